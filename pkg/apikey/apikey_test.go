@@ -1,0 +1,144 @@
+package apikey_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/apikey"
+)
+
+// golden was put together by hand from the documented format; it must stay valid for ever, because keys live for a year.
+const golden = "oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8"
+
+func TestGenerate(t *testing.T) {
+	form := regexp.MustCompile(`^oda_(live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`)
+	for _, prefix := range []string{apikey.Live, apikey.Test} {
+		seen := map[apikey.Key]bool{}
+		for range 200 {
+			key := apikey.Generate(prefix)
+			require.Regexp(t, form, key.Reveal())
+			require.True(t, strings.HasPrefix(key.Reveal(), prefix))
+			parsed, ok := apikey.Parse(key.Reveal())
+			require.True(t, ok)
+			require.Equal(t, key.Reveal(), parsed.Reveal())
+			require.False(t, seen[key], "the same key twice")
+			seen[key] = true
+		}
+	}
+}
+
+func TestGenerateUsesEveryCharacterEverywhere(t *testing.T) {
+	var counts [43]map[byte]bool
+	for i := range counts {
+		counts[i] = map[byte]bool{}
+	}
+	for range 3000 {
+		body := apikey.Generate(apikey.Live).Reveal()[len(apikey.Live):]
+		for i := range counts {
+			counts[i][body[i]] = true
+		}
+	}
+	for i := range counts {
+		require.Len(t, counts[i], 62, "position %d", i)
+	}
+}
+
+func TestParse(t *testing.T) {
+	_, ok := apikey.Parse(golden)
+	require.True(t, ok)
+	for name, s := range map[string]string{
+		"empty":                 "",
+		"prefix only":           "oda_live_",
+		"one character short":   golden[:len(golden)-1],
+		"one character more":    golden + "0",
+		"another prefix":        "oda_beta_" + golden[9:],
+		"prefix in upper case":  "ODA_live_" + golden[9:],
+		"prefix exchanged":      "oda_test_" + golden[9:],
+		"space before":          " " + golden[:len(golden)-1],
+		"another separator":     golden[:52] + "-" + golden[53:],
+		"checksum of something": golden[:53] + "000000",
+		"no base62":             strings.Replace(golden, "ABC", "A-C", 1),
+		"no ASCII":              strings.Replace(golden, "AB", "é", 1),
+		"control character":     strings.Replace(golden, "A", "\n", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, ok := apikey.Parse(s)
+			require.False(t, ok)
+		})
+	}
+}
+
+// CRC-32 finds every error within 32 bits in a row, so every single wrong character is found.
+func TestParseFindsEveryWrongCharacter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := []byte(apikey.Generate(rapid.SampledFrom([]string{apikey.Live, apikey.Test}).Draw(t, "prefix")).Reveal())
+		at := rapid.IntRange(0, len(key)-1).Draw(t, "at")
+		wrong := rapid.Byte().Filter(func(b byte) bool { return b != key[at] }).Draw(t, "wrong")
+		key[at] = wrong
+		if _, ok := apikey.Parse(string(key)); ok {
+			t.Fatalf("accepted with %q at %d", wrong, at)
+		}
+	})
+}
+
+func TestDigests(t *testing.T) {
+	key, _ := apikey.Parse(golden)
+	older, newer := []byte("an older pepper of 32 bytes ...."), []byte("a newer pepper of 32 bytes .....")
+	digests := key.Digests([][]byte{newer, older})
+	require.Len(t, digests, 2)
+	require.Regexp(t, `^[0-9a-f]{64}$`, digests[0])
+	require.NotEqual(t, digests[0], digests[1])
+	require.Equal(t, key.Digests([][]byte{older}), digests[1:], "in the order of the peppers")
+}
+
+func TestPreview(t *testing.T) {
+	key, _ := apikey.Parse(golden)
+	prefix, last4 := key.Preview()
+	require.Equal(t, "oda_live_", prefix)
+	require.Equal(t, golden[len(golden)-4:], last4)
+}
+
+func TestPrintedKeyIsNoLeak(t *testing.T) {
+	key, _ := apikey.Parse(golden)
+	var out bytes.Buffer
+	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%q", "%x", "%X", "%d", "%t"} {
+		fmt.Fprintf(&out, verb+" ", key)
+		fmt.Fprintf(&out, verb+" ", &key)
+		fmt.Fprintf(&out, verb+" ", struct{ K apikey.Key }{key})
+	}
+	encoded, err := json.Marshal(map[string]any{"key": key, "pointer": &key, "list": []apikey.Key{key}})
+	require.NoError(t, err)
+	out.Write(encoded)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "key", key, "in", struct{ K apikey.Key }{key})
+	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "key", key, "in", struct{ K apikey.Key }{key})
+
+	secret := golden[len(apikey.Live):]
+	require.NotContains(t, out.String(), secret[:8])
+	require.NotContains(t, strings.ToLower(out.String()), fmt.Sprintf("%x", secret[:8]))
+	require.Contains(t, out.String(), "oda_live_…")
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(golden)
+	f.Add("oda_test_" + golden[9:])
+	f.Add("")
+	f.Add("oda_live__")
+	form := regexp.MustCompile(`^oda_(live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$`)
+	f.Fuzz(func(t *testing.T, s string) {
+		key, ok := apikey.Parse(s)
+		if !ok {
+			require.Empty(t, key.Reveal())
+			return
+		}
+		require.Equal(t, s, key.Reveal())
+		require.Regexp(t, form, s)
+	})
+}

@@ -1,0 +1,39 @@
+// Package counter is the layout of the counters in Redis, which two services share: the gateway admits calls against them, and
+// authquota copies them to its ledger and raises the epochs.
+//
+//	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day, and ServiceField -> calls of all accounts
+//	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
+//	{oda}:epochs           hash: account id -> epoch
+//
+// The epoch of an account changes whenever something changes that decides what its calls may do: a key revoked, the account
+// suspended or resumed, its tier. Whoever holds an answer made under another epoch holds one that is out of date.
+//
+// All keys carry the same hash tag, so that one script may use them together on a Redis cluster, and all expire.
+package counter
+
+import "time"
+
+// Tag is what all keys begin with; a Redis cluster keeps keys with the same tag on one node.
+const Tag = "{oda}"
+
+// ServiceField is the field of a day's hash that counts the calls of all accounts. No account id looks like it.
+const ServiceField = "*"
+
+// Epochs is the key of the hash of epochs.
+const Epochs = Tag + ":epochs"
+
+// How long the keys live after they were last written.
+const (
+	DayTTL    = 72 * time.Hour
+	WindowTTL = 61 * time.Second
+	EpochsTTL = 48 * time.Hour
+)
+
+// Day is the key of the counters of one UTC day, written as DayOf does.
+func Day(day string) string { return Tag + ":day:" + day }
+
+// DayOf is the UTC day that t falls on, as 2026-11-20.
+func DayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// Window is the key of the admission times of one account.
+func Window(account string) string { return Tag + ":minute:" + account }

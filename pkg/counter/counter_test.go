@@ -1,0 +1,24 @@
+package counter_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/counter"
+)
+
+// Two services that are deployed one after the other meet in these keys: they may not change.
+func TestLayout(t *testing.T) {
+	require.Equal(t, "{oda}:day:2026-11-20", counter.Day("2026-11-20"))
+	require.Equal(t, "{oda}:minute:acc_1", counter.Window("acc_1"))
+	require.Equal(t, "{oda}:epochs", counter.Epochs)
+	require.Equal(t, "*", counter.ServiceField)
+}
+
+func TestDayOfIsTheDayInUTC(t *testing.T) {
+	toronto := time.FixedZone("", -5*60*60)
+	require.Equal(t, "2026-11-21", counter.DayOf(time.Date(2026, 11, 20, 19, 0, 0, 0, toronto)))
+	require.Equal(t, "2026-11-20", counter.DayOf(time.Date(2026, 11, 20, 18, 59, 59, 999999999, toronto)))
+}
