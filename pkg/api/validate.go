@@ -1,0 +1,180 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of what curators may send. What they send is checked here, once for the catalog's import and the history's append:
+// pkg/jsonlines decodes a line and refuses unknown, doubled and mistyped fields, the rest is up to the meaning of a field.
+const (
+	MaxSlug = 80   // characters of an id
+	MaxURL  = 2048 // characters of an address
+	MaxText = 2000 // characters of a note
+)
+
+// Problems collects everything that is wrong with one line, a sentence each: the path of the field, a colon, what was expected.
+type Problems []string
+
+// Add records one problem of the field at that path.
+func (p *Problems) Add(field, format string, args ...any) {
+	*p = append(*p, field+": "+fmt.Sprintf(format, args...))
+}
+
+// URL records a problem unless value is a ValidURL.
+func (p *Problems) URL(field, value string) {
+	if !ValidURL(value) {
+		p.Add(field, "must be an absolute http or https URL without user name and password, at most %d characters", MaxURL)
+	}
+}
+
+// URLs is URL for every element.
+func (p *Problems) URLs(field string, values []string) {
+	for i, v := range values {
+		p.URL(fmt.Sprintf("%s[%d]", field, i), v)
+	}
+}
+
+// Text records a problem if value is empty or has more than limit characters.
+func (p *Problems) Text(field, value string, limit int) {
+	if strings.TrimSpace(value) == "" {
+		p.Add(field, "must not be empty")
+	}
+	p.AtMost(field, value, limit)
+}
+
+// AtMost records a problem if value has more than limit characters.
+func (p *Problems) AtMost(field, value string, limit int) {
+	if utf8.RuneCountInString(value) > limit {
+		p.Add(field, "must have at most %d characters", limit)
+	}
+}
+
+// OneOf records a problem unless value is among those allowed.
+func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
+	if !slices.Contains(allowed, value) {
+		names := make([]string, len(allowed))
+		for i, a := range allowed {
+			names[i] = string(a)
+		}
+		p.Add(field, "must be one of %s", strings.Join(names, ", "))
+	}
+}
+
+var slug = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// ValidSlug reports whether s can be the id of a record: lower-case letters and digits in groups joined by single hyphens, at
+// most MaxSlug characters.
+func ValidSlug(s string) bool { return len(s) <= MaxSlug && slug.MatchString(s) }
+
+// ValidURL reports whether s is an address that may be shown to consumers: absolute, http or https, with a host, without
+// credentials, and of no characters that a URI cannot have.
+func ValidURL(s string) bool {
+	if len(s) > MaxURL || strings.ContainsFunc(s, notInURI) {
+		return false
+	}
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+}
+
+func notInURI(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r) }
+
+// Provinces are the codes of Canada's provinces and territories, without the country.
+var Provinces = []string{"AB", "BC", "MB", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"}
+
+// ProvinceCode is the normal form ("CA-ON") of a Canadian province or territory given as "ON" or "CA-ON" in any case.
+func ProvinceCode(s string) (code string, ok bool) {
+	if len(s) == len("CA-ON") && strings.EqualFold(s[:3], "CA-") {
+		s = s[3:]
+	}
+	short := strings.ToUpper(s)
+	return "CA-" + short, len(s) == 2 && slices.Contains(Provinces, short) // two bytes: the upper case of "ſk" is "SK" too
+}
+
+var (
+	country  = regexp.MustCompile(`^[A-Z]{2}$`)
+	currency = regexp.MustCompile(`^[A-Z]{3}$`)
+	region   = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
+)
+
+// Normalize brings facts from outside into the form that is stored and served (Complete, regions as ISO 3166-2 codes without
+// repeats) and records everything that is wrong with them. field is their path, usually "facts".
+func (f *Facts) Normalize(field string, p *Problems) {
+	f.Complete()
+	seen := map[string]bool{}
+	for i := range f.CountryEligibility {
+		c, at := &f.CountryEligibility[i], fmt.Sprintf("%s.countryEligibility[%d]", field, i)
+		if seen[c.Country] {
+			p.Add(at+".country", "%s is there already; one entry holds everything about a country", c.Country)
+		}
+		seen[c.Country] = true
+		c.normalize(at, p)
+	}
+	if f.Pay != nil {
+		f.Pay.check(field+".pay", p)
+	}
+	for i, v := range f.Languages {
+		p.Text(fmt.Sprintf("%s.languages[%d]", field, i), v, 100)
+	}
+	OneOf(p, field+".applicationStatus", f.ApplicationStatus,
+		ApplicationOpen, ApplicationWaitlist, ApplicationClosed, ApplicationUnknown)
+	if f.ApplicationURL != nil {
+		p.URL(field+".applicationUrl", *f.ApplicationURL)
+	}
+	for i, v := range f.Requirements {
+		p.Text(fmt.Sprintf("%s.requirements[%d]", field, i), v, MaxText)
+	}
+	for i, r := range f.RiskIndicators {
+		at := fmt.Sprintf("%s.riskIndicators[%d]", field, i)
+		p.Text(at+".code", r.Code, 100)
+		p.AtMost(at+".note", r.Note, MaxText)
+		p.URL(at+".sourceUrl", r.SourceURL)
+	}
+}
+
+func (c *CountryEligibility) normalize(field string, p *Problems) {
+	if !country.MatchString(c.Country) {
+		p.Add(field+".country", "must be two upper-case letters (ISO 3166-1), such as CA")
+	}
+	OneOf(p, field+".status", c.Status, Eligible, Ineligible, EligibilityUnknown)
+	c.IncludedRegions = normalizeRegions(c.Country, c.IncludedRegions, field+".includedRegions", p)
+	c.ExcludedRegions = normalizeRegions(c.Country, c.ExcludedRegions, field+".excludedRegions", p)
+	p.URLs(field+".sourceUrls", c.SourceURLs)
+	p.AtMost(field+".note", c.Note, MaxText)
+}
+
+func normalizeRegions(country string, regions []string, field string, p *Problems) []string {
+	normal := make([]string, 0, len(regions))
+	for i, r := range regions {
+		code, ok := strings.ToUpper(r), true
+		if country == "CA" {
+			if code, ok = ProvinceCode(r); !ok {
+				p.Add(fmt.Sprintf("%s[%d]", field, i), "must be a Canadian province or territory, such as CA-ON or ON")
+			}
+		} else if !region.MatchString(code) || code[:2] != country {
+			p.Add(fmt.Sprintf("%s[%d]", field, i), "must be an ISO 3166-2 code that starts with the country, such as US-NY")
+		}
+		if !slices.Contains(normal, code) {
+			normal = append(normal, code)
+		}
+	}
+	return normal
+}
+
+func (y *Pay) check(field string, p *Problems) {
+	if y.Minimum < 0 {
+		p.Add(field+".minimum", "must not be negative")
+	}
+	if y.Maximum < y.Minimum {
+		p.Add(field+".maximum", "must not be below the minimum")
+	}
+	if !currency.MatchString(y.Currency) {
+		p.Add(field+".currency", "must be three upper-case letters (ISO 4217), such as CAD")
+	}
+	OneOf(p, field+".unit", y.Unit, PerHour, PerYear, PerTask, PerAudioMinute)
+	p.URL(field+".sourceUrl", y.SourceURL)
+}

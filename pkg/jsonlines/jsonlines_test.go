@@ -1,0 +1,141 @@
+package jsonlines_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/jsonlines"
+)
+
+type pay struct {
+	Minimum float64 `json:"minimum"`
+	Unit    string  `json:"unit"`
+}
+
+type base struct {
+	ID string `json:"id"`
+}
+
+type record struct {
+	base
+	At     *time.Time `json:"at"`
+	Remote *bool      `json:"remote"`
+	Pay    *pay       `json:"pay"`
+	Pays   []pay      `json:"pays"`
+	Tags   []string   `json:"tags"`
+	Secret string     `json:"-"`
+}
+
+func readAll[T any](t testing.TB, r io.Reader) []jsonlines.Line[T] {
+	t.Helper()
+	var lines []jsonlines.Line[T]
+	for line, err := range jsonlines.Read[T](r) {
+		require.NoError(t, err)
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestReadNumbersEveryLineAndSkipsBlankOnes(t *testing.T) {
+	lines := readAll[record](t, strings.NewReader("\ufeff{\"id\":\"a\"}\r\n\n  \t\n{\"id\":\"b\"}\n{\"id\":\"c\"}"))
+	require.Len(t, lines, 3)
+	for i, want := range []struct {
+		number int
+		id     string
+	}{{1, "a"}, {4, "b"}, {5, "c"}} {
+		require.Equal(t, want.number, lines[i].Number)
+		require.Equal(t, want.id, lines[i].Value.ID)
+		require.Empty(t, lines[i].Problems)
+	}
+}
+
+func TestReadNamesEveryProblemOfALine(t *testing.T) {
+	for _, c := range []struct {
+		name, line string
+		problems   api.Problems
+	}{
+		{"all fields", `{"id":"a","at":"2026-11-20T09:00:00-05:00","remote":null,"pay":{"minimum":0,"unit":"hour"},"pays":[],"tags":["x"]}`, nil},
+		{"no fields", `{}`, nil},
+		{"not JSON", `{"id"`, api.Problems{"line: must be one JSON object: unexpected end of JSON input"}},
+		{"two values", `{} {}`, api.Problems{"line: must be one JSON object: invalid character '{' after top-level value"}},
+		{"not an object", `[1,2]`, api.Problems{"line: must be an object"}},
+		{"null", `null`, api.Problems{"line: must be an object"}},
+		{"not UTF-8", "{\"id\":\"\xff\"}", api.Problems{"line: must be UTF-8"}},
+		{"U+0000", `{"id":"a\u0000"}`, api.Problems{"id: must not contain U+0000"}},
+		{"other case", `{"ID":"a"}`, api.Problems{"ID: is not a known field"}},
+		{"field kept from files", `{"Secret":"x","-":"y"}`,
+			api.Problems{"Secret: is not a known field", "-: is not a known field"}},
+		{"unknown below, with a value to pass over", `{"pay":{"minimum":1,"unit":"hour","extra":{"a":[1,{}]}},"tags":[1]}`,
+			api.Problems{"pay.extra: is not a known field", "tags[0]: must be a string"}},
+		{"twice", `{"id":"a","id":"a"}`, api.Problems{"id: is given twice"}},
+		{"null where the type has none", `{"id":null,"tags":null}`,
+			api.Problems{"id: must be a string", "tags: must be an array"}},
+		{"number left out", `{"pays":[{"unit":"hour"}]}`, api.Problems{"pays[0].minimum: is missing"}},
+		{"number as text", `{"pay":{"minimum":"1"}}`, api.Problems{"pay.minimum: must be a number"}},
+		{"bool as text", `{"remote":"true"}`, api.Problems{"remote: must be true or false"}},
+		{"time without offset", `{"at":"2026-11-20T09:00:00"}`,
+			api.Problems{"at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
+		{"time as number", `{"at":5}`,
+			api.Problems{"at: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
+		{"several at once", `{"id":1,"remote":{},"pay":[{"a":1}],"x":0}`, api.Problems{
+			"id: must be a string", "remote: must be true or false", "pay: must be an object", "x: is not a known field"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lines := readAll[record](t, strings.NewReader(c.line))
+			require.Len(t, lines, 1)
+			require.Equal(t, c.problems, lines[0].Problems)
+		})
+	}
+}
+
+func TestReadRefusesANumberBeyondItsType(t *testing.T) {
+	lines := readAll[record](t, strings.NewReader(`{"pay":{"minimum":1e999,"unit":"hour"}}`))
+	require.Len(t, lines, 1)
+	require.Len(t, lines[0].Problems, 1)
+}
+
+func TestReadGoesOnAfterALineThatIsTooLong(t *testing.T) {
+	long := `{"id":"` + strings.Repeat("x", jsonlines.MaxLine) + `"}`
+	fits := `{"id":"` + strings.Repeat("x", jsonlines.MaxLine-20) + `"}`
+	lines := readAll[record](t, strings.NewReader(long+"\n"+fits+"\n"+long))
+	require.Len(t, lines, 3)
+	require.Equal(t, api.Problems{"line: must have at most 1048576 bytes"}, lines[0].Problems)
+	require.Empty(t, lines[1].Problems)
+	require.Equal(t, 3, lines[2].Number)
+	require.NotEmpty(t, lines[2].Problems)
+}
+
+func TestReadEndsWithTheReadersError(t *testing.T) {
+	broken := errors.New("cut off")
+	var last error
+	var numbers []int
+	for line, err := range jsonlines.Read[record](io.MultiReader(strings.NewReader("{}\n{"), iotest.ErrReader(broken))) {
+		last = err
+		numbers = append(numbers, line.Number)
+	}
+	require.ErrorIs(t, last, broken, "half a line is never taken for a line")
+	require.Equal(t, []int{1, 2}, numbers)
+}
+
+// Whatever arrives, the reader ends, names lines in order, and keeps nothing of a line it refuses to understand.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{"", "{}", "{\"id\":\"a\"}\n{\"pay\":{\"minimum\":1}}\r\n", "[[[", "\ufeff\n\xff", `{"id":"\ud800"}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		before := 0
+		for _, line := range readAll[record](t, strings.NewReader(string(file))) {
+			require.Greater(t, line.Number, before)
+			before = line.Number
+			require.NotContains(t, line.Value.ID, "\x00")
+		}
+		require.LessOrEqual(t, before, strings.Count(string(file), "\n")+1)
+	})
+}
