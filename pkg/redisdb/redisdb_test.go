@@ -1,0 +1,135 @@
+package redisdb_test
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace/noop"
+	"go.uber.org/goleak"
+
+	"opportunity.internal/pkg/redisdb"
+	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/pkg/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func silent() *telemetry.Telemetry {
+	return &telemetry.Telemetry{Tracer: noop.NewTracerProvider().Tracer("")}
+}
+
+func open(t *testing.T, url string, tel *telemetry.Telemetry) *redis.Client {
+	t.Helper()
+	client, err := redisdb.Open(redisdb.Config{URL: url}, tel)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestConfig(t *testing.T) {
+	for url, ok := range map[string]bool{
+		"redis://127.0.0.1:6379":                true,
+		"redis://user:secret@redis.test:6379/2": true,
+		"rediss://redis.test:6380":              true,
+		"":                                      false,
+		"127.0.0.1:6379":                        false,
+		"http://127.0.0.1:6379":                 false,
+		"redis://127.0.0.1:6379/x":              false,
+		"redis://user:secret@host:port":         false,
+		"redis://user:secret@[::1":              false,
+	} {
+		t.Run(url, func(t *testing.T) {
+			err := redisdb.Config{URL: url}.Validate()
+			if ok {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "OPPORTUNITY_REDIS_URL")
+			require.NotContains(t, err.Error(), "secret")
+			_, err = redisdb.Open(redisdb.Config{URL: url}, silent())
+			require.Error(t, err)
+		})
+	}
+}
+
+// A server that takes connections and never says a word: nothing but the budget ends the call.
+func TestSilentServerCostsTheBudget(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn); _ = conn.Close() }()
+		}
+	}()
+	client := open(t, "redis://"+ln.Addr().String(), silent())
+	requireTimeout(t, client.Ping(t.Context()).Err())
+	_, err = client.Pipelined(t.Context(), func(p redis.Pipeliner) error { p.Ping(t.Context()); return nil })
+	requireTimeout(t, err)
+	require.NoError(t, client.Close())
+	require.NoError(t, ln.Close())
+	<-done
+}
+
+func requireTimeout(t *testing.T, err error) {
+	t.Helper()
+	var timeout net.Error
+	require.ErrorAs(t, err, &timeout)
+	require.True(t, timeout.Timeout(), err)
+}
+
+func TestServiceResumesByItself(t *testing.T) {
+	server, err := embedded.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	client := open(t, server.URL(), silent())
+	require.NoError(t, client.Set(t.Context(), "k", "v", 0).Err())
+	addr := server.URL()[len("redis://"):]
+	server.Close()
+	require.Error(t, client.Get(t.Context(), "k").Err())
+
+	server, err = embedded.Start(addr)
+	require.NoError(t, err)
+	defer server.Close()
+	require.ErrorIs(t, client.Get(t.Context(), "k").Err(), redis.Nil, "up again, and empty")
+}
+
+func TestSpansCarryTheCommandAndNeverItsArguments(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
+	server, err := embedded.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	defer server.Close()
+	client := open(t, server.URL(), &telemetry.Telemetry{Tracer: tracer})
+
+	require.NoError(t, client.Set(t.Context(), "private", "value", 0).Err())
+	require.Empty(t, spans.Ended(), "outside a request nothing is traced")
+
+	ctx, request := tracer.Start(t.Context(), "request")
+	require.ErrorIs(t, client.Get(ctx, "no such key").Err(), redis.Nil)
+	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error { p.Get(ctx, "private"); return nil })
+	require.NoError(t, err)
+	request.End()
+
+	ended := spans.Ended()
+	require.Len(t, ended, 3)
+	require.Equal(t, "redis get", ended[0].Name())
+	require.Equal(t, "redis pipeline", ended[1].Name())
+	for _, span := range ended[:2] {
+		require.Equal(t, request.SpanContext().SpanID(), span.Parent().SpanID())
+		require.Zero(t, span.Status().Code, "an absent key is no failure")
+		for _, a := range span.Attributes() {
+			require.NotContains(t, a.Value.Emit(), "private")
+			require.NotContains(t, a.Value.Emit(), "no such key")
+		}
+	}
+}
