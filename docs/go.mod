@@ -1,0 +1,3 @@
+module opportunity.internal/docs
+
+go 1.26.0

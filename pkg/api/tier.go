@@ -1,0 +1,35 @@
+package api
+
+// Tier is an access tier.
+type Tier string
+
+const (
+	Free       Tier = "free"
+	Developer  Tier = "developer"
+	Commercial Tier = "commercial"
+)
+
+// Limits are what a tier allows.
+type Limits struct {
+	PerMinute int  `json:"perMinute"` // admitted calls in any 60 seconds
+	PerDay    int  `json:"perDay"`    // admitted calls in one UTC day
+	PageSize  int  `json:"pageSize"`  // most records on one page; a larger `limit` is clamped to it
+	History   bool `json:"history"`   // whether the verification history may be read
+}
+
+// TierLimits pairs a tier with its limits.
+type TierLimits struct {
+	Tier   Tier
+	Limits Limits
+}
+
+// Tiers is the tier table of the pilot, the one place where its figures stand: documentation and the interface description are
+// checked against it. An operator may override the figures by configuration of authquota.
+var Tiers = []TierLimits{
+	{Free, Limits{PerMinute: 10, PerDay: 100, PageSize: 10, History: false}},
+	{Developer, Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}},
+	{Commercial, Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}},
+}
+
+// ServiceCapacity is how many calls all accounts together may make in one UTC day.
+const ServiceCapacity = 50000

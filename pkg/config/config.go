@@ -1,0 +1,100 @@
+// Package config reads a service's settings from environment variables into a struct and reports every mistake of a start at
+// once, so that an operator corrects a deployment in one round.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Load fills a T from its `env` tags. lookup stands for os.LookupEnv. A T with a Validate method is asked to judge itself; all
+// mistakes come back as one error. Values of secrets never appear in it.
+func Load[T any](lookup func(string) (string, bool)) (T, error) {
+	var cfg T
+	environment := map[string]string{}
+	for _, s := range Describe(cfg) {
+		if v, ok := lookup(s.Name); ok {
+			environment[s.Name] = v
+		}
+	}
+	err := env.ParseWithOptions(&cfg, env.Options{Environment: environment, FuncMap: parsers})
+	if err != nil {
+		var all env.AggregateError
+		if errors.As(err, &all) {
+			err = namesOnly(all, Describe(cfg))
+		}
+	}
+	if v, ok := any(cfg).(interface{ Validate() error }); ok {
+		err = errors.Join(err, v.Validate())
+	}
+	return cfg, err
+}
+
+// parsers adds the types whose text form the env library does not know.
+var parsers = map[reflect.Type]env.ParserFunc{
+	reflect.TypeFor[slog.Level](): func(s string) (any, error) {
+		var l slog.Level
+		err := l.UnmarshalText([]byte(s))
+		return l, err
+	},
+}
+
+// namesOnly names the settings at fault and drops the values that the library quotes: one of them may be a secret with a
+// typing mistake.
+func namesOnly(all env.AggregateError, settings []Setting) error {
+	var out []error
+	for _, e := range all.Errors {
+		var parse env.ParseError
+		if errors.As(e, &parse) {
+			name := parse.Name
+			for _, s := range settings {
+				if s.field == parse.Name {
+					name = s.Name
+				}
+			}
+			e = fmt.Errorf("%s: not a valid %s", name, parse.Type)
+		}
+		out = append(out, e)
+	}
+	return errors.Join(out...)
+}
+
+// Setting describes one environment variable.
+type Setting struct {
+	Name     string
+	Default  string
+	Required bool
+	Doc      string
+
+	field string
+}
+
+// Describe lists the settings of a config struct in the order of its fields, nested structs included. docs/configuration.md is
+// made from it.
+func Describe(cfg any) []Setting {
+	return describe(reflect.TypeOf(cfg))
+}
+
+func describe(t reflect.Type) []Setting {
+	var out []Setting
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("env"), ",")
+		switch {
+		case name == "-" || !f.IsExported():
+		case name != "":
+			out = append(out, Setting{
+				Name: name, Default: f.Tag.Get("envDefault"), Doc: f.Tag.Get("doc"), field: f.Name,
+				Required: strings.Contains(options, "required") || strings.Contains(options, "notEmpty"),
+			})
+		case f.Type.Kind() == reflect.Struct:
+			out = append(out, describe(f.Type)...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Ready collects what must hold before a service takes requests. A nil *Ready has no conditions and nothing to tell.
+type Ready struct {
+	stopping atomic.Bool
+	mu       sync.RWMutex
+	checks   []check
+}
+
+type check struct {
+	name string
+	ok   func(context.Context) error
+}
+
+// Add adds a condition. It is asked at every probe and must answer within a second.
+func (r *Ready) Add(name string, ok func(context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.checks = append(r.checks, check{name, ok})
+}
+
+func (r *Ready) stop() {
+	if r != nil {
+		r.stopping.Store(true)
+	}
+}
+
+// Missing lists the conditions that do not hold, by name.
+func (r *Ready) Missing(ctx context.Context) []string {
+	if r.stopping.Load() {
+		return []string{"stopping"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	r.mu.RLock()
+	checks := r.checks
+	r.mu.RUnlock()
+	missing := make([]string, len(checks))
+	var all sync.WaitGroup
+	for i, c := range checks {
+		all.Go(func() {
+			if c.ok(ctx) != nil {
+				missing[i] = c.name
+			}
+		})
+	}
+	all.Wait()
+	var out []string
+	for _, name := range missing {
+		if name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// ServeHTTP answers 200 where every condition holds, else 503 and the names of those that do not.
+func (r *Ready) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	type state struct {
+		Status  string   `json:"status"`
+		Missing []string `json:"missing,omitempty"`
+	}
+	s, status := state{Status: "ready"}, http.StatusOK
+	if missing := r.Missing(req.Context()); len(missing) > 0 {
+		s, status = state{"not ready", missing}, http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(s)
+}
+
+// Operations is the handler of the operations port: alive, ready, metrics.
+func Operations(ready *Ready, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.Handle("GET /readyz", ready)
+	mux.Handle("GET /metrics", metrics)
+	return mux
+}

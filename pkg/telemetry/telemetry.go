@@ -1,0 +1,126 @@
+// Package telemetry gives one service its logger, tracer and metric registry. Nothing in it is global, so that several services
+// run in one process, each under its own name.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// Config says what is logged and where to. Traces follow the standard OTEL_* variables.
+type Config struct {
+	LogLevel slog.Level `env:"OPPORTUNITY_LOG_LEVEL" envDefault:"INFO" doc:"Least level that is logged: DEBUG, INFO, WARN, ERROR."`
+
+	LogOutput io.Writer `env:"-"` // nil: standard error
+}
+
+// Telemetry is what the parts of one service report through.
+type Telemetry struct {
+	Log      *slog.Logger
+	Tracer   trace.Tracer
+	Provider trace.TracerProvider // for libraries that make their own tracer
+	Registry *prometheus.Registry
+
+	requests *prometheus.HistogramVec
+	shutdown func(context.Context) error
+}
+
+// Start makes the telemetry of a service. Traces are exported only where an OTEL_* variable names an exporter or an endpoint;
+// otherwise no span is made at all.
+func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) {
+	out := cfg.LogOutput
+	if out == nil {
+		out = os.Stderr
+	}
+	t := &Telemetry{
+		Log: slog.New(contextual{slog.NewJSONHandler(out, &slog.HandlerOptions{Level: cfg.LogLevel})}).
+			With("service", service),
+		Provider: noop.NewTracerProvider(),
+		Registry: prometheus.NewRegistry(),
+		shutdown: func(context.Context) error { return nil },
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "http_server_request_duration_seconds", Help: "Time to answer a request, by route, method and status.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 30},
+		}, []string{"route", "method", "status"}),
+	}
+	t.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), t.requests)
+	if tracingWanted() {
+		exporter, err := autoexport.NewSpanExporter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		about, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(),
+			resource.WithAttributes(semconv.ServiceName(service), semconv.ServiceNamespace("opportunity")))
+		if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+			return nil, err
+		}
+		provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+		t.Provider, t.shutdown = provider, provider.Shutdown
+	}
+	t.Tracer = t.Provider.Tracer("opportunity.internal/pkg/telemetry")
+	return t, nil
+}
+
+// tracingWanted keeps a machine without a collector silent: the exporter library itself would send to localhost.
+func tracingWanted() bool {
+	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
+		return false
+	}
+	if exporter, ok := os.LookupEnv("OTEL_TRACES_EXPORTER"); ok {
+		return exporter != "" && exporter != "none"
+	}
+	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+}
+
+// Tracing reports whether spans are made.
+func (t *Telemetry) Tracing() bool {
+	_, silent := t.Provider.(noop.TracerProvider)
+	return !silent
+}
+
+// Metrics is the handler of /metrics.
+func (t *Telemetry) Metrics() http.Handler {
+	return promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{})
+}
+
+// Shutdown sends the spans that are still held.
+func (t *Telemetry) Shutdown(ctx context.Context) error { return t.shutdown(ctx) }
+
+// contextual adds to each record what identifies its request.
+type contextual struct{ slog.Handler }
+
+func (h contextual) Handle(ctx context.Context, r slog.Record) error {
+	if id := RequestID(ctx); id != "" {
+		r.AddAttrs(slog.String("request_id", id))
+	}
+	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
+		r.AddAttrs(slog.String("trace_id", sc.TraceID().String()), slog.String("span_id", sc.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h contextual) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return contextual{h.Handler.WithAttrs(attrs)}
+}
+func (h contextual) WithGroup(name string) slog.Handler { return contextual{h.Handler.WithGroup(name)} }
+
+// one line for a request id: letters, digits and hyphens, so that an id from outside cannot forge log fields.
+func validRequestID(id string) bool {
+	return len(id) >= 8 && len(id) <= 64 &&
+		strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+}
