@@ -1,0 +1,389 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// bodies are the Go types of all answers that have a body, by the name of their schema.
+var bodies = map[string]reflect.Type{
+	"OpportunityList":   reflect.TypeFor[api.OpportunityList](),
+	"OpportunityDetail": reflect.TypeFor[api.OpportunityDetail](),
+	"EventList":         reflect.TypeFor[api.EventList](),
+	"Error":             reflect.TypeFor[api.Error](),
+}
+
+func description(t *testing.T) *openapi3.T {
+	t.Helper()
+	openapi3.DefineStringFormatValidator("uri", openapi3.NewCallbackValidator(func(s string) error {
+		u, err := url.Parse(s)
+		if err == nil && !u.IsAbs() {
+			err = fmt.Errorf("%q is not absolute", s)
+		}
+		return err
+	}))
+	openapi3.DefineStringFormatValidator("uuid", openapi3.NewCallbackValidator(uuid.Validate))
+	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPIYAML)
+	require.NoError(t, err)
+	return doc
+}
+
+func TestDescriptionIsValid(t *testing.T) {
+	doc := description(t)
+	require.NoError(t, doc.Validate(t.Context(), openapi3.EnableSchemaFormatValidation(), openapi3.EnableMultiError()))
+	require.Equal(t, "3.1.0", doc.OpenAPI)
+	require.Equal(t, api.ContractVersion, doc.Info.Version)
+
+	require.Equal(t, "{base_url}", doc.Servers[0].URL)
+	require.Equal(t, "http://127.0.0.1:8080", doc.Servers[0].Variables["base_url"].Default)
+}
+
+func TestOperations(t *testing.T) {
+	doc := description(t)
+	common := []string{"200", "304", "400", "401", "403", "405", "429", "500", "503"}
+	for _, want := range []struct {
+		path, operation string
+		query           []string
+		more            []string // statuses beside the common ones
+	}{
+		{"/api/v1/opportunities", "listOpportunities", listParameters, nil},
+		{"/api/jobs", "listJobsAlias", listParameters, nil},
+		{"/api/v1/opportunities/{id}", "getOpportunity", nil, []string{"404"}},
+		{"/api/v1/opportunities/{id}/history", "getVerificationHistory", []string{"page", "limit"}, []string{"402", "404"}},
+	} {
+		t.Run(want.operation, func(t *testing.T) {
+			item := doc.Paths.Value(want.path)
+			require.NotNil(t, item)
+			require.Len(t, item.Operations(), 1, "GET alone")
+			op := item.Get
+			require.Equal(t, want.operation, op.OperationID)
+			require.NotEmpty(t, op.Summary)
+			require.NotEmpty(t, op.Description)
+			require.NotEmpty(t, op.Tags)
+			for _, tag := range op.Tags {
+				require.NotNil(t, doc.Tags.Get(tag))
+			}
+
+			var query []string
+			for _, p := range op.Parameters {
+				require.NotEmpty(t, p.Value.Description, p.Value.Name)
+				if p.Value.In == openapi3.ParameterInQuery {
+					query = append(query, p.Value.Name)
+				}
+			}
+			require.Equal(t, want.query, query)
+			require.ElementsMatch(t, append(slices.Clone(common), want.more...), slices.Collect(maps.Keys(op.Responses.Map())))
+		})
+	}
+	require.Equal(t, 4, doc.Paths.Len())
+}
+
+var listParameters = []string{"country", "province", "remote", "verified", "degree_required", "experience_required", "flexible",
+	"category", "checked_after", "page", "limit"}
+
+func TestHeadersOfAnswers(t *testing.T) {
+	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
+	want := map[string][]string{
+		"200": append([]string{"ETag", "Cache-Control", "Vary"}, limits...),
+		"304": append([]string{"ETag", "Cache-Control", "Vary"}, limits...),
+		"400": limits,
+		"401": {"WWW-Authenticate"},
+		"402": limits,
+		"404": limits,
+		"405": {"Allow"},
+		"429": append([]string{"Retry-After"}, limits...),
+		"503": {"Retry-After"},
+	}
+	for path, item := range description(t).Paths.Map() {
+		for status, response := range item.Get.Responses.Map() {
+			headers := response.Value.Headers
+			for _, name := range append([]string{"X-Request-Id", "Cache-Control"}, want[status]...) {
+				require.Contains(t, headers, name, "%s %s", path, status)
+				require.True(t, headers[name].Value.Required, "%s %s %s", path, status, name)
+			}
+			require.Equal(t, path == "/api/jobs" && status == "200", headers["Link"] != nil, "%s %s", path, status)
+		}
+	}
+}
+
+// TestErrorCodes holds the enum and the examples of each status against the table of codes, both ways.
+func TestErrorCodes(t *testing.T) {
+	doc := description(t)
+	var codes []string
+	byStatus := map[string][]string{}
+	for _, e := range problem.Table {
+		codes = append(codes, string(e.Code))
+		status := strconv.Itoa(e.Status)
+		byStatus[status] = append(byStatus[status], string(e.Code))
+	}
+	require.ElementsMatch(t, codes, enum(doc.Components.Schemas["ErrorCode"].Value))
+
+	for path, item := range doc.Paths.Map() {
+		for status, response := range item.Get.Responses.Map() {
+			if status < "400" {
+				continue
+			}
+			var shown []string
+			for name, example := range response.Value.Content["application/json"].Examples {
+				shown = append(shown, name)
+				var body api.Error
+				strictly(t, example.Value.Value, &body)
+				require.Equal(t, name, body.Error.Code)
+				require.True(t, strings.HasSuffix(body.Documentation, "/docs/errors#"+name), body.Documentation)
+			}
+			require.ElementsMatch(t, byStatus[status], shown, "%s %s", path, status)
+		}
+	}
+}
+
+func TestTiersInTheDescription(t *testing.T) {
+	doc := description(t)
+	var want []string
+	for _, tier := range api.Tiers {
+		history := map[bool]string{false: "no", true: "yes"}[tier.Limits.History]
+		want = append(want, fmt.Sprintf("| %s | %s | %d | %s | %d |", tier.Tier, thousands(tier.Limits.PerDay), tier.Limits.PerMinute,
+			history, tier.Limits.PageSize))
+	}
+	_, table, found := strings.Cut(doc.Info.Description, "|---|---|---|---|---|\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n\n")
+	require.Equal(t, want, strings.Split(table, "\n"))
+	require.Contains(t, doc.Info.Description, thousands(api.ServiceCapacity)+" requests a day")
+	require.EqualValues(t, api.FreshnessDays, doc.Components.Schemas["Meta"].Value.Properties["freshnessDays"].Value.Const)
+	days := fmt.Sprintf("%d days after", int(api.ProfileFreshnessWindow.Hours()/24))
+	require.Contains(t, doc.Components.Schemas["CompanyProfile"].Value.Properties["freshUntil"].Value.Description, days)
+}
+
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+}
+
+// TestSchemasEqualTheTypes walks from the bodies through every type they are made of.
+func TestSchemasEqualTheTypes(t *testing.T) {
+	c := comparison{t: t, doc: description(t), enums: constants(t), seen: map[string]bool{}}
+	for name, body := range bodies {
+		c.equal(name, body, openapi3.NewSchemaRef("#/components/schemas/"+name, c.doc.Components.Schemas[name].Value))
+	}
+	// Named on the wire only; in Go they are plain strings.
+	for _, name := range []string{"Slug", "ErrorCode"} {
+		c.seen[name] = true
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(c.doc.Components.Schemas)), slices.Collect(maps.Keys(c.seen)))
+}
+
+type comparison struct {
+	t     *testing.T
+	doc   *openapi3.T
+	enums map[string][]string // values of the package's string types
+	seen  map[string]bool     // schemas that were compared
+}
+
+func (c comparison) equal(at string, goType reflect.Type, ref *openapi3.SchemaRef) {
+	t, schema := c.t, ref.Value
+	if goType.Kind() == reflect.Pointer {
+		c.equal(at, goType.Elem(), c.notNull(at, ref))
+		return
+	}
+	require.False(t, schema.Type.Includes("null"), "%s is null in the schema alone", at)
+
+	if goType.PkgPath() == reflect.TypeFor[api.Opportunity]().PkgPath() {
+		require.Equal(t, "#/components/schemas/"+goType.Name(), ref.Ref, at)
+		if c.seen[goType.Name()] {
+			return
+		}
+		c.seen[goType.Name()] = true
+	}
+	switch {
+	case goType == reflect.TypeFor[time.Time]():
+		require.True(t, schema.Type.Is("string"), at)
+		require.Equal(t, "date-time", schema.Format, at)
+	case goType.Kind() == reflect.Struct:
+		c.equalObject(goType, schema)
+	case goType.Kind() == reflect.Slice:
+		require.True(t, schema.Type.Is("array"), at)
+		c.equal(at+"[]", goType.Elem(), schema.Items)
+	default:
+		kinds := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Int: "integer", reflect.Float64: "number"}
+		require.True(t, schema.Type.Is(kinds[goType.Kind()]), "%s is %s in Go and %v in the schema", at, goType, schema.Type)
+		if values := c.enums[goType.Name()]; values != nil {
+			require.ElementsMatch(t, values, enum(schema), at)
+		}
+	}
+}
+
+func (c comparison) equalObject(goType reflect.Type, schema *openapi3.Schema) {
+	t := c.t
+	require.True(t, schema.Type.Is("object"), goType)
+	require.Equal(t, openapi3.BoolSchema{Has: new(bool)}, schema.AdditionalProperties, goType)
+	var fields []string
+	for f := range goType.Fields() {
+		name := f.Tag.Get("json")
+		fields = append(fields, name)
+		require.Contains(t, schema.Properties, name, goType)
+		c.equal(goType.Name()+"."+name, f.Type, schema.Properties[name])
+	}
+	require.ElementsMatch(t, fields, slices.Collect(maps.Keys(schema.Properties)), goType)
+	require.ElementsMatch(t, fields, schema.Required, goType)
+}
+
+// notNull is what a nullable schema allows beside null: the other type of a type array, or the other branch of a oneOf.
+func (c comparison) notNull(at string, ref *openapi3.SchemaRef) *openapi3.SchemaRef {
+	t, schema := c.t, ref.Value
+	if len(schema.OneOf) == 2 {
+		require.True(t, schema.OneOf[1].Value.Type.Is("null"), at)
+		return schema.OneOf[0]
+	}
+	require.True(t, schema.Type.Includes("null"), "%s is never null in the schema", at)
+	other := *schema
+	other.Type = &openapi3.Types{(*schema.Type)[0]}
+	return openapi3.NewSchemaRef(ref.Ref, &other)
+}
+
+// constants are the values of every string type of the package, read from its source: reflection does not know constants.
+func constants(t *testing.T) map[string][]string {
+	t.Helper()
+	sources, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	values := map[string][]string{}
+	for _, source := range sources {
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, decl := range file.Decls {
+			gen, ok := decl.(*ast.GenDecl)
+			if !ok || gen.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				if s := spec.(*ast.ValueSpec); s.Type != nil {
+					value, err := strconv.Unquote(s.Values[0].(*ast.BasicLit).Value)
+					require.NoError(t, err)
+					name := s.Type.(*ast.Ident).Name
+					values[name] = append(values[name], value)
+				}
+			}
+		}
+	}
+	require.NotEmpty(t, values["Category"])
+	return values
+}
+
+func enum(schema *openapi3.Schema) []string {
+	var values []string
+	for _, v := range schema.Enum {
+		values = append(values, v.(string))
+	}
+	return values
+}
+
+// TestExamplesAreAnswers: an example is exactly what the Go type would be encoded as, with nothing missing or added.
+func TestExamplesAreAnswers(t *testing.T) {
+	shown := map[string]bool{}
+	for _, response := range description(t).Components.Responses {
+		for _, media := range response.Value.Content {
+			name := strings.TrimPrefix(media.Schema.Ref, "#/components/schemas/")
+			require.Contains(t, bodies, name)
+			require.NotEmpty(t, media.Examples)
+			shown[name] = true
+			for _, example := range media.Examples {
+				body := reflect.New(bodies[name]).Interface()
+				given := strictly(t, example.Value.Value, body)
+				again, err := json.Marshal(body)
+				require.NoError(t, err)
+				require.JSONEq(t, string(given), string(again))
+			}
+		}
+	}
+	require.Len(t, shown, len(bodies))
+}
+
+// TestExamplesFollowTheRules: what can be derived in an example is what our own code derives.
+func TestExamplesFollowTheRules(t *testing.T) {
+	examples := description(t).Components.Responses["OpportunityList"].Value.Content["application/json"].Examples
+	var list api.OpportunityList
+	strictly(t, examples["firstPage"].Value.Value, &list)
+	require.Len(t, list.Data, list.Pagination.Limit)
+	for _, record := range list.Data {
+		if record.Verification.Status == api.Verified {
+			require.Equal(t, record.Verification.LastCheckedAt.Add(api.FreshnessWindow), *record.Verification.FreshUntil)
+			require.True(t, list.Meta.GeneratedAt.Before(*record.Verification.FreshUntil))
+		}
+		if shown := record.CompanyProfile; shown != nil {
+			derived := *shown
+			derived.Complete()
+			require.Equal(t, derived.FreshUntil, shown.FreshUntil)
+			require.Equal(t, derived.FreshnessAt(list.Meta.GeneratedAt), shown.Freshness)
+		}
+	}
+}
+
+func strictly(t *testing.T, value, into any) []byte {
+	t.Helper()
+	encoded, err := json.Marshal(value)
+	require.NoError(t, err)
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.DisallowUnknownFields()
+	require.NoError(t, decoder.Decode(into))
+	return encoded
+}
+
+// TestExamplesOfHeadersAndParameters is of its own because the library validates the examples of bodies and schemas only.
+func TestExamplesOfHeadersAndParameters(t *testing.T) {
+	doc := description(t)
+	valid := func(name string, schema *openapi3.SchemaRef, value any) {
+		t.Helper()
+		require.NoError(t, doc.ValidateSchemaJSON(schema.Value, value, openapi3.EnableJSONSchema2020()), name)
+	}
+	for name, header := range doc.Components.Headers {
+		require.NotNil(t, header.Value.Example, name)
+		valid(name, header.Value.Schema, header.Value.Example)
+	}
+	for name, parameter := range doc.Components.Parameters {
+		if parameter.Value.Example != nil {
+			valid(name, parameter.Value.Schema, parameter.Value.Example)
+		}
+		for _, example := range parameter.Value.Examples {
+			valid(name, parameter.Value.Schema, example.Value.Value)
+		}
+	}
+}
+
+// TestProvinces: the pattern allows the thirteen codes in both forms and any case, and nothing else.
+func TestProvinces(t *testing.T) {
+	doc := description(t)
+	schema := doc.Components.Parameters["province"].Value.Schema.Value
+	codes := strings.Fields("AB BC MB NB NL NS NT NU ON PE QC SK YT")
+	for a := 'A'; a <= 'Z'; a++ {
+		for b := 'A'; b <= 'Z'; b++ {
+			code := string([]rune{a, b})
+			for _, form := range []string{code, strings.ToLower(code), "CA-" + code, "ca-" + strings.ToLower(code)} {
+				err := doc.ValidateSchemaJSON(schema, form)
+				require.Equal(t, slices.Contains(codes, code), err == nil, form)
+			}
+		}
+	}
+	require.Error(t, doc.ValidateSchemaJSON(schema, "CA-"))
+	require.Error(t, doc.ValidateSchemaJSON(schema, "US-ON"))
+}
