@@ -1,0 +1,66 @@
+# Everything a developer does here. It needs Go, git and make; test and bench install Postgres and Redis from Debian's packages
+# where they are missing.
+
+SERVICES := gateway catalog history authquota
+MODULES  := cmd/opportunity docs e2e pkg $(addprefix services/,$(SERVICES))
+PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILD    := CGO_ENABLED=0 go build -trimpath
+LINT     := .cache/golangci-lint-2.15.0
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Run everything here, on embedded stores, with sample records and demo keys
+	@bin/opportunity up --listen 127.0.0.1:8080 --admin-listen 127.0.0.1:8081 --data-dir .opportunity --seed sample
+
+.PHONY: build
+build: ## Build the command and every service into bin/
+	@mkdir -p bin
+	$(BUILD) -o bin/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
+
+.PHONY: test
+test: ## Run all tests, with the race detector, on real Postgres and Redis
+	@scripts/with-stores go test -race -shuffle=on $(PACKAGES)
+
+.PHONY: lint
+lint: $(LINT) ## Check form, import rules and shell scripts
+	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt -w on these"; exit 1; }
+	@$(LINT) run $(PACKAGES)
+
+$(LINT):
+	@mkdir -p .cache
+	GOBIN=$(CURDIR)/.cache go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+	@mv .cache/golangci-lint $@
+
+.PHONY: alone
+alone: ## Build and vet every module by itself, as its image is built: without the workspace
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
+
+.PHONY: tidy
+tidy: ## Tidy every module
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+
+.PHONY: generate
+generate: ## Write again what is made from the code
+	@go test ./cmd/opportunity/... -run TestSettingsPage -update
+
+.PHONY: generate-check
+generate-check: generate tidy ## Fail where a generated file or a go.mod is out of date
+	@git diff --exit-code -- docs '**/go.mod' '**/go.sum'
+
+.PHONY: fuzz
+fuzz: ## Fuzz each parser for FUZZTIME (default 30s)
+	@scripts/fuzz $(or $(FUZZTIME),30s)
+
+.PHONY: bench
+bench: ## Measure the ratios of docs/benchmarks.md
+	@scripts/with-stores scripts/bench
+
+.PHONY: check
+check: lint alone generate-check test ## Everything that CI runs

@@ -1,0 +1,65 @@
+package config_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/config"
+)
+
+type store struct {
+	URL string `env:"STORE_URL,required" doc:"Secret. Where the data lies."`
+}
+
+type settings struct {
+	Store store
+	Level slog.Level    `env:"LEVEL" envDefault:"INFO"`
+	Wait  time.Duration `env:"WAIT" envDefault:"2s" doc:"How long to wait."`
+	Names []string      `env:"NAMES"`
+	Clock func()        `env:"-"`
+}
+
+func (s settings) Validate() error {
+	if s.Wait > time.Minute {
+		return errors.New("WAIT must be at most 1m")
+	}
+	return nil
+}
+
+func from(environment map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) { v, ok := environment[name]; return v, ok }
+}
+
+func TestLoad(t *testing.T) {
+	got, err := config.Load[settings](from(map[string]string{"STORE_URL": "sqlite:///x", "LEVEL": "warn", "NAMES": "a,b"}))
+	require.NoError(t, err)
+	require.Equal(t, settings{Store: store{"sqlite:///x"}, Level: slog.LevelWarn, Wait: 2 * time.Second, Names: []string{"a", "b"}}, got)
+}
+
+func TestEveryMistakeIsNamedAtOnceAndNoValueRepeated(t *testing.T) {
+	_, err := config.Load[settings](from(map[string]string{"LEVEL": "hunter2", "WAIT": "hunter2"}))
+	for _, name := range []string{"STORE_URL", "LEVEL", "WAIT"} {
+		require.ErrorContains(t, err, name)
+	}
+	require.NotContains(t, err.Error(), "hunter2")
+
+	_, err = config.Load[settings](from(map[string]string{"WAIT": "2m"}))
+	require.ErrorContains(t, err, "WAIT must be at most 1m")
+	require.ErrorContains(t, err, "STORE_URL")
+}
+
+func TestDescribe(t *testing.T) {
+	var names []string
+	for _, s := range config.Describe(settings{}) {
+		names = append(names, s.Name)
+		if s.Name == "STORE_URL" {
+			require.True(t, s.Required)
+			require.Equal(t, "Secret. Where the data lies.", s.Doc)
+		}
+	}
+	require.Equal(t, []string{"STORE_URL", "LEVEL", "WAIT", "NAMES"}, names)
+}

@@ -1,0 +1,153 @@
+package database_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+)
+
+var migrations = fstest.MapFS{
+	"postgres/00001_tables.sql": {Data: []byte(`-- +goose Up
+CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigint NOT NULL);
+INSERT INTO change_sequence VALUES (1, 0);
+CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);
+CREATE TABLE facts (id text PRIMARY KEY);
+COMMENT ON TABLE facts IS 'append-only';
+-- +goose Down
+DROP TABLE facts; DROP TABLE things; DROP TABLE change_sequence;`)},
+	"sqlite/00001_tables.sql": {Data: []byte(`-- +goose Up
+CREATE TABLE change_sequence (id integer PRIMARY KEY CHECK (id = 1), value bigint NOT NULL);
+INSERT INTO change_sequence VALUES (1, 0);
+CREATE TABLE things (id text PRIMARY KEY, sequence bigint NOT NULL);
+-- +goose Down
+DROP TABLE things; DROP TABLE change_sequence;`)},
+}
+
+func start(t *testing.T) *telemetry.Telemetry {
+	t.Helper()
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	return tel
+}
+
+func open(t *testing.T, url string) *database.DB {
+	t.Helper()
+	db, err := database.Open(database.Config{URL: url, MaxConnections: 8}, start(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestMigrateAndAwait(t *testing.T) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			cfg, tel, db := database.Config{URL: url, MaxConnections: 4}, start(t), open(t, url)
+			require.Error(t, db.Current(t.Context(), migrations))
+
+			waited := make(chan error, 1)
+			go func() { waited <- db.Await(t.Context(), tel, migrations) }()
+			var all sync.WaitGroup
+			for range map[string]int{database.SQLite: 1, database.Postgres: 3}[dialect] {
+				all.Go(func() { require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations)) })
+			}
+			all.Wait()
+			require.NoError(t, <-waited)
+			require.NoError(t, db.Current(t.Context(), migrations))
+			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "again is nothing to do")
+		})
+	}
+}
+
+func TestSequenceOrderIsCommitOrder(t *testing.T) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 4}, start(t), migrations))
+			db := open(t, url)
+			const writers, each = 8, 25
+			var all sync.WaitGroup
+			for w := range writers {
+				all.Go(func() {
+					for i := range each {
+						require.NoError(t, db.WithContext(t.Context()).Transaction(func(tx *gorm.DB) error {
+							seq, err := database.NextSequence(tx)
+							if err != nil {
+								return err
+							}
+							return tx.Exec("INSERT INTO things (id, sequence) VALUES (?, ?)", string(rune('a'+w))+string(rune('a'+i)), seq).Error
+						}))
+					}
+				})
+			}
+			// A reader that follows the sequence while they write must meet each number exactly once, in order.
+			var seen []int64
+			for last := int64(0); len(seen) < writers*each; {
+				var more []int64
+				require.NoError(t, db.WithContext(t.Context()).Raw("SELECT sequence FROM things WHERE sequence > ? ORDER BY sequence", last).Scan(&more).Error)
+				if len(more) > 0 {
+					seen, last = append(seen, more...), more[len(more)-1]
+				}
+			}
+			all.Wait()
+			for i, seq := range seen {
+				require.Equal(t, int64(i+1), seq)
+			}
+		})
+	}
+}
+
+func TestServingRoleMayNotRewriteWhatIsAppendOnly(t *testing.T) {
+	url := storetest.Postgres(t)
+	role, asRole := storetest.Role(t, url)
+	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, ServingRole: role, MaxConnections: 4}, start(t), migrations))
+	db := open(t, asRole).WithContext(t.Context())
+	for statement, allowed := range map[string]bool{
+		"INSERT INTO things (id, sequence) VALUES ('a', 1)": true,
+		"UPDATE things SET sequence = 2":                    true,
+		"DELETE FROM things":                                true,
+		"INSERT INTO facts (id) VALUES ('a')":               true,
+		"UPDATE facts SET id = 'b'":                         false,
+		"DELETE FROM facts":                                 false,
+		"TRUNCATE facts":                                    false,
+		"DROP TABLE facts":                                  false,
+		"CREATE TABLE more (id text)":                       false,
+		"UPDATE goose_db_version SET is_applied = false":    false,
+	} {
+		err := db.Exec(statement).Error
+		require.Equal(t, allowed, err == nil, "%s: %v", statement, err)
+	}
+}
+
+func TestAnUnreachableDatabaseIsToldFromAWrongStatement(t *testing.T) {
+	err := open(t, "postgres://nobody@127.0.0.1:1/none").WithContext(t.Context()).Exec("SELECT 1").Error
+	require.True(t, database.IsUnavailable(err), "%v", err)
+	_, err = database.Open(database.Config{URL: "sqlite:///nowhere/at/all.db", MaxConnections: 1}, start(t))
+	require.True(t, database.IsUnavailable(err), "%v", err)
+	for dialect, url := range storetest.Databases(t) {
+		db := open(t, url)
+		require.False(t, database.IsUnavailable(db.WithContext(t.Context()).Exec("SELECT nonsense FROM nowhere").Error), dialect)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.False(t, database.IsUnavailable(db.WithContext(ctx).Exec("SELECT 1").Error), "the caller went away")
+	}
+	require.False(t, database.IsUnavailable(nil))
+	require.False(t, database.IsUnavailable(errors.New("other")))
+}
+
+func TestConfigErrorsDoNotRepeatThePassword(t *testing.T) {
+	for _, url := range []string{"mysql://u:secret@h/d", "postgres://u:secret@h:port/d", "sqlite://secret", "postgres://u:secret@h/d?sslmode=no", ":secret"} {
+		err := database.Config{URL: url, MaxConnections: 1}.Validate()
+		require.ErrorContains(t, err, "OPPORTUNITY_DATABASE_URL", url)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	require.NoError(t, database.Config{URL: "postgres://u:p@h:5432/d?search_path=catalog", MaxConnections: 1}.Validate())
+}

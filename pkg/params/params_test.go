@@ -1,0 +1,151 @@
+package params_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
+)
+
+func TestRead(t *testing.T) {
+	for _, c := range []struct {
+		raw  string
+		want params.Values
+		code problem.Code
+		says string // part of the message
+	}{
+		{raw: "", want: params.Values{}},
+		{raw: "&&", want: params.Values{}},
+		{raw: "remote=true&page=2", want: params.Values{"remote": "true", "page": "2"}},
+		{raw: "remote=t%72ue", want: params.Values{"remote": "true"}},
+		{raw: "rem%6Fte=true", want: params.Values{"remote": "true"}},
+		{raw: "remote=true;page=2", want: params.Values{"remote": "true;page=2"}},
+		{raw: "remote=", code: problem.InvalidParameter, says: "remote is empty"},
+		{raw: "remote", code: problem.InvalidParameter, says: "remote is empty"},
+		{raw: "remote=%zz", code: problem.InvalidParameter, says: "remote"},
+		{raw: "remote=true&remote=true", code: problem.DuplicateParameter, says: "remote appears more than once"},
+		{raw: "Remote=true", code: problem.UnknownParameter, says: "Remote is unknown; this operation takes remote, page"},
+		{raw: "%zz=1", code: problem.UnknownParameter},
+		{raw: "=1", code: problem.UnknownParameter},
+	} {
+		t.Run(c.raw, func(t *testing.T) {
+			got, err := params.Read(c.raw, "remote", "page")
+			if c.code == "" {
+				require.NoError(t, err)
+				require.Equal(t, c.want, got)
+				return
+			}
+			require.Equal(t, c.code, problem.Of(err).Code)
+			require.Contains(t, problem.Of(err).Message, c.says)
+		})
+	}
+}
+
+func TestAKeyInTheQueryStringIsNotRepeated(t *testing.T) {
+	const secret = "oda_live_0123456789abcdefghijABCDEFGHIJ0123456789abcd_0123ab"
+	for _, raw := range []string{"api_key=" + secret, secret + "=1", secret, "x%00" + secret + "=1"} {
+		_, err := params.Read(raw, "page")
+		require.Equal(t, problem.UnknownParameter, problem.Of(err).Code)
+		require.NotContains(t, err.Error(), secret[9:20])
+	}
+}
+
+func TestBool(t *testing.T) {
+	for value, ok := range map[string]bool{"true": true, "false": true, "True": false, "1": false, "yes": false, " true": false} {
+		b, err := params.Values{"remote": value}.Bool("remote")
+		require.Equal(t, ok, err == nil, value)
+		if ok {
+			require.Equal(t, value == "true", *b)
+		}
+	}
+	b, err := params.Values{}.Bool("remote")
+	require.NoError(t, err)
+	require.Nil(t, b)
+}
+
+func TestPage(t *testing.T) {
+	for _, c := range []struct {
+		page, limit string
+		cap         int
+		want        params.Page
+		refused     string // the parameter at fault
+	}{
+		{cap: 50, want: params.Page{Number: 1, Limit: 10}},
+		{page: "3", limit: "50", cap: 50, want: params.Page{Number: 3, Limit: 50}},
+		{limit: "51", cap: 50, want: params.Page{Number: 1, Limit: 50}},
+		{limit: "100", cap: 10, want: params.Page{Number: 1, Limit: 10}},
+		{page: "1000000", limit: "100", cap: 100, want: params.Page{Number: 1000000, Limit: 100}},
+		{page: "0", cap: 10, refused: "page"}, {page: "1000001", cap: 10, refused: "page"}, {page: "-1", cap: 10, refused: "page"},
+		{page: "1.0", cap: 10, refused: "page"}, {page: "+1", cap: 10, refused: "page"}, {page: "01", cap: 10, refused: "page"},
+		{limit: "0", cap: 10, refused: "limit"}, {limit: "101", cap: 10, refused: "limit"}, {limit: "x", cap: 10, refused: "limit"},
+		{limit: "99999999999999999999", cap: 10, refused: "limit"},
+	} {
+		v := params.Values{}
+		if c.page != "" {
+			v["page"] = c.page
+		}
+		if c.limit != "" {
+			v["limit"] = c.limit
+		}
+		got, err := v.Page(c.cap)
+		if c.refused != "" {
+			require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
+			require.Contains(t, problem.Of(err).Message, "Parameter "+c.refused+" must be an integer from 1 to")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+}
+
+func TestPagination(t *testing.T) {
+	filters := [][2]string{{"checked_after", "2026-11-01T00:00:00+02:00"}}
+	p := params.Page{Number: 2, Limit: 10}.Pagination("https://api.example", "/api/jobs", filters, 21)
+	require.True(t, p.HasMore)
+	require.Equal(t, "https://api.example/api/jobs?checked_after=2026-11-01T00%3A00%3A00%2B02%3A00&page=3&limit=10", *p.Next)
+
+	for _, last := range []params.Page{{Number: 3, Limit: 10}, {Number: 4, Limit: 10}, {Number: params.MaxPage, Limit: 1}} {
+		p := last.Pagination("https://api.example", "/api/jobs", filters, 21)
+		require.False(t, p.HasMore)
+		require.Nil(t, p.Next)
+	}
+	p = params.Page{Number: params.MaxPage, Limit: 1}.Pagination("", "/", nil, params.MaxPage+5)
+	require.False(t, p.HasMore, "there is no page after the last that may be asked for")
+}
+
+// Whatever the string, Read either understands all of it or refuses it with a code of its own; what it understood survives
+// being written and read again.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{"", "remote=true", "remote=true&page=2", "a=b;c=d", "remote=%", "%00=%00", "page=1&page=1", "&=&"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		values, err := params.Read(raw, "remote", "page")
+		if err != nil {
+			if e := new(problem.Error); !errors.As(err, &e) || e.Code.Status() != 400 {
+				t.Fatalf("refused by %v", err)
+			}
+			return
+		}
+		var pairs [][2]string
+		for name, value := range values {
+			if value == "" || (name != "remote" && name != "page") {
+				t.Fatalf("accepted %q=%q", name, value)
+			}
+			pairs = append(pairs, [2]string{name, value})
+		}
+		again, err := params.Read(params.Encode(pairs), "remote", "page")
+		require.NoError(t, err)
+		require.Equal(t, values, again)
+		if !strings.ContainsAny(raw, ";") {
+			if std, err := url.ParseQuery(raw); err == nil {
+				require.Equal(t, std.Get("remote"), values["remote"])
+			}
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package problem_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// What programs match on never changes within v1: this table fails when it does.
+func TestCodesAndStatusesAreTheContract(t *testing.T) {
+	want := map[problem.Code]int{
+		"invalid_parameter": 400, "unknown_parameter": 400, "duplicate_parameter": 400, "body_not_allowed": 400,
+		"missing_api_key": 401, "invalid_api_key": 401, "expired_api_key": 401, "revoked_api_key": 401,
+		"subscription_required": 402, "account_suspended": 403, "not_found": 404, "method_not_allowed": 405,
+		"minute_limit_reached": 429, "daily_limit_reached": 429, "service_capacity_reached": 429,
+		"service_unavailable": 503, "internal_error": 500,
+	}
+	got := map[problem.Code]int{}
+	for _, e := range problem.Table {
+		got[e.Code] = e.Code.Status()
+		require.NotEmpty(t, e.Meaning)
+		require.NotEmpty(t, e.Remedy)
+	}
+	require.Equal(t, want, got)
+}
+
+func TestWrite(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		err     error
+		status  int
+		code    string
+		headers map[string]string
+		logged  bool
+	}{
+		{"a refusal", problem.New(problem.InvalidParameter, "Parameter page must be an integer."), 400, "invalid_parameter",
+			map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "Retry-After": ""}, false},
+		{"a wrapped refusal", fmt.Errorf("while listing: %w", problem.New(problem.NotFound, "No such record.")), 404, "not_found", nil, false},
+		{"a missing key", problem.New(problem.MissingAPIKey, "No key."), 401, "missing_api_key", map[string]string{"WWW-Authenticate": "Bearer"}, false},
+		{"a wait is rounded up", problem.New(problem.MinuteLimitReached, "Wait.").Retry(1001 * time.Millisecond), 429, "minute_limit_reached",
+			map[string]string{"Retry-After": "2"}, false},
+		{"an outage", problem.Unavailable(errors.New("dial tcp 10.0.0.7: refused")), 503, "service_unavailable", map[string]string{"Retry-After": "1"}, true},
+		{"a foreign error says nothing", errors.New("pq: password authentication failed for user admin"), 500, "internal_error", nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log bytes.Buffer
+			w := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewJSONHandler(&log, nil))}
+			rec := httptest.NewRecorder()
+			rec.Header().Set("ETag", `W/"of another answer"`)
+			w.Write(rec, httptest.NewRequest(http.MethodGet, "/", nil), c.err)
+
+			require.Equal(t, c.status, rec.Code)
+			var body api.Error
+			decoder := json.NewDecoder(rec.Body)
+			decoder.DisallowUnknownFields()
+			require.NoError(t, decoder.Decode(&body))
+			require.Equal(t, c.code, body.Error.Code)
+			require.Equal(t, "https://api.example/docs/errors#"+c.code, body.Documentation)
+			require.Empty(t, rec.Header().Get("ETag"))
+			for name, value := range c.headers {
+				require.Equal(t, value, rec.Header().Get(name), name)
+			}
+			require.Equal(t, c.logged, log.Len() > 0)
+			for _, secret := range []string{"password", "10.0.0.7"} {
+				require.NotContains(t, body.Error.Message, secret)
+			}
+		})
+	}
+}
+
+func TestHeadHasNoBody(t *testing.T) {
+	rec := httptest.NewRecorder()
+	problem.Writer{}.Write(rec, httptest.NewRequest(http.MethodHead, "/", nil), problem.New(problem.NotFound, "No such record."))
+	require.Equal(t, 404, rec.Code)
+	require.Zero(t, rec.Body.Len())
+	require.NotEqual(t, "0", rec.Header().Get("Content-Length"))
+}

@@ -1,0 +1,135 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/storetest"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func listen(t *testing.T) (net.Listener, string) {
+	t.Helper()
+	ln, err := server.Listen(t.Context(), "127.0.0.1:0", nil)
+	require.NoError(t, err)
+	return ln, "http://" + ln.Addr().String()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
+}
+
+func TestAStopDrainsWhatIsInFlightAndEndsLongPolls(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	ready := new(server.Ready)
+	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, ready)
+	ln, url := listen(t)
+	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-release
+		_, _ = io.WriteString(w, "done")
+	})
+	mux.HandleFunc("/poll", func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-server.Draining(r)
+		_, _ = io.WriteString(w, "nothing new")
+	})
+	group.HTTP("test", ln, mux)
+
+	answers := make(chan string, 2)
+	for _, path := range []string{"/slow", "/poll"} {
+		go func() { _, body := get(t, url+path); answers <- body }()
+	}
+	<-arrived
+	<-arrived
+	stop()
+	require.Equal(t, "nothing new", <-answers)
+	storetest.Eventually(t, "not ready while stopping", func() bool { return len(ready.Missing(t.Context())) == 1 })
+	close(release)
+	require.Equal(t, "done", <-answers)
+	require.NoError(t, group.Wait())
+	status, _ := get(t, url)
+	require.Zero(t, status, "nothing listens any more")
+}
+
+func TestTheFirstFailureStopsAll(t *testing.T) {
+	group := server.NewGroup(t.Context(), server.Config{Drain: time.Minute}, quiet, nil)
+	ln, _ := listen(t)
+	group.HTTP("test", ln, http.NotFoundHandler())
+	ended := make(chan struct{})
+	group.Go("follower", func(ctx context.Context) error { <-ctx.Done(); close(ended); return ctx.Err() })
+	group.Go("leader", func(context.Context) error { return errors.New("no schema") })
+	require.EqualError(t, group.Wait(), "leader: no schema")
+	<-ended
+}
+
+func TestABadSenderLosesItsConnectionAndNobodyElse(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, nil)
+	ln, url := listen(t)
+	group.HTTP("test", ln, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	for name, sent := range map[string]string{
+		"rubbish":        "\x16\x03\x01\x00\xff\r\n\r\n",
+		"a long header":  "GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + strings.Repeat("a", 64<<10) + "\r\n\r\n",
+		"a long address": "GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
+		require.NoError(t, err)
+		_, _ = io.WriteString(conn, sent)
+		answer, _ := io.ReadAll(conn) // the server closes it: reading ends
+		require.True(t, len(answer) == 0 || strings.HasPrefix(string(answer), "HTTP/1.1 4"), "%s: %s", name, answer)
+		require.NoError(t, conn.Close())
+		status, _ := get(t, url)
+		require.Equal(t, http.StatusNoContent, status)
+	}
+	stop()
+	require.NoError(t, group.Wait())
+}
+
+func TestOperations(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ready := new(server.Ready)
+	var missing error = errors.New("down")
+	ready.Add("database", func(context.Context) error { return missing })
+	ready.Add("snapshot", func(context.Context) error { return nil })
+	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, ready)
+	ln, url := listen(t)
+	group.HTTP("operations", ln, server.Operations(ready, http.NotFoundHandler()))
+
+	status, body := get(t, url+"/readyz")
+	require.Equal(t, 503, status)
+	require.JSONEq(t, `{"status":"not ready","missing":["database"]}`, body)
+	status, _ = get(t, url+"/livez")
+	require.Equal(t, 200, status)
+	missing = nil
+	status, body = get(t, url+"/readyz")
+	require.Equal(t, 200, status)
+	require.JSONEq(t, `{"status":"ready"}`, body)
+	stop()
+	require.NoError(t, group.Wait())
+}

@@ -1,0 +1,98 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/telemetry"
+)
+
+const secret = "oda_live_secretsecretsecret"
+
+func TestARequestIsLoggedByItsRouteAndNeverByItsAddress(t *testing.T) {
+	var log bytes.Buffer
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &log})
+	require.NoError(t, err)
+	h := tel.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		telemetry.SetRoute(r.Context(), "/things/{id}")
+		tel.Log.InfoContext(r.Context(), "working")
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = w.Write([]byte("body"))
+	}))
+	req := httptest.NewRequest(http.MethodGet, "/things/"+secret+"?key="+secret, nil)
+	req.Header.Set("Authorization", "Bearer "+secret)
+	req.Header.Set(api.RequestIDHeader, "req-12345678")
+	req.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+
+	require.Equal(t, "req-12345678", rec.Header().Get(api.RequestIDHeader))
+	require.NotContains(t, log.String(), secret)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	require.Len(t, lines, 2)
+	for _, line := range lines {
+		var got map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &got))
+		require.Equal(t, "test", got["service"])
+		require.Equal(t, "req-12345678", got["request_id"])
+		require.Equal(t, "4bf92f3577b34da6a3ce929d0e0e4736", got["trace_id"])
+	}
+	require.Contains(t, lines[1], `"route":"/things/{id}","status":418,"bytes":4`)
+}
+
+func TestAnIllFormedRequestIDIsReplaced(t *testing.T) {
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
+	require.NoError(t, err)
+	for _, id := range []string{"", "short", strings.Repeat("x", 65), "has space in it", "line\"break\""} {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header.Set(api.RequestIDHeader, id)
+		rec := httptest.NewRecorder()
+		tel.Handler(http.NotFoundHandler()).ServeHTTP(rec, req)
+		require.Len(t, rec.Header().Get(api.RequestIDHeader), 36)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTheTraceGoesOnToThePeer(t *testing.T) {
+	t.Setenv("OTEL_TRACES_EXPORTER", "console") // any exporter: what matters is that spans are made
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
+	require.NoError(t, err)
+	require.True(t, tel.Tracing())
+	var sent http.Header
+	client := tel.Transport(roundTripper(func(r *http.Request) (*http.Response, error) {
+		sent = r.Header
+		return httptest.NewRecorder().Result(), nil
+	}), "catalog")
+	var inside trace.SpanContext
+	h := tel.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inside = trace.SpanContextFromContext(r.Context())
+		trace.SpanFromContext(r.Context()).SetAttributes(attribute.Bool("seen", true))
+		out, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://catalog.example/?key="+secret, nil)
+		require.NoError(t, err)
+		resp, err := client.RoundTrip(out)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}))
+	req := httptest.NewRequest(http.MethodGet, "/", nil)
+	req.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+
+	require.Equal(t, "4bf92f3577b34da6a3ce929d0e0e4736", inside.TraceID().String())
+	parent := strings.Split(sent.Get("Traceparent"), "-")
+	require.Equal(t, inside.TraceID().String(), parent[1])
+	require.NotEqual(t, inside.SpanID().String(), parent[2], "the client span stands between")
+	require.Equal(t, rec.Header().Get(api.RequestIDHeader), sent.Get(api.RequestIDHeader))
+}

@@ -1,0 +1,128 @@
+package web_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+)
+
+func serve(t *testing.T, method, path string, header http.Header, handle func(*gin.Context) (web.Reply, error)) *httptest.ResponseRecorder {
+	t.Helper()
+	e := web.New(problem.Writer{})
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/things/:id", web.Answer(problem.Writer{}, handle))
+	req := httptest.NewRequest(method, path, nil)
+	if header != nil {
+		req.Header = header
+	}
+	rec := httptest.NewRecorder()
+	e.ServeHTTP(rec, req)
+	return rec
+}
+
+func TestAnswer(t *testing.T) {
+	rec := serve(t, http.MethodGet, "/things/1", nil, func(*gin.Context) (web.Reply, error) {
+		return web.Reply{JSON: map[string]string{"name": "a<b>&c"}}, nil
+	})
+	require.Equal(t, 200, rec.Code)
+	require.Equal(t, "application/json", rec.Header().Get("Content-Type"))
+	require.Equal(t, `{"name":"a<b>&c"}`, rec.Body.String())
+}
+
+func TestAnswerGivesTheBufferBackInEveryCase(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		header http.Header
+		err    error
+		status int
+		body   string
+	}{
+		{http.MethodGet, nil, nil, 200, "body"},
+		{http.MethodHead, nil, nil, 200, ""},
+		{http.MethodGet, http.Header{"If-None-Match": {`W/"v1"`}}, nil, 304, ""},
+		{http.MethodGet, nil, problem.New(problem.NotFound, "No."), 404, `{"error":{"code":"not_found","message":"No."},"documentation":"/docs/errors#not_found"}`},
+	} {
+		given := 0
+		rec := serve(t, c.method, "/things/1", c.header, func(*gin.Context) (web.Reply, error) {
+			return web.Reply{ETag: "v1", Body: []byte("body"), Done: func() { given++ }}, c.err
+		})
+		require.Equal(t, c.status, rec.Code)
+		require.Equal(t, c.body, rec.Body.String())
+		require.Equal(t, 1, given)
+	}
+}
+
+func TestConditionalRequests(t *testing.T) {
+	for header, status := range map[string]int{
+		`W/"v1"`: 304, `"v1"`: 304, `"v0", W/"v1"`: 304, `*`: 304, `"v2"`: 200, `v1`: 200, ``: 200,
+	} {
+		rec := serve(t, http.MethodGet, "/things/1", http.Header{"If-None-Match": {header}}, func(*gin.Context) (web.Reply, error) {
+			return web.Reply{ETag: "v1", Body: []byte("{}")}, nil
+		})
+		require.Equal(t, status, rec.Code, header)
+		require.Equal(t, `W/"v1"`, rec.Header().Get("ETag"))
+		require.Equal(t, "private, no-cache", rec.Header().Get("Cache-Control"))
+		require.Equal(t, "Authorization", rec.Header().Get("Vary"))
+	}
+}
+
+func TestRefusalsOfTheRouterHaveTheContractsBody(t *testing.T) {
+	ok := func(*gin.Context) (web.Reply, error) { return web.Reply{JSON: 1}, nil }
+	for _, c := range []struct {
+		method, path string
+		status       int
+		code         string
+	}{
+		{http.MethodGet, "/things/1/", 404, "not_found"},
+		{http.MethodGet, "//things/1", 404, "not_found"},
+		{http.MethodGet, "/nothing", 404, "not_found"},
+		{http.MethodPost, "/things/1", 405, "method_not_allowed"},
+	} {
+		rec := serve(t, c.method, c.path, nil, ok)
+		require.Equal(t, c.status, rec.Code, c.path)
+		require.Contains(t, rec.Body.String(), `"code":"`+c.code+`"`)
+	}
+	rec := serve(t, http.MethodPost, "/things/1", nil, ok)
+	require.Equal(t, "GET, HEAD", rec.Header().Get("Allow"))
+}
+
+func TestPanicsAndForeignErrorsSayNothing(t *testing.T) {
+	for _, handle := range []func(*gin.Context) (web.Reply, error){
+		func(*gin.Context) (web.Reply, error) { panic("secret") },
+		func(*gin.Context) (web.Reply, error) { return web.Reply{}, errors.New("secret") },
+		func(*gin.Context) (web.Reply, error) { return web.Reply{JSON: func() {}}, nil },
+	} {
+		rec := serve(t, http.MethodGet, "/things/1", nil, handle)
+		require.Equal(t, 500, rec.Code)
+		require.Contains(t, rec.Body.String(), "internal_error")
+		require.NotContains(t, rec.Body.String(), "secret")
+	}
+}
+
+func TestInternalAcceptsEveryTokenInForceAndNoOther(t *testing.T) {
+	const old, fresh = "0123456789012345678901234567890123", "abcdefghijabcdefghijabcdefghijabcd"
+	e := web.New(problem.Writer{})
+	e.Use(web.Internal(problem.Writer{}, peer.Tokens{Values: []string{fresh, old}}))
+	e.GET("/", web.Answer(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
+		caller, err := web.Caller(g)
+		return web.Reply{JSON: caller}, err
+	}))
+	for authorization, status := range map[string]int{
+		"Bearer " + old: 200, "Bearer " + fresh: 200, "Bearer " + fresh + "x": 401, "Bearer ": 401, "": 401, fresh: 401, "Basic " + old: 401,
+	} {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header.Set("Authorization", authorization)
+		req.Header.Set(api.CallerHeader, `{"tier":"free","pageSize":10,"history":false}`)
+		rec := httptest.NewRecorder()
+		e.ServeHTTP(rec, req)
+		require.Equal(t, status, rec.Code, authorization)
+	}
+}
