@@ -1,0 +1,111 @@
+// Package event is the noun of the history: one verification event as it is recorded for ever, the chain of hashes that ties
+// the events of a listing together, and the strict reader of the files that curators append.
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Record is an event in the form that is kept and hashed. The two lists are the very JSON texts that were hashed: encoding them
+// anew, after the contract has grown by a field, would break the chain.
+type Record struct {
+	Sequence   int64 // position among all changes of the history; grows with every append
+	ID         string
+	Slug       string
+	CheckedAt  int64 // microseconds since 1970 UTC
+	CheckType  api.CheckType
+	Outcome    api.Outcome
+	SourceURLs string  // a JSON array
+	Facts      *string // a JSON object; nil where the event carries none
+	Note       string
+	Actor      string // the operator who appended it
+	RecordedAt int64  // microseconds since 1970 UTC
+
+	ContentHash string // of what the event says, however often it is appended
+	PrevHash    string // Hash of the event before it in the chain of its slug; empty for the first
+	Hash        string
+}
+
+// Page is a page of a listing's history.
+type Page struct {
+	Sequence int64 // of the listing's newest event; 0 before any
+	Total    int   // events of the listing
+	Events   []api.VerificationEvent
+}
+
+// New is the record of e, still outside any chain: Sequence, ID, Actor, RecordedAt, PrevHash and Hash are not set. e must have
+// come from Read, or be as complete.
+func New(e api.VerificationEvent) (Record, error) {
+	r := Record{Slug: e.Slug, CheckedAt: e.CheckedAt.UnixMicro(), CheckType: e.CheckType, Outcome: e.Outcome, Note: e.Note}
+	urls, err := json.Marshal(e.SourceURLs)
+	if err != nil {
+		return Record{}, err
+	}
+	r.SourceURLs = string(urls)
+	if e.Facts != nil {
+		facts, err := json.Marshal(e.Facts)
+		if err != nil {
+			return Record{}, err
+		}
+		r.Facts = new(string(facts))
+	}
+	r.ContentHash = digest("opportunity verification event content 1", r.content()...)
+	return r, nil
+}
+
+// Seal puts the record behind the event with the hash prev; empty for the first of its slug. Everything but Sequence must be
+// set: it is what the hash covers.
+func (r *Record) Seal(prev string) {
+	r.PrevHash = prev
+	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
+	r.Hash = digest("opportunity verification event 1", fields...)
+}
+
+// content is what the event says, in the order in which it is hashed.
+func (r *Record) content() []string {
+	var facts string // no JSON text is empty, so this is distinct from every object
+	if r.Facts != nil {
+		facts = *r.Facts
+	}
+	return []string{r.Slug, strconv.FormatInt(r.CheckedAt, 10), string(r.CheckType), string(r.Outcome), r.SourceURLs, facts, r.Note}
+}
+
+// digest is the lower-case hexadecimal SHA-256 over the fields, each behind its length in bytes as eight bytes, most significant
+// first: without the lengths, text could move from one field into the next unnoticed. form keeps hashes of different kinds
+// apart, and names the version of the layout.
+func digest(form string, fields ...string) string {
+	h := sha256.New()
+	for _, f := range append([]string{form}, fields...) {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(f)))
+		h.Write(length[:])
+		h.Write([]byte(f))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Event is what consumers see of the record.
+func (r *Record) Event() (api.VerificationEvent, error) {
+	e := api.VerificationEvent{
+		ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome, Note: r.Note,
+	}
+	if err := json.Unmarshal([]byte(r.SourceURLs), &e.SourceURLs); err != nil {
+		return e, fmt.Errorf("source addresses of event %s: %w", r.ID, err)
+	}
+	if r.Facts != nil {
+		e.Facts = new(api.Facts)
+		if err := json.Unmarshal([]byte(*r.Facts), e.Facts); err != nil {
+			return e, fmt.Errorf("facts of event %s: %w", r.ID, err)
+		}
+		e.Facts.Complete() // a field that the contract gained since
+	}
+	return e, nil
+}

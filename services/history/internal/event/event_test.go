@@ -1,0 +1,93 @@
+package event_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/event"
+)
+
+// The golden values were computed from the layout that digest documents, by another program in another language. They may never
+// change: every chain ever written hangs on them.
+func TestHashesAreAsTheyAlwaysWere(t *testing.T) {
+	remote := true
+	facts := api.Facts{Remote: &remote, Languages: []string{"fr"}, ApplicationStatus: api.ApplicationOpen}
+	facts.Complete()
+	first, err := event.New(api.VerificationEvent{
+		Slug: "odin-works", CheckedAt: time.Date(2025, 11, 20, 9, 0, 0, 123456000, time.UTC), CheckType: api.Review,
+		Outcome: api.OutcomeVerified, SourceURLs: []string{"https://odin.example/a?b=1&c=2"}, Facts: &facts, Note: "Première visite – ok",
+	})
+	require.NoError(t, err)
+	require.Equal(t, `["https://odin.example/a?b=1\u0026c=2"]`, first.SourceURLs)
+	require.Equal(t, `{"countryEligibility":[],"remote":true,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,`+
+		`"pay":null,"languages":["fr"],"applicationStatus":"open","applicationUrl":null,"requirements":[],"riskIndicators":[]}`, *first.Facts)
+	require.Equal(t, "20872955b9b8ed3fb1a3577d5fbacb2c8b6a0d6ab3c3e74abad4e5413002648e", first.ContentHash)
+	first.ID, first.Actor, first.RecordedAt = "0198f000-0000-7000-8000-000000000001", "ada", 1763629300000000
+	first.Seal("")
+	require.Equal(t, "d3fb07d2800acaff35751f077fd5ce0fe8bcd47efb402b83885e8dc42ea9ac58", first.Hash)
+
+	second, err := event.New(api.VerificationEvent{
+		Slug: "odin-works", CheckedAt: time.Date(2025, 11, 21, 9, 0, 0, 0, time.UTC), CheckType: api.LinkCheck,
+		Outcome: api.OutcomeReachable, SourceURLs: []string{},
+	})
+	require.NoError(t, err)
+	require.Equal(t, "9ef9ad203b3fb8626b102a1f108d9c5e03cda9c3f92ebdfd66cac5f069371a1e", second.ContentHash)
+	second.ID, second.Actor, second.RecordedAt = "0198f000-0000-7000-8000-000000000002", "link-check", 1763715600000001
+	second.Seal(first.Hash)
+	require.Equal(t, first.Hash, second.PrevHash)
+	require.Equal(t, "a876d8354c451a1a841219b8e807c7fa6b29e4b7ba7481e43192edabe4b6fd23", second.Hash)
+}
+
+func TestHashCoversEverythingThatIsSaid(t *testing.T) {
+	record := event.Record{ID: "1", Slug: "a", CheckedAt: 1, CheckType: api.Review, Outcome: api.OutcomeVerified,
+		SourceURLs: "[]", Facts: new("{}"), Note: "n", Actor: "x", RecordedAt: 2}
+	seen := map[string]string{}
+	for name, change := range map[string]func(r *event.Record) (prev string){
+		"nothing":       func(*event.Record) string { return "" },
+		"previous hash": func(*event.Record) string { return "p" },
+		"id":            func(r *event.Record) string { r.ID = "2"; return "" },
+		"slug":          func(r *event.Record) string { r.Slug = "b"; return "" },
+		"checkedAt":     func(r *event.Record) string { r.CheckedAt = 9; return "" },
+		"checkType":     func(r *event.Record) string { r.CheckType = api.LinkCheck; return "" },
+		"outcome":       func(r *event.Record) string { r.Outcome = api.OutcomeClosed; return "" },
+		"sourceUrls":    func(r *event.Record) string { r.SourceURLs = `[""]`; return "" },
+		"facts":         func(r *event.Record) string { r.Facts = new(`{"a":1}`); return "" },
+		"no facts":      func(r *event.Record) string { r.Facts = nil; return "" },
+		"note":          func(r *event.Record) string { r.Note = ""; return "" },
+		"actor":         func(r *event.Record) string { r.Actor = "y"; return "" },
+		"recordedAt":    func(r *event.Record) string { r.RecordedAt = 3; return "" },
+		"moved text":    func(r *event.Record) string { r.Facts, r.Note = nil, "{}n"; return "" },
+	} {
+		r := record
+		r.Seal(change(&r))
+		require.Emptyf(t, seen[r.Hash], "%s hashes like %s", name, seen[r.Hash])
+		seen[r.Hash] = name
+	}
+}
+
+func TestEventGivesBackWhatWasRecorded(t *testing.T) {
+	facts := api.UnknownFacts()
+	for _, e := range []api.VerificationEvent{
+		{Slug: "a", CheckedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), CheckType: api.Review, Outcome: api.OutcomeVerified,
+			SourceURLs: []string{"https://a.example/<x>"}, Facts: &facts, Note: "ü"},
+		{Slug: "a", CheckedAt: time.Unix(0, 0).UTC(), CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, SourceURLs: []string{}},
+	} {
+		r, err := event.New(e)
+		require.NoError(t, err)
+		got, err := r.Event()
+		require.NoError(t, err)
+		require.Equal(t, e, got)
+	}
+}
+
+func TestEventCompletesFactsThatAreOlderThanAField(t *testing.T) {
+	r := event.Record{SourceURLs: "[]", Facts: new(`{"remote":true}`)}
+	got, err := r.Event()
+	require.NoError(t, err)
+	want := api.UnknownFacts()
+	want.Remote = new(true)
+	require.Equal(t, &want, got.Facts)
+}

@@ -1,0 +1,53 @@
+// Package httpapi is how the history is asked for: by consumers through the gateway, by the catalog for summaries, by curators
+// who append events.
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/history/internal/event"
+)
+
+// Store is the history as it is kept. An outage of the database is problem.Unavailable.
+type Store interface {
+	// History is a page of the events of slug, newest check first; published is false where consumers may not see the listing.
+	History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool, err error)
+	// Summaries are at most limit summaries with a sequence above after, in its order.
+	Summaries(ctx context.Context, after int64, limit int) ([]api.Summary, error)
+	// UnknownListings are those of slugs that name no listing.
+	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
+	// Append records all events, or none if it fails; those that are already recorded are counted as duplicates.
+	Append(ctx context.Context, actor string, now time.Time, events []api.VerificationEvent) (appended, duplicates int, err error)
+}
+
+// Catalog is asked when an event names a listing that the store's copy does not have yet.
+type Catalog interface {
+	CatchUp(ctx context.Context) error
+}
+
+// API answers for the history.
+type API struct {
+	Store     Store
+	Catalog   Catalog
+	PublicURL string // the address of the gateway as consumers see it, without a trailing slash
+	Now       func() time.Time
+}
+
+// Routes registers everything on engine. Only ready is open to callers without an internal token.
+func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Tokens, ready http.Handler) {
+	engine.GET("/readyz", gin.WrapH(ready))
+	inside := engine.Group("", web.Internal(errors, tokens))
+	const history = "/api/v1/opportunities/:id/history"
+	inside.GET(history, web.Answer(errors, a.history))
+	inside.HEAD(history, web.Answer(errors, a.history))
+	inside.GET("/internal/v1/summaries", web.Answer(errors, a.summaries))
+	inside.POST("/operator/v1/events/append", web.Answer(errors, a.append))
+}

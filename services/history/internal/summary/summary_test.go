@@ -1,0 +1,242 @@
+package summary_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/summary"
+)
+
+var day0 = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
+
+func at(hours float64) time.Time { return day0.Add(time.Duration(hours * float64(time.Hour))) }
+
+func review(hours float64, outcome api.Outcome, facts *api.Facts) api.VerificationEvent {
+	return api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.Review, Outcome: outcome, Facts: facts, SourceURLs: []string{}}
+}
+
+func link(hours float64, outcome api.Outcome) api.VerificationEvent {
+	return api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.LinkCheck, Outcome: outcome, SourceURLs: []string{}}
+}
+
+func facts(remote bool) *api.Facts {
+	f := api.UnknownFacts()
+	f.Remote = &remote
+	return &f
+}
+
+func TestOfSumsUp(t *testing.T) {
+	yes, no := facts(true), facts(false)
+	for _, c := range []struct {
+		name   string
+		events []api.VerificationEvent
+		want   api.Summary
+	}{
+		{"nothing", nil, api.Summary{Slug: "a"}},
+		{"a link check alone", []api.VerificationEvent{link(0, api.OutcomeClosed)},
+			api.Summary{Slug: "a", HistoryCount: 1, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: at(0)}}},
+		{"a review", []api.VerificationEvent{review(0, api.OutcomeVerified, yes)},
+			api.Summary{Slug: "a", HistoryCount: 1, ReviewCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
+				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes}},
+		{"a later doubt keeps the freshness of the success before it",
+			[]api.VerificationEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
+			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
+				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes}},
+		{"an older review that arrives late",
+			[]api.VerificationEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
+			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
+				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes}},
+		{"at one instant the doubt counts",
+			[]api.VerificationEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
+			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
+				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Empty(t, cmp.Diff(c.want, summary.Of("a", c.events)))
+		})
+	}
+}
+
+func TestConflict(t *testing.T) {
+	verified := review(0, api.OutcomeVerified, nil)
+	for _, c := range []struct {
+		name   string
+		events []api.VerificationEvent
+		want   *time.Time
+	}{
+		{"closed", []api.VerificationEvent{verified, link(1, api.OutcomeClosed)}, new(at(1))},
+		{"needs review", []api.VerificationEvent{verified, link(1, api.OutcomeNeedsReview)}, new(at(1))},
+		{"the first of several", []api.VerificationEvent{verified, link(9, api.OutcomeClosed), link(5, api.OutcomeNeedsReview)}, new(at(5))},
+		{"stays when the link works again", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), link(2, api.OutcomeReachable)}, new(at(1))},
+		{"at the instant of the review", []api.VerificationEvent{verified, link(0, api.OutcomeClosed)}, nil},
+		{"before the review", []api.VerificationEvent{verified, link(-1, api.OutcomeClosed)}, nil},
+		{"ended by a new review", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), review(2, api.OutcomeVerified, nil)}, nil},
+		{"without a review", []api.VerificationEvent{link(1, api.OutcomeClosed)}, nil},
+		{"blocked for weeks", []api.VerificationEvent{verified, link(1, api.OutcomeBlocked), link(200, api.OutcomeBlocked)}, nil},
+		{"unreachable once", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable)}, nil},
+		{"unreachable twice, a day apart", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable)}, new(at(25))},
+		{"unreachable twice, not quite a day apart",
+			[]api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(24.999, api.OutcomeUnreachable)}, nil},
+		{"unreachable in short steps that make a day", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable),
+			link(13, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable), link(49, api.OutcomeUnreachable)}, new(at(25))},
+		{"unreachable, reached in between", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeReachable),
+			link(26, api.OutcomeUnreachable)}, nil},
+		{"unreachable, blocked in between", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeBlocked),
+			link(26, api.OutcomeUnreachable), link(50, api.OutcomeUnreachable)}, new(at(50))},
+		{"unreachable before and after the review", []api.VerificationEvent{link(-20, api.OutcomeUnreachable), verified,
+			link(4, api.OutcomeUnreachable)}, nil},
+		{"unreachable long before and twice after", []api.VerificationEvent{link(-20, api.OutcomeUnreachable), verified,
+			link(4, api.OutcomeUnreachable), link(28, api.OutcomeUnreachable)}, new(at(28))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Empty(t, cmp.Diff(c.want, summary.Of("a", c.events).ConflictAt))
+		})
+	}
+}
+
+func TestChangeCount(t *testing.T) {
+	yes, no := facts(true), facts(false)
+	ok := api.OutcomeVerified
+	for _, c := range []struct {
+		name   string
+		events []api.VerificationEvent
+		want   int
+	}{
+		{"the first facts", []api.VerificationEvent{review(0, ok, nil), review(1, ok, yes)}, 0},
+		{"the same facts", []api.VerificationEvent{review(0, ok, yes), review(1, ok, facts(true))}, 0},
+		{"other facts", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no)}, 1},
+		{"there and back", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
+		{"left out in between", []api.VerificationEvent{review(0, ok, yes), review(1, ok, nil), review(2, ok, yes)}, 0},
+		{"left out, then other", []api.VerificationEvent{review(0, ok, yes), review(1, ok, nil), review(2, ok, no)}, 1},
+		{"a review of the middle that arrives late", []api.VerificationEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, summary.Of("a", c.events).ChangeCount)
+		})
+	}
+}
+
+func TestStatusTurnsAtTheFourteenDayInstant(t *testing.T) {
+	s := summary.Of("a", []api.VerificationEvent{review(0, api.OutcomeVerified, nil), link(13*24, api.OutcomeReachable)})
+	end := at(14 * 24)
+	require.Equal(t, &end, s.FreshUntil)
+	require.Equal(t, api.Verified, s.StatusAt(nil, end.Add(-time.Microsecond)))
+	require.Equal(t, api.Stale, s.StatusAt(nil, end))
+}
+
+func TestStatusOfHistories(t *testing.T) {
+	ok := review(0, api.OutcomeVerified, nil)
+	for _, c := range []struct {
+		name   string
+		events []api.VerificationEvent
+		want   api.VerificationStatus
+	}{
+		{"nothing", nil, api.Unverified},
+		{"link checks never leave unverified", []api.VerificationEvent{link(0, api.OutcomeReachable), link(1, api.OutcomeClosed)}, api.Unverified},
+		{"verified", []api.VerificationEvent{ok, link(1, api.OutcomeReachable), link(2, api.OutcomeBlocked), link(3, api.OutcomeUnreachable)}, api.Verified},
+		{"closed by a review", []api.VerificationEvent{ok, review(1, api.OutcomeClosed, nil)}, api.NeedsReview},
+		{"closed by a link check", []api.VerificationEvent{ok, link(1, api.OutcomeClosed)}, api.NeedsReview},
+		{"reviewed again", []api.VerificationEvent{ok, link(1, api.OutcomeClosed), review(2, api.OutcomeVerified, nil)}, api.Verified},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, summary.Of("a", c.events).StatusAt(nil, at(24)))
+		})
+	}
+}
+
+// history draws events on a coarse clock, so that equal instants and days apart both happen.
+var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.VerificationEvent {
+	hours := float64(rapid.IntRange(0, 20).Draw(t, "slot") * 6)
+	if rapid.Bool().Draw(t, "review") {
+		var known *api.Facts
+		if rapid.Bool().Draw(t, "with facts") {
+			known = facts(rapid.Bool().Draw(t, "remote"))
+		}
+		return review(hours, rapid.SampledFrom(api.Outcomes[api.Review]).Draw(t, "outcome"), known)
+	}
+	return link(hours, rapid.SampledFrom(api.Outcomes[api.LinkCheck]).Draw(t, "outcome"))
+}), 0, 30)
+
+func TestOrderOfArrivalPlaysNoPart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := history.Draw(t, "events")
+		shuffled := rapid.Permutation(events).Draw(t, "shuffled")
+		if diff := cmp.Diff(summary.Of("a", events), summary.Of("a", shuffled)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestALinkCheckMovesNoReview(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := history.Draw(t, "events")
+		var reviews []api.VerificationEvent
+		for _, e := range events {
+			if e.CheckType == api.Review {
+				reviews = append(reviews, e)
+			}
+		}
+		with, without := summary.Of("a", events), summary.Of("a", reviews)
+		if with.HistoryCount != len(events) || with.ReviewCount != len(reviews) {
+			t.Fatal("wrong counts")
+		}
+		with.HistoryCount, with.ApplicationLink, with.ConflictAt = without.HistoryCount, nil, nil
+		if diff := cmp.Diff(without, with); diff != "" {
+			t.Fatal("link checks may change the link, the count and the conflict only: ", diff)
+		}
+	})
+}
+
+// The rule again, naively: some later check that says so by itself, or some pair of later unreachable checks a day apart
+// with nothing but unreachable checks between them.
+func TestConflictFollowsTheRule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := history.Draw(t, "events")
+		s := summary.Of("a", events)
+		if s.LastCheckedAt == nil {
+			if s.ConflictAt != nil {
+				t.Fatal("a conflict without a review")
+			}
+			return
+		}
+		var want *time.Time
+		for _, second := range events {
+			later := second.CheckType == api.LinkCheck && second.CheckedAt.After(*s.LastCheckedAt)
+			conflicts := second.Outcome == api.OutcomeClosed || second.Outcome == api.OutcomeNeedsReview
+			for _, first := range events {
+				conflicts = conflicts || unbrokenPair(events, first, second) && first.CheckedAt.After(*s.LastCheckedAt)
+			}
+			if later && conflicts && (want == nil || second.CheckedAt.Before(*want)) {
+				want = &second.CheckedAt
+			}
+		}
+		if diff := cmp.Diff(want, s.ConflictAt); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func unbrokenPair(events []api.VerificationEvent, first, second api.VerificationEvent) bool {
+	if first.CheckType != api.LinkCheck || first.Outcome != api.OutcomeUnreachable || second.Outcome != api.OutcomeUnreachable ||
+		second.CheckedAt.Sub(first.CheckedAt) < 24*time.Hour {
+		return false
+	}
+	for _, e := range events {
+		if e.CheckType != api.LinkCheck || e.Outcome == api.OutcomeUnreachable {
+			continue
+		}
+		// at one instant, reachable and blocked count as earlier than unreachable, closed and needs-review as later
+		milder := e.Outcome == api.OutcomeReachable || e.Outcome == api.OutcomeBlocked
+		afterFirst := e.CheckedAt.After(first.CheckedAt) || !milder && e.CheckedAt.Equal(first.CheckedAt)
+		beforeSecond := e.CheckedAt.Before(second.CheckedAt) || milder && e.CheckedAt.Equal(second.CheckedAt)
+		if afterFirst && beforeSecond {
+			return false
+		}
+	}
+	return true
+}
