@@ -27,7 +27,7 @@ import (
 // MaxLine is the greatest length of one line in bytes.
 const MaxLine = 1 << 20
 
-// Line is one line that is not blank. Value is complete only where there are no Problems.
+// Line is one line that is not blank. Where there are Problems, Value holds no more than what could be read, for a message.
 type Line[T any] struct {
 	Number   int // counted from 1, blank lines included
 	Value    T
@@ -91,10 +91,7 @@ func decode(text []byte, out any) api.Problems {
 	c := checker{tokens: json.NewDecoder(bytes.NewReader(text)), problems: &p}
 	c.tokens.UseNumber()
 	c.value(reflect.TypeOf(out).Elem(), "")
-	if len(p) > 0 {
-		return p
-	}
-	if err := json.Unmarshal(text, out); err != nil { // a number that does not fit its type
+	if err := json.Unmarshal(text, out); err != nil && len(p) == 0 { // a number that does not fit its type
 		p.Add("line", "%v", err)
 	}
 	return p
