@@ -1,0 +1,301 @@
+package docs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+
+	"opportunity.internal/docs"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// page is a Markdown file as far as the tests need it.
+type page struct {
+	title    string
+	sections map[string]string // heading id -> Markdown of the section, up to the next heading
+	links    []string
+	code     map[string][]string // language of a fenced block -> the blocks
+}
+
+func parse(source []byte) page {
+	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	p := page{sections: map[string]string{}, code: map[string][]string{}}
+	root := markdown.Parser().Parse(text.NewReader(source))
+	section, start := "", 0
+	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			line := n.Lines().At(0)
+			p.sections[section] = string(source[start : 1+bytes.LastIndexByte(source[:line.Start], '\n')])
+			id, _ := n.AttributeString("id")
+			section, start = string(id.([]byte)), line.Stop
+			if n.Level == 1 {
+				p.title = string(line.Value(source))
+			}
+		case *ast.Link:
+			p.links = append(p.links, string(n.Destination))
+		case *ast.AutoLink:
+			p.links = append(p.links, string(n.URL(source)))
+		case *ast.FencedCodeBlock:
+			language := string(n.Language(source))
+			p.code[language] = append(p.code[language], string(n.Lines().Value(source)))
+		}
+		return ast.WalkContinue, nil
+	})
+	p.sections[section] = string(source[start:])
+	return p
+}
+
+// consumerPages are the embedded pages by address.
+func consumerPages(t *testing.T) map[string]page {
+	t.Helper()
+	pages := map[string]page{}
+	for _, p := range docs.Pages {
+		source, err := docs.Files.ReadFile(p.File)
+		require.NoError(t, err)
+		pages[strings.TrimSuffix("/docs/"+p.Slug, "/")] = parse(source)
+	}
+	return pages
+}
+
+func TestPagesAreTheFiles(t *testing.T) {
+	var listed []string
+	for _, p := range docs.Pages {
+		listed = append(listed, p.File)
+		source, err := docs.Files.ReadFile(p.File)
+		require.NoError(t, err)
+		require.Equal(t, p.Title, parse(source).title, p.File)
+		require.NotEqual(t, "errors", p.Slug, "the gateway makes that page")
+	}
+	files, err := fs.Glob(docs.Files, "consumers/*")
+	require.NoError(t, err)
+	require.ElementsMatch(t, files, listed)
+	require.Empty(t, docs.Pages[0].Slug, "the index comes first")
+	require.Len(t, consumerPages(t), len(docs.Pages), "every slug is there once")
+}
+
+// TestLinksOfPages: a page is served under /docs, so its links are absolute paths of the gateway or anchors of its own.
+func TestLinksOfPages(t *testing.T) {
+	pages := consumerPages(t)
+	codes := page{sections: map[string]string{}}
+	for _, e := range problem.Table {
+		codes.sections[string(e.Code)] = e.Meaning
+	}
+	pages["/docs/errors"] = codes
+	for _, file := range []string{"/openapi.yaml", "/openapi.json"} {
+		pages[file] = page{}
+	}
+	for address, p := range pages {
+		for _, link := range p.links {
+			target, anchor, anchored := strings.Cut(link, "#")
+			if target == "" {
+				target = address
+			}
+			there, found := pages[target]
+			require.True(t, found, "%s links to %s", address, link)
+			if anchored {
+				require.Contains(t, slices.Collect(maps.Keys(there.sections)), anchor, "%s links to %s", address, link)
+			}
+		}
+	}
+}
+
+// TestLinksOfFiles: what people read in the repository links by relative path.
+func TestLinksOfFiles(t *testing.T) {
+	files, err := filepath.Glob("../*.md")
+	require.NoError(t, err)
+	require.NoError(t, filepath.WalkDir(".", func(name string, _ fs.DirEntry, err error) error {
+		if path.Ext(name) == ".md" && !strings.HasPrefix(name, "consumers/") {
+			files = append(files, name)
+		}
+		return err
+	}))
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		own := parse(source)
+		for _, link := range own.links {
+			if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
+				continue
+			}
+			target, anchor, anchored := strings.Cut(link, "#")
+			sections := own.sections
+			if target != "" {
+				require.False(t, strings.HasPrefix(target, "/"), "%s links to %s", file, link)
+				target = filepath.Join(filepath.Dir(file), target)
+				info, err := os.Stat(target)
+				require.NoError(t, err, "%s links to %s", file, link)
+				if info.IsDir() || path.Ext(target) != ".md" {
+					continue
+				}
+				other, err := os.ReadFile(target)
+				require.NoError(t, err)
+				sections = parse(other).sections
+			}
+			if anchored {
+				require.Contains(t, slices.Collect(maps.Keys(sections)), anchor, "%s links to %s", file, link)
+			}
+		}
+	}
+}
+
+// TestFigures: the figures that pages repeat are those of the code.
+func TestFigures(t *testing.T) {
+	pages := consumerPages(t)
+	var want []string
+	for _, tier := range api.Tiers {
+		history := map[bool]string{false: "no", true: "yes"}[tier.Limits.History]
+		want = append(want, fmt.Sprintf("| %s | %s | %d | %s | %d |", tier.Tier, thousands(tier.Limits.PerDay),
+			tier.Limits.PerMinute, history, tier.Limits.PageSize))
+	}
+	require.Equal(t, want, rows(pages["/docs/limits"].sections["tiers"]))
+
+	require.Contains(t, pages["/docs/limits"].sections["shared-capacity"], thousands(api.ServiceCapacity)+" requests a day")
+	require.Contains(t, pages["/docs/data"].sections["the-four-states"], fmt.Sprintf("%d days of 24 hours", api.FreshnessDays))
+	require.Contains(t, pages["/docs/data"].sections["company-profile"],
+		fmt.Sprintf("plus %d days", int(api.ProfileFreshnessWindow.Hours()/24)))
+	for _, code := range api.Provinces {
+		require.Contains(t, pages["/docs/filters"].sections["province"], "`"+code+"`")
+	}
+	for kind, outcomes := range api.Outcomes {
+		var named []string
+		for _, o := range outcomes {
+			named = append(named, "`"+string(o)+"`")
+		}
+		require.Contains(t, pages["/docs/history"].sections["events"], fmt.Sprintf("| `%s` | %s |", kind, strings.Join(named, ", ")))
+	}
+	for _, row := range rows(pages["/docs/authentication"].sections["what-the-answers-mean"]) {
+		cells := strings.Split(row, "|")
+		code := strings.Split(cells[2], "`")[1]
+		require.Equal(t, strings.TrimSpace(cells[1]), strconv.Itoa(problem.Code(code).Status()), row)
+	}
+}
+
+// rows are the rows of the first table in a section, without its head.
+func rows(section string) []string {
+	_, table, _ := strings.Cut(section, "|---|")
+	var found []string
+	for line := range strings.Lines(table) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "| "):
+			found = append(found, line)
+		case len(found) > 0:
+			return found
+		}
+	}
+	return found
+}
+
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+}
+
+// TestEveryFieldIsExplained: the reference of the data names each field of each object that consumers receive.
+func TestEveryFieldIsExplained(t *testing.T) {
+	pages := consumerPages(t)
+	for _, described := range []struct {
+		page, section string
+		value         any
+	}{
+		{"/docs/data", "record", api.Opportunity{}},
+		{"/docs/data", "facts", api.Facts{CountryEligibility: []api.CountryEligibility{{}}, Pay: &api.Pay{}, RiskIndicators: []api.RiskIndicator{{}}}},
+		{"/docs/data", "verification", api.Verification{ApplicationLink: &api.ApplicationLink{}}},
+		{"/docs/data", "company-profile", api.CompanyProfile{
+			Bio: &api.ProfileText{}, FoundedYear: &api.ProfileYear{}, EvidenceAssessment: &api.Assessment{},
+			ExperienceSources: []api.ExperienceSource{{Rating: &api.Rating{}}},
+		}},
+		{"/docs/history", "events", api.VerificationEvent{}},
+		{"/docs/filters", "pages", api.Pagination{}},
+		{"/docs/requests", "answers", api.Meta{}},
+	} {
+		encoded, err := json.Marshal(described.value)
+		require.NoError(t, err)
+		section := pages[described.page].sections[described.section]
+		for _, name := range fieldNames(t, encoded, described.section != "record") {
+			require.Contains(t, section, "`"+name+"`", "%s#%s", described.page, described.section)
+		}
+	}
+}
+
+func fieldNames(t *testing.T, encoded []byte, deep bool) []string {
+	t.Helper()
+	var names []string
+	var visit func(v any, depth int)
+	visit = func(v any, depth int) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, value := range v {
+				names = append(names, name)
+				if deep {
+					visit(value, depth+1)
+				}
+			}
+		case []any:
+			for _, value := range v {
+				visit(value, depth)
+			}
+		}
+	}
+	var value any
+	require.NoError(t, json.Unmarshal(encoded, &value))
+	visit(value, 0)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// TestExamplesInOperatorPages: the example lines of the file formats are complete and decode into what they stand for.
+func TestExamplesInOperatorPages(t *testing.T) {
+	source, err := os.ReadFile("operators/verbs.md")
+	require.NoError(t, err)
+	examples := parse(source).code["json"]
+	require.Len(t, examples, 2, "a listing and an event")
+
+	var listing struct {
+		api.Opportunity
+		Visibility string `json:"visibility"`
+		Curation   struct{ Contact, Notes string }
+	}
+	strictly(t, examples[0], &listing)
+	require.True(t, api.ValidSlug(listing.ID))
+	var problems api.Problems
+	listing.Facts.Normalize("facts", &problems)
+	require.Empty(t, problems)
+
+	var event api.VerificationEvent
+	strictly(t, examples[1], &event)
+	require.Contains(t, api.Outcomes[event.CheckType], event.Outcome)
+	event.Facts.Normalize("facts", &problems)
+	require.Empty(t, problems)
+}
+
+func strictly(t *testing.T, line string, into any) {
+	t.Helper()
+	require.Equal(t, 1, strings.Count(line, "\n"), "one line is one record")
+	decoder := json.NewDecoder(bytes.NewReader([]byte(line)))
+	decoder.DisallowUnknownFields()
+	require.NoError(t, decoder.Decode(into))
+}
