@@ -1,0 +1,388 @@
+package authquota_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota"
+)
+
+func TestSuspendResumeGrant(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		key := svc.issue(nil)
+		other := svc.issue(nil)
+		otherBefore := svc.principal(other.Key)
+		last := svc.principal(key.Key)
+		next := func() api.Principal {
+			t.Helper()
+			p := svc.principal(key.Key)
+			require.Greater(t, p.Epoch, last.Epoch)
+			last = p
+			return p
+		}
+
+		suspended := read[listedAccount](svc.change(key.Account, "suspend", `{"reason":" unpaid "}`))
+		require.True(t, suspended.Suspended)
+		require.Equal(t, "unpaid", *suspended.SuspendReason)
+		require.NotNil(t, suspended.SuspendedAt)
+		require.True(t, next().Suspended)
+		again := read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"another"}`))
+		require.Empty(t, cmp.Diff(suspended, again), "twice is once")
+
+		resumed := read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))
+		require.False(t, resumed.Suspended)
+		require.Nil(t, resumed.SuspendedAt)
+		require.Nil(t, resumed.SuspendReason)
+		require.False(t, next().Suspended)
+		require.Empty(t, cmp.Diff(resumed, read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))))
+
+		granted := read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+		require.Equal(t, api.Developer, granted.Tier)
+		p := next()
+		require.Equal(t, api.Developer, p.Tier)
+		require.Equal(t, 1000, p.Limits.PerDay)
+		require.True(t, p.Limits.History)
+		read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+		require.Equal(t, p, svc.principal(key.Key), "an act that changes nothing raises nothing")
+		require.Equal(t, otherBefore, svc.principal(other.Key), "nobody else is touched")
+	})
+}
+
+func TestBadActs(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		key := svc.issue(nil)
+		for _, act := range []string{"suspend", "resume"} {
+			svc.change(key.Account, act, nil).refused(problem.InvalidParameter, "reason")
+			svc.change(key.Account, act, `{"reason":""}`).refused(problem.InvalidParameter, "reason")
+			svc.change(key.Account, act, `{"reason":"a\nb"}`).refused(problem.InvalidParameter, "reason", "one line")
+			svc.change(key.Account, act, `{"reason":"x","until":"tomorrow"}`).refused(problem.InvalidParameter, "until")
+		}
+		svc.change(key.Account, "grant", nil).refused(problem.InvalidParameter, "tier")
+		svc.change(key.Account, "grant", `{"tier":"business"}`).refused(problem.InvalidParameter, "tier", "commercial")
+		svc.change(key.Account, "close", `{}`).refused(problem.NotFound)
+		svc.do(http.MethodPost, "/operator/v1/keys/"+key.ID+"/revoke", `{"reason":"x"}`).refused(problem.InvalidParameter, "reason")
+		for _, id := range []string{"x", "%00", key.ID, "acc_0199a7a0000070008000000000000000"} {
+			svc.change(id, "suspend", `{"reason":"x"}`).refused(problem.NotFound)
+			svc.change(id, "grant", `{"tier":"free"}`).refused(problem.NotFound)
+		}
+		nobody := svc.doAs(http.MethodPost, "/operator/v1/accounts/"+key.Account+"/grant", `{"tier":"developer"}`,
+			http.Header{"Authorization": {"Bearer " + token}})
+		require.GreaterOrEqual(t, nobody.status, 400, "no act without a name to record")
+		require.Equal(t, api.Free, svc.listAccounts()[0].Tier)
+		require.False(t, svc.listAccounts()[0].Suspended)
+	})
+}
+
+// While Redis is away, nobody is told that a key is wrong, and acts are kept for when it is back.
+func TestRedisAway(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		revoked, suspended, granted := svc.issue(nil), svc.issue(nil), svc.issue(nil)
+		before := map[string]api.Principal{}
+		for _, k := range []issued{revoked, suspended, granted} {
+			before[k.ID] = svc.principal(k.Key)
+		}
+
+		s.Stop()
+		down := svc.resolve(revoked.Key)
+		down.refused(problem.ServiceUnavailable)
+		require.Equal(t, "1", down.header.Get("Retry-After"))
+		svc.resolve("oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8").refused(problem.ServiceUnavailable)
+		svc.revoke(revoked.ID).refused(problem.ServiceUnavailable, "recorded")
+		svc.revoke(revoked.ID).refused(problem.ServiceUnavailable, "recorded")
+		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).refused(problem.ServiceUnavailable, "recorded")
+		svc.change(granted.Account, "grant", `{"tier":"developer"}`).refused(problem.ServiceUnavailable, "recorded")
+		require.Equal(t, "revoked", svc.listKeys("?account=" + revoked.Account)[0].Status)
+		late := svc.issue(nil) // a new key needs no epoch
+		storetest.Eventually(t, "a count of what is pending", func() bool {
+			return strings.Contains(svc.metrics(), "authquota_epoch_raises_pending 3")
+		})
+
+		s.Start() // with all data lost
+		storetest.Eventually(t, "delivered without being asked", func() bool {
+			n, err := s.Client().HLen(t.Context(), counter.Epochs).Result()
+			return err == nil && n == 3 && strings.Contains(svc.metrics(), "authquota_epoch_raises_pending 0")
+		})
+		for _, k := range []issued{revoked, suspended, granted} {
+			require.Greater(t, svc.principal(k.Key).Epoch, before[k.ID].Epoch)
+		}
+		require.NotNil(t, svc.principal(revoked.Key).RevokedAt)
+		require.True(t, svc.principal(suspended.Key).Suspended)
+		require.Equal(t, api.Developer, svc.principal(granted.Key).Tier)
+		require.Equal(t, late.ID, svc.principal(late.Key).Key)
+		read[listedKey](svc.revoke(revoked.ID)) // now it is in force, and asking again says so
+	})
+}
+
+// A service that ends between the change and its delivery leaves the rest to the next one.
+func TestLeftOverRaisesAreDeliveredAfterARestart(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		key := svc.issue(nil)
+		before := svc.principal(key.Key)
+		s.Stop()
+		svc.revoke(key.ID).refused(problem.ServiceUnavailable)
+		svc.stop()
+		s.Start()
+		svc = s.start(t)
+		storetest.Eventually(t, "delivered", func() bool {
+			epoch, err := s.Client().HGet(t.Context(), counter.Epochs, key.Account).Int64()
+			return err == nil && epoch > before.Epoch
+		})
+		require.NotNil(t, svc.principal(key.Key).RevokedAt)
+	})
+}
+
+func TestEpochsHealAfterAFlush(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		key := svc.issue(nil)
+		before := svc.principal(key.Key)
+		s.Flush()
+		after := svc.principal(key.Key)
+		require.Greater(t, after.Epoch, before.Epoch, "nobody may go on with an answer from before")
+		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
+		require.Greater(t, svc.principal(key.Key).Epoch, after.Epoch)
+		ttl := s.Client().TTL(t.Context(), counter.Epochs).Val()
+		require.Greater(t, ttl, 47*time.Hour)
+		require.LessOrEqual(t, ttl, counter.EpochsTTL)
+	})
+}
+
+// A clock that was set back must not bring an epoch back that some gateway may still keep.
+func TestEpochsRiseEvenIfTheClockDoesNot(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		key := svc.issue(nil)
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		require.NoError(t, s.Client().HSet(t.Context(), counter.Epochs, key.Account, ahead).Err())
+		require.Equal(t, ahead, svc.principal(key.Key).Epoch)
+		read[listedKey](svc.revoke(key.ID))
+		require.Equal(t, ahead+1, svc.principal(key.Key).Epoch)
+	})
+}
+
+// However revocations and questions interleave: an answer that does not show the change never carries the epoch after it.
+func TestNoAnswerFromBeforeAChangeCarriesTheEpochAfterIt(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		key := svc.issue(nil)
+		var done atomic.Bool
+		var mu sync.Mutex
+		tiers := map[int64]map[api.Tier]bool{}
+		var askers sync.WaitGroup
+		for range 4 {
+			askers.Go(func() {
+				for !done.Load() {
+					p := svc.principal(key.Key)
+					mu.Lock()
+					if tiers[p.Epoch] == nil {
+						tiers[p.Epoch] = map[api.Tier]bool{}
+					}
+					tiers[p.Epoch][p.Tier] = true
+					mu.Unlock()
+				}
+			})
+		}
+		for i := range 30 {
+			to := api.Developer
+			if i%2 == 1 {
+				to = api.Free
+			}
+			read[listedAccount](svc.change(key.Account, "grant", map[string]any{"tier": to}))
+			// In force: whoever compares epochs from here on asks again, and whoever asks sees the change.
+			now, err := s.Client().HGet(t.Context(), counter.Epochs, key.Account).Int64()
+			require.NoError(t, err)
+			p := svc.principal(key.Key)
+			require.Equal(t, to, p.Tier)
+			require.GreaterOrEqual(t, p.Epoch, now)
+			mu.Lock()
+			wrong := tiers[p.Epoch]
+			mu.Unlock()
+			for tier := range wrong {
+				require.Equal(t, to, tier, "an answer of the old tier under the new epoch")
+			}
+		}
+		done.Store(true)
+		askers.Wait()
+	})
+}
+
+func TestEveryActIsRecorded(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
+		key := svc.issue(map[string]any{"useCase": "a newsletter", "expiresIn": "1h"})
+		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`))
+		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`)) // changes nothing: no entry
+		read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))
+		read[listedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
+		read[listedKey](svc.revoke(key.ID))
+		read[listedKey](svc.revoke(key.ID))
+		svc.change(key.Account, "grant", `{"tier":"gold"}`).refused(problem.InvalidParameter) // refused: no entry
+
+		db := s.open(t)
+		var log []string
+		require.NoError(t, db.Raw(`SELECT at || ' ' || actor || ' ' || action || ' ' || subject || ' ' || detail FROM audit_log ORDER BY id`).
+			Scan(&log).Error)
+		at := fmt.Sprint(now.UnixMicro())
+		require.Equal(t, []string{
+			at + " ada account.create " + key.Account + ` {"tier":"free"}`,
+			at + " ada key.issue " + key.ID + ` {"account":"` + key.Account +
+				`","expiresAt":"2026-11-20T11:00:00Z","test":false,"tier":"free","useCase":"a newsletter"}`,
+			at + " ada account.suspend " + key.Account + ` {"reason":"unpaid"}`,
+			at + " ada account.resume " + key.Account + ` {"reason":"paid"}`,
+			at + " ada account.grant " + key.Account + ` {"from":"free","to":"commercial"}`,
+			at + " ada key.revoke " + key.ID + ` {"account":"` + key.Account + `"}`,
+		}, log)
+	})
+}
+
+func TestTheAuditLogIsAppendOnly(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		svc.issue(nil)
+		db := s.open(t)
+		statements := []string{
+			"UPDATE audit_log SET actor = 'nobody'", "UPDATE audit_log SET actor = 'nobody' WHERE id = 1",
+			"DELETE FROM audit_log", "DELETE FROM audit_log WHERE id = 1",
+		}
+		if db.Dialect == database.Postgres {
+			statements = append(statements, "TRUNCATE audit_log",
+				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'nobody', '', '', '') "+
+					"ON CONFLICT (id) DO UPDATE SET actor = 'nobody'")
+		} else {
+			statements = append(statements,
+				"INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'nobody', '', '', '')")
+		}
+		for _, statement := range statements {
+			require.ErrorContains(t, db.Exec(statement).Error, "append-only", statement)
+		}
+		var actors []string
+		require.NoError(t, db.Raw("SELECT DISTINCT actor FROM audit_log").Scan(&actors).Error)
+		require.Equal(t, []string{actor}, actors)
+	})
+}
+
+func TestTheServingRoleServesAndCannotRewriteTheAuditLog(t *testing.T) {
+	admin := storetest.Postgres(t)
+	role, asRole := storetest.Role(t, admin)
+	r := storetest.Redis(t)
+	s := &stores{database: admin, redis: r.URL, counters: r}
+	cfg := s.config()
+	cfg.Database.ServingRole = role
+	require.NoError(t, authquota.Migrate(t.Context(), cfg))
+
+	s.database = asRole
+	svc := s.startMigrated(t)
+	key := svc.issue(nil)
+	read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+	read[listedKey](svc.revoke(key.ID))
+	require.NotNil(t, svc.principal(key.Key).RevokedAt)
+	require.NoError(t, s.Client().HSet(t.Context(), counter.Day(counter.DayOf(time.Now())), key.Account, 3).Err())
+	storetest.Eventually(t, "copied", func() bool { return svc.listAccounts()[0].UsedToday == 3 })
+	for _, statement := range []string{
+		"UPDATE audit_log SET actor = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log", "DROP TRIGGER audit_log_is_append_only ON audit_log",
+	} {
+		err := s.open(t).Exec(statement).Error
+		require.ErrorContains(t, err, "SQLSTATE 42501", "no right to %s", statement)
+	}
+}
+
+func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		key, test := svc.issue(nil), svc.issue(map[string]any{"test": true})
+		svc.principal(key.Key)
+		svc.listKeys("")
+		svc.listAccounts()
+		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
+		read[listedKey](svc.revoke(test.ID))
+		svc.do(http.MethodPost, "/internal/v1/principals", `{"digests":["`+key.Key+`"]}`).refused(problem.InvalidParameter)
+		svc.do(http.MethodGet, "/operator/v1/keys?account="+key.Key, nil).refused(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?"+key.Key+"=x", nil).refused(problem.UnknownParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","`+key.Key+`":1}`).refused(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+key.Key+`"}`).refused(problem.NotFound)
+		svc.revoke(key.Key).refused(problem.NotFound)
+		s.Stop()
+		svc.revoke(key.ID).refused(problem.ServiceUnavailable)
+		svc.metrics()
+		svc.stop()
+
+		places := map[string]string{"answers": svc.seen.String(), "log": svc.log.String()}
+		for table, rows := range s.dump(t) {
+			places["table "+table] = rows
+		}
+		require.Contains(t, places["table api_keys"], key.ID)
+		require.Contains(t, places["log"], "/operator/v1/keys/:id/revoke")
+		for _, secret := range svc.keys {
+			random := secret[len("oda_live_") : len(secret)-4] // the last four are shown on purpose
+			for place, text := range places {
+				require.NotContains(t, text, random, place)
+				require.NotContains(t, text, random[:16], place)
+				require.NotContains(t, text, string(pepper), place)
+				require.NotContains(t, text, token, place)
+			}
+		}
+	})
+}
+
+// open is the database of the test, beside the service.
+func (s *stores) open(t *testing.T) *database.DB {
+	t.Helper()
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: new(buffer)})
+	require.NoError(t, err)
+	db, err := database.Open(database.Config{URL: s.database, MaxConnections: 2}, tel)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// dump is every row of every table as text.
+func (s *stores) dump(t *testing.T) map[string]string {
+	t.Helper()
+	db := s.open(t)
+	names := "SELECT name FROM sqlite_master WHERE type = 'table'"
+	if db.Dialect == database.Postgres {
+		names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+	}
+	var tables []string
+	require.NoError(t, db.Raw(names).Scan(&tables).Error)
+	dump := map[string]string{}
+	for _, table := range tables {
+		var rows []map[string]any
+		require.NoError(t, db.Table(table).Find(&rows).Error)
+		dump[table] = fmt.Sprint(rows)
+	}
+	return dump
+}
+
+func (s *service) metrics() string {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.ops+"/metrics", nil)
+	require.NoError(s.t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return string(text)
+}

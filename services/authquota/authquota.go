@@ -1,0 +1,198 @@
+// Package authquota is the service that keeps accounts, their keys and what they have used, and tells the gateways who a key
+// belongs to.
+//
+// A gateway asks for a key by its keyed hash and keeps the answer, a principal. Counting the calls is the gateways' work, in
+// Redis; authquota copies the counters to its ledger every second and raises the account's epoch in Redis whenever an operator
+// changes something that decides what its calls may do.
+//
+// What fails when something is away:
+//   - the database: keys cannot be resolved and nothing can be changed (503); gateways go on with the principals that they keep;
+//   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is recorded and answered with 503,
+//     and takes force as soon as Redis is back;
+//   - Redis for good, with all that it held: the epochs heal by themselves, the counters come back from the ledger.
+//
+// Known hole: a loss of Redis forgets the calls of at most the last second before it, those since the last copy. They can then be
+// made once more.
+package authquota
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/redisdb"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/epoch"
+	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/ledger"
+	"opportunity.internal/services/authquota/internal/store"
+	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/migrations"
+)
+
+const usage = "usage: authquota serve | migrate | check"
+
+// Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
+// check tells whether the settings are right, the schema is there and Redis answers.
+func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
+	if len(args) != 1 {
+		return errors.New(usage)
+	}
+	switch args[0] {
+	case "migrate": // needs no more than the database, so that the job that runs it holds no other secret
+		only, err := config.Load[struct {
+			Telemetry telemetry.Config
+			Database  database.Config
+		}](lookup)
+		if err = errors.Join(err, only.Database.Validate()); err != nil {
+			return err
+		}
+		return Migrate(ctx, Config{Telemetry: only.Telemetry, Database: only.Database})
+	case "serve", "check":
+		cfg, err := config.Load[Config](lookup)
+		if err != nil {
+			return err
+		}
+		if args[0] == "check" {
+			return check(ctx, cfg)
+		}
+		return Run(ctx, cfg)
+	}
+	return errors.New(usage)
+}
+
+// Migrate brings the schema of cfg.Database to what this binary was built for.
+func Migrate(ctx context.Context, cfg Config) error {
+	tel, err := telemetry.Start(ctx, "authquota", cfg.Telemetry)
+	if err != nil {
+		return err
+	}
+	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
+	return database.Migrate(ctx, cfg.Database, tel, migrations.Files)
+}
+
+// Run serves until ctx ends, drains, and copies the counters a last time. It never migrates: it waits for its schema.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	peppers, err := cfg.peppers()
+	if err != nil {
+		return err
+	}
+	tiers, err := tier.Parse(cfg.Tiers)
+	if err != nil {
+		return err
+	}
+	tel, err := telemetry.Start(ctx, "authquota", cfg.Telemetry)
+	if err != nil {
+		return err
+	}
+	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
+	db, err := database.Open(cfg.Database, tel)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	redis, err := redisdb.Open(cfg.Redis, tel)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	service, operations, err := cfg.Server.Open(ctx)
+	if err != nil {
+		return err
+	}
+
+	kept := store.New(db, cfg.Now)
+	epochs := epoch.New(redis, kept)
+	books := ledger.New(redis, kept, cfg.Now)
+	ready := new(server.Ready)
+	// Not Redis: without it a revocation can still be recorded, if only requests get here.
+	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
+	handler := httpapi.API{
+		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}, Tokens: cfg.Tokens,
+		Keys: kept, Principals: kept, Accounts: kept, Usage: kept, Epochs: epochs,
+		Tiers: tiers, Peppers: peppers, Now: cfg.Now, Ready: ready,
+	}.Handler()
+	owed := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "authquota_epoch_raises_pending", Help: "Changes that are recorded but not yet in force, because Redis is out of reach.",
+	})
+	tel.Registry.MustRegister(owed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
+	}, func() float64 { return books.Lag().Seconds() }))
+
+	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
+	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
+	group.HTTP("service", service, tel.Handler(handler))
+	group.Go("schema", func(ctx context.Context) error {
+		if err := db.Await(ctx, tel, migrations.Files); err != nil {
+			return err
+		}
+		group.Go("ledger", func(ctx context.Context) error { return every(ctx, ledger.Interval, tel.Log, "ledger", books.Copy) })
+		return every(ctx, epoch.Interval, tel.Log, "epochs", func(ctx context.Context) error {
+			n, err := epochs.Deliver(ctx, "")
+			owed.Set(float64(n))
+			return err
+		})
+	})
+	err = group.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := books.Copy(last); err != nil { // after the drain: the calls of the last requests are in the counters by now
+		tel.Log.ErrorContext(last, "counters not copied at shutdown", "error", err.Error())
+	}
+	return err
+}
+
+// every calls do at once and then each interval until ctx ends. A failure is logged when it begins and when it ends, because what
+// fails here fails at every turn.
+func every(ctx context.Context, interval time.Duration, log *slog.Logger, name string, do func(context.Context) error) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for failing := false; ; {
+		err := do(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			log.ErrorContext(ctx, "loop fails", "loop", name, "error", err.Error())
+		case err == nil && failing:
+			log.InfoContext(ctx, "loop works again", "loop", name)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// check reports everything that would keep the service from doing its work.
+func check(ctx context.Context, cfg Config) error {
+	tel, err := telemetry.Start(ctx, "authquota", cfg.Telemetry)
+	if err != nil {
+		return err
+	}
+	db, err := database.Open(cfg.Database, tel)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	redis, err := redisdb.Open(cfg.Redis, tel)
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return errors.Join(db.Current(ctx, migrations.Files), redis.Ping(ctx).Err())
+}

@@ -1,0 +1,60 @@
+package authquota
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/redisdb"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/tier"
+)
+
+// Config is everything that the service can be told.
+type Config struct {
+	Server    server.Config
+	Telemetry telemetry.Config
+	Database  database.Config
+	Redis     redisdb.Config
+	Tokens    peer.Tokens
+
+	PublicURL string   `env:"OPPORTUNITY_PUBLIC_URL,required" doc:"Address under which consumers reach the gateway, without a trailing slash."`
+	Peppers   []string `env:"OPPORTUNITY_KEY_PEPPERS,required" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. The gateway needs the same."`
+	Tiers     string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
+
+	Now func() time.Time `env:"-"` // nil: time.Now
+}
+
+// Validate names every setting that cannot be served with.
+func (c Config) Validate() error {
+	errs := []error{c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate()}
+	if c.PublicURL != "" && (!api.ValidURL(c.PublicURL) || c.PublicURL[len(c.PublicURL)-1] == '/') {
+		errs = append(errs, errors.New("OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash"))
+	}
+	if _, err := c.peppers(); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := tier.Parse(c.Tiers); err != nil {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+const minPepper = 32
+
+func (c Config) peppers() ([][]byte, error) {
+	peppers := make([][]byte, len(c.Peppers))
+	for i, encoded := range c.Peppers {
+		pepper, err := hex.DecodeString(encoded)
+		if err != nil || len(pepper) < minPepper {
+			return nil, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: pepper %d must be at least %d bytes in hexadecimal", i+1, minPepper)
+		}
+		peppers[i] = pepper
+	}
+	return peppers, nil
+}

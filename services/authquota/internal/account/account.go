@@ -1,0 +1,142 @@
+// Package account is who holds keys: accounts, their keys, and the rules for what operators do to them.
+package account
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// Account is a holder of keys. Its tier, its suspension and its allowance hold for all its keys alike.
+type Account struct {
+	ID            string
+	Tier          api.Tier
+	SuspendedAt   *time.Time // nil while the account may call
+	SuspendReason string
+	CreatedAt     time.Time
+}
+
+// Listed is an account as the operators' list shows it.
+type Listed struct {
+	Account
+
+	UsedToday  int // calls on the current UTC day, as the ledger has them
+	ActiveKeys int
+}
+
+// Raise is a debt to the counter store: the account was changed, and its epoch there must still be raised.
+type Raise struct {
+	ID      int64
+	Account string
+}
+
+var (
+	accountID = regexp.MustCompile(`^acc_[0-9a-f]{32}$`)
+	keyID     = regexp.MustCompile(`^key_[0-9a-f]{32}$`)
+)
+
+// NewID makes the id of an account. Ids made later sort later.
+func NewID() string { return newID("acc_") }
+
+// NewKeyID makes the id of a key, which says nothing about the key itself.
+func NewKeyID() string { return newID("key_") }
+
+func newID(prefix string) string {
+	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
+}
+
+// Known refuses an id that cannot be an account's, as one that nobody has.
+func Known(id string) error {
+	if !accountID.MatchString(id) {
+		return NotFound()
+	}
+	return nil
+}
+
+// NotFound is the refusal of an account id that nobody has.
+func NotFound() error { return problem.New(problem.NotFound, "There is no account with this id.") }
+
+// Change is an act on an account.
+type Change struct {
+	Action string // its name in the audit log
+
+	apply func(a *Account, now time.Time) map[string]any
+}
+
+// Apply does the act and returns what the audit log keeps of it, or nil where the account is as asked already: doing an act
+// twice is no error and leaves no second trace.
+func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply(a, now) }
+
+// Suspend stops all calls of the account from the next request on. The reason is for operators.
+func Suspend(reason string) (Change, error) {
+	reason, err := text("reason", reason)
+	return Change{"account.suspend", func(a *Account, now time.Time) map[string]any {
+		if a.SuspendedAt != nil {
+			return nil
+		}
+		a.SuspendedAt, a.SuspendReason = &now, reason
+		return map[string]any{"reason": reason}
+	}}, err
+}
+
+// Resume ends a suspension.
+func Resume(reason string) (Change, error) {
+	reason, err := text("reason", reason)
+	return Change{"account.resume", func(a *Account, _ time.Time) map[string]any {
+		if a.SuspendedAt == nil {
+			return nil
+		}
+		a.SuspendedAt, a.SuspendReason = nil, ""
+		return map[string]any{"reason": reason}
+	}}, err
+}
+
+// Grant moves the account to a tier. What it used today stays used.
+func Grant(to api.Tier) (Change, error) {
+	return Change{"account.grant", func(a *Account, _ time.Time) map[string]any {
+		from := a.Tier
+		if from == to {
+			return nil
+		}
+		a.Tier = to
+		return map[string]any{"from": from, "to": to}
+	}}, validTier(to)
+}
+
+func validTier(t api.Tier) error {
+	names := make([]string, len(api.Tiers))
+	for i, known := range api.Tiers {
+		if t == known.Tier {
+			return nil
+		}
+		names[i] = string(known.Tier)
+	}
+	return Invalid("tier", "must be one of "+strings.Join(names, ", "))
+}
+
+// Invalid refuses a field of a request's body; what completes the sentence "Field NAME ...".
+func Invalid(field, what string) error {
+	return problem.New(problem.InvalidParameter, "Field %s %s.", field, what)
+}
+
+const maxText = 500
+
+// text accepts a line that people write for people. Control characters are refused because some stores cannot keep them.
+func text(field, s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if n := utf8.RuneCountInString(s); n < 1 || n > maxText {
+		return "", Invalid(field, fmt.Sprintf("must have 1 to %d characters", maxText))
+	}
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return "", Invalid(field, "must be one line without control characters")
+	}
+	return s, nil
+}

@@ -1,0 +1,121 @@
+package account
+
+import (
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+)
+
+// MaxLife is the longest life of a key, and its life unless less is asked for.
+const MaxLife = 365 * 24 * time.Hour
+
+// MaxActive is how many active keys an account may have at a time.
+const MaxActive = 5
+
+// Key is what is kept of an API key: enough to recognise it, not enough to use it.
+type Key struct {
+	ID        string
+	Account   string
+	Tier      api.Tier // of the account
+	Prefix    string
+	LastFour  string
+	UseCase   string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	RevokedAt *time.Time
+}
+
+// Kept is what is kept of a new key: Digest finds it again, Prefix and LastFour let people recognise it.
+type Kept struct{ Digest, Prefix, LastFour string }
+
+// Keep is what to keep of a key, under the newest of the peppers.
+func Keep(key apikey.Key, peppers [][]byte) Kept {
+	prefix, last4 := key.Preview()
+	return Kept{key.Digests(peppers[:1])[0], prefix, last4}
+}
+
+// Status is the state of a key.
+type Status string
+
+const (
+	Active  Status = "active"
+	Expired Status = "expired"
+	Revoked Status = "revoked"
+)
+
+// StatusAt is the key's state at now. A revoked key stays revoked when it would have expired.
+func (k Key) StatusAt(now time.Time) Status {
+	switch {
+	case k.RevokedAt != nil:
+		return Revoked
+	case !now.Before(k.ExpiresAt):
+		return Expired
+	default:
+		return Active
+	}
+}
+
+// KnownKey refuses an id that cannot be a key's, as one that nobody has.
+func KnownKey(id string) error {
+	if !keyID.MatchString(id) {
+		return KeyNotFound()
+	}
+	return nil
+}
+
+// KeyNotFound is the refusal of a key id that nobody has.
+func KeyNotFound() error { return problem.New(problem.NotFound, "There is no key with this id.") }
+
+// TooManyKeys is the refusal of a key beyond MaxActive.
+func TooManyKeys() error {
+	return problem.New(problem.InvalidParameter, "Field account names one that has %d active keys already; revoke one first.", MaxActive)
+}
+
+// Order asks for a key.
+type Order struct {
+	Account   string   `json:"account"` // empty: the key gets an account of its own
+	Tier      api.Tier `json:"tier"`    // empty: the account's, free for a new one
+	UseCase   string   `json:"useCase"`
+	ExpiresIn string   `json:"expiresIn"` // a duration such as 720h; empty: MaxLife
+	Test      bool     `json:"test"`      // a key for trying the service, recognisable by its prefix
+}
+
+// Checked is the order in its canonical form, with the life of the key. It refuses the first field that is wrong.
+func (o Order) Checked() (Order, time.Duration, error) {
+	if o.Account != "" {
+		if err := Known(o.Account); err != nil {
+			return o, 0, err
+		}
+	}
+	if o.Tier == "" && o.Account == "" {
+		o.Tier = api.Free
+	}
+	if o.Tier != "" {
+		if err := validTier(o.Tier); err != nil {
+			return o, 0, err
+		}
+	}
+	var err error
+	if o.UseCase, err = text("useCase", o.UseCase); err != nil {
+		return o, 0, err
+	}
+	life := MaxLife
+	if o.ExpiresIn != "" {
+		life, err = time.ParseDuration(o.ExpiresIn)
+		life = life.Truncate(time.Microsecond) // what the database keeps
+		if err != nil || life <= 0 || life > MaxLife {
+			return o, 0, Invalid("expiresIn", "must be a duration such as 720h, above 0 and at most 8760h (365 days)")
+		}
+	}
+	return o, life, nil
+}
+
+// Prefix is the prefix of the key that is ordered.
+func (o Order) Prefix() string {
+	if o.Test {
+		return apikey.Test
+	}
+	return apikey.Live
+}

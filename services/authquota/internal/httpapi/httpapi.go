@@ -1,0 +1,138 @@
+// Package httpapi is how authquota is asked: by the gateway for principals and usage, by operators (through the gateway) for
+// keys and accounts. Everything is JSON behind the internal token.
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/tier"
+)
+
+// Keys are the keys as they are kept. Errors are problem.Errors, or failures that only the log may see.
+type Keys interface {
+	// Issue keeps a new key for an order that has been checked.
+	Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.Kept) (account.Key, error)
+	// Keys lists those of one account, or all where id is empty.
+	Keys(ctx context.Context, id string) ([]account.Key, error)
+	// Revoke ends a key; one that has ended already stays as it is.
+	Revoke(ctx context.Context, actor, id string) (account.Key, error)
+}
+
+// Principals finds keys by their digests; not_found where there is none.
+type Principals interface {
+	Owner(ctx context.Context, digests []string) (accountID string, err error)
+	Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error)
+}
+
+// Accounts are the accounts as they are kept.
+type Accounts interface {
+	Accounts(ctx context.Context) ([]account.Listed, error)
+	// ChangeAccount does an act; an account that is as asked already stays as it is.
+	ChangeAccount(ctx context.Context, actor, id string, change account.Change) (account.Account, error)
+}
+
+// Usage is the ledger.
+type Usage interface {
+	Day(ctx context.Context, day string) (api.DayUsage, error)
+}
+
+// Epochs are the epochs in the counter store.
+type Epochs interface {
+	Read(ctx context.Context, account string) (int64, error)
+	// Deliver puts in force what was committed for the account.
+	Deliver(ctx context.Context, account string) (owed int, err error)
+	Reachable(ctx context.Context) error
+}
+
+// API answers requests.
+type API struct {
+	Errors     problem.Writer
+	Tokens     peer.Tokens
+	Keys       Keys
+	Principals Principals
+	Accounts   Accounts
+	Usage      Usage
+	Epochs     Epochs
+	Tiers      tier.Table
+	Peppers    [][]byte // newest first
+	Now        func() time.Time
+	Ready      http.Handler
+}
+
+// Handler routes requests.
+func (a API) Handler() http.Handler {
+	e := web.New(a.Errors)
+	e.GET("/readyz", gin.WrapH(a.Ready))
+	route := func(group *gin.RouterGroup, method, path string, handle func(*gin.Context) (web.Reply, error)) {
+		group.Handle(method, path, web.Answer(a.Errors, handle))
+	}
+	inside := e.Group("/", web.Internal(a.Errors, a.Tokens))
+	route(inside, http.MethodPost, "/internal/v1/principals", a.resolve)
+	route(inside, http.MethodGet, "/internal/v1/usage/:day", a.day)
+	route(inside, http.MethodPost, "/operator/v1/keys", a.issue)
+	route(inside, http.MethodGet, "/operator/v1/keys", a.listKeys)
+	route(inside, http.MethodPost, "/operator/v1/keys/:id/revoke", a.revoke)
+	route(inside, http.MethodGet, "/operator/v1/accounts", a.listAccounts)
+	route(inside, http.MethodPost, "/operator/v1/accounts/:id/suspend", a.suspend)
+	route(inside, http.MethodPost, "/operator/v1/accounts/:id/resume", a.resume)
+	route(inside, http.MethodPost, "/operator/v1/accounts/:id/grant", a.grant)
+	return e
+}
+
+// inForce delivers what a committed change of the account owes to the counter store. An operator who reads success can rely on
+// it; one who reads 503 knows that nothing needs to be repeated.
+func (a API) inForce(ctx context.Context, id string) error {
+	if _, err := a.Epochs.Deliver(ctx, id); err != nil {
+		return problem.New(problem.ServiceUnavailable,
+			"The change is recorded, but the counter store is out of reach: it takes force by itself as soon as that is back.").
+			Retry(time.Second).Because(err)
+	}
+	return nil
+}
+
+// maxBody is far above what any of these requests needs.
+const maxBody = 64 << 10
+
+// unknownField finds the name in the error of encoding/json, which has no type of its own. A longer name is not repeated to the
+// caller: it may be a key in the wrong place.
+var unknownField = regexp.MustCompile(`^json: unknown field "([A-Za-z]{1,32})"$`)
+
+// decode reads a request's body into out, strictly. An absent body leaves out as it is.
+func decode(g *gin.Context, out any) error {
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return err
+	}
+	in := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxBody))
+	in.DisallowUnknownFields()
+	err := in.Decode(out)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err == nil {
+		if _, err = in.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
+	}
+	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) && wrong.Field != "" {
+		return account.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)
+	}
+	if name := unknownField.FindStringSubmatch(err.Error()); name != nil {
+		return account.Invalid(name[1], "is unknown")
+	}
+	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.", maxBody).Because(err)
+}

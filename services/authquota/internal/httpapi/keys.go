@@ -1,0 +1,102 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+type keyJSON struct {
+	ID        string         `json:"id"`
+	Account   string         `json:"account"`
+	Tier      api.Tier       `json:"tier"`
+	Prefix    string         `json:"prefix"`
+	LastFour  string         `json:"lastFour"`
+	UseCase   string         `json:"useCase"`
+	CreatedAt time.Time      `json:"createdAt"`
+	ExpiresAt time.Time      `json:"expiresAt"`
+	RevokedAt *time.Time     `json:"revokedAt"`
+	Status    account.Status `json:"status"`
+}
+
+func (a API) toKeyJSON(k account.Key) keyJSON {
+	return keyJSON{k.ID, k.Account, k.Tier, k.Prefix, k.LastFour, k.UseCase, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.StatusAt(a.Now())}
+}
+
+// issue makes a key. Its answer is the only place where the key itself ever appears.
+func (a API) issue(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	var order account.Order
+	if err := decode(g, &order); err != nil {
+		return web.Reply{}, err
+	}
+	order, life, err := order.Checked()
+	if err != nil {
+		return web.Reply{}, err
+	}
+	secret := apikey.Generate(order.Prefix())
+	key, err := a.Keys.Issue(g.Request.Context(), actor, order, life, account.Keep(secret, a.Peppers))
+	if err != nil {
+		return web.Reply{}, err
+	}
+	return web.Reply{
+		Status: http.StatusCreated,
+		Header: http.Header{"Cache-Control": {"no-store"}},
+		JSON: struct {
+			ID        string    `json:"id"`
+			Key       string    `json:"key"`
+			Account   string    `json:"account"`
+			Tier      api.Tier  `json:"tier"`
+			ExpiresAt time.Time `json:"expiresAt"`
+		}{key.ID, secret.Reveal(), key.Account, key.Tier, key.ExpiresAt},
+	}, nil
+}
+
+func (a API) listKeys(g *gin.Context) (web.Reply, error) {
+	query, err := params.Read(g.Request.URL.RawQuery, "account")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	id, given := query["account"]
+	if given {
+		if err := account.Known(id); err != nil {
+			return web.Reply{}, err
+		}
+	}
+	keys, err := a.Keys.Keys(g.Request.Context(), id)
+	list := struct {
+		Keys []keyJSON `json:"keys"`
+	}{make([]keyJSON, len(keys))}
+	for i, k := range keys {
+		list.Keys[i] = a.toKeyJSON(k)
+	}
+	return web.Reply{JSON: list}, err
+}
+
+func (a API) revoke(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if err := decode(g, &struct{}{}); err != nil {
+		return web.Reply{}, err
+	}
+	if err := account.KnownKey(g.Param("id")); err != nil {
+		return web.Reply{}, err
+	}
+	key, err := a.Keys.Revoke(g.Request.Context(), actor, g.Param("id"))
+	if err != nil {
+		return web.Reply{}, err
+	}
+	return web.Reply{JSON: a.toKeyJSON(key)}, a.inForce(g.Request.Context(), key.Account)
+}

@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/usage"
+)
+
+var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// maxDigests is more than there are peppers in force at a time.
+const maxDigests = 8
+
+// resolve tells who a key belongs to. Keys that are expired or revoked are answered too: the gateway says which of the two.
+//
+// The key's account is looked up first, because the epoch must be read before anything that a change may touch (see package
+// epoch), and a key's account is the one thing that none does.
+func (a API) resolve(g *gin.Context) (web.Reply, error) {
+	var query api.PrincipalQuery
+	if err := decode(g, &query); err != nil {
+		return web.Reply{}, err
+	}
+	if n := len(query.Digests); n < 1 || n > maxDigests {
+		return web.Reply{}, account.Invalid("digests", fmt.Sprintf("must have 1 to %d entries", maxDigests))
+	}
+	for _, d := range query.Digests {
+		if !digest.MatchString(d) {
+			return web.Reply{}, account.Invalid("digests", "must be SHA-256 digests in lower-case hexadecimal")
+		}
+	}
+	owner, err := a.Principals.Owner(g.Request.Context(), query.Digests)
+	if problem.Of(err).Code == problem.NotFound {
+		if down := a.Epochs.Reachable(g.Request.Context()); down != nil {
+			return web.Reply{}, down // while the counters are away nobody is told that a key is wrong
+		}
+	}
+	if err != nil {
+		return web.Reply{}, err
+	}
+	epoch, err := a.Epochs.Read(g.Request.Context(), owner)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	key, suspended, err := a.Principals.Resolve(g.Request.Context(), query.Digests)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	limits, ok := a.Tiers[key.Tier]
+	if !ok {
+		return web.Reply{}, fmt.Errorf("account %s has the unknown tier %q", key.Account, key.Tier)
+	}
+	return web.Reply{JSON: api.Principal{
+		Key: key.ID, Account: key.Account, Tier: key.Tier, Limits: limits, Epoch: epoch,
+		ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, Suspended: suspended,
+	}}, nil
+}
+
+// day tells what the ledger has of a day: what a day that Redis does not know begins with.
+func (a API) day(g *gin.Context) (web.Reply, error) {
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	day := g.Param("day")
+	if !usage.ValidDay(day) {
+		return web.Reply{}, params.Invalid("day", "must be a day such as 2026-11-20")
+	}
+	kept, err := a.Usage.Day(g.Request.Context(), day)
+	return web.Reply{JSON: kept}, err
+}

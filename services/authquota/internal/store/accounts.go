@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+type accountRow struct {
+	ID            string `gorm:"primaryKey"`
+	Tier          string
+	SuspendedAt   *int64
+	SuspendReason string
+	CreatedAt     int64 `gorm:"autoCreateTime:false"`
+}
+
+func (accountRow) TableName() string { return "accounts" }
+
+func (r accountRow) toAccount() account.Account {
+	return account.Account{
+		ID: r.ID, Tier: api.Tier(r.Tier), SuspendedAt: instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
+		CreatedAt: database.FromMicros(r.CreatedAt),
+	}
+}
+
+func fromAccount(a account.Account) accountRow {
+	return accountRow{
+		ID: a.ID, Tier: string(a.Tier), SuspendedAt: micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
+		CreatedAt: database.Micros(a.CreatedAt),
+	}
+}
+
+// lockAccount reads an account and keeps everybody else from changing it, or issuing it a key, until tx ends. On SQLite the
+// transaction itself does so.
+func lockAccount(tx *gorm.DB, id string) (account.Account, error) {
+	var row accountRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = account.NotFound()
+	}
+	return row.toAccount(), err
+}
+
+// Accounts lists all accounts, oldest first.
+func (s *Store) Accounts(ctx context.Context) ([]account.Listed, error) {
+	var rows []struct {
+		Row        accountRow `gorm:"embedded"`
+		UsedToday  int
+		ActiveKeys int
+	}
+	now := s.now()
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT a.*, COALESCE(u.calls, 0) AS used_today,
+			(SELECT count(*) FROM api_keys k WHERE k.account_id = a.id AND k.revoked_at IS NULL AND k.expires_at > ?) AS active_keys
+		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
+		ORDER BY a.created_at, a.id`, database.Micros(now), counter.DayOf(now)).Scan(&rows).Error
+	listed := make([]account.Listed, len(rows))
+	for i, r := range rows {
+		listed[i] = account.Listed{Account: r.Row.toAccount(), UsedToday: r.UsedToday, ActiveKeys: r.ActiveKeys}
+	}
+	return listed, outage(err)
+}
+
+// ChangeAccount does an act on an account, on behalf of actor, and returns the account as it is then.
+func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change account.Change) (account.Account, error) {
+	var changed account.Account
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		a, err := lockAccount(tx, id)
+		if err != nil {
+			return err
+		}
+		detail := change.Apply(&a, now)
+		changed = a
+		if detail == nil {
+			return nil
+		}
+		row := fromAccount(a)
+		if err := tx.Save(&row).Error; err != nil {
+			return err
+		}
+		return errors.Join(record(tx, now, actor, change.Action, id, detail), owe(tx, id))
+	})
+	return changed, err
+}

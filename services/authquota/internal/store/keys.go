@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+type keyRow struct {
+	ID        string `gorm:"primaryKey"`
+	AccountID string
+	Digest    string
+	Prefix    string
+	LastFour  string
+	UseCase   string
+	CreatedAt int64 `gorm:"autoCreateTime:false"`
+	ExpiresAt int64
+	RevokedAt *int64
+}
+
+func (keyRow) TableName() string { return "api_keys" }
+
+// ownedRow is a key with what its account decides.
+type ownedRow struct {
+	Row         keyRow `gorm:"embedded"`
+	Tier        string
+	SuspendedAt *int64
+}
+
+const owned = `SELECT k.*, a.tier, a.suspended_at FROM api_keys k JOIN accounts a ON a.id = k.account_id `
+
+func (r ownedRow) toKey() account.Key {
+	return account.Key{
+		ID: r.Row.ID, Account: r.Row.AccountID, Tier: api.Tier(r.Tier),
+		Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
+		CreatedAt: database.FromMicros(r.Row.CreatedAt), ExpiresAt: database.FromMicros(r.Row.ExpiresAt), RevokedAt: instant(r.Row.RevokedAt),
+	}
+}
+
+// Owner is the account of the key that is kept under one of the digests. A key never changes hands, so the answer stays true.
+func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
+	var owners []string
+	err := s.db.WithContext(ctx).Raw("SELECT account_id FROM api_keys WHERE digest IN ?", digests).Scan(&owners).Error
+	if err == nil && len(owners) == 0 {
+		return "", account.KeyNotFound()
+	}
+	if err != nil {
+		return "", outage(err)
+	}
+	return owners[0], nil
+}
+
+// Resolve is the key that is kept under one of the digests, and whether its account is suspended.
+func (s *Store) Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error) {
+	row, err := take(s.db.WithContext(ctx), "WHERE k.digest IN ?", digests)
+	return row.toKey(), row.SuspendedAt != nil, outage(err)
+}
+
+func take(tx *gorm.DB, where string, args ...any) (ownedRow, error) {
+	var rows []ownedRow
+	err := tx.Raw(owned+where, args...).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		err = account.KeyNotFound()
+	}
+	if err != nil {
+		return ownedRow{}, err
+	}
+	return rows[0], nil
+}
+
+// Keys lists the keys of one account, or of all where id is empty, oldest first.
+func (s *Store) Keys(ctx context.Context, id string) ([]account.Key, error) {
+	where, args := "", []any(nil)
+	if id != "" {
+		err := s.db.WithContext(ctx).Take(&accountRow{}, "id = ?", id).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			err = account.NotFound()
+		}
+		if err != nil {
+			return nil, outage(err)
+		}
+		where, args = "WHERE k.account_id = ? ", []any{id}
+	}
+	var rows []ownedRow
+	err := s.db.WithContext(ctx).Raw(owned+where+"ORDER BY k.created_at, k.id", args...).Scan(&rows).Error
+	keys := make([]account.Key, len(rows))
+	for i, r := range rows {
+		keys[i] = r.toKey()
+	}
+	return keys, outage(err)
+}
+
+// Issue keeps a new key in the account that the order names, or in a new one. The order has been checked.
+func (s *Store) Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.Kept) (account.Key, error) {
+	var key account.Key
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		a, err := holder(tx, now, actor, order)
+		if err != nil {
+			return err
+		}
+		row := keyRow{
+			ID: account.NewKeyID(), AccountID: a.ID, Digest: kept.Digest, Prefix: kept.Prefix, LastFour: kept.LastFour,
+			UseCase: order.UseCase, CreatedAt: database.Micros(now), ExpiresAt: database.Micros(now.Add(life)),
+		}
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		key = ownedRow{Row: row, Tier: string(a.Tier)}.toKey()
+		return record(tx, now, actor, "key.issue", key.ID, map[string]any{
+			"account": key.Account, "tier": key.Tier, "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "test": order.Test,
+		})
+	})
+	return key, err
+}
+
+// holder is the account that gets a key: it is locked until tx ends, so that the count of its keys stays true.
+func holder(tx *gorm.DB, now time.Time, actor string, order account.Order) (account.Account, error) {
+	if order.Account == "" {
+		a := account.Account{ID: account.NewID(), Tier: order.Tier, CreatedAt: now}
+		row := fromAccount(a)
+		if err := tx.Create(&row).Error; err != nil {
+			return a, err
+		}
+		return a, record(tx, now, actor, "account.create", a.ID, map[string]any{"tier": a.Tier})
+	}
+	a, err := lockAccount(tx, order.Account)
+	if err != nil {
+		return a, err
+	}
+	if order.Tier != "" && order.Tier != a.Tier {
+		return a, account.Invalid("tier", "is "+string(order.Tier)+", but the account's is "+string(a.Tier)+"; leave it out, or grant the account another")
+	}
+	var active int64
+	err = tx.Model(&keyRow{}).Where("account_id = ? AND revoked_at IS NULL AND expires_at > ?", a.ID, database.Micros(now)).Count(&active).Error
+	if err == nil && active >= account.MaxActive {
+		err = account.TooManyKeys()
+	}
+	return a, err
+}
+
+// Revoke ends a key for good, on behalf of actor, and returns it. A key that is revoked already stays as it is.
+func (s *Store) Revoke(ctx context.Context, actor, id string) (account.Key, error) {
+	var key account.Key
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		update := tx.Model(&keyRow{}).Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", database.Micros(now))
+		if update.Error != nil {
+			return update.Error
+		}
+		row, err := take(tx, "WHERE k.id = ?", id)
+		if err != nil {
+			return err
+		}
+		key = row.toKey()
+		if update.RowsAffected == 0 {
+			return nil
+		}
+		return errors.Join(record(tx, now, actor, "key.revoke", id, map[string]any{"account": key.Account}), owe(tx, key.Account))
+	})
+	return key, err
+}

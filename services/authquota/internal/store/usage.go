@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/services/authquota/internal/usage"
+)
+
+type usageRow struct {
+	Day       string `gorm:"primaryKey"`
+	AccountID string `gorm:"primaryKey"`
+	Calls     int
+}
+
+func (usageRow) TableName() string { return "usage_days" }
+
+// batch bounds the parameters of one statement.
+const batch = 1000
+
+// Keep writes counts of a day to the ledger where they are greater than what it has.
+func (s *Store) Keep(ctx context.Context, day string, counts []usage.Count) error {
+	rows := make([]usageRow, len(counts))
+	for i, c := range counts {
+		rows[i] = usageRow{day, c.Account, c.Calls}
+	}
+	return outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "day"}, {Name: "account_id"}},
+		DoUpdates: clause.AssignmentColumns([]string{"calls"}),
+		Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "excluded.calls > usage_days.calls"}}},
+	}).CreateInBatches(rows, batch).Error)
+}
+
+// Day is what the ledger has of a UTC day.
+func (s *Store) Day(ctx context.Context, day string) (api.DayUsage, error) {
+	var rows []usageRow
+	err := s.db.WithContext(ctx).Find(&rows, "day = ?", day).Error
+	kept := api.DayUsage{Day: day, Accounts: make(map[string]int, len(rows))}
+	for _, r := range rows {
+		if r.AccountID == counter.ServiceField {
+			kept.Service = r.Calls
+		} else {
+			kept.Accounts[r.AccountID] = r.Calls
+		}
+	}
+	return kept, outage(err)
+}

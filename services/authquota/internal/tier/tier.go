@@ -1,0 +1,76 @@
+// Package tier is the table of limits that is in force: the contract's, with an operator's overrides.
+package tier
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Table gives the limits of every tier.
+type Table map[api.Tier]api.Limits
+
+// The bounds of an override. The counters keep every admission of the last minute, hence the first.
+const (
+	maxPerMinute = 10_000
+	maxPerDay    = 1_000_000_000
+	maxPageSize  = 100 // largest `limit` of the contract
+)
+
+// Parse reads overrides such as "free=10/100/10,developer=60/1000/50": calls per minute, calls per UTC day, records per page. A tier
+// that is not named keeps its figures, and whether a tier has history cannot be overridden. All mistakes come back as one error.
+func Parse(overrides string) (Table, error) {
+	table := make(Table, len(api.Tiers))
+	for _, t := range api.Tiers {
+		table[t.Tier] = t.Limits
+	}
+	if strings.TrimSpace(overrides) == "" {
+		return table, nil
+	}
+	var mistakes []error
+	seen := map[api.Tier]bool{}
+	for entry := range strings.SplitSeq(overrides, ",") {
+		name, figures, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		limits, known := table[api.Tier(name)]
+		switch {
+		case !known:
+			mistakes = append(mistakes, fmt.Errorf("%q is not a tier", name))
+			continue
+		case seen[api.Tier(name)]:
+			mistakes = append(mistakes, fmt.Errorf("%s appears twice", name))
+			continue
+		}
+		seen[api.Tier(name)] = true
+		if err := parse(figures, &limits); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s: %w", name, err))
+		}
+		table[api.Tier(name)] = limits
+	}
+	return table, errors.Join(mistakes...)
+}
+
+func parse(figures string, limits *api.Limits) error {
+	parts := strings.Split(figures, "/")
+	if len(parts) != 3 {
+		return fmt.Errorf("%q is not of the form per minute/per day/page size", figures)
+	}
+	for i, f := range []struct {
+		name string
+		into *int
+		most int
+	}{
+		{"per minute", &limits.PerMinute, maxPerMinute},
+		{"per day", &limits.PerDay, maxPerDay},
+		{"page size", &limits.PageSize, maxPageSize},
+	} {
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n < 1 || n > f.most {
+			return fmt.Errorf("%s must be an integer from 1 to %d", f.name, f.most)
+		}
+		*f.into = n
+	}
+	return nil
+}

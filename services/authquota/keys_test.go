@@ -1,0 +1,274 @@
+package authquota_test
+
+import (
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota"
+)
+
+func TestAKeyFromIssueToRevocation(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		var at atomic.Pointer[time.Time]
+		start := time.Date(2026, 11, 20, 10, 0, 0, 123456789, time.UTC)
+		at.Store(&start)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
+		now := start.Truncate(time.Microsecond)
+
+		made := svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"  a newsletter  ","tier":"developer","expiresIn":"720h"}`)
+		require.Equal(t, http.StatusCreated, made.status)
+		require.Equal(t, "no-store", made.header.Get("Cache-Control"))
+		key := read[issued](made)
+		svc.keys = append(svc.keys, key.Key)
+		require.True(t, strings.HasPrefix(key.Key, apikey.Live))
+		require.Equal(t, api.Developer, key.Tier)
+		require.Equal(t, now.Add(720*time.Hour), key.ExpiresAt)
+
+		want := api.Principal{
+			Key: key.ID, Account: key.Account, Tier: api.Developer, ExpiresAt: key.ExpiresAt,
+			Limits: api.Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true},
+		}
+		got := svc.principal(key.Key)
+		require.Positive(t, got.Epoch)
+		want.Epoch = got.Epoch
+		require.Empty(t, cmp.Diff(want, got))
+		require.Equal(t, got, svc.principal(key.Key), "nothing changed: the same epoch")
+
+		listed := listedKey{
+			ID: key.ID, Account: key.Account, Tier: api.Developer, Prefix: "oda_live_", LastFour: key.Key[len(key.Key)-4:],
+			UseCase: "a newsletter", CreatedAt: now, ExpiresAt: key.ExpiresAt, Status: "active",
+		}
+		require.Empty(t, cmp.Diff([]listedKey{listed}, svc.listKeys("")))
+
+		revokedAt := start.Add(time.Hour).Truncate(time.Microsecond)
+		at.Store(&revokedAt)
+		listed.RevokedAt, listed.Status = &revokedAt, "revoked"
+		require.Empty(t, cmp.Diff(listed, read[listedKey](svc.revoke(key.ID))))
+		after := svc.principal(key.Key)
+		require.Greater(t, after.Epoch, got.Epoch, "gateways that keep the old answer must notice")
+		require.Equal(t, &revokedAt, after.RevokedAt)
+
+		later := revokedAt.Add(time.Hour)
+		at.Store(&later)
+		require.Empty(t, cmp.Diff(listed, read[listedKey](svc.revoke(key.ID))), "twice is once")
+		require.Equal(t, after, svc.principal(key.Key))
+		later = key.ExpiresAt.Add(time.Hour)
+		at.Store(&later)
+		require.Equal(t, "revoked", svc.listKeys("")[0].Status, "revoked stays revoked")
+		require.Equal(t, revokedAt.Add(0), *svc.principal(key.Key).RevokedAt)
+	})
+}
+
+func TestDefaultsOfAKey(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		svc := s.start(t, func(c *authquota.Config) {
+			c.Now, c.Tiers = func() time.Time { return now }, "free=20/200/5"
+		})
+		key := svc.issue(nil)
+		require.Equal(t, api.Free, key.Tier)
+		require.Equal(t, now.Add(365*24*time.Hour), key.ExpiresAt)
+		require.Equal(t, api.Limits{PerMinute: 20, PerDay: 200, PageSize: 5}, svc.principal(key.Key).Limits, "the operator's figures")
+
+		test := svc.issue(map[string]any{"test": true, "account": key.Account})
+		require.True(t, strings.HasPrefix(test.Key, apikey.Test))
+		require.Equal(t, key.Account, test.Account)
+		require.Len(t, svc.listKeys("?account="+key.Account), 2)
+
+		paid := svc.issue(map[string]any{"tier": "commercial"})
+		require.NotEqual(t, key.Account, paid.Account, "an account of its own")
+		again := svc.issue(map[string]any{"account": paid.Account})
+		require.Equal(t, api.Commercial, again.Tier, "the account's")
+		svc.issue(map[string]any{"account": paid.Account, "tier": "commercial"})
+		require.Len(t, svc.listKeys("?account="+paid.Account), 3)
+		require.Len(t, svc.listKeys(""), 5)
+	})
+}
+
+func TestAnExpiredKeyIsAnswered(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		var at atomic.Pointer[time.Time]
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		at.Store(&now)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
+		key := svc.issue(map[string]any{"expiresIn": "1h"})
+		later := now.Add(time.Hour)
+		at.Store(&later)
+		require.Equal(t, later, svc.principal(key.Key).ExpiresAt)
+		require.Equal(t, "expired", svc.listKeys("")[0].Status)
+		require.Zero(t, svc.listAccounts()[0].Keys, "only active keys are counted")
+	})
+}
+
+func TestUnknownKeys(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		svc.issue(nil)
+		svc.resolve(apikey.Generate(apikey.Live).Reveal()).refused(problem.NotFound)
+		svc.revoke("key_0199a7a0000070008000000000000000").refused(problem.NotFound)
+		for _, id := range []string{"x", "key_", "acc_0199a7a0000070008000000000000000", "key_%00", "key_0199A7A0000070008000000000000000"} {
+			svc.revoke(id).refused(problem.NotFound)
+		}
+		svc.do(http.MethodGet, "/operator/v1/keys?account=acc_0199a7a0000070008000000000000000", nil).refused(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?account=x", nil).refused(problem.NotFound)
+	})
+}
+
+func TestAtMostFiveActiveKeys(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		var at atomic.Pointer[time.Time]
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		at.Store(&now)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
+		first := svc.issue(map[string]any{"expiresIn": "1h"})
+		order := map[string]any{"useCase": "one of many", "account": first.Account}
+
+		answers := make([]answer, 20)
+		var all sync.WaitGroup
+		for i := range answers {
+			all.Go(func() { answers[i] = svc.do(http.MethodPost, "/operator/v1/keys", order) })
+		}
+		all.Wait()
+		var made []issued
+		for _, a := range answers {
+			if a.status == http.StatusCreated {
+				made = append(made, read[issued](a))
+				continue
+			}
+			a.refused(problem.InvalidParameter, "account", "5 active keys")
+		}
+		require.Len(t, made, 4, "beside the first")
+		require.Len(t, svc.listKeys("?account="+first.Account), 5)
+
+		read[listedKey](svc.revoke(made[0].ID))
+		svc.issue(order) // a revoked key makes room
+		svc.do(http.MethodPost, "/operator/v1/keys", order).refused(problem.InvalidParameter, "5 active keys")
+		later := now.Add(time.Hour)
+		at.Store(&later)
+		svc.issue(order) // so does an expired one
+		svc.do(http.MethodPost, "/operator/v1/keys", order).refused(problem.InvalidParameter, "5 active keys")
+		require.Equal(t, 5, svc.listAccounts()[0].Keys)
+	})
+}
+
+func TestPeppersRotate(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		older, newer := pepper, []byte("the pepper that comes after it..")
+		svc := s.start(t)
+		old := svc.issue(nil)
+		svc.stop()
+
+		svc = s.start(t, func(c *authquota.Config) {
+			c.Peppers = []string{hex.EncodeToString(newer), hex.EncodeToString(older)}
+		})
+		fresh := svc.issue(nil)
+		for _, key := range []issued{old, fresh} {
+			require.Equal(t, key.ID, read[api.Principal](svc.resolve(key.Key, newer, older)).Key)
+		}
+		svc.stop()
+
+		svc = s.start(t, func(c *authquota.Config) { c.Peppers = []string{hex.EncodeToString(newer)} })
+		require.Equal(t, fresh.ID, read[api.Principal](svc.resolve(fresh.Key, newer)).Key, "new keys are kept under the newest")
+		svc.resolve(old.Key, newer).refused(problem.NotFound)
+	})
+}
+
+func TestBadOrders(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		free := svc.issue(nil)
+		for body, words := range map[string][]string{
+			``:                       {"useCase", "1 to 500"},
+			`{}`:                     {"useCase", "1 to 500"},
+			`{"useCase":"   "}`:      {"useCase", "1 to 500"},
+			`{"useCase":"a\u0000b"}`: {"useCase", "control characters"},
+			`{"useCase":7}`:          {"useCase", "string"},
+			`{"useCase":"` + strings.Repeat("é", 501) + `"}`:    {"useCase", "1 to 500"},
+			`{"useCase":"x","tier":"gold"}`:                     {"tier", "free, developer, commercial"},
+			`{"useCase":"x","tier":"Free"}`:                     {"tier"},
+			`{"useCase":"x","expiresIn":"0s"}`:                  {"expiresIn", "365 days"},
+			`{"useCase":"x","expiresIn":"-1h"}`:                 {"expiresIn"},
+			`{"useCase":"x","expiresIn":"1ns"}`:                 {"expiresIn"},
+			`{"useCase":"x","expiresIn":"8760h1us"}`:            {"expiresIn"},
+			`{"useCase":"x","expiresIn":"30d"}`:                 {"expiresIn", "720h"},
+			`{"useCase":"x","expiresIn":720}`:                   {"expiresIn", "string"},
+			`{"useCase":"x","test":"yes"}`:                      {"test", "bool"},
+			`{"useCase":"x","scope":"all"}`:                     {"scope", "unknown"},
+			`{"useCase":"x"} {}`:                                {"one JSON object"},
+			`[]`:                                                {"one JSON object"},
+			`{"useCase":`:                                       {"one JSON object"},
+			`{"useCase":"` + strings.Repeat("x", 70_000) + `"}`: {"one JSON object"},
+			`{"useCase":"x","account":"` + free.Account + `","tier":"commercial"}`: {"tier", "free"},
+		} {
+			svc.do(http.MethodPost, "/operator/v1/keys", body).refused(problem.InvalidParameter, words...)
+		}
+		for _, account := range []string{"x", "acc_0199a7a0000070008000000000000000", `\u0000`} {
+			svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+account+`"}`).refused(problem.NotFound)
+		}
+		svc.do(http.MethodPost, "/operator/v1/keys?tier=free", `{"useCase":"x"}`).refused(problem.UnknownParameter)
+		require.Len(t, svc.listKeys(""), 1, "nothing was made on the way")
+		require.Len(t, svc.listAccounts(), 1)
+
+		edge := svc.issue(map[string]any{"useCase": strings.Repeat("é", 500), "expiresIn": "8760h"})
+		require.Equal(t, strings.Repeat("é", 500), svc.listKeys("?account=" + edge.Account)[0].UseCase)
+	})
+}
+
+func TestBadQuestions(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		digest := strings.Repeat("0a", 32)
+		nine := `"` + strings.Join([]string{digest, digest, digest, digest, digest, digest, digest, digest, digest}, `","`) + `"`
+		for body, words := range map[string][]string{
+			``:                                      {"digests", "1 to 8"},
+			`{"digests":[]}`:                        {"digests", "1 to 8"},
+			`{"digests":[` + nine + `]}`:            {"digests", "1 to 8"},
+			`{"digests":["` + digest[1:] + `"]}`:    {"digests", "hexadecimal"},
+			`{"digests":["` + digest + `","oda_"]}`: {"digests", "hexadecimal"},
+			`{"digests":"` + digest + `"}`:          {"digests"},
+			`{"digest":["` + digest + `"]}`:         {"digest", "unknown"},
+		} {
+			svc.do(http.MethodPost, "/internal/v1/principals", body).refused(problem.InvalidParameter, words...)
+		}
+		for _, day := range []string{"today", "2026-1-1", "2026-02-30", "2026-11-20T00:00:00Z"} {
+			svc.do(http.MethodGet, "/internal/v1/usage/"+day, nil).refused(problem.InvalidParameter, "day")
+		}
+		svc.do(http.MethodGet, "/operator/v1/keys?owner=x", nil).refused(problem.UnknownParameter)
+		svc.do(http.MethodGet, "/operator/v1/accounts?page=1", nil).refused(problem.UnknownParameter)
+		svc.do(http.MethodGet, "/operator/v1/nothing", nil).refused(problem.NotFound)
+		svc.do(http.MethodDelete, "/operator/v1/keys", nil).refused(problem.MethodNotAllowed)
+	})
+}
+
+func TestOnlyPeersGetIn(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		for _, authorization := range []string{"", "Bearer", "Bearer wrong", "Bearer " + token + "x", token} {
+			for path, method := range map[string]string{
+				"/internal/v1/principals": http.MethodPost, "/internal/v1/usage/2026-11-20": http.MethodGet,
+				"/operator/v1/keys": http.MethodPost, "/operator/v1/keys/x/revoke": http.MethodPost,
+				"/operator/v1/accounts": http.MethodGet, "/operator/v1/accounts/x/suspend": http.MethodPost,
+				"/operator/v1/accounts/x/resume": http.MethodPost, "/operator/v1/accounts/x/grant": http.MethodPost,
+			} {
+				require.Equal(t, http.StatusUnauthorized, svc.doAs(method, path, `{"useCase":"x"}`, http.Header{
+					"Authorization": {authorization}, http.CanonicalHeaderKey(api.ActorHeader): {actor},
+				}).status, "%s with %q", path, authorization)
+			}
+		}
+		require.Empty(t, svc.listKeys(""))
+		before := svc.doAs(http.MethodGet, "/operator/v1/accounts", nil, http.Header{"Authorization": {"Bearer " + olderToken}})
+		require.Equal(t, http.StatusOK, before.status, "both tokens hold while they are exchanged")
+		require.Equal(t, http.StatusOK, svc.doAs(http.MethodGet, "/readyz", nil, nil).status, "probes have no token")
+	})
+}
