@@ -66,8 +66,16 @@ func (s *Store) Append(ctx context.Context, actor string, now time.Time, events 
 	if len(slugs) == 0 {
 		return 0, 0, nil
 	}
+	// Appends take turns in any case. Queueing here, those that wait hold no connection that readers need, and meet none of the
+	// unfairness of SQLite's lock.
+	select {
+	case s.appending <- struct{}{}:
+		defer func() { <-s.appending }()
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		next, err := database.NextSequence(tx) // its lock makes this the only append until commit
+		next, err := database.NextSequence(tx) // its lock makes this the only append of all replicas until commit
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,9 @@ import (
 
 // Store is the history in one database. Its errors are problem.Unavailable where the database is out of reach.
 type Store struct {
-	db       *database.DB
-	appended prometheus.Counter
+	db        *database.DB
+	appending chan struct{} // holds one element while an append of this process runs
+	appended  prometheus.Counter
 }
 
 // New makes a store on a database that has the schema of package migrations; its metrics go to registry.
@@ -28,7 +29,7 @@ func New(db *database.DB, registry prometheus.Registerer) *Store {
 		Name: "history_events_appended_total", Help: "Events recorded by this process, duplicates left out.",
 	})
 	registry.MustRegister(appended)
-	return &Store{db, appended}
+	return &Store{db, make(chan struct{}, 1), appended}
 }
 
 func outage(err error) error {

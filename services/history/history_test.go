@@ -1,0 +1,283 @@
+package history_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/history"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		http.DefaultClient.CloseIdleConnections()
+	}))
+}
+
+func TestHistoryOfAListing(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.tell("maple-market", true)
+		s.recorded(
+			`{"slug":"maple-market","checkedAt":"2026-11-10T04:00:00.5-05:00","checkType":"review","outcome":"verified",`+
+				`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":{"remote":true,"languages":["en","fr"],`+
+				`"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["qc"]}]},"note":"Read the FAQ."}`,
+			`{"slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable"}`)
+		a := s.get("/api/v1/opportunities/maple-market/history")
+		got := decode[api.EventList](t, a)
+		require.Len(t, got.Data, 2)
+		for _, e := range got.Data {
+			require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, e.ID)
+			a.body = strings.Replace(a.body, e.ID, "ID", 1)
+		}
+		require.Equal(t, `{"data":[`+
+			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable",`+
+			`"sourceUrls":[],"facts":null,"note":""},`+
+			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-10T09:00:00.5Z","checkType":"review","outcome":"verified",`+
+			`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible",`+
+			`"allRegions":null,"includedRegions":["CA-QC"],"excludedRegions":[],"sourceUrls":[],"note":""}],"remote":true,`+
+			`"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"pay":null,"languages":["en","fr"],`+
+			`"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]},"note":"Read the FAQ."}],`+
+			`"pagination":{"page":1,"limit":10,"total":2,"hasMore":false,"next":null},`+
+			`"meta":{"version":"1","generatedAt":"2026-11-20T12:00:00Z","freshnessDays":14,"kind":"earning-platform","tier":"commercial"}}`, a.body)
+		require.Equal(t, "application/json", a.header.Get("Content-Type"))
+		require.Equal(t, "private, no-cache", a.header.Get("Cache-Control"))
+
+		head := s.ask(http.MethodHead, "/api/v1/opportunities/maple-market/history", "", as(api.Developer)...)
+		require.Equal(t, http.StatusOK, head.status)
+		require.Empty(t, head.body)
+	})
+}
+
+func TestAnswersComeInTheOrderOfTheChecks(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.tell("public", true)
+		s.catalog.tell("private", false)
+		s.recorded(line("public", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified),
+			line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		for _, c := range []struct {
+			tier   api.Tier
+			path   string
+			status int
+			code   string
+		}{
+			{api.Free, "nobody/history?page=0", 400, "invalid_parameter"},
+			{api.Free, "public/history?country=CA", 400, "unknown_parameter"},
+			{api.Free, "public/history?page=1&page=1", 400, "duplicate_parameter"},
+			{api.Free, "public/history", 402, "subscription_required"},
+			{api.Free, "private/history", 402, "subscription_required"},
+			{api.Free, "nobody/history", 402, "subscription_required"},
+			{api.Free, "Not%20An%20Id/history", 402, "subscription_required"},
+			{api.Developer, "Public/history", 404, "not_found"},
+			{api.Developer, "a%2Fb/history", 404, "not_found"},
+			{api.Developer, strings.Repeat("a", 81) + "/history", 404, "not_found"},
+			{api.Developer, "private/history", 404, "not_found"},
+			{api.Developer, "nobody/history", 404, "not_found"},
+			{api.Developer, "public/history/", 404, "not_found"},
+			{api.Developer, "public/history?limit=101", 400, "invalid_parameter"},
+		} {
+			a := s.ask(http.MethodGet, "/api/v1/opportunities/"+c.path, "", as(c.tier)...)
+			s.refused(a, c.status, c.code)
+		}
+		require.Equal(t, s.get("/api/v1/opportunities/private/history").body, s.get("/api/v1/opportunities/nobody/history").body)
+		s.refused(s.ask(http.MethodDelete, "/api/v1/opportunities/public/history", ""), 405, "method_not_allowed")
+	})
+}
+
+func TestHistoryIsReadPageByPage(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.tell("a", true)
+		for day := range 9 {
+			s.recorded(line("a", "2026-11-0"+string(rune('1'+day))+"T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
+		}
+		all := decode[api.EventList](t, s.get("/api/v1/opportunities/a/history"))
+		var walked []api.VerificationEvent
+		for path := "/api/v1/opportunities/a/history?limit=4"; path != ""; {
+			page := decode[api.EventList](t, s.get(path))
+			walked = append(walked, page.Data...)
+			require.Equal(t, 9, page.Pagination.Total)
+			path = ""
+			if page.Pagination.HasMore {
+				require.NotNil(t, page.Pagination.Next)
+				path = strings.TrimPrefix(*page.Pagination.Next, publicURL)
+			}
+		}
+		require.Empty(t, cmp.Diff(all.Data, walked))
+
+		clamped := decode[api.EventList](t, s.ask(http.MethodGet, "/api/v1/opportunities/a/history?limit=100", "", as(api.Developer)...))
+		require.Equal(t, 50, clamped.Pagination.Limit)
+		past := s.get("/api/v1/opportunities/a/history?page=1000000&limit=100")
+		require.Contains(t, past.body, `"data":[],"pagination":{"page":1000000,"limit":100,"total":9,"hasMore":false,"next":null}`)
+	})
+}
+
+func TestUnchangedHistoryIsNotSentAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.tell("a", true)
+		s.recorded(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		const path = "/api/v1/opportunities/a/history"
+		tag := s.get(path).header.Get("ETag")
+		require.Regexp(t, `^W/"[0-9a-f]+"$`, tag)
+		same := s.get(path+"?limit=10&page=1", "If-None-Match", tag)
+		require.Equal(t, http.StatusNotModified, same.status, "the query in another form")
+		require.Empty(t, same.body)
+		for name, other := range map[string]answer{
+			"page":  s.get(path+"?page=2", "If-None-Match", tag),
+			"limit": s.get(path+"?limit=9", "If-None-Match", tag),
+			"tier":  s.ask(http.MethodGet, path, "", append(as(api.Developer), "If-None-Match", tag)...),
+		} {
+			require.Equal(t, http.StatusOK, other.status, name)
+		}
+		s.recorded(line("a", "2026-11-02T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
+		require.Equal(t, http.StatusOK, s.get(path, "If-None-Match", tag).status)
+	})
+}
+
+func TestAppendNamesEveryWrongLineAndChangesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.tell("a", true)
+		good := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
+		report := s.append(good, "", line("nobody", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
+			line("a", "2026-11-21T00:00:00Z", api.Review, api.OutcomeVerified))
+		require.Equal(t, api.AppendReport{Refused: []api.Refusal{
+			{Line: 3, ID: "nobody", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review", "slug: there is no such listing"}},
+			{Line: 4, Problems: api.Problems{"line: must be one JSON object: unexpected end of JSON input"}},
+			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
+			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future"}},
+		}}, report)
+		require.Empty(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data)
+
+		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Refused: []api.Refusal{}}, s.append(good, good))
+		require.Equal(t, api.AppendReport{Applied: true, Duplicates: 1, Refused: []api.Refusal{}}, s.append(good))
+		require.Equal(t, api.AppendReport{Applied: true, Refused: []api.Refusal{}}, s.append(""))
+		require.Len(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data, 1)
+	})
+}
+
+func TestAppendAsksTheCatalogBeforeItCallsAListingUnknown(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.change(func() { s.catalog.mute = true })
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			s.catalog.tell(id, true)
+		}
+		s.recorded(line("e", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+
+		s.catalog.change(func() { s.catalog.failing = true })
+		file := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
+		s.recorded(file)
+		a := s.ask(http.MethodPost, "/operator/v1/events/append", line("new", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.refused(a, 503, "service_unavailable")
+		require.Equal(t, "1", a.header.Get("Retry-After"))
+	})
+}
+
+func TestWhatIsPublishedFollowsTheCatalogThroughItsOutages(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		status := func(id string) func() bool {
+			return func() bool { return s.get("/api/v1/opportunities/"+id+"/history").status == http.StatusOK }
+		}
+		s.catalog.tell("a", true)
+		storetest.Eventually(t, "a is published", status("a"))
+		s.catalog.change(func() { s.catalog.failing = true })
+		s.catalog.tell("b", true)
+		require.Equal(t, http.StatusOK, s.get("/readyz").status, "readiness does not hang on the catalog")
+		require.True(t, status("a")(), "nor do readers")
+		s.catalog.change(func() { s.catalog.failing = false })
+		storetest.Eventually(t, "b is published", status("b"))
+		s.catalog.tell("a", false)
+		storetest.Eventually(t, "a is withdrawn", func() bool { return !status("a")() })
+	})
+}
+
+func TestSummariesArePulledAsTheyChange(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		pull := func(query string) []api.Summary {
+			return decode[api.SummaryFeed](t, s.get("/internal/v1/summaries"+query)).Summaries
+		}
+		require.Equal(t, `{"summaries":[]}`, s.get("/internal/v1/summaries").body)
+		require.Empty(t, pull("?after=0&wait=1ms"))
+		s.catalog.tell("a", true)
+		s.catalog.tell("b", false)
+		s.recorded(line("b", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+
+		waited := make(chan []api.Summary, 1)
+		first := pull("?wait=25s")
+		require.Len(t, first, 1)
+		require.Equal(t, "b", first[0].Slug, "private listings are summed up too: they may be published any time")
+		require.Equal(t, api.Verified, first[0].StatusAt(nil, now))
+		go func() { waited <- pull("?after=1&wait=25s") }()
+		s.recorded(line("a", "2026-11-02T00:00:00Z", api.LinkCheck, api.OutcomeClosed))
+		second := <-waited
+		require.Len(t, second, 1)
+		require.Equal(t, "a", second[0].Slug)
+		require.EqualValues(t, 2, second[0].Sequence)
+
+		for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=1", "?from=0"} {
+			require.Equal(t, http.StatusBadRequest, s.get("/internal/v1/summaries"+query).status, query)
+		}
+	})
+}
+
+func TestOnlyPeersAreAnswered(t *testing.T) {
+	s := start(t, storetest.SQLite(t), newCatalog(t))
+	for _, c := range []struct{ method, path string }{
+		{http.MethodGet, "/api/v1/opportunities/a/history"}, {http.MethodHead, "/api/v1/opportunities/a/history"},
+		{http.MethodGet, "/internal/v1/summaries"}, {http.MethodPost, "/operator/v1/events/append"},
+	} {
+		for _, header := range []string{"", "Bearer ", "Bearer wrong", "bearer " + token, token} {
+			require.Equal(t, http.StatusUnauthorized, s.ask(c.method, c.path, "", "Authorization", header).status, "%v %q", c, header)
+		}
+		require.NotEqual(t, http.StatusUnauthorized, s.ask(c.method, c.path, "", "Authorization", "Bearer an-older-"+token).status)
+	}
+	require.Equal(t, http.StatusOK, s.ask(http.MethodGet, "/readyz", "", "Authorization", "").status)
+	s.refused(s.ask(http.MethodGet, "/api/v1/opportunities/a/history", ""), 500, "internal_error") // no caller: the gateway is broken
+	s.refused(s.ask(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, ""), 500, "internal_error")
+}
+
+func TestServingWaitsForItsSchema(t *testing.T) {
+	for name, url := range storetest.Databases(t) {
+		t.Run(name, func(t *testing.T) {
+			c := newCatalog(t)
+			c.tell("a", true)
+			cfg := config(t, url, c.URL)
+			s := run(t, cfg, c)
+			require.Equal(t, `{"status":"not ready","missing":["schema"]}`, strings.TrimSpace(s.get("/readyz").body))
+			require.NoError(t, history.Migrate(t.Context(), cfg))
+			storetest.Eventually(t, "ready", func() bool { return s.get("/readyz").status == http.StatusOK })
+			storetest.Eventually(t, "the feed runs", func() bool { return s.get("/api/v1/opportunities/a/history").status == http.StatusOK })
+		})
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	c := newCatalog(t)
+	settings := map[string]string{"OPPORTUNITY_DATABASE_URL": storetest.SQLite(t)}
+	verb := func(args ...string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		settings["OPPORTUNITY_LOG_LEVEL"] = "ERROR"
+		return history.Main(ctx, func(name string) (string, bool) { v, ok := settings[name]; return v, ok }, args)
+	}
+	require.ErrorContains(t, verb(), "usage")
+	require.ErrorContains(t, verb("dance"), "usage")
+	err := verb("check")
+	for _, name := range []string{"OPPORTUNITY_INTERNAL_TOKENS", "OPPORTUNITY_PUBLIC_URL", "OPPORTUNITY_CATALOG_URL"} {
+		require.ErrorContains(t, err, name, "all mistakes at once")
+	}
+	settings["OPPORTUNITY_INTERNAL_TOKENS"], settings["OPPORTUNITY_PUBLIC_URL"], settings["OPPORTUNITY_CATALOG_URL"] = token, publicURL+"/", c.URL
+	require.ErrorContains(t, verb("check"), "OPPORTUNITY_PUBLIC_URL must be")
+	settings["OPPORTUNITY_PUBLIC_URL"] = publicURL
+	require.Error(t, verb("check"), "no schema yet")
+	require.NoError(t, verb("migrate"))
+	require.NoError(t, verb("migrate"), "repeatable")
+	require.NoError(t, verb("check"))
+	c.Close()
+	require.ErrorContains(t, verb("check"), "catalog")
+}

@@ -1,0 +1,140 @@
+package history_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/history"
+)
+
+// cable is the line between the service and its database, which a test can cut or stop.
+type cable struct {
+	to    string
+	mu    sync.Mutex
+	state string // "" passes, "cut" closes every connection, "stuck" passes nothing on
+	pairs []net.Conn
+	moved *sync.Cond
+}
+
+func newCable(t testing.TB, to string) (c *cable, address string) {
+	t.Helper()
+	ln := listen(t)
+	c = &cable{to: to}
+	c.moved = sync.NewCond(&c.mu)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { c.carry(in) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		c.set("cut")
+		running.Wait()
+	})
+	return c, ln.Addr().String()
+}
+
+func (c *cable) carry(in net.Conn) {
+	defer in.Close()
+	out, err := net.Dial("tcp", c.to) //nolint:noctx // closed by set
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	c.mu.Lock()
+	if c.state == "cut" {
+		c.mu.Unlock()
+		return
+	}
+	c.pairs = append(c.pairs, in, out)
+	c.mu.Unlock()
+	var both sync.WaitGroup
+	pass := func(to, from net.Conn) func() {
+		return func() {
+			_, _ = io.Copy(c.gate(to), from)
+			_ = in.Close()
+			_ = out.Close()
+		}
+	}
+	both.Go(pass(out, in))
+	both.Go(pass(in, out))
+	both.Wait()
+}
+
+// gate writes to w as long as the cable is not stuck.
+func (c *cable) gate(w io.Writer) io.Writer {
+	return writerFunc(func(b []byte) (int, error) {
+		c.mu.Lock()
+		for c.state == "stuck" {
+			c.moved.Wait()
+		}
+		c.mu.Unlock()
+		return w.Write(b)
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func (c *cable) set(state string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = state
+	if state == "cut" {
+		for _, conn := range c.pairs {
+			_ = conn.Close()
+		}
+		c.pairs = nil
+	}
+	c.moved.Broadcast()
+}
+
+func TestWithoutPostgresEveryAnswerIs503AndServiceComesBackByItself(t *testing.T) {
+	direct := storetest.Postgres(t)
+	u, err := url.Parse(direct)
+	require.NoError(t, err)
+	database, address := newCable(t, u.Host)
+	u.Host = address
+	c := newCatalog(t)
+	c.tell("a", true)
+	require.NoError(t, history.Migrate(t.Context(), config(t, direct, c.URL)))
+	s := run(t, config(t, u.String(), c.URL), c)
+	s.recorded(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+
+	const path = "/api/v1/opportunities/a/history"
+	before := s.get(path)
+	tag := before.header.Get("ETag")
+	require.NotEmpty(t, tag)
+	for _, state := range []string{"cut", "stuck"} {
+		t.Run(state, func(t *testing.T) {
+			database.set(state)
+			a := s.get(path, "If-None-Match", tag)
+			s.refused(a, http.StatusServiceUnavailable, "service_unavailable")
+			require.Equal(t, "1", a.header.Get("Retry-After"))
+			require.Equal(t, http.StatusServiceUnavailable, s.get("/readyz").status)
+			s.refused(s.ask(http.MethodGet, path, "", as(api.Free)...), http.StatusPaymentRequired, "subscription_required")
+			if state == "cut" {
+				s.refused(s.get("/internal/v1/summaries"), http.StatusServiceUnavailable, "service_unavailable")
+				s.refused(s.ask(http.MethodPost, "/operator/v1/events/append", line("a", "2026-11-02T00:00:00Z", api.Review, api.OutcomeClosed)),
+					http.StatusServiceUnavailable, "service_unavailable")
+			}
+			database.set("")
+			storetest.Eventually(t, "service is back", func() bool { return s.get(path).status == http.StatusOK })
+			require.Equal(t, before.body, s.get(path).body, "the refused append left nothing")
+		})
+	}
+}

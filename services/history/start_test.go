@@ -1,0 +1,240 @@
+package history_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/history"
+)
+
+const (
+	token     = "a-token-of-at-least-thirty-two-characters"
+	publicURL = "https://api.example"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// catalog stands in for the catalog service: it tells of the listings it was given.
+type catalog struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	states  []api.ListingState
+	changed chan struct{} // closed at the next change
+	mute    bool          // long polls find nothing, so only catching up on purpose sees what is new
+	failing bool
+}
+
+func newCatalog(t testing.TB) *catalog {
+	t.Helper()
+	c := &catalog{changed: make(chan struct{})}
+	c.Server = httptest.NewServer(http.HandlerFunc(c.answer))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *catalog) answer(w http.ResponseWriter, r *http.Request) {
+	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+	wait, errWait := time.ParseDuration(r.URL.Query().Get("wait"))
+	if r.URL.Path != "/internal/v1/listings" || r.Header.Get("Authorization") != "Bearer "+token || err != nil || errWait != nil {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	for {
+		c.mu.Lock()
+		failing, mute, changed, page := c.failing, c.mute && wait > 0, c.changed, api.ListingFeed{Listings: []api.ListingState{}}
+		for _, s := range c.states {
+			if s.Sequence > after && !mute && len(page.Listings) < 2 { // small pages, so that catching up takes several
+				page.Listings = append(page.Listings, s)
+			}
+		}
+		c.mu.Unlock()
+		switch {
+		case failing:
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		case len(page.Listings) > 0 || wait == 0:
+			_ = json.NewEncoder(w).Encode(page)
+			return
+		}
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// tell changes what the catalog says of one listing.
+func (c *catalog) tell(id string, published bool) {
+	c.change(func() {
+		next := int64(1)
+		kept := c.states[:0:0]
+		for _, s := range c.states {
+			next = max(next, s.Sequence+1)
+			if s.ID != id {
+				kept = append(kept, s)
+			}
+		}
+		c.states = append(kept, api.ListingState{Sequence: next, ID: id, Published: published, ApplicationURL: "https://a.example"})
+	})
+}
+
+func (c *catalog) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// service is a running history.
+type service struct {
+	t       testing.TB
+	URL     string
+	catalog *catalog
+	Stop    func() // drains, and returns when Run has
+}
+
+// start runs the service as production does, on a migrated database.
+func start(t testing.TB, database string, c *catalog) *service {
+	t.Helper()
+	cfg := config(t, database, c.URL)
+	require.NoError(t, history.Migrate(t.Context(), cfg))
+	return run(t, cfg, c)
+}
+
+func config(t testing.TB, url, catalogURL string) history.Config {
+	t.Helper()
+	return history.Config{
+		Server: server.Config{Listener: listen(t), OperationsListener: listen(t), Drain: 20 * time.Second}, Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Database: database.Config{URL: url, MaxConnections: 10}, Tokens: peer.Tokens{Values: []string{token, "an-older-" + token}},
+		PublicURL: publicURL, CatalogURL: catalogURL, Now: func() time.Time { return now },
+	}
+}
+
+func run(t testing.TB, cfg history.Config, c *catalog) *service {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- history.Run(ctx, cfg) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	return &service{t: t, URL: "http://" + cfg.Server.Listener.Addr().String(), catalog: c, Stop: stop}
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln
+}
+
+// onBoth runs a test on a service over each kind of database.
+func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
+	t.Helper()
+	for name, url := range storetest.Databases(t) {
+		t.Run(name, func(t *testing.T) { test(t, start(t, url, newCatalog(t))) })
+	}
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends a request as a peer with the internal token would; headers are pairs.
+func (s *service) ask(method, path, body string, headers ...string) answer {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set(api.ActorHeader, "ada")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+// as is the header by which the gateway tells a caller's tier.
+func as(tier api.Tier) []string {
+	for _, l := range api.Tiers {
+		if l.Tier == tier {
+			text, _ := json.Marshal(api.Caller{Tier: tier, PageSize: l.Limits.PageSize, History: l.Limits.History})
+			return []string{api.CallerHeader, string(text)}
+		}
+	}
+	panic("no such tier")
+}
+
+func (s *service) get(path string, headers ...string) answer {
+	s.t.Helper()
+	return s.ask(http.MethodGet, path, "", append(as(api.Commercial), headers...)...)
+}
+
+func decode[T any](t testing.TB, a answer) T {
+	t.Helper()
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	var out T
+	in := json.NewDecoder(bytes.NewReader([]byte(a.body)))
+	in.DisallowUnknownFields()
+	require.NoError(t, in.Decode(&out))
+	return out
+}
+
+func (s *service) refused(a answer, status int, code string) api.Error {
+	s.t.Helper()
+	require.Equal(s.t, status, a.status, a.body)
+	var e api.Error
+	require.NoError(s.t, json.Unmarshal([]byte(a.body), &e))
+	require.Equal(s.t, code, e.Error.Code)
+	require.Equal(s.t, publicURL+"/docs/errors#"+code, e.Documentation)
+	return e
+}
+
+func (s *service) append(lines ...string) api.AppendReport {
+	s.t.Helper()
+	return decode[api.AppendReport](s.t, s.ask(http.MethodPost, "/operator/v1/events/append", strings.Join(lines, "\n")))
+}
+
+// recorded appends lines that must all be new.
+func (s *service) recorded(lines ...string) {
+	s.t.Helper()
+	require.Equal(s.t, api.AppendReport{Applied: true, Appended: len(lines), Refused: []api.Refusal{}}, s.append(lines...))
+}
+
+// line is a line of an events file.
+func line(slug, checkedAt string, kind api.CheckType, outcome api.Outcome) string {
+	text, _ := json.Marshal(map[string]any{"slug": slug, "checkedAt": checkedAt, "checkType": kind, "outcome": outcome,
+		"sourceUrls": []string{"https://source.example/" + slug}, "note": "checked"})
+	return string(text)
+}
