@@ -3,6 +3,9 @@ module opportunity.internal/cmd/opportunity
 go 1.26.0
 
 require (
+	github.com/spf13/cobra v1.10.2
+	github.com/stretchr/testify v1.12.1
+	go.yaml.in/yaml/v3 v3.0.5
 	opportunity.internal/pkg v0.0.0
 	opportunity.internal/services/authquota v0.0.0
 	opportunity.internal/services/catalog v0.0.0

@@ -3,6 +3,7 @@
 package problem
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,7 +81,11 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	e := Of(err)
 	status := e.Code.Status()
 	if status >= http.StatusInternalServerError && w.Log != nil {
-		w.Log.ErrorContext(r.Context(), "request failed", "code", string(e.Code), "error", err.Error())
+		level := slog.LevelError
+		if errors.Is(r.Context().Err(), context.Canceled) {
+			level = slog.LevelDebug // the caller has gone, which fails whatever was under way and is no fault of ours
+		}
+		w.Log.Log(r.Context(), level, "request failed", "code", string(e.Code), "error", err.Error())
 	}
 	h := rw.Header()
 	for _, name := range []string{"ETag", "Last-Modified", "Content-Encoding", "Link"} {

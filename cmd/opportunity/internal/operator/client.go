@@ -1,0 +1,179 @@
+// Package operator speaks to the admin listener of a gateway: a client with a method for each act, and the commands that call it.
+package operator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Client acts as an operator through the admin listener. Its methods also return the answer as it came, for --output json.
+type Client struct {
+	URL   string // of the admin listener
+	Token string
+	Actor string // on whose behalf, for the record
+	HTTP  *http.Client
+}
+
+// Refused is an answer that says no.
+type Refused struct {
+	Status int
+	Code   string // of the error body; empty where the answer was none of ours
+	Reason string
+}
+
+func (e *Refused) Error() string { return e.Reason }
+
+// IssuedKey is a new key. Key itself is shown this once.
+type IssuedKey struct {
+	ID        string    `json:"id"`
+	Key       string    `json:"key"`
+	Account   string    `json:"account"`
+	Tier      api.Tier  `json:"tier"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// KeyRequest asks for a key. Without an Account one is made for it.
+type KeyRequest struct {
+	Tier      api.Tier `json:"tier"`
+	UseCase   string   `json:"useCase"`
+	Account   string   `json:"account,omitempty"`
+	ExpiresIn string   `json:"expiresIn,omitempty"` // a Go duration; empty: the longest life a key may have
+	Test      bool     `json:"test"`                // prefix oda_test_
+}
+
+// Import sends a listings file.
+func (c Client) Import(ctx context.Context, file io.Reader) (api.ImportReport, []byte, error) {
+	return ask[api.ImportReport](ctx, c, http.MethodPost, "/listings/import", file)
+}
+
+// Append sends an events file.
+func (c Client) Append(ctx context.Context, file io.Reader) (api.AppendReport, []byte, error) {
+	return ask[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)
+}
+
+// Export writes all listings to out, in the form that Import reads.
+func (c Client) Export(ctx context.Context, out io.Writer) error {
+	resp, err := c.do(ctx, http.MethodGet, "/listings/export", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(out, resp.Body)
+	return err
+}
+
+// Publish makes the listings public; all means every private one. The places of the ids stand for lines in the report.
+func (c Client) Publish(ctx context.Context, ids []string, all bool) (api.ImportReport, []byte, error) {
+	want := map[string]any{"ids": ids}
+	if all {
+		want = map[string]any{"all": true}
+	}
+	return ask[api.ImportReport](ctx, c, http.MethodPost, "/listings/publish", encoded(want))
+}
+
+// Withdraw takes the listings out of the public's sight; otherwise as Publish.
+func (c Client) Withdraw(ctx context.Context, ids []string) (api.ImportReport, []byte, error) {
+	return ask[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": ids}))
+}
+
+// IssueKey issues a key.
+func (c Client) IssueKey(ctx context.Context, want KeyRequest) (IssuedKey, []byte, error) {
+	return ask[IssuedKey](ctx, c, http.MethodPost, "/keys", encoded(want))
+}
+
+// KeyList lists the keys of an account, or all of them.
+func (c Client) KeyList(ctx context.Context, account string) (KeyList, []byte, error) {
+	query := ""
+	if account != "" {
+		query = "?account=" + url.QueryEscape(account)
+	}
+	return ask[KeyList](ctx, c, http.MethodGet, "/keys"+query, nil)
+}
+
+// RevokeKey ends a key for good.
+func (c Client) RevokeKey(ctx context.Context, id string) ([]byte, error) {
+	_, raw, err := ask[any](ctx, c, http.MethodPost, "/keys/"+url.PathEscape(id)+"/revoke", nil)
+	return raw, err
+}
+
+// AccountList lists all accounts.
+func (c Client) AccountList(ctx context.Context) (AccountList, []byte, error) {
+	return ask[AccountList](ctx, c, http.MethodGet, "/accounts", nil)
+}
+
+// Suspend stops or, with resume, restores the access of an account.
+func (c Client) Suspend(ctx context.Context, account, reason string, resume bool) ([]byte, error) {
+	verb := "suspend"
+	if resume {
+		verb = "resume"
+	}
+	_, raw, err := ask[any](ctx, c, http.MethodPost, "/accounts/"+url.PathEscape(account)+"/"+verb,
+		encoded(map[string]any{"reason": reason}))
+	return raw, err
+}
+
+// Grant gives an account a tier.
+func (c Client) Grant(ctx context.Context, account string, tier api.Tier) ([]byte, error) {
+	_, raw, err := ask[any](ctx, c, http.MethodPost, "/accounts/"+url.PathEscape(account)+"/grant",
+		encoded(map[string]any{"tier": tier}))
+	return raw, err
+}
+
+func encoded(v any) io.Reader {
+	body, _ := json.Marshal(v) // maps and structs of strings and booleans
+	return bytes.NewReader(body)
+}
+
+// ask makes one call and decodes its answer, which it also gives as it came.
+func ask[T any](ctx context.Context, c Client, method, path string, body io.Reader) (out T, raw []byte, err error) {
+	resp, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return out, nil, err
+	}
+	defer resp.Body.Close()
+	if raw, err = io.ReadAll(resp.Body); err != nil {
+		return out, nil, err
+	}
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+		return out, raw, nil
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return out, nil, fmt.Errorf("%s does not answer as an admin listener does: %w", c.URL, err)
+	}
+	return out, raw, nil
+}
+
+func (c Client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/operator/v1"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.Token)
+	req.Header.Set(api.ActorHeader, c.Actor)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	refused := &Refused{Status: resp.StatusCode, Reason: c.URL + " answered " + resp.Status}
+	var e api.Error
+	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil && json.Unmarshal(text, &e) == nil && e.Error.Message != "" {
+		refused.Code, refused.Reason = e.Error.Code, e.Error.Message
+	}
+	return nil, refused
+}

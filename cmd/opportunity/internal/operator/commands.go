@@ -1,0 +1,107 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// What the verbs use where neither a flag nor the environment says otherwise: what `opportunity up` uses.
+const (
+	DefaultAdmin   = "127.0.0.1:8081"
+	DefaultDataDir = ".opportunity"
+	TokenFile      = "operator-token" // in the data directory
+)
+
+// verbs are the settings that all commands share.
+type verbs struct {
+	adminURL, dataDir, output string
+}
+
+// Commands are the operator's verbs.
+func Commands() []*cobra.Command {
+	v := new(verbs)
+	groups := []*cobra.Command{v.listings(), v.events(), v.keys(), v.accounts()}
+	for _, c := range groups {
+		f := c.PersistentFlags()
+		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+DefaultAdmin),
+			"the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
+		f.StringVar(&v.dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), DefaultDataDir),
+			"where `up` left the operator token, also from OPPORTUNITY_DATA_DIR; OPPORTUNITY_OPERATOR_TOKEN goes first")
+		f.StringVar(&v.output, "output", "text", "how to print: text or json")
+		c.PersistentPreRunE = func(*cobra.Command, []string) error {
+			if v.output != "text" && v.output != "json" {
+				return fmt.Errorf("--output must be text or json, not %q", v.output)
+			}
+			return nil
+		}
+	}
+	return groups
+}
+
+// client finds the token. The token goes into the request and nowhere else.
+func (v *verbs) client() (Client, error) {
+	token := os.Getenv("OPPORTUNITY_OPERATOR_TOKEN")
+	if token == "" {
+		file := filepath.Join(v.dataDir, TokenFile)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return Client{}, fmt.Errorf("no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set and %w", err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	actor := cmp.Or(os.Getenv("OPPORTUNITY_ACTOR"), os.Getenv("USER"), "operator")
+	return Client{URL: v.adminURL, Token: token, Actor: actor, HTTP: http.DefaultClient}, nil
+}
+
+// act makes the work of a command from a call whose answer is printed as it came, or as the sentence that said makes of its
+// arguments.
+func (v *verbs) act(
+	call func(ctx context.Context, c Client, args []string) ([]byte, error), said func(args []string) string,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := v.client()
+		if err != nil {
+			return err
+		}
+		raw, err := call(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { fmt.Fprintln(out, said(args)) })
+		return nil
+	}
+}
+
+// print writes the answer as it came, or as text.
+func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
+	if v.output == "json" {
+		fmt.Fprintf(out, "%s\n", raw)
+		return
+	}
+	text(out)
+}
+
+// table writes rows in columns.
+func table(out io.Writer, head string, rows func(row func(cells ...any))) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, head)
+	rows(func(cells ...any) {
+		for i, c := range cells {
+			if i > 0 {
+				fmt.Fprint(w, "\t")
+			}
+			fmt.Fprint(w, c)
+		}
+		fmt.Fprintln(w)
+	})
+	_ = w.Flush()
+}

@@ -1,0 +1,165 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) listings() *cobra.Command {
+	c := &cobra.Command{Use: "listings", Short: "Import, export, publish and withdraw listings"}
+	c.AddCommand(
+		&cobra.Command{
+			Use:   "import FILE|-",
+			Short: "Import a listings file: all of it, or nothing",
+			Long: `Import a listings file (JSON Lines, one listing on each line).
+
+Every line is checked first. If one is wrong, each wrong line is named, nothing is changed and the exit code is 1.
+Importing a file again changes nothing; a listing that the file does not name stays as it is.`,
+			Example: "  opportunity listings import platforms.jsonl\n  opportunity listings export | opportunity listings import -",
+			Args:    cobra.ExactArgs(1),
+			RunE: v.file(func(ctx context.Context, c Client, file io.Reader) (result, error) {
+				r, raw, err := c.Import(ctx, file)
+				return imported(r, raw, fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)), err
+			}),
+		},
+		&cobra.Command{
+			Use:     "export",
+			Short:   "Write all listings as a listings file, private ones and curators' notes included",
+			Example: "  opportunity listings export > backup.jsonl",
+			Args:    cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				c, err := v.client()
+				if err != nil {
+					return err
+				}
+				return c.Export(cmd.Context(), cmd.OutOrStdout()) // JSON Lines, whatever --output says
+			},
+		},
+		v.publish(),
+		&cobra.Command{
+			Use:     "withdraw ID...",
+			Short:   "Take published listings out of the public's sight: all that are named, or none",
+			Example: "  opportunity listings withdraw maple-scribe",
+			Args:    cobra.MinimumNArgs(1),
+			RunE: v.report(func(ctx context.Context, c Client, ids []string) (result, error) {
+				r, raw, err := c.Withdraw(ctx, ids)
+				return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
+			}),
+		},
+	)
+	return c
+}
+
+func (v *verbs) publish() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "publish ID...|--all",
+		Short: "Make listings public; this is the editorial review, recorded with your name",
+		Long: `Make listings public: all that are named, or none. That is the editorial review which a listing needs to be seen; it is
+recorded with your name and the time. It says nothing about facts: without a factual review the record is "unverified".`,
+		Example: "  opportunity listings publish maple-scribe loonie-surveys\n  opportunity listings publish --all",
+		Args: func(_ *cobra.Command, ids []string) error {
+			if all == (len(ids) > 0) {
+				return errors.New("name the listings to publish, or give --all, not both")
+			}
+			return nil
+		},
+		RunE: v.report(func(ctx context.Context, c Client, ids []string) (result, error) {
+			r, raw, err := c.Publish(ctx, ids, all)
+			return imported(r, raw, fmt.Sprintf("published %d, unchanged %d", r.Updated, r.Unchanged)), err
+		}),
+	}
+	c.Flags().BoolVar(&all, "all", false, "publish every private listing")
+	return c
+}
+
+func (v *verbs) events() *cobra.Command {
+	c := &cobra.Command{Use: "events", Short: "Append verification events"}
+	c.AddCommand(&cobra.Command{
+		Use:   "append FILE|-",
+		Short: "Append a file of verification events: all of it, or nothing",
+		Long: `Append a file of verification events (JSON Lines, one event on each line, without an id).
+
+Every line is checked first. If one is wrong, each wrong line is named, nothing is changed and the exit code is 1.
+An event that was recorded before is counted as a duplicate. What was appended stays: correct it by a later event.`,
+		Example: "  opportunity events append reviews.jsonl\n  opportunity events append --output json - < reviews.jsonl",
+		Args:    cobra.ExactArgs(1),
+		RunE: v.file(func(ctx context.Context, c Client, file io.Reader) (result, error) {
+			r, raw, err := c.Append(ctx, file)
+			return result{r.Applied, r.Refused, 0, raw, fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)}, err
+		}),
+	})
+	return c
+}
+
+// result is the report of a verb that does all or nothing.
+type result struct {
+	applied bool
+	refused []api.Refusal
+	omitted int
+	raw     []byte
+	text    string // what was done, where it was
+}
+
+func imported(r api.ImportReport, raw []byte, text string) result {
+	return result{r.Applied, r.Refused, r.Omitted, raw, text}
+}
+
+// file is report for a verb that sends a file.
+func (v *verbs) file(call func(context.Context, Client, io.Reader) (result, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		in := cmd.InOrStdin()
+		if args[0] != "-" {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			in = file
+		}
+		return v.report(func(ctx context.Context, c Client, _ []string) (result, error) { return call(ctx, c, in) })(cmd, nil)
+	}
+}
+
+// report makes the work of a command from a call that does all or nothing and says what it refused.
+func (v *verbs) report(call func(context.Context, Client, []string) (result, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := v.client()
+		if err != nil {
+			return err
+		}
+		r, err := call(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		if r.applied {
+			v.print(cmd.OutOrStdout(), r.raw, func(out io.Writer) { fmt.Fprintln(out, r.text) })
+			return nil
+		}
+		v.print(cmd.OutOrStdout(), r.raw, func(io.Writer) { r.explain(cmd.ErrOrStderr()) })
+		return errors.New("refused: nothing was changed")
+	}
+}
+
+// explain writes one line for each problem.
+func (r result) explain(out io.Writer) {
+	for _, line := range r.refused {
+		where := fmt.Sprintf("line %d", line.Line)
+		if line.ID != "" {
+			where += fmt.Sprintf(" (id %s)", line.ID)
+		}
+		for _, p := range line.Problems {
+			fmt.Fprintf(out, "%s: %s\n", where, p)
+		}
+	}
+	if r.omitted > 0 {
+		fmt.Fprintf(out, "and %d more lines\n", r.omitted)
+	}
+}

@@ -1,0 +1,174 @@
+// Package sample holds the fictional records with which `opportunity up` starts for the first time: listings, their histories
+// and a few later edits, made to show every field, state and outcome that the API knows.
+//
+// The records are kept as JSON in the import's own field names, with two shorthands. A date is written as an age ("-3d6h", or
+// "date -3d" for a calendar day), so that what is meant to be fresh is fresh on whatever day the sample is imported. An address
+// that begins with a slash lies under the website of the company.
+package sample
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed records/*.json
+var files embed.FS
+
+// Record is one platform of the sample with everything that happens to it, in the order in which it happens.
+type Record struct {
+	Shows     string                       `json:"shows"`     // the verification status it has after all, or "private"
+	Because   string                       `json:"because"`   // why, where the status alone does not say it
+	Candidate bool                         `json:"candidate"` // stays private
+	Listing   map[string]json.RawMessage   `json:"listing"`
+	Events    []map[string]json.RawMessage `json:"events"` // facts name only what differs from the listing's
+	Edited    map[string]json.RawMessage   `json:"edited"` // fields of the listing that change after all events
+}
+
+// ID is the id of the listing.
+func (r Record) ID() string {
+	var id string
+	_ = json.Unmarshal(r.Listing["id"], &id) // Load has decoded it once
+	return id
+}
+
+// Load gives the records with their ages counted back from now.
+func Load(now time.Time) ([]Record, error) {
+	names, err := fs.Glob(files, "records/*.json")
+	if err != nil {
+		return nil, err
+	}
+	var all []Record
+	for _, name := range names {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var raw []json.RawMessage
+		if err := json.Unmarshal(text, &raw); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for i, text := range raw {
+			r, err := load(text, now)
+			if err != nil {
+				return nil, fmt.Errorf("%s: record %d: %w", name, i+1, err)
+			}
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+var (
+	age  = regexp.MustCompile(`"(date )?-(?:(\d+)d)?(?:(\d+)h)?"`)
+	path = regexp.MustCompile(`"(/[^"]*)"`)
+)
+
+func load(text []byte, now time.Time) (r Record, err error) {
+	var of struct {
+		Listing struct {
+			ID      string
+			Company struct{ Website string }
+		}
+	}
+	if err := json.Unmarshal(text, &of); err != nil {
+		return r, err
+	}
+	text = age.ReplaceAllFunc(text, func(m []byte) []byte {
+		part := age.FindSubmatch(m)
+		days, _ := strconv.Atoi(string(part[2]))
+		hours, _ := strconv.Atoi(string(part[3]))
+		layout := time.RFC3339
+		if len(part[1]) > 0 {
+			layout = time.DateOnly
+		}
+		return strconv.AppendQuote(nil, now.UTC().AddDate(0, 0, -days).Add(-time.Duration(hours)*time.Hour).Format(layout))
+	})
+	text = path.ReplaceAll(text, []byte(`"`+strings.TrimSuffix(of.Listing.Company.Website, "/")+`$1"`))
+
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&r); err != nil {
+		return r, err
+	}
+	return r, r.completeEvents()
+}
+
+// completeEvents gives every event its slug and the facts that it leaves to the listing.
+func (r *Record) completeEvents() error {
+	for _, e := range r.Events {
+		e["slug"] = r.Listing["id"]
+		if _, ok := e["facts"]; !ok {
+			continue
+		}
+		var facts map[string]json.RawMessage
+		for _, part := range []json.RawMessage{r.Listing["facts"], e["facts"]} {
+			if err := json.Unmarshal(part, &facts); err != nil {
+				return err
+			}
+		}
+		whole, err := json.Marshal(facts)
+		if err != nil {
+			return err
+		}
+		e["facts"] = whole
+	}
+	return nil
+}
+
+// Seed is the sample in the files that an operator would send, in this order: Listings are imported, Published are published,
+// Events are appended, Edits are imported.
+type Seed struct {
+	Listings  []byte
+	Published []string
+	Events    []byte
+	Edits     []byte
+}
+
+// At is the sample for an import at now. The same now gives the same bytes, so an import that was cut off can be repeated.
+func At(now time.Time) (Seed, error) {
+	records, err := Load(now)
+	if err != nil {
+		return Seed{}, err
+	}
+	var listings, events, edits []map[string]json.RawMessage
+	var s Seed
+	for _, r := range records {
+		listings = append(listings, r.Listing)
+		events = append(events, r.Events...)
+		if !r.Candidate {
+			s.Published = append(s.Published, r.ID())
+		}
+		if r.Edited != nil {
+			edits = append(edits, r.edit())
+		}
+	}
+	for file, lines := range map[*[]byte][]map[string]json.RawMessage{&s.Listings: listings, &s.Events: events, &s.Edits: edits} {
+		out := new(bytes.Buffer)
+		enc := json.NewEncoder(out)
+		for _, line := range lines {
+			if err := enc.Encode(line); err != nil {
+				return Seed{}, err
+			}
+		}
+		*file = out.Bytes()
+	}
+	return s, nil
+}
+
+// edit is the listing as it is imported again: published, because a file that says nothing of visibility means private.
+func (r Record) edit() map[string]json.RawMessage {
+	out := map[string]json.RawMessage{"visibility": json.RawMessage(`"published"`)}
+	for _, fields := range []map[string]json.RawMessage{r.Listing, r.Edited} {
+		for name, value := range fields {
+			out[name] = value
+		}
+	}
+	return out
+}

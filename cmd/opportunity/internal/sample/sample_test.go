@@ -1,0 +1,126 @@
+package sample_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/sample"
+	"opportunity.internal/pkg/api"
+)
+
+var now = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+
+func load(t *testing.T) []sample.Record {
+	t.Helper()
+	records, err := sample.Load(now)
+	require.NoError(t, err)
+	return records
+}
+
+// Nobody may take a sample record for a real platform.
+func TestRecordsAreFictional(t *testing.T) {
+	records := load(t)
+	require.GreaterOrEqual(t, len(records), 60)
+	addresses := regexp.MustCompile(`https?://[^"]+`)
+	ids, canadian := map[string]bool{}, 0
+	for _, r := range records {
+		id := r.ID()
+		require.True(t, api.ValidSlug(id), id)
+		require.False(t, ids[id], "%s is there twice", id)
+		ids[id] = true
+		var company api.Company
+		require.NoError(t, json.Unmarshal(r.Listing["company"], &company))
+		require.True(t, strings.HasSuffix(company.Name, " (sample)"), company.Name)
+		require.Contains(t, string(r.Listing["summary"]), "Sample record: ")
+		whole, err := json.Marshal(r)
+		require.NoError(t, err)
+		for _, address := range addresses.FindAllString(string(whole), -1) {
+			u, err := url.Parse(address)
+			require.NoError(t, err)
+			require.True(t, strings.HasSuffix(u.Hostname(), ".example"), address)
+		}
+		if strings.Contains(string(r.Listing["facts"]), `"CA"`) {
+			canadian++
+		}
+	}
+	require.Greater(t, canadian, len(records)*9/10)
+}
+
+func TestDatesCountBackFromTheImport(t *testing.T) {
+	event := func(at time.Time, i int) api.VerificationEvent {
+		records, err := sample.Load(at)
+		require.NoError(t, err)
+		var e api.VerificationEvent
+		r := records[slices.IndexFunc(records, func(r sample.Record) bool { return r.ID() == "aurora-captions" })]
+		line, err := json.Marshal(r.Events[i])
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(line, &e))
+		return e
+	}
+	for _, at := range []time.Time{now, now.AddDate(0, 3, 1), time.Date(2028, 3, 1, 0, 0, 0, 0, time.UTC)} {
+		require.Equal(t, at.AddDate(0, 0, -3), event(at, 0).CheckedAt)
+		require.Equal(t, at.AddDate(0, 0, -1).Add(-6*time.Hour), event(at, 1).CheckedAt)
+	}
+	require.Equal(t, "https://auroracaptions.example/apply", event(now, 0).SourceURLs[0])
+}
+
+// A first start that was cut off repeats the import with the same instant: the second must find nothing new.
+func TestTheSameInstantGivesTheSameFiles(t *testing.T) {
+	a, err := sample.At(now)
+	require.NoError(t, err)
+	b, err := sample.At(now)
+	require.NoError(t, err)
+	require.Equal(t, a, b)
+
+	records := load(t)
+	require.Equal(t, len(records), bytes.Count(a.Listings, []byte("\n")))
+	candidates := 0
+	for _, r := range records {
+		require.Equal(t, r.Candidate, r.Shows == "private", r.ID())
+		if r.Candidate {
+			candidates++
+			require.NotContains(t, a.Published, r.ID())
+		}
+	}
+	require.Len(t, a.Published, len(records)-candidates)
+	require.Positive(t, candidates)
+}
+
+func TestEventsCarryWholeFacts(t *testing.T) {
+	s, err := sample.At(now)
+	require.NoError(t, err)
+	in := json.NewDecoder(bytes.NewReader(s.Events))
+	in.DisallowUnknownFields()
+	for in.More() {
+		var e api.VerificationEvent
+		require.NoError(t, in.Decode(&e))
+		require.Contains(t, api.Outcomes[e.CheckType], e.Outcome, "%s", e.Slug)
+		require.False(t, e.CheckedAt.After(now), e.Slug)
+		if e.Facts != nil {
+			var problems api.Problems
+			e.Facts.Normalize("facts", &problems)
+			require.Empty(t, problems, e.Slug)
+			require.NotEmpty(t, e.Facts.CountryEligibility, e.Slug)
+		}
+	}
+}
+
+// The story of every status that a reader might wonder about is told beside the record.
+func TestEveryStoryIsTold(t *testing.T) {
+	for _, r := range load(t) {
+		known := []string{"private", string(api.Verified), string(api.Unverified), string(api.Stale), string(api.NeedsReview)}
+		require.Contains(t, known, r.Shows, r.ID())
+		if r.Shows != string(api.Verified) {
+			require.NotEmpty(t, r.Because, fmt.Sprintf("%s is %s", r.ID(), r.Shows))
+		}
+	}
+}

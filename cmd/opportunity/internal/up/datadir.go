@@ -1,0 +1,108 @@
+package up
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// dataDir is the directory that holds everything between two starts. Only one process works on it at a time.
+type dataDir struct {
+	path string // absolute
+	lock *os.File
+}
+
+// openDir makes the directory, for its owner only, and locks it. The lock ends with the process, however that ends.
+func openDir(path string) (*dataDir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		err = fmt.Errorf("lock %s: %w", path, err)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("data directory %s is in use by another process", path)
+		}
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &dataDir{path, lock}, nil
+}
+
+func (d *dataDir) Close() error { return d.lock.Close() }
+
+func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) }
+
+// database is the URL of an SQLite file in the directory.
+func (d *dataDir) database(name string) string {
+	return (&url.URL{Scheme: "sqlite", Path: d.file(name + ".db")}).String()
+}
+
+// secret reads the secret of that name, or makes one on the first start.
+func (d *dataDir) secret(name string) (string, error) {
+	text, err := os.ReadFile(d.file(name))
+	if err == nil {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails
+	secret := hex.EncodeToString(random)
+	return secret, d.write(name, []byte(secret+"\n"))
+}
+
+// read decodes a JSON file of the directory; one that is not there leaves out as it is.
+func (d *dataDir) read(name string, out any) error {
+	text, err := os.ReadFile(d.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("%s: %w", d.file(name), err)
+	}
+	return nil
+}
+
+// save writes v as a JSON file.
+func (d *dataDir) save(name string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return d.write(name, append(text, '\n'))
+}
+
+// write replaces a file as a whole: a start that is cut off leaves the old one or the new one. For the owner's eyes only.
+func (d *dataDir) write(name string, text []byte) error {
+	f, err := os.CreateTemp(d.path, name+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), d.file(name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}

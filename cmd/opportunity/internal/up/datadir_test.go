@@ -1,0 +1,57 @@
+package up
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDataDir(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", "data")
+	d, err := openDir(path)
+	require.NoError(t, err)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	secret, err := d.secret("token")
+	require.NoError(t, err)
+	require.Len(t, secret, 64)
+	again, err := d.secret("token")
+	require.NoError(t, err)
+	require.Equal(t, secret, again)
+	other, err := d.secret("pepper")
+	require.NoError(t, err)
+	require.NotEqual(t, secret, other)
+	info, err = os.Stat(d.file("token"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	_, err = openDir(path)
+	require.ErrorContains(t, err, path+" is in use by another process")
+	require.NoError(t, d.Close())
+	d, err = openDir(path)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+}
+
+// A file is replaced as a whole, and one that cannot be read is not taken for one that is not there.
+func TestStateFiles(t *testing.T) {
+	d, err := openDir(t.TempDir())
+	require.NoError(t, err)
+	defer d.Close()
+	state := seeding{Seed: "sample"}
+	require.NoError(t, d.read("state.json", &state))
+	require.Equal(t, seeding{Seed: "sample"}, state)
+	require.NoError(t, d.save("state.json", seeding{Seed: "none", Done: true}))
+	require.NoError(t, d.read("state.json", &state))
+	require.Equal(t, seeding{Seed: "none", Done: true}, state)
+
+	require.NoError(t, os.WriteFile(d.file("state.json"), []byte("{"), 0o600))
+	require.ErrorContains(t, d.read("state.json", &state), "state.json")
+	names, err := filepath.Glob(d.file("*.json.*"))
+	require.NoError(t, err)
+	require.Empty(t, names, "no half-written file is left")
+}

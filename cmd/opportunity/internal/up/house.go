@@ -1,0 +1,129 @@
+package up
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/catalog"
+	"opportunity.internal/services/gateway"
+	"opportunity.internal/services/history"
+)
+
+// house is the four services, configured to find each other: all their listeners are open before one of them starts, so none
+// ever meets a closed port.
+type house struct {
+	publicURL, insideURL         string // of the gateway: public, and admin from within
+	catalogURL, historyURL       string
+	operatorToken, internalToken string
+
+	admin     *door
+	gateway   gateway.Config
+	catalog   catalog.Config
+	history   history.Config
+	authquota authquota.Config
+}
+
+func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*house, error) {
+	h := &house{publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), reachable(public))}
+	var pepper string
+	var errs []error
+	for name, secret := range map[string]*string{
+		operator.TokenFile: &h.operatorToken, "internal-token": &h.internalToken, "key-pepper": &pepper,
+	} {
+		var err error
+		*secret, err = dir.secret(name)
+		errs = append(errs, err)
+	}
+	inner := make([]net.Listener, 8) // a service and an operations port for each, and a way in for ourselves
+	for i := range inner {
+		var err error
+		inner[i], err = listen(ctx, "127.0.0.1:0", "")
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	h.admin = newDoor(admin, inner[0])
+	h.insideURL = "http://" + inner[0].Addr().String()
+	h.catalogURL, h.historyURL = "http://"+inner[1].Addr().String(), "http://"+inner[2].Addr().String()
+
+	common := map[string]string{
+		"OPPORTUNITY_PUBLIC_URL":      h.publicURL,
+		"OPPORTUNITY_INTERNAL_TOKENS": h.internalToken,
+		"OPPORTUNITY_OPERATOR_TOKENS": h.operatorToken,
+		"OPPORTUNITY_KEY_PEPPERS":     pepper,
+		"OPPORTUNITY_REDIS_URL":       redisURL,
+		"OPPORTUNITY_CATALOG_URL":     h.catalogURL,
+		"OPPORTUNITY_HISTORY_URL":     h.historyURL,
+		"OPPORTUNITY_AUTHQUOTA_URL":   "http://" + inner[3].Addr().String(),
+	}
+	// settings are those of one service: what `up` decides, then the environment.
+	settings := func(database string) func(string) (string, bool) {
+		return func(name string) (string, bool) {
+			if name == "OPPORTUNITY_DATABASE_URL" {
+				return dir.database(database), true
+			}
+			if v, ok := common[name]; ok {
+				return v, true
+			}
+			return os.LookupEnv(name)
+		}
+	}
+	var wrong [4]error
+	h.catalog, wrong[0] = config.Load[catalog.Config](settings("catalog"))
+	h.history, wrong[1] = config.Load[history.Config](settings("history"))
+	h.authquota, wrong[2] = config.Load[authquota.Config](settings("authquota"))
+	h.gateway, wrong[3] = config.Load[gateway.Config](settings(""))
+	if err := errors.Join(wrong[:]...); err != nil {
+		return nil, err
+	}
+	give := func(c *server.Config, service, operations net.Listener) {
+		c.Listener, c.OperationsListener = service, operations
+	}
+	give(&h.catalog.Server, inner[1], inner[4])
+	give(&h.history.Server, inner[2], inner[5])
+	give(&h.authquota.Server, inner[3], inner[6])
+	give(&h.gateway.Server, public, inner[7])
+	h.gateway.AdminListener = h.admin
+	for _, out := range []*io.Writer{
+		&h.catalog.Telemetry.LogOutput, &h.history.Telemetry.LogOutput, &h.authquota.Telemetry.LogOutput, &h.gateway.Telemetry.LogOutput,
+	} {
+		*out = log
+	}
+	return h, nil
+}
+
+// reachable is the URL by which this machine reaches the listener.
+func reachable(l net.Listener) string {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if ok && at.IP.IsUnspecified() {
+		return fmt.Sprintf("http://127.0.0.1:%d", at.Port)
+	}
+	return "http://" + l.Addr().String()
+}
+
+func (h *house) migrate(ctx context.Context) error {
+	return errors.Join(catalog.Migrate(ctx, h.catalog), history.Migrate(ctx, h.history), authquota.Migrate(ctx, h.authquota))
+}
+
+// stages: the gateway drains first; catalog and history, which ask each other, together; the ledger last.
+func (h *house) stages() stages {
+	return stages{
+		{{"authquota", func(ctx context.Context) error { return authquota.Run(ctx, h.authquota) }}},
+		{
+			{"catalog", func(ctx context.Context) error { return catalog.Run(ctx, h.catalog) }},
+			{"history", func(ctx context.Context) error { return history.Run(ctx, h.history) }},
+		},
+		{{"gateway", func(ctx context.Context) error { return gateway.Run(ctx, h.gateway) }}},
+	}
+}

@@ -1,0 +1,246 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"opportunity.internal/cmd/opportunity/internal/sample"
+	"opportunity.internal/pkg/api"
+)
+
+// screen is where a running `up` prints.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// running starts `up` in this process, as the command does, and gives its address and the demo keys.
+func running(t *testing.T) (base string, keys map[api.Tier]string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	ctx, stop := context.WithCancel(t.Context())
+	ended, out, errs := make(chan error, 1), new(screen), new(screen)
+	go func() {
+		ended <- Run(ctx, Options{Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DataDir: dir, Seed: "sample", Out: out, Err: errs})
+	}()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+		require.Empty(t, errs.String(), "a healthy run warns of nothing")
+	})
+	for !strings.Contains(out.String(), "curl ") {
+		select {
+		case err := <-ended:
+			ended <- err
+			require.FailNow(t, "up ended", "%v\n%s", err, errs)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	_, after, _ := strings.Cut(out.String(), "serves at ")
+	base, _, _ = strings.Cut(after, ",")
+	require.NoError(t, (&dataDir{path: dir}).read(keysFile, &keys))
+	return base, keys
+}
+
+func get(t *testing.T, url, key string) (status int, body []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, body
+}
+
+// contract is the schemas of the interface description.
+type contract map[string]map[string]any
+
+// unseen are forms that the contract allows and no sample record can show.
+var unseen = map[string]string{
+	"Opportunity.publishedAt is null": "what is public was published at some time",
+}
+
+// TestTheSampleShowsEverything holds what the API says of the sample against the interface description: every value of every
+// enumeration, every null, every boolean both ways, every array empty and not. A value that is new in the contract is missed
+// here until a record shows it.
+func TestTheSampleShowsEverything(t *testing.T) {
+	base, keys := running(t)
+	var doc struct {
+		Components struct{ Schemas contract }
+	}
+	require.NoError(t, yaml.Unmarshal(api.OpenAPIYAML, &doc))
+	schemas := doc.Components.Schemas
+
+	want, seen := map[string]bool{}, map[string]bool{}
+	for _, name := range []string{"Opportunity", "VerificationEvent"} {
+		schemas.forms(map[string]any{"$ref": "#/components/schemas/" + name}, "", want)
+	}
+	status, body := get(t, base+"/api/v1/opportunities?limit=100", keys[api.Commercial])
+	require.Equal(t, http.StatusOK, status, "%s", body)
+	var list api.OpportunityList
+	require.NoError(t, json.Unmarshal(body, &list))
+	schemas.see(t, "Opportunity", body, seen)
+	for _, o := range list.Data {
+		_, body := get(t, base+"/api/v1/opportunities/"+o.ID+"/history?limit=100", keys[api.Commercial])
+		schemas.see(t, "VerificationEvent", body, seen)
+	}
+	for form := range want {
+		require.True(t, seen[form] != (unseen[form] != ""), "no record shows that %s", form)
+	}
+
+	shows := map[string]sample.Record{}
+	records, err := sample.Load(time.Now())
+	require.NoError(t, err)
+	for _, r := range records {
+		shows[r.ID()] = r
+	}
+	freshAndOpen, changed := 0, 0
+	for _, o := range list.Data {
+		require.Equal(t, shows[o.ID].Shows, string(o.Verification.Status), o.ID)
+		if o.Verification.Status == api.Verified && o.Facts.ApplicationStatus == api.ApplicationOpen {
+			freshAndOpen++
+		}
+		changed += o.Verification.ChangeCount
+		delete(shows, o.ID)
+	}
+	require.Greater(t, freshAndOpen, 10)
+	require.Greater(t, changed, 5, "histories with corrections")
+	for id, r := range shows {
+		require.True(t, r.Candidate, "%s is not listed", id)
+		status, _ := get(t, base+"/api/v1/opportunities/"+id, keys[api.Commercial])
+		require.Equal(t, http.StatusNotFound, status)
+	}
+	provinces := map[string]bool{}
+	for _, o := range list.Data {
+		for _, c := range o.Facts.CountryEligibility {
+			for _, region := range slices.Concat(c.IncludedRegions, c.ExcludedRegions) {
+				provinces[region] = true
+			}
+		}
+	}
+	for _, p := range api.Provinces {
+		require.True(t, provinces["CA-"+p], "no record includes or excludes %s", p)
+	}
+}
+
+// see adds the forms that the records in the data of an answer show.
+func (c contract) see(t *testing.T, schema string, body []byte, seen map[string]bool) {
+	t.Helper()
+	var answer struct{ Data []any }
+	require.NoError(t, json.Unmarshal(body, &answer))
+	for _, record := range answer.Data {
+		c.shown(map[string]any{"$ref": "#/components/schemas/" + schema}, "", record, seen)
+	}
+}
+
+// resolved is the schema behind references and behind "or null", the name under which its forms are known, and whether null is
+// one of them.
+func (c contract) resolved(schema map[string]any, path string) (of map[string]any, name string, nullable bool) {
+	if ref, ok := schema["$ref"].(string); ok {
+		name := ref[strings.LastIndex(ref, "/")+1:]
+		return c[name], name, false
+	}
+	if either, ok := schema["oneOf"].([]any); ok {
+		of, name, _ = c.resolved(either[0].(map[string]any), path)
+		return of, name, true
+	}
+	types, _ := schema["type"].([]any)
+	return schema, path, slices.Contains(types, any("null"))
+}
+
+func kind(schema map[string]any) string {
+	if types, ok := schema["type"].([]any); ok {
+		return fmt.Sprint(types[0])
+	}
+	return fmt.Sprint(schema["type"])
+}
+
+// forms adds every form that a schema allows below path.
+func (c contract) forms(schema map[string]any, path string, out map[string]bool) {
+	of, name, nullable := c.resolved(schema, path)
+	if nullable {
+		out[path+" is null"] = true
+	}
+	enum, _ := of["enum"].([]any)
+	for _, value := range enum {
+		out[fmt.Sprintf("%s is %v", name, value)] = true
+	}
+	if either, ok := of["anyOf"].([]any); ok {
+		for _, one := range either {
+			out[fmt.Sprintf("%s is a %v", name, one.(map[string]any)["format"])] = true
+		}
+	}
+	switch kind(of) {
+	case "boolean":
+		out[path+" is true"], out[path+" is false"] = true, true
+	case "array":
+		out[path+" is empty"], out[path+" is not empty"] = true, true
+		c.forms(of["items"].(map[string]any), path+"[]", out)
+	case "object":
+		for field, schema := range of["properties"].(map[string]any) {
+			c.forms(schema.(map[string]any), name+"."+field, out)
+		}
+	}
+}
+
+// shown adds the forms that a value has.
+func (c contract) shown(schema map[string]any, path string, value any, out map[string]bool) {
+	of, name, _ := c.resolved(schema, path)
+	switch v := value.(type) {
+	case nil:
+		out[path+" is null"] = true
+	case bool:
+		out[fmt.Sprintf("%s is %t", path, v)] = true
+	case string:
+		out[fmt.Sprintf("%s is %s", name, v)] = true
+		if _, ok := of["anyOf"]; ok {
+			form := "date-time"
+			if len(v) == len(time.DateOnly) {
+				form = "date"
+			}
+			out[name+" is a "+form] = true
+		}
+	case []any:
+		if len(v) == 0 {
+			out[path+" is empty"] = true
+			return
+		}
+		out[path+" is not empty"] = true
+		for _, item := range v {
+			c.shown(of["items"].(map[string]any), path+"[]", item, out)
+		}
+	case map[string]any:
+		properties := of["properties"].(map[string]any)
+		for field, item := range v {
+			c.shown(properties[field].(map[string]any), name+"."+field, item, out)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/sample"
+	"opportunity.internal/pkg/api"
+)
+
+// The files that say how far a first start has come. A start that was cut off is completed by the next one.
+const (
+	seedFile = "seed.json"
+	keysFile = "demo-keys.json"
+)
+
+// seeding is what is remembered of the sample's import.
+type seeding struct {
+	Seed string    `json:"seed"` // sample or none, as the first start was told
+	At   time.Time `json:"at"`   // the instant that the sample's dates count from; kept, so that a repeated import repeats itself
+	Done bool      `json:"done"`
+}
+
+// seed brings the sample in on a first start, by the operator's verbs. fresh reports whether it did.
+func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (fresh bool, err error) {
+	state := seeding{Seed: kind, At: time.Now().UTC().Truncate(time.Second)}
+	if err := dir.read(seedFile, &state); err != nil || state.Done {
+		return false, err
+	}
+	if err := dir.save(seedFile, state); err != nil {
+		return false, err
+	}
+	if state.Seed == "sample" {
+		if err := importSample(ctx, c, state.At); err != nil {
+			return false, fmt.Errorf("sample: %w", err)
+		}
+	}
+	state.Done = true
+	return state.Seed == "sample", dir.save(seedFile, state)
+}
+
+func importSample(ctx context.Context, c operator.Client, at time.Time) error {
+	s, err := sample.At(at)
+	if err != nil {
+		return err
+	}
+	listings := func(file []byte) error {
+		report, _, err := c.Import(ctx, bytes.NewReader(file))
+		return outcome(report.Applied, report.Refused, err)
+	}
+	if err := listings(s.Listings); err != nil {
+		return err
+	}
+	published, _, err := c.Publish(ctx, s.Published, false)
+	if err := outcome(published.Applied, published.Refused, err); err != nil {
+		return err
+	}
+	appended, _, err := c.Append(ctx, bytes.NewReader(s.Events))
+	if err := outcome(appended.Applied, appended.Refused, err); err != nil {
+		return err
+	}
+	return listings(s.Edits)
+}
+
+func outcome(applied bool, refused []api.Refusal, err error) error {
+	if err == nil && !applied {
+		err = fmt.Errorf("refused: %v", refused)
+	}
+	return err
+}
+
+// demoKeys gives a key for each tier, the same ones on every start.
+func demoKeys(ctx context.Context, dir *dataDir, c operator.Client) (map[api.Tier]string, error) {
+	keys := map[api.Tier]string{}
+	if err := dir.read(keysFile, &keys); err != nil {
+		return nil, err
+	}
+	for _, t := range api.Tiers {
+		if keys[t.Tier] != "" {
+			continue
+		}
+		key, _, err := c.IssueKey(ctx, operator.KeyRequest{Tier: t.Tier, UseCase: "demo key of this machine", Test: true})
+		if err != nil {
+			return nil, fmt.Errorf("demo keys: %w", err)
+		}
+		keys[t.Tier] = key.Key
+		if err := dir.save(keysFile, keys); err != nil { // after each, so that none is issued twice
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+// settle waits until the catalog and the history answer with the whole sample: what is appended to one travels to the other by
+// pull. Without it the first call after a first start could find fewer verified records than the second. Its end is no
+// condition of anything, so it gives up after a while.
+func settle(ctx context.Context, catalogURL, historyURL, token string) {
+	records, err := sample.Load(time.Now())
+	if err != nil {
+		return
+	}
+	verified, reviewed := 0, ""
+	for _, r := range records {
+		if r.Shows == string(api.Verified) {
+			verified, reviewed = verified+1, r.ID()
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var list api.OpportunityList
+		var events api.EventList
+		err := errors.Join(
+			consume(ctx, catalogURL+"/api/v1/opportunities?verified=true&limit=1", token, &list),
+			consume(ctx, historyURL+"/api/v1/opportunities/"+reviewed+"/history", token, &events))
+		if err == nil && list.Pagination.Total == verified {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// consume asks a service for what the gateway would ask it on behalf of a caller with every right.
+func consume(ctx context.Context, url, token string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	caller, err := json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true})
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set(api.CallerHeader, string(caller))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %s", resp.Status)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, out)
+}

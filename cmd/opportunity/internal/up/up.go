@@ -1,0 +1,136 @@
+// Package up runs the whole API in one process: the services as they run in the cluster, each through its own Run, with HTTP
+// over loopback between them, on SQLite files and an embedded Redis server.
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/redisdb/embedded"
+)
+
+// Options are what a start is told.
+type Options struct {
+	Listen      string // public address
+	AdminListen string
+	DataDir     string
+	Seed        string    // sample or none; only the first start on a data directory looks at it
+	Out, Err    io.Writer // for people: what to do next; warnings
+}
+
+// Run serves until ctx ends, then drains.
+func Run(ctx context.Context, o Options) error {
+	public, err := listen(ctx, o.Listen, "--listen")
+	if err != nil {
+		return err
+	}
+	defer public.Close()
+	admin, err := listen(ctx, o.AdminListen, "--admin-listen")
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	dir, err := openDir(o.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	logFile, err := os.OpenFile(dir.file("log.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+	redis, err := embedded.Start("127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer redis.Close() // last of all: the ledger reads the counters as it ends
+
+	h, err := newHouse(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
+	if err != nil {
+		return err
+	}
+	if err := h.migrate(ctx); err != nil {
+		return err
+	}
+	return h.stages().run(ctx, func(ctx context.Context) error {
+		keys, err := h.firstStart(ctx, dir, o.Seed)
+		if err != nil {
+			return err
+		}
+		h.admin.open()
+		announce(o.Out, h.publicURL, dir, keys)
+		return nil
+	})
+}
+
+// listen opens an address that people chose, with an error that they can act on.
+func listen(ctx context.Context, address, flag string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is in use by another process: end it, or choose another address with %s", address, flag)
+	}
+	return l, err
+}
+
+// firstStart waits until everything serves and completes what a first start has to do.
+func (h *house) firstStart(ctx context.Context, dir *dataDir, kind string) (map[api.Tier]string, error) {
+	if err := h.ready(ctx); err != nil {
+		return nil, err
+	}
+	client := operator.Client{URL: h.insideURL, Token: h.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
+	fresh, err := seed(ctx, dir, client, kind)
+	if err != nil {
+		return nil, err
+	}
+	if fresh {
+		settle(ctx, h.catalogURL, h.historyURL, h.internalToken)
+	}
+	return demoKeys(ctx, dir, client)
+}
+
+// ready waits until the gateway says that everything serves.
+func (h *house) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.insideURL+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		last := ""
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+			last = string(body)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("did not become ready: %s", last)
+		case <-tick.C:
+		}
+	}
+}
+
+func announce(out io.Writer, base string, dir *dataDir, keys map[api.Tier]string) {
+	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs.\n\nDemo keys, also in %s:\n", base, base, dir.file(keysFile))
+	for _, t := range api.Tiers {
+		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
+	}
+	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n\nCtrl-C stops it; the data stay.\n",
+		keys[api.Developer], base)
+}
