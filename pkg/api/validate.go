@@ -150,8 +150,9 @@ func (c *CountryEligibility) normalize(field string, p *Problems) {
 func normalizeRegions(country string, regions []string, field string, p *Problems) []string {
 	normal := make([]string, 0, len(regions))
 	for i, r := range regions {
-		code, ok := strings.ToUpper(r), true
+		code := strings.ToUpper(r)
 		if country == "CA" {
+			var ok bool
 			if code, ok = ProvinceCode(r); !ok {
 				p.Add(fmt.Sprintf("%s[%d]", field, i), "must be a Canadian province or territory, such as CA-ON or ON")
 			}

@@ -4,5 +4,7 @@ package migrations
 
 import "embed"
 
+// Files holds the folders postgres and sqlite.
+//
 //go:embed postgres/*.sql sqlite/*.sql
 var Files embed.FS

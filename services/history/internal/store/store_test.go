@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -136,6 +137,27 @@ func TestHistoryIsNewestCheckFirstThenNewestAppended(t *testing.T) {
 			require.Equal(t, 4, part.Total)
 			require.Equal(t, whole.Sequence, part.Sequence)
 			require.Equal(t, whole.Events[offset:min(offset+1, 4)], part.Events)
+		}
+	})
+}
+
+func TestAPageTakesTwoQueriesAtMost(t *testing.T) {
+	onBoth(t, func(t *testing.T, s kept) {
+		s.publish(t, "a")
+		s.add(t, review("a", 1, ""), review("a", 2, ""))
+		queries := 0
+		count := func(*gorm.DB) { queries++ }
+		require.NoError(t, s.db.Callback().Query().After("*").Register("count", count))
+		require.NoError(t, s.db.Callback().Raw().After("*").Register("count", count))
+		require.NoError(t, s.db.Callback().Row().After("*").Register("count", count))
+		for _, c := range []struct {
+			slug         string
+			offset, want int
+		}{{"a", 0, 2}, {"a", 1, 2}, {"a", 2, 1}, {"nobody", 0, 1}} {
+			queries = 0
+			_, _, err := s.History(t.Context(), c.slug, c.offset, 1)
+			require.NoError(t, err)
+			require.Equal(t, c.want, queries, c)
 		}
 	})
 }
