@@ -114,7 +114,7 @@ func TestOperations(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ready := new(server.Ready)
-	var missing error = errors.New("down")
+	missing := errors.New("down")
 	ready.Add("database", func(context.Context) error { return missing })
 	ready.Add("snapshot", func(context.Context) error { return nil })
 	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, ready)
