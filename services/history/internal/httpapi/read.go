@@ -12,9 +12,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
 )
 
@@ -73,57 +73,8 @@ func etag(parts ...string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-const (
-	feedPage = 1000
-	feedPoll = 200 * time.Millisecond // how often a waiting pull looks for what another replica has appended
-	maxWait  = 25 * time.Second
-)
-
-// summaries answers the summaries after a sequence. Where there are none yet it waits for them, but not into a shutdown.
+// summaries answers the summaries after a sequence. Where there are none yet it waits for them.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
-	after, wait, err := feedQuery(g.Request.URL.RawQuery)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	ctx := g.Request.Context()
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	poll := time.NewTicker(feedPoll)
-	defer poll.Stop()
-	for waiting := wait > 0; ; {
-		found, err := a.Store.Summaries(ctx, after, feedPage)
-		if err != nil {
-			return web.Reply{}, err
-		}
-		if len(found) > 0 || !waiting {
-			return web.Reply{JSON: api.SummaryFeed{Summaries: found}}, nil
-		}
-		select {
-		case <-poll.C:
-		case <-deadline.C:
-			waiting = false
-		case <-server.Draining(g.Request):
-			waiting = false
-		case <-ctx.Done():
-			return web.Reply{}, ctx.Err()
-		}
-	}
-}
-
-func feedQuery(raw string) (after int64, wait time.Duration, err error) {
-	values, err := params.Read(raw, "after", "wait")
-	if err != nil {
-		return 0, 0, err
-	}
-	if s, ok := values["after"]; ok {
-		if after, err = strconv.ParseInt(s, 10, 64); err != nil || after < 0 {
-			return 0, 0, params.Invalid("after", "must be a sequence: an integer from 0")
-		}
-	}
-	if s, ok := values["wait"]; ok {
-		if wait, err = time.ParseDuration(s); err != nil || wait < 0 || wait > maxWait {
-			return 0, 0, params.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
-		}
-	}
-	return after, wait, nil
+	found, err := feed.Serve(g.Request, a.Store.Summaries)
+	return web.Reply{JSON: api.SummaryFeed{Summaries: found}}, err
 }

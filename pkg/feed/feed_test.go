@@ -1,0 +1,89 @@
+package feed_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/feed"
+	"opportunity.internal/pkg/problem"
+)
+
+func request(t *testing.T, query string) *http.Request {
+	t.Helper()
+	return httptest.NewRequest(http.MethodGet, "/feed"+query, nil).WithContext(t.Context())
+}
+
+func TestServeWaitsForTheFirstChange(t *testing.T) {
+	var reads atomic.Int64
+	got, err := feed.Serve(request(t, feed.Query(7, 25*time.Second)), func(_ context.Context, after int64, limit int) ([]int64, error) {
+		require.Equal(t, int64(7), after)
+		require.Equal(t, feed.Page, limit)
+		if reads.Add(1) < 3 {
+			return nil, nil
+		}
+		return []int64{8}, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []int64{8}, got)
+}
+
+func TestServeAnswersAtOnceWhereNobodyWaits(t *testing.T) {
+	got, err := feed.Serve(request(t, ""), func(_ context.Context, after int64, _ int) ([]int64, error) {
+		require.Zero(t, after)
+		return nil, nil
+	})
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
+func TestServeEndsWithItsCaller(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), func(context.Context, int64, int) ([]int64, error) {
+		leave()
+		return nil, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestServeRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=5", "?since=1"} {
+		_, err := feed.Serve(request(t, query), func(context.Context, int64, int) ([]int64, error) { panic("not to be read") })
+		require.Equal(t, http.StatusBadRequest, problem.Of(err).Code.Status(), query)
+	}
+}
+
+func TestFollowGoesOnAfterFailuresAndEndsWithItsContext(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	pulls := 0
+	require.NoError(t, feed.Follow(ctx, slog.New(slog.DiscardHandler), "test", func(context.Context, time.Duration) (int, error) {
+		switch pulls++; pulls {
+		case 1, 2:
+			return 0, errors.New("away")
+		case 3:
+			return feed.Page, nil
+		}
+		stop()
+		return 0, nil
+	}))
+	require.Equal(t, 4, pulls)
+}
+
+func TestCatchUpEndsWhereNothingIsNewer(t *testing.T) {
+	left := []int{feed.Page, 3, 0}
+	require.NoError(t, feed.CatchUp(t.Context(), func(_ context.Context, wait time.Duration) (int, error) {
+		require.Zero(t, wait)
+		n := left[0]
+		left = left[1:]
+		return n, nil
+	}))
+	require.Empty(t, left)
+	require.Error(t, feed.CatchUp(t.Context(), func(context.Context, time.Duration) (int, error) { return 1, errors.New("away") }))
+}
