@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/caarlos0/env/v11"
+
+	"opportunity.internal/pkg/api"
 )
 
 // Load fills a T from its `env` tags. lookup stands for os.LookupEnv. A T with a Validate method is asked to judge itself; all
@@ -97,4 +99,13 @@ func describe(t reflect.Type) []Setting {
 		}
 	}
 	return out
+}
+
+// Address reports an error unless value is the address of a service: an http or https URL without a trailing slash. One that is
+// not set is left to the tag that requires it.
+func Address(name, value string) error {
+	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") {
+		return nil
+	}
+	return fmt.Errorf("%s must be an http or https URL without a trailing slash", name)
 }

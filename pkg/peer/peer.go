@@ -129,3 +129,16 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 	}
 	return json.Unmarshal(answer, out)
 }
+
+// Answers reports an error unless something answers HTTP at base; whether it is ready is its own matter.
+func Answers(ctx context.Context, name, base string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return resp.Body.Close()
+}

@@ -1,0 +1,73 @@
+package peer_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+)
+
+var tokens = peer.Tokens{Values: []string{strings.Repeat("n", 32), strings.Repeat("o", 32)}}
+
+func TestCall(t *testing.T) {
+	var status int
+	var answer string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "Bearer "+tokens.Values[0], r.Header.Get("Authorization"), "the first token is sent")
+		body, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"digests":["d"]}`, string(body))
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer s.Close()
+	call := func() (out struct{ Name string }, err error) {
+		err = peer.New(s.URL, tokens, http.DefaultTransport).Post(t.Context(), "/x", map[string][]string{"digests": {"d"}}, &out)
+		return out, err
+	}
+
+	status, answer = 200, `{"name":"a"}`
+	out, err := call()
+	require.NoError(t, err)
+	require.Equal(t, "a", out.Name)
+
+	status, answer = 404, `{"error":{"code":"not_found","message":"No such key."},"documentation":"x"}`
+	_, err = call()
+	refused := new(peer.StatusError)
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, peer.StatusError{Status: 404, Code: "not_found", Message: "No such key."}, *refused)
+
+	status, answer = 503, `busy`
+	_, err = call()
+	require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
+
+	status, answer = 200, `not JSON`
+	_, err = call()
+	require.Error(t, err)
+	require.Equal(t, problem.InternalError, problem.Of(err).Code)
+}
+
+func TestAPeerThatIsGoneIsAnOutage(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	require.NoError(t, peer.Answers(t.Context(), "catalog", s.URL))
+	s.Close()
+	require.ErrorContains(t, peer.Answers(t.Context(), "catalog", s.URL), "catalog")
+	err := peer.New(s.URL, tokens, http.DefaultTransport).Get(t.Context(), "/x", nil)
+	e := new(problem.Error)
+	require.True(t, errors.As(err, &e))
+	require.Equal(t, problem.ServiceUnavailable, e.Code)
+}
+
+func TestTokensThatCouldBeGuessedAreRefused(t *testing.T) {
+	require.NoError(t, tokens.Validate())
+	err := peer.Tokens{Values: []string{"short"}}.Validate()
+	require.ErrorContains(t, err, "OPPORTUNITY_INTERNAL_TOKENS")
+	require.NotContains(t, err.Error(), "short")
+}
