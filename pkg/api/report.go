@@ -7,6 +7,7 @@ type ImportReport struct {
 	Updated   int       `json:"updated"`
 	Unchanged int       `json:"unchanged"`
 	Refused   []Refusal `json:"refused"` // in the order of the file; empty, never null
+	Omitted   int       `json:"omitted"` // refused lines beyond those in Refused, of which there is a most
 }
 
 // AppendReport is the history's answer to an append: Applied is false iff a line was refused, and then nothing was changed.

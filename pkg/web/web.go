@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -51,13 +52,14 @@ func refuse(errors problem.Writer, err error) gin.HandlerFunc {
 
 // Reply is a successful answer.
 type Reply struct {
-	Status int         // 0 means 200
-	ETag   string      // weak validator without W/ and quotes; where it is set the answer may be a 304
-	Header http.Header // further headers
-	JSON   any         // encoded as the body
-	Body   []byte      // a body that is already encoded; wins over JSON
-	Type   string      // media type; empty means application/json
-	Done   func()      // called after the last byte was handed over, also for a 304: Body may be used again then
+	Status int                   // 0 means 200
+	ETag   string                // weak validator without W/ and quotes; where it is set the answer may be a 304
+	Header http.Header           // further headers
+	JSON   any                   // encoded as the body
+	Stream func(io.Writer) error // writes a body of unknown length; its failure cuts the connection, so that nobody takes a part for the whole
+	Body   []byte                // a body that is already encoded; wins over JSON
+	Type   string                // media type; empty means application/json
+	Done   func()                // called after the last byte was handed over, also for a 304: Body may be used again then
 }
 
 // Answer turns a handler into gin's form. It is the only code that sets a status or writes a body.
@@ -106,17 +108,25 @@ func write(g *gin.Context, reply Reply) {
 			return
 		}
 	}
-	if reply.Body != nil {
+	if reply.Body != nil || reply.Stream != nil {
 		kind := reply.Type
 		if kind == "" {
 			kind = "application/json"
 		}
 		h.Set("Content-Type", kind)
+	}
+	if reply.Body != nil {
 		h.Set("Content-Length", strconv.Itoa(len(reply.Body)))
 	}
 	g.Writer.WriteHeader(status)
 	g.Writer.WriteHeaderNow()
-	if g.Request.Method != http.MethodHead {
+	switch {
+	case g.Request.Method == http.MethodHead:
+	case reply.Stream != nil:
+		if err := reply.Stream(g.Writer); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	default:
 		_, _ = g.Writer.Write(reply.Body)
 	}
 }

@@ -1,0 +1,295 @@
+package catalog_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	catalog "opportunity.internal/services/catalog"
+	"opportunity.internal/services/catalog/internal/oracle"
+)
+
+const (
+	token  = "an-internal-token-of-32-characters-or-more"
+	public = "https://api.example"
+)
+
+var start0 = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
+
+// service is a running catalog with a history service that the test speaks for.
+type service struct {
+	t       testing.TB
+	url     string
+	history *history
+	clock   *clock
+	logs    *buffer
+}
+
+// start runs the catalog as production does, on a database of its own.
+func start(t testing.TB, databaseURL string) *service {
+	t.Helper()
+	s := &service{t: t, history: &history{}, clock: &clock{at: start0}, logs: &buffer{}}
+	peerServer := httptest.NewServer(s.history)
+	t.Cleanup(peerServer.Close)
+	service, operations := listen(t), listen(t)
+	s.url = "http://" + service.Addr().String()
+	cfg := catalog.Config{
+		Server:    server.Config{Listener: service, OperationsListener: operations, Drain: time.Second},
+		Telemetry: telemetry.Config{LogOutput: s.logs},
+		Database:  database.Config{URL: databaseURL, MaxConnections: 4},
+		Tokens:    peer.Tokens{Values: []string{token}},
+		PublicURL: public, HistoryURL: peerServer.URL, Now: s.clock.Now,
+	}
+	require.NoError(t, catalog.Migrate(context.Background(), cfg))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- catalog.Run(ctx, cfg) }()
+	t.Cleanup(func() {
+		stop()
+		s.history.close()
+		require.NoError(t, <-ended)
+	})
+	storetest.Eventually(t, "ready", func() bool { return s.do(http.MethodGet, "/readyz", "", nil).status == http.StatusOK })
+	return s
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return ln
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (s *service) do(method, path, body string, header http.Header) answer {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(body))
+	require.NoError(s.t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return answer{resp.StatusCode, resp.Header, b}
+}
+
+// get asks as a caller of that tier.
+func (s *service) get(tier api.Tier, path string) answer {
+	s.t.Helper()
+	return s.do(http.MethodGet, path, "", as(tier))
+}
+
+func as(tier api.Tier) http.Header {
+	for _, t := range api.Tiers {
+		if t.Tier == tier {
+			c, _ := json.Marshal(api.Caller{Tier: tier, PageSize: t.Limits.PageSize, History: t.Limits.History})
+			return http.Header{api.CallerHeader: {string(c)}}
+		}
+	}
+	panic("no such tier")
+}
+
+func (s *service) list(tier api.Tier, path string) api.OpportunityList {
+	s.t.Helper()
+	a := s.get(tier, path)
+	require.Equal(s.t, http.StatusOK, a.status, "%s: %s", path, a.body)
+	return decode[api.OpportunityList](s.t, a.body)
+}
+
+// operate calls an operator's verb.
+func (s *service) operate(path, body string) api.ImportReport {
+	s.t.Helper()
+	a := s.do(http.MethodPost, "/operator/v1/listings/"+path, body, http.Header{api.ActorHeader: {"alex"}})
+	require.Equal(s.t, http.StatusOK, a.status, string(a.body))
+	return decode[api.ImportReport](s.t, a.body)
+}
+
+func (s *service) export() string {
+	s.t.Helper()
+	a := s.do(http.MethodGet, "/operator/v1/listings/export", "", http.Header{api.ActorHeader: {"alex"}})
+	require.Equal(s.t, http.StatusOK, a.status)
+	return string(a.body)
+}
+
+// load imports the records, tells what history says of them, and waits until all of it is served.
+func (s *service) load(records []oracle.Record) {
+	s.t.Helper()
+	var file bytes.Buffer
+	for _, r := range records {
+		file.Write(r.Line())
+		if r.Summary != nil {
+			s.history.say(*r.Summary)
+		}
+	}
+	require.True(s.t, s.operate("import", file.String()).Applied)
+	s.serves(records)
+}
+
+// serves waits until every published record is served as it should be at the clock's time.
+func (s *service) serves(records []oracle.Record) {
+	s.t.Helper()
+	want := oracle.Published(records, s.clock.Now())
+	storetest.Eventually(s.t, "records are served", func() bool {
+		for _, o := range want {
+			a := s.get(api.Commercial, "/api/v1/opportunities/"+o.ID)
+			if a.status != http.StatusOK || !bytes.HasPrefix(a.body, append([]byte(`{"data":`), encode(s.t, o)...)) {
+				return false
+			}
+		}
+		return s.list(api.Commercial, "/api/v1/opportunities").Pagination.Total == len(want)
+	})
+}
+
+func encode(t testing.TB, v any) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	require.NoError(t, enc.Encode(v))
+	return bytes.TrimSpace(b.Bytes())
+}
+
+func decode[T any](t testing.TB, b []byte) T {
+	t.Helper()
+	var v T
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	require.NoError(t, dec.Decode(&v), string(b))
+	return v
+}
+
+// clock stands still until it is set.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = t
+}
+
+// history stands for the history service's feed of summaries.
+type history struct {
+	mu        sync.Mutex
+	summaries []api.Summary // in order of their sequence
+	more      chan struct{}
+	down      bool
+	closed    bool
+}
+
+func (h *history) signal() {
+	if h.more != nil {
+		close(h.more)
+		h.more = nil
+	}
+}
+
+// say appends a summary to the feed; it takes the next sequence.
+func (h *history) say(s api.Summary) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Sequence = int64(len(h.summaries) + 1)
+	h.summaries = append(h.summaries, s)
+	h.signal()
+}
+
+func (h *history) setDown(down bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.down = down
+	h.signal()
+}
+
+func (h *history) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.signal()
+}
+
+func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+token {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
+	for {
+		h.mu.Lock()
+		if h.down {
+			h.mu.Unlock()
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		feed := api.SummaryFeed{Summaries: []api.Summary{}}
+		if after < len(h.summaries) {
+			feed.Summaries = append(feed.Summaries, h.summaries[after:min(after+100, len(h.summaries))]...)
+		}
+		if len(feed.Summaries) > 0 || h.closed {
+			h.mu.Unlock()
+			_ = json.NewEncoder(w).Encode(feed)
+			return
+		}
+		if h.more == nil {
+			h.more = make(chan struct{})
+		}
+		more := h.more
+		h.mu.Unlock()
+		select {
+		case <-more:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// buffer is a log that may be read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

@@ -1,0 +1,59 @@
+// Package httpapi is how the catalog is asked: by consumers through the gateway, by the history service, by operators.
+package httpapi
+
+import (
+	"context"
+	"iter"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/snapshot"
+)
+
+// Curation is what operators do to listings. Errors are *problem.Error where the caller can do something about them.
+type Curation interface {
+	Import(ctx context.Context, actor string, lines []listing.Line) (api.ImportReport, error)
+	Export(ctx context.Context) iter.Seq2[listing.Entry, error]
+	Publish(ctx context.Context, actor string, ids []string) (api.ImportReport, error)
+	PublishAll(ctx context.Context, actor string) (api.ImportReport, error)
+	Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error)
+}
+
+// Listings tells the history service what is published.
+type Listings interface {
+	// Listings gives at most limit states with a sequence above after, in that order.
+	Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error)
+}
+
+// API holds what the handlers use.
+type API struct {
+	Catalog   *snapshot.Live
+	Curation  Curation
+	Listings  Listings
+	PublicURL string // where consumers reach the service, without a trailing slash
+}
+
+// Routes registers every route; all but /readyz need an internal token.
+func (a API) Routes(engine *gin.Engine, refusals problem.Writer, tokens peer.Tokens, ready http.Handler) {
+	engine.GET("/readyz", gin.WrapH(ready))
+	inside := engine.Group("", web.Internal(refusals, tokens))
+	answer := func(handle func(*gin.Context) (web.Reply, error)) gin.HandlerFunc {
+		return web.Answer(refusals, handle)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		inside.Handle(method, listPath, answer(a.list))
+		inside.Handle(method, aliasPath, answer(a.list))
+		inside.Handle(method, listPath+"/:id", answer(a.detail))
+	}
+	inside.GET("/internal/v1/listings", answer(a.listings))
+	inside.POST("/operator/v1/listings/import", answer(a.importFile))
+	inside.GET("/operator/v1/listings/export", answer(a.export))
+	inside.POST("/operator/v1/listings/publish", answer(a.publish))
+	inside.POST("/operator/v1/listings/withdraw", answer(a.withdraw))
+}

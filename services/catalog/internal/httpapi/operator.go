@@ -1,0 +1,111 @@
+package httpapi
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/listing"
+)
+
+const (
+	maxFile    = 64 << 20 // bytes of an import
+	maxRequest = 4 << 20  // bytes of any other request
+)
+
+func (a API) importFile(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	file, err := listing.Read(http.MaxBytesReader(g.Writer, g.Request.Body, maxFile))
+	if err != nil {
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			return web.Reply{}, problem.New(problem.InvalidParameter, "The file has more than %d bytes; import it in parts.", maxFile)
+		}
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The file could not be read to its end.").Because(err)
+	}
+	if len(file.Refused) > 0 {
+		return web.Reply{JSON: api.ImportReport{Refused: file.Refused, Omitted: file.Omitted}}, nil
+	}
+	report, err := a.Curation.Import(g.Request.Context(), actor, file.Lines)
+	return web.Reply{JSON: report}, err
+}
+
+// export streams, because the whole catalog may be larger than what a pod may hold.
+func (a API) export(g *gin.Context) (web.Reply, error) {
+	next, stop := iter.Pull2(a.Curation.Export(g.Request.Context()))
+	entry, err, more := next() // a database that is out of reach is known before a status is sent
+	if err != nil {
+		stop()
+		return web.Reply{}, err
+	}
+	return web.Reply{Type: "application/jsonl", Done: stop, Stream: func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 64<<10)
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		for ; more; entry, err, more = next() {
+			if err != nil {
+				return err
+			}
+			if err := enc.Encode(entry); err != nil {
+				return err
+			}
+		}
+		return out.Flush()
+	}}, nil
+}
+
+func (a API) publish(g *gin.Context) (web.Reply, error) {
+	actor, ids, all, err := named(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	var report api.ImportReport
+	if all {
+		report, err = a.Curation.PublishAll(g.Request.Context(), actor)
+	} else {
+		report, err = a.Curation.Publish(g.Request.Context(), actor, ids)
+	}
+	return web.Reply{JSON: report}, err
+}
+
+func (a API) withdraw(g *gin.Context) (web.Reply, error) {
+	actor, ids, all, err := named(g)
+	if err == nil && all {
+		err = problem.New(problem.InvalidParameter, "Listings are withdrawn by their ids, never all at once.")
+	}
+	if err != nil {
+		return web.Reply{}, err
+	}
+	report, err := a.Curation.Withdraw(g.Request.Context(), actor, ids)
+	return web.Reply{JSON: report}, err
+}
+
+// named reads which listings an operator means: some ids, or all.
+func named(g *gin.Context) (actor string, ids []string, all bool, err error) {
+	if actor, err = web.Actor(g); err != nil {
+		return "", nil, false, err
+	}
+	var in struct {
+		IDs []string `json:"ids"`
+		All bool     `json:"all"`
+	}
+	dec := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		return "", nil, false, problem.New(problem.InvalidParameter, `The body must be JSON: {"ids": [...]} or {"all": true}.`).Because(err)
+	}
+	if in.All == (len(in.IDs) > 0) {
+		return "", nil, false, problem.New(problem.InvalidParameter, "Name the listings by ids, or ask for all: one of the two.")
+	}
+	return actor, in.IDs, in.All, nil
+}

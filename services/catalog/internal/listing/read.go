@@ -1,0 +1,175 @@
+package listing
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/jsonlines"
+)
+
+// Bounds of an import beside those of pkg/api.
+const (
+	MaxName     = 200    // characters of a company's, publisher's or subcategory's name
+	MaxOverview = 20_000 // characters of an overview or a bio
+	MaxReported = 200    // refused lines that are named; of a file with more, the rest is only counted
+)
+
+// Line is one line of an import, normalised: regions and arrays in their stored form, instants in UTC.
+type Line struct {
+	Listing
+
+	Visibility Visibility `json:"visibility"` // "" where the line says nothing
+	Curation   *Curation  `json:"curation"`
+}
+
+// File is an import that was read to its end.
+type File struct {
+	Lines   []Line
+	Refused []api.Refusal // what is wrong, by line; at most MaxReported
+	Omitted int           // refused lines beyond those
+}
+
+// Read reads and judges every line of an import. The error is r's alone; a wrong line is among Refused.
+func Read(r io.Reader) (File, error) {
+	var file File
+	first := map[string]int{} // line on which an id was first seen
+	for in, err := range jsonlines.Read[Line](r) {
+		if err != nil {
+			return File{}, err
+		}
+		line, problems := in.Value, in.Problems
+		if len(problems) == 0 {
+			line.normalize(&problems)
+		}
+		if line.ID != "" {
+			if at, twice := first[line.ID]; twice {
+				problems.Add("id", "is on line %d already", at)
+			} else {
+				first[line.ID] = in.Number
+			}
+		}
+		switch {
+		case len(problems) == 0:
+			file.Lines = append(file.Lines, line)
+		case len(file.Refused) < MaxReported:
+			file.Refused = append(file.Refused, api.Refusal{Line: in.Number, ID: line.ID, Problems: problems})
+		default:
+			file.Omitted++
+		}
+	}
+	return file, nil
+}
+
+func (l *Line) normalize(p *api.Problems) {
+	if !api.ValidSlug(l.ID) {
+		p.Add("id", "must be lower-case letters and digits in groups joined by hyphens, at most %d characters", api.MaxSlug)
+	}
+	p.Text("company.name", l.Company.Name, MaxName)
+	p.URL("company.website", l.Company.Website)
+	p.URL("applicationUrl", l.ApplicationURL)
+	api.OneOf(p, "category", l.Category, api.Categories...)
+	if l.Subcategory != nil {
+		p.Text("subcategory", *l.Subcategory, MaxName)
+	}
+	p.Text("summary", l.Summary, api.MaxText)
+	p.AtMost("overview", l.Overview, MaxOverview)
+	p.AtMost("startingCost", l.StartingCost, api.MaxText)
+	p.AtMost("workModel", l.WorkModel, api.MaxText)
+	if l.PublishedAt != nil {
+		at := l.PublishedAt.UTC().Truncate(time.Microsecond)
+		l.PublishedAt = &at
+		plausible(p, "publishedAt", at)
+	}
+	if l.Facts != nil {
+		l.Facts.Normalize("facts", p)
+	}
+	if l.Sources == nil {
+		l.Sources = []api.Source{}
+	}
+	for i, s := range l.Sources {
+		at := fmt.Sprintf("sources[%d]", i)
+		p.URL(at+".url", s.URL)
+		if s.CheckedAt != nil {
+			checkDate(p, at+".checkedAt", *s.CheckedAt)
+		}
+	}
+	if l.CompanyProfile != nil {
+		l.CompanyProfile.normalize("companyProfile", p)
+	}
+	if l.Visibility != "" {
+		// `withdrawn` is what an export says of a listing that was taken down; see Line.Update for what it does, or does not do
+		api.OneOf(p, "visibility", l.Visibility, Private, Published, Withdrawn)
+	}
+	if l.Curation != nil {
+		p.AtMost("curation.contact", l.Curation.Contact, api.MaxText)
+		p.AtMost("curation.notes", l.Curation.Notes, MaxOverview)
+	}
+}
+
+func (c *Profile) normalize(field string, p *api.Problems) {
+	if b := c.Bio; b != nil {
+		p.Text(field+".bio.text", b.Text, MaxOverview)
+		p.URL(field+".bio.sourceUrl", b.SourceURL)
+		checkDate(p, field+".bio.checkedAt", b.CheckedAt)
+	}
+	if y := c.FoundedYear; y != nil {
+		if y.Value < 1000 || y.Value > 9999 {
+			p.Add(field+".foundedYear.value", "must be a year of four digits")
+		}
+		p.URL(field+".foundedYear.sourceUrl", y.SourceURL)
+		checkDate(p, field+".foundedYear.checkedAt", y.CheckedAt)
+	}
+	if c.ExperienceSources == nil {
+		c.ExperienceSources = []api.ExperienceSource{}
+	}
+	for i, s := range c.ExperienceSources {
+		at := fmt.Sprintf("%s.experienceSources[%d]", field, i)
+		p.URL(at+".url", s.URL)
+		p.Text(at+".publisher", s.Publisher, MaxName)
+		api.OneOf(p, at+".kind", s.Kind, api.Ratings, api.Community)
+		api.OneOf(p, at+".reviewerGroup", s.ReviewerGroup, api.Workers, api.Customers, api.Mixed)
+		if s.Rating != nil {
+			rating(p, at+".rating", s.Kind, *s.Rating)
+		}
+		checkDate(p, at+".checkedAt", s.CheckedAt)
+	}
+	if a := c.EvidenceAssessment; a != nil {
+		at := field + ".evidenceAssessment"
+		api.OneOf(p, at+".level", a.Level, api.Strong, api.Moderate, api.Limited, api.AssessmentUnknown)
+		p.AtMost(at+".note", a.Note, api.MaxText)
+		checkDate(p, at+".checkedAt", a.CheckedAt)
+	}
+}
+
+func rating(p *api.Problems, field string, kind api.ExperienceKind, r api.Rating) {
+	if kind == api.Community {
+		p.Add(field, "must be null: a community source has no rating")
+	}
+	if r.Worst >= r.Best {
+		p.Add(field+".best", "must be above worst")
+	}
+	if r.Value < r.Worst || r.Value > r.Best {
+		p.Add(field+".value", "must lie between worst and best")
+	}
+	if r.Count < 0 {
+		p.Add(field+".count", "must not be negative")
+	}
+}
+
+func checkDate(p *api.Problems, field string, d api.CheckDate) {
+	at, err := d.Time()
+	if err != nil {
+		p.Add(field, "must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z)")
+		return
+	}
+	plausible(p, field, at)
+}
+
+// plausible keeps out slips, and years in which an instant derived from at could not be written any more.
+func plausible(p *api.Problems, field string, at time.Time) {
+	if y := at.Year(); y < 1970 || y > 2999 {
+		p.Add(field, "must lie in the years 1970 to 2999")
+	}
+}

@@ -1,0 +1,170 @@
+// Package oracle is for tests: random records, and the specification's rules applied to them one by one, in the plainest way
+// and without anything of the snapshot's.
+package oracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/listing"
+)
+
+// Record is what curators and history say of one listing.
+type Record struct {
+	Entry   listing.Entry
+	Summary *api.Summary // nil: history has said nothing
+}
+
+// Public is the record as consumers see it at now.
+func (r Record) Public(now time.Time) api.Opportunity {
+	if r.Summary == nil {
+		return r.Entry.Public(api.Summary{}, now)
+	}
+	return r.Entry.Public(*r.Summary, now)
+}
+
+// Line is the record as a line of an import.
+func (r Record) Line() []byte {
+	line, err := json.Marshal(r.Entry)
+	if err != nil {
+		panic(err)
+	}
+	return append(line, '\n')
+}
+
+// Records makes n records with ids that are all different. Dates lie around now, several on one instant and several exactly on
+// the borders of freshness.
+func Records(seed uint64, n int, now time.Time) []Record {
+	g := generator{rand.New(rand.NewPCG(seed, 1)), now.UTC().Truncate(time.Microsecond)}
+	records := make([]Record, n)
+	for i := range records {
+		records[i] = g.record(i)
+	}
+	return records
+}
+
+type generator struct {
+	*rand.Rand
+	now time.Time
+}
+
+func (g generator) record(i int) Record {
+	id := fmt.Sprintf("%s-%d", pick(g, "maple", "pine", "a", "zeta", "10"), i)
+	published := g.now.Add(-time.Duration(g.IntN(40)) * 24 * time.Hour)
+	r := Record{Entry: listing.Entry{
+		Listing: listing.Listing{
+			ID:             id,
+			Company:        api.Company{Name: "Cømpany <" + id + "> & sons", Website: "https://" + id + ".example/"},
+			ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
+			Category:       pick(g, api.Categories...),
+			Summary:        pick(g, "Plain.", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, \u2028 and <html>."),
+			Overview:       `{"freshness":"fresh"}`,
+			StartingCost:   pick(g, "", "None."),
+			WorkModel:      "Remote.",
+			PublishedAt:    &published,
+			Sources:        []api.Source{{URL: "https://source.example/" + id, CheckedAt: ptr(api.CheckDate("2026-01-02"))}, {URL: "https://source.example"}},
+		},
+		Visibility: listing.Published,
+	}}
+	if g.IntN(3) > 0 {
+		r.Entry.Subcategory = ptr("sub")
+	}
+	if g.IntN(4) > 0 {
+		r.Entry.Facts = g.facts()
+	}
+	if g.IntN(3) > 0 {
+		r.Entry.CompanyProfile = g.profile()
+	}
+	if g.IntN(4) > 0 {
+		r.Summary = g.summary(id, int64(i+1))
+	}
+	return r
+}
+
+func (g generator) facts() *api.Facts {
+	f := api.UnknownFacts()
+	f.Remote, f.DegreeRequired, f.ExperienceRequired, f.FlexibleSchedule = g.maybe(), g.maybe(), g.maybe(), g.maybe()
+	f.ApplicationStatus = pick(g, api.ApplicationOpen, api.ApplicationOpen, api.ApplicationWaitlist, api.ApplicationClosed, api.ApplicationUnknown)
+	for _, country := range []string{"CA", "US", "FR"} {
+		if g.IntN(3) == 0 {
+			continue
+		}
+		c := api.CountryEligibility{
+			Country: country, Status: pick(g, api.Eligible, api.Eligible, api.Ineligible, api.EligibilityUnknown), AllRegions: g.maybe(),
+		}
+		if country == "CA" {
+			for _, p := range api.Provinces {
+				switch g.IntN(5) {
+				case 0:
+					c.IncludedRegions = append(c.IncludedRegions, "CA-"+p)
+				case 1:
+					c.ExcludedRegions = append(c.ExcludedRegions, "CA-"+p)
+				}
+			}
+		}
+		f.CountryEligibility = append(f.CountryEligibility, c)
+	}
+	f.Complete()
+	if g.IntN(2) == 0 {
+		f.Pay = &api.Pay{Minimum: 0.1, Maximum: 1e6, Currency: "CAD", Unit: api.PerHour, SourceURL: "https://pay.example/"}
+	}
+	return &f
+}
+
+func (g generator) profile() *listing.Profile {
+	p := &listing.Profile{ExperienceSources: []api.ExperienceSource{}}
+	if g.IntN(3) > 0 {
+		day := g.now.AddDate(0, 0, -pick(g, 1, 89, 90, 91, 200))
+		p.Bio = &api.ProfileText{Text: "Bio", SourceURL: "https://bio.example/", CheckedAt: api.CheckDate(day.Format(time.DateOnly))}
+	}
+	if g.IntN(3) == 0 {
+		at := g.now.Add(-api.ProfileFreshnessWindow).Add(pick(g, 0, time.Microsecond, -time.Microsecond))
+		p.EvidenceAssessment = &api.Assessment{Level: api.Strong, CheckedAt: api.CheckDate(at.Format(time.RFC3339Nano))}
+	}
+	return p
+}
+
+func (g generator) summary(slug string, sequence int64) *api.Summary {
+	s := &api.Summary{Slug: slug, Sequence: sequence, HistoryCount: 1}
+	if g.IntN(3) == 0 {
+		s.ApplicationLink = &api.ApplicationLink{Outcome: api.OutcomeReachable, CheckedAt: g.now.Add(-time.Hour)}
+	}
+	if g.IntN(5) == 0 {
+		return s // link checks only
+	}
+	at := g.now.Add(-time.Duration(g.IntN(20)) * 24 * time.Hour).Add(pick(g, 0, 0, time.Microsecond, -time.Microsecond, time.Hour))
+	s.FirstCheckedAt, s.LastCheckedAt, s.ReviewCount = &at, &at, 1+g.IntN(3)
+	s.LastOutcome = pick(g, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeClosed, api.OutcomeNeedsReview)
+	if s.LastOutcome == api.OutcomeVerified {
+		s.FreshUntil = ptr(at.Add(api.FreshnessWindow))
+		if g.IntN(5) == 0 {
+			s.ConflictAt = ptr(at.Add(time.Hour))
+		}
+	}
+	if g.IntN(2) == 0 {
+		s.Facts = g.facts()
+	}
+	return s
+}
+
+func (g generator) maybe() *bool { return pick(g, nil, ptr(true), ptr(false)) }
+
+func pick[T any](g generator, from ...T) T { return from[g.IntN(len(from))] }
+
+func ptr[T any](v T) *T { return &v }
+
+// Published are the public forms of those records that are published, at now.
+func Published(records []Record, now time.Time) []api.Opportunity {
+	var all []api.Opportunity
+	for _, r := range records {
+		if r.Entry.Visibility == listing.Published {
+			all = append(all, r.Public(now))
+		}
+	}
+	slices.SortFunc(all, inListOrder)
+	return all
+}

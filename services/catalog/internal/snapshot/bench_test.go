@@ -1,0 +1,165 @@
+package snapshot
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/query"
+)
+
+// recordSize is about what a maintained record comes to, encoded.
+const recordSize = 2900
+
+// reference is a record of recordSize bytes with a review, facts and a profile.
+func reference(b testing.TB) oracle.Record {
+	for _, r := range oracle.Records(1, 100, now) {
+		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil && r.Entry.CompanyProfile != nil {
+			made := build(b, empty, []oracle.Record{r}, 1)
+			r.Entry.Overview = strings.Repeat("x", recordSize-len(made.order[0].body))
+			return r
+		}
+	}
+	b.Fatal("no such record")
+	return oracle.Record{}
+}
+
+// distinct is how many bodies the records of a catalog share: enough to be larger than a processor's cache, few enough that a
+// million records fit into a small machine. What each record has of its own, and the whole index, is at full size.
+const distinct = 20_000
+
+var catalogs = map[int]func() *Snapshot{}
+
+// catalog makes a snapshot of n records once: reviews a second apart, every other one remote, every tenth eligible in Ontario.
+func catalog(b *testing.B, n int) *Snapshot {
+	b.Helper()
+	if catalogs[n] == nil {
+		catalogs[n] = sync.OnceValue(func() *Snapshot {
+			made := build(b, empty, []oracle.Record{reference(b)}, 1).order[0]
+			bodies := make([][]byte, min(n, distinct))
+			for i := range bodies {
+				bodies[i] = bytes.Clone(made.body)
+			}
+			changes := make([]change, n)
+			for i := range changes {
+				r := *made
+				r.id, r.body = fmt.Sprintf("platform-%07d", i), bodies[i%len(bodies)]
+				r.checked = instant(now.Add(-time.Duration(i) * time.Second))
+				r.published = r.checked
+				r.flags = undisputed | open | factFlag(0, i%2 == 0)
+				r.category = uint8(i % 4)
+				r.countries, r.provinces = nil, 0
+				if i%10 == 0 {
+					r.countries, r.provinces = []country{{'C', 'A'}}, 1<<8
+				}
+				changes[i] = change{r.id, &r}
+			}
+			return empty.with(changes, 1)
+		})
+	}
+	return catalogs[n]()
+}
+
+// BenchmarkList answers lists of 100 records; written is the same bytes copied in one piece, which nothing can be faster than.
+func BenchmarkList(b *testing.B) {
+	for _, n := range []int{1_000, 100_000, 1_000_000} {
+		for _, c := range []struct{ name, raw string }{
+			{"first page", "limit=100"},
+			{"deep page", fmt.Sprintf("limit=100&page=%d", n/100*9/10)},
+			{"filtered", "limit=100&remote=true&category=online"},
+			{"filtered deep page", fmt.Sprintf("limit=100&remote=true&category=online&page=%d", max(1, n/4/100*9/10))},
+			{"verified", "limit=100&country=CA&province=ON&verified=true"},
+		} {
+			name := fmt.Sprintf("%d/%s", n, strings.ReplaceAll(c.name, " ", "-"))
+			b.Run(name+"/answered", func(b *testing.B) {
+				s := catalog(b, n)
+				var buf []byte
+				b.ReportAllocs()
+				for b.Loop() {
+					q, _ := query.Parse(c.raw, 100)
+					buf = s.At(now).Select(q.Filter, api.Commercial).Append(buf[:0], q.Page)
+				}
+				b.SetBytes(int64(len(buf)))
+			})
+			b.Run(name+"/written", func(b *testing.B) {
+				q, _ := query.Parse(c.raw, 100)
+				page := catalog(b, n).At(now).Select(q.Filter, api.Commercial).Append(nil, q.Page)
+				buf := make([]byte, 0, len(page))
+				b.SetBytes(int64(len(page)))
+				for b.Loop() {
+					buf = append(buf[:0], page...)
+				}
+				runtime.KeepAlive(buf)
+			})
+		}
+	}
+}
+
+// BenchmarkHeld reports the memory that a snapshot of 100,000 records holds for each byte of their encoded form. Run once is enough.
+func BenchmarkHeld(b *testing.B) {
+	const n = 100_000
+	r := reference(b)
+	prototype := row(b, r, 1)
+	for b.Loop() {
+		before := heap()
+		enc := newEncoder()
+		changes := make([]change, n)
+		var encoded int
+		for i := range changes {
+			id := fmt.Sprintf("platform-%07d", i)
+			prototype.Document = bytes.Replace(prototype.Document, []byte(prototype.ID), []byte(id), 1)
+			prototype.ID = id
+			c, err := enc.change(prototype)
+			require.NoError(b, err)
+			changes[i] = c
+			encoded += len(c.record.body)
+		}
+		s := empty.with(changes, 1)
+		changes, enc = nil, nil
+		b.ReportMetric(float64(heap()-before)/float64(encoded), "held/encoded")
+		b.ReportMetric(float64(encoded)/n, "bytes/record")
+		runtime.KeepAlive(s)
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkChange publishes one changed record into a catalog of n.
+func BenchmarkChange(b *testing.B) {
+	for _, n := range []int{1_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := catalog(b, n)
+			r := *s.order[n/2]
+			r.checked++
+			for b.Loop() {
+				s.with([]change{{r.id, &r}}, 2)
+			}
+		})
+	}
+}
+
+// BenchmarkEncode is what one row costs on its way into a snapshot.
+func BenchmarkEncode(b *testing.B) {
+	enc := newEncoder()
+	r := row(b, reference(b), 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := enc.change(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

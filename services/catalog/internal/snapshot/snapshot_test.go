@@ -1,0 +1,262 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/query"
+)
+
+var now = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
+
+func row(t require.TestingT, r oracle.Record, sequence int64) Row {
+	out := Row{Sequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt, ChangedAt: r.Entry.ChangedAt}
+	var err error
+	if r.Entry.Visibility == listing.Published {
+		out.Document, err = json.Marshal(r.Entry.Listing)
+		require.NoError(t, err)
+	}
+	if r.Summary != nil {
+		out.Summary, err = json.Marshal(r.Summary)
+		require.NoError(t, err)
+	}
+	return out
+}
+
+func build(t require.TestingT, on *Snapshot, records []oracle.Record, sequence int64) *Snapshot {
+	enc := newEncoder()
+	changes := make([]change, len(records))
+	for i, r := range records {
+		var err error
+		changes[i], err = enc.change(row(t, r, sequence))
+		require.NoError(t, err)
+	}
+	return on.with(changes, sequence)
+}
+
+// combinations are all filters that can be made of these values, each parameter being present or not.
+func combinations() []url.Values {
+	all := []url.Values{{}}
+	for _, p := range []struct {
+		name   string
+		values []string
+	}{
+		{"country", []string{"ca", "US", "ZZ"}},
+		{"province", []string{"ON", "ca-qc"}},
+		{"remote", []string{"true", "false"}},
+		{"verified", []string{"true", "false"}},
+		{"degree_required", []string{"true", "false"}},
+		{"experience_required", []string{"true", "false"}},
+		{"flexible", []string{"true", "false"}},
+		{"category", []string{"online", "host"}},
+		{"checked_after", []string{"2026-11-10", "2026-11-06T10:00:00.123456Z"}},
+	} {
+		for _, v := range all[:len(all):len(all)] {
+			if p.name == "province" && v.Get("country") != "ca" {
+				continue
+			}
+			for _, value := range p.values {
+				with := url.Values{p.name: {value}}
+				for name, values := range v {
+					with[name] = values
+				}
+				all = append(all, with)
+			}
+		}
+	}
+	return all
+}
+
+func encoded(t require.TestingT, all []api.Opportunity) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if all == nil {
+		all = []api.Opportunity{}
+	}
+	require.NoError(t, enc.Encode(all))
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// walk reads all pages and joins their records.
+func walk(t require.TestingT, v View, tier api.Tier, raw string) []byte {
+	got := []byte{'['}
+	for number := 1; ; number++ {
+		q, err := query.Parse(fmt.Sprintf("%s&page=%d&limit=7", raw, number), 100)
+		require.NoError(t, err)
+		sel := v.Select(q.Filter, tier)
+		page := sel.Append(nil, q.Page)
+		if len(page) > 0 && number > 1 {
+			got = append(got, ',')
+		}
+		got = append(got, page...)
+		if q.Page.Offset()+q.Page.Limit >= sel.Total() {
+			return append(got, ']')
+		}
+	}
+}
+
+func TestEveryFilterGivesWhatTheRulesGive(t *testing.T) {
+	records := oracle.Records(7, 150, now)
+	snapshot := build(t, empty, records, 1)
+	filters := combinations()
+	require.Greater(t, len(filters), 10_000)
+	view := snapshot.At(now)
+	all := oracle.Published(records, now)
+	for _, tier := range []api.Tier{api.Commercial, api.Free} {
+		for _, f := range filters {
+			want := oracle.List(all, tier, f)
+			if got := walk(t, view, tier, f.Encode()); !bytes.Equal(encoded(t, want), got) {
+				require.Equal(t, string(encoded(t, want)), string(got), "%s %s", tier, f.Encode())
+			}
+		}
+	}
+}
+
+func TestChangesGiveTheSameSnapshotAsALoadFromScratch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pool := oracle.Records(rapid.Uint64().Draw(t, "seed"), 40, now)
+		other := oracle.Records(rapid.Uint64().Draw(t, "other seed"), 40, now)
+		state := map[string]oracle.Record{}
+		grown := empty
+		for step := range rapid.IntRange(1, 6).Draw(t, "steps") {
+			var changed []oracle.Record
+			for i := range pool {
+				var r oracle.Record
+				switch rapid.IntRange(0, 5).Draw(t, "what") {
+				case 0:
+					r = pool[i]
+				case 1: // new content under the same id
+					r = other[i]
+					r.Entry.ID = pool[i].Entry.ID
+				case 2:
+					r = pool[i]
+					r.Entry.Visibility = listing.Withdrawn
+				default:
+					continue
+				}
+				state[r.Entry.ID] = r
+				changed = append(changed, r)
+			}
+			grown = build(t, grown, changed, int64(step+1))
+			at := now.Add(time.Duration(rapid.Int64Range(-20*24, 20*24).Draw(t, "hours")) * time.Hour)
+			records := make([]oracle.Record, 0, len(state))
+			for _, r := range state {
+				records = append(records, r)
+			}
+			all := oracle.Published(records, at)
+			require.Equal(t, len(all), grown.Len())
+			for _, raw := range []string{"", "verified=true", "verified=false", "country=CA&province=ON", "remote=true&flexible=false"} {
+				f, err := url.ParseQuery(raw)
+				require.NoError(t, err)
+				for _, tier := range []api.Tier{api.Developer, api.Free} {
+					require.Equal(t, string(encoded(t, oracle.List(all, tier, f))), string(walk(t, grown.At(at), tier, raw)))
+				}
+			}
+			for id, r := range state {
+				record, ok := grown.At(at).Find(id, api.Developer)
+				require.Equal(t, r.Entry.Visibility == listing.Published, ok)
+				if ok {
+					require.Equal(t, string(encoded(t, []api.Opportunity{r.Public(at)})), "["+string(record.Append(nil))+"]")
+				}
+			}
+		}
+	})
+}
+
+func TestStatusTurnsOnTheInstant(t *testing.T) {
+	records := oracle.Records(11, 60, now)
+	snapshot := build(t, empty, records, 1)
+	var instants []time.Time
+	for _, r := range records {
+		o := r.Public(now)
+		for _, until := range []*time.Time{o.Verification.FreshUntil, profileUntil(o)} {
+			if until != nil {
+				instants = append(instants, *until)
+			}
+		}
+	}
+	rand.New(rand.NewPCG(3, 4)).Shuffle(len(instants), func(i, j int) { instants[i], instants[j] = instants[j], instants[i] })
+	require.NotEmpty(t, instants)
+	for _, until := range instants {
+		before, after := until.Add(-time.Nanosecond), until
+		for _, at := range []time.Time{before, after} {
+			view := snapshot.At(at)
+			require.Equal(t, string(encoded(t, oracle.Published(records, at))), string(walk(t, view, api.Commercial, "")))
+			require.Equal(t, string(encoded(t, oracle.Free(oracle.Published(records, at)))), string(walk(t, view, api.Free, "")))
+		}
+		require.NotEqual(t, snapshot.At(before).Version(), snapshot.At(after).Version(), "an old validator must not survive %s", until)
+		require.Equal(t, snapshot.At(after).Version(), build(t, empty, records, 1).At(after).Version(), "replicas agree")
+	}
+}
+
+func profileUntil(o api.Opportunity) *time.Time {
+	if o.CompanyProfile == nil {
+		return nil
+	}
+	return o.CompanyProfile.FreshUntil
+}
+
+func TestFreeTierFindsOnlyItsSet(t *testing.T) {
+	records := oracle.Records(5, 200, now)
+	view := build(t, empty, records, 1).At(now)
+	all := oracle.Published(records, now)
+	free := map[string]bool{}
+	for _, o := range oracle.Free(all) {
+		free[o.ID] = true
+	}
+	require.Len(t, free, FreeSetSize, "the sample must fill the set")
+	for _, o := range all {
+		_, ok := view.Find(o.ID, api.Free)
+		require.Equal(t, free[o.ID], ok, o.ID)
+		_, ok = view.Find(o.ID, api.Commercial)
+		require.True(t, ok)
+	}
+	_, ok := view.Find("nobody", api.Free)
+	require.False(t, ok)
+}
+
+func TestAPageBeyondTheEndIsEmpty(t *testing.T) {
+	view := build(t, empty, oracle.Records(1, 20, now), 1).At(now)
+	for _, tier := range []api.Tier{api.Free, api.Commercial} {
+		sel := view.Select(query.Filter{}, tier)
+		require.Empty(t, sel.Append(nil, params.Page{Number: params.MaxPage, Limit: params.MaxLimit}))
+	}
+	none := empty.At(now).Select(query.Filter{}, api.Commercial)
+	require.Zero(t, none.Total())
+	require.Empty(t, none.Append(nil, params.Page{Number: 1, Limit: 10}))
+}
+
+func TestFiltersBeyondTheCacheStillAnswer(t *testing.T) {
+	records := oracle.Records(9, 50, now)
+	snapshot := build(t, empty, records, 1)
+	all := oracle.Published(records, now)
+	for a := 'A'; a <= 'Z'; a++ {
+		for b := 'A'; b <= 'Z'; b++ {
+			f := url.Values{"country": {string([]rune{a, b})}, "category": {"online"}}
+			require.Equal(t, string(encoded(t, oracle.List(all, api.Commercial, f))), string(walk(t, snapshot.At(now), api.Commercial, f.Encode())))
+		}
+	}
+	require.LessOrEqual(t, len(snapshot.filters.sets), maxCachedSets)
+}
+
+func TestADocumentThatCannotBeReadIsNamed(t *testing.T) {
+	for _, bad := range []Row{{ID: "broken", Document: []byte("{")}, {ID: "broken", Document: []byte("{}"), Summary: []byte("[]")}} {
+		_, err := newEncoder().change(bad)
+		require.ErrorContains(t, err, "broken")
+		require.False(t, strings.Contains(err.Error(), "panic"))
+	}
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/listing"
+)
+
+// Listings gives the states of at most limit listings with a sequence above after, in that order.
+func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error) {
+	var rows []listingRow
+	err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
+	if err != nil {
+		return nil, outage(err)
+	}
+	states := make([]api.ListingState, len(rows))
+	for i, row := range rows {
+		var l struct {
+			ApplicationURL string `json:"applicationUrl"`
+		}
+		if err := json.Unmarshal([]byte(row.Document), &l); err != nil {
+			return nil, fmt.Errorf("document of listing %s: %w", row.ID, err)
+		}
+		states[i] = api.ListingState{
+			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listing.Published, ApplicationURL: l.ApplicationURL,
+		}
+	}
+	return states, nil
+}
+
+type summaryRow struct {
+	ListingID string `gorm:"primaryKey"`
+	Sequence  int64
+	Document  string
+}
+
+func (summaryRow) TableName() string { return "summaries" }
+
+// Cursor is the position in history's feed up to which summaries are kept here.
+func (s *Store) Cursor(ctx context.Context) (int64, error) {
+	var value int64
+	err := s.db.WithContext(ctx).Raw("SELECT value FROM feed_cursor WHERE id = 1").Scan(&value).Error
+	return value, outage(err)
+}
+
+// Keep keeps the summaries and moves the cursor behind them, in one transaction. Summaries that are not newer than what is
+// kept are ignored, so several replicas may pull the same feed, and any part of it may be pulled again.
+func (s *Store) Keep(ctx context.Context, summaries []api.Summary) error {
+	newest := map[string]api.Summary{}
+	var cursor int64
+	for _, summary := range summaries {
+		if summary.Sequence > newest[summary.Slug].Sequence {
+			newest[summary.Slug] = summary
+		}
+		cursor = max(cursor, summary.Sequence)
+	}
+	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
+		slugs := make([]string, 0, len(newest))
+		for slug := range newest {
+			slugs = append(slugs, slug)
+		}
+		slices.Sort(slugs)
+		for part := range slices.Chunk(slugs, batch) {
+			if err := keep(tx, next, part, newest); err != nil {
+				return err
+			}
+		}
+		moved := tx.Exec("UPDATE feed_cursor SET value = ? WHERE id = 1 AND value < ?", cursor, cursor)
+		if moved.RowsAffected > 0 {
+			*next++ // so that the transaction counts as a change, whatever became of the listings
+		}
+		return moved.Error
+	})
+}
+
+func keep(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.Summary) error {
+	var kept []summaryRow
+	if err := tx.Select("listing_id", "sequence").Where("listing_id IN ?", slugs).Find(&kept).Error; err != nil {
+		return err
+	}
+	known := make(map[string]int64, len(kept))
+	for _, row := range kept {
+		known[row.ListingID] = row.Sequence
+	}
+	var rows []summaryRow
+	var raised []any
+	for _, slug := range slugs {
+		summary := newest[slug]
+		if summary.Sequence <= known[slug] {
+			continue
+		}
+		document, err := json.Marshal(summary)
+		if err != nil {
+			return err
+		}
+		*next++
+		rows = append(rows, summaryRow{slug, summary.Sequence, string(document)})
+		raised = append(raised, slug, *next)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, batch).Error; err != nil {
+		return err
+	}
+	// both dialects call the columns of VALUES column1 and column2
+	values := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint)),", len(rows)), ",")
+	return tx.Exec("UPDATE listings SET sequence = v.column2 FROM (VALUES "+values+") AS v WHERE listings.id = v.column1", raised...).Error
+}

@@ -1,0 +1,188 @@
+// Package store keeps listings, what curators note of them, who changed them, and the copy of what history says.
+//
+// Every transaction that changes something begins with the lock on the change sequence, so that writers take turns and the
+// numbers they give out become visible in their order. A listing carries the number of its latest change, or of the latest
+// change of its summary; that is what the snapshot and the feed of listings read by.
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/snapshot"
+)
+
+// Store is the catalog's database. Its errors are *problem.Error with service_unavailable where the database is out of reach.
+type Store struct {
+	db  *database.DB
+	now func() time.Time
+}
+
+// New makes a store on an open database; now is the clock by which changes are dated.
+func New(db *database.DB, now func() time.Time) *Store { return &Store{db, now} }
+
+// batch is how many rows go into one statement.
+const batch = 500
+
+type listingRow struct {
+	ID          string `gorm:"primaryKey"`
+	Visibility  listing.Visibility
+	Document    string // JSON of the listing; its publishedAt is null, for that has a column
+	PublishedAt *int64
+	ChangedAt   *int64
+	Sequence    int64
+	CreatedAt   int64 `gorm:"autoCreateTime:false"`
+	UpdatedAt   int64 `gorm:"autoUpdateTime:false"`
+}
+
+func (listingRow) TableName() string { return "listings" }
+
+type curationRow struct {
+	ListingID string `gorm:"primaryKey"`
+	Contact   string
+	Notes     string
+}
+
+func (curationRow) TableName() string { return "curations" }
+
+type changeRow struct {
+	ListingID string
+	At        int64
+	Actor     string
+	What      string
+	Fields    string // names of the fields that changed, comma-separated
+	Material  bool
+}
+
+func (changeRow) TableName() string { return "listing_changes" }
+
+// What a change was.
+const (
+	imported  = "imported"
+	updated   = "updated"
+	published = "published"
+	withdrawn = "withdrawn"
+)
+
+func rowOf(e listing.Entry) (listingRow, error) {
+	row := listingRow{
+		ID: e.ID, Visibility: e.Visibility, PublishedAt: toMicros(e.PublishedAt), ChangedAt: toMicros(e.ChangedAt),
+	}
+	e.PublishedAt = nil
+	var document bytes.Buffer
+	enc := json.NewEncoder(&document)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(e.Listing)
+	row.Document = string(bytes.TrimSuffix(document.Bytes(), []byte("\n")))
+	return row, err
+}
+
+func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
+	e := listing.Entry{Visibility: r.Visibility, ChangedAt: fromMicros(r.ChangedAt)}
+	if err := json.Unmarshal([]byte(r.Document), &e.Listing); err != nil {
+		return e, fmt.Errorf("document of listing %s: %w", r.ID, err)
+	}
+	e.PublishedAt = fromMicros(r.PublishedAt)
+	if c != nil {
+		e.Curation = &listing.Curation{Contact: c.Contact, Notes: c.Notes}
+	}
+	return e, nil
+}
+
+func toMicros(t *time.Time) *int64 {
+	if t == nil {
+		return nil
+	}
+	us := database.Micros(*t)
+	return &us
+}
+
+func fromMicros(us *int64) *time.Time {
+	if us == nil {
+		return nil
+	}
+	t := database.FromMicros(*us)
+	return &t
+}
+
+// errNothing ends a transaction that turned out to have nothing to change, so that it moves no sequence.
+var errNothing = errors.New("nothing to change")
+
+// change runs f in a transaction that holds the sequence. f gives numbers out by raising *next and saves what it changes.
+func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) error) error {
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		before, err := database.NextSequence(tx)
+		if err != nil {
+			return err
+		}
+		before-- // NextSequence took one; number it anew below
+		next := before
+		if err := f(tx, &next); err != nil {
+			return err
+		}
+		if next == before {
+			return errNothing
+		}
+		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
+	})
+	if errors.Is(err, errNothing) {
+		return nil
+	}
+	return outage(err)
+}
+
+// outage marks an error that says that the database is out of reach.
+func outage(err error) error {
+	if database.IsUnavailable(err) {
+		return problem.Unavailable(err)
+	}
+	return err
+}
+
+// Sequence implements snapshot.Source.
+func (s *Store) Sequence(ctx context.Context) (int64, error) {
+	var value int64
+	err := s.db.WithContext(ctx).Raw("SELECT value FROM change_sequence WHERE id = 1").Scan(&value).Error
+	return value, outage(err)
+}
+
+// Changes implements snapshot.Source. It is one statement, so that all rows are of one moment.
+func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row) error) error {
+	rows, err := s.db.WithContext(ctx).Raw(`SELECT l.sequence, l.id, l.published_at, l.changed_at,
+			CASE WHEN l.visibility = 'published' THEN l.document END, CASE WHEN l.visibility = 'published' THEN s.document END
+		FROM listings l LEFT JOIN summaries s ON s.listing_id = l.id
+		WHERE l.sequence > ? ORDER BY l.sequence`, after).Rows()
+	if err != nil {
+		return outage(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var row snapshot.Row
+		var publishedAt, changedAt sql.NullInt64
+		if err := rows.Scan(&row.Sequence, &row.ID, &publishedAt, &changedAt, &row.Document, &row.Summary); err != nil {
+			return outage(err)
+		}
+		row.PublishedAt, row.ChangedAt = instant(publishedAt), instant(changedAt)
+		if err := each(row); err != nil {
+			return err
+		}
+	}
+	return outage(rows.Err())
+}
+
+func instant(us sql.NullInt64) *time.Time {
+	if !us.Valid {
+		return nil
+	}
+	return fromMicros(&us.Int64)
+}
