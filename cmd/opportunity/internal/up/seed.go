@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/operator"
@@ -76,26 +77,51 @@ func outcome(applied bool, refused []api.Refusal, err error) error {
 	return err
 }
 
+// demoUse is the use case of demo keys, by which a later start knows its own.
+const demoUse = "demo key of this machine"
+
 // demoKeys gives a key for each tier, the same ones on every start.
 func demoKeys(ctx context.Context, dir *dataDir, c operator.Client) (map[api.Tier]string, error) {
 	keys := map[api.Tier]string{}
 	if err := dir.read(keysFile, &keys); err != nil {
 		return nil, err
 	}
+	if len(keys) == len(api.Tiers) {
+		return keys, nil
+	}
+	if err := revokeLost(ctx, c, keys); err != nil {
+		return nil, fmt.Errorf("demo keys: %w", err)
+	}
 	for _, t := range api.Tiers {
 		if keys[t.Tier] != "" {
 			continue
 		}
-		key, _, err := c.IssueKey(ctx, operator.KeyRequest{Tier: t.Tier, UseCase: "demo key of this machine", Test: true})
+		key, _, err := c.IssueKey(ctx, operator.KeyRequest{Tier: t.Tier, UseCase: demoUse, Test: true})
 		if err != nil {
 			return nil, fmt.Errorf("demo keys: %w", err)
 		}
 		keys[t.Tier] = key.Key
-		if err := dir.save(keysFile, keys); err != nil { // after each, so that none is issued twice
+		if err := dir.save(keysFile, keys); err != nil { // after each, so that a start that is cut off loses one at most
 			return nil, err
 		}
 	}
 	return keys, nil
+}
+
+// revokeLost revokes the demo key that a start issued and did not live to write down.
+func revokeLost(ctx context.Context, c operator.Client, keys map[api.Tier]string) error {
+	all, _, err := c.KeyList(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, k := range all.Keys {
+		if k.UseCase == demoUse && !strings.HasSuffix(keys[k.Tier], k.LastFour) {
+			if _, err := c.RevokeKey(ctx, k.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // settle waits until the catalog and the history answer with the whole sample: what is appended to one travels to the other by

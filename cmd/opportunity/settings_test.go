@@ -1,0 +1,76 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/config"
+	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/catalog"
+	"opportunity.internal/services/gateway"
+	"opportunity.internal/services/history"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md again")
+
+const settingsPage = "../../docs/configuration.md"
+
+const settingsHead = `# Settings
+
+Every service reads its settings from environment variables, and names every mistake at once when it starts. This page is
+made from the code by ` + "`make generate`" + `. Traces follow the standard ` + "`OTEL_*`" + ` variables. ` + "`opportunity up`" + ` sets addresses,
+stores and secrets itself and takes the rest from its environment; the variables of its verbs stand on
+[their page](operators/verbs.md).
+
+| Variable | Service | Default | Meaning |
+|---|---|---|---|
+`
+
+// TestSettingsPage: docs/configuration.md lists every setting of every service, as the code has them.
+func TestSettingsPage(t *testing.T) {
+	var all []config.Setting
+	services := map[string][]string{}
+	for _, s := range []struct {
+		name string
+		cfg  any
+	}{
+		{"gateway", gateway.Config{}}, {"catalog", catalog.Config{}}, {"history", history.Config{}}, {"authquota", authquota.Config{}},
+	} {
+		for _, setting := range config.Describe(s.cfg) {
+			require.NotEmpty(t, setting.Doc, "%s of %s", setting.Name, s.name)
+			if i := slices.IndexFunc(all, func(a config.Setting) bool { return a.Name == setting.Name }); i < 0 {
+				all = append(all, setting)
+			} else {
+				require.Equal(t, all[i], setting, "services disagree")
+			}
+			services[setting.Name] = append(services[setting.Name], s.name)
+		}
+	}
+	page := new(strings.Builder)
+	page.WriteString(settingsHead)
+	for _, s := range all {
+		where, without := strings.Join(services[s.Name], ", "), ""
+		if len(services[s.Name]) == 4 {
+			where = "all"
+		}
+		switch {
+		case s.Required:
+			without = "required"
+		case s.Default != "":
+			without = "`" + s.Default + "`"
+		}
+		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", s.Name, where, without, strings.ReplaceAll(s.Doc, "|", `\|`))
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(settingsPage, []byte(page.String()), 0o644))
+	}
+	have, err := os.ReadFile(settingsPage)
+	require.NoError(t, err)
+	require.Equal(t, page.String(), string(have), "run make generate")
+}

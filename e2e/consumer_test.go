@@ -1,0 +1,271 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// contract finds the operation of a request in the interface description.
+var contract = sync.OnceValues(func() (routers.Router, error) {
+	openapi3.DefineStringFormatValidator("uri", openapi3.NewCallbackValidator(func(s string) error {
+		u, err := url.Parse(s)
+		if err == nil && !u.IsAbs() {
+			err = fmt.Errorf("%q is not absolute", s)
+		}
+		return err
+	}))
+	doc, err := openapi3.NewLoader().LoadFromData(api.OpenAPIYAML)
+	if err != nil {
+		return nil, err
+	}
+	doc.Servers = nil // any address
+	return gorillamux.NewRouter(doc)
+})
+
+// answer is an answer that agrees with the contract.
+type answer struct {
+	*http.Response
+
+	body []byte
+}
+
+// call is one request of a consumer.
+type call struct {
+	method string // "" is GET
+	path   string // with the query
+	key    string
+	header map[string]string
+	body   io.Reader
+}
+
+var client = &http.Client{
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // there are none
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 400},
+}
+
+// do makes the call and holds its answer against the contract.
+func do(t testing.TB, base string, c call) answer {
+	t.Helper()
+	a, err := try(t.Context(), base, c)
+	require.NoError(t, err, c.path)
+	return a
+}
+
+// try is do for other goroutines than the test's own.
+func try(ctx context.Context, base string, c call) (answer, error) {
+	if c.method == "" {
+		c.method = http.MethodGet
+	}
+	req, err := http.NewRequestWithContext(ctx, c.method, base+c.path, c.body)
+	if err != nil {
+		return answer{}, err
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	for name, value := range c.header {
+		req.Header.Set(name, value)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{resp, body}
+	if strings.HasPrefix(req.URL.Path, "/api") {
+		if err := conforms(req, a); err != nil {
+			return a, fmt.Errorf("%s %s answered %s, which breaks the contract: %w\n%.2000s", c.method, c.path, resp.Status, err, body)
+		}
+	}
+	return a, nil
+}
+
+// conforms holds an answer against the interface description, the Go types and the rules that hold for all answers.
+func conforms(req *http.Request, a answer) error {
+	for name := range a.Header {
+		if strings.HasPrefix(name, "Access-Control-") {
+			return fmt.Errorf("has header %s", name)
+		}
+	}
+	if len(a.Header.Values(api.RequestIDHeader)) != 1 {
+		return fmt.Errorf("has request ids %q", a.Header.Values(api.RequestIDHeader))
+	}
+	switch {
+	case a.StatusCode == http.StatusNotModified, a.StatusCode == http.StatusNoContent, req.Method == http.MethodHead:
+		if len(a.body) > 0 {
+			return fmt.Errorf("has a body")
+		}
+	case a.StatusCode == http.StatusOK:
+		if err := known(req.URL.Path, a.body); err != nil {
+			return err
+		}
+	default:
+		if err := isError(a); err != nil {
+			return err
+		}
+	}
+	if req.Method != http.MethodGet {
+		return nil // the description speaks of GET
+	}
+	return described(req, a)
+}
+
+func described(req *http.Request, a answer) error {
+	router, err := contract()
+	if err != nil {
+		return err
+	}
+	route, params, err := router.FindRoute(req)
+	if err != nil {
+		if a.StatusCode == http.StatusNotFound {
+			return nil // a path that nothing describes
+		}
+		return err
+	}
+	body := a.body
+	options := &openapi3filter.Options{
+		IncludeResponseStatus: true, MultiError: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+		ExcludeResponseBody: a.StatusCode == http.StatusNotModified,
+	}
+	return openapi3filter.ValidateResponse(req.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options},
+		Status:                 a.StatusCode, Header: a.Header, Body: io.NopCloser(bytes.NewReader(body)), Options: options,
+	})
+}
+
+// known decodes a success strictly into the type of its operation.
+func known(path string, body []byte) error {
+	switch {
+	case strings.HasSuffix(path, "/history"):
+		_, err := strict[api.EventList](body)
+		return err
+	case strings.HasPrefix(path, "/api/v1/opportunities/"):
+		_, err := strict[api.OpportunityDetail](body)
+		return err
+	default:
+		_, err := strict[api.OpportunityList](body)
+		return err
+	}
+}
+
+// strict decodes a body that must hold a T and nothing else, in the very form in which we write one.
+func strict[T any](body []byte) (out T, err error) {
+	in := json.NewDecoder(bytes.NewReader(body))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&out); err != nil {
+		return out, err
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return out, fmt.Errorf("something follows the body")
+	}
+	return out, nil
+}
+
+// isError checks that an answer is the error body with a known code under its status and whatever the status demands.
+func isError(a answer) error {
+	e, err := strict[api.Error](a.body)
+	if err != nil {
+		return err
+	}
+	code := problem.Code(e.Error.Code)
+	switch {
+	case code.Status() != a.StatusCode:
+		return fmt.Errorf("code %s under status %d", code, a.StatusCode)
+	case a.Header.Get("Content-Type") != "application/json":
+		return fmt.Errorf("content type %q", a.Header.Get("Content-Type"))
+	case !strings.HasSuffix(e.Documentation, "/docs/errors#"+e.Error.Code):
+		return fmt.Errorf("documentation %q", e.Documentation)
+	case a.StatusCode == http.StatusUnauthorized && a.Header.Get("WWW-Authenticate") != "Bearer":
+		return fmt.Errorf("no WWW-Authenticate")
+	case a.StatusCode == http.StatusMethodNotAllowed && a.Header.Get("Allow") == "":
+		return fmt.Errorf("no Allow")
+	case (a.StatusCode == http.StatusTooManyRequests || a.StatusCode == http.StatusServiceUnavailable) && !wholeSeconds(a.Header.Get("Retry-After")):
+		return fmt.Errorf("Retry-After %q", a.Header.Get("Retry-After"))
+	}
+	return nil
+}
+
+func wholeSeconds(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n > 0
+}
+
+// code is the error code of an answer, "" of a success.
+func (a answer) code() string {
+	e, err := strict[api.Error](a.body)
+	if err != nil {
+		return ""
+	}
+	return e.Error.Code
+}
+
+// remaining is what is left of the day's allowance by the answer's header.
+func (a answer) remaining(t testing.TB) int {
+	t.Helper()
+	n, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining"))
+	require.NoError(t, err)
+	return n
+}
+
+// decode is the body of a success.
+func decode[T any](t testing.TB, a answer) T {
+	t.Helper()
+	require.Equal(t, http.StatusOK, a.StatusCode, "%.1000s", a.body)
+	out, err := strict[T](a.body)
+	require.NoError(t, err)
+	return out
+}
+
+// walk reads a list to its end, as a consumer does: from next to next.
+func walk[T any](t testing.TB, base, key, path string, page func(T) api.Pagination) []T {
+	t.Helper()
+	var pages []T
+	for path != "" {
+		body := decode[T](t, do(t, base, call{path: path, key: key}))
+		pages = append(pages, body)
+		p := page(body)
+		require.Equal(t, p.HasMore, p.Next != nil)
+		path = ""
+		if p.Next != nil {
+			u, err := url.Parse(*p.Next)
+			require.NoError(t, err)
+			path = u.RequestURI()
+		}
+	}
+	return pages
+}
+
+func listPage(l api.OpportunityList) api.Pagination { return l.Pagination }
+func eventPage(l api.EventList) api.Pagination      { return l.Pagination }
+
+// list is every record of a list.
+func list(t testing.TB, base, key, path string) []api.Opportunity {
+	t.Helper()
+	var all []api.Opportunity
+	for _, p := range walk(t, base, key, path, listPage) {
+		all = append(all, p.Data...)
+	}
+	return all
+}

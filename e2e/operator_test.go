@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// TestRefusedFiles: a file with bad lines changes nothing and gets every bad line named.
+func TestRefusedFiles(t *testing.T) {
+	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
+	const good = `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a","category":"online","summary":"s","visibility":"published"}`
+	listings := strings.Join([]string{
+		good,
+		strings.Replace(strings.Replace(good, "good-one", "bad-two", 1), "https://good.example/", "ftp://good.example/", 1),
+		"",
+		strings.Replace(strings.Replace(good, "good-one", "bad-four", 1), `"online"`, `"offline"`, 1),
+		`{"id":"bad-five"`,
+		strings.Replace(strings.Replace(good, "good-one", "bad-six", 1), `"summary"`, `"summery"`, 1),
+	}, "\n")
+	out, errs, code := u.tryVerb(t, listings, "listings", "import", "-")
+	require.Equal(t, 1, code)
+	require.Empty(t, out)
+	for _, line := range []string{
+		"line 2 (id bad-two): company.website: ", "line 4 (id bad-four): category: ", "line 5: line: ", "line 6 (id bad-six): summery: ",
+	} {
+		require.Contains(t, errs, line)
+	}
+	require.NotContains(t, errs, "line 1")
+	require.Empty(t, u.verb(t, "", "listings", "export"))
+
+	report, errs, code := u.tryVerb(t, listings, "listings", "import", "-", "--output", "json")
+	require.Equal(t, 1, code, errs)
+	refused, err := strict[api.ImportReport]([]byte(report))
+	require.NoError(t, err)
+	require.False(t, refused.Applied)
+	require.Len(t, refused.Refused, 4)
+
+	u.verb(t, good, "listings", "import", "-")
+	event := func(id, outcome string) string {
+		return `{"slug":"` + id + `","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"` + outcome + `","sourceUrls":["https://good.example/"],"note":"n"}`
+	}
+	_, errs, code = u.tryVerb(t, event("good-one", "verified")+"\n"+event("good-one", "reachable")+"\n"+event("No Slug", "verified"), "events", "append", "-")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "line 2 (id good-one): outcome: ")
+	require.Contains(t, errs, "line 3")
+	require.Contains(t, u.verb(t, event("good-one", "verified"), "events", "append", "-"), "appended 1, duplicates 0")
+	require.Contains(t, u.verb(t, event("good-one", "verified"), "events", "append", "-"), "appended 0, duplicates 1")
+}
+
+// TestRealPlatforms: 592 real platforms are imported as candidates, stay unseen, are published, listed and exported unchanged.
+func TestRealPlatforms(t *testing.T) {
+	const path = "../services/catalog/testdata/platforms.jsonl"
+	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.Count(string(file), "\n")
+	keys := spend(u.deployment, api.Commercial)
+
+	require.Contains(t, u.verb(t, "", "listings", "import", path), "created 592, updated 0, unchanged 0")
+	require.Empty(t, ids(list(t, u.url, keys.next(t), "/api/v1/opportunities")))
+	require.Equal(t, 404, do(t, u.url, call{path: "/api/v1/opportunities/123rf", key: keys.next(t)}).StatusCode)
+	require.Contains(t, u.verb(t, "", "listings", "import", path), "created 0, updated 0, unchanged 592")
+	candidates := u.verb(t, "", "listings", "export")
+	require.Equal(t, lines, strings.Count(candidates, "\n"))
+	require.Equal(t, sets(t, string(file)), sets(t, candidates))
+
+	u.verb(t, "", "listings", "publish", "--all")
+	eventually(t, "all are listed", func() bool {
+		return decode[api.OpportunityList](t, do(t, u.url, call{path: "/api/v1/opportunities", key: keys.next(t)})).Pagination.Total == 592
+	})
+	all := list(t, u.url, keys.next(t), "/api/v1/opportunities?limit=100")
+	require.Len(t, ids(all), 592)
+	for _, o := range all {
+		require.Equal(t, api.Unverified, o.Verification.Status)
+		require.NotNil(t, o.PublishedAt)
+	}
+	require.Empty(t, list(t, u.url, u.keys[api.Free], "/api/v1/opportunities"))
+	exported := u.verb(t, "", "listings", "export")
+	require.Equal(t, sets(t, string(file), "publishedAt", "visibility"), sets(t, exported, "publishedAt", "visibility"))
+	require.Contains(t, u.verb(t, exported, "listings", "import", "-"), "created 0, updated 0, unchanged 592")
+
+	u.verb(t, "", "listings", "withdraw", "123rf")
+	eventually(t, "the withdrawn is gone", func() bool {
+		return do(t, u.url, call{path: "/api/v1/opportunities/123rf", key: keys.next(t)}).StatusCode == http.StatusNotFound
+	})
+}
+
+// TestUsage: the exit code tells a wrong command from one that was refused, and help needs no service.
+func TestUsage(t *testing.T) {
+	nowhere := "OPPORTUNITY_ADMIN_URL=http://" + freeAddress(t)
+	settings := []string{nowhere, "OPPORTUNITY_OPERATOR_TOKEN=" + operatorToken}
+	for _, c := range []struct {
+		args string
+		code int
+	}{
+		{"--help", 0}, {"up --help", 0}, {"listings import --help", 0}, {"keys issue --help", 0}, {"accounts grant --help", 0},
+		{"nonsense", 2}, {"listings", 2}, {"listings nonsense", 2}, {"listings import", 2}, {"listings import a b", 2},
+		{"listings publish", 2}, {"listings publish x --all", 2}, {"keys issue --tier free", 2}, {"keys issue --tier gold --use-case x", 2},
+		{"keys issue --tier free --use-case x --expires-in -1h", 2}, {"keys revoke", 2}, {"accounts grant x gold", 2},
+		{"accounts list --output xml", 2}, {"accounts list --nonsense", 2},
+		{"accounts list", 1}, {"listings import /no/such/file", 1},
+	} {
+		out, errs, code := run(t, settings, "", program(t, "opportunity"), strings.Fields(c.args)...)
+		require.Equal(t, c.code, code, "%s: %s", c.args, errs)
+		require.NotContains(t, out+errs, operatorToken)
+		if c.code == 0 {
+			require.NotEmpty(t, out)
+		} else {
+			require.NotEmpty(t, errs)
+		}
+	}
+	_, errs, code := run(t, []string{nowhere, "OPPORTUNITY_DATA_DIR=" + t.TempDir()}, "", program(t, "opportunity"), "accounts", "list")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "OPPORTUNITY_OPERATOR_TOKEN")
+}

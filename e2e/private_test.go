@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// sets are the records of a JSON Lines file by id, in a canonical form, without the fields left out.
+func sets(t testing.TB, file string, without ...string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for line := range strings.Lines(file) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
+		for _, name := range without {
+			delete(fields, name)
+		}
+		canonical, err := json.Marshal(fields)
+		require.NoError(t, err)
+		out[fmt.Sprint(fields["id"])] = string(canonical)
+	}
+	return out
+}
+
+// TestNothingPrivateGetsOut: what curators keep for themselves, private records and keys are in no answer, header or log of the
+// public side.
+func TestNothingPrivateGetsOut(t *testing.T) {
+	u := up(t, filepath.Join(t.TempDir(), "data"))
+	secrets := []string{ // of the sample
+		"curator-desk@", "Sample note for curators", "private-contact@", "Private sample candidate",
+		"hidden-heron", "hiddenheron", "Hidden Heron", "quiet-quarry", "quietquarry", "Quiet Quarry",
+	}
+	export := u.verb(t, "", "listings", "export")
+	for _, s := range secrets {
+		require.Contains(t, export, s, "the operator's export has it, so the test looks for the right thing")
+	}
+	key := u.issue(t, api.Commercial).Key
+	var seen strings.Builder
+	look := func(c call) {
+		c.key = key
+		a := do(t, u.url, c)
+		fmt.Fprintln(&seen, a.StatusCode, string(a.body))
+		require.NoError(t, a.Header.Write(&seen))
+	}
+	for _, o := range list(t, u.url, key, "/api/v1/opportunities?limit=100") {
+		look(call{path: "/api/v1/opportunities/" + o.ID})
+		look(call{path: "/api/v1/opportunities/" + o.ID + "/history?limit=100"})
+	}
+	for _, path := range []string{
+		"/api/v1/opportunities?limit=100", "/api/jobs?limit=100", "/api/v1/opportunities?verified=false", "/api/v1/opportunities?limit=x",
+		"/openapi.yaml", "/openapi.json", "/docs", "/docs/errors", "/",
+	} {
+		look(call{path: path})
+	}
+	for _, id := range []string{"hidden-heron", "quiet-quarry"} { // asked for by name, they do not exist
+		for _, path := range []string{"/api/v1/opportunities/" + id, "/api/v1/opportunities/" + id + "/history"} {
+			a := do(t, u.url, call{path: path, key: key})
+			nobody := do(t, u.url, call{path: strings.Replace(path, id, "no-such-record", 1), key: key})
+			require.Equal(t, 404, a.StatusCode)
+			require.Equal(t, string(nobody.body), string(a.body))
+		}
+	}
+	// keys where they do not belong
+	do(t, u.url, call{path: "/api/v1/opportunities?api_key=" + key, key: key})
+	do(t, u.url, call{path: "/api/v1/opportunities/" + key, key: key})
+	do(t, u.url, call{path: "/" + key, key: key})
+
+	for _, s := range secrets {
+		require.NotContains(t, seen.String(), s)
+	}
+	log := u.logged(t)
+	require.Contains(t, log, `"route":"/api/v1/opportunities/{id}"`)
+	for _, secret := range append(secrets, key, strings.Split(key, "_")[2], u.keys[api.Free]) {
+		require.NotContains(t, log, secret)
+		if secret != u.keys[api.Free] { // which it prints for its owner
+			require.NotContains(t, u.out.String(), secret)
+		}
+	}
+}

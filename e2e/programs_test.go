@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience bounds every wait for something that must come. It is no measure of speed: a test that runs into it has failed.
+const patience = 30 * time.Second
+
+var built = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv("OPPORTUNITY_E2E_BIN"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.MkdirTemp("", "opportunity-e2e")
+	if err != nil {
+		return "", err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", dir+"/",
+		"opportunity.internal/cmd/opportunity",
+		"opportunity.internal/services/gateway/cmd/gateway",
+		"opportunity.internal/services/catalog/cmd/catalog",
+		"opportunity.internal/services/history/cmd/history",
+		"opportunity.internal/services/authquota/cmd/authquota")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// remove deletes what built made.
+var remove = func() {}
+
+// program is the path of a program of ours.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := built()
+	require.NoError(t, err)
+	return filepath.Join(dir, name)
+}
+
+// process is a program that was started.
+type process struct {
+	cmd    *exec.Cmd
+	name   string
+	out    *output // standard output and standard error
+	exited chan struct{}
+}
+
+// output collects what a process prints.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// clean is the environment of a child: ours without any setting of the project or of telemetry, and then the given ones.
+func clean(settings ...string) []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "OPPORTUNITY_") && !strings.HasPrefix(v, "OTEL_") {
+			env = append(env, v)
+		}
+	}
+	return append(env, settings...)
+}
+
+// start starts a program; the test ends it. What it printed is shown if the test failed.
+func start(t testing.TB, settings []string, path string, args ...string) *process {
+	t.Helper()
+	p := &process{name: filepath.Base(path) + " " + strings.Join(args, " "), out: new(output), exited: make(chan struct{})}
+	p.cmd = exec.Command(path, args...) //nolint:noctx // ended by the test
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = clean(settings...), p.out, p.out
+	require.NoError(t, p.cmd.Start())
+	go func() { _ = p.cmd.Wait(); close(p.exited) }()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+		if t.Failed() {
+			t.Logf("%s printed:\n%s", p.name, tail(p.out.String(), 4000))
+		}
+	})
+	return p
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// interrupt asks the process to end, as Ctrl-C does.
+func (p *process) interrupt(t testing.TB) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
+}
+
+// wait waits for the end of the process and gives its exit code.
+func (p *process) wait(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		require.FailNow(t, p.name+" does not end", p.out.String())
+		return -1
+	}
+}
+
+// run runs a program to its end.
+func run(t testing.TB, settings []string, stdin, path string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	var out, err bytes.Buffer
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = clean(settings...), strings.NewReader(stdin), &out, &err
+	failure := cmd.Run()
+	if cmd.ProcessState == nil {
+		require.NoError(t, failure)
+	}
+	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+}
+
+// freeAddress is a loopback address on which nobody listens.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// eventually asks until what it asks for is true.
+func eventually(t testing.TB, what string, asks func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !asks() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			require.FailNow(t, "waited in vain until "+what)
+		}
+	}
+}
+
+// ready waits until GET url answers 200, unless one of the processes ends before that.
+func ready(t testing.TB, url string, of ...*process) {
+	t.Helper()
+	eventually(t, url+" answers 200", func() bool {
+		for _, p := range of {
+			select {
+			case <-p.exited:
+				require.FailNow(t, p.name+" ended", p.out.String())
+			default:
+			}
+		}
+		resp, err := http.Get(url) //nolint:noctx // bounded by eventually
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// curlLine is the line with a curl command in what `up` printed.
+func curlLine(printed string) string {
+	for lines := bufio.NewScanner(strings.NewReader(printed)); lines.Scan(); {
+		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "curl ") {
+			return line
+		}
+	}
+	return ""
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	closeShared()
+	remove()
+	os.Exit(code)
+}

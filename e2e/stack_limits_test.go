@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// TestLimitsAreExactOverThreeGateways: of L + n calls at once, spread over the replicas, exactly L are admitted.
+func TestLimitsAreExactOverThreeGateways(t *testing.T) {
+	s := newStack(t)
+	for _, tier := range api.Tiers {
+		t.Run(string(tier.Tier), func(t *testing.T) {
+			const more = 17
+			key := s.issue(t, tier.Tier)
+			second := s.issue(t, tier.Tier, "--account", key.Account) // another key of the same account shares its allowance
+			keys := []string{key.Key, second.Key}
+			limit := tier.Limits.PerMinute
+			got := map[int]int{}
+			for i, k := range keys {
+				n := (limit+more)/2 + i*((limit+more)%2)
+				by, answers := statuses(t, n, s.rotate, call{path: "/api/v1/opportunities?limit=1", key: k})
+				for status, count := range by {
+					got[status] += count
+				}
+				for _, a := range answers {
+					if a.StatusCode == http.StatusTooManyRequests {
+						require.Equal(t, string(problem.MinuteLimitReached), a.code())
+						wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
+						require.NoError(t, err)
+						require.LessOrEqual(t, wait, 60)
+					}
+				}
+			}
+			require.Equal(t, map[int]int{200: limit, 429: more}, got)
+			// a refused call changed no counter
+			refused := do(t, s.gateways[2], call{path: "/api/v1/opportunities", key: key.Key})
+			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
+			require.Equal(t, tier.Limits.PerDay-limit, refused.remaining(t))
+		})
+	}
+	for _, key := range s.redis.Client().Keys(t.Context(), "*").Val() {
+		require.Positive(t, s.redis.Client().TTL(t.Context(), key).Val(), "%s has no time to live", key)
+	}
+}
+
+// TestServiceCapacity: the capacity that all accounts share, and that a flush of Redis gives nothing of it back.
+func TestServiceCapacity(t *testing.T) {
+	const capacity = 25
+	s := newStack(t, fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", capacity))
+	a, b := s.issue(t, api.Commercial), s.issue(t, api.Developer)
+	by, _ := statuses(t, 20, s.rotate, call{path: "/api/v1/opportunities", key: a.Key})
+	require.Equal(t, map[int]int{200: 20}, by)
+	by, answers := statuses(t, 20, s.rotate, call{path: "/api/v1/opportunities", key: b.Key})
+	require.Equal(t, map[int]int{200: capacity - 20, 429: 40 - capacity}, by)
+	for _, refused := range answers {
+		if refused.StatusCode == http.StatusTooManyRequests {
+			require.Equal(t, string(problem.ServiceCapacityReached), refused.code())
+			require.Equal(t, "1000", refused.Header.Get("X-RateLimit-Limit"), "the caller's own figures")
+			wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
+			require.NoError(t, err)
+			midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+			require.InDelta(t, time.Until(midnight).Seconds(), wait, 60)
+		}
+	}
+	s.usedToday(t, a.Account, 20)
+	s.redis.Flush()
+	refused := do(t, s.gateways[1], call{path: "/api/v1/opportunities", key: a.Key})
+	require.Equal(t, string(problem.ServiceCapacityReached), refused.code())
+	require.Equal(t, 10000-20, refused.remaining(t))
+}
+
+// usedToday waits until the ledger knows what an account used.
+func (d deployment) usedToday(t testing.TB, account string, used int) {
+	t.Helper()
+	type accounts struct {
+		Accounts []struct {
+			ID        string `json:"id"`
+			UsedToday int    `json:"usedToday"`
+		} `json:"accounts"`
+	}
+	eventually(t, fmt.Sprintf("the ledger has %d calls of %s", used, account), func() bool {
+		var all accounts
+		require.NoError(t, json.Unmarshal([]byte(d.verb(t, "", "accounts", "list", "--output", "json")), &all))
+		for _, a := range all.Accounts {
+			if a.ID == account {
+				return a.UsedToday == used
+			}
+		}
+		return false
+	})
+}
+
+// TestDay: the day's allowance, which a small tier reaches by minutes that a flush forgets. The ledger keeps the day.
+func TestDay(t *testing.T) {
+	s := newStack(t)
+	key := s.issue(t, api.Free)
+	for spent := 0; spent < 100; spent += 10 {
+		by, _ := statuses(t, 10, s.rotate, call{path: "/api/v1/opportunities", key: key.Key})
+		require.Equal(t, map[int]int{200: 10}, by)
+		s.usedToday(t, key.Account, spent+10)
+		s.redis.Flush()
+	}
+	refused := do(t, s.url, call{path: "/api/v1/opportunities", key: key.Key})
+	require.Equal(t, string(problem.DailyLimitReached), refused.code())
+	require.Zero(t, refused.remaining(t))
+}
+
+// TestChangesHoldOnTheNextRequest: what an operator does to a key or an account holds on the next request at every replica,
+// also where the replica has just served that key.
+func TestChangesHoldOnTheNextRequest(t *testing.T) {
+	s := newStack(t)
+	s.fill(t, shared(t))
+	history := call{path: "/api/v1/opportunities/maple-scribe/history"}
+	plain := call{path: "/api/v1/opportunities"}
+	everywhere := func(key issued, c call, status int, code problem.Code) {
+		t.Helper()
+		c.key = key.Key
+		for _, gateway := range s.gateways {
+			a := do(t, gateway, c)
+			require.Equal(t, status, a.StatusCode, "%s", a.body)
+			require.Equal(t, string(code), a.code())
+		}
+	}
+	key := s.issue(t, api.Commercial)
+	other := s.issue(t, api.Commercial, "--account", key.Account)
+	everywhere(key, plain, 200, "")
+	everywhere(other, plain, 200, "")
+
+	s.verb(t, "", "accounts", "suspend", key.Account, "--reason", "test")
+	everywhere(key, plain, 403, problem.AccountSuspended)
+	everywhere(other, plain, 403, problem.AccountSuspended)
+	s.verb(t, "", "accounts", "resume", key.Account, "--reason", "test")
+	everywhere(key, history, 200, "")
+
+	s.verb(t, "", "accounts", "grant", key.Account, "free")
+	everywhere(key, history, 402, problem.SubscriptionRequired)
+	everywhere(other, history, 402, problem.SubscriptionRequired)
+	require.Equal(t, "100", do(t, s.url, call{path: plain.path, key: key.Key}).Header.Get("X-RateLimit-Limit"))
+	s.verb(t, "", "accounts", "grant", key.Account, "developer")
+	everywhere(key, history, 200, "")
+	used := do(t, s.url, call{path: plain.path, key: key.Key})
+	require.Equal(t, 1000-14, used.remaining(t), "a change of tier keeps what was used")
+
+	s.verb(t, "", "keys", "revoke", key.ID)
+	everywhere(key, plain, 401, problem.RevokedAPIKey)
+	everywhere(other, plain, 200, "")
+	s.verb(t, "", "keys", "revoke", key.ID) // again is no error
+
+	_, errs, code := s.tryVerb(t, "", "keys", "revoke", "no-such-key")
+	require.Equal(t, 1, code)
+	require.NotEmpty(t, errs)
+}
+
+// TestKeyLife: a key ends at its expiry, without anybody doing anything.
+func TestKeyLife(t *testing.T) {
+	s := newStack(t)
+	key := s.issue(t, api.Developer, "--expires-in", "2s")
+	expires, err := time.Parse(time.RFC3339, key.Expires)
+	require.NoError(t, err)
+	eventually(t, "the key has expired", func() bool {
+		a := do(t, s.url, call{path: "/api/v1/opportunities", key: key.Key})
+		if a.StatusCode == http.StatusOK {
+			return false
+		}
+		require.Equal(t, string(problem.ExpiredAPIKey), a.code())
+		return true
+	})
+	require.False(t, time.Now().Before(expires))
+}

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// TestRedisStops: without the counters nothing is admitted, nobody is told that the key is at fault, and service resumes by
+// itself, with nothing given back.
+func TestRedisStops(t *testing.T) {
+	s := newStack(t)
+	key := s.issue(t, api.Developer)
+	list := call{path: "/api/v1/opportunities", key: key.Key}
+	require.Equal(t, http.StatusOK, do(t, s.url, list).StatusCode)
+	s.usedToday(t, key.Account, 1)
+	fresh := s.issue(t, api.Developer)
+
+	s.redis.Stop()
+	for _, gateway := range s.gateways {
+		for _, k := range []string{key.Key, fresh.Key} { // one that the gateway knows, one that it must ask for
+			a := do(t, gateway, call{path: list.path, key: k})
+			require.Equal(t, string(problem.ServiceUnavailable), a.code(), "%s", a.body)
+			require.Equal(t, "1", a.Header.Get("Retry-After"))
+		}
+		require.Equal(t, http.StatusOK, do(t, gateway, call{path: "/docs/errors"}).StatusCode)
+	}
+	_, _, code := s.tryVerb(t, "", "accounts", "suspend", fresh.Account)
+	require.Equal(t, 1, code, "a suspension that cannot take force yet is no success")
+
+	s.redis.Start()
+	for _, gateway := range s.gateways {
+		eventually(t, "service resumes", func() bool { return do(t, gateway, list).StatusCode == http.StatusOK })
+	}
+	require.LessOrEqual(t, do(t, s.url, list).remaining(t), 1000-5, "the call of before is not given back")
+	for _, gateway := range s.gateways {
+		eventually(t, "the suspension takes force", func() bool {
+			return do(t, gateway, call{path: list.path, key: fresh.Key}).StatusCode == http.StatusForbidden
+		})
+	}
+}
+
+// TestPostgresStops: lists go on from memory for keys that are known, history says at once that it cannot, and all comes back.
+func TestPostgresStops(t *testing.T) {
+	s := newStack(t)
+	s.fill(t, shared(t))
+	key, unknown := s.issue(t, api.Developer), s.issue(t, api.Developer)
+	for _, gateway := range s.gateways {
+		require.Equal(t, http.StatusOK, do(t, gateway, call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
+	}
+
+	s.databases.stop()
+	for _, gateway := range s.gateways {
+		require.Len(t, decode[api.OpportunityList](t, do(t, gateway, call{path: "/api/v1/opportunities", key: key.Key})).Data, 10)
+		a := do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe", key: key.Key})
+		require.Equal(t, http.StatusOK, a.StatusCode)
+		a = do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history", key: key.Key})
+		require.Equal(t, string(problem.ServiceUnavailable), a.code(), "%s", a.body)
+		a = do(t, gateway, call{path: "/api/v1/opportunities", key: unknown.Key})
+		require.Equal(t, string(problem.ServiceUnavailable), a.code(), "nobody can say whose key it is: %s", a.body)
+	}
+	_, _, code := s.tryVerb(t, "", "listings", "publish", "hidden-heron")
+	require.Equal(t, 1, code)
+
+	s.databases.start()
+	for _, gateway := range s.gateways {
+		eventually(t, "history comes back", func() bool {
+			return do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history", key: key.Key}).StatusCode == http.StatusOK
+		})
+		eventually(t, "unknown keys are resolved", func() bool {
+			return do(t, gateway, call{path: "/api/v1/opportunities", key: unknown.Key}).StatusCode == http.StatusOK
+		})
+	}
+}
+
+// TestNoTokenNoEntry: the services' own ports and the admin listener answer nobody without their tokens.
+func TestNoTokenNoEntry(t *testing.T) {
+	s := newStack(t)
+	for _, c := range []struct{ method, path string }{
+		{http.MethodGet, "/operator/v1/accounts"}, {http.MethodPost, "/operator/v1/keys"}, {http.MethodGet, "/operator/v1/listings/export"},
+	} {
+		for _, token := range []string{"", internalToken, "wrong"} {
+			a := do(t, s.adminURL, call{method: c.method, path: c.path, key: token})
+			require.Equal(t, http.StatusUnauthorized, a.StatusCode, "%s %s", c.path, token)
+		}
+		for _, gateway := range s.gateways { // the public side has no such path
+			require.Equal(t, http.StatusNotFound, do(t, gateway, call{method: c.method, path: c.path, key: operatorToken}).StatusCode)
+		}
+	}
+}

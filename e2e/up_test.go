@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// deployment is a running API and the means to operate it.
+type deployment struct {
+	url      string
+	adminURL string
+	token    []string // settings that give the operator's verbs their token
+	keys     map[api.Tier]string
+}
+
+// verb runs an operator's verb, which must succeed, and gives what it printed.
+func (d deployment) verb(t testing.TB, stdin string, args ...string) string {
+	t.Helper()
+	out, errs, code := d.tryVerb(t, stdin, args...)
+	require.Zero(t, code, "%v: %s", args, errs)
+	return out
+}
+
+func (d deployment) tryVerb(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	return run(t, append([]string{"OPPORTUNITY_ADMIN_URL=" + d.adminURL}, d.token...), stdin, program(t, "opportunity"), args...)
+}
+
+// issued is what `keys issue` prints.
+type issued struct {
+	ID      string   `json:"id"`
+	Key     string   `json:"key"`
+	Account string   `json:"account"`
+	Tier    api.Tier `json:"tier"`
+	Expires string   `json:"expiresAt"`
+}
+
+// issue issues a key with an account of its own.
+func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
+	t.Helper()
+	args := append([]string{"keys", "issue", "--tier", string(tier), "--use-case", "end-to-end test " + t.Name(), "--output", "json"}, more...)
+	key, err := strict[issued]([]byte(d.verb(t, "", args...)))
+	require.NoError(t, err)
+	require.Equal(t, tier, key.Tier)
+	return key
+}
+
+// upProcess is a running `opportunity up`.
+type upProcess struct {
+	deployment
+	*process
+
+	dir string
+}
+
+// up starts `opportunity up` on a data directory and free ports, and waits until it serves.
+func up(t testing.TB, dir string, settings ...string) upProcess {
+	t.Helper()
+	return upWith(t, dir, "sample", settings...)
+}
+
+func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
+	t.Helper()
+	public, admin := freeAddress(t), freeAddress(t)
+	u := upProcess{dir: dir, deployment: deployment{
+		url: "http://" + public, adminURL: "http://" + admin, token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
+	}}
+	u.process = start(t, settings, program(t, "opportunity"), "up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)
+	ready(t, u.adminURL+"/readyz", u.process)
+	text, err := os.ReadFile(filepath.Join(dir, "demo-keys.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &u.keys))
+	return u
+}
+
+// The tests that change nothing share one deployment with the sample.
+var (
+	sharedOnce  sync.Once
+	sharedUp    deployment
+	closeShared = func() {}
+)
+
+// shared is that deployment: the one of OPPORTUNITY_E2E_URL, or an `opportunity up` that lives to the end of the run.
+func shared(t *testing.T) deployment {
+	t.Helper()
+	sharedOnce.Do(func() {
+		if url := os.Getenv("OPPORTUNITY_E2E_URL"); url != "" {
+			sharedUp = deployment{
+				url: url, adminURL: os.Getenv("OPPORTUNITY_E2E_ADMIN_URL"), keys: map[api.Tier]string{},
+				token: []string{"OPPORTUNITY_OPERATOR_TOKEN=" + os.Getenv("OPPORTUNITY_OPERATOR_TOKEN")},
+			}
+			for _, tier := range api.Tiers {
+				sharedUp.keys[tier.Tier] = sharedUp.issue(t, tier.Tier).Key
+			}
+			return
+		}
+		dir, err := os.MkdirTemp("", "opportunity-e2e-data")
+		require.NoError(t, err)
+		life := &lifetime{T: t}
+		closeShared = func() { life.end(); _ = os.RemoveAll(dir) }
+		sharedUp = up(life, filepath.Join(dir, "data")).deployment
+	})
+	require.NotEmpty(t, sharedUp.url, "the shared deployment did not start")
+	return sharedUp
+}
+
+// lifetime is a test whose cleanups wait for the end of the run.
+type lifetime struct {
+	*testing.T
+
+	cleanups []func()
+}
+
+func (l *lifetime) Cleanup(f func())             { l.cleanups = append(l.cleanups, f) }
+func (l *lifetime) Logf(format string, a ...any) { fmt.Fprintf(os.Stderr, format+"\n", a...) }
+
+func (l *lifetime) end() {
+	for i := range l.cleanups {
+		l.cleanups[len(l.cleanups)-1-i]()
+	}
+}

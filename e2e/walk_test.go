@@ -1,0 +1,236 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"opportunity.internal/pkg/api"
+)
+
+func gunzip(t testing.TB, packed []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	require.NoError(t, err)
+	plain, err := io.ReadAll(r)
+	require.NoError(t, err)
+	return plain
+}
+
+// generic is a YAML or JSON document as its JSON text, without regard to the order of fields.
+func generic(t testing.TB, text []byte) string {
+	t.Helper()
+	var doc any
+	require.NoError(t, yaml.Unmarshal(text, &doc))
+	out, err := json.Marshal(doc)
+	require.NoError(t, err)
+	return string(out)
+}
+
+// TestQuickStart is the walk of the README: one command, a key, the line that it prints, every page, one record, its history.
+func TestQuickStart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	u := up(t, dir)
+	for _, tier := range api.Tiers {
+		require.True(t, strings.HasPrefix(u.keys[tier.Tier], "oda_test_"), "%s", tier.Tier)
+		require.Contains(t, u.out.String(), u.keys[tier.Tier])
+	}
+
+	line := curlLine(u.out.String())
+	require.NotEmpty(t, line, u.out.String())
+	printed, err := exec.CommandContext(t.Context(), "sh", "-c", line+" --silent --fail-with-body").Output()
+	require.NoError(t, err, "%s: %s", line, printed)
+	first, err := strict[api.OpportunityList](printed)
+	require.NoError(t, err)
+	require.NotEmpty(t, first.Data)
+
+	key := u.keys[api.Developer]
+	all := list(t, u.url, key, "/api/v1/opportunities?limit=50")
+	require.Greater(t, len(all), 60)
+	for _, o := range all {
+		require.Contains(t, o.Company.Name, "(sample)")
+		require.Contains(t, o.Company.Website, ".example/")
+	}
+	detail := decode[api.OpportunityDetail](t, do(t, u.url, call{path: "/api/v1/opportunities/" + all[0].ID, key: key}))
+	require.Equal(t, all[0], detail.Data)
+	events := decode[api.EventList](t, do(t, u.url, call{path: "/api/v1/opportunities/" + all[0].ID + "/history", key: key}))
+	require.NotEmpty(t, events.Data)
+	require.Len(t, ids(list(t, u.url, u.keys[api.Free], "/api/v1/opportunities")), 10)
+
+	// what is secret is for the owner alone
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := entry.Info()
+		require.NoError(t, err)
+		if path == dir || !entry.IsDir() && !strings.Contains(path, ".db") {
+			require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", path, info.Mode())
+		}
+		return nil
+	}))
+	token, err := os.ReadFile(filepath.Join(dir, "operator-token"))
+	require.NoError(t, err)
+	require.NotContains(t, u.out.String(), strings.TrimSpace(string(token)))
+}
+
+// TestRestart: data, keys and today's counters outlive the process, and so does the token.
+func TestRestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	u := up(t, dir)
+	before := list(t, u.url, u.keys[api.Commercial], "/api/v1/opportunities?limit=100")
+	own := u.issue(t, api.Developer)
+	for range 7 {
+		do(t, u.url, call{path: "/api/v1/opportunities", key: own.Key})
+	}
+	u.interrupt(t)
+	require.Zero(t, u.wait(t), u.out.String())
+
+	again := up(t, dir)
+	require.Equal(t, u.keys, again.keys)
+	require.Equal(t, before, list(t, again.url, again.keys[api.Commercial], "/api/v1/opportunities?limit=100"))
+	require.Equal(t, 1000-8, do(t, again.url, call{path: "/api/v1/opportunities", key: own.Key}).remaining(t))
+}
+
+// TestKilledFirstStart: a first start that was cut off at any moment is completed by the next one.
+func TestKilledFirstStart(t *testing.T) {
+	for _, until := range []string{"operator-token", "seed.json", "demo-keys.json"} {
+		t.Run(until, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			cut := start(t, nil, program(t, "opportunity"), "up", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir)
+			eventually(t, until+" is there", func() bool {
+				_, err := os.Stat(filepath.Join(dir, until))
+				return err == nil
+			})
+			require.NoError(t, cut.cmd.Process.Kill())
+			cut.wait(t)
+
+			u := up(t, dir)
+			require.Len(t, u.keys, len(api.Tiers))
+			all := list(t, u.url, u.keys[api.Commercial], "/api/v1/opportunities?limit=100")
+			require.Greater(t, len(all), 60)
+			for _, o := range all { // nothing was appended twice
+				if o.ID == "maple-scribe" {
+					require.Equal(t, 7, o.Verification.HistoryCount)
+				}
+			}
+			active := 0
+			for line := range strings.Lines(u.verb(t, "", "keys", "list")) {
+				if strings.Contains(line, "oda_test_") && strings.Contains(line, "active") {
+					active++
+				}
+			}
+			require.Equal(t, len(api.Tiers), active)
+		})
+	}
+}
+
+// TestSeedNone starts empty, and stays so whatever a later start says.
+func TestSeedNone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	u := upWith(t, dir, "none")
+	require.Empty(t, list(t, u.url, u.keys[api.Commercial], "/api/v1/opportunities"))
+	u.interrupt(t)
+	require.Zero(t, u.wait(t))
+	again := up(t, dir)
+	require.Empty(t, list(t, again.url, again.keys[api.Commercial], "/api/v1/opportunities"))
+}
+
+// TestRefusedStarts: what cannot start says why in one line and leaves the running one alone.
+func TestRefusedStarts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	u := up(t, dir)
+	other := filepath.Join(t.TempDir(), "other")
+	public, admin := strings.TrimPrefix(u.url, "http://"), strings.TrimPrefix(u.adminURL, "http://")
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"data directory in use", []string{"--data-dir", dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, 1, "in use by another process"},
+		{"port in use", []string{"--data-dir", other, "--listen", public, "--admin-listen", "127.0.0.1:0"}, 1, public + " is in use"},
+		{"admin port in use", []string{"--data-dir", other, "--listen", "127.0.0.1:0", "--admin-listen", admin}, 1, admin + " is in use"},
+		{"unknown seed", []string{"--data-dir", other, "--seed", "real"}, 2, "--seed"},
+		{"unknown flag", []string{"--port", "1"}, 2, "--port"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, errs, code := run(t, nil, "", program(t, "opportunity"), append([]string{"up"}, c.args...)...)
+			require.Equal(t, c.code, code, errs)
+			require.Contains(t, errs, c.says)
+			require.Empty(t, out)
+			if c.code == 1 {
+				require.Equal(t, 1, strings.Count(errs, "\n"), errs)
+			}
+		})
+	}
+	require.NoDirExists(t, other)
+	require.Equal(t, http.StatusOK, do(t, u.url, call{path: "/api/v1/opportunities", key: u.keys[api.Developer]}).StatusCode)
+}
+
+// TestCtrlCDrains: a request that has begun is answered to its end although Ctrl-C comes in between; new ones are refused.
+func TestCtrlCDrains(t *testing.T) {
+	u := up(t, filepath.Join(t.TempDir(), "data"))
+	address := strings.TrimPrefix(u.url, "http://")
+	// An answer greater than what the sockets hold is in flight for as long as its reader does not read.
+	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		return errors.Join(c.Control(func(fd uintptr) {
+			failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
+		}), failed)
+	}}
+	conn, err := small.DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	defer conn.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, u.url+"/api/v1/opportunities?limit=100", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+u.keys[api.Commercial])
+	require.NoError(t, req.Write(conn))
+	in := bufio.NewReaderSize(conn, 16)
+	_, err = in.Peek(1)
+	require.NoError(t, err)
+
+	u.interrupt(t)
+	eventually(t, "new connections are refused", func() bool {
+		c, err := net.Dial("tcp", address) //nolint:noctx // bounded by eventually
+		if err != nil {
+			return true
+		}
+		_ = c.Close()
+		return false
+	})
+	for line := range strings.Lines(u.logged(t)) {
+		answered := strings.Contains(line, `"service":"gateway"`) && strings.Contains(line, `"route":"/api/v1/opportunities"`)
+		require.False(t, answered, "the request is still under way: %s", line)
+	}
+	resp, err := http.ReadResponse(in, req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	list, err := strict[api.OpportunityList](body)
+	require.NoError(t, err)
+	require.Len(t, list.Data, list.Pagination.Total)
+	require.Zero(t, u.wait(t), u.out.String())
+}
+
+// logged is the log of the process so far.
+func (u upProcess) logged(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(u.dir, "log.jsonl"))
+	require.NoError(t, err)
+	return string(text)
+}
