@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -215,9 +217,9 @@ func TestNoAnswerFromBeforeAChangeCarriesTheEpochAfterIt(t *testing.T) {
 			require.Equal(t, to, p.Tier)
 			require.GreaterOrEqual(t, p.Epoch, now)
 			mu.Lock()
-			wrong := tiers[p.Epoch]
+			seen := slices.Collect(maps.Keys(tiers[p.Epoch]))
 			mu.Unlock()
-			for tier := range wrong {
+			for _, tier := range seen {
 				require.Equal(t, to, tier, "an answer of the old tier under the new epoch")
 			}
 		}
@@ -292,12 +294,13 @@ func TestTheServingRoleServesAndCannotRewriteTheAuditLog(t *testing.T) {
 	require.NoError(t, authquota.Migrate(t.Context(), cfg))
 
 	s.database = asRole
-	svc := s.startMigrated(t)
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	svc := s.startMigrated(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 	key := svc.issue(nil)
 	read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 	read[listedKey](svc.revoke(key.ID))
 	require.NotNil(t, svc.principal(key.Key).RevokedAt)
-	require.NoError(t, s.Client().HSet(t.Context(), counter.Day(counter.DayOf(time.Now())), key.Account, 3).Err())
+	s.charge(t, "2026-11-20", map[string]int{key.Account: 3})
 	storetest.Eventually(t, "copied", func() bool { return svc.listAccounts()[0].UsedToday == 3 })
 	for _, statement := range []string{
 		"UPDATE audit_log SET actor = 'nobody'", "DELETE FROM audit_log", "TRUNCATE audit_log", "DROP TRIGGER audit_log_is_append_only ON audit_log",
@@ -322,6 +325,8 @@ func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
 		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","`+key.Key+`":1}`).refused(problem.InvalidParameter)
 		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+key.Key+`"}`).refused(problem.NotFound)
 		svc.revoke(key.Key).refused(problem.NotFound)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"instead of `+key.Key+`"}`).refused(problem.InvalidParameter, "useCase")
+		svc.change(key.Account, "resume", `{"reason":"`+key.Key+`"}`).refused(problem.InvalidParameter, "reason")
 		s.Stop()
 		svc.revoke(key.ID).refused(problem.ServiceUnavailable)
 		svc.metrics()

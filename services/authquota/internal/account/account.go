@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -129,7 +130,8 @@ func Invalid(field, what string) error {
 
 const maxText = 500
 
-// text accepts a line that people write for people. Control characters are refused because some stores cannot keep them.
+// text accepts a line that people write for people. Control characters are refused because some stores cannot keep them, keys
+// because none may be kept.
 func text(field, s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if n := utf8.RuneCountInString(s); n < 1 || n > maxText {
@@ -137,6 +139,9 @@ func text(field, s string) (string, error) {
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return "", Invalid(field, "must be one line without control characters")
+	}
+	if strings.Contains(s, apikey.Live) || strings.Contains(s, apikey.Test) {
+		return "", Invalid(field, "must not contain an API key")
 	}
 	return s, nil
 }

@@ -1,0 +1,135 @@
+package authquota_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota"
+)
+
+const (
+	ann = "acc_0199a7a0000070008000000000000001"
+	bob = "acc_0199a7a0000070008000000000000002"
+)
+
+// charge sets the counters of a day as the gateways would.
+func (s *stores) charge(t *testing.T, day string, counts map[string]int) {
+	t.Helper()
+	c := s.Client()
+	for account, calls := range counts {
+		require.NoError(t, c.HSet(context.Background(), counter.Day(day), account, calls).Err())
+	}
+	require.NoError(t, c.Expire(context.Background(), counter.Day(day), counter.DayTTL).Err())
+}
+
+func (s *service) day(day string) api.DayUsage {
+	s.t.Helper()
+	return read[api.DayUsage](s.do(http.MethodGet, "/internal/v1/usage/"+day, nil))
+}
+
+func (s *service) eventually(want api.DayUsage) {
+	s.t.Helper()
+	storetest.Eventually(s.t, "the ledger has the counters", func() bool { return cmp.Equal(want, s.day(want.Day)) })
+}
+
+func TestTheLedgerFollowsTheCountersAndNeverFallsBehindThem(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		clock := func(c *authquota.Config) { c.Now = func() time.Time { return now } }
+		const day = "2026-11-20"
+		s.charge(t, "2026-11-19", map[string]int{counter.ServiceField: 5, bob: 5}) // while nobody copied
+		svc := s.start(t, clock)
+		require.Equal(t, api.DayUsage{Day: day, Accounts: map[string]int{}}, svc.day(day), "an empty day")
+		svc.eventually(api.DayUsage{Day: "2026-11-19", Service: 5, Accounts: map[string]int{bob: 5}})
+
+		s.charge(t, day, map[string]int{counter.ServiceField: 7, ann: 3, bob: 4})
+		svc.eventually(api.DayUsage{Day: day, Service: 7, Accounts: map[string]int{ann: 3, bob: 4}})
+		s.charge(t, day, map[string]int{counter.ServiceField: 9, ann: 2, bob: 6}) // one of ann's was given back, bob spent two more
+		svc.eventually(api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 6}})
+
+		s.Stop() // Redis loses everything, and begins again below what was used
+		s.Start()
+		s.charge(t, day, map[string]int{counter.ServiceField: 1, ann: 1, bob: 7})
+		svc.eventually(api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 7}})
+
+		svc.stop() // a new process remembers nothing of what was written
+		s.charge(t, day, map[string]int{counter.ServiceField: 10, ann: 1, bob: 8})
+		svc = s.start(t, clock)
+		svc.eventually(api.DayUsage{Day: day, Service: 10, Accounts: map[string]int{ann: 3, bob: 8}})
+	})
+}
+
+func TestTheLastCallsAreCopiedAtShutdown(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		clock := func(c *authquota.Config) { c.Now = func() time.Time { return now } }
+		svc := s.start(t, clock)
+		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 1, ann: 1})
+		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 1, Accounts: map[string]int{ann: 1}})
+		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 42, ann: 42})
+		svc.stop()
+		s.Flush()
+		svc = s.start(t, clock)
+		require.Equal(t, api.DayUsage{Day: "2026-11-20", Service: 42, Accounts: map[string]int{ann: 42}}, svc.day("2026-11-20"))
+	})
+}
+
+func TestBothDaysAreCopiedAroundMidnight(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		var at atomic.Pointer[time.Time]
+		set := func(h, m, sec int) {
+			now := time.Date(2026, 11, 20, h, m, sec, 0, time.UTC)
+			at.Store(&now)
+		}
+		set(23, 59, 59)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
+		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 1, ann: 1})
+		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 1, Accounts: map[string]int{ann: 1}})
+		set(24, 0, 1)
+		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 2, ann: 2}) // by a Redis whose clock is behind
+		s.charge(t, "2026-11-21", map[string]int{counter.ServiceField: 3, ann: 3})
+		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 2, Accounts: map[string]int{ann: 2}})
+		svc.eventually(api.DayUsage{Day: "2026-11-21", Service: 3, Accounts: map[string]int{ann: 3}})
+	})
+}
+
+func TestOperatorsSeeWhatWasUsedToday(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
+		busy, idle := svc.issue(map[string]any{"tier": "commercial"}), svc.issue(nil)
+		svc.issue(map[string]any{"account": busy.Account})
+		s.charge(t, "2026-11-19", map[string]int{counter.ServiceField: 99, busy.Account: 99})
+		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 12, busy.Account: 12})
+		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 12, Accounts: map[string]int{busy.Account: 12}})
+		require.Empty(t, cmp.Diff([]listedAccount{
+			{ID: busy.Account, Tier: api.Commercial, CreatedAt: now, UsedToday: 12, Keys: 2},
+			{ID: idle.Account, Tier: api.Free, CreatedAt: now, Keys: 1},
+		}, svc.listAccounts()))
+	})
+}
+
+// The ledger goes on by itself after an outage, and says how old it is meanwhile.
+func TestTheLedgerCatchesUp(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
+		s.Stop()
+		storetest.Eventually(t, "the outage is told", func() bool { return strings.Contains(svc.log.String(), `"msg":"loop fails"`) })
+		s.Start()
+		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 4, ann: 4})
+		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 4, Accounts: map[string]int{ann: 4}})
+		storetest.Eventually(t, "its end is told", func() bool { return strings.Contains(svc.log.String(), `"msg":"loop works again"`) })
+		require.Contains(t, svc.metrics(), "authquota_ledger_lag_seconds")
+	})
+}
