@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,9 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
+// parameter is a path parameter as gin writes it. Logs and traces have it as the interface description and the gateway do.
+var parameter = regexp.MustCompile(`:(\w+)`)
+
 // New makes an engine that answers only what is registered: no redirects, every refusal in the specification's body, a panic
 // is an internal_error.
 func New(errors problem.Writer) *gin.Engine {
@@ -28,7 +32,7 @@ func New(errors problem.Writer) *gin.Engine {
 	_ = e.SetTrustedProxies(nil) // only malformed addresses fail
 	e.Use(func(g *gin.Context) {
 		if route := g.FullPath(); route != "" {
-			telemetry.SetRoute(g.Request.Context(), route)
+			telemetry.SetRoute(g.Request.Context(), parameter.ReplaceAllString(route, "{$1}"))
 		}
 		defer func() {
 			if cause := recover(); cause != nil {
