@@ -15,7 +15,8 @@ import (
 // TestRefusedFiles: a file with bad lines changes nothing and gets every bad line named.
 func TestRefusedFiles(t *testing.T) {
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
-	const good = `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a","category":"online","summary":"s","visibility":"published"}`
+	const good = `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},` +
+		`"applicationUrl":"https://good.example/a","category":"online","summary":"s","visibility":"published"}`
 	listings := strings.Join([]string{
 		good,
 		strings.Replace(strings.Replace(good, "good-one", "bad-two", 1), "https://good.example/", "ftp://good.example/", 1),
@@ -44,9 +45,11 @@ func TestRefusedFiles(t *testing.T) {
 
 	u.verb(t, good, "listings", "import", "-")
 	event := func(id, outcome string) string {
-		return `{"slug":"` + id + `","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"` + outcome + `","sourceUrls":["https://good.example/"],"note":"n"}`
+		return `{"slug":"` + id + `","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"` + outcome +
+			`","sourceUrls":["https://good.example/"],"note":"n"}`
 	}
-	_, errs, code = u.tryVerb(t, event("good-one", "verified")+"\n"+event("good-one", "reachable")+"\n"+event("No Slug", "verified"), "events", "append", "-")
+	events := event("good-one", "verified") + "\n" + event("good-one", "reachable") + "\n" + event("No Slug", "verified")
+	_, errs, code = u.tryVerb(t, events, "events", "append", "-")
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "line 2 (id good-one): outcome: ")
 	require.Contains(t, errs, "line 3")

@@ -118,8 +118,10 @@ func values(all []api.Opportunity) map[string][]string {
 		"remote":          booleans,
 		"verified":        booleans,
 		"degree_required": booleans, "experience_required": booleans, "flexible": booleans,
-		"category":      {"online", "sell", "local", "host"},
-		"checked_after": {edge.Format(time.RFC3339), edge.Format(time.DateOnly), edge.In(time.FixedZone("", -5*3600)).Format(time.RFC3339), "1999-01-01"},
+		"category": {"online", "sell", "local", "host"},
+		"checked_after": {
+			edge.Format(time.RFC3339), edge.Format(time.DateOnly), edge.In(time.FixedZone("", -5*3600)).Format(time.RFC3339), "1999-01-01",
+		},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,14 +61,14 @@ func newStack(t testing.TB, settings ...string) *stack {
 		"OPPORTUNITY_AUTHQUOTA_URL=http://" + addresses["authquota"],
 	}, settings...)
 	serve := func(name, address string, more ...string) {
-		env := append([]string{"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + freeAddress(t)}, append(common, more...)...)
+		env := slices.Concat(common, more, []string{"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + freeAddress(t)})
 		s.processes = append(s.processes, start(t, env, program(t, name), "serve"))
 	}
 	for _, name := range []string{"catalog", "history", "authquota"} {
 		owner := storetest.Postgres(t)
 		role, asRole := storetest.Role(t, owner)
-		_, errs, code := run(t, append([]string{"OPPORTUNITY_DATABASE_URL=" + owner, "OPPORTUNITY_DATABASE_SERVING_ROLE=" + role}, common...),
-			"", program(t, name), "migrate")
+		owned := []string{"OPPORTUNITY_DATABASE_URL=" + owner, "OPPORTUNITY_DATABASE_SERVING_ROLE=" + role}
+		_, errs, code := run(t, owned, "", program(t, name), "migrate")
 		require.Zero(t, code, "%s migrate: %s", name, errs)
 		serve(name, addresses[name], "OPPORTUNITY_DATABASE_URL="+s.databases.through(t, asRole))
 	}

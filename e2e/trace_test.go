@@ -84,9 +84,11 @@ func TestOneTrace(t *testing.T) {
 		has            []string // a span of this service with this in its name
 	}{
 		{"list", "/api/v1/opportunities?country=CA", "0af7651916cd43dd8448eb211c80319c",
-			[]string{"gateway GET /api/v1/opportunities", "gateway redis", "authquota POST", "authquota redis", "authquota db", "catalog GET /api/v1/opportunities"}},
+			[]string{"gateway GET /api/v1/opportunities", "gateway redis", "authquota POST", "authquota redis", "authquota sqlite",
+				"catalog GET /api/v1/opportunities"}},
 		{"history", "/api/v1/opportunities/maple-scribe/history", "1bf7651916cd43dd8448eb211c80319d",
-			[]string{"gateway GET /api/v1/opportunities/{id}/history", "gateway redis", "authquota POST", "authquota db", "history GET", "history db"}},
+			[]string{"gateway GET /api/v1/opportunities/{id}/history", "gateway redis", "authquota POST", "authquota sqlite", "history GET",
+				"history sqlite"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			key := u.issue(t, api.Developer).Key // new, so that the gateway has to ask

@@ -46,7 +46,7 @@ type issued struct {
 // issue issues a key with an account of its own.
 func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
 	t.Helper()
-	args := append([]string{"keys", "issue", "--tier", string(tier), "--use-case", "end-to-end test " + t.Name(), "--output", "json"}, more...)
+	args := append([]string{"keys", "issue", "--tier", string(tier), "--use-case", "test " + t.Name(), "--output", "json"}, more...)
 	key, err := strict[issued]([]byte(d.verb(t, "", args...)))
 	require.NoError(t, err)
 	require.Equal(t, tier, key.Tier)
@@ -73,7 +73,8 @@ func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	u := upProcess{dir: dir, deployment: deployment{
 		url: "http://" + public, adminURL: "http://" + admin, token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
 	}}
-	u.process = start(t, settings, program(t, "opportunity"), "up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)
+	u.process = start(t, settings, program(t, "opportunity"),
+		"up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)
 	ready(t, u.adminURL+"/readyz", u.process)
 	text, err := os.ReadFile(filepath.Join(dir, "demo-keys.json"))
 	require.NoError(t, err)

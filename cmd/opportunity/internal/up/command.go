@@ -38,7 +38,8 @@ The settings of the services (OPPORTUNITY_SERVICE_CAPACITY, OPPORTUNITY_PUBLIC_U
 	f := c.Flags()
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "public address; port 0 picks a free one")
 	f.StringVar(&o.AdminListen, "admin-listen", operator.DefaultAdmin, "address for operators")
-	f.StringVar(&o.DataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), operator.DefaultDataDir), "where everything is kept, also from OPPORTUNITY_DATA_DIR")
+	f.StringVar(&o.DataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), operator.DefaultDataDir),
+		"where everything is kept, also from OPPORTUNITY_DATA_DIR")
 	f.StringVar(&o.Seed, "seed", "sample", "what the first start imports: sample or none")
 	return c
 }

@@ -127,10 +127,11 @@ func (h *house) ready(ctx context.Context) error {
 }
 
 func announce(out io.Writer, base string, dir *dataDir, keys map[api.Tier]string) {
-	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs.\n\nDemo keys, also in %s:\n", base, base, dir.file(keysFile))
+	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs.\n\n", base, base)
+	fmt.Fprintf(out, "Demo keys, also in %s:\n", dir.file(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
-	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n\nCtrl-C stops it; the data stay.\n",
-		keys[api.Developer], base)
+	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n", keys[api.Developer], base)
+	fmt.Fprintln(out, "\nCtrl-C stops it; the data stay.")
 }
