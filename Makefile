@@ -29,7 +29,7 @@ test: ## Run all tests, with the race detector, on real Postgres and Redis
 	@scripts/with-stores go test -race -shuffle=on $(PACKAGES)
 
 .PHONY: lint
-lint: $(LINT) ## Check form, import rules and shell scripts
+lint: $(LINT) ## Check form and import rules
 	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt -w on these"; exit 1; }
 	@$(LINT) run $(PACKAGES)
 
