@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/redisdb"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/gateway/internal/operator"
+)
+
+// Config is everything that the service can be told.
+type Config struct {
+	Server    server.Config
+	Telemetry telemetry.Config
+	Redis     redisdb.Config
+	Tokens    peer.Tokens
+
+	AdminListen  string `env:"OPPORTUNITY_ADMIN_LISTEN" envDefault:"127.0.0.1:8081" doc:"Address of the operators' listener: /readyz of the whole API, and the verbs. Never expose it to consumers."`
+	PublicURL    string `env:"OPPORTUNITY_PUBLIC_URL,required" doc:"Address under which consumers reach the gateway, without a trailing slash."`
+	CatalogURL   string `env:"OPPORTUNITY_CATALOG_URL,required" doc:"Where the catalog service is, without a trailing slash."`
+	HistoryURL   string `env:"OPPORTUNITY_HISTORY_URL,required" doc:"Where the history service is, without a trailing slash."`
+	AuthquotaURL string `env:"OPPORTUNITY_AUTHQUOTA_URL,required" doc:"Where the authquota service is, without a trailing slash."`
+
+	Peppers         []string `env:"OPPORTUNITY_KEY_PEPPERS,required" doc:"Secret. The same as those of authquota: what keys are hashed with, comma-separated, newest first, in hexadecimal."`
+	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Operators as name:token, comma-separated; a token has at least 32 characters. The name is recorded with what the operator does. Without any the verbs are closed."`
+	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Calls that all accounts together may make in one UTC day."`
+	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated."`
+
+	AdminListener net.Listener     `env:"-"` // one that is already open takes the place of AdminListen
+	Now           func() time.Time `env:"-"` // nil: time.Now, and for the counters the clock of Redis
+}
+
+// Validate names every setting that cannot be served with.
+func (c Config) Validate() error {
+	errs := []error{c.Redis.Validate(), c.Tokens.Validate()}
+	for name, value := range map[string]string{
+		"OPPORTUNITY_PUBLIC_URL": c.PublicURL, "OPPORTUNITY_CATALOG_URL": c.CatalogURL,
+		"OPPORTUNITY_HISTORY_URL": c.HistoryURL, "OPPORTUNITY_AUTHQUOTA_URL": c.AuthquotaURL,
+	} {
+		if value != "" && (!api.ValidURL(value) || value[len(value)-1] == '/') { // an empty one is missing, and reported as such
+			errs = append(errs, fmt.Errorf("%s must be an http or https URL without a trailing slash", name))
+		}
+	}
+	if _, err := apikey.Peppers(c.Peppers); err != nil {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))
+	}
+	if _, err := operator.ParseTokens(c.OperatorTokens); err != nil {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_OPERATOR_TOKENS: %w", err))
+	}
+	if _, err := prefixes(c.TrustedProxies); err != nil {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_TRUSTED_PROXIES: %w", err))
+	}
+	if c.ServiceCapacity < 1 {
+		errs = append(errs, errors.New("OPPORTUNITY_SERVICE_CAPACITY must be at least 1"))
+	}
+	return errors.Join(errs...)
+}
+
+func prefixes(ranges []string) ([]netip.Prefix, error) {
+	out := make([]netip.Prefix, len(ranges))
+	for i, r := range ranges {
+		p, err := netip.ParsePrefix(r)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = p.Masked()
+	}
+	return out, nil
+}

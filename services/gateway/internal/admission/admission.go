@@ -1,0 +1,200 @@
+// Package admission decides whether an account may make one more call, and charges it if so.
+//
+// A call is charged to three allowances: the account's minute, the account's UTC day, and the day of the whole service. One
+// script in Redis checks all three, and that the caller's knowledge of the account is up to date, before it spends any; so a
+// refused call costs nothing, and replicas cannot overspend together. The clock is that of Redis. A call that ends without
+// an answer worth counting gets day and service back (Refund); its minute stays spent, so that rejected calls cannot be
+// hammered.
+//
+// Counters that are gone, at midnight or with a Redis that lost its data, are first filled from the ledger of authquota.
+// When Redis or, for that, the ledger cannot be asked, the call fails with 503: an allowance is a promise, to be neither
+// exceeded nor withheld by guessing.
+//
+// Known limit: the ledger follows Redis by about a second, so a loss of Redis forgets what was charged within the last one,
+// and all minute windows.
+package admission
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/singleflight"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/problem"
+)
+
+//go:embed admit.lua
+var admitLua string
+
+//go:embed refund.lua
+var refundLua string
+
+//go:embed seed.lua
+var seedLua string
+
+var admitScript, refundScript, seedScript = redis.NewScript(admitLua), redis.NewScript(refundLua), redis.NewScript(seedLua)
+
+// Limiter admits calls. It is safe for concurrent use.
+type Limiter struct {
+	redis    *redis.Client
+	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	capacity int
+	usage    func(ctx context.Context, day string) (api.DayUsage, error)
+	seeding  singleflight.Group
+	now      func() time.Time
+	day      atomic.Int64 // as Redis last told it; a wrong one costs one more round trip
+}
+
+// The breaker spares callers the wait for a Redis that does not answer, and lets one of them try twice a second.
+const (
+	tripAfter  = 3
+	probeAfter = 500 * time.Millisecond
+)
+
+// New makes a limiter. capacity is how many calls all accounts together may make on one UTC day; usage asks the ledger for
+// the calls of a day. now replaces the clock of Redis in tests; nil leaves it.
+func New(client *redis.Client, capacity int, usage func(ctx context.Context, day string) (api.DayUsage, error), now func() time.Time) *Limiter {
+	l := &Limiter{
+		redis: client, capacity: capacity, usage: usage, now: now,
+		breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+			Timeout:     probeAfter,
+			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
+		}),
+	}
+	l.day.Store(int64(dayOf(time.Now())))
+	return l
+}
+
+// Admit decides on one call of the principal's account. An error means that nobody could decide (503) and that the caller is
+// owed nothing.
+//
+// It does not end with ctx: a caller that leaves while the script runs would leave a charge behind that nobody knows of. The
+// budget of the client bounds the wait.
+func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) {
+	ctx = context.WithoutCancel(ctx)
+	for range 5 { // once in general; again after midnight and after seeding
+		day := Day(l.day.Load())
+		reply, err := l.admit(ctx, p, day)
+		if err != nil {
+			return Decision{}, problem.Unavailable(err)
+		}
+		switch verdict, _ := reply[0].(string); Verdict(verdict) {
+		case otherDay:
+			l.day.Store(integer(reply, 1))
+		case unseeded:
+			if err := l.seed(ctx, day); err != nil {
+				return Decision{}, err
+			}
+		case Outdated:
+			return Decision{Verdict: Outdated}, nil
+		default:
+			return l.decode(reply, p.Limits, day), nil
+		}
+	}
+	return Decision{}, problem.Unavailable(errors.New("the counters of the day vanish as soon as they are seeded"))
+}
+
+func (l *Limiter) admit(ctx context.Context, p api.Principal, day Day) ([]any, error) {
+	args := make([]any, 0, 8)
+	args = append(args, p.Account, p.Epoch, p.Limits.PerMinute, p.Limits.PerDay, l.capacity, int64(day), counter.ServiceField)
+	if l.now != nil {
+		args = append(args, l.now().UnixMicro())
+	}
+	return l.run(ctx, admitScript, []string{counter.Epochs, counter.Window(p.Account), day.key()}, args...).Slice()
+}
+
+// decode reads the reply of admit.lua to a call that was admitted or refused.
+func (l *Limiter) decode(reply []any, limits api.Limits, day Day) Decision {
+	d := Decision{
+		Verdict: Refused, Limits: limits, Clock: time.UnixMicro(integer(reply, 1)), Day: day,
+		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)), Room: time.Duration(integer(reply, 4)) * time.Microsecond,
+	}
+	if reply[0] == string(Admitted) {
+		d.Verdict = Admitted
+		return d
+	}
+	d.ServiceFull = int(integer(reply, 5)) >= l.capacity
+	d.DayFull, d.MinuteFull = d.Today >= limits.PerDay, d.Recent >= limits.PerMinute
+	return d
+}
+
+func integer(reply []any, i int) int64 {
+	n, _ := reply[i].(int64)
+	return n
+}
+
+// Refund gives the charge of an admitted call back to day and service, and corrects the figures of d. It must be called at
+// most once for a call. On an error the charge stands.
+func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error {
+	today, err := l.run(context.WithoutCancel(ctx), refundScript, []string{d.Day.key()},
+		account, counter.ServiceField).Int()
+	if err != nil {
+		return err
+	}
+	if today >= 0 { // the counters of that day may be gone by now
+		d.Today = today
+	}
+	return nil
+}
+
+// Current reports whether the principal is up to date, by its account's epoch.
+func (l *Limiter) Current(ctx context.Context, p api.Principal) (bool, error) {
+	done, err := l.breaker.Allow()
+	if err != nil {
+		return false, problem.Unavailable(err)
+	}
+	epoch, err := l.redis.HGet(context.WithoutCancel(ctx), counter.Epochs, p.Account).Result()
+	if errors.Is(err, redis.Nil) {
+		epoch, err = "", nil
+	}
+	done(err)
+	if err != nil {
+		return false, problem.Unavailable(err)
+	}
+	return epoch == strconv.FormatInt(p.Epoch, 10), nil
+}
+
+// seed fills the counters of a day from the ledger, once for all calls that wait for it.
+func (l *Limiter) seed(ctx context.Context, day Day) error {
+	name := day.String()
+	_, err, _ := l.seeding.Do(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		usage, err := l.usage(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		args := make([]any, 0, 3+2*len(usage.Accounts))
+		args = append(args, counter.DayTTL.Milliseconds(), counter.ServiceField, usage.Service)
+		for account, calls := range usage.Accounts {
+			args = append(args, account, calls)
+		}
+		return nil, l.run(ctx, seedScript, []string{day.key()}, args...).Err()
+	})
+	if err != nil {
+		return problem.Unavailable(fmt.Errorf("counters of %s from the ledger: %w", name, err))
+	}
+	return nil
+}
+
+// run executes a script behind the breaker.
+func (l *Limiter) run(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
+	done, err := l.breaker.Allow()
+	if err != nil {
+		cmd := redis.NewCmd(ctx)
+		cmd.SetErr(err)
+		return cmd
+	}
+	cmd := script.Run(ctx, l.redis, keys, args...)
+	done(cmd.Err())
+	return cmd
+}

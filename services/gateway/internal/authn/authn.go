@@ -1,0 +1,246 @@
+// Package authn turns the Authorization header of a request into a Principal: which key, of which account, with which limits.
+//
+// A malformed key is refused without asking anybody. A well-formed one is resolved by authquota, by its keyed hash: the key
+// itself never leaves this process and is kept nowhere in it. Answers are cached: one is asked for again in the background
+// after a minute, and serves for at most five minutes after authquota last gave it, so an outage of authquota is not felt
+// for that long. That an answer is out of date before that (a revocation, another tier) the admission script finds out; see
+// Forget.
+//
+// Guessing is kept away from authquota: keys that nobody holds are remembered for ten seconds, and each address may have
+// thirty such keys looked up at once and one a second from then on.
+package authn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"golang.org/x/time/rate"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+)
+
+const (
+	refreshAfter = time.Minute
+	usableFor    = 5 * time.Minute
+	unknownFor   = 10 * time.Second
+	askTimeout   = 2 * time.Second
+
+	guessBurst = 30
+	guessRate  = 1 // a second
+
+	// Bounds of what is remembered: keys in use, keys that nobody holds, addresses that tried such.
+	maxKeys, maxUnknown, maxAddresses = 100_000, 20_000, 50_000
+)
+
+// Authenticator resolves keys. It is safe for concurrent use.
+type Authenticator struct {
+	peppers [][]byte
+	resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
+	now     func() time.Time
+
+	// All are keyed by the digest under the newest pepper, or by the address.
+	known   *otter.Cache[string, *Principal]
+	unknown *otter.Cache[string, struct{}]
+	guesses *otter.Cache[netip.Addr, *rate.Limiter]
+}
+
+// Principal is a resolved key. It is shared between requests and never written to.
+type Principal struct {
+	api.Principal
+	Caller string // what services are told of it: the value of api.CallerHeader
+	digest string
+}
+
+// New makes an authenticator. peppers are the keys of the digests, newest first; resolve asks authquota, and a
+// *peer.StatusError with 404 from it means that nobody holds the key.
+func New(peppers [][]byte, resolve func(context.Context, api.PrincipalQuery) (api.Principal, error), now func() time.Time, log *slog.Logger) *Authenticator {
+	clock := clock{now}
+	return &Authenticator{
+		peppers: peppers, resolve: resolve, now: now,
+		known: otter.Must(&otter.Options[string, *Principal]{
+			MaximumSize: maxKeys, Clock: clock, Logger: logger{log},
+			ExpiryCalculator:  otter.ExpiryWriting[string, *Principal](usableFor),
+			RefreshCalculator: otter.RefreshWriting[string, *Principal](refreshAfter),
+		}),
+		unknown: otter.Must(&otter.Options[string, struct{}]{
+			MaximumSize: maxUnknown, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, struct{}](unknownFor),
+		}),
+		guesses: otter.Must(&otter.Options[netip.Addr, *rate.Limiter]{
+			MaximumSize: maxAddresses, Clock: clock,
+			ExpiryCalculator: otter.ExpiryAccessing[netip.Addr, *rate.Limiter](guessBurst / guessRate * time.Second), // full again by then
+		}),
+	}
+}
+
+// Close ends the clean-up of the caches.
+func (a *Authenticator) Close() {
+	a.known.StopAllGoroutines()
+	a.unknown.StopAllGoroutines()
+	a.guesses.StopAllGoroutines()
+}
+
+// Key reads the API key from the Authorization headers of a request.
+func Key(headers []string) (apikey.Key, error) {
+	if len(headers) > 1 {
+		return "", problem.New(problem.InvalidAPIKey, "Send exactly one Authorization header.")
+	}
+	if len(headers) == 0 {
+		return "", missing()
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	token = strings.Trim(token, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", missing()
+	}
+	key, ok := apikey.Parse(token)
+	if !ok {
+		return "", problem.New(problem.InvalidAPIKey, "The API key is malformed: check that all of it was copied.")
+	}
+	return key, nil
+}
+
+func missing() error {
+	return problem.New(problem.MissingAPIKey, "An API key is needed: send the header Authorization: Bearer <API_KEY>.")
+}
+
+// Resolve finds the principal of a key whose use is not final: it may be suspended, or out of date. from is the caller's
+// address. A key that nobody holds, that has expired or that was revoked is refused here.
+func (a *Authenticator) Resolve(ctx context.Context, key apikey.Key, from netip.Addr) (*Principal, error) {
+	digest := key.Digests(a.peppers[:1])[0]
+	p, err := a.known.Get(context.WithoutCancel(ctx), digest, lookup{a, key, from})
+	switch {
+	case errors.Is(err, otter.ErrNotFound):
+		return nil, nobody()
+	case err != nil:
+		return nil, err
+	case p.RevokedAt != nil:
+		return nil, problem.New(problem.RevokedAPIKey, "This API key was revoked.")
+	case !a.now().Before(p.ExpiresAt):
+		return nil, problem.New(problem.ExpiredAPIKey, "This API key expired at %s.", p.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	return p, nil
+}
+
+// Forget drops a principal that turned out to be out of date, so that the next Resolve asks anew. One that has been replaced
+// meanwhile stays.
+func (a *Authenticator) Forget(p *Principal) {
+	a.known.ComputeIfPresent(p.digest, func(cached *Principal) (*Principal, otter.ComputeOp) {
+		if cached == p {
+			return nil, otter.InvalidateOp
+		}
+		return cached, otter.CancelOp
+	})
+}
+
+func nobody() error {
+	return problem.New(problem.InvalidAPIKey, "Nobody holds this API key.")
+}
+
+// lookup asks authquota for one key, once for all requests that wait for it.
+type lookup struct {
+	*Authenticator
+	key  apikey.Key
+	from netip.Addr
+}
+
+// Load is called for a key that is not known.
+func (l lookup) Load(ctx context.Context, digest string) (*Principal, error) {
+	if err := l.mayAsk(digest, l.from); err != nil {
+		return nil, err
+	}
+	p, err := l.ask(ctx, digest)
+	if errors.Is(err, otter.ErrNotFound) {
+		l.unknown.Set(digest, struct{}{})
+		l.guessed(l.from)
+	}
+	return p, err
+}
+
+// Reload is called in the background for a key that has been known for a while.
+func (l lookup) Reload(ctx context.Context, digest string, _ *Principal) (*Principal, error) {
+	return l.ask(ctx, digest)
+}
+
+func (l lookup) ask(ctx context.Context, digest string) (*Principal, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: l.key.Digests(l.peppers)})
+	if status := new(peer.StatusError); errors.As(err, &status) && status.Status == http.StatusNotFound {
+		return nil, otter.ErrNotFound
+	}
+	if err != nil {
+		return nil, problem.Unavailable(err)
+	}
+	caller, err := json.Marshal(p.Caller())
+	return &Principal{Principal: p, Caller: string(caller), digest: digest}, err
+}
+
+// mayAsk refuses what need not be asked: a key that was unknown a moment ago, or one more from an address that guesses. Known
+// keys cost an address nothing.
+func (a *Authenticator) mayAsk(digest string, from netip.Addr) error {
+	if _, ok := a.unknown.GetIfPresent(digest); ok {
+		return nobody()
+	}
+	bucket, ok := a.guesses.GetIfPresent(network(from))
+	if !ok {
+		return nil
+	}
+	if lacking := 1 - bucket.TokensAt(a.now()); lacking > 0 {
+		return problem.New(problem.MinuteLimitReached, "Too many unknown API keys were sent from this address.").
+			Retry(time.Duration(lacking * float64(time.Second) / guessRate))
+	}
+	return nil
+}
+
+// guessed charges an address for a key that nobody holds.
+func (a *Authenticator) guessed(from netip.Addr) {
+	bucket, _ := a.guesses.Get(context.Background(), network(from), otter.LoaderFunc[netip.Addr, *rate.Limiter](
+		func(context.Context, netip.Addr) (*rate.Limiter, error) {
+			return rate.NewLimiter(guessRate, guessBurst), nil
+		}))
+	bucket.AllowN(a.now(), 1)
+}
+
+// network is what counts as one address: an IPv6 customer has at least a /64 to choose addresses from.
+func network(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap()
+	if addr.Is6() {
+		prefix, _ := addr.WithZone("").Prefix(64)
+		return prefix.Addr()
+	}
+	return addr
+}
+
+// clock makes a cache follow the authenticator's clock.
+type clock struct{ now func() time.Time }
+
+func (c clock) NowNano() int64                        { return c.now().UnixNano() }
+func (c clock) Tick(d time.Duration) <-chan time.Time { return time.Tick(d) }
+
+// logger reports refreshes that failed.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Warn(ctx context.Context, msg string, err error) {
+	l.log.WarnContext(ctx, "key cache: "+msg, "error", text(err))
+}
+
+func (l logger) Error(ctx context.Context, msg string, err error) {
+	l.log.ErrorContext(ctx, "key cache: "+msg, "error", text(err))
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

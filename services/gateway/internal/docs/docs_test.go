@@ -1,0 +1,96 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	pages "opportunity.internal/docs"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/gateway/internal/docs"
+)
+
+const publicURL = "https://api.opportunity.example"
+
+func get(t *testing.T, site *docs.Site, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	require.True(t, site.Has(path), path)
+	rec := httptest.NewRecorder()
+	site.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+	require.Equal(t, http.StatusOK, rec.Code)
+	return rec
+}
+
+func newSite(t *testing.T) *docs.Site {
+	t.Helper()
+	site, err := docs.New(publicURL)
+	require.NoError(t, err)
+	return site
+}
+
+var href = regexp.MustCompile(`href="(/[^"#]*)?(?:#([^"]*))?"`)
+
+// Every link of every page, those of the menu included, leads to something that is served, and every anchor is there.
+func TestEveryLinkResolves(t *testing.T) {
+	site := newSite(t)
+	paths := []string{"/", "/docs", "/docs/errors"}
+	for _, p := range pages.Pages[1:] {
+		paths = append(paths, "/docs/"+p.Slug)
+	}
+	for _, path := range paths {
+		page := get(t, site, path).Body.String()
+		links := href.FindAllStringSubmatch(page, -1)
+		require.NotEmpty(t, links)
+		for _, link := range links {
+			target := link[1]
+			if target == "" {
+				target = path
+			}
+			there := get(t, site, target).Body.String()
+			if link[2] != "" {
+				require.Contains(t, there, `id="`+link[2]+`"`, "%s links to %s", path, link[0])
+			}
+		}
+		require.NotContains(t, page, "127.0.0.1", "examples show the reader's own deployment")
+		require.NotContains(t, page, "<script")
+	}
+}
+
+func TestEveryCodeIsExplained(t *testing.T) {
+	page := get(t, newSite(t), "/docs/errors").Body.String()
+	for _, e := range problem.Table {
+		require.Contains(t, page, `id="`+string(e.Code)+`"`)
+	}
+}
+
+func TestTheInterfaceDescriptionNamesThisDeployment(t *testing.T) {
+	site := newSite(t)
+	require.Contains(t, get(t, site, "/openapi.yaml").Body.String(), "default: "+publicURL)
+	var document struct {
+		OpenAPI string
+		Servers []struct {
+			Variables map[string]struct{ Default string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(get(t, site, "/openapi.json").Body.Bytes(), &document))
+	require.Equal(t, "3.1.0", document.OpenAPI)
+	require.Equal(t, publicURL, document.Servers[0].Variables["base_url"].Default)
+}
+
+func TestPagesAreCachedAndLockedDown(t *testing.T) {
+	site := newSite(t)
+	first := get(t, site, "/docs")
+	require.True(t, strings.HasPrefix(first.Header().Get("Content-Security-Policy"), "default-src 'none'"))
+	require.Equal(t, "nosniff", first.Header().Get("X-Content-Type-Options"))
+	req := httptest.NewRequest(http.MethodGet, "/docs", nil)
+	req.Header.Set("If-None-Match", first.Header().Get("ETag"))
+	again := httptest.NewRecorder()
+	site.ServeHTTP(again, req)
+	require.Equal(t, http.StatusNotModified, again.Code)
+	require.Zero(t, again.Body.Len())
+}

@@ -1,0 +1,183 @@
+// Package edge is the chain that a request of a consumer runs through: see Edge.serve. It hands the result of one part of the
+// gateway to the next; the parts do not know each other.
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/gateway/internal/admission"
+	"opportunity.internal/services/gateway/internal/authn"
+	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/proxy"
+	"opportunity.internal/services/gateway/internal/route"
+)
+
+// Edge serves the public listener.
+type Edge struct {
+	Keys      *authn.Authenticator
+	Limiter   *admission.Limiter
+	Catalog   *proxy.Service
+	History   *proxy.Service
+	Pages     *docs.Site     // what is served without a key
+	Trusted   []netip.Prefix // of proxies whose X-Forwarded-For is believed
+	Errors    problem.Writer
+	Telemetry *telemetry.Telemetry
+
+	outcomes *prometheus.CounterVec
+}
+
+// How requests end, for the counter gateway_requests_total.
+const (
+	served        = "served"
+	refused       = "refused"        // the request was wrong, or one too many, or its sender left
+	ourFault      = "our_fault"      // the gateway or its Redis
+	upstreamFault = "upstream_fault" // a service behind it
+)
+
+// Handler makes the handler of the public listener, outermost first: identity that callers make up is gone before anything
+// reads it; then a request is observed; compression is applied to whatever is answered inside.
+func (e Edge) Handler() (http.Handler, error) {
+	e.outcomes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gateway_requests_total", Help: "Requests by how they ended: served, refused, our_fault, upstream_fault.",
+	}, []string{"outcome"})
+	e.Telemetry.Registry.MustRegister(e.outcomes)
+	for _, outcome := range []string{served, refused, ourFault, upstreamFault} {
+		e.outcomes.WithLabelValues(outcome)
+	}
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
+	if err != nil {
+		return nil, err
+	}
+	plain := http.HandlerFunc(e.observed)
+	compressed := compress(plain)
+	return e.strip(e.Telemetry.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead { // there is nothing to compress, and Content-Length is that of the plain body
+			w.Header().Add("Vary", "Accept-Encoding")
+			plain(w, r)
+			return
+		}
+		compressed(w, r)
+	}))), nil
+}
+
+// observed counts how a request ended and turns errors and panics into answers.
+func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
+	outcome := ourFault
+	defer func() { e.outcomes.WithLabelValues(outcome).Inc() }()
+	defer func() {
+		if cause := recover(); cause != nil {
+			if cause == http.ErrAbortHandler { //nolint:errorlint // the sentinel itself is what is thrown
+				panic(cause)
+			}
+			e.Errors.Write(w, r, fmt.Errorf("panic: %v", cause))
+		}
+	}()
+	status, err := e.serve(w, r)
+	var fault upstream
+	switch {
+	case err == nil && status < http.StatusBadRequest:
+		outcome = served
+	case err == nil, errors.Is(err, context.Canceled), problem.Of(err).Code.Status() < http.StatusInternalServerError:
+		outcome = refused
+	case errors.As(err, &fault):
+		outcome = upstreamFault
+	}
+	if errors.Is(err, proxy.ErrBroken) { // too late for an error: the caller must not take the part for the whole
+		panic(http.ErrAbortHandler)
+	}
+	if err != nil {
+		e.Errors.Write(w, r, err)
+	}
+}
+
+// upstream marks an error as that of a service behind the gateway.
+type upstream struct{ error }
+
+func (u upstream) Unwrap() error { return u.error }
+
+// serve is the chain. It answers with the status it returns, or leaves the answer to the error it returns.
+func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
+	to, isAPI := route.Match(r.URL)
+	isPage := e.Pages.Has(r.URL.Path)
+	if !isAPI && !isPage {
+		return 0, problem.New(problem.NotFound, "There is nothing at this address.")
+	}
+	telemetry.SetRoute(r.Context(), string(to.Operation)) // pages name theirs themselves
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+	case http.MethodOptions:
+		w.Header().Set("Allow", route.Allow)
+		w.WriteHeader(http.StatusNoContent)
+		return http.StatusNoContent, nil
+	default:
+		w.Header().Set("Allow", route.Allow)
+		return 0, problem.New(problem.MethodNotAllowed, "This address takes %s.", route.Allow)
+	}
+	if isPage {
+		e.Pages.ServeHTTP(w, r)
+		return http.StatusOK, nil
+	}
+
+	key, err := authn.Key(r.Header["Authorization"])
+	if err != nil {
+		return 0, err
+	}
+	caller, charge, err := e.admit(r, key)
+	if err != nil {
+		return 0, err
+	}
+	if charge.Verdict == admission.Refused {
+		charge.Describe(w.Header())
+		return 0, charge.Problem()
+	}
+	answer, err := e.ask(r, to, caller)
+	if err != nil || !keeps(answer.StatusCode) {
+		e.refund(r, caller, &charge)
+	}
+	charge.Describe(w.Header())
+	if err != nil {
+		return 0, err
+	}
+	if err := answer.Write(w); err != nil {
+		if keeps(answer.StatusCode) {
+			e.refund(r, caller, &charge)
+		}
+		return 0, upstream{err}
+	}
+	return answer.StatusCode, nil
+}
+
+// keeps reports whether an answer is one that the allowance is for.
+func keeps(status int) bool {
+	return status == http.StatusOK || status == http.StatusNotModified || status == http.StatusNotFound
+}
+
+func (e *Edge) refund(r *http.Request, caller *authn.Principal, charge *admission.Decision) {
+	if err := e.Limiter.Refund(r.Context(), caller.Account, charge); err != nil {
+		e.Telemetry.Log.WarnContext(r.Context(), "a charge was not given back", "account", caller.Account, "error", err.Error())
+	}
+}
+
+func (e *Edge) ask(r *http.Request, to route.Route, caller *authn.Principal) (proxy.Answer, error) {
+	if r.ContentLength != 0 { // -1 where the length is not told
+		return proxy.Answer{}, problem.New(problem.BodyNotAllowed, "A %s request must not have a body.", r.Method)
+	}
+	service := e.Catalog
+	if to.Operation == route.History {
+		service = e.History
+	}
+	answer, err := service.Ask(r, to.Path, caller.Caller)
+	if err != nil {
+		return answer, upstream{err}
+	}
+	return answer, nil
+}
