@@ -2,12 +2,16 @@ package api
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 )
 
 // CheckDate is when something was checked: a calendar date ("2026-11-20") or an RFC 3339 timestamp with an offset. It keeps the
 // form in which it was recorded, because "checked on that day" says less than "checked at midnight".
 type CheckDate string
+
+// timestamp is the form that RFC 3339 prescribes; time.Parse also takes "T9:00:00Z" and a decimal comma.
+var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
 // ParseCheckDate refuses anything but the two forms.
 func ParseCheckDate(s string) (CheckDate, error) {
@@ -23,8 +27,8 @@ func (d CheckDate) Time() (time.Time, error) {
 	if t, err := time.Parse(time.DateOnly, string(d)); err == nil {
 		return t, nil
 	}
-	var t time.Time // UnmarshalText holds to RFC 3339; time.Parse would let "T9:00:00Z" and a decimal comma pass
-	if err := t.UnmarshalText([]byte(d)); err != nil {
+	t, err := time.Parse(time.RFC3339, string(d))
+	if err != nil || !timestamp.MatchString(string(d)) {
 		return time.Time{}, fmt.Errorf("%q is neither a date (2026-11-20) nor a timestamp with an offset (2026-11-20T09:00:00Z)", string(d))
 	}
 	return t.UTC(), nil

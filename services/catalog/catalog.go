@@ -4,13 +4,11 @@ package catalog
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
@@ -24,45 +22,17 @@ import (
 	"opportunity.internal/services/catalog/migrations"
 )
 
-const usage = "usage: catalog serve | migrate | check"
+var service = command.Service[Config]{Name: "catalog", Migrations: migrations.Files, Serve: Run, Check: check}
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
 // check tells whether the settings are right, the schema is there and the history service answers.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
-	if len(args) != 1 {
-		return errors.New(usage)
-	}
-	switch args[0] {
-	case "migrate": // needs no more than the database, so that the job that runs it holds no other secret
-		only, err := config.Load[struct {
-			Telemetry telemetry.Config
-			Database  database.Config
-		}](lookup)
-		if err = errors.Join(err, only.Database.Validate()); err != nil {
-			return err
-		}
-		return Migrate(ctx, Config{Telemetry: only.Telemetry, Database: only.Database})
-	case "serve", "check":
-		cfg, err := config.Load[Config](lookup)
-		if err != nil {
-			return err
-		}
-		if args[0] == "check" {
-			return check(ctx, cfg)
-		}
-		return Run(ctx, cfg)
-	}
-	return errors.New(usage)
+	return service.Main(ctx, lookup, args)
 }
 
 // Migrate brings the schema of cfg.Database to what this binary was built for.
 func Migrate(ctx context.Context, cfg Config) error {
-	tel, err := telemetry.Start(ctx, "catalog", cfg.Telemetry)
-	if err != nil {
-		return err
-	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
-	return database.Migrate(ctx, cfg.Database, tel, migrations.Files)
+	return service.Migrate(ctx, cfg.Telemetry, cfg.Database)
 }
 
 // Run serves until ctx ends, and then drains. It never migrates: it waits for its schema. The history service may be away: what
@@ -81,7 +51,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer db.Close()
-	service, operations, err := cfg.Server.Open(ctx)
+	public, operations, err := cfg.Server.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,6 +61,7 @@ func Run(ctx context.Context, cfg Config) error {
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
 	history := peer.New(cfg.HistoryURL, cfg.Tokens, tel.Transport(transport, "history"))
+	summaries := feed.Summaries{History: history, Store: listings, Log: tel.Log}
 	ready := new(server.Ready)
 	ready.Add("snapshot", live.Loaded) // it cannot be there before the schema is
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
@@ -101,12 +72,12 @@ func Run(ctx context.Context, cfg Config) error {
 
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", service, tel.Handler(engine))
+	group.HTTP("service", public, tel.Handler(engine))
 	group.Go("catalog", func(ctx context.Context) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
 			return err
 		}
-		group.Go("summaries", func(ctx context.Context) error { return feed.Follow(ctx, history, listings, tel.Log) })
+		group.Go("summaries", summaries.Run)
 		return live.Run(ctx)
 	})
 	return group.Wait()
@@ -138,18 +109,5 @@ func check(ctx context.Context, cfg Config) error {
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return errors.Join(db.Current(ctx, migrations.Files), answers(ctx, "history", cfg.HistoryURL))
-}
-
-// answers asks whether a peer is there at all; whether it is ready is its own matter.
-func answers(ctx context.Context, name, base string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return resp.Body.Close()
+	return errors.Join(db.Current(ctx, migrations.Files), peer.Answers(ctx, "history", cfg.HistoryURL))
 }

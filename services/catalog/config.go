@@ -2,10 +2,9 @@ package catalog
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
@@ -27,13 +26,6 @@ type Config struct {
 
 // Validate names every setting that cannot be served with.
 func (c Config) Validate() error {
-	errs := []error{c.Database.Validate(), c.Tokens.Validate()}
-	for _, address := range []struct{ name, value string }{
-		{"OPPORTUNITY_PUBLIC_URL", c.PublicURL}, {"OPPORTUNITY_HISTORY_URL", c.HistoryURL},
-	} {
-		if address.value != "" && (!api.ValidURL(address.value) || address.value[len(address.value)-1] == '/') {
-			errs = append(errs, fmt.Errorf("%s must be an http or https URL without a trailing slash", address.name))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(c.Database.Validate(), c.Tokens.Validate(),
+		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_HISTORY_URL", c.HistoryURL))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -51,7 +52,10 @@ func (a API) Routes(engine *gin.Engine, refusals problem.Writer, tokens peer.Tok
 		inside.Handle(method, aliasPath, answer(a.list))
 		inside.Handle(method, listPath+"/:id", answer(a.detail))
 	}
-	inside.GET("/internal/v1/listings", answer(a.listings))
+	inside.GET("/internal/v1/listings", answer(func(g *gin.Context) (web.Reply, error) {
+		states, err := feed.Serve(g.Request, a.Listings.Listings)
+		return web.Reply{JSON: api.ListingFeed{Listings: states}}, err
+	}))
 	inside.POST("/operator/v1/listings/import", answer(a.importFile))
 	inside.GET("/operator/v1/listings/export", answer(a.export))
 	inside.POST("/operator/v1/listings/publish", answer(a.publish))

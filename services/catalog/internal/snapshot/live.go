@@ -41,13 +41,11 @@ type Live struct {
 	current atomic.Pointer[Snapshot] // nil until the first one is there
 	heard   atomic.Int64             // instant at which the source last answered
 	seen    int64                    // the source's sequence at that poll
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced with every new snapshot
 }
 
 // NewLive prepares a catalog that Run fills.
 func NewLive(source Source, now func() time.Time, log *slog.Logger) *Live {
-	return &Live{source: source, now: now, log: log, changed: make(chan struct{})}
+	return &Live{source: source, now: now, log: log}
 }
 
 // Run follows the source until ctx ends. A source that fails is asked again; meanwhile the snapshot stays what it is.
@@ -88,20 +86,12 @@ func (l *Live) poll(ctx context.Context) error {
 			return err
 		}
 		if l.seen = sequence; next != current {
-			l.publish(next)
+			l.current.Store(next)
 			l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
 		}
 	}
 	l.heard.Store(asked.UnixNano())
 	return nil
-}
-
-func (l *Live) publish(s *Snapshot) {
-	l.current.Store(s)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.changed)
-	l.changed = make(chan struct{})
 }
 
 // load reads what changed since current (nil: everything) and counts it. Rows are read by one goroutine and encoded by as many
@@ -187,13 +177,6 @@ func (l *Live) Loaded(context.Context) error {
 		return errors.New("no snapshot is loaded yet")
 	}
 	return nil
-}
-
-// Changed is closed when the next snapshot is published. Ask for it before reading what may change.
-func (l *Live) Changed() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changed
 }
 
 // Stats are the figures that operators watch.

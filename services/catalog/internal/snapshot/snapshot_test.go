@@ -260,3 +260,17 @@ func TestADocumentThatCannotBeReadIsNamed(t *testing.T) {
 		require.False(t, strings.Contains(err.Error(), "panic"))
 	}
 }
+
+func TestAListAllocatesNothingForARecord(t *testing.T) {
+	snapshot := build(t, empty, oracle.Records(13, 400, now), 1)
+	buf := make([]byte, 0, 1<<20)
+	for _, raw := range []string{"", "&verified=false", "&remote=true&category=online", "&country=CA&province=ON"} {
+		allocated := func(limit string) float64 {
+			return testing.AllocsPerRun(50, func() {
+				q, _ := query.Parse("limit="+limit+raw, 100)
+				buf = snapshot.At(now).Select(q.Filter, api.Commercial).Append(buf[:0], q.Page)
+			})
+		}
+		require.InDelta(t, allocated("1"), allocated("100"), 1, raw) // a number of three digits may cost one of its own
+	}
+}

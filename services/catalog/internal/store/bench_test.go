@@ -30,12 +30,14 @@ func BenchmarkLoad(b *testing.B) {
 			for b.Loop() {
 				ctx, cancel := context.WithCancel(context.Background())
 				live := snapshot.NewLive(s, time.Now, slog.New(slog.DiscardHandler))
-				ready, ended := live.Changed(), make(chan struct{})
+				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
 					_ = live.Run(ctx)
 				}()
-				<-ready
+				for live.Loaded(ctx) != nil {
+					time.Sleep(time.Millisecond)
+				}
 				require.Equal(b, n, live.Stats().Records)
 				cancel()
 				<-ended

@@ -3,13 +3,21 @@ package store_test
 import (
 	"context"
 	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/migrations"
 )
@@ -17,12 +25,210 @@ import (
 // open makes the schema in a fresh database.
 func open(t testing.TB, url string) *store.Store {
 	t.Helper()
-	cfg := database.Config{URL: url, MaxConnections: 4}
+	s, _ := openDB(t, database.Config{URL: url, MaxConnections: 8})
+	return s
+}
+
+func openDB(t testing.TB, cfg database.Config) (*store.Store, *database.DB) {
+	t.Helper()
 	tel, err := telemetry.Start(context.Background(), "catalog", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
 	require.NoError(t, database.Migrate(context.Background(), cfg, tel, migrations.Files))
 	db, err := database.Open(cfg, tel)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	return store.New(db, time.Now)
+	return store.New(db, time.Now), db
+}
+
+func onEach(t *testing.T, test func(t *testing.T, s *store.Store, db *database.DB)) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			s, db := openDB(t, database.Config{URL: url, MaxConnections: 8})
+			test(t, s, db)
+		})
+	}
+}
+
+func lines(ids ...string) []listing.Line {
+	out := make([]listing.Line, len(ids))
+	for i, id := range ids {
+		out[i].Listing = listing.Listing{
+			ID: id, Company: api.Company{Name: "A", Website: "https://a.example"}, ApplicationURL: "https://a.example",
+			Category: api.Online, Summary: "s", Sources: []api.Source{},
+		}
+	}
+	return out
+}
+
+func TestEveryActIsRecorded(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
+		must := func(report api.ImportReport, err error) {
+			t.Helper()
+			require.NoError(t, err)
+			require.True(t, report.Applied)
+		}
+		file := lines("a", "b")
+		file[1].Visibility = listing.Published
+		must(s.Import(t.Context(), "ann", file))
+		must(s.Import(t.Context(), "ann", file))
+		file[0].Company.Name, file[0].Summary, file[0].Visibility = "B", "t", listing.Published
+		must(s.Import(t.Context(), "bob", file))
+		must(s.Withdraw(t.Context(), "cy", []string{"a"}))
+		must(s.Withdraw(t.Context(), "cy", []string{"a"}))
+		must(s.Publish(t.Context(), "dee", []string{"a", "b"}))
+		must(s.Import(t.Context(), "eve", lines("c")))
+		must(s.PublishAll(t.Context(), "fay"))
+
+		var acts []struct {
+			Actor, What, ListingID, Fields string
+			Material                       bool
+			At                             int64
+		}
+		require.NoError(t, db.Raw("SELECT * FROM listing_changes ORDER BY id").Scan(&acts).Error)
+		var got []string
+		for _, a := range acts {
+			material := ""
+			if a.Material {
+				material = "!"
+			}
+			got = append(got, strings.TrimSpace(strings.Join([]string{a.Actor, a.What, a.ListingID, a.Fields + material}, " ")))
+			require.WithinDuration(t, time.Now(), database.FromMicros(a.At), time.Minute)
+		}
+		require.Equal(t, []string{
+			"ann imported a", "ann imported b", "ann published b",
+			"bob updated a company,summary,publishedAt,visibility!", "bob published a",
+			"cy withdrawn a visibility", "dee published a visibility",
+			"eve imported c", "fay published c visibility,publishedAt",
+		}, got)
+	})
+}
+
+func TestTheRecordOfActsIsAppendOnly(t *testing.T) {
+	statements := []string{
+		"UPDATE listing_changes SET actor = 'x'", "DELETE FROM listing_changes",
+		"INSERT OR REPLACE INTO listing_changes SELECT * FROM listing_changes", "TRUNCATE listing_changes",
+	}
+	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
+		_, err := s.Import(t.Context(), "ann", lines("a"))
+		require.NoError(t, err)
+		for _, statement := range statements {
+			require.Error(t, db.Exec(statement).Error, statement)
+		}
+		var n int64
+		require.NoError(t, db.Table("listing_changes").Where("actor = 'ann'").Count(&n).Error)
+		require.Equal(t, int64(1), n)
+	})
+	t.Run("serving role", func(t *testing.T) {
+		url := storetest.Postgres(t)
+		role, asRole := storetest.Role(t, url)
+		openDB(t, database.Config{URL: url, MaxConnections: 2, ServingRole: role})
+		tel, err := telemetry.Start(t.Context(), "catalog", telemetry.Config{LogOutput: io.Discard})
+		require.NoError(t, err)
+		db, err := database.Open(database.Config{URL: asRole, MaxConnections: 2}, tel)
+		require.NoError(t, err)
+		defer db.Close()
+		s := store.New(db, time.Now)
+		file := lines("a")
+		file[0].Curation = &listing.Curation{Notes: "n"}
+		_, err = s.Import(t.Context(), "ann", file)
+		require.NoError(t, err, "the role may do what serving needs")
+		_, err = s.PublishAll(t.Context(), "ann")
+		require.NoError(t, err)
+		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "a", Sequence: 1}}))
+		for _, statement := range statements {
+			require.Error(t, db.Exec(statement).Error, statement)
+		}
+		require.ErrorContains(t, db.Exec("DELETE FROM listing_changes").Error, "permission denied")
+	})
+}
+
+// changes reads everything after a sequence, by id.
+func changes(t *testing.T, s *store.Store, after int64) map[string]snapshot.Row {
+	t.Helper()
+	rows := map[string]snapshot.Row{}
+	last := after
+	require.NoError(t, s.Changes(t.Context(), after, func(r snapshot.Row) error {
+		require.Greater(t, r.Sequence, last, "in order")
+		last, rows[r.ID] = r.Sequence, r
+		return nil
+	}))
+	return rows
+}
+
+func TestEveryChangeRaisesItsListingAndNothingElseDoes(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+		sequence := func() int64 {
+			t.Helper()
+			n, err := s.Sequence(t.Context())
+			require.NoError(t, err)
+			return n
+		}
+		file := lines("a", "b", "c")
+		_, err := s.Import(t.Context(), "ann", file)
+		require.NoError(t, err)
+		require.Len(t, changes(t, s, 0), 3)
+
+		quiet := sequence()
+		_, err = s.Import(t.Context(), "ann", file)
+		require.NoError(t, err)
+		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "nobody"})
+		require.NoError(t, err)
+		require.Equal(t, quiet, sequence())
+
+		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 4}, {Slug: "b", Sequence: 3}, {Slug: "later", Sequence: 5}}))
+		require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(changes(t, s, quiet))))
+		cursor, err := s.Cursor(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(5), cursor)
+
+		quiet = sequence()
+		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 4}, {Slug: "later", Sequence: 2}}))
+		require.Equal(t, quiet, sequence(), "nothing newer, nothing changed")
+
+		_, err = s.Import(t.Context(), "ann", lines("later"))
+		require.NoError(t, err)
+		_, err = s.PublishAll(t.Context(), "ann")
+		require.NoError(t, err)
+		require.Contains(t, string(changes(t, s, quiet)["later"].Summary), `"sequence":5`)
+		require.Contains(t, string(changes(t, s, quiet)["b"].Summary), `"sequence":4`)
+	})
+}
+
+// A reader that has seen a number never meets a lower one later, whatever is written at the same time.
+func TestSequenceOrderIsCommitOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+		const writers, each = 4, 15
+		var all sync.WaitGroup
+		for w := range writers {
+			all.Go(func() {
+				for i := range each {
+					file := lines(string(rune('a'+w)), "shared")
+					file[0].Summary, file[1].Summary = strings.Repeat("x", i+1), strings.Repeat("y", w*each+i+1)
+					if _, err := s.Import(context.Background(), "ann", file); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { all.Wait(); close(done) }()
+		seen := map[string]int64{}
+		for last, ended := int64(0), false; !ended; {
+			select {
+			case <-done:
+				ended = true // and one last look
+			default:
+			}
+			for id, r := range changes(t, s, last) {
+				seen[id] = r.Sequence
+			}
+			for _, n := range seen {
+				last = max(last, n)
+			}
+		}
+		for id, r := range changes(t, s, 0) {
+			require.Equal(t, r.Sequence, seen[id], "the reader missed a change of %s", id)
+		}
+		require.Len(t, seen, writers+1)
+	})
 }

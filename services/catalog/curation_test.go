@@ -1,0 +1,241 @@
+package catalog_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/catalog/internal/oracle"
+)
+
+func TestRealPlatformsFromImportToExport(t *testing.T) {
+	file, err := os.ReadFile("testdata/platforms.jsonl")
+	require.NoError(t, err)
+	onEach(t, func(t *testing.T, s *service) {
+		report := s.operate("import", string(file))
+		require.Equal(t, api.ImportReport{Applied: true, Created: 592, Refused: []api.Refusal{}}, report)
+		requireSameLines(t, string(file), s.export())
+		require.Zero(t, s.list(api.Commercial, "/api/jobs").Pagination.Total)
+
+		require.Equal(t, 592, s.operate("publish", `{"all":true}`).Updated)
+		storetest.Eventually(t, "all are listed", func() bool {
+			return s.list(api.Commercial, "/api/jobs").Pagination.Total == 592
+		})
+		listed := s.walk(api.Commercial, "/api/v1/opportunities?limit=100")
+		require.IsIncreasing(t, ids(listed), "never reviewed, so by id alone")
+		for _, o := range listed {
+			require.Equal(t, api.Unverified, o.Verification.Status)
+			require.Equal(t, start0, *o.PublishedAt)
+		}
+		require.Empty(t, s.list(api.Free, "/api/jobs").Data, "nothing is verified, so nothing is free")
+
+		published := strings.NewReplacer(`"publishedAt": null`, `"publishedAt": "`+start0.Format("2006-01-02T15:04:05.999999Z07:00")+`"`,
+			`"visibility": "private"`, `"visibility": "published"`).Replace(string(file))
+		exported := s.export()
+		requireSameLines(t, published, exported)
+		for name, again := range map[string]string{"export": exported, "original": string(file)} {
+			require.Equal(t, api.ImportReport{Applied: true, Unchanged: 592, Refused: []api.Refusal{}}, s.operate("import", again), name)
+		}
+		require.Equal(t, api.ImportReport{Applied: true, Refused: []api.Refusal{}}, s.operate("publish", `{"all":true}`), "nothing is left")
+	})
+}
+
+// requireSameLines compares two files line by line as JSON.
+func requireSameLines(t *testing.T, want, got string) {
+	t.Helper()
+	a, b := strings.Split(strings.TrimSpace(want), "\n"), strings.Split(strings.TrimSpace(got), "\n")
+	require.Len(t, b, len(a))
+	lines := map[string]string{}
+	for _, line := range b {
+		lines[decodeID(t, line)] = line
+	}
+	for _, line := range a {
+		require.JSONEq(t, line, lines[decodeID(t, line)])
+	}
+}
+
+func decodeID(t *testing.T, line string) string {
+	t.Helper()
+	var l struct{ ID string }
+	require.NoError(t, json.Unmarshal([]byte(line), &l))
+	return l.ID
+}
+
+const minimal = `{"id":"%","company":{"name":"Acme","website":"https://acme.example"},"applicationUrl":"https://acme.example/a",` +
+	`"category":"online","summary":"Work.","overview":"","startingCost":"","workModel":"","sources":[]`
+
+func line(id, more string) string { return strings.Replace(minimal, "%", id, 1) + more + "}\n" }
+
+func TestNothingOfAnImportWithABadLineIsApplied(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		report := s.operate("import", line("good", "")+line("bad", `,"kind":"earning-platform"`)+"\n"+line("good", ""))
+		require.False(t, report.Applied)
+		require.Equal(t, []api.Refusal{
+			{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}},
+			{Line: 4, ID: "good", Problems: api.Problems{"id: is on line 1 already"}},
+		}, report.Refused)
+		require.Empty(t, s.export())
+
+		report = s.operate("publish", `{"ids":["nobody"]}`)
+		require.False(t, report.Applied)
+		require.Equal(t, []api.Refusal{{Line: 1, ID: "nobody", Problems: api.Problems{"id: there is no such listing"}}}, report.Refused)
+		require.True(t, s.operate("import", line("good", "")).Applied)
+		require.False(t, s.operate("publish", `{"ids":["good","nobody"]}`).Applied)
+		require.Contains(t, s.export(), `"visibility":"private"`, "the known one was not published either")
+	})
+}
+
+func TestVisibility(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		sees := func(want bool) {
+			t.Helper()
+			storetest.Eventually(t, "visibility", func() bool {
+				return (s.get(api.Commercial, "/api/v1/opportunities/x").status == http.StatusOK) == want
+			})
+		}
+		s.operate("import", line("x", ""))
+		s.operate("import", line("x", `,"visibility":"published"`))
+		sees(true)
+		require.Equal(t, 1, s.operate("import", line("x", "")).Unchanged, "left out: stays as it is")
+		require.Equal(t, 1, s.operate("import", line("x", `,"visibility":"private"`)).Unchanged, "an import takes nothing down")
+		require.Equal(t, 1, s.operate("withdraw", `{"ids":["x","x"]}`).Updated)
+		sees(false)
+		exported := s.export()
+		require.Contains(t, exported, `"visibility":"withdrawn"`)
+		require.Equal(t, 1, s.operate("import", exported).Unchanged)
+		require.Zero(t, s.operate("publish", `{"all":true}`).Updated, "what was taken down stays down")
+		require.Equal(t, 1, s.operate("publish", `{"ids":["x"]}`).Updated)
+		sees(true)
+	})
+}
+
+func TestAMaterialChangePutsAReviewInDoubt(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		records := oracle.Records(8, 60, start0)
+		s.load(records)
+		for _, r := range records {
+			o := r.Public(start0)
+			if o.Verification.Status != api.Verified || o.Verification.LastCheckedAt.After(start0) {
+				continue
+			}
+			status := func(want api.VerificationStatus) {
+				t.Helper()
+				storetest.Eventually(t, string(want), func() bool {
+					a := s.get(api.Commercial, "/api/v1/opportunities/"+o.ID)
+					return decode[api.OpportunityDetail](t, a.body).Data.Verification.Status == want
+				})
+			}
+			r.Entry.Summary = "Only other words."
+			require.Equal(t, 1, s.operate("import", string(r.Line())).Updated)
+			storetest.Eventually(t, "the copy edit", func() bool {
+				return strings.Contains(string(s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).body), r.Entry.Summary)
+			})
+			status(api.Verified)
+			s.clock.set(s.clock.Now().Add(1000))
+			r.Entry.StartingCost = "10 CAD"
+			require.Equal(t, 1, s.operate("import", string(r.Line())).Updated)
+			status(api.NeedsReview)
+
+			reviewed := *r.Summary
+			at := s.clock.Now().UTC()
+			reviewed.LastCheckedAt, reviewed.FreshUntil = &at, &at
+			s.history.say(reviewed)
+			status(api.Verified)
+			return
+		}
+		require.Fail(t, "no verified record in the sample")
+	})
+}
+
+func TestWhatCuratorsNoteStaysInside(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		const curation = `,"curation":{"contact":"Jo Secret <jo@secret.example>","notes":"Hush-hush."}`
+		s.operate("import", line("public", `,"visibility":"published"`+curation)+line("hidden", curation))
+		storetest.Eventually(t, "published", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
+		var seen strings.Builder
+		for _, path := range []string{
+			"/api/jobs", "/api/v1/opportunities?limit=100", "/api/v1/opportunities/public", "/api/v1/opportunities/hidden",
+			"/api/jobs?category=hidden", "/readyz",
+		} {
+			for _, tier := range []api.Tier{api.Free, api.Commercial} {
+				a := s.get(tier, path)
+				seen.Write(a.body)
+				require.NoError(t, a.header.Write(&seen))
+			}
+		}
+		require.Equal(t, http.StatusNotFound, s.get(api.Commercial, "/api/v1/opportunities/hidden").status)
+		seen.WriteString(s.logs.String())
+		seen.Write(s.do(http.MethodGet, "/internal/v1/listings?after=0", "", nil).body)
+		for _, secret := range []string{"secret", "Hush", "curation", "contact"} {
+			require.NotContains(t, strings.ToLower(seen.String()), strings.ToLower(secret))
+		}
+
+		exported := s.export()
+		require.Equal(t, 2, strings.Count(exported, "Hush-hush."), "operators have their notes back")
+		require.Equal(t, 2, s.operate("import", line("public", "")+line("hidden", "")).Unchanged, "left out: kept")
+		require.Equal(t, 1, s.operate("import", line("hidden", `,"curation":{"contact":"","notes":""}`)).Updated)
+		require.Equal(t, 1, s.operate("import", line("hidden", `,"curation":{"contact":"","notes":""}`)).Unchanged)
+		require.Equal(t, 1, strings.Count(s.export(), "Hush-hush."))
+	})
+}
+
+func TestHistoryIsToldWhatIsPublished(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		feed := func(query string) []api.ListingState {
+			a := s.do(http.MethodGet, "/internal/v1/listings?"+query, "", nil)
+			require.Equal(t, http.StatusOK, a.status, string(a.body))
+			return decode[api.ListingFeed](t, a.body).Listings
+		}
+		require.Empty(t, feed("after=0"))
+		s.operate("import", line("a", "")+line("b", `,"visibility":"published"`))
+		states := feed("after=0&wait=25s")
+		require.Len(t, states, 2)
+		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a", ApplicationURL: "https://acme.example/a"}, states[0])
+		require.True(t, states[1].Published)
+		require.Less(t, states[0].Sequence, states[1].Sequence)
+
+		waiting := make(chan []api.ListingState)
+		go func() { waiting <- feed("wait=25s&after=" + jsonNumber(states[1].Sequence)) }()
+		s.operate("withdraw", `{"ids":["b"]}`)
+		later := <-waiting
+		require.Len(t, later, 1)
+		require.Equal(t, "b", later[0].ID)
+		require.False(t, later[0].Published)
+		require.Empty(t, feed("after="+jsonNumber(later[0].Sequence)))
+
+		require.Equal(t, http.StatusBadRequest, s.do(http.MethodGet, "/internal/v1/listings?after=x", "", nil).status)
+	})
+}
+
+func jsonNumber(n int64) string {
+	b, _ := json.Marshal(n)
+	return string(b)
+}
+
+func TestRequestsOfOperatorsThatSayNothingClear(t *testing.T) {
+	s := start(t, storetest.SQLite(t))
+	for path, bodies := range map[string][]string{
+		"publish":  {"", "{}", "[]", `{"ids":[]}`, `{"ids":["a"],"all":true}`, `{"id":"a"}`},
+		"withdraw": {"", "{}", `{"all":true}`},
+	} {
+		for _, body := range bodies {
+			a := s.do(http.MethodPost, "/operator/v1/listings/"+path, body, http.Header{api.ActorHeader: {"alex"}})
+			require.Equal(t, http.StatusBadRequest, a.status, "%s %s", path, body)
+		}
+	}
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.url+"/operator/v1/listings/import", strings.NewReader(line("a", "")))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusInternalServerError, resp.StatusCode, "nothing is done in nobody's name")
+	require.Empty(t, s.export())
+}

@@ -1,0 +1,113 @@
+package query_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/catalog/internal/query"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func TestParse(t *testing.T) {
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	first := params.Page{Number: 1, Limit: 10}
+	for raw, want := range map[string]query.Query{
+		"":                           {Page: first},
+		"&":                          {Page: first},
+		"country=ca":                 {Filter: query.Filter{Country: "CA"}, Page: first},
+		"country=zZ":                 {Filter: query.Filter{Country: "ZZ"}, Page: first},
+		"country=CA&province=on":     {Filter: query.Filter{Country: "CA", Province: "CA-ON"}, Page: first},
+		"province=ca-Yt&country=cA":  {Filter: query.Filter{Country: "CA", Province: "CA-YT"}, Page: first},
+		"remote=true&verified=false": {Filter: query.Filter{Remote: ptr(true), Verified: ptr(false)}, Page: first},
+		"degree_required=false&experience_required=true&flexible=true": {
+			Filter: query.Filter{DegreeRequired: ptr(false), ExperienceRequired: ptr(true), Flexible: ptr(true)}, Page: first},
+		"category=host":                                 {Filter: query.Filter{Category: api.Host}, Page: first},
+		"checked_after=2026-11-20T09:00:00Z":            {Filter: query.Filter{CheckedAfter: &at}, Page: first},
+		"checked_after=2026-11-20T10%3A00%3A00%2B01:00": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
+		"checked_after=2026-11-20":                      {Filter: query.Filter{CheckedAfter: ptr(at.Truncate(24 * time.Hour))}, Page: first},
+		"page=1000000&limit=100":                        {Page: params.Page{Number: 1_000_000, Limit: 50}},
+		"limit=49":                                      {Page: params.Page{Number: 1, Limit: 49}},
+	} {
+		got, err := query.Parse(raw, 50)
+		require.NoError(t, err, raw)
+		require.Empty(t, cmp.Diff(want, got), raw)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, c := range []struct {
+		raw  string
+		code problem.Code
+		name string // that the message must have in it
+	}{
+		{"key=oda_live_x", problem.UnknownParameter, "key"},
+		{"Country=CA", problem.UnknownParameter, "Country"},
+		{"remote=true;verified=true", problem.InvalidParameter, "remote"},
+		{"country=CA&country=CA", problem.DuplicateParameter, "country"},
+		{"country=", problem.InvalidParameter, "country"},
+		{"country=CAN", problem.InvalidParameter, "country"},
+		{"country=C1", problem.InvalidParameter, "country"},
+		{"country=%C3%A9", problem.InvalidParameter, "country"}, // two bytes, one letter
+		{"province=ON", problem.InvalidParameter, "province"},
+		{"province=ON&country=US", problem.InvalidParameter, "province"},
+		{"province=XX&country=CA", problem.InvalidParameter, "province"},
+		{"province=US-ON&country=CA", problem.InvalidParameter, "province"},
+		{"province=CA%20ON&country=CA", problem.InvalidParameter, "province"},
+		{"remote=TRUE", problem.InvalidParameter, "remote"},
+		{"flexible=1", problem.InvalidParameter, "flexible"},
+		{"verified=null", problem.InvalidParameter, "verified"},
+		{"category=Online", problem.InvalidParameter, "category"},
+		{"checked_after=2026-11-31", problem.InvalidParameter, "checked_after"},
+		{"checked_after=2026-11-20T09:00:00", problem.InvalidParameter, "checked_after"},
+		{"checked_after=2026-11-20T9:00:00Z", problem.InvalidParameter, "checked_after"},
+		{"checked_after=2026-11-20T09:00:00+01:00", problem.InvalidParameter, "%2B"}, // a plus that was not escaped is a space
+		{"checked_after=0000-01-01T00:00:00%2B01:00", problem.InvalidParameter, "checked_after"},
+		{"page=0", problem.InvalidParameter, "page"},
+		{"page=1000001", problem.InvalidParameter, "page"},
+		{"page=01", problem.InvalidParameter, "page"},
+		{"limit=0", problem.InvalidParameter, "limit"},
+		{"limit=101", problem.InvalidParameter, "limit"},
+		{"limit=ten", problem.InvalidParameter, "limit"},
+		{"limit=x&remote=x&country=x", problem.InvalidParameter, "country"}, // always the same one of several
+		{"remote=%zz", problem.InvalidParameter, "remote"},
+	} {
+		_, err := query.Parse(c.raw, 100)
+		e := problem.Of(err)
+		require.Equal(t, c.code, e.Code, c.raw)
+		require.Contains(t, e.Message, c.name, c.raw)
+	}
+	require.NoError(t, query.None(""))
+	require.Equal(t, problem.UnknownParameter, problem.Of(query.None("limit=1")).Code)
+}
+
+// FuzzParse holds the parser to its promises: it refuses with a 400 or gives a query whose canonical form it reads back as the
+// same query and writes in the same way.
+func FuzzParse(f *testing.F) {
+	f.Add("country=CA&province=CA-ON&remote=true&verified=false&degree_required=true&category=online&checked_after=2026-11-20&page=2&limit=7")
+	f.Add("checked_after=2026-11-20T23:59:59.999999999%2B14:00&flexible=false&experience_required=false")
+	f.Add("a=1;b=2&&%=&=&country=%E2%84%AA%41")
+	f.Fuzz(func(t *testing.T, raw string) {
+		q, err := query.Parse(raw, 50)
+		if err != nil {
+			e := problem.Of(err)
+			require.Equal(t, 400, e.Code.Status(), e.Message)
+			require.Less(t, len(e.Message), 400)
+			return
+		}
+		require.LessOrEqual(t, q.Page.Limit, 50)
+		canonical := params.Encode(q.Page.Append(q.Filter.Params()))
+		again, err := query.Parse(canonical, 50)
+		require.NoError(t, err, canonical)
+		require.Empty(t, cmp.Diff(q, again))
+		require.Equal(t, canonical, params.Encode(again.Page.Append(again.Filter.Params())))
+		require.False(t, strings.ContainsAny(canonical, " ;\n"))
+	})
+}

@@ -1,0 +1,40 @@
+package catalog_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+	catalog "opportunity.internal/services/catalog"
+)
+
+func TestVerbs(t *testing.T) {
+	peer := httptest.NewServer(http.NotFoundHandler())
+	defer peer.Close()
+	for _, url := range storetest.Databases(t) {
+		set := map[string]string{
+			"OPPORTUNITY_DATABASE_URL": url, "OPPORTUNITY_INTERNAL_TOKENS": token, "OPPORTUNITY_PUBLIC_URL": public,
+			"OPPORTUNITY_HISTORY_URL": peer.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
+		}
+		verb := func(args ...string) error {
+			return catalog.Main(t.Context(), func(name string) (string, bool) { v, ok := set[name]; return v, ok }, args)
+		}
+		require.ErrorContains(t, verb(), "usage")
+		require.Error(t, verb("check"), "there is no schema yet")
+		require.NoError(t, verb("migrate"))
+		require.NoError(t, verb("migrate"), "again, with nothing to do")
+		require.NoError(t, verb("check"))
+
+		set["OPPORTUNITY_HISTORY_URL"] = "http://127.0.0.1:1"
+		require.ErrorContains(t, verb("check"), "history")
+		set["OPPORTUNITY_HISTORY_URL"], set["OPPORTUNITY_PUBLIC_URL"] = "nowhere/", ""
+		delete(set, "OPPORTUNITY_INTERNAL_TOKENS")
+		err := verb("serve")
+		for _, name := range []string{"OPPORTUNITY_HISTORY_URL", "OPPORTUNITY_INTERNAL_TOKENS"} {
+			require.ErrorContains(t, err, name, "every mistake at once")
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package catalog_test
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/snapshot"
+)
+
+// cut makes a Postgres database unreachable, or reachable again.
+func cut(t *testing.T, databaseURL string, off bool) {
+	t.Helper()
+	admin, err := sql.Open("pgx", os.Getenv(storetest.PostgresVariable))
+	require.NoError(t, err)
+	defer admin.Close()
+	u, err := url.Parse(databaseURL)
+	require.NoError(t, err)
+	name := strings.TrimPrefix(u.Path, "/")
+	allow := "true"
+	if off {
+		allow = "false"
+	}
+	_, err = admin.ExecContext(context.Background(), "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS "+allow)
+	require.NoError(t, err)
+	_, err = admin.ExecContext(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+	require.NoError(t, err)
+}
+
+func TestDatabaseLost(t *testing.T) {
+	address := storetest.Postgres(t)
+	s := start(t, address)
+	records := oracle.Records(2, 30, start0)
+	s.load(records)
+	cut(t, address, true)
+	defer cut(t, address, false)
+
+	s.clock.set(start0.Add(snapshot.MaxAge))
+	require.Equal(t, ids(oracle.Published(records, s.clock.Now())), ids(s.walk(api.Commercial, "/api/jobs")), "served from memory")
+	a := s.do(http.MethodPost, "/operator/v1/listings/import", line("new", ""), http.Header{api.ActorHeader: {"alex"}})
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.Equal(t, "1", a.header.Get("Retry-After"))
+	require.NotContains(t, string(a.body), "test_", "no driver text")
+	require.Equal(t, http.StatusServiceUnavailable, s.do(http.MethodGet, "/operator/v1/listings/export", "", nil).status)
+
+	s.clock.set(start0.Add(snapshot.MaxAge + time.Microsecond))
+	for _, path := range []string{"/api/jobs", "/api/v1/opportunities/" + records[0].Entry.ID} {
+		a := s.get(api.Commercial, path)
+		require.Equal(t, http.StatusServiceUnavailable, a.status)
+		require.Equal(t, "service_unavailable", decode[api.Error](t, a.body).Error.Code)
+	}
+	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "", nil).status)
+
+	cut(t, address, false)
+	storetest.Eventually(t, "service by itself", func() bool { return s.get(api.Commercial, "/api/jobs").status == http.StatusOK })
+	require.True(t, s.operate("import", line("new", "")).Applied)
+}
+
+func TestHistoryLost(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		s.history.setDown(true)
+		records := oracle.Records(6, 20, start0)
+		for i := range records {
+			records[i].Summary = nil
+		}
+		s.load(records)
+		at := start0.Add(-time.Hour)
+		for i := range records {
+			records[i].Summary = &api.Summary{
+				Slug: records[i].Entry.ID, LastCheckedAt: &at, FirstCheckedAt: &at, ReviewCount: 1, HistoryCount: 1,
+				LastOutcome: api.OutcomeVerified,
+			}
+			s.history.say(*records[i].Summary)
+		}
+		s.history.say(api.Summary{Slug: "not-imported-yet", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeClosed})
+		s.history.setDown(false)
+		s.serves(records)
+
+		s.operate("import", line("not-imported-yet", `,"visibility":"published"`))
+		storetest.Eventually(t, "a summary that came before its listing", func() bool {
+			a := s.get(api.Commercial, "/api/v1/opportunities/not-imported-yet")
+			return a.status == http.StatusOK &&
+				decode[api.OpportunityDetail](t, a.body).Data.Verification.Status == api.NeedsReview
+		})
+	})
+}
