@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -125,4 +126,21 @@ func TestInternalAcceptsEveryTokenInForceAndNoOther(t *testing.T) {
 		e.ServeHTTP(rec, req)
 		require.Equal(t, status, rec.Code, authorization)
 	}
+}
+
+func TestAStreamThatFailsCutsTheConnection(t *testing.T) {
+	stream := func(fail error) func(*gin.Context) (web.Reply, error) {
+		return func(*gin.Context) (web.Reply, error) {
+			return web.Reply{Type: "application/jsonl", Stream: func(w io.Writer) error {
+				_, err := io.WriteString(w, "{}\n")
+				return errors.Join(err, fail)
+			}}, nil
+		}
+	}
+	rec := serve(t, http.MethodGet, "/things/1", nil, stream(nil))
+	require.Equal(t, "application/jsonl", rec.Header().Get("Content-Type"))
+	require.Equal(t, "{}\n", rec.Body.String())
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
+		serve(t, http.MethodGet, "/things/1", nil, stream(errors.New("half-way")))
+	})
 }

@@ -123,7 +123,6 @@ func BenchmarkHeld(b *testing.B) {
 			encoded += len(c.record.body)
 		}
 		s := empty.with(changes, 1)
-		changes, enc = nil, nil
 		b.ReportMetric(float64(heap()-before)/float64(encoded), "held/encoded")
 		b.ReportMetric(float64(encoded)/n, "bytes/record")
 		runtime.KeepAlive(s)

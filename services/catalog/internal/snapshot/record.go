@@ -125,7 +125,11 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	if o.PublishedAt != nil {
 		r.published = instant(*o.PublishedAt)
 	}
-	r.category = uint8(max(0, slices.Index(api.Categories, o.Category)))
+	category := slices.Index(api.Categories, o.Category)
+	if category < 0 {
+		return nil, fmt.Errorf("category %q is not a known one", o.Category)
+	}
+	r.category = uint8(category) //nolint:gosec // one of a few
 	if o.Facts.ApplicationStatus == api.ApplicationOpen {
 		r.flags |= open
 	}

@@ -66,7 +66,7 @@ func seed(b *testing.B, s interface {
 		var summaries []api.Summary
 		for i, r := range oracle.Records(uint64(at), 5000, time.Now()) {
 			id := fmt.Sprintf("platform-%d", at+i)
-			r.Entry.ID, r.Entry.Overview = id, strings.Repeat("An overview of the platform. ", 50)
+			r.Entry.ID, r.Entry.Overview = id, strings.Repeat("An overview of the platform. ", 53)
 			lines = append(lines, listing.Line{Listing: r.Entry.Listing, Visibility: listing.Published})
 			if r.Summary != nil {
 				r.Summary.Slug, r.Summary.Sequence = id, int64(at+i+1)
