@@ -29,7 +29,7 @@ const (
 
 // Config says where the data lies.
 type Config struct {
-	URL            string `env:"OPPORTUNITY_DATABASE_URL,required" doc:"Secret. postgres://user:password@host/database?search_path=schema, or sqlite:///absolute/path.db."`
+	URL            string `env:"OPPORTUNITY_DATABASE_URL,required,notEmpty" doc:"Secret. postgres://user:password@host/database?search_path=schema, or sqlite:///absolute/path.db."`
 	ServingRole    string `env:"OPPORTUNITY_DATABASE_SERVING_ROLE" doc:"Postgres role to which migrate grants what serving needs, and no more. Empty: nobody is granted anything."`
 	MaxConnections int    `env:"OPPORTUNITY_DATABASE_MAX_CONNECTIONS" envDefault:"10" doc:"Most connections of one process."`
 }

@@ -22,7 +22,7 @@ import (
 // Tokens are the internal tokens in force: the first is sent, all are accepted, so that a new one can be rolled out before the
 // old one is taken away.
 type Tokens struct {
-	Values []string `env:"OPPORTUNITY_INTERNAL_TOKENS,required" doc:"Secret. Tokens by which services know each other, comma-separated: the first is sent, all are accepted."`
+	Values []string `env:"OPPORTUNITY_INTERNAL_TOKENS,required,notEmpty" doc:"Secret. Tokens by which services know each other, comma-separated: the first is sent, all are accepted."`
 }
 
 // Validate refuses tokens that could be guessed.

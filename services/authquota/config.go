@@ -23,8 +23,8 @@ type Config struct {
 	Redis     redisdb.Config
 	Tokens    peer.Tokens
 
-	PublicURL string   `env:"OPPORTUNITY_PUBLIC_URL,required" doc:"Address under which consumers reach the gateway, without a trailing slash."`
-	Peppers   []string `env:"OPPORTUNITY_KEY_PEPPERS,required" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. The gateway needs the same."`
+	PublicURL string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
+	Peppers   []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. The gateway needs the same."`
 	Tiers     string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
 
 	Now func() time.Time `env:"-"` // nil: time.Now
@@ -48,6 +48,9 @@ func (c Config) Validate() error {
 const minPepper = 32
 
 func (c Config) peppers() ([][]byte, error) {
+	if len(c.Peppers) == 0 {
+		return nil, errors.New("OPPORTUNITY_KEY_PEPPERS: at least one pepper is needed")
+	}
 	peppers := make([][]byte, len(c.Peppers))
 	for i, encoded := range c.Peppers {
 		pepper, err := hex.DecodeString(encoded)

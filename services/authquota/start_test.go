@@ -34,8 +34,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	token      = "an internal token for tests, 32 or more"
-	olderToken = "the internal token before it, 32 or more"
+	token      = "an internal token for tests of 32 or more"
+	olderToken = "the internal token before it of 32 or more"
 	actor      = "ada"
 )
 

@@ -1,0 +1,70 @@
+package authquota_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota"
+)
+
+// environment is what a deployment sets, on the stores of the test.
+func environment(s *stores, changes map[string]string) func(string) (string, bool) {
+	set := map[string]string{
+		"OPPORTUNITY_DATABASE_URL":    s.database,
+		"OPPORTUNITY_REDIS_URL":       s.redis,
+		"OPPORTUNITY_INTERNAL_TOKENS": token,
+		"OPPORTUNITY_PUBLIC_URL":      "https://api.example",
+		"OPPORTUNITY_KEY_PEPPERS":     strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 40),
+		"OPPORTUNITY_TIERS":           "free=20/200/10",
+	}
+	maps.Copy(set, changes)
+	return func(name string) (string, bool) {
+		v, ok := set[name]
+		return v, ok && v != "unset"
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		ctx := t.Context()
+		require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), []string{"check"}), "version", "no schema yet")
+		onlyDatabase := environment(s, map[string]string{
+			"OPPORTUNITY_REDIS_URL": "unset", "OPPORTUNITY_KEY_PEPPERS": "unset", "OPPORTUNITY_INTERNAL_TOKENS": "unset",
+		})
+		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "migrating needs no other secret")
+		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "twice is once")
+		require.NoError(t, authquota.Main(ctx, environment(s, nil), []string{"check"}))
+		s.Stop()
+		require.Error(t, authquota.Main(ctx, environment(s, nil), []string{"check"}), "no Redis")
+		for _, args := range [][]string{nil, {"help"}, {"serve", "now"}} {
+			require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), args), "usage:")
+		}
+	})
+}
+
+func TestEveryWrongSettingIsNamed(t *testing.T) {
+	s := &stores{database: storetest.SQLite(t), redis: "redis://127.0.0.1:1"}
+	for name, bad := range map[string][]string{
+		"OPPORTUNITY_DATABASE_URL":    {"unset", "", "mysql://x"},
+		"OPPORTUNITY_REDIS_URL":       {"unset", "", "http://x"},
+		"OPPORTUNITY_INTERNAL_TOKENS": {"unset", "", "short"},
+		"OPPORTUNITY_PUBLIC_URL":      {"unset", "", "api.example", "https://api.example/"},
+		"OPPORTUNITY_KEY_PEPPERS": {
+			"unset", "", "word", strings.Repeat("0f", 31), strings.Repeat("0f", 32) + ",", strings.Repeat("0f", 32) + ",0f", strings.Repeat("xy", 32),
+		},
+		"OPPORTUNITY_TIERS": {"gold=1/1/1", "free=1/1"},
+	} {
+		for _, value := range bad {
+			err := authquota.Main(t.Context(), environment(s, map[string]string{name: value}), []string{"serve"})
+			require.ErrorContains(t, err, name, "set to %q", value)
+			require.NotContains(t, err.Error(), "0f0f", "no secret is repeated")
+		}
+	}
+	all := authquota.Main(t.Context(), environment(s, map[string]string{"OPPORTUNITY_TIERS": "x", "OPPORTUNITY_KEY_PEPPERS": "y"}), []string{"serve"})
+	require.ErrorContains(t, all, "OPPORTUNITY_TIERS")
+	require.ErrorContains(t, all, "OPPORTUNITY_KEY_PEPPERS")
+}

@@ -1,0 +1,148 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/tier"
+)
+
+const (
+	token   = "an internal token for tests of 32 or more"
+	someKey = "key_0199a7a0000070008000000000000000"
+	someAcc = "acc_0199a7a0000070008000000000000000"
+)
+
+// parts stands for everything behind the API. It notes in which order it is asked, and fails where it is told to.
+type parts struct {
+	asked []string
+	fail  map[string]error
+	tier  api.Tier
+}
+
+func (p *parts) ask(what string) error {
+	p.asked = append(p.asked, what)
+	return p.fail[what]
+}
+
+func (p *parts) Issue(context.Context, string, account.Order, time.Duration, account.Kept) (account.Key, error) {
+	return account.Key{}, p.ask("issue")
+}
+func (p *parts) Keys(context.Context, string) ([]account.Key, error) { return nil, p.ask("keys") }
+func (p *parts) Revoke(context.Context, string, string) (account.Key, error) {
+	return account.Key{}, p.ask("revoke")
+}
+func (p *parts) Owner(context.Context, []string) (string, error) { return someAcc, p.ask("owner") }
+func (p *parts) Resolve(context.Context, []string) (account.Key, bool, error) {
+	return account.Key{Tier: p.tier}, false, p.ask("resolve")
+}
+func (p *parts) Accounts(context.Context) ([]account.Listed, error) { return nil, p.ask("accounts") }
+func (p *parts) ChangeAccount(context.Context, string, string, account.Change) (account.Account, error) {
+	return account.Account{}, p.ask("change")
+}
+func (p *parts) Day(context.Context, string) (api.DayUsage, error) {
+	return api.DayUsage{}, p.ask("day")
+}
+func (p *parts) Read(context.Context, string) (int64, error)         { return 7, p.ask("epoch") }
+func (p *parts) Deliver(context.Context, string) (owed int, e error) { return 0, p.ask("deliver") }
+func (p *parts) Reachable(context.Context) error                     { return p.ask("reachable") }
+
+func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	tiers, err := tier.Parse("")
+	require.NoError(t, err)
+	handler := httpapi.API{
+		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Principals: p, Accounts: p, Usage: p, Epochs: p,
+		Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now, Ready: http.NotFoundHandler(),
+	}.Handler()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set(api.ActorHeader, "ada")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w
+}
+
+var question = `{"digests":["` + strings.Repeat("0a", 32) + `"]}`
+
+// The order makes revocations exact: an epoch that was read after the key could be newer than what is answered of it.
+func TestTheEpochIsReadBeforeTheKey(t *testing.T) {
+	p := &parts{tier: api.Free}
+	require.Equal(t, http.StatusOK, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
+	require.Equal(t, []string{"owner", "epoch", "resolve"}, p.asked)
+}
+
+func TestAnActIsDeliveredAfterItIsKept(t *testing.T) {
+	for path, want := range map[string][]string{
+		"/operator/v1/keys/" + someKey + "/revoke":      {"revoke", "deliver"},
+		"/operator/v1/accounts/" + someAcc + "/suspend": {"change", "deliver"},
+		"/operator/v1/accounts/" + someAcc + "/resume":  {"change", "deliver"},
+	} {
+		body := `{"reason":"x"}`
+		if strings.HasSuffix(path, "revoke") {
+			body = ""
+		}
+		p := &parts{}
+		require.Equal(t, http.StatusOK, p.do(t, http.MethodPost, path, body).Code)
+		require.Equal(t, want, p.asked)
+
+		p = &parts{fail: map[string]error{"deliver": problem.Unavailable(errors.New("secret host"))}}
+		answer := p.do(t, http.MethodPost, path, body)
+		require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+		require.Contains(t, answer.Body.String(), "The change is recorded")
+		require.Equal(t, "1", answer.Header().Get("Retry-After"))
+
+		p = &parts{fail: map[string]error{want[0]: account.NotFound()}}
+		require.Equal(t, http.StatusNotFound, p.do(t, http.MethodPost, path, body).Code)
+		require.Equal(t, want[:1], p.asked, "what was not done is not delivered")
+	}
+}
+
+func TestNobodyIsToldThatAKeyIsUnknownWhileTheCountersAreAway(t *testing.T) {
+	p := &parts{fail: map[string]error{"owner": account.KeyNotFound()}}
+	require.Equal(t, http.StatusNotFound, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
+	p.fail["reachable"] = problem.Unavailable(errors.New("refused"))
+	require.Equal(t, http.StatusServiceUnavailable, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
+}
+
+// Failures keep their text to themselves, and outages are told from failures.
+func TestFailures(t *testing.T) {
+	for part, request := range map[string][3]string{
+		"issue":    {http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`},
+		"keys":     {http.MethodGet, "/operator/v1/keys", ""},
+		"revoke":   {http.MethodPost, "/operator/v1/keys/" + someKey + "/revoke", ""},
+		"owner":    {http.MethodPost, "/internal/v1/principals", question},
+		"epoch":    {http.MethodPost, "/internal/v1/principals", question},
+		"resolve":  {http.MethodPost, "/internal/v1/principals", question},
+		"accounts": {http.MethodGet, "/operator/v1/accounts", ""},
+		"change":   {http.MethodPost, "/operator/v1/accounts/" + someAcc + "/grant", `{"tier":"free"}`},
+		"day":      {http.MethodGet, "/internal/v1/usage/2026-11-20", ""},
+	} {
+		for status, failure := range map[int]error{
+			http.StatusInternalServerError: errors.New("secret host"),
+			http.StatusServiceUnavailable:  problem.Unavailable(errors.New("secret host")),
+		} {
+			p := &parts{tier: api.Free, fail: map[string]error{part: failure}}
+			answer := p.do(t, request[0], request[1], request[2])
+			require.Equal(t, status, answer.Code, part)
+			require.NotContains(t, answer.Body.String(), "secret", part)
+		}
+	}
+	p := &parts{tier: "gold"}
+	require.Equal(t, http.StatusInternalServerError, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code, "no limits, no call")
+}
