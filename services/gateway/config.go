@@ -30,7 +30,7 @@ type Config struct {
 	AuthquotaURL string `env:"OPPORTUNITY_AUTHQUOTA_URL,required" doc:"Where the authquota service is, without a trailing slash."`
 
 	Peppers         []string `env:"OPPORTUNITY_KEY_PEPPERS,required" doc:"Secret. The same as those of authquota: what keys are hashed with, comma-separated, newest first, in hexadecimal."`
-	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Operators as name:token, comma-separated; a token has at least 32 characters. The name is recorded with what the operator does. Without any the verbs are closed."`
+	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Tokens of operators, comma-separated, each as name:token or token, of at least 32 characters. The name is recorded with what is done; a token without one is shared, and its users say who they are. Without any the verbs are closed."`
 	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Calls that all accounts together may make in one UTC day."`
 	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated."`
 

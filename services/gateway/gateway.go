@@ -64,9 +64,10 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	transport := peer.Transport()
+	transport, patient := peer.Transport(), peer.Transport() // the second for operators: a whole file takes its time
 	transport.ResponseHeaderTimeout = answerWithin
 	defer transport.CloseIdleConnections()
+	defer patient.CloseIdleConnections()
 
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens, tel.Transport(transport, "authquota"))
@@ -93,7 +94,7 @@ func Run(ctx context.Context, cfg Config) error {
 	for name, base := range cfg.services() {
 		whole.Add(name, func(ctx context.Context) error { return answers(ctx, transport, base) })
 	}
-	admin, err := newAdmin(cfg, tel, whole, refusals)
+	admin, err := newAdmin(cfg, tel.Transport(patient, "operator"), whole, refusals)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *auth
 	}, now, tel.Log)
 }
 
-func newAdmin(cfg Config, tel *telemetry.Telemetry, ready http.Handler, refusals problem.Writer) (http.Handler, error) {
+func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, refusals problem.Writer) (http.Handler, error) {
 	tokens, err := operator.ParseTokens(cfg.OperatorTokens)
 	owners := operator.Owners{}
 	for verb, base := range map[string]string{
@@ -140,8 +141,7 @@ func newAdmin(cfg Config, tel *telemetry.Telemetry, ready http.Handler, refusals
 		err = errors.Join(err, wrong)
 		owners[verb] = u
 	}
-	// A transport of its own, which waits longer: a whole file takes its time.
-	return operator.Handler(tokens, owners, cfg.Tokens.Values[0], tel.Transport(peer.Transport(), "operator"), ready, refusals), err
+	return operator.Handler(tokens, owners, cfg.Tokens.Values[0], transport, ready, refusals), err
 }
 
 // answers reports whether the service at base is ready.

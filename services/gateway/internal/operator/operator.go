@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -30,16 +31,21 @@ const (
 // Owners says which service a verb belongs to, by the first segment after Prefix: the base URL of the service.
 type Owners map[string]*url.URL
 
-// Tokens are the operators' tokens by what identifies the operator: the hash of the token.
+// Tokens are the operators' names by what identifies them: the hash of the token. The name of a token that several share is
+// empty.
 type Tokens map[[sha256.Size]byte]string
 
-// ParseTokens reads entries name:token. The name is recorded with everything that is done with the token.
+// ParseTokens reads entries of the form name:token, or token. The name is recorded with everything that is done with the
+// token; whoever uses a token without a name says who they are in api.ActorHeader, and is believed.
 func ParseTokens(entries []string) (Tokens, error) {
 	tokens := Tokens{}
 	for i, entry := range entries {
-		name, token, ok := strings.Cut(entry, ":")
-		if !ok || name == "" || strings.TrimFunc(name, plain) != "" || len(token) < 32 {
-			return nil, fmt.Errorf("entry %d must be name:token: the name of letters, digits and . _ -, the token of at least 32 characters", i+1)
+		name, token, named := strings.Cut(entry, ":")
+		if !named {
+			name, token = "", entry
+		}
+		if named && (name == "" || strings.TrimFunc(name, plain) != "") || len(token) < 32 {
+			return nil, fmt.Errorf("entry %d must be token or name:token: the name of letters, digits and . _ -, the token of at least 32 characters", i+1)
 		}
 		sum := sha256.Sum256([]byte(token))
 		if _, twice := tokens[sum]; twice {
@@ -54,22 +60,25 @@ func plain(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 }
 
-// operator is the name that the request's token stands for, compared in a time that does not depend on the token.
+// nobody is recorded where the holder of a shared token does not say who they are.
+const nobody = "operator"
+
+// operator is who the request's token stands for, compared in a time that does not depend on the token.
 func (t Tokens) operator(r *http.Request) (string, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return "", problem.New(problem.MissingAPIKey, "An operator's token is needed: send the header Authorization: Bearer <TOKEN>.")
 	}
-	sent, found := sha256.Sum256([]byte(token)), ""
-	for sum, name := range t {
+	sent, name, known := sha256.Sum256([]byte(token)), "", false
+	for sum, holder := range t {
 		if subtle.ConstantTimeCompare(sum[:], sent[:]) == 1 {
-			found = name
+			name, known = holder, true
 		}
 	}
-	if found == "" {
+	if !known {
 		return "", problem.New(problem.InvalidAPIKey, "This is not an operator's token.")
 	}
-	return found, nil
+	return cmp.Or(name, r.Header.Get(api.ActorHeader), nobody), nil
 }
 
 // Handler makes the handler of the admin listener. ready answers /readyz; internalToken and transport are for the services.

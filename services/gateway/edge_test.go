@@ -1,0 +1,373 @@
+package gateway_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/gateway"
+)
+
+// Each answer, whether it keeps its charge, and what the caller is told of it.
+func TestWhatAnAnswerCosts(t *testing.T) {
+	w, gw, key := freshWorld(t)
+	const refusal = `{"error":{"code":"invalid_parameter","message":"no"},"documentation":"https://x.example"}`
+	broken := func(rw http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
+	for name, c := range map[string]struct {
+		upstream http.HandlerFunc
+		request  request
+		status   int
+		code     string
+		charged  int
+	}{
+		"200":                            {says(200, `{}`), request{}, 200, "", 1},
+		"200 to HEAD":                    {says(200, `{}`), request{method: http.MethodHead}, 200, "", 1},
+		"304":                            {says(304, ""), request{}, 304, "", 1},
+		"404 of a record":                {says(404, refusal), request{path: "/api/v1/opportunities/nobody"}, 404, "invalid_parameter", 1},
+		"404 of a malformed id":          {says(404, refusal), request{path: "/api/v1/opportunities/NOT%20A%20SLUG"}, 404, "invalid_parameter", 1},
+		"400":                            {says(400, refusal), request{}, 400, "invalid_parameter", 0},
+		"402":                            {says(402, refusal), request{path: "/api/v1/opportunities/a/history"}, 402, "invalid_parameter", 0},
+		"body":                           {says(200, `{}`), request{body: strings.NewReader("x")}, 400, "body_not_allowed", 0},
+		"body of unknown length":         {says(200, `{}`), request{body: io.MultiReader(strings.NewReader("x"))}, 400, "body_not_allowed", 0},
+		"500 of a service":               {says(500, `{"secret":"driver text"}`), request{}, 500, "internal_error", 0},
+		"503 of a service":               {says(503, refusal), request{}, 503, "service_unavailable", 0},
+		"502 of something in between":    {says(502, "<html>"), request{}, 503, "service_unavailable", 0},
+		"401 of a service":               {says(401, refusal), request{}, 500, "internal_error", 0},
+		"redirect of a service":          {says(302, refusal), request{}, 500, "internal_error", 0},
+		"200 of something in between":    {func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") }, request{}, 500, "internal_error", 0},
+		"no answer":                      {broken, request{}, 503, "service_unavailable", 0},
+		"no answer from history":         {broken, request{path: "/api/v1/opportunities/a/history"}, 503, "service_unavailable", 0},
+		"path that is nowhere":           {says(200, `{}`), request{path: "/api/v1/other"}, 404, "not_found", 0},
+		"method":                         {says(200, `{}`), request{method: http.MethodPost}, 405, "method_not_allowed", 0},
+		"upstream rejects HEAD silently": {says(400, refusal), request{method: http.MethodHead}, 400, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.catalog.will(c.upstream)
+			w.history.will(c.upstream)
+			before, beforeAll := w.used("acc_a")
+			c.request.key = key
+			a := gw.do(t, c.request)
+			require.Equal(t, c.status, a.status, a.body)
+			if c.code != "" {
+				require.Equal(t, c.code, a.code(t))
+			}
+			require.NotContains(t, a.body, "driver text")
+			after, afterAll := w.used("acc_a")
+			require.Equal(t, before+c.charged, after, "day of the account")
+			require.Equal(t, beforeAll+c.charged, afterAll, "day of the service")
+			require.NotEmpty(t, a.header.Get("X-Request-Id"))
+			if c.status == 405 || name == "path that is nowhere" {
+				require.Empty(t, a.header.Get("X-RateLimit-Remaining"))
+				return
+			}
+			require.Equal(t, "1000", a.header.Get("X-RateLimit-Limit"))
+			require.Equal(t, strconv.Itoa(1000-after), a.header.Get("X-RateLimit-Remaining"), "as it stands after this answer")
+			reset, err := strconv.ParseInt(a.header.Get("X-RateLimit-Reset"), 10, 64)
+			require.NoError(t, err)
+			require.Zero(t, reset%86400)
+			require.Equal(t, `"minute";q=60;w=60, "day";q=1000;w=86400`, a.header.Get("RateLimit-Policy"))
+			require.Regexp(t, fmt.Sprintf(`^"minute";r=\d+;t=\d+, "day";r=%d;t=\d+$`, 1000-after), a.header.Get("RateLimit"))
+			for name := range a.header {
+				require.False(t, strings.HasPrefix(name, "Access-Control-"), name)
+			}
+			if c.status == 503 {
+				require.Equal(t, "1", a.header.Get("Retry-After"))
+			}
+		})
+	}
+}
+
+// The minute keeps what day and service get back: calls that are refused cannot be hammered.
+func TestTheMinuteKeepsRefusedCalls(t *testing.T) {
+	w := newWorld(t)
+	gw := w.start()
+	key := w.authority.issue("acc_a", api.Limits{PerMinute: 3, PerDay: 100})
+	w.catalog.will(says(400, `{"error":{"code":"invalid_parameter"}}`))
+	for range 3 {
+		require.Equal(t, 400, gw.get(t, key).status)
+	}
+	a := gw.get(t, key)
+	require.Equal(t, 429, a.status)
+	require.Equal(t, "minute_limit_reached", a.code(t))
+	require.Equal(t, "100", a.header.Get("X-RateLimit-Remaining"))
+	calls, all := w.used("acc_a")
+	require.Zero(t, calls)
+	require.Zero(t, all)
+}
+
+func TestRefusalsByLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits   api.Limits
+		capacity int
+		code     string
+		atMost   int // seconds to wait
+	}{
+		"minute":                  {api.Limits{PerMinute: 1, PerDay: 9}, 9, "minute_limit_reached", 60},
+		"day":                     {api.Limits{PerMinute: 9, PerDay: 1}, 9, "daily_limit_reached", 86400},
+		"service":                 {api.Limits{PerMinute: 9, PerDay: 9}, 1, "service_capacity_reached", 86400},
+		"day before minute":       {api.Limits{PerMinute: 1, PerDay: 1}, 9, "daily_limit_reached", 86400},
+		"service before the rest": {api.Limits{PerMinute: 1, PerDay: 1}, 1, "service_capacity_reached", 86400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			gw := w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity = c.capacity })
+			key := w.authority.issue("acc_a", c.limits)
+			require.Equal(t, 200, gw.get(t, key).status)
+			a := gw.get(t, key)
+			require.Equal(t, 429, a.status)
+			require.Equal(t, c.code, a.code(t))
+			wait, err := strconv.Atoi(a.header.Get("Retry-After"))
+			require.NoError(t, err)
+			require.Greater(t, wait, 0)
+			require.LessOrEqual(t, wait, c.atMost)
+			require.Equal(t, strconv.Itoa(c.limits.PerDay-1), a.header.Get("X-RateLimit-Remaining"), "the caller's own figures")
+			require.Len(t, w.catalog.requests(), 1)
+		})
+	}
+}
+
+func TestWithoutAKey(t *testing.T) {
+	w := newWorld(t)
+	gw := w.start()
+	for _, c := range []struct {
+		method, path string
+		status       int
+		code         string
+	}{
+		{"GET", "/api/v1/opportunities/", 404, "not_found"},
+		{"GET", "/api/v1//opportunities", 404, "not_found"},
+		{"GET", "//api/v1/opportunities", 404, "not_found"},
+		{"GET", "/api/v1/opportunities/a%2Fhistory", 404, "not_found"},
+		{"GET", "/api/v1/opportunities/../opportunities", 404, "not_found"},
+		{"GET", "/api/jobs/", 404, "not_found"},
+		{"GET", "/internal/v1/listings", 404, "not_found"},
+		{"GET", "/operator/v1/keys", 404, "not_found"},
+		{"GET", "/readyz", 404, "not_found"},
+		{"GET", "/metrics", 404, "not_found"},
+		{"POST", "/nowhere", 404, "not_found"},
+		{"OPTIONS", "/nowhere", 404, "not_found"},
+		{"OPTIONS", "/api/v1/opportunities", 204, ""},
+		{"OPTIONS", "/api/v1/opportunities/a/history", 204, ""},
+		{"POST", "/api/v1/opportunities", 405, "method_not_allowed"},
+		{"DELETE", "/api/v1/opportunities/a", 405, "method_not_allowed"},
+		{"PATCH", "/docs", 405, "method_not_allowed"},
+		{"GET", "/api/v1/opportunities", 401, "missing_api_key"},
+		{"GET", "/api/v1/opportunities?country=zzz", 401, "missing_api_key"},
+		{"HEAD", "/api/jobs", 401, ""},
+	} {
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			a := gw.do(t, request{method: c.method, path: c.path})
+			require.Equal(t, c.status, a.status, a.body)
+			if c.code != "" {
+				require.Equal(t, c.code, a.code(t))
+				require.Equal(t, "application/json", a.header.Get("Content-Type"))
+			}
+			if c.status == 204 || c.status == 405 {
+				require.Equal(t, "GET, HEAD, OPTIONS", a.header.Get("Allow"))
+			}
+			if c.status == 401 {
+				require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
+			}
+			require.Empty(t, a.header.Get("Location"))
+		})
+	}
+	require.Empty(t, w.catalog.requests())
+	require.Zero(t, w.authority.asked())
+}
+
+// Nothing that a caller makes up reaches a service, nor does the key; nothing that a service lets slip reaches the caller.
+func TestIdentityIsTheGateways(t *testing.T) {
+	w, gw, key := freshWorld(t)
+	w.catalog.will(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("X-Internal-Secret", "1")
+		rw.Header().Set("Set-Cookie", "a=b")
+		rw.Header().Set("Access-Control-Allow-Origin", "*")
+		says(200, `{}`)(rw, r)
+	})
+	a := gw.do(t, request{key: key, path: "/api/v1/opportunities/%61-b?b=2&a=1", header: http.Header{
+		"X-Opportunity-Caller": {`{"tier":"commercial"}`}, "X-Opportunity-Actor": {"root"}, "X-Request-Id": {"made-up-by-the-caller"},
+		"X-Forwarded-For": {"10.0.0.1"}, "Forwarded": {"for=10.0.0.1"}, "Cookie": {"a=b"}, "If-None-Match": {`W/"1"`}, "Accept": {"application/json"},
+		"Origin": {"https://evil.example"}, "Connection": {"If-None-Match"},
+	}})
+	require.Equal(t, 200, a.status)
+	for _, name := range []string{"X-Internal-Secret", "Set-Cookie", "Access-Control-Allow-Origin"} {
+		require.Empty(t, a.header.Get(name), name)
+	}
+	require.NotContains(t, a.header.Get("X-Request-Id"), "made-up")
+	got := w.catalog.requests()[0]
+	require.Equal(t, "/api/v1/opportunities/a-b?b=2&a=1", got.RequestURI)
+	require.Equal(t, http.Header{
+		"Authorization":        {"Bearer " + internalToken},
+		"X-Opportunity-Caller": {`{"tier":"developer","pageSize":50,"history":true}`},
+		"X-Request-Id":         {a.header.Get("X-Request-Id")},
+		"If-None-Match":        {`W/"1"`},
+		"Accept":               {"application/json"},
+	}, got.Header)
+}
+
+// A key shows up in no log line, wherever its owner puts it.
+func TestKeysAreNotLogged(t *testing.T) {
+	w, gw, key := freshWorld(t)
+	w.catalog.will(says(400, `{"error":{"code":"unknown_parameter"}}`))
+	for _, path := range []string{
+		"/api/v1/opportunities?api_key=" + key.Reveal(), "/api/v1/opportunities/" + key.Reveal(), "/" + key.Reveal(),
+		"/docs/" + key.Reveal() + "?" + key.Reveal(), "/api/v1/opportunities/" + key.Reveal() + "/history",
+	} {
+		gw.do(t, request{path: path, key: key})
+		gw.do(t, request{path: path, header: http.Header{"Authorization": {"Basic " + key.Reveal()}, "X-Request-Id": {key.Reveal()}}})
+		gw.do(t, request{path: path, method: "POST", header: http.Header{"Authorization": {key.Reveal()}}})
+	}
+	w.catalog.will(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	gw.do(t, request{path: "/api/v1/opportunities?" + key.Reveal(), key: key})
+	require.NotContains(t, w.log.String(), key.Reveal()[9:40])
+	require.Contains(t, w.log.String(), `"route":"/api/v1/opportunities/{id}"`)
+}
+
+func TestCompression(t *testing.T) {
+	w, gw, key := freshWorld(t)
+	long := `{"data":"` + strings.Repeat("a", 5000) + `"}`
+	w.catalog.will(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Vary", "Authorization")
+		says(200, long)(rw, r)
+	})
+	gzipped := http.Header{"Accept-Encoding": {"gzip"}}
+	a := gw.do(t, request{key: key, header: gzipped})
+	require.Equal(t, "gzip", a.header.Get("Content-Encoding"))
+	require.ElementsMatch(t, []string{"Accept-Encoding", "Authorization"}, a.header.Values("Vary"))
+	require.Equal(t, `W/"1"`, a.header.Get("ETag"))
+	unzip, err := gzip.NewReader(strings.NewReader(a.body))
+	require.NoError(t, err)
+	plain, err := io.ReadAll(unzip)
+	require.NoError(t, err)
+	require.Equal(t, long, string(plain))
+
+	a = gw.do(t, request{key: key})
+	require.Empty(t, a.header.Get("Content-Encoding"))
+	require.Equal(t, long, a.body)
+	require.Contains(t, a.header.Values("Vary"), "Accept-Encoding")
+
+	a = gw.do(t, request{key: key, method: http.MethodHead, header: gzipped})
+	require.Empty(t, a.body)
+	require.Empty(t, a.header.Get("Content-Encoding"))
+	require.Contains(t, a.header.Values("Vary"), "Accept-Encoding")
+
+	w.catalog.will(says(200, `{}`))
+	require.Empty(t, gw.do(t, request{key: key, header: gzipped}).header.Get("Content-Encoding"), "too short to be worth it")
+	w.catalog.will(says(304, ""))
+	require.Equal(t, 304, gw.do(t, request{key: key, header: gzipped}).status)
+}
+
+// An answer that breaks off reaches the caller as broken, and costs nothing.
+func TestBrokenAnswer(t *testing.T) {
+	w, gw, key := freshWorld(t)
+	w.catalog.will(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.Header().Set("Content-Length", "100000")
+		_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
+		panic(http.ErrAbortHandler)
+	})
+	for _, header := range []http.Header{nil, {"Accept-Encoding": {"gzip"}}} {
+		a, err := gw.try(request{key: key, header: header})
+		require.Error(t, err, "got %d bytes as if they were all", len(a.body))
+	}
+	storetest.Eventually(t, "the charge is given back", func() bool { calls, all := w.used("acc_a"); return calls == 0 && all == 0 })
+	require.Contains(t, w.metrics(gw), `gateway_requests_total{outcome="upstream_fault"} 2`)
+}
+
+// A caller that leaves before the answer gets its charge back.
+func TestCallerGone(t *testing.T) {
+	w, gw, key := freshWorld(t)
+	arrived := make(chan struct{})
+	w.catalog.will(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done() // the gateway passes the news on
+	})
+	ctx, leave := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, gw.url+"/api/jobs", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "bearer "+key.Reveal())
+	go func() {
+		<-arrived
+		calls, _ := w.used("acc_a")
+		require.Equal(t, 1, calls)
+		leave()
+	}()
+	_, err = client.Do(req)
+	require.ErrorIs(t, err, context.Canceled)
+	storetest.Eventually(t, "the charge is given back", func() bool { calls, all := w.used("acc_a"); return calls == 0 && all == 0 })
+}
+
+// Rubbish, giants and slow senders cost their own connection and nobody else anything.
+func TestBadSenders(t *testing.T) {
+	w, gw, key := freshWorld(t)
+	address := strings.TrimPrefix(gw.url, "http://")
+	slow, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer slow.Close()
+	_, _ = io.WriteString(slow, "GET /api/jobs HTTP/1.1\r\nHost: x\r\nAuthoriz")
+	for name, sent := range map[string]string{
+		"rubbish":         "\x16\x03\x01\x00\xff\x00\x01\r\n\r\n",
+		"giant header":    "GET /api/jobs HTTP/1.1\r\nHost: x\r\nX-Big: " + strings.Repeat("a", 64<<10) + "\r\n\r\n",
+		"giant URL":       "GET /api/jobs?" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"two lengths":     "GET /api/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+		"two framings":    "POST /api/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: xx\r\n\r\nab",
+		"no host":         "GET /api/jobs HTTP/1.1\r\n\r\n",
+		"escape unclosed": "GET /api/v1/opportunities/%zz HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := net.Dial("tcp", address)
+			require.NoError(t, err)
+			defer c.Close()
+			go func() { _, _ = io.WriteString(c, sent) }() // the other side may close before all is sent
+			status, _ := bufio.NewReader(c).ReadString('\n')
+			require.True(t, status == "" || strings.HasPrefix(status, "HTTP/1.1 4") || strings.HasPrefix(status, "HTTP/1.1 5"), status)
+			require.Equal(t, 200, gw.get(t, key).status)
+		})
+	}
+	require.Len(t, w.catalog.requests(), 7)
+}
+
+// What a service is asked, and what Redis is: each once.
+func TestOneTripEach(t *testing.T) {
+	w := newWorld(t)
+	commands := countCommands(t, strings.TrimPrefix(w.redis.URL, "redis://"))
+	gw := w.start(func(cfg *gateway.Config) { cfg.Redis.URL = "redis://" + commands.address })
+	key := w.authority.issue("acc_a", developer)
+	gw.get(t, key) // resolves the key, seeds the day, loads the script
+	before, asked := commands.count(), w.authority.asked()
+	w.catalog.will(nil)
+	for range 20 {
+		require.Equal(t, 200, gw.get(t, key).status)
+	}
+	require.Equal(t, before+20, commands.count(), "one command to Redis for each call")
+	require.Len(t, w.catalog.requests(), 20)
+	require.Equal(t, asked, w.authority.asked())
+}
+
+func (w *world) metrics(gw replica) string {
+	w.t.Helper()
+	for _, line := range lines(w.log.String()) {
+		if _, after, ok := strings.Cut(line, `"listener":"operations","address":"`); ok {
+			address, _, _ := strings.Cut(after, `"`)
+			resp, err := client.Get("http://" + address + "/metrics")
+			require.NoError(w.t, err)
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(w.t, err)
+			return string(body)
+		}
+	}
+	require.FailNow(w.t, "no operations listener for "+gw.url)
+	return ""
+}
