@@ -99,6 +99,19 @@ func TestDigests(t *testing.T) {
 	require.Equal(t, key.Digests([][]byte{older}), digests[1:], "in the order of the peppers")
 }
 
+func TestPeppers(t *testing.T) {
+	one, two := strings.Repeat("0f", 32), strings.Repeat("A0", 40)
+	peppers, err := apikey.Peppers([]string{one, two})
+	require.NoError(t, err)
+	require.Equal(t, bytes.Repeat([]byte{0x0f}, 32), peppers[0])
+	require.Equal(t, bytes.Repeat([]byte{0xa0}, 40), peppers[1])
+	for _, bad := range [][]string{nil, {}, {""}, {one, ""}, {one[2:]}, {one + "0"}, {one, strings.Repeat("xy", 32)}} {
+		_, err := apikey.Peppers(bad)
+		require.ErrorContains(t, err, "pepper")
+		require.NotContains(t, err.Error(), "0f0f", "no value is repeated")
+	}
+}
+
 func TestPreview(t *testing.T) {
 	key, _ := apikey.Parse(golden)
 	prefix, last4 := key.Preview()

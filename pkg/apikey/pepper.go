@@ -2,6 +2,7 @@ package apikey
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 )
 
@@ -10,6 +11,9 @@ const minPepper = 32
 // Peppers decodes the peppers of Digests from hexadecimal. Each must have at least 32 bytes; an error tells which has not, and
 // never its value.
 func Peppers(encoded []string) ([][]byte, error) {
+	if len(encoded) == 0 {
+		return nil, errors.New("at least one pepper is needed")
+	}
 	peppers := make([][]byte, len(encoded))
 	for i, e := range encoded {
 		pepper, err := hex.DecodeString(e)

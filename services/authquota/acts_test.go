@@ -337,7 +337,7 @@ func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
 			places["table "+table] = rows
 		}
 		require.Contains(t, places["table api_keys"], key.ID)
-		require.Contains(t, places["log"], "/operator/v1/keys/:id/revoke")
+		require.Contains(t, places["log"], "/operator/v1/keys/{id}/revoke")
 		for _, secret := range svc.keys {
 			random := secret[len("oda_live_") : len(secret)-4] // the last four are shown on purpose
 			for place, text := range places {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
@@ -83,7 +84,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	peppers, err := cfg.peppers()
+	peppers, err := apikey.Peppers(cfg.Peppers)
 	if err != nil {
 		return err
 	}

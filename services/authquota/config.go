@@ -1,12 +1,12 @@
 package authquota
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
@@ -36,28 +36,11 @@ func (c Config) Validate() error {
 	if c.PublicURL != "" && (!api.ValidURL(c.PublicURL) || c.PublicURL[len(c.PublicURL)-1] == '/') {
 		errs = append(errs, errors.New("OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash"))
 	}
-	if _, err := c.peppers(); err != nil {
-		errs = append(errs, err)
+	if _, err := apikey.Peppers(c.Peppers); err != nil {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))
 	}
 	if _, err := tier.Parse(c.Tiers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))
 	}
 	return errors.Join(errs...)
-}
-
-const minPepper = 32
-
-func (c Config) peppers() ([][]byte, error) {
-	if len(c.Peppers) == 0 {
-		return nil, errors.New("OPPORTUNITY_KEY_PEPPERS: at least one pepper is needed")
-	}
-	peppers := make([][]byte, len(c.Peppers))
-	for i, encoded := range c.Peppers {
-		pepper, err := hex.DecodeString(encoded)
-		if err != nil || len(pepper) < minPepper {
-			return nil, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: pepper %d must be at least %d bytes in hexadecimal", i+1, minPepper)
-		}
-		peppers[i] = pepper
-	}
-	return peppers, nil
 }
