@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -355,5 +354,3 @@ func freshWorld(t *testing.T) (*world, replica, apikey.Key) {
 	w := newWorld(t)
 	return w, w.start(), w.authority.issue("acc_a", developer)
 }
-
-func lines(s string) []string { return strings.Split(strings.TrimSpace(s), "\n") }

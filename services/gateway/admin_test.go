@@ -1,0 +1,187 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/gateway"
+)
+
+func (r replica) operate(t *testing.T, method, path, token string, header http.Header, body io.Reader) answer {
+	t.Helper()
+	q := request{method: method, path: path, header: header.Clone(), body: body}
+	if token != "" {
+		if q.header == nil {
+			q.header = http.Header{}
+		}
+		q.header.Set("Authorization", "Bearer "+token)
+	}
+	return replica{url: r.admin}.do(t, q)
+}
+
+func TestReadiness(t *testing.T) {
+	w, gw, _ := freshWorld(t)
+	ready := func() (int, []string) {
+		a := gw.operate(t, "GET", "/readyz", "", nil, nil)
+		var state struct{ Missing []string }
+		require.NoError(t, json.Unmarshal([]byte(a.body), &state), a.body)
+		return a.status, state.Missing
+	}
+	status, missing := ready()
+	require.Equal(t, 200, status, missing)
+	w.authority.set(func() { w.authority.down = true })
+	w.history.Close()
+	w.redis.Stop()
+	status, missing = ready()
+	require.Equal(t, 503, status)
+	require.ElementsMatch(t, []string{"redis", "authquota", "history"}, missing)
+}
+
+func TestVerbs(t *testing.T) {
+	w, gw, _ := freshWorld(t)
+	echo := func(name string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			rw.Header().Set("Content-Type", "application/json")
+			rw.Header().Set("X-Request-Id", "of the service")
+			_ = json.NewEncoder(rw).Encode(map[string]any{"service": name, "method": r.Method, "uri": r.RequestURI, "header": r.Header, "body": len(body)})
+		}
+	}
+	w.catalog.will(echo("catalog"))
+	w.history.will(echo("history"))
+	type echoed struct {
+		Service, Method, URI string
+		Header               http.Header
+		Body                 any
+	}
+	for path, service := range map[string]string{
+		"/operator/v1/listings/import": "catalog", "/operator/v1/events/append": "history",
+		"/operator/v1/keys?account=a": "", "/operator/v1/accounts/acc_a/grant": "", // authquota
+	} {
+		big := strings.Repeat("x", 1<<20)
+		a := gw.operate(t, "POST", path, annsToken, http.Header{"X-Opportunity-Actor": {"somebody else"}, "Content-Type": {"application/x-ndjson"},
+			"X-Opportunity-Caller": {"{}"}, "Cookie": {"a=b"}}, strings.NewReader(big))
+		require.Equal(t, 200, a.status, a.body)
+		require.Len(t, a.header.Values("X-Request-Id"), 1)
+		var got echoed
+		require.NoError(t, json.Unmarshal([]byte(a.body), &got))
+		require.Equal(t, service, got.Service)
+		require.Equal(t, path, got.URI)
+		require.Equal(t, "ann", got.Header.Get(api.ActorHeader), "the token says who it is")
+		require.Equal(t, "Bearer "+internalToken, got.Header.Get("Authorization"))
+		require.Equal(t, "application/x-ndjson", got.Header.Get("Content-Type"))
+		require.Empty(t, got.Header.Get(api.CallerHeader))
+		require.Empty(t, got.Header.Get("Cookie"))
+		if service != "" {
+			require.EqualValues(t, len(big), got.Body)
+		}
+	}
+	var got echoed
+	a := gw.operate(t, "GET", "/operator/v1/listings/export", sharedToken, http.Header{"X-Opportunity-Actor": {"bob"}}, nil)
+	require.NoError(t, json.Unmarshal([]byte(a.body), &got))
+	require.Equal(t, "bob", got.Header.Get(api.ActorHeader), "who shares a token says who they are")
+
+	for _, c := range []struct {
+		path, token string
+		status      int
+		code        problem.Code
+	}{
+		{"/operator/v1/keys", "", 401, problem.MissingAPIKey},
+		{"/operator/v1/keys", internalToken, 401, problem.InvalidAPIKey},
+		{"/operator/v1/keys", annsToken + "x", 401, problem.InvalidAPIKey},
+		{"/operator/v1/", annsToken, 404, problem.NotFound},
+		{"/operator/v1/nothing", annsToken, 404, problem.NotFound},
+		{"/operator/v1/keys/../../internal/v1/principals", annsToken, 404, problem.NotFound},
+		{"/operator/v1/keys/%2e%2e/%2e%2e/x", annsToken, 404, problem.NotFound},
+		{"/operator/v1//keys", annsToken, 404, problem.NotFound},
+		{"/internal/v1/principals", annsToken, 404, problem.NotFound},
+		{"/api/v1/opportunities", annsToken, 404, problem.NotFound},
+	} {
+		a := gw.operate(t, "POST", c.path, c.token, nil, nil)
+		require.Equal(t, c.status, a.status, c.path)
+		require.Equal(t, string(c.code), a.code(t), c.path)
+	}
+	w.history.Close()
+	a = gw.operate(t, "POST", "/operator/v1/events/append", annsToken, nil, nil)
+	require.Equal(t, "service_unavailable", a.code(t))
+	for _, secret := range []string{annsToken, sharedToken, internalToken} {
+		require.NotContains(t, w.log.String(), secret)
+	}
+}
+
+func TestVerbsRefuseGiants(t *testing.T) {
+	w, gw, _ := freshWorld(t)
+	w.catalog.will(func(rw http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); err == nil {
+			t.Errorf("a body of %d bytes arrived as if it were whole", n)
+		}
+		panic(http.ErrAbortHandler)
+	})
+	// The gateway may close the connection while the rest is still being sent.
+	a, err := replica{url: gw.admin}.try(request{method: "POST", path: "/operator/v1/listings/import",
+		header: http.Header{"Authorization": {"Bearer " + annsToken}}, body: io.LimitReader(zeros{}, 65<<20)})
+	if err == nil {
+		require.Equal(t, "invalid_parameter", a.code(t))
+		require.Contains(t, a.body, "64 MiB")
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// Every documentation address in an error is served by the gateway, and explains the code.
+func TestDocumentationOfErrors(t *testing.T) {
+	_, gw, _ := freshWorld(t)
+	a := gw.do(t, request{})
+	var e api.Error
+	require.NoError(t, json.Unmarshal([]byte(a.body), &e))
+	path, anchor, _ := strings.Cut(strings.TrimPrefix(e.Documentation, publicURL), "#")
+	page := gw.do(t, request{path: path})
+	require.Equal(t, 200, page.status)
+	require.Contains(t, page.body, `id="`+anchor+`"`)
+	for _, path := range []string{"/", "/docs", "/docs/limits", "/openapi.yaml", "/openapi.json"} {
+		require.Equal(t, 200, gw.do(t, request{path: path}).status, path)
+		head := gw.do(t, request{method: "HEAD", path: path})
+		require.Equal(t, 200, head.status, path)
+		require.Empty(t, head.body)
+		require.NotEmpty(t, head.header.Get("ETag"))
+	}
+}
+
+func TestSettings(t *testing.T) {
+	good := map[string]string{
+		"OPPORTUNITY_REDIS_URL": "redis://127.0.0.1:6379", "OPPORTUNITY_INTERNAL_TOKENS": internalToken, "OPPORTUNITY_PUBLIC_URL": publicURL,
+		"OPPORTUNITY_CATALOG_URL": "http://127.0.0.1:1", "OPPORTUNITY_HISTORY_URL": "http://127.0.0.1:2", "OPPORTUNITY_AUTHQUOTA_URL": "http://127.0.0.1:3",
+		"OPPORTUNITY_KEY_PEPPERS": strings.Repeat("07", 32),
+	}
+	for name, bad := range map[string]string{
+		"OPPORTUNITY_PUBLIC_URL": publicURL + "/", "OPPORTUNITY_CATALOG_URL": "127.0.0.1:1", "OPPORTUNITY_KEY_PEPPERS": "0707secret",
+		"OPPORTUNITY_OPERATOR_TOKENS": "ann:short", "OPPORTUNITY_TRUSTED_PROXIES": "10.0.0.0", "OPPORTUNITY_SERVICE_CAPACITY": "0",
+		"OPPORTUNITY_INTERNAL_TOKENS": "short",
+	} {
+		err := gateway.Main(t.Context(), func(n string) (string, bool) {
+			if n == name {
+				return bad, true
+			}
+			v, ok := good[n]
+			return v, ok
+		}, []string{"serve"})
+		require.ErrorContains(t, err, name)
+		if strings.Contains(name, "TOKEN") || strings.Contains(name, "PEPPER") {
+			require.NotContains(t, err.Error(), bad)
+		}
+	}
+	err := gateway.Main(t.Context(), func(n string) (string, bool) { v, ok := good[n]; return v, ok }, []string{"check"})
+	for _, missing := range []string{"redis", "catalog", "history", "authquota"} {
+		require.ErrorContains(t, err, missing+":")
+	}
+	require.ErrorContains(t, gateway.Main(t.Context(), nil, nil), "usage")
+}
