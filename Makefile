@@ -5,8 +5,7 @@ SERVICES := gateway catalog history authquota
 MODULES  := cmd/opportunity docs e2e pkg $(addprefix services/,$(SERVICES))
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-BUILD    := CGO_ENABLED=0 go build -trimpath
+BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 LINT     := .cache/golangci-lint-2.15.0
 
 .DEFAULT_GOAL := help

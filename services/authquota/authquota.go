@@ -24,7 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
@@ -38,45 +38,17 @@ import (
 	"opportunity.internal/services/authquota/migrations"
 )
 
-const usage = "usage: authquota serve | migrate | check"
+var service = command.Service[Config]{Name: "authquota", Migrations: migrations.Files, Serve: Run, Check: check}
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
 // check tells whether the settings are right, the schema is there and Redis answers.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
-	if len(args) != 1 {
-		return errors.New(usage)
-	}
-	switch args[0] {
-	case "migrate": // needs no more than the database, so that the job that runs it holds no other secret
-		only, err := config.Load[struct {
-			Telemetry telemetry.Config
-			Database  database.Config
-		}](lookup)
-		if err = errors.Join(err, only.Database.Validate()); err != nil {
-			return err
-		}
-		return Migrate(ctx, Config{Telemetry: only.Telemetry, Database: only.Database})
-	case "serve", "check":
-		cfg, err := config.Load[Config](lookup)
-		if err != nil {
-			return err
-		}
-		if args[0] == "check" {
-			return check(ctx, cfg)
-		}
-		return Run(ctx, cfg)
-	}
-	return errors.New(usage)
+	return service.Main(ctx, lookup, args)
 }
 
 // Migrate brings the schema of cfg.Database to what this binary was built for.
 func Migrate(ctx context.Context, cfg Config) error {
-	tel, err := telemetry.Start(ctx, "authquota", cfg.Telemetry)
-	if err != nil {
-		return err
-	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
-	return database.Migrate(ctx, cfg.Database, tel, migrations.Files)
+	return service.Migrate(ctx, cfg.Telemetry, cfg.Database)
 }
 
 // Run serves until ctx ends, drains, and copies the counters a last time. It never migrates: it waits for its schema.
@@ -107,7 +79,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer redis.Close()
-	service, operations, err := cfg.Server.Open(ctx)
+	public, operations, err := cfg.Server.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +104,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", service, tel.Handler(handler))
+	group.HTTP("service", public, tel.Handler(handler))
 	group.Go("schema", func(ctx context.Context) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
 			return err

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
@@ -24,7 +24,7 @@ type Config struct {
 	Tokens    peer.Tokens
 
 	PublicURL string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
-	Peppers   []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. The gateway needs the same."`
+	Peppers   []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
 	Tiers     string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
 
 	Now func() time.Time `env:"-"` // nil: time.Now
@@ -32,9 +32,8 @@ type Config struct {
 
 // Validate names every setting that cannot be served with.
 func (c Config) Validate() error {
-	errs := []error{c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate()}
-	if c.PublicURL != "" && (!api.ValidURL(c.PublicURL) || c.PublicURL[len(c.PublicURL)-1] == '/') {
-		errs = append(errs, errors.New("OPPORTUNITY_PUBLIC_URL must be an http or https URL without a trailing slash"))
+	errs := []error{
+		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
 	}
 	if _, err := apikey.Peppers(c.Peppers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))

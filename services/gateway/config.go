@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"time"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
@@ -24,12 +24,12 @@ type Config struct {
 	Tokens    peer.Tokens
 
 	AdminListen  string `env:"OPPORTUNITY_ADMIN_LISTEN" envDefault:"127.0.0.1:8081" doc:"Address of the operators' listener: /readyz of the whole API, and the verbs. Never expose it to consumers."`
-	PublicURL    string `env:"OPPORTUNITY_PUBLIC_URL,required" doc:"Address under which consumers reach the gateway, without a trailing slash."`
-	CatalogURL   string `env:"OPPORTUNITY_CATALOG_URL,required" doc:"Where the catalog service is, without a trailing slash."`
-	HistoryURL   string `env:"OPPORTUNITY_HISTORY_URL,required" doc:"Where the history service is, without a trailing slash."`
-	AuthquotaURL string `env:"OPPORTUNITY_AUTHQUOTA_URL,required" doc:"Where the authquota service is, without a trailing slash."`
+	PublicURL    string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
+	CatalogURL   string `env:"OPPORTUNITY_CATALOG_URL,required,notEmpty" doc:"Service port of the catalog, without a trailing slash."`
+	HistoryURL   string `env:"OPPORTUNITY_HISTORY_URL,required,notEmpty" doc:"Service port of the history service, without a trailing slash."`
+	AuthquotaURL string `env:"OPPORTUNITY_AUTHQUOTA_URL,required,notEmpty" doc:"Service port of authquota, without a trailing slash."`
 
-	Peppers         []string `env:"OPPORTUNITY_KEY_PEPPERS,required" doc:"Secret. The same as those of authquota: what keys are hashed with, comma-separated, newest first, in hexadecimal."`
+	Peppers         []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
 	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Tokens of operators, comma-separated, each as name:token or token, of at least 32 characters. The name is recorded with what is done; a token without one is shared, and its users say who they are. Without any the verbs are closed."`
 	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Calls that all accounts together may make in one UTC day."`
 	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated."`
@@ -40,14 +40,10 @@ type Config struct {
 
 // Validate names every setting that cannot be served with.
 func (c Config) Validate() error {
-	errs := []error{c.Redis.Validate(), c.Tokens.Validate()}
-	for name, value := range map[string]string{
-		"OPPORTUNITY_PUBLIC_URL": c.PublicURL, "OPPORTUNITY_CATALOG_URL": c.CatalogURL,
-		"OPPORTUNITY_HISTORY_URL": c.HistoryURL, "OPPORTUNITY_AUTHQUOTA_URL": c.AuthquotaURL,
-	} {
-		if value != "" && (!api.ValidURL(value) || value[len(value)-1] == '/') { // an empty one is missing, and reported as such
-			errs = append(errs, fmt.Errorf("%s must be an http or https URL without a trailing slash", name))
-		}
+	errs := []error{
+		c.Redis.Validate(), c.Tokens.Validate(),
+		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_CATALOG_URL", c.CatalogURL),
+		config.Address("OPPORTUNITY_HISTORY_URL", c.HistoryURL), config.Address("OPPORTUNITY_AUTHQUOTA_URL", c.AuthquotaURL),
 	}
 	if _, err := apikey.Peppers(c.Peppers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))
