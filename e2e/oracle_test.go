@@ -248,7 +248,7 @@ func TestFilters(t *testing.T) {
 		body := decode[api.OpportunityList](t, do(t, d.url, call{path: "/api/v1/opportunities?limit=100", key: d.issue(t, api.Developer).Key}))
 		require.Equal(t, 50, body.Pagination.Limit)
 		require.Len(t, body.Data, 50)
-		require.Equal(t, fmt.Sprintf("%s/api/v1/opportunities?limit=50&page=2", d.url), *body.Pagination.Next)
+		require.Equal(t, fmt.Sprintf("%s/api/v1/opportunities?page=2&limit=50", d.url), *body.Pagination.Next)
 	})
 }
 

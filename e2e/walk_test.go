@@ -189,7 +189,8 @@ func TestCtrlCDrains(t *testing.T) {
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		return errors.Join(c.Control(func(fd uintptr) {
-			failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
+			failed = errors.Join(syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096),
+				syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536)) // the sender sizes its buffer by this
 		}), failed)
 	}}
 	conn, err := small.DialContext(t.Context(), "tcp", address)
