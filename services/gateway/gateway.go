@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	public, err := edge.Edge{
 		Keys: keys, Catalog: catalog, History: history, Pages: pages, Trusted: trusted, Errors: refusals, Telemetry: tel,
-		Limiter: admission.New(counters, cfg.ServiceCapacity, func(ctx context.Context, day string) (usage api.DayUsage, err error) {
+		Limiter: admission.New(counters, tel.Tracer, cfg.ServiceCapacity, func(ctx context.Context, day string) (usage api.DayUsage, err error) {
 			err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
 			return usage, err
 		}, cfg.Now),

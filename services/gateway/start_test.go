@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -31,6 +32,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(otherVariable) != "" {
+		other()
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -25,6 +25,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 
 	"opportunity.internal/pkg/api"
@@ -46,6 +48,8 @@ var admitScript, refundScript, seedScript = redis.NewScript(admitLua), redis.New
 // Limiter admits calls. It is safe for concurrent use.
 type Limiter struct {
 	redis    *redis.Client
+	tracer   trace.Tracer
+	batches  batcher
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 	capacity int
 	usage    func(ctx context.Context, day string) (api.DayUsage, error)
@@ -62,14 +66,15 @@ const (
 
 // New makes a limiter. capacity is how many calls all accounts together may make on one UTC day; usage asks the ledger for
 // the calls of a day. now replaces the clock of Redis in tests; nil leaves it.
-func New(client *redis.Client, capacity int, usage func(ctx context.Context, day string) (api.DayUsage, error), now func() time.Time) *Limiter {
+func New(client *redis.Client, tracer trace.Tracer, capacity int, usage func(ctx context.Context, day string) (api.DayUsage, error), now func() time.Time) *Limiter {
 	l := &Limiter{
-		redis: client, capacity: capacity, usage: usage, now: now,
+		redis: client, tracer: tracer, capacity: capacity, usage: usage, now: now,
 		breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 			Timeout:     probeAfter,
 			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		}),
 	}
+	l.batches.send = l.send
 	l.day.Store(int64(dayOf(time.Now())))
 	return l
 }
@@ -82,34 +87,58 @@ func New(client *redis.Client, capacity int, usage func(ctx context.Context, day
 func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) {
 	ctx = context.WithoutCancel(ctx)
 	for range 5 { // once in general; again after midnight and after seeding
-		day := Day(l.day.Load())
-		reply, err := l.admit(ctx, p, day)
-		if err != nil {
-			return Decision{}, problem.Unavailable(err)
+		call := pending{principal: &p}
+		l.traced(ctx, func() { l.batches.do(&call) })
+		if call.err != nil {
+			return Decision{}, problem.Unavailable(call.err)
 		}
-		switch verdict, _ := reply[0].(string); Verdict(verdict) {
+		switch verdict, _ := call.reply[0].(string); Verdict(verdict) {
 		case otherDay:
-			l.day.Store(integer(reply, 1))
+			l.day.Store(integer(call.reply, 1))
 		case unseeded:
-			if err := l.seed(ctx, day); err != nil {
+			if err := l.seed(ctx, call.day); err != nil {
 				return Decision{}, err
 			}
 		case Outdated:
 			return Decision{Verdict: Outdated}, nil
 		default:
-			return l.decode(reply, p.Limits, day), nil
+			return l.decode(call.reply, p.Limits, call.day), nil
 		}
 	}
 	return Decision{}, problem.Unavailable(errors.New("the counters of the day vanish as soon as they are seeded"))
 }
 
-func (l *Limiter) admit(ctx context.Context, p api.Principal, day Day) ([]any, error) {
-	args := make([]any, 0, 8)
-	args = append(args, p.Account, p.Epoch, p.Limits.PerMinute, p.Limits.PerDay, l.capacity, int64(day), counter.ServiceField)
+// send admits a batch by one run of the script.
+func (l *Limiter) send(ctx context.Context, calls []*pending) {
+	day := Day(l.day.Load())
+	keys := make([]string, 2, 2+len(calls))
+	keys[0], keys[1] = counter.Epochs, day.key()
+	args := make([]any, 4, 4+4*len(calls))
+	args[0], args[1], args[2], args[3] = int64(day), counter.ServiceField, l.capacity, ""
 	if l.now != nil {
-		args = append(args, l.now().UnixMicro())
+		args[3] = l.now().UnixMicro()
 	}
-	return l.run(ctx, admitScript, []string{counter.Epochs, counter.Window(p.Account), day.key()}, args...).Slice()
+	for _, c := range calls {
+		keys = append(keys, counter.Window(c.principal.Account))
+		args = append(args, c.principal.Account, c.principal.Epoch, c.principal.Limits.PerMinute, c.principal.Limits.PerDay)
+	}
+	replies, err := l.run(ctx, admitScript, keys, args...).Slice()
+	for i, c := range calls {
+		c.day, c.err = day, err
+		if err == nil {
+			c.reply, _ = replies[i].([]any)
+		}
+	}
+}
+
+// traced gives a recorded request a span of its own for its part of a batch.
+func (l *Limiter) traced(ctx context.Context, do func()) {
+	if trace.SpanFromContext(ctx).IsRecording() {
+		_, span := l.tracer.Start(ctx, "redis evalsha", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+			attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", "evalsha")))
+		defer span.End()
+	}
+	do()
 }
 
 // decode reads the reply of admit.lua to a call that was admitted or refused.

@@ -27,7 +27,7 @@ func BenchmarkAdmit(b *testing.B) {
 	c, err := redisdb.Open(redisdb.Config{URL: storetest.Redis(b).URL}, tel)
 	require.NoError(b, err)
 	defer c.Close()
-	limiter := New(c, 1<<40, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil)
+	limiter := New(c, tel.Tracer, 1<<40, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil)
 	principals := make([]api.Principal, 10*clients)
 	for i := range principals {
 		principals[i] = api.Principal{Account: fmt.Sprintf("acc_%d", i), Epoch: 1, Limits: api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40}}

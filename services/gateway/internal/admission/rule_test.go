@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace/noop"
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
@@ -110,7 +112,7 @@ func compare(t *rapid.T, c *redis.Client) {
 	clock := time.Date(2026, 11, 20, 23, 57, rapid.IntRange(0, 59).Draw(t, "second"), rapid.IntRange(0, 999_999).Draw(t, "µs")*1000, time.UTC)
 	log := &naive{capacity: rapid.IntRange(1, 25).Draw(t, "capacity")}
 	rule := map[string]Spent{}
-	limiter := New(c, log.capacity, func(_ context.Context, day string) (api.DayUsage, error) {
+	limiter := New(c, noop.Tracer{}, log.capacity, func(_ context.Context, day string) (api.DayUsage, error) {
 		return api.DayUsage{Day: day}, nil
 	}, func() time.Time { return clock })
 	accounts := []string{"acc_a", "acc_b", "acc_c"}
@@ -138,35 +140,56 @@ func compare(t *rapid.T, c *redis.Client) {
 			require.Equal(t, log.figures(a.call.account, a.call.at).today, a.decision.Today, "calls after a refund")
 			continue
 		}
-		account := rapid.SampledFrom(accounts).Draw(t, "account")
-		limits := api.Limits{PerMinute: rapid.IntRange(1, 6).Draw(t, "minute"), PerDay: rapid.IntRange(1, 12).Draw(t, "day")}
-		p := api.Principal{Account: account, Epoch: 7, Limits: limits}
-
-		now := log.now(account, clock)
-		want, before := log.admits(account, limits, clock), log.figures(account, now)
-		d, err := limiter.Admit(ctx, p)
-		require.NoError(t, err)
-		require.Equal(t, want, d.Verdict == Admitted, "verdict at %s with %+v of %+v", clock, before, limits)
-		require.Equal(t, before.service >= log.capacity, d.ServiceFull)
-		require.Equal(t, before.today >= limits.PerDay, d.DayFull)
-		require.Equal(t, before.recent >= limits.PerMinute, d.MinuteFull)
-
-		spent := rule[account] // the rule shares day and service among accounts by way of the log
-		spent.Today, spent.Service = before.today, before.service
-		byRule, after := Decide(spent, limits, log.capacity, clock)
-		rule[account] = after
-		require.Equal(t, byRule.Clock.UnixMicro(), d.Clock.UnixMicro())
-		byRule.Clock = d.Clock
-		require.Equal(t, byRule, d, "script and rule")
-
-		if want {
-			c := &call{account: account, at: now}
-			log.calls = append(log.calls, c)
-			owed = append(owed, admission{c, d})
-		} else {
-			honest(t, log, account, limits, clock, d)
+		// Calls that share a batch; they are decided one after the other.
+		batch := make([]*pending, rapid.IntRange(1, 4).Draw(t, "batch"))
+		for i := range batch {
+			limits := api.Limits{PerMinute: rapid.IntRange(1, 6).Draw(t, "minute"), PerDay: rapid.IntRange(1, 12).Draw(t, "day")}
+			batch[i] = &pending{principal: &api.Principal{Account: rapid.SampledFrom(accounts).Draw(t, "account"), Epoch: 7, Limits: limits}}
 		}
-		same(t, c, log, now)
+		// Those that need another day or counters first are told so and come again, alone.
+		var again []*pending
+		decided := func(p *pending, d Decision) {
+			account, limits := p.principal.Account, p.principal.Limits
+			now := log.now(account, clock)
+			want, before := log.admits(account, limits, clock), log.figures(account, now)
+			require.Equal(t, want, d.Verdict == Admitted, "verdict at %s with %+v of %+v", clock, before, limits)
+			require.Equal(t, before.service >= log.capacity, d.ServiceFull)
+			require.Equal(t, before.today >= limits.PerDay, d.DayFull)
+			require.Equal(t, before.recent >= limits.PerMinute, d.MinuteFull)
+
+			spent := rule[account] // the rule shares day and service among accounts by way of the log
+			spent.Today, spent.Service = before.today, before.service
+			byRule, after := Decide(spent, limits, log.capacity, clock)
+			rule[account] = after
+			require.Equal(t, byRule.Clock.UnixMicro(), d.Clock.UnixMicro())
+			byRule.Clock = d.Clock
+			require.Equal(t, byRule, d, "script and rule")
+			if want {
+				c := &call{account: account, at: now}
+				log.calls = append(log.calls, c)
+				owed = append(owed, admission{c, d})
+			} else {
+				honest(t, log, account, limits, clock, d)
+			}
+		}
+		limiter.send(ctx, batch)
+		for _, p := range batch {
+			require.NoError(t, p.err)
+			switch Verdict(p.reply[0].(string)) {
+			case Admitted, Refused:
+				decided(p, limiter.decode(p.reply, p.principal.Limits, p.day))
+			default:
+				again = append(again, p)
+			}
+		}
+		for _, p := range again {
+			d, err := limiter.Admit(ctx, *p.principal)
+			require.NoError(t, err)
+			decided(p, d)
+		}
+		for _, p := range batch {
+			same(t, c, log, log.now(p.principal.Account, clock))
+		}
 	}
 	everyKeyExpires(t, c)
 }
@@ -202,23 +225,28 @@ func same(t *rapid.T, c *redis.Client, log *naive, now time.Time) {
 	require.Equal(t, want, got)
 }
 
+// everyKeyExpires also checks that no window expires before its newest entry has left it.
 func everyKeyExpires(t *rapid.T, c *redis.Client) {
 	ctx := context.Background()
 	keys := c.Scan(ctx, 0, "*", 1000).Iterator()
 	for keys.Next(ctx) {
-		require.Positive(t, c.PTTL(ctx, keys.Val()).Val(), "key %s does not expire", keys.Val())
+		ttl := c.PTTL(ctx, keys.Val()).Val()
+		require.Positive(t, ttl, "key %s does not expire", keys.Val())
+		if strings.HasPrefix(keys.Val(), counter.Window("")) {
+			require.Greater(t, ttl, Span)
+		}
 	}
 	require.NoError(t, keys.Err())
 }
 
-// The window's life is its content's life: after a clock that was set back it lives until the entries ahead of it have left.
-func TestDateInScript(t *testing.T) {
+// The script counts days, the keys of the counters name them: both mean the same ones.
+func TestDaysAndTheirNames(t *testing.T) {
 	for name, url := range servers(t) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			c := client(t, url)
 			var clock time.Time
-			limiter := New(c, 1<<30, func(_ context.Context, day string) (api.DayUsage, error) {
+			limiter := New(c, noop.Tracer{}, 1<<30, func(_ context.Context, day string) (api.DayUsage, error) {
 				require.Equal(t, counter.DayOf(clock), day)
 				return api.DayUsage{Day: day}, nil
 			}, func() time.Time { return clock })
