@@ -17,7 +17,7 @@ func (v *verbs) keys() *cobra.Command {
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List keys, by their prefix and last four characters",
-		Example: "  opportunity keys list --account 0199a1c2-6f0e-7a51-b0a7-1d1f5a3b9c55",
+		Example: "  opportunity keys list --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
 		Args:    cobra.NoArgs,
 	}
 	account := list.Flags().String("account", "", "only keys of this account")
@@ -42,7 +42,7 @@ func (v *verbs) keys() *cobra.Command {
 	c.AddCommand(v.issue(), list, &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "Revoke a key, for good, in force on its next request",
-		Example: "  opportunity keys revoke 0199a1c2-7b3f-7d0e-9c1b-52f6d1f0a4e2",
+		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2",
 		Args:    cobra.ExactArgs(1),
 		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) { return c.RevokeKey(ctx, args[0]) },
 			func(args []string) string { return "revoked: " + args[0] }),
@@ -139,7 +139,7 @@ func (v *verbs) accounts() *cobra.Command {
 		&cobra.Command{
 			Use:     "grant ID TIER",
 			Short:   "Give an account a tier, in force on its next request; what it used today stays used",
-			Example: "  opportunity accounts grant 0199a1c2-6f0e-7a51-b0a7-1d1f5a3b9c55 developer",
+			Example: "  opportunity accounts grant acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 developer",
 			Args: func(cmd *cobra.Command, args []string) error {
 				if err := cobra.ExactArgs(2)(cmd, args); err != nil {
 					return err
@@ -163,7 +163,7 @@ func (v *verbs) suspend(resume bool) *cobra.Command {
 	c := &cobra.Command{
 		Use:     verb + " ID",
 		Short:   short,
-		Example: "  opportunity accounts " + verb + ` 0199a1c2-6f0e-7a51-b0a7-1d1f5a3b9c55 --reason "settled by mail"`,
+		Example: "  opportunity accounts " + verb + ` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "settled by mail"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
 			return c.Suspend(ctx, args[0], reason, resume)
