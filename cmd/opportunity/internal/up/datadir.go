@@ -43,7 +43,8 @@ func openDir(path string) (*dataDir, error) {
 	return &dataDir{path, lock}, nil
 }
 
-func (d *dataDir) Close() error { return d.lock.Close() }
+// unlock leaves the directory to others.
+func (d *dataDir) unlock() { d.lock.Close() }
 
 func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) }
 

@@ -31,17 +31,17 @@ func TestDataDir(t *testing.T) {
 
 	_, err = openDir(path)
 	require.ErrorContains(t, err, path+" is in use by another process")
-	require.NoError(t, d.Close())
+	d.unlock()
 	d, err = openDir(path)
 	require.NoError(t, err)
-	require.NoError(t, d.Close())
+	d.unlock()
 }
 
 // A file is replaced as a whole, and one that cannot be read is not taken for one that is not there.
 func TestStateFiles(t *testing.T) {
 	d, err := openDir(t.TempDir())
 	require.NoError(t, err)
-	defer d.Close()
+	defer d.unlock()
 	state := seeding{Seed: "sample"}
 	require.NoError(t, d.read("state.json", &state))
 	require.Equal(t, seeding{Seed: "sample"}, state)

@@ -43,7 +43,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
+	defer dir.unlock()
 	logFile, err := os.OpenFile(dir.file("log.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
