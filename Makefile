@@ -47,7 +47,7 @@ tidy: ## Tidy every module
 
 .PHONY: generate
 generate: ## Write again what is made from the code
-	@go test ./cmd/opportunity/... -run TestSettingsPage -update
+	@go test ./cmd/opportunity -run TestSettingsPage -update
 
 .PHONY: generate-check
 generate-check: generate tidy ## Fail where a generated file or a go.mod is out of date

@@ -35,6 +35,7 @@ type Config struct {
 	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated."`
 
 	AdminListener net.Listener     `env:"-"` // one that is already open takes the place of AdminListen
+	Filled        func() error     `env:"-"` // nil once what the first start brings in is there: a condition of the admin /readyz; may be nil
 	Now           func() time.Time `env:"-"` // nil: time.Now, and for the counters the clock of Redis
 }
 

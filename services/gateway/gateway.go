@@ -94,6 +94,9 @@ func Run(ctx context.Context, cfg Config) error {
 	for name, base := range cfg.services() {
 		whole.Add(name, func(ctx context.Context) error { return answers(ctx, transport, base) })
 	}
+	if cfg.Filled != nil {
+		whole.Add("first start", func(context.Context) error { return cfg.Filled() })
+	}
 	admin, err := newAdmin(cfg, tel.Transport(patient, "operator"), whole, refusals)
 	if err != nil {
 		return err

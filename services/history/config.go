@@ -18,8 +18,8 @@ type Config struct {
 	Database  database.Config
 	Tokens    peer.Tokens
 
-	PublicURL  string `env:"OPPORTUNITY_PUBLIC_URL,required" doc:"Address under which consumers reach the gateway, without a trailing slash."`
-	CatalogURL string `env:"OPPORTUNITY_CATALOG_URL,required" doc:"Service port of the catalog, without a trailing slash."`
+	PublicURL  string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
+	CatalogURL string `env:"OPPORTUNITY_CATALOG_URL,required,notEmpty" doc:"Service port of the catalog, without a trailing slash."`
 
 	Now func() time.Time `env:"-"` // nil: time.Now
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/config"
@@ -22,11 +23,11 @@ import (
 // house is the four services, configured to find each other: all their listeners are open before one of them starts, so none
 // ever meets a closed port.
 type house struct {
-	publicURL, insideURL         string // of the gateway: public, and admin from within
-	catalogURL, historyURL       string
-	operatorToken, internalToken string
+	publicURL, adminURL                  string // of the gateway
+	catalogURL, historyURL, authquotaURL string
+	operatorToken, internalToken         string
 
-	admin     *door
+	filled    atomic.Bool // what the first start brings in is there
 	gateway   gateway.Config
 	catalog   catalog.Config
 	history   history.Config
@@ -44,7 +45,7 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 		*secret, err = dir.secret(name)
 		errs = append(errs, err)
 	}
-	inner := make([]net.Listener, 8) // a service and an operations port for each, and a way in for ourselves
+	inner := make([]net.Listener, 7) // the service ports of three, then the operations ports of all four
 	for i := range inner {
 		var err error
 		inner[i], err = listen(ctx, "127.0.0.1:0", "")
@@ -53,9 +54,7 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	h.admin = newDoor(admin, inner[0])
-	h.insideURL = "http://" + inner[0].Addr().String()
-	h.catalogURL, h.historyURL = "http://"+inner[1].Addr().String(), "http://"+inner[2].Addr().String()
+	h.adminURL, h.catalogURL, h.historyURL, h.authquotaURL = reachable(admin), reachable(inner[0]), reachable(inner[1]), reachable(inner[2])
 
 	common := map[string]string{
 		"OPPORTUNITY_PUBLIC_URL":      h.publicURL,
@@ -65,7 +64,7 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 		"OPPORTUNITY_REDIS_URL":       redisURL,
 		"OPPORTUNITY_CATALOG_URL":     h.catalogURL,
 		"OPPORTUNITY_HISTORY_URL":     h.historyURL,
-		"OPPORTUNITY_AUTHQUOTA_URL":   "http://" + inner[3].Addr().String(),
+		"OPPORTUNITY_AUTHQUOTA_URL":   h.authquotaURL,
 	}
 	// settings are those of one service: what `up` decides, then the environment.
 	settings := func(database string) func(string) (string, bool) {
@@ -90,11 +89,17 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 	give := func(c *server.Config, service, operations net.Listener) {
 		c.Listener, c.OperationsListener = service, operations
 	}
-	give(&h.catalog.Server, inner[1], inner[4])
-	give(&h.history.Server, inner[2], inner[5])
-	give(&h.authquota.Server, inner[3], inner[6])
-	give(&h.gateway.Server, public, inner[7])
-	h.gateway.AdminListener = h.admin
+	give(&h.catalog.Server, inner[0], inner[3])
+	give(&h.history.Server, inner[1], inner[4])
+	give(&h.authquota.Server, inner[2], inner[5])
+	give(&h.gateway.Server, public, inner[6])
+	h.gateway.AdminListener = admin
+	h.gateway.Filled = func() error {
+		if !h.filled.Load() {
+			return errors.New("the first start is not complete")
+		}
+		return nil
+	}
 	for _, out := range []*io.Writer{
 		&h.catalog.Telemetry.LogOutput, &h.history.Telemetry.LogOutput, &h.authquota.Telemetry.LogOutput, &h.gateway.Telemetry.LogOutput,
 	} {

@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		h.admin.open()
+		h.filled.Store(true)
 		announce(o.Out, h.publicURL, dir, keys)
 		return nil
 	})
@@ -87,7 +87,7 @@ func (h *house) firstStart(ctx context.Context, dir *dataDir, kind string) (map[
 	if err := h.ready(ctx); err != nil {
 		return nil, err
 	}
-	client := operator.Client{URL: h.insideURL, Token: h.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
+	client := operator.Client{URL: h.adminURL, Token: h.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
 	fresh, err := seed(ctx, dir, client, kind)
 	if err != nil {
 		return nil, err
@@ -98,32 +98,35 @@ func (h *house) firstStart(ctx context.Context, dir *dataDir, kind string) (map[
 	return demoKeys(ctx, dir, client)
 }
 
-// ready waits until the gateway says that everything serves.
+// ready waits until every service behind the gateway can serve; the gateway itself can from the beginning.
 func (h *house) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.insideURL+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		last := ""
-		if resp, err := http.DefaultClient.Do(req); err == nil {
-			body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
+	for _, service := range []string{h.authquotaURL, h.catalogURL, h.historyURL} {
+		for !answers(ctx, service+"/readyz") {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s did not become ready", service)
+			case <-tick.C:
 			}
-			last = string(body)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("did not become ready: %s", last)
-		case <-tick.C:
 		}
 	}
+	return nil
+}
+
+// answers reports whether GET url answers 200.
+func answers(ctx context.Context, url string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
 func announce(out io.Writer, base string, dir *dataDir, keys map[api.Tier]string) {
