@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -132,7 +133,9 @@ type transport struct {
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, span := t.tracer.Start(r.Context(), r.Method+" "+t.peer, trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
-	r = r.Clone(ctx)
+	header := maps.Clone(r.Header) // the request of the caller must stay as it is
+	r = r.WithContext(ctx)
+	r.Header = header
 	propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	if id := RequestID(ctx); id != "" {
 		r.Header.Set(api.RequestIDHeader, id)

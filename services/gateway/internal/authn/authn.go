@@ -12,6 +12,7 @@ package authn
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -48,9 +49,8 @@ type Authenticator struct {
 	resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
 	now     func() time.Time
 
-	// All are keyed by the digest under the newest pepper, or by the address.
-	known   *otter.Cache[string, *Principal]
-	unknown *otter.Cache[string, struct{}]
+	known   *otter.Cache[fingerprint, *Principal]
+	unknown *otter.Cache[fingerprint, struct{}]
 	guesses *otter.Cache[netip.Addr, *rate.Limiter]
 }
 
@@ -58,8 +58,13 @@ type Authenticator struct {
 type Principal struct {
 	api.Principal
 	Caller string // what services are told of it: the value of api.CallerHeader
-	digest string
+
+	key fingerprint
 }
+
+// fingerprint stands for a key in the caches, so that these do not hold keys. It needs no pepper: it never leaves the process,
+// and a key is too random to be guessed from it.
+type fingerprint [sha256.Size]byte
 
 // New makes an authenticator. peppers are the keys of the digests, newest first; resolve asks authquota, and a
 // *peer.StatusError with 404 from it means that nobody holds the key.
@@ -67,13 +72,13 @@ func New(peppers [][]byte, resolve func(context.Context, api.PrincipalQuery) (ap
 	clock := clock{now}
 	return &Authenticator{
 		peppers: peppers, resolve: resolve, now: now,
-		known: otter.Must(&otter.Options[string, *Principal]{
+		known: otter.Must(&otter.Options[fingerprint, *Principal]{
 			MaximumSize: maxKeys, Clock: clock, Logger: logger{log},
-			ExpiryCalculator:  otter.ExpiryWriting[string, *Principal](usableFor),
-			RefreshCalculator: otter.RefreshWriting[string, *Principal](refreshAfter),
+			ExpiryCalculator:  otter.ExpiryWriting[fingerprint, *Principal](usableFor),
+			RefreshCalculator: otter.RefreshWriting[fingerprint, *Principal](refreshAfter),
 		}),
-		unknown: otter.Must(&otter.Options[string, struct{}]{
-			MaximumSize: maxUnknown, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[string, struct{}](unknownFor),
+		unknown: otter.Must(&otter.Options[fingerprint, struct{}]{
+			MaximumSize: maxUnknown, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[fingerprint, struct{}](unknownFor),
 		}),
 		guesses: otter.Must(&otter.Options[netip.Addr, *rate.Limiter]{
 			MaximumSize: maxAddresses, Clock: clock,
@@ -116,8 +121,7 @@ func missing() error {
 // Resolve finds the principal of a key whose use is not final: it may be suspended, or out of date. from is the caller's
 // address. A key that nobody holds, that has expired or that was revoked is refused here.
 func (a *Authenticator) Resolve(ctx context.Context, key apikey.Key, from netip.Addr) (*Principal, error) {
-	digest := key.Digests(a.peppers[:1])[0]
-	p, err := a.known.Get(context.WithoutCancel(ctx), digest, lookup{a, key, from})
+	p, err := a.known.Get(context.WithoutCancel(ctx), sha256.Sum256([]byte(key.Reveal())), lookup{a, key, from})
 	switch {
 	case errors.Is(err, otter.ErrNotFound):
 		return nil, nobody()
@@ -134,7 +138,7 @@ func (a *Authenticator) Resolve(ctx context.Context, key apikey.Key, from netip.
 // Forget drops a principal that turned out to be out of date, so that the next Resolve asks anew. One that has been replaced
 // meanwhile stays.
 func (a *Authenticator) Forget(p *Principal) {
-	a.known.ComputeIfPresent(p.digest, func(cached *Principal) (*Principal, otter.ComputeOp) {
+	a.known.ComputeIfPresent(p.key, func(cached *Principal) (*Principal, otter.ComputeOp) {
 		if cached == p {
 			return nil, otter.InvalidateOp
 		}
@@ -154,24 +158,24 @@ type lookup struct {
 }
 
 // Load is called for a key that is not known.
-func (l lookup) Load(ctx context.Context, digest string) (*Principal, error) {
-	if err := l.mayAsk(digest, l.from); err != nil {
+func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
+	if err := l.mayAsk(of, l.from); err != nil {
 		return nil, err
 	}
-	p, err := l.ask(ctx, digest)
+	p, err := l.ask(ctx, of)
 	if errors.Is(err, otter.ErrNotFound) {
-		l.unknown.Set(digest, struct{}{})
+		l.unknown.Set(of, struct{}{})
 		l.guessed(l.from)
 	}
 	return p, err
 }
 
 // Reload is called in the background for a key that has been known for a while.
-func (l lookup) Reload(ctx context.Context, digest string, _ *Principal) (*Principal, error) {
-	return l.ask(ctx, digest)
+func (l lookup) Reload(ctx context.Context, of fingerprint, _ *Principal) (*Principal, error) {
+	return l.ask(ctx, of)
 }
 
-func (l lookup) ask(ctx context.Context, digest string) (*Principal, error) {
+func (l lookup) ask(ctx context.Context, of fingerprint) (*Principal, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: l.key.Digests(l.peppers)})
@@ -182,13 +186,13 @@ func (l lookup) ask(ctx context.Context, digest string) (*Principal, error) {
 		return nil, problem.Unavailable(err)
 	}
 	caller, err := json.Marshal(p.Caller())
-	return &Principal{Principal: p, Caller: string(caller), digest: digest}, err
+	return &Principal{Principal: p, Caller: string(caller), key: of}, err
 }
 
 // mayAsk refuses what need not be asked: a key that was unknown a moment ago, or one more from an address that guesses. Known
 // keys cost an address nothing.
-func (a *Authenticator) mayAsk(digest string, from netip.Addr) error {
-	if _, ok := a.unknown.GetIfPresent(digest); ok {
+func (a *Authenticator) mayAsk(of fingerprint, from netip.Addr) error {
+	if _, ok := a.unknown.GetIfPresent(of); ok {
 		return nobody()
 	}
 	bucket, ok := a.guesses.GetIfPresent(network(from))

@@ -60,12 +60,13 @@ func (e Edge) Handler() (http.Handler, error) {
 	plain := http.HandlerFunc(e.observed)
 	compressed := compress(plain)
 	return e.strip(e.Telemetry.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodHead { // there is nothing to compress, and Content-Length is that of the plain body
-			w.Header().Add("Vary", "Accept-Encoding")
-			plain(w, r)
+		// A HEAD has nothing to compress, and its Content-Length is that of the plain body.
+		if r.Method != http.MethodHead && r.Header["Accept-Encoding"] != nil {
+			compressed(w, r)
 			return
 		}
-		compressed(w, r)
+		w.Header()["Vary"] = []string{"Accept-Encoding"}
+		plain(w, r)
 	}))), nil
 }
 
