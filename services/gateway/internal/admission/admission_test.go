@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
+	"opportunity.internal/pkg/telemetry"
 )
 
 func ledger(usage api.DayUsage) func(context.Context, string) (api.DayUsage, error) {
@@ -142,6 +145,29 @@ func TestUnreachable(t *testing.T) {
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
 	}
 	require.Error(t, l.Refund(t.Context(), "acc_a", &Decision{}))
+}
+
+// A Redis that takes connections and never answers fails every call of a crowd within the budget of one command: whoever waits
+// for a batch waits no longer than whoever is in one.
+func TestSilence(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close() // never accepts: the system does, and says nothing
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	c, err := redisdb.Open(redisdb.Config{URL: "redis://" + ln.Addr().String()}, tel)
+	require.NoError(t, err)
+	defer c.Close()
+	l := New(c, tel.Tracer, 100, ledger(api.DayUsage{}), nil)
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			if _, err := l.Admit(context.Background(), someone); problem.Of(err).Code != problem.ServiceUnavailable {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // Every call of a crowd goes through exactly one batch, in at most so many batches at a time, none of which is too large; and
