@@ -118,8 +118,9 @@ func missing() error {
 	return problem.New(problem.MissingAPIKey, "An API key is needed: send the header Authorization: Bearer <API_KEY>.")
 }
 
-// Resolve finds the principal of a key whose use is not final: it may be suspended, or out of date. from is the caller's
-// address. A key that nobody holds, that has expired or that was revoked is refused here.
+// Resolve finds the principal of a key; from is the caller's address. A key that nobody holds, that has expired or that was
+// revoked is refused here. A suspended account is not: that may have changed meanwhile, which the caller can find out by the
+// epoch.
 func (a *Authenticator) Resolve(ctx context.Context, key apikey.Key, from netip.Addr) (*Principal, error) {
 	p, err := a.known.Get(context.WithoutCancel(ctx), sha256.Sum256([]byte(key.Reveal())), lookup{a, key, from})
 	switch {
