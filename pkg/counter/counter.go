@@ -1,7 +1,8 @@
 // Package counter is the layout of the counters in Redis, which two services share: the gateway admits calls against them, and
 // authquota copies them to its ledger and raises the epochs.
 //
-//	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day, and ServiceField -> calls of all accounts
+//	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day, ServiceField -> calls of all accounts, and
+//	                       LatestField -> time of the latest admission in microseconds since 1970
 //	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
 //	{oda}:epochs           hash: account id -> epoch
 //
@@ -19,13 +20,15 @@ const Tag = "{oda}"
 // ServiceField is the field of a day's hash that counts the calls of all accounts. No account id looks like it.
 const ServiceField = "*"
 
+// LatestField is the field of a day's hash with the time of its latest admission, behind which the clock may not fall back.
+const LatestField = "@"
+
 // Epochs is the key of the hash of epochs.
 const Epochs = Tag + ":epochs"
 
 // How long the keys live after they were last written.
 const (
 	DayTTL    = 72 * time.Hour
-	WindowTTL = 61 * time.Second
 	EpochsTTL = 48 * time.Hour
 )
 

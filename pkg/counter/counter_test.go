@@ -15,6 +15,7 @@ func TestLayout(t *testing.T) {
 	require.Equal(t, "{oda}:minute:acc_1", counter.Window("acc_1"))
 	require.Equal(t, "{oda}:epochs", counter.Epochs)
 	require.Equal(t, "*", counter.ServiceField)
+	require.Equal(t, "@", counter.LatestField)
 }
 
 func TestDayOfIsTheDayInUTC(t *testing.T) {

@@ -52,7 +52,7 @@ func TestTheLedgerFollowsTheCountersAndNeverFallsBehindThem(t *testing.T) {
 		require.Equal(t, api.DayUsage{Day: day, Accounts: map[string]int{}}, svc.day(day), "an empty day")
 		svc.eventually(api.DayUsage{Day: "2026-11-19", Service: 5, Accounts: map[string]int{bob: 5}})
 
-		s.charge(t, day, map[string]int{counter.ServiceField: 7, ann: 3, bob: 4})
+		s.charge(t, day, map[string]int{counter.ServiceField: 7, counter.LatestField: 1, ann: 3, bob: 4})
 		svc.eventually(api.DayUsage{Day: day, Service: 7, Accounts: map[string]int{ann: 3, bob: 4}})
 		s.charge(t, day, map[string]int{counter.ServiceField: 9, ann: 2, bob: 6}) // one of ann's was given back, bob spent two more
 		svc.eventually(api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 6}})

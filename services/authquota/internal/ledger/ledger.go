@@ -77,6 +77,7 @@ func (l *Ledger) copyDay(ctx context.Context, day string) error {
 	if err != nil {
 		return problem.Unavailable(err)
 	}
+	delete(fields, counter.LatestField)
 	read := make(map[string]int, len(fields))
 	for account, calls := range fields {
 		if read[account], err = strconv.Atoi(calls); err != nil {

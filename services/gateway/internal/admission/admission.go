@@ -113,11 +113,12 @@ func (l *Limiter) send(ctx context.Context, calls []*pending) {
 	day := Day(l.day.Load())
 	keys := make([]string, 2, 2+len(calls))
 	keys[0], keys[1] = counter.Epochs, day.key()
-	args := make([]any, 4, 4+4*len(calls))
-	args[0], args[1], args[2], args[3] = int64(day), counter.ServiceField, l.capacity, ""
+	var clock any = ""
 	if l.now != nil {
-		args[3] = l.now().UnixMicro()
+		clock = l.now().UnixMicro()
 	}
+	args := make([]any, 0, 5+4*len(calls))
+	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.capacity, clock)
 	for _, c := range calls {
 		keys = append(keys, counter.Window(c.principal.Account))
 		args = append(args, c.principal.Account, c.principal.Epoch, c.principal.Limits.PerMinute, c.principal.Limits.PerDay)

@@ -4,8 +4,9 @@
 -- KEYS  1 hash of epochs by account
 --       2 hash of the calls of a day by account
 --       then for each call its account's window: times of admission in microseconds, newest first
--- ARGV  1 the day of KEYS[2], counted from 1970-01-01    2 field of all accounts in it
---       3 calls a day of all accounts together    4 the time in microseconds, in tests only; otherwise empty
+-- ARGV  1 the day of KEYS[2], counted from 1970-01-01    2 its field with the calls of all accounts
+--       3 its field with the time of the latest admission
+--       4 calls a day of all accounts together    5 the time in microseconds, in tests only; otherwise empty
 --       then for each call: account, epoch that the caller's knowledge of it has, calls a minute, calls a day
 --
 -- Replies for each call 'epoch': the knowledge is out of date. 'day', day: it is that day by this clock. 'seed': the day has no
@@ -15,65 +16,66 @@
 -- Every command costs about as much as all arithmetic together, so there are no more than needed. Times are formatted
 -- because Lua writes large numbers with an exponent; counts are small enough to be passed on as they are.
 
-local MINUTE, DAY = 60 * 1000000, 86400 * 1000000
-local STEP = 30 * 1000000 -- see spend
+local MINUTE, DAY, STEP = 60 * 1000000, 86400 * 1000000, 30 * 1000000
 
 local call, format = redis.call, string.format
-local today, service = KEYS[2], ARGV[2]
-local starts, capacity, clock = ARGV[1] * DAY, tonumber(ARGV[3]), tonumber(ARGV[4])
+local today, service, latest = KEYS[2], ARGV[2], ARGV[3]
+local starts, capacity, clock = ARGV[1] * DAY, tonumber(ARGV[4]), tonumber(ARGV[5])
 if not clock then
   local time = call('TIME')
   clock = time[1] * 1000000 + time[2]
 end
 
 local accounts = {}
-for i = 3, #KEYS do accounts[i - 2] = ARGV[4 * i - 7] end
+for i = 3, #KEYS do accounts[i - 2] = ARGV[4 * i - 6] end
 local epochs = call('HMGET', KEYS[1], unpack(accounts))
-local counts = call('HMGET', today, service, unpack(accounts))
+local counts = call('HMGET', today, service, latest, unpack(accounts))
 local all, used, charged = tonumber(counts[1] or nil), {}, {}
-for i, account in ipairs(accounts) do used[account] = tonumber(counts[i + 1] or 0) end
+for i, account in ipairs(accounts) do used[account] = tonumber(counts[i + 2] or 0) end
 
-local function spend(window, now, newest, recent, length)
-  call('LPUSH', window, format('%.0f', now))
-  if recent < length then call('LTRIM', window, '0', recent) end
-  -- The window lives until its last entry has left it. Only the first call of each half minute sets that time, far enough
-  -- for all calls of the same half minute.
-  if not newest or now - now % STEP ~= newest - newest % STEP then
-    call('PEXPIRE', window, format('%.0f', (now - clock + MINUTE + STEP) / 1000 + 1000))
-  end
-end
+-- A clock that is set back must not make windows forget: time stands still until the clock has caught up.
+local now = math.max(clock, tonumber(counts[2] or clock))
+local stamp = format('%.0f', now)
 
 local function admit(window, account, per_minute, per_day)
-  -- A clock that is set back must not make the window forget: for the account time stands still until the clock has caught up.
-  local now, newest = clock, tonumber(call('LINDEX', window, '0') or nil)
-  if newest and newest > now then now = newest end
   if now < starts or now >= starts + DAY then return { 'day', (now - now % DAY) / DAY } end
   if not all then return { 'seed' } end
 
   -- The window without what is older than a minute. A refusal leaves that in place: the clock may yet be set back.
   local length, recent, oldest = 0, 0, nil
-  if newest then
-    length, oldest = call('LLEN', window), call('LINDEX', window, '-1')
+  local tail = tonumber(call('LINDEX', window, '-1') or nil)
+  if tail then
+    length, oldest = call('LLEN', window), tail
     recent = length
     while oldest and now - oldest >= MINUTE do
       recent = recent - 1
       oldest = recent > 0 and call('LINDEX', window, recent - 1)
     end
   end
-  if recent >= per_minute then oldest = call('LINDEX', window, per_minute - 1) end
-  local room = (oldest or now) + MINUTE - clock
-
-  if all >= capacity or used[account] >= per_day or recent >= per_minute then
+  if recent >= per_minute then
+    local room = call('LINDEX', window, per_minute - 1) + MINUTE - clock
     return { 'refused', clock, used[account], recent, room, all }
   end
-  spend(window, now, newest, recent, length)
+  local room = (oldest or now) + MINUTE - clock
+  if all >= capacity or used[account] >= per_day then
+    return { 'refused', clock, used[account], recent, room, all }
+  end
+
+  call('LPUSH', window, stamp)
+  if recent < length then call('LTRIM', window, '0', recent) end
+  -- The key must outlive its newest entry's minute. To spare most calls the command, only those set the time that find the
+  -- window empty or move its oldest entry into another half minute, far enough for all that come while it stays in that one.
+  local first = oldest or now
+  if not tail or tail - tail % STEP ~= first - first % STEP then
+    call('PEXPIRE', window, format('%.0f', (now - clock + MINUTE + 3 * STEP) / 1000 + 1000))
+  end
   all, used[account], charged[account] = all + 1, used[account] + 1, true
   return { 'admitted', clock, used[account], recent + 1, room, all }
 end
 
 local replies = {}
 for i, account in ipairs(accounts) do
-  local at = 4 * i + 1
+  local at = 4 * i + 2
   if epochs[i] ~= ARGV[at + 1] then
     replies[i] = { 'epoch' }
   else
@@ -86,5 +88,5 @@ for account in pairs(charged) do
   changes[#changes + 1] = account
   changes[#changes + 1] = used[account]
 end
-if #changes > 0 then call('HSET', today, service, all, unpack(changes)) end
+if #changes > 0 then call('HSET', today, service, all, latest, stamp, unpack(changes)) end
 return replies

@@ -10,7 +10,7 @@ import (
 )
 
 // How many batches may be with Redis at a time, and how many calls one may hold. While Redis serves one and the answer to another
-// is on its way, the calls that arrive form the next; more batches in flight would only be smaller.
+// is on its way, the calls that arrive form the next; more batches in flight would only be smaller (BenchmarkAdmit).
 const (
 	batchesInFlight = 2
 	batchSize       = 64 // keeps Redis from others for less than a millisecond
@@ -35,49 +35,44 @@ type pending struct {
 	reply []any
 	err   error
 
-	turn chan []*pending // the batch that this call's goroutine must send, or nil when all is done
+	done chan struct{}
 }
 
 // do takes p there and back. It takes no longer than the budget of one command: a batch ends with the budget of whoever in it
 // has waited longest.
 func (b *batcher) do(p *pending) {
-	p.since = time.Now()
+	p.since, p.done = time.Now(), make(chan struct{})
 	b.mu.Lock()
-	free := b.inFlight < batchesInFlight // then nobody waits
+	b.waiting = append(b.waiting, p)
+	free := b.inFlight < batchesInFlight
 	if free {
 		b.inFlight++
-	} else {
-		p.turn = make(chan []*pending, 1)
-		b.waiting = append(b.waiting, p)
 	}
 	b.mu.Unlock()
-	batch := []*pending{p}
-	if !free {
-		batch = <-p.turn
+	if free {
+		go b.drain()
 	}
-	if batch != nil {
-		b.exec(batch)
-	}
+	<-p.done
 }
 
-// exec sends a batch and then hands its place in flight to those who wait by now. The first call of a batch is the goroutine's own.
-func (b *batcher) exec(batch []*pending) {
-	ctx, cancel := context.WithDeadline(context.Background(), batch[0].since.Add(redisdb.Budget))
-	b.send(ctx, batch)
-	cancel()
-	for _, p := range batch[1:] {
-		p.turn <- nil
-	}
-
-	b.mu.Lock()
-	n := min(len(b.waiting), batchSize)
-	next := b.waiting[:n:n]
-	b.waiting = b.waiting[n:]
-	if n == 0 {
-		b.inFlight--
-	}
-	b.mu.Unlock()
-	if n > 0 {
-		next[0].turn <- next
+// drain sends whoever waits, one batch after the other, until nobody does.
+func (b *batcher) drain() {
+	for {
+		b.mu.Lock()
+		n := min(len(b.waiting), batchSize)
+		batch := b.waiting[:n:n]
+		b.waiting = b.waiting[n:]
+		if n == 0 {
+			b.inFlight--
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+		ctx, cancel := context.WithDeadline(context.Background(), batch[0].since.Add(redisdb.Budget))
+		b.send(ctx, batch)
+		cancel()
+		for _, p := range batch {
+			close(p.done)
+		}
 	}
 }

@@ -14,13 +14,14 @@ type Spent struct {
 	Window  []time.Time // admissions of the account, newest first
 	Today   int         // calls of the account on the day of the call
 	Service int         // calls of all accounts on that day
+	Latest  time.Time   // the latest admission of any account on that day
 }
 
-// Now is the time that counts for an account on a clock that may be set back: it stands still until the clock has caught up
-// with the newest admission, so that the window forgets nothing.
+// Now is the time that counts on a clock that may be set back: it stands still until the clock has caught up with the latest
+// admission, so that windows forget nothing.
 func (s Spent) Now(clock time.Time) time.Time {
-	if len(s.Window) > 0 && s.Window[0].After(clock) {
-		return s.Window[0]
+	if s.Latest.After(clock) {
+		return s.Latest
 	}
 	return clock
 }
@@ -52,5 +53,5 @@ func Decide(s Spent, limits api.Limits, capacity int, clock time.Time) (Decision
 		return d, s
 	}
 	d.Verdict, d.Today, d.Recent = Admitted, d.Today+1, d.Recent+1
-	return d, Spent{Window: append([]time.Time{now}, window...), Today: s.Today + 1, Service: s.Service + 1}
+	return d, Spent{Window: append([]time.Time{now}, window...), Today: s.Today + 1, Service: s.Service + 1, Latest: now}
 }

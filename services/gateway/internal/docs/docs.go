@@ -120,7 +120,7 @@ func (s *Site) page(layout *template.Template, at, title string, body template.H
 
 func (s *Site) add(path, kind string, content []byte) {
 	sum := sha256.Sum256(content)
-	s.documents[path] = document{content, kind, `"` + hex.EncodeToString(sum[:12]) + `"`}
+	s.documents[path] = document{content, kind, `W/"` + hex.EncodeToString(sum[:12]) + `"`} // weak: the answer may be compressed on its way
 }
 
 // Has reports whether there is a document at that path.
