@@ -35,44 +35,55 @@ type pending struct {
 	reply []any
 	err   error
 
-	done chan struct{}
+	done chan struct{} // closed when it is back; nil for a call that did not have to wait
 }
 
 // do takes p there and back. It takes no longer than the budget of one command: a batch ends with the budget of whoever in it
 // has waited longest.
 func (b *batcher) do(p *pending) {
-	p.since, p.done = time.Now(), make(chan struct{})
+	p.since = time.Now()
 	b.mu.Lock()
-	b.waiting = append(b.waiting, p)
-	free := b.inFlight < batchesInFlight
-	if free {
-		b.inFlight++
+	if b.inFlight == batchesInFlight {
+		p.done = make(chan struct{})
+		b.waiting = append(b.waiting, p)
+		b.mu.Unlock()
+		<-p.done
+		return
 	}
+	b.inFlight++
 	b.mu.Unlock()
-	if free {
-		go b.drain()
+	b.exec([]*pending{p})
+	if next := b.next(); next != nil {
+		go b.drain(next)
 	}
-	<-p.done
 }
 
 // drain sends whoever waits, one batch after the other, until nobody does.
-func (b *batcher) drain() {
-	for {
-		b.mu.Lock()
-		n := min(len(b.waiting), batchSize)
-		batch := b.waiting[:n:n]
-		b.waiting = b.waiting[n:]
-		if n == 0 {
-			b.inFlight--
-			b.mu.Unlock()
-			return
-		}
-		b.mu.Unlock()
-		ctx, cancel := context.WithDeadline(context.Background(), batch[0].since.Add(redisdb.Budget))
-		b.send(ctx, batch)
-		cancel()
+func (b *batcher) drain(batch []*pending) {
+	for ; batch != nil; batch = b.next() {
+		b.exec(batch)
 		for _, p := range batch {
 			close(p.done)
 		}
 	}
+}
+
+// next takes the calls that wait by now, or ends one place in flight where none does.
+func (b *batcher) next() []*pending {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), batchSize)
+	if n == 0 {
+		b.inFlight--
+		return nil
+	}
+	batch := b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	return batch
+}
+
+func (b *batcher) exec(batch []*pending) {
+	ctx, cancel := context.WithDeadline(context.Background(), batch[0].since.Add(redisdb.Budget))
+	defer cancel()
+	b.send(ctx, batch)
 }

@@ -95,7 +95,9 @@ func (a Answer) Write(w http.ResponseWriter) error {
 	defer a.Body.Close()
 	h := w.Header()
 	for _, name := range outward {
-		if v := a.Header[name]; v != nil {
+		if v := a.Header[name]; v != nil && h[name] == nil {
+			h[name] = v
+		} else if v != nil {
 			h[name] = append(h[name], v...)
 		}
 	}
