@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"opportunity.internal/pkg/api"
 )
@@ -31,15 +30,6 @@ type Refused struct {
 }
 
 func (e *Refused) Error() string { return e.Reason }
-
-// IssuedKey is a new key. Key itself is shown this once.
-type IssuedKey struct {
-	ID        string    `json:"id"`
-	Key       string    `json:"key"`
-	Account   string    `json:"account"`
-	Tier      api.Tier  `json:"tier"`
-	ExpiresAt time.Time `json:"expiresAt"`
-}
 
 // KeyRequest asks for a key. Without an Account one is made for it.
 type KeyRequest struct {
@@ -86,17 +76,17 @@ func (c Client) Withdraw(ctx context.Context, ids []string) (api.ImportReport, [
 }
 
 // IssueKey issues a key.
-func (c Client) IssueKey(ctx context.Context, want KeyRequest) (IssuedKey, []byte, error) {
-	return ask[IssuedKey](ctx, c, http.MethodPost, "/keys", encoded(want))
+func (c Client) IssueKey(ctx context.Context, want KeyRequest) (api.IssuedKey, []byte, error) {
+	return ask[api.IssuedKey](ctx, c, http.MethodPost, "/keys", encoded(want))
 }
 
 // KeyList lists the keys of an account, or all of them.
-func (c Client) KeyList(ctx context.Context, account string) (KeyList, []byte, error) {
+func (c Client) KeyList(ctx context.Context, account string) (api.KeyList, []byte, error) {
 	query := ""
 	if account != "" {
 		query = "?account=" + url.QueryEscape(account)
 	}
-	return ask[KeyList](ctx, c, http.MethodGet, "/keys"+query, nil)
+	return ask[api.KeyList](ctx, c, http.MethodGet, "/keys"+query, nil)
 }
 
 // RevokeKey ends a key for good.
@@ -106,8 +96,8 @@ func (c Client) RevokeKey(ctx context.Context, id string) ([]byte, error) {
 }
 
 // AccountList lists all accounts.
-func (c Client) AccountList(ctx context.Context) (AccountList, []byte, error) {
-	return ask[AccountList](ctx, c, http.MethodGet, "/accounts", nil)
+func (c Client) AccountList(ctx context.Context) (api.AccountList, []byte, error) {
+	return ask[api.AccountList](ctx, c, http.MethodGet, "/accounts", nil)
 }
 
 // Suspend stops or, with resume, restores the access of an account.

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"time"
-
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
@@ -11,17 +9,8 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-type accountJSON struct {
-	ID            string     `json:"id"`
-	Tier          api.Tier   `json:"tier"`
-	Suspended     bool       `json:"suspended"`
-	SuspendedAt   *time.Time `json:"suspendedAt"`
-	SuspendReason *string    `json:"suspendReason"`
-	CreatedAt     time.Time  `json:"createdAt"`
-}
-
-func toAccountJSON(a account.Account) accountJSON {
-	shown := accountJSON{ID: a.ID, Tier: a.Tier, Suspended: a.SuspendedAt != nil, SuspendedAt: a.SuspendedAt, CreatedAt: a.CreatedAt}
+func shown(a account.Account) api.Account {
+	shown := api.Account{ID: a.ID, Tier: a.Tier, Suspended: a.SuspendedAt != nil, SuspendedAt: a.SuspendedAt, CreatedAt: a.CreatedAt}
 	if shown.Suspended {
 		shown.SuspendReason = &a.SuspendReason
 	}
@@ -32,18 +21,10 @@ func (a API) listAccounts(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
-	type listed struct {
-		accountJSON
-
-		UsedToday int `json:"usedToday"` // calls on this UTC day, at most some seconds old
-		Keys      int `json:"keys"`      // active ones
-	}
 	accounts, err := a.Accounts.Accounts(g.Request.Context())
-	list := struct {
-		Accounts []listed `json:"accounts"`
-	}{make([]listed, len(accounts))}
+	list := api.AccountList{Accounts: make([]api.ListedAccount, len(accounts))}
 	for i, l := range accounts {
-		list.Accounts[i] = listed{toAccountJSON(l.Account), l.UsedToday, l.ActiveKeys}
+		list.Accounts[i] = api.ListedAccount{Account: shown(l.Account), UsedToday: l.UsedToday, Keys: l.ActiveKeys}
 	}
 	return web.Reply{JSON: list}, err
 }
@@ -89,5 +70,5 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: toAccountJSON(changed)}, a.inForce(g.Request.Context(), changed.ID)
+	return web.Reply{JSON: shown(changed)}, a.inForce(g.Request.Context(), changed.ID)
 }

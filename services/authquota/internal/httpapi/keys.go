@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -13,21 +12,11 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-type keyJSON struct {
-	ID        string         `json:"id"`
-	Account   string         `json:"account"`
-	Tier      api.Tier       `json:"tier"`
-	Prefix    string         `json:"prefix"`
-	LastFour  string         `json:"lastFour"`
-	UseCase   string         `json:"useCase"`
-	CreatedAt time.Time      `json:"createdAt"`
-	ExpiresAt time.Time      `json:"expiresAt"`
-	RevokedAt *time.Time     `json:"revokedAt"`
-	Status    account.Status `json:"status"`
-}
-
-func (a API) toKeyJSON(k account.Key) keyJSON {
-	return keyJSON{k.ID, k.Account, k.Tier, k.Prefix, k.LastFour, k.UseCase, k.CreatedAt, k.ExpiresAt, k.RevokedAt, k.StatusAt(a.Now())}
+func (a API) listed(k account.Key) api.ListedKey {
+	return api.ListedKey{
+		ID: k.ID, Account: k.Account, Tier: k.Tier, Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
+		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Status: string(k.StatusAt(a.Now())),
+	}
 }
 
 // issue makes a key. Its answer is the only place where the key itself ever appears.
@@ -52,13 +41,7 @@ func (a API) issue(g *gin.Context) (web.Reply, error) {
 	return web.Reply{
 		Status: http.StatusCreated,
 		Header: http.Header{"Cache-Control": {"no-store"}},
-		JSON: struct {
-			ID        string    `json:"id"`
-			Key       string    `json:"key"`
-			Account   string    `json:"account"`
-			Tier      api.Tier  `json:"tier"`
-			ExpiresAt time.Time `json:"expiresAt"`
-		}{key.ID, secret.Reveal(), key.Account, key.Tier, key.ExpiresAt},
+		JSON:   api.IssuedKey{ID: key.ID, Key: secret.Reveal(), Account: key.Account, Tier: key.Tier, ExpiresAt: key.ExpiresAt},
 	}, nil
 }
 
@@ -74,11 +57,9 @@ func (a API) listKeys(g *gin.Context) (web.Reply, error) {
 		}
 	}
 	keys, err := a.Keys.Keys(g.Request.Context(), id)
-	list := struct {
-		Keys []keyJSON `json:"keys"`
-	}{make([]keyJSON, len(keys))}
+	list := api.KeyList{Keys: make([]api.ListedKey, len(keys))}
 	for i, k := range keys {
-		list.Keys[i] = a.toKeyJSON(k)
+		list.Keys[i] = a.listed(k)
 	}
 	return web.Reply{JSON: list}, err
 }
@@ -98,5 +79,5 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: a.toKeyJSON(key)}, a.inForce(g.Request.Context(), key.Account)
+	return web.Reply{JSON: a.listed(key)}, a.inForce(g.Request.Context(), key.Account)
 }

@@ -1,0 +1,56 @@
+package api
+
+import "time"
+
+// What the operators' verbs for keys and accounts answer.
+
+// IssuedKey is a new key. Key itself is shown this once.
+type IssuedKey struct {
+	ID        string    `json:"id"`
+	Key       string    `json:"key"`
+	Account   string    `json:"account"`
+	Tier      Tier      `json:"tier"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// ListedKey is a key by what may be shown of it.
+type ListedKey struct {
+	ID        string     `json:"id"`
+	Account   string     `json:"account"`
+	Tier      Tier       `json:"tier"`
+	Prefix    string     `json:"prefix"`
+	LastFour  string     `json:"lastFour"`
+	UseCase   string     `json:"useCase"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt time.Time  `json:"expiresAt"`
+	RevokedAt *time.Time `json:"revokedAt"`
+	Status    string     `json:"status"` // active, expired or revoked
+}
+
+// KeyList is every key that was asked for.
+type KeyList struct {
+	Keys []ListedKey `json:"keys"`
+}
+
+// Account is an account as operators see it.
+type Account struct {
+	ID            string     `json:"id"`
+	Tier          Tier       `json:"tier"`
+	Suspended     bool       `json:"suspended"`
+	SuspendedAt   *time.Time `json:"suspendedAt"`
+	SuspendReason *string    `json:"suspendReason"`
+	CreatedAt     time.Time  `json:"createdAt"`
+}
+
+// ListedAccount is an account with what it uses.
+type ListedAccount struct {
+	Account
+
+	UsedToday int `json:"usedToday"` // calls on this UTC day, some seconds old at most
+	Keys      int `json:"keys"`      // active ones
+}
+
+// AccountList is every account.
+type AccountList struct {
+	Accounts []ListedAccount `json:"accounts"`
+}
