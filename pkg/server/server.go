@@ -60,19 +60,22 @@ func NewGroup(ctx context.Context, cfg Config, log *slog.Logger, ready *Ready) *
 	return &Group{cfg: cfg, log: log, ready: ready, errs: errs, ctx: ctx}
 }
 
-// Limits of a connection. A sender that is slow or sends too much costs itself the connection and nobody else anything.
+// Limits of a connection. Whoever sends too slowly or too much, or does not read, costs itself the connection and nobody else
+// anything.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 60 * time.Second
+	writeTimeout  = 10 * time.Minute // from the end of the header to the end of the answer; an import is read and judged within it
 	idleTimeout   = 120 * time.Second
 	maxHeader     = 16 << 10
 )
 
-// HTTP serves h on ln. There is no write timeout: an answer ends with its request's context or its reader's connection.
+// HTTP serves h on ln.
 func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 	stopping, stop := context.WithCancel(context.WithoutCancel(g.ctx))
 	srv := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // rubbish on the socket is the sender's matter
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(stopping, drainKey{}, g.ctx.Done()) },
 	}
