@@ -13,15 +13,6 @@ type CheckDate string
 // timestamp is the form that RFC 3339 prescribes; time.Parse also takes "T9:00:00Z" and a decimal comma.
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
-// ParseCheckDate refuses anything but the two forms.
-func ParseCheckDate(s string) (CheckDate, error) {
-	d := CheckDate(s)
-	if _, err := d.Time(); err != nil {
-		return "", err
-	}
-	return d, nil
-}
-
 // Time is the instant of a timestamp, or 00:00:00 UTC of a date. The result is in UTC.
 func (d CheckDate) Time() (time.Time, error) {
 	if t, err := time.Parse(time.DateOnly, string(d)); err == nil {

@@ -2,17 +2,19 @@ package apikey
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 )
 
 const minPepper = 32
 
+// MaxPeppers is how many peppers may be in force at a time; a key is asked for under each.
+const MaxPeppers = 8
+
 // Peppers decodes the peppers of Digests from hexadecimal. Each must have at least 32 bytes; an error tells which has not, and
 // never its value.
 func Peppers(encoded []string) ([][]byte, error) {
-	if len(encoded) == 0 {
-		return nil, errors.New("at least one pepper is needed")
+	if len(encoded) == 0 || len(encoded) > MaxPeppers {
+		return nil, fmt.Errorf("1 to %d peppers are needed", MaxPeppers)
 	}
 	peppers := make([][]byte, len(encoded))
 	for i, e := range encoded {

@@ -150,9 +150,10 @@ func IsUnavailable(err error) bool {
 		return true
 	}
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
-		// connection exceptions, insufficient resources, operator intervention: SQLSTATE classes of the Postgres manual, appendix A
+		// SQLSTATE of the Postgres manual, appendix A: connection exceptions, rollbacks that ask for another try, insufficient
+		// resources, operator intervention; a server that is read-only, as one is after a failover; a lock not to be had
 		class := pg.Code[:min(2, len(pg.Code))]
-		return class == "08" || class == "53" || class == "57"
+		return class == "08" || class == "40" || class == "53" || class == "57" || pg.Code == "25006" || pg.Code == "55P03"
 	}
 	if lite := new(sqlitedriver.Error); errors.As(err, &lite) {
 		switch lite.Code() & 0xff { // SQLITE_BUSY, LOCKED, IOERR, FULL, CANTOPEN

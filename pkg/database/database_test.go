@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -127,6 +128,39 @@ func TestServingRoleMayNotRewriteWhatIsAppendOnly(t *testing.T) {
 	}
 }
 
+// A migration that changes nothing runs at every deployment, while the version before it serves.
+func TestServingGoesOnWhileRightsAreGranted(t *testing.T) {
+	url := storetest.Postgres(t)
+	role, asRole := storetest.Role(t, url)
+	cfg := database.Config{URL: url, ServingRole: role, MaxConnections: 4}
+	tel := start(t)
+	require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations))
+	db := open(t, asRole).WithContext(t.Context())
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				var n int64
+				if err := db.Raw("SELECT count(*) FROM things").Scan(&n).Error; err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 10 {
+		require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations))
+	}
+	close(done)
+	readers.Wait()
+}
+
 func TestAnUnreachableDatabaseIsToldFromAWrongStatement(t *testing.T) {
 	err := open(t, "postgres://nobody@127.0.0.1:1/none").WithContext(t.Context()).Exec("SELECT 1").Error
 	require.True(t, database.IsUnavailable(err), "%v", err)
@@ -138,6 +172,12 @@ func TestAnUnreachableDatabaseIsToldFromAWrongStatement(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.False(t, database.IsUnavailable(db.WithContext(ctx).Exec("SELECT 1").Error), "the caller went away")
+	}
+	for code, unavailable := range map[string]bool{
+		"25006": true, "40001": true, "40P01": true, "53300": true, "55P03": true, "57P01": true, "08006": true,
+		"42501": false, "42P01": false, "22021": false, "23505": false,
+	} {
+		require.Equal(t, unavailable, database.IsUnavailable(&pgconn.PgError{Code: code}), code)
 	}
 	require.False(t, database.IsUnavailable(nil))
 	require.False(t, database.IsUnavailable(errors.New("other")))

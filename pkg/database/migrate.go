@@ -10,6 +10,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/telemetry"
 )
@@ -65,8 +66,9 @@ func (d *DB) grant(ctx context.Context, role string) error {
 		Name    string
 		Comment sql.NullString
 	}
-	err := d.WithContext(ctx).Raw(`SELECT c.relname AS name, obj_description(c.oid) AS comment FROM pg_class c
-		WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace`).Scan(&tables).Error
+	err := d.WithContext(ctx).Raw(`SELECT c.relname AS name, obj_description(c.oid) AS comment
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind = 'r' AND n.nspname = current_schema()`).Scan(&tables).Error
 	if err != nil {
 		return err
 	}
@@ -86,12 +88,15 @@ func (d *DB) grant(ctx context.Context, role string) error {
 		table := `"` + strings.ReplaceAll(t.Name, `"`, `""`) + `"`
 		statements = append(statements, "REVOKE ALL ON "+table+" FROM "+quoted, "GRANT "+rights+" ON "+table+" TO "+quoted)
 	}
-	for _, s := range statements {
-		if err := d.WithContext(ctx).Exec(s).Error; err != nil {
-			return fmt.Errorf("grant to serving role: %w", err)
+	// In one transaction, so that whoever serves meanwhile never stands without rights.
+	return d.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		for _, s := range statements {
+			if err := tx.Exec(s).Error; err != nil {
+				return fmt.Errorf("grant to serving role: %w", err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Await blocks until the schema is at the version that this binary was built for, or newer: serving never migrates.

@@ -130,15 +130,22 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 	return json.Unmarshal(answer, out)
 }
 
-// Answers reports an error unless something answers HTTP at base; whether it is ready is its own matter.
-func Answers(ctx context.Context, name, base string) error {
+// Answers reports an error unless the service at base is ready. It asks directly: a proxy that the environment names would
+// answer for the service.
+func Answers(ctx context.Context, base string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	transport := Transport()
+	transport.DisableKeepAlives = true
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
-	return resp.Body.Close()
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s is not ready: status %d", base, resp.StatusCode)
+	}
+	return nil
 }

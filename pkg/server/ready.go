@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Ready collects what must hold before a service takes requests. A nil *Ready has no conditions and nothing to tell.
+// Ready collects what must hold before a service takes requests.
 type Ready struct {
 	stopping atomic.Bool
 	mu       sync.RWMutex

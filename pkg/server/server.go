@@ -65,7 +65,7 @@ func NewGroup(ctx context.Context, cfg Config, log *slog.Logger, ready *Ready) *
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 60 * time.Second
-	writeTimeout  = 10 * time.Minute // from the end of the header to the end of the answer; an import is read and judged within it
+	writeTimeout  = 60 * time.Second // from the end of the header to the end of the answer; who needs longer sets a deadline of its own
 	idleTimeout   = 120 * time.Second
 	maxHeader     = 16 << 10
 )

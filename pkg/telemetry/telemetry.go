@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -33,9 +34,9 @@ type Config struct {
 type Telemetry struct {
 	Log      *slog.Logger
 	Tracer   trace.Tracer
-	Provider trace.TracerProvider // for libraries that make their own tracer
 	Registry *prometheus.Registry
 
+	tracing  bool
 	requests *prometheus.HistogramVec
 	shutdown func(context.Context) error
 }
@@ -50,7 +51,7 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 	t := &Telemetry{
 		Log: slog.New(contextual{slog.NewJSONHandler(out, &slog.HandlerOptions{Level: cfg.LogLevel})}).
 			With("service", service),
-		Provider: noop.NewTracerProvider(),
+		Tracer:   noop.NewTracerProvider().Tracer(""),
 		Registry: prometheus.NewRegistry(),
 		shutdown: func(context.Context) error { return nil },
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -70,9 +71,8 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 			return nil, err
 		}
 		provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
-		t.Provider, t.shutdown = provider, provider.Shutdown
+		t.Tracer, t.tracing, t.shutdown = provider.Tracer("opportunity.internal/pkg/telemetry"), true, provider.Shutdown
 	}
-	t.Tracer = t.Provider.Tracer("opportunity.internal/pkg/telemetry")
 	return t, nil
 }
 
@@ -88,18 +88,22 @@ func tracingWanted() bool {
 }
 
 // Tracing reports whether spans are made.
-func (t *Telemetry) Tracing() bool {
-	_, silent := t.Provider.(noop.TracerProvider)
-	return !silent
-}
+func (t *Telemetry) Tracing() bool { return t.tracing }
 
 // Metrics is the handler of /metrics.
 func (t *Telemetry) Metrics() http.Handler {
 	return promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{})
 }
 
-// Shutdown sends the spans that are still held.
-func (t *Telemetry) Shutdown(ctx context.Context) error { return t.shutdown(ctx) }
+// shutdownTime is how long a collector may hold up the end of a process.
+const shutdownTime = 2 * time.Second
+
+// Shutdown sends the spans that are still held, and drops them where the collector does not take them.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
+	defer cancel()
+	return t.shutdown(ctx)
+}
 
 // contextual adds to each record what identifies its request.
 type contextual struct{ slog.Handler }

@@ -2,7 +2,9 @@ package telemetry_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -59,6 +61,21 @@ func TestAnIllFormedRequestIDIsReplaced(t *testing.T) {
 		tel.Handler(http.NotFoundHandler()).ServeHTTP(rec, req)
 		require.Len(t, rec.Header().Get(api.RequestIDHeader), 36)
 	}
+}
+
+// A collector that takes connections and never answers must not keep the process from ending.
+func TestASilentCollectorDoesNotHoldUpTheEnd(t *testing.T) {
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+ln.Addr().String())
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
+	require.NoError(t, err)
+	_, span := tel.Tracer.Start(t.Context(), "held")
+	span.End()
+	require.ErrorIs(t, tel.Shutdown(context.Background()), context.DeadlineExceeded)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -169,8 +171,11 @@ func Caller(g *gin.Context) (api.Caller, error) {
 
 // Actor reads on whose behalf an operator's verb runs; it is to be believed only behind Internal.
 func Actor(g *gin.Context) (string, error) {
-	if name := g.GetHeader(api.ActorHeader); name != "" {
-		return name, nil
+	name := g.GetHeader(api.ActorHeader)
+	if name == "" || len(name) > maxActor || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return "", problem.New(problem.InvalidParameter, "Header %s must name the operator in 1 to %d bytes of printable UTF-8.", api.ActorHeader, maxActor)
 	}
-	return "", fmt.Errorf("header %s is missing", api.ActorHeader)
+	return name, nil
 }
+
+const maxActor = 200

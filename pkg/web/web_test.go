@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -143,4 +144,21 @@ func TestAStreamThatFailsCutsTheConnection(t *testing.T) {
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() {
 		serve(t, http.MethodGet, "/things/1", nil, stream(errors.New("half-way")))
 	})
+}
+
+func TestActorIsAShortPrintableName(t *testing.T) {
+	e := web.New(problem.Writer{})
+	e.GET("/", web.Answer(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
+		name, err := web.Actor(g)
+		return web.Reply{JSON: name}, err
+	}))
+	for name, status := range map[string]int{
+		"ann": 200, "Zoë Tremblay": 200, "": 400, strings.Repeat("a", 201): 400, "a\tb": 400, "a\xff": 400,
+	} {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header.Set(api.ActorHeader, name)
+		rec := httptest.NewRecorder()
+		e.ServeHTTP(rec, req)
+		require.Equal(t, status, rec.Code, "%q", name)
+	}
 }

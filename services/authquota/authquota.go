@@ -112,7 +112,9 @@ func Run(ctx context.Context, cfg Config) error {
 		group.Go("ledger", func(ctx context.Context) error { return every(ctx, ledger.Interval, tel.Log, "ledger", books.Copy) })
 		return every(ctx, epoch.Interval, tel.Log, "epochs", func(ctx context.Context) error {
 			n, err := epochs.Deliver(ctx, "")
-			owed.Set(float64(n))
+			if err == nil || n > 0 { // a database that is away does not know what is owed
+				owed.Set(float64(n))
+			}
 			return err
 		})
 	})
@@ -125,13 +127,18 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
+// turnTime bounds one turn of a loop: a database that has vanished without a word must not hold up the turns after it.
+const turnTime = 10 * time.Second
+
 // every calls do at once and then each interval until ctx ends. A failure is logged when it begins and when it ends, because what
 // fails here fails at every turn.
 func every(ctx context.Context, interval time.Duration, log *slog.Logger, name string, do func(context.Context) error) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for failing := false; ; {
-		err := do(ctx)
+		turn, cancel := context.WithTimeout(ctx, turnTime)
+		err := do(turn)
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -87,5 +87,5 @@ func check(ctx context.Context, cfg Config) error {
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return errors.Join(db.Current(ctx, migrations.Files), peer.Answers(ctx, "catalog", cfg.CatalogURL))
+	return errors.Join(db.Current(ctx, migrations.Files), peer.Answers(ctx, cfg.CatalogURL))
 }

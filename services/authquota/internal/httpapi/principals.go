@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -15,9 +16,6 @@ import (
 )
 
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
-// maxDigests is more than there are peppers in force at a time.
-const maxDigests = 8
 
 // resolve tells who a key belongs to. Keys that are expired or revoked are answered too: the gateway says which of the two.
 //
@@ -28,8 +26,8 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	if err := decode(g, &query); err != nil {
 		return web.Reply{}, err
 	}
-	if n := len(query.Digests); n < 1 || n > maxDigests {
-		return web.Reply{}, account.Invalid("digests", fmt.Sprintf("must have 1 to %d entries", maxDigests))
+	if n := len(query.Digests); n < 1 || n > apikey.MaxPeppers {
+		return web.Reply{}, account.Invalid("digests", fmt.Sprintf("must have 1 to %d entries", apikey.MaxPeppers))
 	}
 	for _, d := range query.Digests {
 		if !digest.MatchString(d) {
