@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,7 +106,7 @@ func TestPeppers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, bytes.Repeat([]byte{0x0f}, 32), peppers[0])
 	require.Equal(t, bytes.Repeat([]byte{0xa0}, 40), peppers[1])
-	for _, bad := range [][]string{nil, {}, {""}, {one, ""}, {one[2:]}, {one + "0"}, {one, strings.Repeat("xy", 32)}} {
+	for _, bad := range [][]string{nil, {}, {""}, {one, ""}, {one[2:]}, {one + "0"}, {one, strings.Repeat("xy", 32)}, slices.Repeat([]string{one}, apikey.MaxPeppers+1)} {
 		_, err := apikey.Peppers(bad)
 		require.ErrorContains(t, err, "pepper")
 		require.NotContains(t, err.Error(), "0f0f", "no value is repeated")

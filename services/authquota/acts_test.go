@@ -268,7 +268,7 @@ func TestTheAuditLogIsAppendOnly(t *testing.T) {
 			"DELETE FROM audit_log", "DELETE FROM audit_log WHERE id = 1",
 		}
 		if db.Dialect == database.Postgres {
-			statements = append(statements, "TRUNCATE audit_log",
+			statements = append(statements, "TRUNCATE audit_log", "SET session_replication_role = replica; DELETE FROM audit_log",
 				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'nobody', '', '', '') "+
 					"ON CONFLICT (id) DO UPDATE SET actor = 'nobody'")
 		} else {

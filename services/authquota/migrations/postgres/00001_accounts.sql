@@ -58,6 +58,8 @@ $$;
 -- +goose StatementEnd
 CREATE TRIGGER audit_log_is_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log
   FOR EACH STATEMENT EXECUTE FUNCTION audit_log_is_append_only();
+-- also for a session that sets session_replication_role to replica
+ALTER TABLE audit_log ENABLE ALWAYS TRIGGER audit_log_is_append_only;
 
 -- +goose Down
 DROP TABLE audit_log;
