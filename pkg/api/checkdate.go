@@ -10,8 +10,9 @@ import (
 // form in which it was recorded, because "checked on that day" says less than "checked at midnight".
 type CheckDate string
 
-// timestamp is the form that RFC 3339 prescribes; time.Parse also takes "T9:00:00Z" and a decimal comma.
-var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+// timestamp is the form that RFC 3339 prescribes; time.Parse also takes "T9:00:00Z", a
+// decimal comma, and offsets of 24 hours.
+var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 // Time is the instant of a timestamp, or 00:00:00 UTC of a date. The result is in UTC.
 func (d CheckDate) Time() (time.Time, error) {

@@ -128,10 +128,15 @@ func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
 		return err
 	}
 	have, err := d.Version(ctx)
-	if err == nil && have < want {
-		err = fmt.Errorf("schema is at version %d, this binary needs %d: run migrate", have, want)
+	switch {
+	case IsUnavailable(err):
+		return err
+	case err != nil:
+		return fmt.Errorf("there is no schema yet, run migrate: %w", err)
+	case have < want:
+		return fmt.Errorf("schema is at version %d, this binary needs %d: run migrate", have, want)
 	}
-	return err
+	return nil
 }
 
 // built is the number of the newest migration file.

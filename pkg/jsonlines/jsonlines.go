@@ -91,8 +91,8 @@ func decode(text []byte, out any) api.Problems {
 	c := checker{tokens: json.NewDecoder(bytes.NewReader(text)), problems: &p}
 	c.tokens.UseNumber()
 	c.value(reflect.TypeOf(out).Elem(), "")
-	if err := json.Unmarshal(text, out); err != nil && len(p) == 0 { // a number that does not fit its type
-		p.Add("line", "%v", err)
+	if err := json.Unmarshal(text, out); err != nil && len(p) == 0 {
+		p.Add("line", "holds a number that is too large, or not whole where it must be")
 	}
 	return p
 }

@@ -3,6 +3,7 @@
 package problem
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,7 +100,7 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	body, _ := json.Marshal(api.Error{
+	body := encode(api.Error{
 		Error:         api.ErrorDetail{Code: string(e.Code), Message: e.Message},
 		Documentation: w.BaseURL + "/docs/errors#" + string(e.Code),
 	})
@@ -108,4 +109,13 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	if r.Method != http.MethodHead {
 		_, _ = rw.Write(body)
 	}
+}
+
+// encode writes < and > as they are: messages are read by people, and no browser takes the answer for a page.
+func encode(body api.Error) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(body) // strings only: it cannot fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -29,11 +29,12 @@ type seeding struct {
 	Done bool      `json:"done"`
 }
 
-// seed brings the sample in on a first start, by the operator's verbs. fresh reports whether it did.
-func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (fresh bool, err error) {
+// seed brings the sample in on a first start, by the operator's verbs, unless a start that was cut off already did. sampled
+// reports whether it is there.
+func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (sampled bool, err error) {
 	state := seeding{Seed: kind, At: time.Now().UTC().Truncate(time.Second)}
 	if err := dir.read(seedFile, &state); err != nil || state.Done {
-		return false, err
+		return state.Seed == "sample", err
 	}
 	if err := dir.save(seedFile, state); err != nil {
 		return false, err
@@ -80,17 +81,10 @@ func outcome(applied bool, refused []api.Refusal, err error) error {
 // demoUse is the use case of demo keys, by which a later start knows its own.
 const demoUse = "demo key of this machine"
 
-// demoKeys gives a key for each tier, the same ones on every start.
-func demoKeys(ctx context.Context, dir *dataDir, c operator.Client) (map[api.Tier]string, error) {
-	keys := map[api.Tier]string{}
-	if err := dir.read(keysFile, &keys); err != nil {
-		return nil, err
-	}
-	if len(keys) == len(api.Tiers) {
-		return keys, nil
-	}
+// demoKeys adds a key for each tier that keys has none for, and writes them down.
+func demoKeys(ctx context.Context, dir *dataDir, c operator.Client, keys map[api.Tier]string) error {
 	if err := revokeLost(ctx, c, keys); err != nil {
-		return nil, fmt.Errorf("demo keys: %w", err)
+		return fmt.Errorf("demo keys: %w", err)
 	}
 	for _, t := range api.Tiers {
 		if keys[t.Tier] != "" {
@@ -98,14 +92,14 @@ func demoKeys(ctx context.Context, dir *dataDir, c operator.Client) (map[api.Tie
 		}
 		key, _, err := c.IssueKey(ctx, operator.KeyRequest{Tier: t.Tier, UseCase: demoUse, Test: true})
 		if err != nil {
-			return nil, fmt.Errorf("demo keys: %w", err)
+			return fmt.Errorf("demo keys: %w", err)
 		}
 		keys[t.Tier] = key.Key
 		if err := dir.save(keysFile, keys); err != nil { // after each, so that a start that is cut off loses one at most
-			return nil, err
+			return err
 		}
 	}
-	return keys, nil
+	return nil
 }
 
 // revokeLost revokes the demo key that a start issued and did not live to write down.

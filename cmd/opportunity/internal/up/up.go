@@ -88,14 +88,21 @@ func (h *house) firstStart(ctx context.Context, dir *dataDir, kind string) (map[
 		return nil, err
 	}
 	client := operator.Client{URL: h.adminURL, Token: h.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
-	fresh, err := seed(ctx, dir, client, kind)
+	keys := map[api.Tier]string{}
+	if err := dir.read(keysFile, &keys); err != nil {
+		return nil, err
+	}
+	if len(keys) == len(api.Tiers) {
+		return keys, nil // written last: nothing of a first start is left to do
+	}
+	sampled, err := seed(ctx, dir, client, kind)
 	if err != nil {
 		return nil, err
 	}
-	if fresh {
+	if sampled {
 		settle(ctx, h.catalogURL, h.historyURL, h.internalToken)
 	}
-	return demoKeys(ctx, dir, client)
+	return keys, demoKeys(ctx, dir, client, keys)
 }
 
 // ready waits until every service behind the gateway can serve; the gateway itself can from the beginning.
