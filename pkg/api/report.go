@@ -16,6 +16,7 @@ type AppendReport struct {
 	Appended   int       `json:"appended"`
 	Duplicates int       `json:"duplicates"` // lines that were recorded before, or twice in the file
 	Refused    []Refusal `json:"refused"`    // in the order of the file; empty, never null
+	Omitted    int       `json:"omitted"`    // refused lines beyond those in Refused, of which there is a most
 }
 
 // Refusal names a line of a file and everything that is wrong with it.

@@ -89,6 +89,8 @@ func gauges(live *snapshot.Live) []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		gauge("catalog_records", "Published records in memory.", func(s snapshot.Stats) float64 { return float64(s.Records) }),
+		gauge("catalog_records_left_out", "Published records that are not served because they cannot be read; the log names them.",
+			func(s snapshot.Stats) float64 { return float64(s.LeftOut) }),
 		gauge("catalog_sequence", "Position in the change sequence up to which changes are in memory.",
 			func(s snapshot.Stats) float64 { return float64(s.Sequence) }),
 		gauge("catalog_source_age_seconds", "Time since the database last answered.",

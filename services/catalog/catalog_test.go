@@ -37,6 +37,7 @@ var start0 = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 type service struct {
 	t       testing.TB
 	url     string
+	metrics string
 	history *history
 	clock   *clock
 	logs    *buffer
@@ -49,7 +50,7 @@ func start(t testing.TB, databaseURL string) *service {
 	peerServer := httptest.NewServer(s.history)
 	t.Cleanup(peerServer.Close)
 	service, operations := listen(t), listen(t)
-	s.url = "http://" + service.Addr().String()
+	s.url, s.metrics = "http://"+service.Addr().String(), "http://"+operations.Addr().String()+"/metrics"
 	cfg := catalog.Config{
 		Server:    server.Config{Listener: service, OperationsListener: operations, Drain: time.Second},
 		Telemetry: telemetry.Config{LogOutput: s.logs},

@@ -236,6 +236,6 @@ func TestRequestsOfOperatorsThatSayNothingClear(t *testing.T) {
 	resp, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusInternalServerError, resp.StatusCode, "nothing is done in nobody's name")
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode, "nothing is done in nobody's name")
 	require.Empty(t, s.export())
 }

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"context"
 	"database/sql"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -12,9 +13,12 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/catalog/internal/oracle"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
@@ -94,4 +98,42 @@ func TestHistoryLost(t *testing.T) {
 				decode[api.OpportunityDetail](t, a.body).Data.Verification.Status == api.NeedsReview
 		})
 	})
+}
+
+func TestADocumentThatCannotBeReadHidesItselfAlone(t *testing.T) {
+	for dialect, address := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			s := start(t, address)
+			s.operate("import", line("a", `,"visibility":"published"`)+line("b", `,"visibility":"published"`)+line("c", `,"visibility":"published"`))
+			status := func(id string) int { return s.get(api.Commercial, "/api/v1/opportunities/"+id).status }
+			storetest.Eventually(t, "all are served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 3 })
+
+			tel, err := telemetry.Start(t.Context(), "catalog", telemetry.Config{LogOutput: io.Discard})
+			require.NoError(t, err)
+			db, err := database.Open(database.Config{URL: address, MaxConnections: 1}, tel)
+			require.NoError(t, err)
+			defer db.Close()
+			require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
+				sequence, err := database.NextSequence(tx)
+				if err != nil {
+					return err
+				}
+				return tx.Exec("UPDATE listings SET document = '{', sequence = ? WHERE id = 'b'", sequence).Error
+			}))
+			storetest.Eventually(t, "b is not served", func() bool { return status("b") == http.StatusNotFound })
+			require.Equal(t, 1, s.operate("withdraw", `{"ids":["a"]}`).Updated)
+			storetest.Eventually(t, "a is withdrawn all the same", func() bool { return status("a") == http.StatusNotFound })
+			require.Equal(t, http.StatusOK, status("c"))
+			require.Contains(t, s.logs.String(), `"listing":"b"`)
+
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.metrics, nil)
+			require.NoError(t, err)
+			resp, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			metrics, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Contains(t, string(metrics), "\ncatalog_records_left_out 1\n")
+		})
+	}
 }

@@ -52,6 +52,9 @@ func newCatalog(t testing.TB) *catalog {
 }
 
 func (c *catalog) answer(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/readyz" {
+		return
+	}
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 	wait, errWait := time.ParseDuration(r.URL.Query().Get("wait"))
 	if r.URL.Path != "/internal/v1/listings" || r.Header.Get("Authorization") != "Bearer "+token || err != nil || errWait != nil {

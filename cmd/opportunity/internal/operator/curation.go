@@ -93,7 +93,7 @@ An event that was recorded before is counted as a duplicate. What was appended s
 		Args:    cobra.ExactArgs(1),
 		RunE: v.file(func(ctx context.Context, c Client, file io.Reader) (result, error) {
 			r, raw, err := c.Append(ctx, file)
-			return result{r.Applied, r.Refused, 0, raw, fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)}, err
+			return result{r.Applied, r.Refused, r.Omitted, raw, fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)}, err
 		}),
 	})
 	return c

@@ -3,10 +3,10 @@ package httpapi
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"io"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	maxFile    = 64 << 20 // bytes of an import
-	maxRequest = 4 << 20  // bytes of any other request
+	maxRequest = 4 << 20         // bytes of a request that is no file
+	workTime   = 2 * time.Minute // for what is done with it
+	exportTime = 5 * time.Minute // for the whole catalog, as at the gateway
 )
 
 func (a API) importFile(g *gin.Context) (web.Reply, error) {
@@ -26,12 +27,13 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	file, err := listing.Read(http.MaxBytesReader(g.Writer, g.Request.Body, maxFile))
+	var file listing.File
+	err = web.File(g, func(in io.Reader) (err error) {
+		file, err = listing.Read(in)
+		return err
+	})
 	if err != nil {
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			return web.Reply{}, problem.New(problem.InvalidParameter, "The file has more than %d bytes; import it in parts.", maxFile)
-		}
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The file could not be read to its end.").Because(err)
+		return web.Reply{}, err
 	}
 	if len(file.Refused) > 0 {
 		return web.Reply{JSON: api.ImportReport{Refused: file.Refused, Omitted: file.Omitted}}, nil
@@ -42,6 +44,7 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 
 // export streams, because the whole catalog may be larger than what a pod may hold.
 func (a API) export(g *gin.Context) (web.Reply, error) {
+	web.Extend(g, exportTime)
 	next, stop := iter.Pull2(a.Curation.Export(g.Request.Context()))
 	entry, err, more := next() // a database that is out of reach is known before a status is sent
 	if err != nil {
@@ -104,6 +107,7 @@ func named(g *gin.Context) (actor string, ids []string, all bool, err error) {
 	if err := dec.Decode(&in); err != nil {
 		return "", nil, false, problem.New(problem.InvalidParameter, `The body must be JSON: {"ids": [...]} or {"all": true}.`).Because(err)
 	}
+	web.Extend(g, workTime)
 	if in.All == (len(in.IDs) > 0) {
 		return "", nil, false, problem.New(problem.InvalidParameter, "Name the listings by ids, or ask for all: one of the two.")
 	}

@@ -60,7 +60,7 @@ func catalog(b *testing.B, n int) *Snapshot {
 				if i%10 == 0 {
 					r.countries, r.provinces = []country{{'C', 'A'}}, 1<<8
 				}
-				changes[i] = change{r.id, &r}
+				changes[i] = change{id: r.id, record: &r}
 			}
 			return empty.with(changes, 1)
 		})
@@ -145,7 +145,7 @@ func BenchmarkChange(b *testing.B) {
 			r := *s.order[n/2]
 			r.checked++
 			for b.Loop() {
-				s.with([]change{{r.id, &r}}, 2)
+				s.with([]change{{id: r.id, record: &r}}, 2)
 			}
 		})
 	}

@@ -94,7 +94,7 @@ func (l *Live) poll(ctx context.Context) error {
 	return nil
 }
 
-// load reads what changed since current (nil: everything) and counts it. Rows are read by one goroutine and encoded by as many
+// load reads what changed since current (nil: everything) and counts it. A row that cannot be read is left out. Rows are read by one goroutine and encoded by as many
 // as there are processors.
 func (l *Live) load(ctx context.Context, current *Snapshot) (next *Snapshot, n int, err error) {
 	first := current == nil
@@ -116,8 +116,9 @@ func (l *Live) load(ctx context.Context, current *Snapshot) (next *Snapshot, n i
 			for rows := range batches {
 				for _, row := range rows {
 					c, err := enc.change(row)
-					if err != nil {
-						return err
+					if err != nil { // it alone is not public then: neither it nor a withdrawal after it may wait for a repair
+						l.log.ErrorContext(ctx, "record left out", "listing", row.ID, "error", err.Error())
+						c = change{id: row.ID, leftOut: true}
 					}
 					mine = append(mine, c)
 				}
@@ -182,6 +183,7 @@ func (l *Live) Loaded(context.Context) error {
 // Stats are the figures that operators watch.
 type Stats struct {
 	Records  int
+	LeftOut  int // published, but not to be read
 	Sequence int64
 	Age      time.Duration // since the source last answered; 0 before it ever did
 }
@@ -192,5 +194,5 @@ func (l *Live) Stats() Stats {
 	if s == nil {
 		return Stats{}
 	}
-	return Stats{Records: s.Len(), Sequence: s.sequence, Age: l.now().Sub(time.Unix(0, l.heard.Load()))}
+	return Stats{Records: s.Len(), LeftOut: len(s.leftOut), Sequence: s.sequence, Age: l.now().Sub(time.Unix(0, l.heard.Load()))}
 }

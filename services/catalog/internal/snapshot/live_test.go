@@ -1,16 +1,19 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/oracle"
@@ -22,7 +25,8 @@ type source struct {
 	rows     map[string]Row
 	sequence int64
 	broken   error
-	read     int // rows handed over
+	torn     error // after the changes were handed over
+	read     int   // rows handed over
 }
 
 func (s *source) Sequence(context.Context) (int64, error) {
@@ -42,7 +46,7 @@ func (s *source) Changes(_ context.Context, after int64, each func(Row) error) e
 			}
 		}
 	}
-	return s.broken
+	return errors.Join(s.broken, s.torn)
 }
 
 func (s *source) put(t *testing.T, records ...oracle.Record) {
@@ -110,14 +114,52 @@ func TestAFailedLoadChangesNothingAndIsTriedAgain(t *testing.T) {
 	l := NewLive(s, time.Now, slog.New(slog.DiscardHandler))
 	records := oracle.Records(1, 300, now)
 	s.put(t, records...)
-	s.rows["broken"] = Row{Sequence: 301, ID: "broken", Document: []byte("{")}
-	require.ErrorContains(t, l.poll(t.Context()), "broken")
+	s.torn = errors.New("torn")
+	require.ErrorIs(t, l.poll(t.Context()), s.torn)
 	require.Error(t, l.Loaded(t.Context()))
-	delete(s.rows, "broken")
+	s.torn = nil
 	require.NoError(t, l.poll(t.Context()))
 	require.Equal(t, 300, l.Stats().Records)
 
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	require.ErrorIs(t, l.Run(ctx), context.Canceled)
+}
+
+func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
+	var log bytes.Buffer
+	s := &source{rows: map[string]Row{}}
+	l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
+	tear := func(id string) {
+		s.sequence++
+		s.rows[id] = Row{Sequence: s.sequence, ID: id, Document: []byte("{")}
+	}
+	// holds polls and looks at what is served, what is left out, and how often the log named a record in doing so.
+	holds := func(records, leftOut, named int) {
+		t.Helper()
+		log.Reset()
+		require.NoError(t, l.poll(t.Context()))
+		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, l.Stats())
+		require.Equal(t, named, strings.Count(log.String(), "level=ERROR"), log.String())
+	}
+	records := oracle.Records(1, 300, now)
+	s.put(t, records...)
+	tear("torn-from-the-start")
+	holds(300, 1, 1)
+	require.Contains(t, log.String(), "listing=torn-from-the-start")
+
+	tear(records[0].Entry.ID)
+	records[1].Entry.Visibility = listing.Withdrawn
+	s.put(t, records[1])
+	holds(298, 2, 1)
+	view, err := l.View()
+	require.NoError(t, err)
+	for _, gone := range records[:2] {
+		_, found := view.Find(gone.Entry.ID, api.Commercial)
+		require.False(t, found)
+	}
+	holds(298, 2, 0)
+
+	s.put(t, records[0])
+	holds(299, 1, 0)
 }

@@ -29,9 +29,10 @@ import (
 type Snapshot struct {
 	sequence int64
 	byID     map[string]*record
-	order    []*record // as lists show them
-	checked  []int64   // order[i].checked; side by side because every request searches them
-	profiles []int64   // freshUntil of all profiles that have one, ascending
+	leftOut  map[string]bool // published listings that could not be made a record of
+	order    []*record       // as lists show them
+	checked  []int64         // order[i].checked; side by side because every request searches them
+	profiles []int64         // freshUntil of all profiles that have one, ascending
 	index    index
 
 	// What the last request computed; each is a cache that is checked before it is used.
@@ -40,23 +41,28 @@ type Snapshot struct {
 	filters setCache
 }
 
-// change is what became of one listing: its new record, or nil where it is not public any more.
+// change is what became of one listing: its new record, or nil where it is not public any more or had to be left out.
 type change struct {
-	id     string
-	record *record
+	id      string
+	record  *record
+	leftOut bool
 }
 
 var empty = new(Snapshot).with(nil, 0)
 
 // with is the snapshot after the changes, of which each id has at most one, at that position of the change sequence.
 func (s *Snapshot) with(changes []change, sequence int64) *Snapshot {
-	next := &Snapshot{sequence: sequence, byID: maps.Clone(s.byID)}
+	next := &Snapshot{sequence: sequence, byID: maps.Clone(s.byID), leftOut: maps.Clone(s.leftOut)}
 	if next.byID == nil {
-		next.byID = make(map[string]*record, len(changes))
+		next.byID, next.leftOut = make(map[string]*record, len(changes)), map[string]bool{}
 	}
 	var added []*record
 	for _, c := range changes {
 		delete(next.byID, c.id)
+		delete(next.leftOut, c.id)
+		if c.leftOut {
+			next.leftOut[c.id] = true
+		}
 		if c.record != nil {
 			next.byID[c.id] = c.record
 			added = append(added, c.record)
@@ -94,9 +100,6 @@ func compare(a, b *record) int {
 
 // Len is the number of published records.
 func (s *Snapshot) Len() int { return len(s.order) }
-
-// Sequence is the position of the change sequence up to which changes are contained.
-func (s *Snapshot) Sequence() int64 { return s.sequence }
 
 // At looks at the snapshot from an instant. Everything a View says is true at that instant.
 func (s *Snapshot) At(now time.Time) View {

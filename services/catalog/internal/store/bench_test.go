@@ -35,9 +35,7 @@ func BenchmarkLoad(b *testing.B) {
 					defer close(ended)
 					_ = live.Run(ctx)
 				}()
-				for live.Loaded(ctx) != nil {
-					time.Sleep(time.Millisecond)
-				}
+				storetest.Eventually(b, "catalog is loaded", func() bool { return live.Loaded(ctx) == nil })
 				require.Equal(b, n, live.Stats().Records)
 				cancel()
 				<-ended

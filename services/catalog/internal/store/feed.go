@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
@@ -19,7 +20,7 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 	var rows []listingRow
 	err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
 	if err != nil {
-		return nil, outage(err)
+		return nil, database.Outage(err)
 	}
 	states := make([]api.ListingState, len(rows))
 	for i, row := range rows {
@@ -48,7 +49,7 @@ func (summaryRow) TableName() string { return "summaries" }
 func (s *Store) Cursor(ctx context.Context) (int64, error) {
 	var value int64
 	err := s.db.WithContext(ctx).Raw("SELECT value FROM feed_cursor WHERE id = 1").Scan(&value).Error
-	return value, outage(err)
+	return value, database.Outage(err)
 }
 
 // Keep keeps the summaries and moves the cursor behind them, in one transaction. Summaries that are not newer than what is

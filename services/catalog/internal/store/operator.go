@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
@@ -80,7 +81,7 @@ func (w *writer) importPart(lines []listing.Line, report *api.ImportReport) erro
 	return w.flush()
 }
 
-// Publish makes the listings of those ids visible, whole or not at all: an unknown id is refused. A withdrawn listing may be
+// Publish makes the listings of those ids visible, whole or not at all: an id that names none is refused. A withdrawn listing may be
 // published again. Line in a refusal is the place among the ids.
 func (s *Store) Publish(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
 	return s.show(ctx, actor, ids, listing.Published)
@@ -98,13 +99,18 @@ func (s *Store) show(ctx context.Context, actor string, ids []string, as listing
 		w := s.writer(tx, next, actor)
 		place := 0
 		for part := range slices.Chunk(ids, batch) {
-			known, _, err := find(tx, part)
+			// What no id can be is asked nobody: Postgres knows texts that it fails at.
+			known, _, err := find(tx, slices.DeleteFunc(slices.Clone(part), func(id string) bool { return !api.ValidSlug(id) }))
 			if err != nil {
 				return err
 			}
 			for _, id := range part {
 				place++
 				row, exists := known[id]
+				if !exists && len(report.Refused) == listing.MaxReported {
+					report.Omitted++
+					continue
+				}
 				if !exists {
 					report.Refused = append(report.Refused, api.Refusal{
 						Line: place, ID: id, Problems: api.Problems{"id: there is no such listing"},
@@ -118,7 +124,7 @@ func (s *Store) show(ctx context.Context, actor string, ids []string, as listing
 			}
 		}
 		if len(report.Refused) > 0 {
-			report = api.ImportReport{Refused: report.Refused}
+			report = api.ImportReport{Refused: report.Refused, Omitted: report.Omitted}
 			return errNothing
 		}
 		return nil
@@ -155,7 +161,7 @@ func (s *Store) Export(ctx context.Context) iter.Seq2[listing.Entry, error] {
 		for last := ""; ; {
 			part, err := s.exportPart(ctx, last)
 			if err != nil {
-				yield(listing.Entry{}, outage(err))
+				yield(listing.Entry{}, database.Outage(err))
 				return
 			}
 			for _, entry := range part {

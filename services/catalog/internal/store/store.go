@@ -118,8 +118,13 @@ func fromMicros(us *int64) *time.Time {
 // errNothing ends a transaction that turned out to have nothing to change, so that it moves no sequence.
 var errNothing = errors.New("nothing to change")
 
+// changeTime is how long a change may take, its turn included: one that hangs must not hold up all that come after it.
+const changeTime = time.Minute
+
 // change runs f in a transaction that holds the sequence. f gives numbers out by raising *next and saves what it changes.
 func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) error) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	defer cancel()
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		before, err := database.NextSequence(tx)
 		if err != nil {
@@ -135,25 +140,20 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
 	})
-	if errors.Is(err, errNothing) {
+	switch {
+	case err == nil || errors.Is(err, errNothing):
 		return nil
-	}
-	return outage(err)
-}
-
-// outage marks an error that says that the database is out of reach.
-func outage(err error) error {
-	if database.IsUnavailable(err) {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded): // drivers say it in ways of their own
 		return problem.Unavailable(err)
 	}
-	return err
+	return database.Outage(err)
 }
 
 // Sequence implements snapshot.Source.
 func (s *Store) Sequence(ctx context.Context) (int64, error) {
 	var value int64
 	err := s.db.WithContext(ctx).Raw("SELECT value FROM change_sequence WHERE id = 1").Scan(&value).Error
-	return value, outage(err)
+	return value, database.Outage(err)
 }
 
 // Changes implements snapshot.Source. It is one statement, so that all rows are of one moment.
@@ -163,21 +163,21 @@ func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row
 		FROM listings l LEFT JOIN summaries s ON s.listing_id = l.id
 		WHERE l.sequence > ? ORDER BY l.sequence`, after).Rows()
 	if err != nil {
-		return outage(err)
+		return database.Outage(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var row snapshot.Row
 		var publishedAt, changedAt sql.NullInt64
 		if err := rows.Scan(&row.Sequence, &row.ID, &publishedAt, &changedAt, &row.Document, &row.Summary); err != nil {
-			return outage(err)
+			return database.Outage(err)
 		}
 		row.PublishedAt, row.ChangedAt = instant(publishedAt), instant(changedAt)
 		if err := each(row); err != nil {
 			return err
 		}
 	}
-	return outage(rows.Err())
+	return database.Outage(rows.Err())
 }
 
 func instant(us sql.NullInt64) *time.Time {

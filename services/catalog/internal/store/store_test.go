@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/catalog/internal/listing"
@@ -37,8 +39,11 @@ func openDB(t testing.TB, cfg database.Config) (*store.Store, *database.DB) {
 	db, err := database.Open(cfg, tel)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
-	return store.New(db, time.Now), db
+	return store.New(db, func() time.Time { return at }), db
 }
+
+// at is the time by the store's clock.
+var at = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
 func onEach(t *testing.T, test func(t *testing.T, s *store.Store, db *database.DB)) {
 	for dialect, url := range storetest.Databases(t) {
@@ -92,7 +97,7 @@ func TestEveryActIsRecorded(t *testing.T) {
 				material = "!"
 			}
 			got = append(got, strings.TrimSpace(strings.Join([]string{a.Actor, a.What, a.ListingID, a.Fields + material}, " ")))
-			require.WithinDuration(t, time.Now(), database.FromMicros(a.At), time.Minute)
+			require.Equal(t, at, database.FromMicros(a.At))
 		}
 		require.Equal(t, []string{
 			"ann imported a", "ann imported b", "ann published b",
@@ -107,6 +112,7 @@ func TestTheRecordOfActsIsAppendOnly(t *testing.T) {
 	statements := []string{
 		"UPDATE listing_changes SET actor = 'x'", "DELETE FROM listing_changes",
 		"INSERT OR REPLACE INTO listing_changes SELECT * FROM listing_changes", "TRUNCATE listing_changes",
+		"SET session_replication_role = replica; DELETE FROM listing_changes",
 	}
 	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		_, err := s.Import(t.Context(), "ann", lines("a"))
@@ -230,5 +236,50 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 			require.Equal(t, r.Sequence, seen[id], "the reader missed a change of %s", id)
 		}
 		require.Len(t, seen, writers+1)
+	})
+}
+
+func TestWhatNoIDCanBeIsRefusedLikeAnUnknownOne(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+		_, err := s.Import(t.Context(), "ann", lines("a"))
+		require.NoError(t, err)
+		for _, act := range []func(context.Context, string, []string) (api.ImportReport, error){s.Publish, s.Withdraw} {
+			report, err := act(t.Context(), "ann", []string{"a\x00", "a", "\xff", "nobody", "A"})
+			require.NoError(t, err)
+			none := api.Problems{"id: there is no such listing"}
+			require.Equal(t, api.ImportReport{Refused: []api.Refusal{
+				{Line: 1, ID: "a\x00", Problems: none}, {Line: 3, ID: "\xff", Problems: none},
+				{Line: 4, ID: "nobody", Problems: none}, {Line: 5, ID: "A", Problems: none},
+			}}, report)
+			report, err = act(t.Context(), "ann", slices.Repeat([]string{"\x00"}, listing.MaxReported+7))
+			require.NoError(t, err)
+			require.Len(t, report.Refused, listing.MaxReported)
+			require.Equal(t, 7, report.Omitted)
+		}
+	})
+}
+
+func TestAChangeThatHangsHoldsNobodyUpForEver(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
+		var statements, bounded int
+		look := func(tx *gorm.DB) {
+			statements++
+			if _, has := tx.Statement.Context.Deadline(); has {
+				bounded++
+			}
+		}
+		callbacks := db.Callback()
+		require.NoError(t, callbacks.Row().Before("*").Register("look", look))
+		require.NoError(t, callbacks.Query().Before("*").Register("look", look))
+		require.NoError(t, callbacks.Create().Before("*").Register("look", look))
+		_, err := s.Import(t.Context(), "ann", lines("a"))
+		require.NoError(t, err)
+		require.NotZero(t, statements)
+		require.Equal(t, statements, bounded, "every statement of a change has a deadline")
+
+		over, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+		defer cancel()
+		_, err = s.Import(over, "ann", lines("b"))
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 	})
 }

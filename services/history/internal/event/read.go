@@ -14,11 +14,20 @@ const clockSkew = 5 * time.Minute
 // maxSources bounds the addresses of one event.
 const maxSources = 100
 
+// MaxReported is how many refused lines are named; of a file with more, the rest is only counted.
+const MaxReported = 200
+
+// File is an events file that was read to its end.
+type File struct {
+	Lines   []Line        // that may be recorded
+	Refused []api.Refusal // the first MaxReported others
+	Omitted int           // refused lines beyond those
+}
+
 // Line is one line of an events file.
 type Line struct {
-	Number   int                   // counted from 1, blank lines included
-	Event    api.VerificationEvent // where there are problems, no more than what could be read
-	Problems api.Problems          // empty where Event may be recorded
+	Number int // counted from 1, blank lines included
+	Event  api.VerificationEvent
 }
 
 // fileEvent is a VerificationEvent as a file has it: without an id, which the service gives.
@@ -33,21 +42,28 @@ type fileEvent struct {
 }
 
 // Read reads an events file, JSON Lines, and judges every line at the instant now; whether a slug names a listing is for the
-// caller to find out. The error is that of file.
-func Read(file io.Reader, now time.Time) ([]Line, error) {
-	var lines []Line
-	for in, err := range jsonlines.Read[fileEvent](file) {
+// caller to find out. The error is r's alone; a wrong line is among Refused.
+func Read(r io.Reader, now time.Time) (File, error) {
+	var file File
+	for in, err := range jsonlines.Read[fileEvent](r) {
 		if err != nil {
-			return nil, err
+			return File{}, err
 		}
-		line := Line{Number: in.Number, Problems: in.Problems}
-		line.Event.Slug = in.Value.Slug
-		if len(in.Problems) == 0 {
-			line.Event, line.Problems = in.Value.check(now)
+		var e api.VerificationEvent
+		problems := in.Problems
+		if len(problems) == 0 {
+			e, problems = in.Value.check(now)
 		}
-		lines = append(lines, line)
+		switch {
+		case len(problems) == 0:
+			file.Lines = append(file.Lines, Line{Number: in.Number, Event: e})
+		case len(file.Refused) < MaxReported:
+			file.Refused = append(file.Refused, api.Refusal{Line: in.Number, ID: in.Value.Slug, Problems: problems})
+		default:
+			file.Omitted++
+		}
 	}
-	return lines, nil
+	return file, nil
 }
 
 // check brings the line into the form that is recorded: UTC, whole microseconds (what the stores keep), no null arrays.

@@ -16,7 +16,7 @@ import (
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestReadTakesWhatMayBeRecorded(t *testing.T) {
-	lines, err := event.Read(strings.NewReader(
+	file, err := event.Read(strings.NewReader(
 		`{"slug":"a","checkedAt":"2026-11-20T07:04:59.1234567-05:00","checkType":"review","outcome":"verified",`+
 			`"sourceUrls":["https://a.example"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"]}]},"note":"n"}`+
 			"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked"}`), now)
@@ -29,7 +29,8 @@ func TestReadTakesWhatMayBeRecorded(t *testing.T) {
 			CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example"}, Facts: &facts, Note: "n"}},
 		{Number: 3, Event: api.VerificationEvent{Slug: "b", CheckedAt: time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC),
 			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, SourceURLs: []string{}}},
-	}, lines)
+	}, file.Lines)
+	require.Empty(t, file.Refused)
 }
 
 func TestReadTakesEveryOutcomeOfItsKindAndNoOther(t *testing.T) {
@@ -40,13 +41,15 @@ func TestReadTakesEveryOutcomeOfItsKindAndNoOther(t *testing.T) {
 	}
 	for kind, outcomes := range allowed {
 		for _, outcome := range all {
-			lines, err := event.Read(strings.NewReader(
+			file, err := event.Read(strings.NewReader(
 				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`","outcome":"`+string(outcome)+`"}`), now)
 			require.NoError(t, err)
 			if strings.Contains(" "+outcomes+" ", " "+string(outcome)+" ") {
-				require.Empty(t, lines[0].Problems, "%s %s", kind, outcome)
+				require.Empty(t, file.Refused, "%s %s", kind, outcome)
+				require.Len(t, file.Lines, 1)
 			} else {
-				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ")}, lines[0].Problems)
+				require.Empty(t, file.Lines)
+				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ")}, file.Refused[0].Problems)
 			}
 		}
 	}
@@ -84,13 +87,19 @@ func TestReadNamesEveryProblem(t *testing.T) {
 		{"long note", `{` + valid + `,"note":"` + strings.Repeat("ä", 2001) + `"}`, "a", api.Problems{"note: must have at most 2000 characters"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			lines, err := event.Read(strings.NewReader(c.line), now)
+			file, err := event.Read(strings.NewReader(c.line), now)
 			require.NoError(t, err)
-			require.Len(t, lines, 1)
-			require.Equal(t, c.problems, lines[0].Problems)
-			require.Equal(t, c.slug, lines[0].Event.Slug)
+			require.Equal(t, event.File{Refused: []api.Refusal{{Line: 1, ID: c.slug, Problems: c.problems}}}, file)
 		})
 	}
+}
+
+func TestOfAWrongFileNoMoreIsKeptThanIsTold(t *testing.T) {
+	file, err := event.Read(strings.NewReader(strings.Repeat("x\n", event.MaxReported+7)), now)
+	require.NoError(t, err)
+	require.Empty(t, file.Lines)
+	require.Len(t, file.Refused, event.MaxReported)
+	require.Equal(t, 7, file.Omitted)
 }
 
 func TestReadFailsWithItsFile(t *testing.T) {
@@ -105,12 +114,9 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("{\"slug\":\"b\",\"checkedAt\":\"2026-11-19T00:00:00.000000001+14:00\",\"checkType\":\"application-link\",\"outcome\":\"closed\",\"note\":\"\u2028<\"}\r\n\n{}"))
 	f.Add([]byte(`{"slug":"a","checkedAt":"0000-01-01T00:00:00+23:59","checkType":"review","outcome":"verified"}`))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		lines, err := event.Read(strings.NewReader(string(file)), now)
+		in, err := event.Read(strings.NewReader(string(file)), now)
 		require.NoError(t, err)
-		for _, line := range lines {
-			if len(line.Problems) > 0 {
-				continue
-			}
+		for _, line := range in.Lines {
 			r, err := event.New(line.Event)
 			require.NoError(t, err)
 			again, err := r.Event()

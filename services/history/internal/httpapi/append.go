@@ -1,9 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"net/http"
+	"io"
 	"slices"
 
 	"github.com/gin-gonic/gin"
@@ -14,52 +14,68 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// maxFile bounds an events file, which is judged as a whole and therefore held in memory.
-const maxFile = 64 << 20
-
-// append records the events of a file if every line may be recorded, and otherwise says what is wrong with each that may not.
+// append records the events of a file if every line may be recorded, and otherwise says what is wrong with those that may not.
 func (a API) append(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	now := a.Now()
-	lines, err := event.Read(http.MaxBytesReader(g.Writer, g.Request.Body, maxFile), now)
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The file must have at most %d bytes; append it in parts.", tooLarge.Limit)
-	}
-	if err != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The file could not be read to its end.").Because(err)
-	}
-	unknown, err := a.unknown(g.Request.Context(), lines)
+	var file event.File
+	err = web.File(g, func(in io.Reader) (err error) {
+		file, err = event.Read(in, now)
+		return err
+	})
 	if err != nil {
 		return web.Reply{}, err
 	}
-	report := api.AppendReport{Refused: []api.Refusal{}}
-	events := make([]api.VerificationEvent, 0, len(lines))
-	for _, line := range lines {
-		if unknown[line.Event.Slug] {
-			line.Problems.Add("slug", "there is no such listing")
-		}
-		if len(line.Problems) > 0 {
-			report.Refused = append(report.Refused, api.Refusal{Line: line.Number, ID: line.Event.Slug, Problems: line.Problems})
-		}
-		events = append(events, line.Event)
+	unknown, err := a.unknown(g.Request.Context(), file)
+	if err != nil {
+		return web.Reply{}, err
 	}
-	if len(report.Refused) == 0 {
-		report.Applied = true
+	events, report := judge(file, unknown)
+	if report.Applied = len(report.Refused) == 0; report.Applied {
 		report.Appended, report.Duplicates, err = a.Store.Append(g.Request.Context(), actor, now, events)
 	}
 	return web.Reply{JSON: report}, err
 }
 
+// judge refuses, beside what is refused already, the events of unknown listings. Of all refused lines it names the first.
+func judge(file event.File, unknown map[string]bool) (events []api.VerificationEvent, report api.AppendReport) {
+	const stranger = "there is no such listing"
+	refused := file.Refused
+	for i, r := range refused {
+		if unknown[r.ID] {
+			refused[i].Problems.Add("slug", stranger)
+		}
+	}
+	strangers := 0
+	events = make([]api.VerificationEvent, 0, len(file.Lines))
+	for _, line := range file.Lines {
+		if !unknown[line.Event.Slug] {
+			events = append(events, line.Event)
+			continue
+		}
+		if strangers++; strangers <= event.MaxReported {
+			refused = append(refused, api.Refusal{Line: line.Number, ID: line.Event.Slug, Problems: api.Problems{"slug: " + stranger}})
+		}
+	}
+	slices.SortFunc(refused, func(a, b api.Refusal) int { return cmp.Compare(a.Line, b.Line) })
+	total := len(file.Refused) + file.Omitted + strangers
+	refused = append([]api.Refusal{}, refused[:min(len(refused), event.MaxReported)]...) // an empty list is no null
+	return events, api.AppendReport{Refused: refused, Omitted: total - len(refused)}
+}
+
 // unknown are the slugs that name no listing. A listing may be newer than the store's copy of the catalog, so none is called
 // unknown before the catalog was asked; where it cannot be asked, nothing is recorded and nothing refused.
-func (a API) unknown(ctx context.Context, lines []event.Line) (map[string]bool, error) {
+func (a API) unknown(ctx context.Context, file event.File) (map[string]bool, error) {
 	var slugs []string
-	for _, line := range lines {
-		if api.ValidSlug(line.Event.Slug) {
-			slugs = append(slugs, line.Event.Slug)
+	for _, line := range file.Lines {
+		slugs = append(slugs, line.Event.Slug)
+	}
+	for _, r := range file.Refused {
+		if api.ValidSlug(r.ID) {
+			slugs = append(slugs, r.ID)
 		}
 	}
 	slices.Sort(slugs)

@@ -3,12 +3,14 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,10 +27,11 @@ import (
 
 const token = "a-token-of-at-least-thirty-two-characters"
 
-// fakeStore fails with err, or has nothing; it tells asked of every look for summaries.
+// fakeStore fails with err, or has nothing; it tells asked of every look for summaries. It knows all listings but those named.
 type fakeStore struct {
-	err   error
-	asked chan struct{}
+	err     error
+	asked   chan struct{}
+	unknown map[string]bool
 }
 
 func (s fakeStore) History(context.Context, string, int, int) (event.Page, bool, error) {
@@ -43,17 +46,21 @@ func (s fakeStore) Summaries(context.Context, int64, int) ([]api.Summary, error)
 	return []api.Summary{}, s.err
 }
 func (s fakeStore) UnknownListings(context.Context, []string) (map[string]bool, error) {
-	return nil, s.err
+	return s.unknown, s.err
 }
 
 func (s fakeStore) Append(context.Context, string, time.Time, []api.VerificationEvent) (int, int, error) {
 	return 0, 0, s.err
 }
 
+type fakeCatalog struct{}
+
+func (fakeCatalog) CatchUp(context.Context) error { return nil }
+
 func handler(s fakeStore, log io.Writer) http.Handler {
 	refusals := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(log, nil))}
 	engine := web.New(refusals)
-	httpapi.API{Store: s, PublicURL: "https://api.example", Now: time.Now}.
+	httpapi.API{Store: s, Catalog: fakeCatalog{}, PublicURL: "https://api.example", Now: time.Now}.
 		Routes(engine, refusals, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	return engine
 }
@@ -106,6 +113,50 @@ func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
 		handler(fakeStore{}, io.Discard).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", &spaces{size}))
 		require.Equal(t, status, w.Code, w.Body)
 	}
+}
+
+// deadlines remembers what a handler asks of its connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read, write time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
+func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
+
+func TestAnAppendTakesMoreTimeThanOtherRequests(t *testing.T) {
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	handler(fakeStore{}, io.Discard).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", http.NoBody))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.NotZero(t, w.read)
+	require.NotZero(t, w.write)
+}
+
+func TestOfAWrongFileTheFirstLinesAreNamed(t *testing.T) {
+	report := func(file string) (r api.AppendReport) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		h := handler(fakeStore{unknown: map[string]bool{"nobody": true}}, io.Discard)
+		h.ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(file)))
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &r))
+		return r
+	}
+	const stranger = `{"slug":"nobody","checkedAt":"2026-01-01T00:00:00Z","checkType":"review","outcome":"closed"}` + "\n"
+	for name, file := range map[string]string{
+		"wrong": strings.Repeat("x\n", 300), "unknown": strings.Repeat(stranger, 300), "both": strings.Repeat("x\n"+stranger, 150),
+		"unknown first": strings.Repeat(stranger, 100) + strings.Repeat("x\n", 200),
+	} {
+		r := report(file)
+		require.False(t, r.Applied, name)
+		require.Len(t, r.Refused, event.MaxReported, name)
+		require.Equal(t, 100, r.Omitted, name)
+		for i, line := range r.Refused {
+			require.Equal(t, i+1, line.Line, name)
+			require.Len(t, line.Problems, 1, name)
+		}
+	}
+	require.Equal(t, api.AppendReport{Applied: true, Refused: []api.Refusal{}}, report(strings.ReplaceAll(stranger, "nobody", "somebody")))
 }
 
 func TestAShutdownEndsLongPolls(t *testing.T) {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/summary"
 )
@@ -44,6 +46,9 @@ type summaryRow struct {
 
 func (summaryRow) TableName() string { return "summaries" }
 
+// appendTime is how long an append may take, its turn included: one that hangs must not hold up all that come after it.
+const appendTime = time.Minute
+
 // listingsAtOnce is how many listings' whole histories an append holds in memory at a time.
 const listingsAtOnce = 200
 
@@ -66,13 +71,15 @@ func (s *Store) Append(ctx context.Context, actor string, now time.Time, events 
 	if len(slugs) == 0 {
 		return 0, 0, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, appendTime)
+	defer cancel()
 	// Appends take turns in any case. Queueing here, those that wait hold no connection that readers need, and meet none of the
 	// unfairness of SQLite's lock.
 	select {
 	case s.appending <- struct{}{}:
 		defer func() { <-s.appending }()
 	case <-ctx.Done():
-		return 0, 0, ctx.Err()
+		return 0, 0, database.Outage(ctx.Err())
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		next, err := database.NextSequence(tx) // its lock makes this the only append of all replicas until commit
@@ -113,8 +120,11 @@ func (s *Store) Append(ctx context.Context, actor string, now time.Time, events 
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next-1).Error
 	})
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil { // drivers say it in ways of their own
+		return 0, 0, problem.Unavailable(err)
+	}
 	if err != nil {
-		return 0, 0, outage(err)
+		return 0, 0, database.Outage(err)
 	}
 	s.appended.Add(float64(appended))
 	return appended, duplicates, nil
@@ -188,7 +198,7 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.Su
 	err := s.db.WithContext(ctx).
 		Raw("SELECT summary FROM summaries WHERE sequence > ? ORDER BY sequence LIMIT ?", after, limit).Scan(&texts).Error
 	if err != nil {
-		return nil, outage(err)
+		return nil, database.Outage(err)
 	}
 	summaries := make([]api.Summary, len(texts))
 	for i, text := range texts {
@@ -210,7 +220,7 @@ func (s *Store) History(ctx context.Context, slug string, offset, limit int) (pa
 	err = db.Raw(`SELECT coalesce(s.sequence, 0) AS sequence, coalesce(s.events, 0) AS events
 		FROM listings l LEFT JOIN summaries s ON s.slug = l.id WHERE l.id = ? AND l.published`, slug).Scan(&heads).Error
 	if err != nil || len(heads) == 0 {
-		return event.Page{}, false, outage(err)
+		return event.Page{}, false, database.Outage(err)
 	}
 	page = event.Page{Sequence: heads[0].Sequence, Total: heads[0].Events, Events: []api.VerificationEvent{}}
 	if offset >= page.Total {
@@ -220,7 +230,7 @@ func (s *Store) History(ctx context.Context, slug string, offset, limit int) (pa
 	err = db.Where("slug = ? AND sequence <= ?", slug, page.Sequence).Order("checked_at DESC, sequence DESC").
 		Offset(offset).Limit(limit).Find(&rows).Error
 	if err != nil {
-		return event.Page{}, false, outage(err)
+		return event.Page{}, false, database.Outage(err)
 	}
 	for _, row := range rows {
 		e, err := (*event.Record)(&row).Event()

@@ -13,7 +13,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/problem"
 )
 
 // Store is the history in one database. Its errors are problem.Unavailable where the database is out of reach.
@@ -30,13 +29,6 @@ func New(db *database.DB, registry prometheus.Registerer) *Store {
 	})
 	registry.MustRegister(appended)
 	return &Store{db, make(chan struct{}, 1), appended}
-}
-
-func outage(err error) error {
-	if database.IsUnavailable(err) {
-		return problem.Unavailable(err)
-	}
-	return err
 }
 
 type listingRow struct {
@@ -67,7 +59,7 @@ func (s *Store) SaveListings(ctx context.Context, states []api.ListingState) err
 		DoUpdates: clause.AssignmentColumns([]string{"sequence", "published", "application_url"}),
 		Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "excluded.sequence > listings.sequence"}}},
 	}
-	return outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		return tx.Clauses(newer).CreateInBatches(rows, batch).Error
 	}))
 }
@@ -77,7 +69,7 @@ func (s *Store) SaveListings(ctx context.Context, states []api.ListingState) err
 func (s *Store) ListingsCursor(ctx context.Context) (int64, error) {
 	var cursor int64
 	err := s.db.WithContext(ctx).Raw("SELECT coalesce(max(sequence), 0) FROM listings").Scan(&cursor).Error
-	return cursor, outage(err)
+	return cursor, database.Outage(err)
 }
 
 // UnknownListings are those of slugs that name no listing of the copy, published or not.
@@ -90,7 +82,7 @@ func (s *Store) UnknownListings(ctx context.Context, slugs []string) (map[string
 		var known []string
 		err := s.db.WithContext(ctx).Raw("SELECT id FROM listings WHERE id IN ?", some).Scan(&known).Error
 		if err != nil {
-			return nil, outage(err)
+			return nil, database.Outage(err)
 		}
 		for _, slug := range known {
 			delete(unknown, slug)

@@ -467,3 +467,36 @@ func TestAnOutageIsUnavailable(t *testing.T) {
 		})
 	}
 }
+
+func TestAnAppendThatHangsHoldsNobodyUpForEver(t *testing.T) {
+	onBoth(t, func(t *testing.T, s kept) {
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		first := sync.OnceFunc(func() {
+			close(begun)
+			<-goOn
+		})
+		bounded := true
+		hang := func(tx *gorm.DB) {
+			if _, has := tx.Statement.Context.Deadline(); !has {
+				bounded = false
+			}
+			first()
+		}
+		require.NoError(t, s.db.Callback().Row().Before("*").Register("hang", hang))
+		require.NoError(t, s.db.Callback().Create().Before("*").Register("hang", hang))
+		var hanging sync.WaitGroup
+		hanging.Go(func() {
+			if _, _, err := s.Append(t.Context(), "ada", recorded, []api.VerificationEvent{review("a", 1, "")}); err != nil {
+				t.Error(err)
+			}
+		})
+		<-begun
+		over, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+		defer cancel()
+		_, _, err := s.Append(over, "ada", recorded, []api.VerificationEvent{review("a", 2, "")})
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
+		close(goOn)
+		hanging.Wait()
+		require.True(t, bounded, "every statement of an append has a deadline")
+	})
+}

@@ -1,0 +1,105 @@
+package web_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+)
+
+// hurried serves handle at a listener whose own time for bodies and answers is over before either begins.
+func hurried(t *testing.T, handle func(*gin.Context) (web.Reply, error)) (url string) {
+	t.Helper()
+	e := web.New(problem.Writer{})
+	e.POST("/", web.Answer(problem.Writer{}, handle))
+	s := httptest.NewUnstartedServer(e)
+	s.Config.ReadHeaderTimeout, s.Config.ReadTimeout, s.Config.WriteTimeout = time.Minute, time.Nanosecond, time.Nanosecond
+	s.Start()
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// post sends a file.
+func post(t *testing.T, url string, file io.Reader) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, file)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(b)
+}
+
+func TestAFileHasMoreTimeThanOtherRequests(t *testing.T) {
+	url := hurried(t, func(g *gin.Context) (web.Reply, error) {
+		size := int64(0)
+		err := web.File(g, func(in io.Reader) (err error) {
+			size, err = io.Copy(io.Discard, in)
+			return err
+		})
+		return web.Reply{JSON: size}, errors.Join(err, g.Request.Context().Err())
+	})
+	status, body := post(t, url, io.LimitReader(endless{}, 1<<20)) // more than comes along with the header
+	require.Equal(t, http.StatusOK, status, body)
+	require.Equal(t, "1048576", body)
+}
+
+func TestAFileThatDoesNotArriveIsNotCalledWrong(t *testing.T) {
+	const first = "first line\n"
+	url := hurried(t, func(g *gin.Context) (web.Reply, error) {
+		return web.Reply{}, web.File(g, func(in io.Reader) error {
+			if _, err := io.ReadFull(in, make([]byte, len(first))); err != nil {
+				return err
+			}
+			if err := http.NewResponseController(g.Writer).SetReadDeadline(time.Unix(1, 0)); err != nil { // the time is over
+				return err
+			}
+			_, err := io.Copy(io.Discard, in)
+			return err
+		})
+	})
+	answered := make(chan struct{})
+	defer close(answered)
+	status, body := post(t, url, io.MultiReader(strings.NewReader(first), waiting(answered)))
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, "The file did not arrive in time.")
+}
+
+// waiting is a file of which nothing comes until then.
+type waiting <-chan struct{}
+
+func (w waiting) Read([]byte) (int, error) {
+	<-w
+	return 0, io.EOF
+}
+
+func TestAFileThatCannotBeReadIsRefused(t *testing.T) {
+	for want, file := range map[string]io.Reader{
+		"could not be read to its end": iotest.ErrReader(net.ErrClosed),
+		"at most 67108864 bytes":       io.LimitReader(endless{}, 64<<20+1),
+	} {
+		g, _ := gin.CreateTestContext(httptest.NewRecorder())
+		g.Request = httptest.NewRequest(http.MethodPost, "/", file)
+		err := web.File(g, func(in io.Reader) error { _, err := io.Copy(io.Discard, in); return err })
+		require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
+		require.Contains(t, problem.Of(err).Message, want)
+	}
+}
+
+// endless is a file of zeros.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
