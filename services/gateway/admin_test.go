@@ -133,6 +133,19 @@ func TestVerbsRefuseGiants(t *testing.T) {
 	}
 }
 
+// A service that breaks off its answer to an operator is reported in the log, in its form.
+func TestBrokenAnswerToAnOperator(t *testing.T) {
+	w, gw, _ := freshWorld(t)
+	w.catalog.will(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Length", "100000")
+		_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
+		panic(http.ErrAbortHandler)
+	})
+	_, err := replica{url: gw.admin}.try(request{path: "/operator/v1/listings/export", header: http.Header{"Authorization": {"Bearer " + annsToken}}})
+	require.Error(t, err)
+	require.Regexp(t, `"level":"WARN","msg":"httputil: ReverseProxy read error during body copy[^\n]*"service":"gateway"`, w.log.String())
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -184,6 +184,8 @@ func TestWithoutAKey(t *testing.T) {
 	}
 	require.Empty(t, w.catalog.requests())
 	require.Zero(t, w.authority.asked())
+	require.NotContains(t, w.log.String(), `"route":""`)
+	require.Contains(t, w.log.String(), `"method":"PATCH","route":"/docs","status":405`)
 }
 
 // Nothing that a caller makes up reaches a service, nor does the key; nothing that a service lets slip reaches the caller.

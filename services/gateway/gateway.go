@@ -92,7 +92,7 @@ func Run(ctx context.Context, cfg Config) error {
 	whole := new(server.Ready)
 	whole.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
 	for name, base := range cfg.services() {
-		whole.Add(name, func(ctx context.Context) error { return answers(ctx, transport, base) })
+		whole.Add(name, func(ctx context.Context) error { return peer.Answers(ctx, base) })
 	}
 	if cfg.Filled != nil {
 		whole.Add("first start", func(context.Context) error { return cfg.Filled() })
@@ -147,23 +147,6 @@ func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, refus
 	return operator.Handler(tokens, owners, cfg.Tokens.Values[0], transport, ready, refusals), err
 }
 
-// answers reports whether the service at base is ready.
-func answers(ctx context.Context, transport http.RoundTripper, base string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return nil
-}
-
 // check reports everything that would keep the service from doing its work.
 func check(ctx context.Context, cfg Config) error {
 	tel, err := telemetry.Start(ctx, "gateway", cfg.Telemetry)
@@ -175,8 +158,6 @@ func check(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer counters.Close()
-	transport := peer.Transport()
-	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var errs []error
@@ -184,7 +165,7 @@ func check(ctx context.Context, cfg Config) error {
 		errs = append(errs, fmt.Errorf("redis: %w", err))
 	}
 	for name, base := range cfg.services() {
-		if err := answers(ctx, transport, base); err != nil {
+		if err := peer.Answers(ctx, base); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}

@@ -10,8 +10,12 @@
 // When Redis or, for that, the ledger cannot be asked, the call fails with 503: an allowance is a promise, to be neither
 // exceeded nor withheld by guessing.
 //
-// Known limit: the ledger follows Redis by about a second, so a loss of Redis forgets what was charged within the last one,
-// and all minute windows.
+// A Redis that stalls still runs what it was sent, when its callers have long been told 503. So the script is told until when
+// somebody waits, by the clock of Redis, and charges nothing after that.
+//
+// Known limits: the ledger follows Redis by about a second, so a loss of Redis forgets what was charged within the last one,
+// and all minute windows. A charge whose reply is lost on its way stands, and so does one that a stalled Redis makes for the
+// first batch of a process, which does not know the clock of Redis yet.
 package admission
 
 import (
@@ -56,6 +60,9 @@ type Limiter struct {
 	seeding  singleflight.Group
 	now      func() time.Time
 	day      atomic.Int64 // as Redis last told it; a wrong one costs one more round trip
+
+	started time.Time    // what behind is counted from, by the steady clock of this process
+	behind  atomic.Int64 // microseconds between the clock of Redis and the time since started, from its last reply; 0: none yet
 }
 
 // The breaker spares callers the wait for a Redis that does not answer, and lets one of them try twice a second.
@@ -64,11 +71,14 @@ const (
 	probeAfter = 500 * time.Millisecond
 )
 
+// wayBack is what the reply of Redis may take of the budget: a call is not charged when there is less left of it.
+const wayBack = 20 * time.Millisecond
+
 // New makes a limiter. capacity is how many calls all accounts together may make on one UTC day; usage asks the ledger for
 // the calls of a day. now replaces the clock of Redis in tests; nil leaves it.
 func New(client *redis.Client, tracer trace.Tracer, capacity int, usage func(ctx context.Context, day string) (api.DayUsage, error), now func() time.Time) *Limiter {
 	l := &Limiter{
-		redis: client, tracer: tracer, capacity: capacity, usage: usage, now: now,
+		redis: client, tracer: tracer, capacity: capacity, usage: usage, now: now, started: time.Now(),
 		breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 			Timeout:     probeAfter,
 			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
@@ -83,10 +93,10 @@ func New(client *redis.Client, tracer trace.Tracer, capacity int, usage func(ctx
 // owed nothing.
 //
 // It does not end with ctx: a caller that leaves while the script runs would leave a charge behind that nobody knows of. The
-// budget of the client bounds the wait.
+// budget of a batch bounds the wait, and the time until when Redis may charge.
 func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) {
 	ctx = context.WithoutCancel(ctx)
-	for range 5 { // once in general; again after midnight and after seeding
+	for range 5 { // once in general; again after midnight, after seeding, and where the clock of Redis was misjudged
 		call := pending{principal: &p}
 		l.traced(ctx, func() { l.batches.do(&call) })
 		if call.err != nil {
@@ -99,13 +109,14 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 			if err := l.seed(ctx, call.day); err != nil {
 				return Decision{}, err
 			}
+		case late: // told in time all the same: send knows the clock of Redis better now
 		case Outdated:
 			return Decision{Verdict: Outdated}, nil
 		default:
 			return l.decode(call.reply, p.Limits, call.day), nil
 		}
 	}
-	return Decision{}, problem.Unavailable(errors.New("the counters of the day vanish as soon as they are seeded"))
+	return Decision{}, problem.Unavailable(errors.New("neither the clock nor the counters of Redis stay as they were found"))
 }
 
 // send admits a batch by one run of the script.
@@ -117,8 +128,8 @@ func (l *Limiter) send(ctx context.Context, calls []*pending) {
 	if l.now != nil {
 		clock = l.now().UnixMicro()
 	}
-	args := make([]any, 0, 5+4*len(calls))
-	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.capacity, clock)
+	args := make([]any, 0, 6+4*len(calls))
+	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.capacity, clock, l.notAfter(ctx))
 	for _, c := range calls {
 		keys = append(keys, counter.Window(c.principal.Account))
 		args = append(args, c.principal.Account, c.principal.Epoch, c.principal.Limits.PerMinute, c.principal.Limits.PerDay)
@@ -130,6 +141,29 @@ func (l *Limiter) send(ctx context.Context, calls []*pending) {
 			c.reply, _ = replies[i].([]any)
 		}
 	}
+	if err == nil {
+		l.learn(calls[0].reply)
+	}
+}
+
+// notAfter is the last moment, in microseconds by the clock of Redis, at which a batch may be charged so that its callers still
+// hear of it; empty where that clock is not known, or is that of a test.
+func (l *Limiter) notAfter(ctx context.Context) any {
+	deadline, ok := ctx.Deadline()
+	behind := l.behind.Load()
+	if !ok || behind == 0 || l.now != nil {
+		return ""
+	}
+	return behind + deadline.Add(-wayBack).Sub(l.started).Microseconds()
+}
+
+// learn takes the clock of Redis from a reply. By now that clock is later by the reply's way, which is not known: so notAfter
+// comes out too early rather than too late. A reply that took long is made up for by the next one.
+func (l *Limiter) learn(reply []any) {
+	if len(reply) < 2 || reply[0] == string(otherDay) { // these do not tell the time
+		return
+	}
+	l.behind.Store(integer(reply, 1) - time.Since(l.started).Microseconds())
 }
 
 // traced gives a recorded request a span of its own for its part of a batch.

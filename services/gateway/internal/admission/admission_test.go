@@ -5,8 +5,12 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -171,9 +175,119 @@ func TestSilence(t *testing.T) {
 	all.Wait()
 }
 
+// A Redis that stood still runs what it was sent, long after the callers were told that nobody could decide: it charges none of
+// them.
+func TestStandstill(t *testing.T) {
+	server := storetest.Redis(t)
+	c := server.Client()
+	require.NoError(t, c.HSet(t.Context(), counter.Epochs, someone.Account, someone.Epoch).Err())
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	impatient, err := redisdb.Open(redisdb.Config{URL: server.URL}, tel)
+	require.NoError(t, err)
+	defer impatient.Close()
+	l := New(impatient, tel.Tracer, 1000, ledger(api.DayUsage{}), nil)
+	p := someone
+	p.Limits.PerMinute = 1000
+	d, err := l.Admit(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, Admitted, d.Verdict)
+	ran := info(t, c, "commandstats", "cmdstat_evalsha:calls=")
+
+	process := info(t, c, "server", "process_id:")
+	require.NoError(t, syscall.Kill(process, syscall.SIGSTOP))
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(func() {
+			if _, err := l.Admit(context.Background(), p); problem.Of(err).Code != problem.ServiceUnavailable {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, syscall.Kill(process, syscall.SIGCONT))
+	storetest.Eventually(t, "Redis comes to what it was sent", func() bool {
+		return info(t, c, "commandstats", "cmdstat_evalsha:calls=") > ran
+	})
+	admitted := 1
+	storetest.Eventually(t, "service resumes", func() bool {
+		d, err := l.Admit(context.Background(), p)
+		if err == nil && d.Verdict == Admitted {
+			admitted++
+		}
+		return err == nil
+	})
+	require.Equal(t, strconv.Itoa(admitted), c.HGet(t.Context(), d.Day.key(), p.Account).Val())
+}
+
+// info is a number of Redis' own account of itself.
+func info(t *testing.T, c *redis.Client, section, name string) int {
+	t.Helper()
+	text, err := c.Info(context.Background(), section).Result()
+	require.NoError(t, err)
+	_, after, found := strings.Cut(text, name)
+	require.True(t, found, text)
+	n, err := strconv.Atoi(after[:strings.IndexFunc(after, func(r rune) bool { return r < '0' || r > '9' })])
+	require.NoError(t, err)
+	return n
+}
+
+// A limiter that misjudges the clock of Redis, which was set or is another one after a failover, finds that out by itself.
+func TestMisjudgedClock(t *testing.T) {
+	on(t, func(t *testing.T, c *redis.Client) {
+		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		for calls, wrong := range []time.Duration{0, -time.Hour, time.Hour} {
+			l.behind.Add(wrong.Microseconds())
+			before := l.behind.Load()
+			d, err := l.Admit(t.Context(), someone)
+			require.NoError(t, err)
+			require.Equal(t, []any{Admitted, calls + 1}, []any{d.Verdict, d.Today})
+			require.NotEqual(t, before, l.behind.Load())
+		}
+	})
+}
+
+// A batch that comes after its time charges nothing, whatever it holds.
+func TestLateBatch(t *testing.T) {
+	on(t, func(t *testing.T, c *redis.Client) {
+		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		d, err := l.Admit(t.Context(), someone)
+		require.NoError(t, err)
+		l.behind.Add(-time.Hour.Microseconds())
+		outdated := someone
+		outdated.Epoch++
+		calls := []*pending{{principal: &someone}, {principal: &outdated}, {principal: &someone}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		l.send(ctx, calls)
+		for _, p := range calls {
+			require.NoError(t, p.err)
+			require.Equal(t, string(late), p.reply[0])
+		}
+		require.Equal(t, "1", c.HGet(t.Context(), d.Day.key(), someone.Account).Val())
+	})
+}
+
+// Calls that waited too long for their turn are not sent, and say nothing about Redis: the next one is served.
+func TestExpiredBatch(t *testing.T) {
+	on(t, func(t *testing.T, c *redis.Client) {
+		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		for range 2 * tripAfter {
+			p := &pending{principal: &someone, since: time.Now().Add(-redisdb.Budget)}
+			l.batches.exec([]*pending{p})
+			require.ErrorIs(t, p.err, errWaited)
+		}
+		d, err := l.Admit(t.Context(), someone)
+		require.NoError(t, err)
+		require.Equal(t, []any{Admitted, 1}, []any{d.Verdict, d.Today})
+	})
+}
+
 // Every call of a crowd goes through exactly one batch, in at most so many batches at a time, none of which is too large; and
-// a batch ends with the budget of its first call.
-func TestBatches(t *testing.T) {
+// a batch ends with the budget of its first call. Time stands still: no call waits too long.
+func TestBatches(t *testing.T) { synctest.Test(t, crowdOfCalls) }
+
+func crowdOfCalls(t *testing.T) {
 	var mu sync.Mutex
 	flying, most := 0, 0
 	seen := map[*pending]int{}
@@ -215,9 +329,7 @@ func TestBatches(t *testing.T) {
 		require.Equal(t, 1, times)
 	}
 	require.LessOrEqual(t, most, batchesInFlight)
-	storetest.Eventually(t, "nothing is left behind", func() bool {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.inFlight == 0 && len(b.waiting) == 0
-	})
+	synctest.Wait()
+	require.Zero(t, b.inFlight)
+	require.Empty(t, b.waiting)
 }

@@ -7,9 +7,10 @@
 -- ARGV  1 the day of KEYS[2], counted from 1970-01-01    2 its field with the calls of all accounts
 --       3 its field with the time of the latest admission
 --       4 calls a day of all accounts together    5 the time in microseconds, in tests only; otherwise empty
+--       6 the time in microseconds after which nobody waits for the replies any more; empty where that is not known
 --       then for each call: account, epoch that the caller's knowledge of it has, calls a minute, calls a day
 --
--- Replies for each call 'epoch': the knowledge is out of date. 'day', day: it is that day by this clock. 'seed': the day has no
+-- Replies for each call 'late', clock: it is too late for all. 'epoch': the knowledge is out of date. 'day', day: it is that day by this clock. 'seed': the day has no
 -- hash yet. 'admitted' | 'refused', clock, calls of the account today, its calls in the window, microseconds until the window
 -- has more room, calls of all accounts today.
 --
@@ -26,8 +27,12 @@ if not clock then
   clock = time[1] * 1000000 + time[2]
 end
 
-local accounts = {}
-for i = 3, #KEYS do accounts[i - 2] = ARGV[4 * i - 6] end
+local accounts, replies = {}, {}
+if clock > (tonumber(ARGV[6]) or clock) then
+  for i = 3, #KEYS do replies[i - 2] = { 'late', clock } end
+  return replies
+end
+for i = 3, #KEYS do accounts[i - 2] = ARGV[4 * i - 5] end
 local epochs = call('HMGET', KEYS[1], unpack(accounts))
 local counts = call('HMGET', today, service, latest, unpack(accounts))
 local all, used, charged = tonumber(counts[1] or nil), {}, {}
@@ -73,9 +78,8 @@ local function admit(window, account, per_minute, per_day)
   return { 'admitted', clock, used[account], recent + 1, room, all }
 end
 
-local replies = {}
 for i, account in ipairs(accounts) do
-  local at = 4 * i + 2
+  local at = 4 * i + 3
   if epochs[i] ~= ARGV[at + 1] then
     replies[i] = { 'epoch' }
   else

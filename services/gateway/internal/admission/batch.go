@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -82,8 +83,20 @@ func (b *batcher) next() []*pending {
 	return batch
 }
 
+// errWaited is how a call ends whose budget was over before its turn came.
+var errWaited = errors.New("the call waited for its turn until there was no time left for it")
+
+// exec sends a batch, unless it has waited too long for an answer to be in time: Redis would work for nobody, and would be held
+// to have failed.
 func (b *batcher) exec(batch []*pending) {
-	ctx, cancel := context.WithDeadline(context.Background(), batch[0].since.Add(redisdb.Budget))
+	deadline := batch[0].since.Add(redisdb.Budget)
+	if time.Until(deadline) <= wayBack {
+		for _, p := range batch {
+			p.err = errWaited
+		}
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()
 	b.send(ctx, batch)
 }

@@ -19,8 +19,9 @@ const (
 	Refused  Verdict = "refused"  // by at least one limit; nothing was charged
 	Outdated Verdict = "epoch"    // the principal is out of date; nothing was charged
 
-	otherDay Verdict = "day"  // these two never leave this package: by the clock of Redis it is another day
+	otherDay Verdict = "day"  // these three never leave this package: by the clock of Redis it is another day
 	unseeded Verdict = "seed" // the day has no counters yet
+	late     Verdict = "late" // Redis came to the call when nobody should wait for it any more
 )
 
 // Day is a UTC day, counted from 1970-01-01.

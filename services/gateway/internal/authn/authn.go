@@ -7,7 +7,8 @@
 // Forget.
 //
 // Guessing is kept away from authquota: keys that nobody holds are remembered for ten seconds, and each address may have
-// thirty such keys looked up at once and one a second from then on.
+// thirty such keys looked up at once and one a second from then on. Whether a key is such a one shows only in the answer, so an
+// address has no more than thirty look-ups of any kind under way; the next one waits.
 package authn
 
 import (
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"opportunity.internal/pkg/api"
@@ -39,7 +41,7 @@ const (
 	guessBurst = 30
 	guessRate  = 1 // a second
 
-	// Bounds of what is remembered: keys in use, keys that nobody holds, addresses that tried such.
+	// Bounds of what is remembered: keys in use, keys that nobody holds, addresses that had keys looked up.
 	maxKeys, maxUnknown, maxAddresses = 100_000, 20_000, 50_000
 )
 
@@ -51,7 +53,13 @@ type Authenticator struct {
 
 	known   *otter.Cache[fingerprint, *Principal]
 	unknown *otter.Cache[fingerprint, struct{}]
-	guesses *otter.Cache[netip.Addr, *rate.Limiter]
+	askers  *otter.Cache[netip.Addr, *asker]
+}
+
+// asker is an address that has keys looked up.
+type asker struct {
+	guesses *rate.Limiter       // keys that nobody holds
+	asking  *semaphore.Weighted // look-ups under way
 }
 
 // Principal is a resolved key. It is shared between requests and never written to.
@@ -80,9 +88,9 @@ func New(peppers [][]byte, resolve func(context.Context, api.PrincipalQuery) (ap
 		unknown: otter.Must(&otter.Options[fingerprint, struct{}]{
 			MaximumSize: maxUnknown, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[fingerprint, struct{}](unknownFor),
 		}),
-		guesses: otter.Must(&otter.Options[netip.Addr, *rate.Limiter]{
+		askers: otter.Must(&otter.Options[netip.Addr, *asker]{
 			MaximumSize: maxAddresses, Clock: clock,
-			ExpiryCalculator: otter.ExpiryAccessing[netip.Addr, *rate.Limiter](guessBurst / guessRate * time.Second), // full again by then
+			ExpiryCalculator: otter.ExpiryAccessing[netip.Addr, *asker](guessBurst / guessRate * time.Second), // full again by then
 		}),
 	}
 }
@@ -91,7 +99,7 @@ func New(peppers [][]byte, resolve func(context.Context, api.PrincipalQuery) (ap
 func (a *Authenticator) Close() {
 	a.known.StopAllGoroutines()
 	a.unknown.StopAllGoroutines()
-	a.guesses.StopAllGoroutines()
+	a.askers.StopAllGoroutines()
 }
 
 // Key reads the API key from the Authorization headers of a request.
@@ -160,13 +168,23 @@ type lookup struct {
 
 // Load is called for a key that is not known.
 func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
-	if err := l.mayAsk(of, l.from); err != nil {
+	from := l.asker(l.from)
+	if err := l.mayAsk(of, from); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout) // of waiting and asking together
+	defer cancel()
+	if err := from.asking.Acquire(ctx, 1); err != nil {
+		return nil, problem.Unavailable(err)
+	}
+	defer from.asking.Release(1)
+	if err := l.mayAsk(of, from); err != nil { // what those before it asked for may have been guesses
 		return nil, err
 	}
 	p, err := l.ask(ctx, of)
 	if errors.Is(err, otter.ErrNotFound) {
 		l.unknown.Set(of, struct{}{})
-		l.guessed(l.from)
+		from.guesses.AllowN(l.now(), 1)
 	}
 	return p, err
 }
@@ -192,28 +210,23 @@ func (l lookup) ask(ctx context.Context, of fingerprint) (*Principal, error) {
 
 // mayAsk refuses what need not be asked: a key that was unknown a moment ago, or one more from an address that guesses. Known
 // keys cost an address nothing.
-func (a *Authenticator) mayAsk(of fingerprint, from netip.Addr) error {
+func (a *Authenticator) mayAsk(of fingerprint, from *asker) error {
 	if _, ok := a.unknown.GetIfPresent(of); ok {
 		return nobody()
 	}
-	bucket, ok := a.guesses.GetIfPresent(network(from))
-	if !ok {
-		return nil
-	}
-	if lacking := 1 - bucket.TokensAt(a.now()); lacking > 0 {
+	if lacking := 1 - from.guesses.TokensAt(a.now()); lacking > 0 {
 		return problem.New(problem.MinuteLimitReached, "Too many unknown API keys were sent from this address.").
 			Retry(time.Duration(lacking * float64(time.Second) / guessRate))
 	}
 	return nil
 }
 
-// guessed charges an address for a key that nobody holds.
-func (a *Authenticator) guessed(from netip.Addr) {
-	bucket, _ := a.guesses.Get(context.Background(), network(from), otter.LoaderFunc[netip.Addr, *rate.Limiter](
-		func(context.Context, netip.Addr) (*rate.Limiter, error) {
-			return rate.NewLimiter(guessRate, guessBurst), nil
-		}))
-	bucket.AllowN(a.now(), 1)
+// asker is what is known of an address.
+func (a *Authenticator) asker(from netip.Addr) *asker {
+	known, _ := a.askers.ComputeIfAbsent(network(from), func() (*asker, bool) {
+		return &asker{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false
+	})
+	return known
 }
 
 // network is what counts as one address: an IPv6 customer has at least a /64 to choose addresses from.

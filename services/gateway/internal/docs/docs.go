@@ -21,7 +21,6 @@ import (
 	"opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/telemetry"
 )
 
 //go:embed page.html errors.html style.css
@@ -134,7 +133,6 @@ const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-acti
 
 // ServeHTTP answers GET and HEAD of a path that the site Has.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	telemetry.SetRoute(r.Context(), "/docs")
 	d := s.documents[r.URL.Path]
 	h := w.Header()
 	h.Set("Content-Type", d.kind)

@@ -112,7 +112,11 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
 	if !isAPI && !isPage {
 		return 0, problem.New(problem.NotFound, "There is nothing at this address.")
 	}
-	telemetry.SetRoute(r.Context(), string(to.Operation)) // pages name theirs themselves
+	name := string(to.Operation)
+	if isPage {
+		name = "/docs"
+	}
+	telemetry.SetRoute(r.Context(), name)
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
@@ -140,20 +144,28 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
 		charge.Describe(w.Header())
 		return 0, charge.Problem()
 	}
-	answer, err := e.ask(r, to, caller)
-	if err != nil || !keeps(answer.StatusCode) {
-		e.refund(r, caller, &charge)
+	settled := false
+	refund := func() {
+		if !settled {
+			settled = true
+			e.refund(r, caller, &charge)
+			charge.Describe(w.Header())
+		}
 	}
-	charge.Describe(w.Header())
+	defer refund() // however the call ends before it is settled, be it by a panic
+	answer, err := e.ask(r, to, caller)
 	if err != nil {
 		return 0, err
 	}
+	if keeps(answer.StatusCode) {
+		charge.Describe(w.Header())
+	} else {
+		refund()
+	}
 	if err := answer.Write(w); err != nil {
-		if keeps(answer.StatusCode) {
-			e.refund(r, caller, &charge)
-		}
 		return 0, upstream{err}
 	}
+	settled = true
 	return answer.StatusCode, nil
 }
 

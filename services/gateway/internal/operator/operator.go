@@ -8,9 +8,12 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -26,6 +29,7 @@ const Prefix = "/operator/v1/"
 const (
 	maxBody  = 64 << 20        // a whole file of listings or events
 	bodyTime = 5 * time.Minute // for sending it
+	workTime = 5 * time.Minute // for what the service does with it, and for the answer
 )
 
 // Owners says which service a verb belongs to, by the first segment after Prefix: the base URL of the service.
@@ -103,10 +107,9 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 			resp.Header.Del(api.RequestIDHeader) // it is on the answer already
 			return nil
 		},
+		ErrorLog: slog.NewLogLogger(refusals.Log.Handler(), slog.LevelWarn), // by itself it would write past the log, to stderr
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-				err = problem.New(problem.InvalidParameter, "The file is larger than %d MiB; send it in parts.", tooLarge.Limit>>20).Because(err)
-			} else {
+			if ours := new(problem.Error); !errors.As(err, &ours) { // which would be that of an upload
 				err = problem.Unavailable(err)
 			}
 			refusals.Write(w, r, err)
@@ -130,10 +133,38 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 			return
 		}
 		r.Header.Set(api.ActorHeader, name)
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // the listener's own is for small requests
+		// The listener's own limits are for small requests.
+		conn, sent := http.NewResponseController(w), time.Now().Add(bodyTime)
+		answered := sent.Add(workTime)
+		if r.ContentLength == 0 {
+			sent = answered
+		}
+		_ = conn.SetReadDeadline(sent)
+		_ = conn.SetWriteDeadline(answered)
+		r.Body = upload{http.MaxBytesReader(w, r.Body, maxBody), conn, answered}
 		services.ServeHTTP(w, r)
 	})
+}
+
+// upload is the file that an operator sends. What is wrong with it is told from a failure of the service that it is for.
+type upload struct {
+	io.ReadCloser
+	conn     *http.ResponseController
+	answered time.Time // by when the answer must be written
+}
+
+func (u upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		// The server goes on reading, to notice an operator that leaves, and takes a deadline that passes for one.
+		_ = u.conn.SetReadDeadline(u.answered)
+	}
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		err = problem.New(problem.InvalidParameter, "The file is larger than %d MiB; send it in parts.", tooLarge.Limit>>20).Because(err)
+	} else if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = problem.New(problem.InvalidParameter, "The file did not arrive in time.").Because(err)
+	}
+	return n, err
 }
 
 // verb is the first segment of a verb's path; empty for a path that is none.

@@ -1,0 +1,77 @@
+package edge
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/gateway/internal/admission"
+	"opportunity.internal/services/gateway/internal/authn"
+	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/proxy"
+)
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// explosive is a body that panics when it is read.
+type explosive struct{}
+
+func (explosive) Read([]byte) (int, error) { panic("a mistake of ours") }
+func (explosive) Close() error             { return nil }
+
+// A mistake of ours after the call was charged gives the charge back, as the answer says.
+func TestPanicsCostNothing(t *testing.T) {
+	counters := storetest.Redis(t).Client()
+	require.NoError(t, counters.HSet(t.Context(), counter.Epochs, "acc_a", 1).Err())
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	keys := authn.New([][]byte{make([]byte, 32)}, func(context.Context, api.PrincipalQuery) (api.Principal, error) {
+		return api.Principal{Account: "acc_a", Epoch: 1, Limits: api.Limits{PerMinute: 10, PerDay: 10}, ExpiresAt: time.Now().Add(time.Hour)}, nil
+	}, time.Now, slog.New(slog.DiscardHandler))
+	defer keys.Close()
+	catalog, err := proxy.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) { panic("a mistake of ours") }))
+	require.NoError(t, err)
+	history, err := proxy.New("http://history.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: explosive{}}, nil
+	}))
+	require.NoError(t, err)
+	pages, err := docs.New("https://api.opportunity.example")
+	require.NoError(t, err)
+	h, err := Edge{
+		Keys: keys, Catalog: catalog, History: history, Pages: pages, Telemetry: tel, Errors: problem.Writer{Log: tel.Log},
+		Limiter: admission.New(counters, tel.Tracer, 10, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil),
+	}.Handler()
+	require.NoError(t, err)
+	gateway := httptest.NewServer(h)
+	defer gateway.Close()
+	for path, answered := range map[string]bool{"/api/v1/opportunities": true, "/api/v1/opportunities/a/history": false} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, gateway.URL+path, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+		resp, err := gateway.Client().Do(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+		if answered {
+			require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+			require.Equal(t, "10", resp.Header.Get("X-RateLimit-Remaining"))
+		}
+		storetest.Eventually(t, "the charge of "+path+" is given back", func() bool {
+			day := counters.HGetAll(context.Background(), counter.Day(counter.DayOf(time.Now()))).Val()
+			return day["acc_a"] == "0" && day[counter.ServiceField] == "0"
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package operator
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// conn is a connection that remembers the deadlines it was given.
+type conn struct {
+	*httptest.ResponseRecorder
+	read, write []time.Time
+}
+
+func (c *conn) SetReadDeadline(d time.Time) error  { c.read = append(c.read, d); return nil }
+func (c *conn) SetWriteDeadline(d time.Time) error { c.write = append(c.write, d); return nil }
+
+// reading is a service that reads the file it is sent, as far as that goes.
+type reading struct{}
+
+func (reading) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return nil, err
+		}
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func send(t *testing.T, body io.Reader) *conn {
+	t.Helper()
+	token := strings.Repeat("t", 32)
+	tokens, err := ParseTokens([]string{token})
+	require.NoError(t, err)
+	catalog := &url.URL{Scheme: "http", Host: "catalog.test"}
+	h := Handler(tokens, Owners{"listings": catalog}, "internal", reading{}, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)})
+	r := httptest.NewRequest(http.MethodPost, Prefix+"listings/import", body)
+	r.Header.Set("Authorization", "Bearer "+token)
+	c := &conn{ResponseRecorder: httptest.NewRecorder()}
+	h.ServeHTTP(c, r)
+	return c
+}
+
+// An upload that stalls is the operator's affair, not an outage; what else goes wrong with one is told as before.
+func TestStalledUpload(t *testing.T) {
+	for name, c := range map[string]struct {
+		body    io.Reader
+		status  int
+		message string
+	}{
+		"stalled":   {io.MultiReader(strings.NewReader("half"), failing{os.ErrDeadlineExceeded}), 400, "The file did not arrive in time."},
+		"too large": {io.LimitReader(zeros{}, maxBody+1), 400, "The file is larger than 64 MiB; send it in parts."},
+		"cut off":   {io.MultiReader(strings.NewReader("half"), failing{errors.New("gone")}), 503, "The service is temporarily unavailable. Try again shortly."},
+		"whole":     {io.MultiReader(strings.NewReader("all")), 200, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := send(t, c.body)
+			require.Equal(t, c.status, got.Code)
+			if c.status == http.StatusOK {
+				return
+			}
+			var e api.Error
+			require.NoError(t, json.Unmarshal(got.Body.Bytes(), &e))
+			require.Equal(t, c.message, e.Error.Message)
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A file may take its time to arrive, and then the service has its own to work: a read deadline that passed meanwhile would end
+// the request.
+func TestDeadlines(t *testing.T) {
+	whole := send(t, strings.NewReader("all"))
+	require.Len(t, whole.write, 1)
+	answered := whole.write[0]
+	require.Equal(t, []time.Time{answered.Add(-workTime), answered}, whole.read)
+	stalled := send(t, io.MultiReader(strings.NewReader("half"), failing{os.ErrDeadlineExceeded}))
+	require.Equal(t, []time.Time{stalled.write[0].Add(-workTime)}, stalled.read)
+	export := send(t, http.NoBody)
+	require.Equal(t, export.write, export.read)
+}
