@@ -149,6 +149,8 @@ func TestWithoutAKey(t *testing.T) {
 		{"GET", "/api/v1//opportunities", 404, "not_found"},
 		{"GET", "//api/v1/opportunities", 404, "not_found"},
 		{"GET", "/api/v1/opportunities/a%2Fhistory", 404, "not_found"},
+		{"GET", "/api%2Fjobs", 404, "not_found"},
+		{"GET", "/docs%2Flimits", 404, "not_found"},
 		{"GET", "/api/v1/opportunities/../opportunities", 404, "not_found"},
 		{"GET", "/api/jobs/", 404, "not_found"},
 		{"GET", "/internal/v1/listings", 404, "not_found"},
@@ -262,6 +264,7 @@ func TestCompression(t *testing.T) {
 	a = gw.do(t, request{key: key, method: http.MethodHead, header: gzipped})
 	require.Empty(t, a.body)
 	require.Empty(t, a.header.Get("Content-Encoding"))
+	require.Empty(t, a.header.Get("Content-Length"), "how long the GET would be compressed is not known")
 	require.Contains(t, a.header.Values("Vary"), "Accept-Encoding")
 
 	w.catalog.will(says(200, `{}`))

@@ -60,15 +60,28 @@ func (e Edge) Handler() (http.Handler, error) {
 	plain := http.HandlerFunc(e.observed)
 	compressed := compress(plain)
 	return e.strip(e.Telemetry.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A HEAD has nothing to compress, and its Content-Length is that of the plain body.
-		if r.Method != http.MethodHead && r.Header["Accept-Encoding"] != nil {
+		encoded := r.Header["Accept-Encoding"] != nil
+		if encoded && r.Method != http.MethodHead {
 			compressed(w, r)
 			return
 		}
 		w.Header()["Vary"] = []string{"Accept-Encoding"}
+		if encoded {
+			w = lengthless{w}
+		}
 		plain(w, r)
 	}))), nil
 }
+
+// lengthless answers a HEAD whose GET might be compressed: it has no body to compress, so how long that would be is not known.
+type lengthless struct{ http.ResponseWriter }
+
+func (l lengthless) WriteHeader(status int) {
+	l.Header().Del("Content-Length")
+	l.ResponseWriter.WriteHeader(status)
+}
+
+func (l lengthless) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
 // observed counts how a request ended and turns errors and panics into answers.
 func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
@@ -108,7 +121,7 @@ func (u upstream) Unwrap() error { return u.error }
 // serve is the chain. It answers with the status it returns, or leaves the answer to the error it returns.
 func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
 	to, isAPI := route.Match(r.URL)
-	isPage := e.Pages.Has(r.URL.Path)
+	isPage := r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) // no page needs an escape in its address
 	if !isAPI && !isPage {
 		return 0, problem.New(problem.NotFound, "There is nothing at this address.")
 	}

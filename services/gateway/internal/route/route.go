@@ -30,6 +30,9 @@ type Route struct {
 // slash and no dot segment. An {id} may be any other segment: whether there is such a record is for the upstream to say, after
 // the key, the allowance and the parameters were checked.
 func Match(u *url.URL) (Route, bool) {
+	if encodedSlash(u.RawPath) {
+		return Route{}, false
+	}
 	switch Operation(u.Path) {
 	case List:
 		return Route{List, string(List)}, true
@@ -38,7 +41,7 @@ func Match(u *url.URL) (Route, bool) {
 	}
 	rest, ok := strings.CutPrefix(u.Path, string(List)+"/")
 	id, tail, deeper := strings.Cut(rest, "/")
-	if !ok || id == "" || id == "." || id == ".." || encodedSlash(u.RawPath) {
+	if !ok || id == "" || id == "." || id == ".." {
 		return Route{}, false
 	}
 	path := string(List) + "/" + url.PathEscape(id)

@@ -36,6 +36,8 @@ func TestMatch(t *testing.T) {
 		v1 + "/%2e%2e/history":        {},
 		v1 + "/a%2Fhistory":           {},
 		v1 + "/a%2fb":                 {},
+		"/api%2Fv1/opportunities":     {},
+		"/api%2fjobs":                 {},
 		"//api/v1/opportunities":      {},
 		"/api//v1/opportunities":      {},
 		"/api/v1/./opportunities":     {},
