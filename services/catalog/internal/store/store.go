@@ -143,7 +143,7 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 	switch {
 	case err == nil || errors.Is(err, errNothing):
 		return nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded): // drivers say it in ways of their own
+	case errors.Is(ctx.Err(), context.DeadlineExceeded): // which a commit, for one, does not say
 		return problem.Unavailable(err)
 	}
 	return database.Outage(err)

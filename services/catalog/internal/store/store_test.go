@@ -277,9 +277,15 @@ func TestAChangeThatHangsHoldsNobodyUpForEver(t *testing.T) {
 		require.NotZero(t, statements)
 		require.Equal(t, statements, bounded, "every statement of a change has a deadline")
 
-		over, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+		pool, err := db.DB.DB()
+		require.NoError(t, err)
+		require.NoError(t, db.Callback().Raw().After("*").Register("hang on", func(tx *gorm.DB) { // at the last statement
+			<-tx.Statement.Context.Done()
+			storetest.Eventually(t, "the transaction is ended", func() bool { return pool.Stats().InUse == 0 })
+		}))
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err = s.Import(over, "ann", lines("b"))
+		_, err = s.Import(short, "ann", lines("b"))
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 	})
 }

@@ -120,7 +120,7 @@ func (s *Store) Append(ctx context.Context, actor string, now time.Time, events 
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next-1).Error
 	})
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil { // drivers say it in ways of their own
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil { // which a commit, for one, does not say
 		return 0, 0, problem.Unavailable(err)
 	}
 	if err != nil {

@@ -498,5 +498,16 @@ func TestAnAppendThatHangsHoldsNobodyUpForEver(t *testing.T) {
 		close(goOn)
 		hanging.Wait()
 		require.True(t, bounded, "every statement of an append has a deadline")
+
+		pool, err := s.db.DB.DB()
+		require.NoError(t, err)
+		require.NoError(t, s.db.Callback().Raw().After("*").Register("hang on", func(tx *gorm.DB) { // at the last statement
+			<-tx.Statement.Context.Done()
+			storetest.Eventually(t, "the transaction is ended", func() bool { return pool.Stats().InUse == 0 })
+		}))
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, _, err = s.Append(short, "ada", recorded, []api.VerificationEvent{review("a", 3, "")})
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 	})
 }
