@@ -20,7 +20,7 @@ func (v *verbs) listings() *cobra.Command {
 			Short: "Import a listings file: all of it, or nothing",
 			Long: `Import a listings file (JSON Lines, one listing on each line).
 
-Every line is checked first. If one is wrong, each wrong line is named, nothing is changed and the exit code is 1.
+Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
 Importing a file again changes nothing; a listing that the file does not name stays as it is.`,
 			Example: "  opportunity listings import platforms.jsonl\n  opportunity listings export | opportunity listings import -",
 			Args:    cobra.ExactArgs(1),
@@ -87,7 +87,7 @@ func (v *verbs) events() *cobra.Command {
 		Short: "Append a file of verification events: all of it, or nothing",
 		Long: `Append a file of verification events (JSON Lines, one event on each line, without an id).
 
-Every line is checked first. If one is wrong, each wrong line is named, nothing is changed and the exit code is 1.
+Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
 An event that was recorded before is counted as a duplicate. What was appended stays: correct it by a later event.`,
 		Example: "  opportunity events append reviews.jsonl\n  opportunity events append --output json - < reviews.jsonl",
 		Args:    cobra.ExactArgs(1),

@@ -66,7 +66,7 @@ func (s *Store) Accounts(ctx context.Context) ([]account.Listed, error) {
 	for i, r := range rows {
 		listed[i] = account.Listed{Account: r.Row.toAccount(), UsedToday: r.UsedToday, ActiveKeys: r.ActiveKeys}
 	}
-	return listed, outage(err)
+	return listed, database.Outage(err)
 }
 
 // ChangeAccount does an act on an account, on behalf of actor, and returns the account as it is then.

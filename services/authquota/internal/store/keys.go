@@ -51,7 +51,7 @@ func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
 		return "", account.KeyNotFound()
 	}
 	if err != nil {
-		return "", outage(err)
+		return "", database.Outage(err)
 	}
 	return owners[0], nil
 }
@@ -59,7 +59,7 @@ func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
 // Resolve is the key that is kept under one of the digests, and whether its account is suspended.
 func (s *Store) Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error) {
 	row, err := take(s.db.WithContext(ctx), "WHERE k.digest IN ?", digests)
-	return row.toKey(), row.SuspendedAt != nil, outage(err)
+	return row.toKey(), row.SuspendedAt != nil, database.Outage(err)
 }
 
 func take(tx *gorm.DB, where string, args ...any) (ownedRow, error) {
@@ -83,7 +83,7 @@ func (s *Store) Keys(ctx context.Context, id string) ([]account.Key, error) {
 			err = account.NotFound()
 		}
 		if err != nil {
-			return nil, outage(err)
+			return nil, database.Outage(err)
 		}
 		where, args = "WHERE k.account_id = ? ", []any{id}
 	}
@@ -93,7 +93,7 @@ func (s *Store) Keys(ctx context.Context, id string) ([]account.Key, error) {
 	for i, r := range rows {
 		keys[i] = r.toKey()
 	}
-	return keys, outage(err)
+	return keys, database.Outage(err)
 }
 
 // Issue keeps a new key in the account that the order names, or in a new one. The order has been checked.

@@ -5,6 +5,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 )
 
@@ -30,10 +31,10 @@ func (s *Store) Owed(ctx context.Context, id string, limit int) ([]account.Raise
 	for i, r := range rows {
 		raises[i] = account.Raise{ID: r.ID, Account: r.AccountID}
 	}
-	return raises, outage(err)
+	return raises, database.Outage(err)
 }
 
 // Delivered forgets raises that were delivered.
 func (s *Store) Delivered(ctx context.Context, ids []int64) error {
-	return outage(s.db.WithContext(ctx).Delete(&raiseRow{}, ids).Error)
+	return database.Outage(s.db.WithContext(ctx).Delete(&raiseRow{}, ids).Error)
 }

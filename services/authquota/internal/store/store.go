@@ -8,13 +8,11 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/problem"
 )
 
 // Store is the database of authquota. Its errors are problem.Errors where a caller can do something about them: not_found,
@@ -49,16 +47,7 @@ func record(tx *gorm.DB, at time.Time, actor, action, subject string, detail map
 
 func (s *Store) transaction(ctx context.Context, change func(tx *gorm.DB, now time.Time) error) error {
 	now := s.now().UTC().Truncate(time.Microsecond) // what is answered is what is kept
-	return outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return change(tx, now) }))
-}
-
-// outage tells a database that is out of reach from a statement that is wrong.
-func outage(err error) error {
-	var told *problem.Error
-	if !errors.As(err, &told) && database.IsUnavailable(err) {
-		return problem.Unavailable(err)
-	}
-	return err
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return change(tx, now) }))
 }
 
 func instant(us *int64) *time.Time {

@@ -7,6 +7,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
@@ -27,7 +28,7 @@ func (s *Store) Keep(ctx context.Context, day string, counts []usage.Count) erro
 	for i, c := range counts {
 		rows[i] = usageRow{day, c.Account, c.Calls}
 	}
-	return outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
+	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "day"}, {Name: "account_id"}},
 		DoUpdates: clause.AssignmentColumns([]string{"calls"}),
 		Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "excluded.calls > usage_days.calls"}}},
@@ -46,5 +47,5 @@ func (s *Store) Day(ctx context.Context, day string) (api.DayUsage, error) {
 			kept.Accounts[r.AccountID] = r.Calls
 		}
 	}
-	return kept, outage(err)
+	return kept, database.Outage(err)
 }
