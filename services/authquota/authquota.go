@@ -17,7 +17,6 @@ package authquota
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -38,7 +37,11 @@ import (
 	"opportunity.internal/services/authquota/migrations"
 )
 
-var service = command.Service[Config]{Name: "authquota", Migrations: migrations.Files, Serve: Run, Check: check}
+var service = command.Service[Config]{
+	Name: "authquota", Migrations: migrations.Files, Serve: Run,
+	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
+	Check:  redisAnswers,
+}
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
 // check tells whether the settings are right, the schema is there and Redis answers.
@@ -47,9 +50,7 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 }
 
 // Migrate brings the schema of cfg.Database to what this binary was built for.
-func Migrate(ctx context.Context, cfg Config) error {
-	return service.Migrate(ctx, cfg.Telemetry, cfg.Database)
-}
+func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
 
 // Run serves until ctx ends, drains, and copies the counters a last time. It never migrates: it waits for its schema.
 func Run(ctx context.Context, cfg Config) error {
@@ -156,23 +157,15 @@ func every(ctx context.Context, interval time.Duration, log *slog.Logger, name s
 	}
 }
 
-// check reports everything that would keep the service from doing its work.
-func check(ctx context.Context, cfg Config) error {
+func redisAnswers(ctx context.Context, cfg Config) error {
 	tel, err := telemetry.Start(ctx, "authquota", cfg.Telemetry)
 	if err != nil {
 		return err
 	}
-	db, err := database.Open(cfg.Database, tel)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
 	redis, err := redisdb.Open(cfg.Redis, tel)
 	if err != nil {
 		return err
 	}
 	defer redis.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	return errors.Join(db.Current(ctx, migrations.Files), redis.Ping(ctx).Err())
+	return redis.Ping(ctx).Err()
 }

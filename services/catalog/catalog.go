@@ -3,7 +3,6 @@ package catalog
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +21,11 @@ import (
 	"opportunity.internal/services/catalog/migrations"
 )
 
-var service = command.Service[Config]{Name: "catalog", Migrations: migrations.Files, Serve: Run, Check: check}
+var service = command.Service[Config]{
+	Name: "catalog", Migrations: migrations.Files, Serve: Run,
+	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
+	Check:  func(ctx context.Context, c Config) error { return peer.Answers(ctx, c.HistoryURL) },
+}
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
 // check tells whether the settings are right, the schema is there and the history service answers.
@@ -31,9 +34,7 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 }
 
 // Migrate brings the schema of cfg.Database to what this binary was built for.
-func Migrate(ctx context.Context, cfg Config) error {
-	return service.Migrate(ctx, cfg.Telemetry, cfg.Database)
-}
+func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
 
 // Run serves until ctx ends, and then drains. It never migrates: it waits for its schema. The history service may be away: what
 // it says is made up for when it is back.
@@ -96,20 +97,4 @@ func gauges(live *snapshot.Live) []prometheus.Collector {
 		gauge("catalog_source_age_seconds", "Time since the database last answered.",
 			func(s snapshot.Stats) float64 { return s.Age.Seconds() }),
 	}
-}
-
-// check reports everything that would keep the service from doing its work.
-func check(ctx context.Context, cfg Config) error {
-	tel, err := telemetry.Start(ctx, "catalog", cfg.Telemetry)
-	if err != nil {
-		return err
-	}
-	db, err := database.Open(cfg.Database, tel)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	return errors.Join(db.Current(ctx, migrations.Files), peer.Answers(ctx, cfg.HistoryURL))
 }

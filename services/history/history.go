@@ -3,7 +3,6 @@ package history
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"opportunity.internal/pkg/command"
@@ -19,7 +18,11 @@ import (
 	"opportunity.internal/services/history/migrations"
 )
 
-var service = command.Service[Config]{Name: "history", Migrations: migrations.Files, Serve: Run, Check: check}
+var service = command.Service[Config]{
+	Name: "history", Migrations: migrations.Files, Serve: Run,
+	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
+	Check:  func(ctx context.Context, c Config) error { return peer.Answers(ctx, c.CatalogURL) },
+}
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
 // check tells whether the settings are right, the schema is there and the catalog answers.
@@ -28,9 +31,7 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 }
 
 // Migrate brings the schema of cfg.Database to what this binary was built for.
-func Migrate(ctx context.Context, cfg Config) error {
-	return service.Migrate(ctx, cfg.Telemetry, cfg.Database)
-}
+func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
 
 // Run serves until ctx ends, and then drains. It never migrates: it waits for its schema.
 func Run(ctx context.Context, cfg Config) error {
@@ -72,20 +73,4 @@ func Run(ctx context.Context, cfg Config) error {
 		return listings.Run(ctx)
 	})
 	return group.Wait()
-}
-
-// check reports everything that would keep the service from being ready.
-func check(ctx context.Context, cfg Config) error {
-	tel, err := telemetry.Start(ctx, "history", cfg.Telemetry)
-	if err != nil {
-		return err
-	}
-	db, err := database.Open(cfg.Database, tel)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	return errors.Join(db.Current(ctx, migrations.Files), peer.Answers(ctx, cfg.CatalogURL))
 }
