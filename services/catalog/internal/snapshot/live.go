@@ -94,8 +94,8 @@ func (l *Live) poll(ctx context.Context) error {
 	return nil
 }
 
-// load reads what changed since current (nil: everything) and counts it. A row that cannot be read is left out. Rows are read by one goroutine and encoded by as many
-// as there are processors.
+// load reads what changed since current (nil: everything) and counts it. A row that cannot be decoded or encoded is left out.
+// Rows are read by one goroutine and encoded by as many as there are processors.
 func (l *Live) load(ctx context.Context, current *Snapshot) (next *Snapshot, n int, err error) {
 	first := current == nil
 	if first {
