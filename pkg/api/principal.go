@@ -9,6 +9,9 @@ const CallerHeader = "X-Opportunity-Caller"
 // ActorHeader carries the name of the operator on whose behalf a verb runs; trusted as CallerHeader is.
 const ActorHeader = "X-Opportunity-Actor"
 
+// ClientHeader carries the address of the person whose browser asks for a page, as the gateway found it; trusted as CallerHeader is.
+const ClientHeader = "X-Opportunity-Client"
+
 // RequestIDHeader carries the id of a request through every service and back to the caller.
 const RequestIDHeader = "X-Request-Id"
 

@@ -70,14 +70,16 @@ func (k Key) Reveal() string { return string(k) }
 
 // Digests are the HMAC-SHA-256 of the key under each pepper, in hexadecimal and in the order of the peppers: newest first. The
 // first is what a new key is stored under; the others find keys that were issued before the pepper changed.
-func (k Key) Digests(peppers [][]byte) []string {
-	digests := make([]string, len(peppers))
+func (k Key) Digests(peppers [][]byte) []string { return digests(string(k), peppers) }
+
+func digests(of string, peppers [][]byte) []string {
+	out := make([]string, len(peppers))
 	for i, pepper := range peppers {
 		mac := hmac.New(sha256.New, pepper)
-		mac.Write([]byte(k))
-		digests[i] = hex.EncodeToString(mac.Sum(nil))
+		mac.Write([]byte(of))
+		out[i] = hex.EncodeToString(mac.Sum(nil))
 	}
-	return digests
+	return out
 }
 
 // Preview is what lists show of a key, so that its owner can tell it from others: its prefix and its last four characters.

@@ -100,6 +100,21 @@ func TestDigests(t *testing.T) {
 	require.Equal(t, key.Digests([][]byte{older}), digests[1:], "in the order of the peppers")
 }
 
+func TestOlderKeys(t *testing.T) {
+	pepper := []byte("a pepper of 32 bytes ...........")
+	older := apikey.OlderOf("sk-legacy-0001")
+	require.Equal(t, apikey.Older("947f7d79aa230c88271c203e5b3e1e476b76d8c13b947da26df4947467d7dbf2"), older)
+	imported, ok := apikey.ParseOlder(strings.ToUpper(string(older)))
+	require.True(t, ok)
+	require.Equal(t, older.Digests([][]byte{pepper}), imported.Digests([][]byte{pepper}), "presented and imported are the same key")
+	key, _ := apikey.Parse(golden)
+	require.NotEqual(t, key.Digests([][]byte{pepper}), apikey.OlderOf(golden).Digests([][]byte{pepper}), "and no key of ours")
+	for _, bad := range []string{"", "00", string(older[1:]), string(older) + "0", strings.Repeat("xy", 32)} {
+		_, ok := apikey.ParseOlder(bad)
+		require.False(t, ok, bad)
+	}
+}
+
 func TestPeppers(t *testing.T) {
 	one, two := strings.Repeat("0f", 32), strings.Repeat("A0", 40)
 	peppers, err := apikey.Peppers([]string{one, two})
