@@ -1,4 +1,4 @@
-// Package command is what the binaries of the services with a store have in common: one verb, settings from the environment.
+// Package command is what the binaries of the services with a store have in common: verbs, and settings from the environment.
 package command
 
 import (
@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/config"
@@ -27,37 +30,60 @@ type Service[C any] struct {
 
 	Serve func(context.Context, C) error // until the context ends
 	Check func(context.Context, C) error // whether what it needs beside its database answers
+	Verbs map[string]Verb[C]             // what it can do beside serve, migrate and check, by name; may be nil
+}
+
+// Verb is something that only one service can do.
+type Verb[C any] struct {
+	Usage string // how its arguments are written, such as "[--at DATE] ID"; empty where it takes none
+	// Run does it with what followed the name. Where Usage is empty there is nothing.
+	Run func(ctx context.Context, cfg C, args []string) error
 }
 
 // checkTime is how long check may take.
 const checkTime = 10 * time.Second
 
-// Main runs one verb: serve; migrate, which brings the schema up to date; check.
+// Main runs one verb: serve; migrate, which brings the schema up to date; check; or one of Verbs. Only those take arguments.
 func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
-	usage := fmt.Errorf("usage: %s serve | migrate | check", s.Name)
-	if len(args) != 1 {
-		return usage
+	if len(args) == 0 {
+		return s.usage()
 	}
-	var verb func(context.Context, C) error
-	switch args[0] {
-	case "migrate": // needs no more than the database, so that the job that runs it holds no other secret
+	name, args := args[0], args[1:]
+	verb, own := s.Verbs[name]
+	if len(args) > 0 && (!own || verb.Usage == "") {
+		return s.usage()
+	}
+	var run func(context.Context, C) error
+	switch {
+	case own:
+		run = func(ctx context.Context, cfg C) error { return verb.Run(ctx, cfg, args) }
+	case name == "migrate": // needs no more than the database, so that the job that runs it holds no other secret
 		only, err := config.Load[Common](lookup)
 		if err = errors.Join(err, only.Database.Validate()); err != nil {
 			return err
 		}
 		return s.migrate(ctx, only)
-	case "serve":
-		verb = s.Serve
-	case "check":
-		verb = s.check
+	case name == "serve":
+		run = s.Serve
+	case name == "check":
+		run = s.check
 	default:
-		return usage
+		return s.usage()
 	}
 	cfg, err := config.Load[C](lookup)
 	if err != nil {
 		return err
 	}
-	return verb(ctx, cfg)
+	return run(ctx, cfg)
+}
+
+// usage names every verb.
+func (s Service[C]) usage() error {
+	verbs := []string{"serve", "migrate", "check"}
+	for _, name := range slices.Sorted(maps.Keys(s.Verbs)) {
+		verbs = append(verbs, strings.TrimSpace(name+" "+s.Verbs[name].Usage))
+	}
+	return fmt.Errorf("usage: %s %s", s.Name, strings.Join(verbs, " | "))
 }
 
 // Migrate brings the schema of the database to what this binary was built for.

@@ -1,0 +1,47 @@
+package command_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/command"
+)
+
+type settings struct {
+	Word string `env:"OPPORTUNITY_WORD,required,notEmpty" doc:"A word."`
+}
+
+func TestAServiceHasVerbsOfItsOwn(t *testing.T) {
+	var ran []string
+	note := func(name string) func(context.Context, settings, []string) error {
+		return func(_ context.Context, s settings, args []string) error {
+			ran = append(ran, strings.Join(append([]string{name, s.Word}, args...), " "))
+			return nil
+		}
+	}
+	s := command.Service[settings]{
+		Name:  "test",
+		Serve: func(ctx context.Context, c settings) error { return note("serve")(ctx, c, nil) },
+		Verbs: map[string]command.Verb[settings]{
+			"show":  {Usage: "[--at DATE] ID", Run: note("show")},
+			"count": {Run: note("count")},
+		},
+	}
+	main := func(args ...string) error {
+		return s.Main(t.Context(), func(string) (string, bool) { return "yes", true }, args)
+	}
+	require.NoError(t, main("show", "--at", "2026-11-20", "maple"))
+	require.NoError(t, main("count"))
+	require.NoError(t, main("serve"))
+	require.Equal(t, []string{"show yes --at 2026-11-20 maple", "count yes", "serve yes"}, ran)
+
+	const usage = "usage: test serve | migrate | check | count | show [--at DATE] ID"
+	for _, wrong := range [][]string{nil, {"dance"}, {"serve", "now"}, {"migrate", "now"}, {"count", "more"}} {
+		require.EqualError(t, main(wrong...), usage)
+	}
+	require.Len(t, ran, 3)
+	require.ErrorContains(t, s.Main(t.Context(), func(string) (string, bool) { return "", false }, []string{"count"}), "OPPORTUNITY_WORD")
+}
