@@ -1,0 +1,152 @@
+package mail_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/services/authquota/internal/mail"
+)
+
+// occasions are all mails with the data that their senders have.
+var occasions = map[string][]string{
+	"account-closed":            nil,
+	"account-resumed":           nil,
+	"account-suspended":         nil,
+	"address-changed":           {"to_hint"},
+	"already-have-account":      {"link"},
+	"authenticator-reset":       nil,
+	"authenticator-reset-asked": {"cancel", "link", "when"},
+	"confirm-address":           {"link"},
+	"factor-changed":            {"what"},
+	"key-expires":               {"days", "key", "name", "when"},
+	"key-leaked":                {"key", "name"},
+	"key-request-approved":      {"link", "use_case"},
+	"key-request-declined":      {"reason", "use_case"},
+	"key-revoked":               {"key", "name"},
+	"key-rotated":               {"key", "name", "when"},
+	"new-address":               {"link"},
+	"new-sign-in":               {"agent", "network", "when"},
+	"password-changed":          nil,
+	"recovery-code-used":        {"left"},
+	"reset-password":            {"link"},
+	"tier-changed":              {"from", "to"},
+}
+
+var writer = mail.NewWriter("https://api.example")
+
+// filled is a message with data that can be told apart in what is written.
+func filled(template string) mail.Message {
+	data := map[string]string{}
+	for _, name := range occasions[template] {
+		data[name] = "<" + name + "> & \"it\""
+	}
+	for _, link := range []string{"link", "cancel"} {
+		if _, ok := data[link]; ok {
+			data[link] = "https://api.example/account/" + link + "?token=a&b=c"
+		}
+	}
+	return mail.Message{To: "ada@example.org", Template: template, Data: data}
+}
+
+func TestEveryOccasionHasAMail(t *testing.T) {
+	require.Len(t, mail.Templates(), len(occasions))
+	subjects := map[string]bool{}
+	for template, needs := range occasions {
+		t.Run(template, func(t *testing.T) {
+			require.Equal(t, needs, slices.Clip(mail.Needs(template)))
+			m := filled(template)
+			letter, err := writer.Write(m)
+			require.NoError(t, err)
+			require.Equal(t, "ada@example.org", letter.To)
+			require.NotContains(t, letter.Subject, "\n")
+			require.False(t, subjects[letter.Subject], "%q twice", letter.Subject)
+			subjects[letter.Subject] = true
+			for name, value := range m.Data {
+				require.Contains(t, letter.Text+letter.Subject, value, name)
+			}
+			for _, never := range []string{"<no value>", "{{", "[", "](", "ZgotmplZ"} {
+				require.NotContains(t, letter.Text, never)
+			}
+			for _, never := range []string{"<no value>", "{{", "](", "ZgotmplZ", "<link>", "<name>", "src=", "url(", "@import", "<script", "<img", "<form"} {
+				require.NotContains(t, letter.HTML, never, "plain HTML that loads nothing")
+			}
+			if link, ok := m.Data["link"]; ok {
+				require.Contains(t, letter.HTML, `href="`+strings.ReplaceAll(link, "&", "&amp;")+`"`)
+			}
+			require.Contains(t, letter.Text, "https://api.example\n", "who writes")
+			require.Contains(t, letter.HTML, "</html>")
+		})
+	}
+}
+
+func TestWhatCannotBeWritten(t *testing.T) {
+	good := filled("key-request-declined")
+	for name, spoil := range map[string]func(*mail.Message){
+		"unknown template": func(m *mail.Message) { m.Template = "hello" },
+		"missing datum":    func(m *mail.Message) { delete(m.Data, "reason") },
+		"unknown datum":    func(m *mail.Message) { m.Data["raeson"] = "x" },
+		"no address":       func(m *mail.Message) { m.To = "" },
+		"name and address": func(m *mail.Message) { m.To = "Ada <ada@example.org>" },
+		"two addresses":    func(m *mail.Message) { m.To = "ada@example.org, bob@example.org" },
+		"another header":   func(m *mail.Message) { m.To = "ada@example.org\r\nBcc: bob@example.org" },
+		"link that runs":   func(m *mail.Message) { *m = filled("confirm-address"); m.Data["link"] = "javascript:alert(1)" },
+		"link of nothing":  func(m *mail.Message) { *m = filled("confirm-address"); m.Data["link"] = "" },
+		"link in two":      func(m *mail.Message) { *m = filled("confirm-address"); m.Data["link"] = "https://x.example/ y" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := filled(good.Template)
+			spoil(&m)
+			_, err := writer.Write(m)
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "bob")
+		})
+	}
+	_, err := writer.Write(good)
+	require.NoError(t, err)
+}
+
+// Whatever a datum is, it is one line of the mail and nothing else.
+func TestDataStayData(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := filled("new-sign-in")
+		m.Data["agent"] = rapid.String().Draw(t, "agent")
+		letter, err := writer.Write(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := writer.Write(filled("new-sign-in"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(letter.Text, "\n") != strings.Count(plain.Text, "\n") || strings.Count(letter.HTML, "<") != strings.Count(plain.HTML, "<") {
+			t.Fatalf("%q is more than a datum", m.Data["agent"])
+		}
+		m = filled("key-revoked")
+		m.Data["name"] = rapid.String().Draw(t, "name")
+		letter, err = writer.Write(m)
+		if err != nil || strings.ContainsFunc(letter.Subject, unicode.IsControl) {
+			t.Fatalf("%q, %v", letter.Subject, err)
+		}
+	})
+	m := filled("new-sign-in")
+	m.Data["agent"] = ""
+	letter, err := writer.Write(m)
+	require.NoError(t, err, "a browser without a name signs in all the same")
+	require.Contains(t, letter.Text, "Browser: unknown")
+	m.Data["agent"] = strings.Repeat("x", 10_000)
+	letter, err = writer.Write(m)
+	require.NoError(t, err)
+	require.Less(t, len(letter.Text), 2_000)
+}
+
+func TestMaskedAddresses(t *testing.T) {
+	require.Equal(t, "a…@example.org", mail.Masked("ada.lovelace@example.org"))
+	require.Equal(t, "é…@example.org", mail.Masked("élan@example.org"))
+	require.Equal(t, "…", mail.Masked("@example.org"))
+	require.Equal(t, "…", mail.Masked("rubbish"))
+}
