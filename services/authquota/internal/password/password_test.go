@@ -1,0 +1,118 @@
+package password_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/alexedwards/argon2id"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/services/authquota/internal/password"
+)
+
+const email = "ada.lovelace@example.org"
+
+func TestCheck(t *testing.T) {
+	for pw, want := range map[string]error{
+		"correct horse battery staple":    nil,
+		"walnut-harbour-42":               nil,
+		"kX9#mQ2$vL5p":                    nil,
+		"über große Straßenlaternen":      nil,
+		"もしもし、これは秘密です":                    nil,
+		" spaces at both ends count ":     nil,
+		strings.Repeat("kX9#mQ2$", 16):    nil,
+		"":                                password.TooShort,
+		"kX9#mQ2$vL5":                     password.TooShort,
+		"日本日本日本日本日本日":                     password.TooShort,
+		strings.Repeat("kX9#mQ2$", 17):    password.TooLong,
+		"correct horse\nbattery":          password.NotText,
+		"correct horse \x00battery":       password.NotText,
+		"correct horse \xff battery":      password.NotText,
+		email:                             password.IsAddress,
+		" Ada.Lovelace@Example.org ":      password.IsAddress,
+		"ada.lovelace":                    password.TooEasy,
+		"lovelace1815!":                   password.TooEasy,
+		"Opportunity2026":                 password.TooEasy,
+		"password1234":                    password.TooEasy,
+		"P@ssw0rd1234":                    password.TooEasy,
+		"qwertyuiop12":                    password.TooEasy,
+		"123456789012":                    password.TooEasy,
+		"aaaaaaaaaaaaaaaa":                password.TooEasy,
+		"abcdefghijklmnop":                password.TooEasy,
+		"iloveyouforever":                 password.TooEasy,
+		"Summer2026!!":                    password.TooEasy,
+		strings.Repeat("passwordabcd", 9): password.TooEasy,
+	} {
+		require.Equal(t, want, password.Check(pw, email), "%q", pw)
+	}
+}
+
+func TestNoRefusalQuotesThePassword(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pw := rapid.StringN(0, 140, 600).Draw(t, "password")
+		if err := password.Check(pw, email); err != nil && len(pw) > 8 {
+			require.NotContains(t, err.Error(), pw)
+		}
+	})
+}
+
+func TestHashAndVerify(t *testing.T) {
+	ctx := t.Context()
+	hash, err := password.Hash(ctx, "walnut-harbour-42")
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$"), hash)
+	again, err := password.Hash(ctx, "walnut-harbour-42")
+	require.NoError(t, err)
+	require.NotEqual(t, hash, again, "a salt for each")
+	for pw, want := range map[string]bool{"walnut-harbour-42": true, "Walnut-harbour-42": false, "walnut-harbour-42 ": false, "": false} {
+		ok, outdated, err := password.Verify(ctx, pw, hash)
+		require.NoError(t, err)
+		require.Equal(t, want, ok, "%q", pw)
+		require.False(t, outdated)
+	}
+	for _, broken := range []string{"plain", "$argon2id$v=19$m=19456", strings.Replace(hash, "argon2id", "argon2i", 1)} {
+		ok, _, err := password.Verify(ctx, "walnut-harbour-42", broken)
+		require.Error(t, err)
+		require.False(t, ok)
+	}
+}
+
+func TestAHashOfEarlierFiguresIsOutdated(t *testing.T) {
+	weak, err := argon2id.CreateHash("walnut-harbour-42", &argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
+	require.NoError(t, err)
+	ok, outdated, err := password.Verify(t.Context(), "walnut-harbour-42", weak)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.True(t, outdated)
+}
+
+func TestNobodysPasswordIsNeverRight(t *testing.T) {
+	for _, pw := range []string{"", "nobody has this password", "walnut-harbour-42"} {
+		ok, outdated, err := password.Verify(t.Context(), pw, "")
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.False(t, outdated)
+		require.NoError(t, password.Dummy(t.Context(), pw))
+	}
+}
+
+// A flood waits for its turn and leaves when its callers do; afterwards there is a turn for everybody again.
+func TestAFloodWaits(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() { _, _ = password.Hash(ctx, "walnut-harbour-42") })
+	}
+	cancel()
+	all.Wait()
+	_, err := password.Hash(t.Context(), "walnut-harbour-42")
+	require.NoError(t, err)
+	for range 3 { // a free turn and an ended context are both there: the turn may win
+		if _, err = password.Hash(ctx, "x"); err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	}
+}
