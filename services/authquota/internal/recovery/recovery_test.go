@@ -1,0 +1,55 @@
+package recovery_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/services/authquota/internal/recovery"
+)
+
+func TestCodes(t *testing.T) {
+	form := regexp.MustCompile(`^([0-9a-hjkmnp-tv-z]{4}-){5}[0-9a-hjkmnp-tv-z]{4}$`)
+	seen := map[string]bool{}
+	for range 20 {
+		codes := recovery.Generate()
+		require.Len(t, codes, recovery.Count)
+		for _, code := range codes {
+			require.Regexp(t, form, code)
+			require.True(t, recovery.Like(code))
+			require.False(t, seen[recovery.Hash(code)])
+			seen[recovery.Hash(code)] = true
+		}
+	}
+}
+
+func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		code := recovery.Generate()[0]
+		typed := strings.ReplaceAll(code, "-", rapid.SampledFrom([]string{"", " ", "-", " - ", "\u00a0", "\u2011"}).Draw(t, "between"))
+		typed = strings.ReplaceAll(typed, "0", rapid.SampledFrom([]string{"0", "o", "O"}).Draw(t, "zero"))
+		typed = strings.ReplaceAll(typed, "1", rapid.SampledFrom([]string{"1", "l", "I", "i"}).Draw(t, "one"))
+		if rapid.Bool().Draw(t, "upper case") {
+			typed = strings.ToUpper(typed)
+		}
+		require.Equal(t, recovery.Hash(code), recovery.Hash(typed), typed)
+		require.True(t, recovery.Like(typed))
+	})
+}
+
+func TestWhatIsNoCode(t *testing.T) {
+	code := recovery.Generate()[0]
+	for _, other := range []string{"", "123456", code[:len(code)-1], code + "0", "u" + code[1:], code[5:]} {
+		require.NotEqual(t, recovery.Hash(code), recovery.Hash(other), other)
+		require.False(t, recovery.Like(other), other)
+	}
+	require.NotContains(t, recovery.Hash(code), code[:4]+code[5:9])
+}
+
+// What a released version kept is found for good.
+func TestGolden(t *testing.T) {
+	require.Equal(t, "fc8a67da9d7cd16d995c79f0b5b56f334db9020dfb317f417d5dce6c815c14a8", recovery.Hash("0123-4567-89ab-cdef-ghjk-mnpq"))
+}

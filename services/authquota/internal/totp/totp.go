@@ -1,0 +1,106 @@
+// Package totp is the authenticator app as a second factor: time-based one-time passwords by RFC 6238 with SHA-1, six digits and
+// steps of 30 seconds, which is what every app can do.
+package totp
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base32"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/boombuler/barcode/qr"
+	"github.com/pquerna/otp/hotp"
+)
+
+const (
+	period    = 30 // seconds
+	seedBytes = 20 // as long as the hash, as RFC 4226 asks for
+	either    = 1  // steps by which the person's clock may differ
+	digits    = 6
+)
+
+var seeds = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// NewSeed draws a seed, in the form in which a person can type it into an app.
+func NewSeed() string {
+	random := make([]byte, seedBytes)
+	_, _ = rand.Read(random) // never fails
+	return seeds.EncodeToString(random)
+}
+
+// Grouped is a seed in groups of four, for reading it from a page.
+func Grouped(seed string) string {
+	var b strings.Builder
+	for i, r := range seed {
+		if i > 0 && i%4 == 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// URI is what the QR code says to the app: the seed, under the names of the issuer and of the person. It is a secret.
+func URI(seed, email, issuer string) string {
+	return "otpauth://totp/" + escape(issuer) + ":" + escape(email) + "?secret=" + seed +
+		"&issuer=" + escape(issuer) + "&algorithm=SHA1&digits=6&period=30"
+}
+
+// escape leaves nothing that ends a part of the URI. Apps show a plus sign as it is, so a space is none.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+
+const (
+	modulePixels = 6
+	quietModules = 4 // the margin that readers need; white also on a dark page
+)
+
+// QR draws a URI as a PNG image.
+func QR(uri string) ([]byte, error) {
+	code, err := qr.Encode(uri, qr.M, qr.Auto)
+	if err != nil {
+		return nil, err
+	}
+	modules := code.Bounds().Dx()
+	size := (modules + 2*quietModules) * modulePixels
+	picture := image.NewPaletted(image.Rect(0, 0, size, size), color.Palette{color.White, color.Black})
+	for y := range modules {
+		for x := range modules {
+			if r, _, _, _ := code.At(x, y).RGBA(); r == 0 {
+				at := image.Pt(x+quietModules, y+quietModules).Mul(modulePixels)
+				draw.Draw(picture, image.Rectangle{at, at.Add(image.Pt(modulePixels, modulePixels))}, image.Black, image.Point{}, draw.Src)
+			}
+		}
+	}
+	var out bytes.Buffer
+	err = png.Encode(&out, picture)
+	return out.Bytes(), err
+}
+
+// Step finds the step for which code is right, at the instant now or one step either side. A code counts once: whoever accepts it
+// must keep the step, and accept none that is not later.
+func Step(seed, code string, now time.Time) (step int64, ok bool) {
+	code = strings.Map(func(r rune) rune {
+		if r == ' ' || r == '-' {
+			return -1
+		}
+		return r
+	}, code)
+	if len(code) != digits {
+		return 0, false
+	}
+	current := now.Unix() / period
+	for s := max(current-either, 0); s <= current+either; s++ { // all of them, so that time does not tell which
+		right, err := hotp.GenerateCode(seed, uint64(s)) //nolint:gosec // not negative
+		if err == nil && subtle.ConstantTimeCompare([]byte(right), []byte(code)) == 1 {
+			step, ok = s, true
+		}
+	}
+	return step, ok
+}
