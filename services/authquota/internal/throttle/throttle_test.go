@@ -1,0 +1,76 @@
+package throttle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/services/authquota/internal/throttle"
+)
+
+var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+func TestWaits(t *testing.T) {
+	for _, c := range []struct {
+		rule     throttle.Rule
+		failures int
+		ago      time.Duration
+		want     time.Duration
+	}{
+		{throttle.Address, 0, 0, 0},
+		{throttle.Address, 9, 0, 0},
+		{throttle.Address, 10, 0, 30 * time.Second},
+		{throttle.Address, 10, 10 * time.Second, 20 * time.Second},
+		{throttle.Address, 10, 30 * time.Second, 0},
+		{throttle.Address, 11, 0, time.Minute},
+		{throttle.Address, 12, 0, 2 * time.Minute},
+		{throttle.Address, 14, 0, 8 * time.Minute},
+		{throttle.Address, 15, 0, 15 * time.Minute},
+		{throttle.Address, 1 << 30, 0, 15 * time.Minute},
+		{throttle.Address, 1 << 30, 24 * time.Hour, 0},
+		{throttle.Address, 10, -time.Hour, 30 * time.Second},
+		{throttle.Network, 100, 0, 0},
+		{throttle.Network, 101, 0, 30 * time.Second},
+		{throttle.Network, 500, time.Hour, 0},
+		{throttle.Account, 9, 0, 0},
+		{throttle.Account, 10, 0, 30 * time.Second},
+		{throttle.Account, 11, 0, time.Minute},
+		{throttle.Account, 50, 0, time.Minute},
+	} {
+		require.Equal(t, c.want, c.rule.Wait(c.failures, now.Add(-c.ago), now), "%+v", c)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	require.Equal(t, 1, throttle.Address.Count(0, time.Time{}, now))
+	require.Equal(t, 8, throttle.Address.Count(7, now.Add(-23*time.Hour), now))
+	require.Equal(t, 1, throttle.Address.Count(7, now.Add(-24*time.Hour), now))
+	require.Equal(t, 8, throttle.Address.Count(7, now.Add(time.Hour), now))
+}
+
+// Whoever waits as long as he is told is looked at, and nobody is told to wait longer than the rule's most.
+func TestEveryWaitEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rule := rapid.SampledFrom([]throttle.Rule{throttle.Address, throttle.Network, throttle.Account}).Draw(t, "rule")
+		failures := rapid.IntRange(0, 1<<40).Draw(t, "failures")
+		last := now.Add(time.Duration(rapid.Int64Range(int64(-48*time.Hour), int64(time.Hour)).Draw(t, "last")))
+		wait := rule.Wait(failures, last, now)
+		require.GreaterOrEqual(t, wait, time.Duration(0))
+		require.LessOrEqual(t, wait, rule.Most)
+		if !last.After(now) {
+			require.Zero(t, rule.Wait(failures, last, now.Add(wait)))
+		}
+		require.GreaterOrEqual(t, rule.Wait(failures+1, last, now), wait, "one more never costs less")
+	})
+}
+
+func TestNetworks(t *testing.T) {
+	for ip, want := range map[string]string{
+		"203.0.113.77": "203.0.113.0/24", "::ffff:203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3::4": "2001:db8:1::/48",
+		"fe80::1%eth0": "fe80::/48", "": "unknown", "localhost": "unknown", "203.0.113.77:80": "unknown",
+	} {
+		require.Equal(t, want, throttle.NetworkOf(ip), ip)
+	}
+}
