@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/tier"
 )
 
@@ -23,9 +24,10 @@ type Config struct {
 	Redis     redisdb.Config
 	Tokens    peer.Tokens
 
-	PublicURL string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
-	Peppers   []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
-	Tiers     string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
+	PublicURL  string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
+	Peppers    []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
+	Encryption []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. What authenticator seeds and waiting mails are sealed with before they are kept: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). What is under an older key is sealed anew when the service starts; one may be taken away after that."`
+	Tiers      string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
 
 	Now func() time.Time `env:"-"` // nil: time.Now
 }
@@ -37,6 +39,9 @@ func (c Config) Validate() error {
 	}
 	if _, err := apikey.Peppers(c.Peppers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))
+	}
+	if _, err := secretbox.Parse(c.Encryption); err != nil {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err))
 	}
 	if _, err := tier.Parse(c.Tiers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))

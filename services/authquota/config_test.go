@@ -19,6 +19,7 @@ func environment(s *stores, changes map[string]string) func(string) (string, boo
 		"OPPORTUNITY_INTERNAL_TOKENS": token,
 		"OPPORTUNITY_PUBLIC_URL":      "https://api.example",
 		"OPPORTUNITY_KEY_PEPPERS":     strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 40),
+		"OPPORTUNITY_ENCRYPTION_KEYS": strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 32),
 		"OPPORTUNITY_TIERS":           "free=20/200/10",
 	}
 	maps.Copy(set, changes)
@@ -34,6 +35,7 @@ func TestVerbs(t *testing.T) {
 		require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), []string{"check"}), "version", "no schema yet")
 		onlyDatabase := environment(s, map[string]string{
 			"OPPORTUNITY_REDIS_URL": "unset", "OPPORTUNITY_KEY_PEPPERS": "unset", "OPPORTUNITY_INTERNAL_TOKENS": "unset",
+			"OPPORTUNITY_ENCRYPTION_KEYS": "unset",
 		})
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "migrating needs no other secret")
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "twice is once")
@@ -55,6 +57,10 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 		"OPPORTUNITY_PUBLIC_URL":      {"unset", "", "api.example", "https://api.example/"},
 		"OPPORTUNITY_KEY_PEPPERS": {
 			"unset", "", "word", strings.Repeat("0f", 31), strings.Repeat("0f", 32) + ",", strings.Repeat("0f", 32) + ",0f", strings.Repeat("xy", 32),
+		},
+		"OPPORTUNITY_ENCRYPTION_KEYS": {
+			"unset", "", "word", strings.Repeat("0f", 31), strings.Repeat("0f", 33), strings.Repeat("0f", 32) + ",",
+			strings.Repeat("0f", 32) + "," + strings.Repeat("0f", 32),
 		},
 		"OPPORTUNITY_TIERS": {"gold=1/1/1", "free=1/1"},
 	} {

@@ -122,8 +122,8 @@ func (s *stores) config() authquota.Config {
 	return authquota.Config{
 		Database: database.Config{URL: s.database, MaxConnections: 10}, Redis: redisdb.Config{URL: s.redis},
 		Tokens: peer.Tokens{Values: []string{token, olderToken}}, PublicURL: "https://api.example",
-		Peppers: []string{hex.EncodeToString(pepper)},
-		Server:  server.Config{Drain: 10 * time.Second}, Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Peppers: []string{hex.EncodeToString(pepper)}, Encryption: []string{strings.Repeat("e7", 32)},
+		Server: server.Config{Drain: 10 * time.Second}, Telemetry: telemetry.Config{LogOutput: io.Discard},
 	}
 }
 

@@ -36,10 +36,11 @@ type house struct {
 
 func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*house, error) {
 	h := &house{publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), reachable(public))}
-	var pepper string
+	var pepper, encryptionKey string
 	var errs []error
 	for name, secret := range map[string]*string{
 		operator.TokenFile: &h.operatorToken, "internal-token": &h.internalToken, "key-pepper": &pepper,
+		"encryption-key": &encryptionKey,
 	} {
 		var err error
 		*secret, err = dir.secret(name)
@@ -61,6 +62,7 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 		"OPPORTUNITY_INTERNAL_TOKENS": h.internalToken,
 		"OPPORTUNITY_OPERATOR_TOKENS": h.operatorToken,
 		"OPPORTUNITY_KEY_PEPPERS":     pepper,
+		"OPPORTUNITY_ENCRYPTION_KEYS": encryptionKey,
 		"OPPORTUNITY_REDIS_URL":       redisURL,
 		"OPPORTUNITY_CATALOG_URL":     h.catalogURL,
 		"OPPORTUNITY_HISTORY_URL":     h.historyURL,
