@@ -93,7 +93,7 @@ func Run(ctx context.Context, cfg Config) error {
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
 	handler := httpapi.API{
 		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}, Tokens: cfg.Tokens,
-		Keys: kept, Principals: kept, Accounts: kept, Usage: kept, Epochs: epochs,
+		Keys: kept, Principals: kept, Accounts: kept, Usage: kept, Tallies: kept, Epochs: epochs,
 		Tiers: tiers, Peppers: peppers, Now: cfg.Now, Ready: ready,
 	}.Handler()
 	owed := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -110,6 +110,7 @@ func Run(ctx context.Context, cfg Config) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
 			return err
 		}
+		group.Go("forgetting", func(ctx context.Context) error { return every(ctx, time.Hour, tel.Log, "forgetting", kept.Forget) })
 		group.Go("ledger", func(ctx context.Context) error { return every(ctx, ledger.Interval, tel.Log, "ledger", books.Copy) })
 		return every(ctx, epoch.Interval, tel.Log, "epochs", func(ctx context.Context) error {
 			n, err := epochs.Deliver(ctx, "")

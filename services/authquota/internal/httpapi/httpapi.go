@@ -20,6 +20,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // Keys are the keys as they are kept. Errors are problem.Errors, or failures that only the log may see.
@@ -50,6 +51,12 @@ type Usage interface {
 	Day(ctx context.Context, day string) (api.DayUsage, error)
 }
 
+// Tallies are how calls ended, by key.
+type Tallies interface {
+	// Count adds a batch up once, however often it is sent, and tells how many of its keys nobody has.
+	Count(ctx context.Context, b usage.Batch) (unknown int, err error)
+}
+
 // Epochs are the epochs in the counter store.
 type Epochs interface {
 	Read(ctx context.Context, account string) (int64, error)
@@ -66,6 +73,7 @@ type API struct {
 	Principals Principals
 	Accounts   Accounts
 	Usage      Usage
+	Tallies    Tallies
 	Epochs     Epochs
 	Tiers      tier.Table
 	Peppers    [][]byte // newest first
@@ -83,6 +91,7 @@ func (a API) Handler() http.Handler {
 	inside := e.Group("/", web.Internal(a.Errors, a.Tokens))
 	route(inside, http.MethodPost, "/internal/v1/principals", a.resolve)
 	route(inside, http.MethodGet, "/internal/v1/usage/:day", a.day)
+	route(inside, http.MethodPost, "/internal/v1/tallies", a.tally)
 	route(inside, http.MethodPost, "/operator/v1/keys", a.issue)
 	route(inside, http.MethodGet, "/operator/v1/keys", a.listKeys)
 	route(inside, http.MethodPost, "/operator/v1/keys/:id/revoke", a.revoke)
@@ -104,7 +113,7 @@ func (a API) inForce(ctx context.Context, id string) error {
 	return nil
 }
 
-// maxBody is far above what any of these requests needs.
+// maxBody is far above what any of these requests needs, but for tallies.
 const maxBody = 64 << 10
 
 // unknownField finds the name in the error of encoding/json, which has no type of its own. A longer name is not repeated to the
@@ -112,11 +121,13 @@ const maxBody = 64 << 10
 var unknownField = regexp.MustCompile(`^json: unknown field "([A-Za-z]{1,32})"$`)
 
 // decode reads a request's body into out, strictly. An absent body leaves out as it is.
-func decode(g *gin.Context, out any) error {
+func decode(g *gin.Context, out any) error { return decodeUpTo(g, out, maxBody) }
+
+func decodeUpTo(g *gin.Context, out any, most int64) error {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return err
 	}
-	in := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxBody))
+	in := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, most))
 	in.DisallowUnknownFields()
 	err := in.Decode(out)
 	if errors.Is(err, io.EOF) {
@@ -134,5 +145,5 @@ func decode(g *gin.Context, out any) error {
 	if name := unknownField.FindStringSubmatch(err.Error()); name != nil {
 		return account.Invalid(name[1], "is unknown")
 	}
-	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.", maxBody).Because(err)
+	return problem.New(problem.InvalidParameter, "The body must be one JSON object of at most %d bytes.", most).Because(err)
 }

@@ -19,6 +19,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 const (
@@ -57,6 +58,7 @@ func (p *parts) ChangeAccount(context.Context, string, string, account.Change) (
 func (p *parts) Day(context.Context, string) (api.DayUsage, error) {
 	return api.DayUsage{}, p.ask("day")
 }
+func (p *parts) Count(context.Context, usage.Batch) (int, error)     { return 0, p.ask("count") }
 func (p *parts) Read(context.Context, string) (int64, error)         { return 7, p.ask("epoch") }
 func (p *parts) Deliver(context.Context, string) (owed int, e error) { return 0, p.ask("deliver") }
 func (p *parts) Reachable(context.Context) error                     { return p.ask("reachable") }
@@ -67,7 +69,7 @@ func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRe
 	require.NoError(t, err)
 	handler := httpapi.API{
 		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
-		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Principals: p, Accounts: p, Usage: p, Epochs: p,
+		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Principals: p, Accounts: p, Usage: p, Tallies: p, Epochs: p,
 		Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now, Ready: http.NotFoundHandler(),
 	}.Handler()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -131,6 +133,7 @@ func TestFailures(t *testing.T) {
 		"resolve":  {http.MethodPost, "/internal/v1/principals", question},
 		"accounts": {http.MethodGet, "/operator/v1/accounts", ""},
 		"change":   {http.MethodPost, "/operator/v1/accounts/" + someAcc + "/grant", `{"tier":"free"}`},
+		"count":    {http.MethodPost, "/internal/v1/tallies", `{"id":"0199a7a0-0000-7000-8000-000000000000","tallies":[]}`},
 		"day":      {http.MethodGet, "/internal/v1/usage/2026-11-20", ""},
 	} {
 		for status, failure := range map[int]error{

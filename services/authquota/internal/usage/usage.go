@@ -1,4 +1,5 @@
-// Package usage is the rule by which the counters of a day are copied from Redis to the ledger.
+// Package usage is what was used: the rule by which the counters of a day are copied from Redis to the ledger, the tallies of how
+// calls ended, and what both come to in a chart.
 package usage
 
 import (

@@ -1,0 +1,91 @@
+package usage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+// KeySum is how many calls of a key ended in one way on one day.
+type KeySum struct {
+	Key     string
+	Day     string
+	Outcome api.CallOutcome
+	Calls   int
+}
+
+// Batch is what one gateway has counted since its last batch, checked and added up: no two sums are of the same key, day and
+// outcome. Sums are in the order of keys, so that two batches that are written at once do not wait for each other in a ring.
+type Batch struct {
+	ID       string
+	Sums     []KeySum
+	LastUsed map[string]time.Time // by key
+}
+
+// Remembered is for how long a batch that was counted is known again. A gateway repeats one within seconds.
+const Remembered = 48 * time.Hour
+
+// maxCalls is far above what a gateway can count until its batch is accepted.
+const maxCalls = 1_000_000_000
+
+// Check refuses a batch that no gateway of ours sends. A time that is still to come, by a gateway whose clock is ahead, counts as
+// now.
+func Check(sent api.TallyBatch, now time.Time) (Batch, error) {
+	if id, err := uuid.Parse(sent.ID); err != nil || id.Version() != 7 || id.String() != sent.ID {
+		return Batch{}, account.Invalid("id", "must be a UUID of version 7 in lower case")
+	}
+	if len(sent.Tallies) > api.MaxTallies {
+		return Batch{}, account.Invalid("tallies", fmt.Sprintf("must have at most %d entries", api.MaxTallies))
+	}
+	kept := Last(now.AddDate(0, 0, 1), Kept+1) // tomorrow: a gateway's clock may be ahead at midnight
+	sums, last := map[KeySum]int{}, map[string]time.Time{}
+	for i, t := range sent.Tallies {
+		if what := wrong(t, kept); what != "" {
+			return Batch{}, problem.New(problem.InvalidParameter, "Field tallies[%d].%s.", i, what)
+		}
+		sums[KeySum{Key: t.Key, Day: t.Day, Outcome: t.Outcome}] += t.Calls
+		at := t.LastAt
+		if at.After(now) {
+			at = now
+		}
+		if at.After(last[t.Key]) {
+			last[t.Key] = at
+		}
+	}
+	return Batch{ID: sent.ID, Sums: sorted(sums), LastUsed: last}, nil
+}
+
+func wrong(t api.Tally, kept Range) string {
+	switch {
+	case account.KnownKey(t.Key) != nil:
+		return "key must be the id of a key"
+	case !t.Outcome.Known():
+		return "outcome must be one of the contract's"
+	case !ValidDay(t.Day) || !kept.Includes(t.Day):
+		return "day must be a UTC day such as " + counter.DayOf(time.Unix(0, 0)) + ", not to come and not forgotten already"
+	case t.Calls < 1 || t.Calls > maxCalls:
+		return fmt.Sprintf("calls must be an integer from 1 to %d", maxCalls)
+	case t.LastAt.Year() < 2000 || t.LastAt.Year() > 9999:
+		return "lastAt must be the time of the last call"
+	}
+	return ""
+}
+
+func sorted(sums map[KeySum]int) []KeySum {
+	list := slices.SortedFunc(maps.Keys(sums), func(a, b KeySum) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	for i := range list {
+		list[i].Calls = sums[list[i]]
+	}
+	return list
+}

@@ -1,0 +1,72 @@
+package usage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/usage"
+)
+
+const (
+	keyA = "key_0199a7a0000070008000000000000001"
+	keyB = "key_0199a7a0000070008000000000000002"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func TestABatchIsAddedUp(t *testing.T) {
+	id := uuid.Must(uuid.NewV7()).String()
+	got, err := usage.Check(api.TallyBatch{ID: id, Tallies: []api.Tally{
+		{Day: "2026-11-20", Key: keyB, Outcome: api.CallServed, Calls: 2, LastAt: noon.Add(-time.Minute)},
+		{Day: "2026-11-20", Key: keyA, Outcome: api.CallServed, Calls: 1, LastAt: noon.Add(time.Hour)},
+		{Day: "2026-11-20", Key: keyB, Outcome: api.CallServed, Calls: 3, LastAt: noon.Add(-time.Hour)},
+		{Day: "2026-11-19", Key: keyB, Outcome: api.CallFailed, Calls: 4, LastAt: noon.Add(-13 * time.Hour)},
+	}}, noon)
+	require.NoError(t, err)
+	require.Equal(t, usage.Batch{ID: id, Sums: []usage.KeySum{
+		{keyA, "2026-11-20", api.CallServed, 1},
+		{keyB, "2026-11-19", api.CallFailed, 4},
+		{keyB, "2026-11-20", api.CallServed, 5},
+	}, LastUsed: map[string]time.Time{keyA: noon, keyB: noon.Add(-time.Minute)}}, got)
+}
+
+func TestABatchThatNoGatewaySends(t *testing.T) {
+	id := uuid.Must(uuid.NewV7()).String()
+	good := api.Tally{Day: "2026-11-20", Key: keyA, Outcome: api.CallServed, Calls: 1, LastAt: noon}
+	with := func(change func(*api.Tally)) api.TallyBatch {
+		bad := good
+		change(&bad)
+		return api.TallyBatch{ID: id, Tallies: []api.Tally{good, bad}}
+	}
+	for name, c := range map[string]struct {
+		batch api.TallyBatch
+		words string
+	}{
+		"no id":             {api.TallyBatch{Tallies: []api.Tally{good}}, "Field id"},
+		"an id of old":      {api.TallyBatch{ID: uuid.NewString()}, "version 7"},
+		"an id in capitals": {api.TallyBatch{ID: "0199A7A0-0000-7000-8000-00000000000A"}, "lower case"},
+		"too many":          {api.TallyBatch{ID: id, Tallies: make([]api.Tally, api.MaxTallies+1)}, "at most 5000"},
+		"no key":            {with(func(t *api.Tally) { t.Key = "acc_1" }), "tallies[1].key"},
+		"no such outcome":   {with(func(t *api.Tally) { t.Outcome = "lost" }), "tallies[1].outcome"},
+		"no day":            {with(func(t *api.Tally) { t.Day = "2026-11-31" }), "tallies[1].day"},
+		"a day to come":     {with(func(t *api.Tally) { t.Day = "2026-11-22" }), "tallies[1].day"},
+		"a forgotten day":   {with(func(t *api.Tally) { t.Day = usage.Last(noon, usage.Kept+1).From }), "tallies[1].day"},
+		"no calls":          {with(func(t *api.Tally) { t.Calls = 0 }), "tallies[1].calls"},
+		"fewer than none":   {with(func(t *api.Tally) { t.Calls = -1 }), "tallies[1].calls"},
+		"beyond all calls":  {with(func(t *api.Tally) { t.Calls = 2_000_000_000 }), "tallies[1].calls"},
+		"no time":           {with(func(t *api.Tally) { t.LastAt = time.Time{} }), "tallies[1].lastAt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := usage.Check(c.batch, noon)
+			require.ErrorContains(t, err, c.words)
+		})
+	}
+	for _, day := range []string{"2026-11-21", usage.Last(noon, usage.Kept).From} {
+		_, err := usage.Check(with(func(t *api.Tally) { t.Day = day }), noon)
+		require.NoError(t, err, day)
+	}
+}

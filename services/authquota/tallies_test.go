@@ -1,0 +1,141 @@
+package authquota_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota"
+)
+
+func (s *service) tally(id string, tallies ...api.Tally) answer {
+	s.t.Helper()
+	return s.do(http.MethodPost, "/internal/v1/tallies", api.TallyBatch{ID: id, Tallies: tallies})
+}
+
+func batchID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// query reads from the database beside the running service, one text a row.
+func (s *stores) query(t *testing.T, statement string) []string {
+	t.Helper()
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: new(buffer)})
+	require.NoError(t, err)
+	db, err := database.Open(database.Config{URL: s.database, MaxConnections: 1}, tel)
+	require.NoError(t, err)
+	defer db.Close()
+	list := []string{}
+	require.NoError(t, db.Raw(statement).Scan(&list).Error)
+	return list
+}
+
+func (s *stores) counted(t *testing.T) []string {
+	t.Helper()
+	return s.query(t, "SELECT day || ' ' || outcome || ' ' || CAST(calls AS text) FROM usage_keys ORDER BY key_id, day, outcome")
+}
+
+func TestTalliesAreAddedUpOnce(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
+		a, b := svc.issue(nil), svc.issue(nil)
+		first := batchID()
+		batch := []api.Tally{
+			{Day: "2026-11-20", Key: a.ID, Outcome: api.CallServed, Calls: 3, LastAt: now.Add(-time.Second)},
+			{Day: "2026-11-20", Key: b.ID, Outcome: api.CallMinuteLimitReached, Calls: 2, LastAt: now.Add(-2 * time.Second)},
+		}
+		for range 3 {
+			sent := svc.tally(first, batch...)
+			require.Equal(t, http.StatusNoContent, sent.status, "%s", sent.body)
+			require.Equal(t, []string{"2026-11-20 served 3", "2026-11-20 minute_limit_reached 2"}, s.counted(t))
+		}
+		require.Equal(t, http.StatusNoContent, svc.tally(batchID(), batch[0], api.Tally{
+			Day: "2026-11-19", Key: a.ID, Outcome: api.CallServed, Calls: 5, LastAt: now.Add(-11 * time.Hour)}).status)
+		require.Equal(t, []string{"2026-11-19 served 5", "2026-11-20 served 6", "2026-11-20 minute_limit_reached 2"}, s.counted(t))
+		lastUsed := func() []string {
+			return s.query(t, "SELECT CAST(last_used_at AS text) FROM api_keys ORDER BY created_at, id")
+		}
+		require.Equal(t, []string{fmt.Sprint(now.Add(-time.Second).UnixMicro()), fmt.Sprint(now.Add(-2 * time.Second).UnixMicro())}, lastUsed())
+		svc.tally(batchID(), api.Tally{Day: "2026-11-20", Key: b.ID, Outcome: api.CallServed, Calls: 1, LastAt: now.Add(time.Hour)},
+			api.Tally{Day: "2026-11-20", Key: a.ID, Outcome: api.CallServed, Calls: 1, LastAt: now.Add(-time.Hour)})
+		require.Equal(t, []string{fmt.Sprint(now.Add(-time.Second).UnixMicro()), fmt.Sprint(now.UnixMicro())}, lastUsed(),
+			"neither back nor ahead of the time")
+	})
+}
+
+func TestRefusedTallies(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
+		key := svc.issue(nil)
+		good := api.Tally{Day: "2026-11-20", Key: key.ID, Outcome: api.CallServed, Calls: 1, LastAt: now}
+		bad := good
+		bad.Outcome = "lost"
+		id := batchID()
+		svc.tally(id, good, bad).refused(problem.InvalidParameter, "tallies[1].outcome")
+		svc.tally("1", good).refused(problem.InvalidParameter, "id")
+		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":"x"}`).refused(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":[{"Kay":1}]}`).refused(problem.InvalidParameter)
+		require.Equal(t, 401, svc.doAs(http.MethodPost, "/internal/v1/tallies", `{}`, http.Header{}).status)
+		require.Empty(t, s.counted(t), "nothing of a batch that is refused")
+
+		stranger := good
+		stranger.Key = "key_0199a7a0000070008000000000000000"
+		require.Equal(t, http.StatusNoContent, svc.tally(id, stranger, good).status, "a key that nobody has does not cost the others")
+		require.Equal(t, []string{"2026-11-20 served 1"}, s.counted(t))
+		require.Contains(t, svc.log.String(), "tallies of keys that nobody has")
+
+		most := make([]api.Tally, api.MaxTallies)
+		for i := range most {
+			most[i] = good
+			most[i].Key = fmt.Sprintf("key_0199a7a0000070008000%012x", i)
+			most[i].LastAt = now.Add(123456 * time.Microsecond)
+		}
+		most[0] = good
+		require.Equal(t, http.StatusNoContent, svc.tally(batchID(), most...).status, "the largest batch fits")
+		require.Equal(t, []string{"2026-11-20 served 2"}, s.counted(t))
+	})
+}
+
+// Old batches and old days go; what is still shown stays.
+func TestUsageIsForgotten(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		var at atomic.Pointer[time.Time]
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		at.Store(&now)
+		clock := func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } }
+		svc := s.start(t, clock)
+		key := svc.issue(map[string]any{"expiresIn": "1h"})
+		tally := func(day string) api.Tally {
+			return api.Tally{Day: day, Key: key.ID, Outcome: api.CallServed, Calls: 1, LastAt: now}
+		}
+		svc.tally(batchID(), tally("2026-11-19"), tally("2026-11-20"))
+		svc.stop()
+
+		later := now.AddDate(0, 0, 400) // the 20th is day 401 from today then, the 21st would be kept
+		at.Store(&later)
+		svc = s.start(t, clock)
+		now = later
+		svc.tally(batchID(), tally(later.Format(time.DateOnly)))
+		storetest.Eventually(t, "the old days are gone", func() bool { return len(s.counted(t)) == 1 })
+		require.True(t, strings.HasPrefix(s.counted(t)[0], later.Format(time.DateOnly)))
+		require.Len(t, s.query(t, "SELECT id FROM tally_batches"), 1)
+		svc.stop()
+
+		soon := later.AddDate(0, 0, 399)
+		at.Store(&soon)
+		svc = s.start(t, clock)
+		storetest.Eventually(t, "the old batch is gone", func() bool { return len(s.query(t, "SELECT id FROM tally_batches")) == 0 })
+		require.Len(t, s.counted(t), 1, "kept for 400 days, today included")
+	})
+}
