@@ -91,11 +91,16 @@ func Run(ctx context.Context, cfg Config) error {
 	ready := new(server.Ready)
 	// Not Redis: without it a revocation can still be recorded, if only requests get here.
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
-	handler := httpapi.API{
-		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}, Tokens: cfg.Tokens,
+	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
+	site, err := newSite(cfg, refusals, kept)
+	if err != nil {
+		return err
+	}
+	api := httpapi.API{
+		Errors: refusals, Tokens: cfg.Tokens,
 		Keys: kept, Principals: kept, Accounts: kept, Usage: kept, Tallies: kept, Epochs: epochs,
 		Tiers: tiers, Peppers: peppers, Now: cfg.Now, Ready: ready,
-	}.Handler()
+	}
 	owed := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Changes that are recorded but not yet in force, because Redis is out of reach.",
 	})
@@ -105,7 +110,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", public, tel.Handler(handler))
+	group.HTTP("service", public, tel.Handler(split(site.Handler(), api.Handler())))
 	group.Go("schema", func(ctx context.Context) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
 			return err

@@ -116,6 +116,7 @@ type service struct {
 	stop func()
 	seen *buffer // every answer but those that show a key
 	keys []string
+	now  func() time.Time // the moved clock of the test, where it has one
 }
 
 func (s *stores) config() authquota.Config {

@@ -1,0 +1,118 @@
+// Package pages is the account's HTML: what a person does in a browser before and between calls of the API. The gateway sends
+// /account here.
+//
+// To add a page: a line in routes.go with its access, a handler that returns a view, and a template of the view's name in
+// templates/ that defines "content". Handlers never write; what they return is rendered, redirected to or refused in one place.
+// Everything works without JavaScript.
+package pages
+
+import (
+	"context"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/session"
+)
+
+// Sessions are the browsers that are signed in.
+type Sessions interface {
+	// Session is the living one that a secret stands for, with its person; not_found where there is none.
+	Session(ctx context.Context, secret string) (session.Session, account.Person, error)
+	// EndSession ends one of an account's.
+	EndSession(ctx context.Context, accountID, id string) error
+}
+
+// Site is what the pages are made of. Fill its exported fields and pass it to New.
+type Site struct {
+	Errors    problem.Writer
+	Tokens    peer.Tokens
+	PublicURL string // where browsers reach the gateway, without a trailing slash
+	Now       func() time.Time
+	Log       *slog.Logger
+	Sessions  Sessions
+
+	templates map[string]*template.Template
+	files     map[string]file
+	origins   *http.CrossOriginProtection
+	headers   map[string]string
+}
+
+// New parses the templates and prepares what does not change between requests.
+func New(site Site) (*Site, error) {
+	s := &site
+	public, err := url.Parse(s.PublicURL)
+	if err != nil {
+		return nil, err
+	}
+	s.origins = http.NewCrossOriginProtection()
+	if err := s.origins.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil {
+		return nil, err
+	}
+	s.headers = headers(public.Scheme == "https")
+	if s.files, err = statics(); err != nil {
+		return nil, err
+	}
+	s.templates, err = s.parse()
+	return s, err
+}
+
+// Under reports whether a path is one of the pages'.
+func Under(path string) bool { return path == home || strings.HasPrefix(path, home+"/") }
+
+// home is the first page, and what all others lie under.
+const home = "/account"
+
+// Handler answers everything Under home, to peers with an internal token alone.
+func (s *Site) Handler() http.Handler {
+	e := web.New(s.Errors)
+	e.Use(web.Internal(s.Errors, s.Tokens))
+	e.NoRoute(web.Internal(s.Errors, s.Tokens), s.page(open, func(*Site, *visit) (view, error) {
+		return view{}, problem.New(problem.NotFound, "There is no such page.")
+	}))
+	e.NoMethod(web.Internal(s.Errors, s.Tokens), s.page(open, func(*Site, *visit) (view, error) {
+		return view{}, problem.New(problem.MethodNotAllowed, "This page cannot be used in that way.")
+	}))
+	s.Routes(e)
+	return e
+}
+
+// Routes registers the files and every page.
+func (s *Site) Routes(inside gin.IRouter) {
+	inside.GET(home+"/static/:file", s.static)
+	inside.HEAD(home+"/static/:file", s.static)
+	for _, r := range routes() {
+		inside.Handle(r.method, r.path, s.page(r.access, r.handle))
+		if r.method == http.MethodGet {
+			inside.HEAD(r.path, s.page(r.access, r.handle))
+		}
+	}
+}
+
+// headers go out with every page.
+func headers(https bool) map[string]string {
+	h := map[string]string{
+		"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+			"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+		// not no-referrer: browsers would then send forms with the origin "null", which the check of origins refuses
+		"Referrer-Policy":              "same-origin",
+		"X-Content-Type-Options":       "nosniff",
+		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin",
+		"Permissions-Policy":           "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+		"Cache-Control":                "no-store",
+	}
+	if https {
+		h["Strict-Transport-Security"] = "max-age=31536000"
+	}
+	return h
+}

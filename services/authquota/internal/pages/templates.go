@@ -1,0 +1,54 @@
+package pages
+
+import (
+	"embed"
+	"html/template"
+	"io/fs"
+	"strings"
+	"time"
+)
+
+//go:embed templates/*.html
+var sources embed.FS
+
+// parse makes one set per page: the layout, and what the page defines.
+func (s *Site) parse() (map[string]*template.Template, error) {
+	layout, err := template.New("layout.html").Funcs(template.FuncMap{
+		"asset": s.asset, "instant": instant, "day": day, "public": func() string { return s.PublicURL },
+	}).ParseFS(sources, "templates/layout.html")
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(sources, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	pages := map[string]*template.Template{}
+	for _, name := range names {
+		page := strings.TrimSuffix(strings.TrimPrefix(name, "templates/"), ".html")
+		if page == "layout" {
+			continue
+		}
+		t, err := layout.Clone()
+		if err == nil {
+			t, err = t.ParseFS(sources, name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		pages[page] = t
+	}
+	return pages, nil
+}
+
+// instant is a moment for people; a script adds the local time.
+func instant(t time.Time) template.HTML {
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2 January 2006, 15:04") + ` UTC</time>`) //nolint:gosec // digits and names of months
+}
+
+// day is a moment of which only the UTC day matters.
+func day(t time.Time) template.HTML {
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format("2 January 2006") + `</time>`) //nolint:gosec // digits and names of months
+}

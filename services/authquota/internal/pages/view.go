@@ -1,0 +1,213 @@
+package pages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+// view is the answer to a visit: a page, a redirect or a file.
+type view struct {
+	Template string // name of a file in templates/, without its ending
+	Title    string
+	Data     any
+	Status   int         // 0: 200, or 422 where there are Errors
+	Errors   []formError // what is wrong with the form that was sent; the page shows it again with what was filled in
+	Redirect string      // 303 to one of our own pages
+	Notice   string      // shown on this page, or on the one that Redirect leads to
+
+	Body []byte // in place of a template: a file
+	Type string // its media type
+	Name string // under which browsers save it; empty: they show it
+}
+
+// formError is what is wrong with a field of a form, as a sentence. An empty Field means the form as a whole.
+type formError struct{ Field, Message string }
+
+// shown is what a template gets.
+type shown struct {
+	Title  string
+	Notice string
+	Person *account.Person // nil where nobody is signed in
+	Path   string
+	Errors []formError
+	Data   any
+	Now    time.Time
+}
+
+// Wrong is what is wrong with a field, or nothing.
+func (p shown) Wrong(field string) string {
+	for _, e := range p.Errors {
+		if e.Field == field {
+			return e.Message
+		}
+	}
+	return ""
+}
+
+// Aria are the attributes that join an input to its hints and to what is wrong with it: ids of elements with hints, if any, follow the
+// field's name.
+func (p shown) Aria(field string, hints ...string) template.HTMLAttr {
+	wrong := p.Wrong(field) != ""
+	if wrong {
+		hints = append(hints, field+"-error")
+	}
+	var attributes []string
+	if wrong {
+		attributes = append(attributes, `aria-invalid="true"`)
+	}
+	if len(hints) > 0 {
+		attributes = append(attributes, `aria-describedby="`+template.HTMLEscapeString(strings.Join(hints, " "))+`"`)
+	}
+	return template.HTMLAttr(strings.Join(attributes, " ")) //nolint:gosec // names of fields are ours
+}
+
+// In reports whether the page is the one at a path, or below it.
+func (p shown) In(path string) bool {
+	return p.Path == path || path != home && strings.HasPrefix(p.Path, path+"/")
+}
+
+// page turns a handler into gin's form. It is the only code that sets a status or writes a page.
+func (s *Site) page(level access, handle handler) gin.HandlerFunc {
+	return func(g *gin.Context) {
+		for name, value := range s.headers {
+			g.Header(name, value)
+		}
+		v := &visit{Context: g, now: s.Now().UTC()}
+		answer, err := s.answer(v, level, handle)
+		if err == nil {
+			err = s.write(v, answer)
+		}
+		if err != nil {
+			s.refuse(v, err)
+		}
+	}
+}
+
+func (s *Site) answer(v *visit, level access, handle handler) (answer view, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	if err := s.origins.Check(v.Request); err != nil {
+		return view{
+			Template: "error", Title: "This form was not sent from here", Status: http.StatusForbidden,
+			Data: "Your browser says that another site sent this form. Open the page again and send it from there.",
+		}, nil
+	}
+	v.Request.Body = http.MaxBytesReader(v.Writer, v.Request.Body, maxForm)
+	if err := v.Request.ParseForm(); err != nil {
+		return view{}, problem.New(problem.InvalidParameter, "The form could not be read.").Because(err)
+	}
+	elsewhere, err := s.enter(v, level)
+	if err != nil || elsewhere != "" {
+		return view{Redirect: elsewhere}, err
+	}
+	return handle(s, v)
+}
+
+func (s *Site) write(v *visit, answer view) error {
+	switch {
+	case answer.Redirect != "":
+		if !ownPath(answer.Redirect) {
+			return errors.New("a page redirects to what is none of ours")
+		}
+		if answer.Notice != "" {
+			v.leaveNotice(answer.Notice)
+		}
+		v.Header("Location", answer.Redirect)
+		v.Status(http.StatusSeeOther)
+		v.Writer.WriteHeaderNow()
+		return nil
+	case answer.Body != nil:
+		if answer.Name != "" {
+			v.Header("Content-Disposition", `attachment; filename="`+answer.Name+`"`)
+		}
+		send(v, max(answer.Status, http.StatusOK), answer.Type, answer.Body)
+		return nil
+	}
+	if answer.Notice == "" {
+		answer.Notice = v.notice()
+	}
+	status := answer.Status
+	switch {
+	case status == 0 && len(answer.Errors) > 0:
+		status = http.StatusUnprocessableEntity
+	case status == 0:
+		status = http.StatusOK
+	}
+	body, err := s.render(v, answer)
+	if err == nil {
+		send(v, status, "text/html; charset=utf-8", body)
+	}
+	return err
+}
+
+func (s *Site) render(v *visit, answer view) ([]byte, error) {
+	t := s.templates[answer.Template]
+	if t == nil {
+		return nil, fmt.Errorf("there is no template %q", answer.Template)
+	}
+	p := shown{
+		Title: answer.Title, Notice: answer.Notice, Path: v.Request.URL.Path, Errors: answer.Errors, Data: answer.Data, Now: v.now,
+	}
+	if v.full() {
+		p.Person = &v.Person
+	}
+	var b bytes.Buffer
+	err := t.ExecuteTemplate(&b, "layout.html", p)
+	return b.Bytes(), err
+}
+
+func send(v *visit, status int, kind string, body []byte) {
+	v.Header("Content-Type", kind)
+	v.Header("Content-Length", strconv.Itoa(len(body)))
+	v.Status(status)
+	v.Writer.WriteHeaderNow()
+	if v.Request.Method != http.MethodHead {
+		_, _ = v.Writer.Write(body)
+	}
+}
+
+// refuse shows an error as a page. Text of drivers goes to the log alone.
+func (s *Site) refuse(v *visit, err error) {
+	e := problem.Of(err)
+	status := e.Code.Status()
+	if status >= http.StatusInternalServerError && v.Request.Context().Err() == nil {
+		s.Log.LogAttrs(v.Request.Context(), slog.LevelError, "page failed", slog.String("code", string(e.Code)), slog.String("error", err.Error()))
+	}
+	titles := map[problem.Code]string{
+		problem.NotFound:           "Page not found",
+		problem.ServiceUnavailable: "Away for a moment",
+		problem.InternalError:      "Something went wrong",
+	}
+	title, message := titles[e.Code], e.Message
+	if title == "" {
+		title = "That did not work"
+	}
+	if e.Code == problem.InternalError {
+		message = "The fault is ours, and it is in our log. Try again in a moment."
+	}
+	if e.RetryAfter > 0 {
+		v.Header("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	body, err := s.render(v, view{Template: "error", Title: title, Data: message})
+	if err != nil {
+		s.Errors.Write(v.Writer, v.Request, err)
+		return
+	}
+	send(v, status, "text/html; charset=utf-8", body)
+}

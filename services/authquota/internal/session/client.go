@@ -1,0 +1,41 @@
+package session
+
+import (
+	"strings"
+
+	"opportunity.internal/services/authquota/internal/throttle"
+)
+
+// Of describes a browser by its User-Agent header and its address. Neither is kept itself: a person recognises a device by less.
+func Of(userAgent, address string) Client {
+	return Client{Agent: agent(userAgent), Network: throttle.NetworkOf(address)}
+}
+
+// The order matters: browsers name their ancestors too.
+var (
+	browsers = [][2]string{
+		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
+		{"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}, {"curl/", "curl"},
+	}
+	systems = [][2]string{
+		{"Android", "Android"}, {"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"},
+		{"Linux", "Linux"},
+	}
+)
+
+func agent(userAgent string) string {
+	name, on := "Unknown browser", ""
+	for _, b := range browsers {
+		if strings.Contains(userAgent, b[0]) {
+			name = b[1]
+			break
+		}
+	}
+	for _, s := range systems {
+		if strings.Contains(userAgent, s[0]) {
+			on = " on " + s[1]
+			break
+		}
+	}
+	return name + on
+}

@@ -1,0 +1,61 @@
+package session_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/authquota/internal/session"
+)
+
+var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
+func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
+	s, _ := session.New("acc", session.Full, session.Client{}, start)
+	require.True(t, s.Alive(start.Add(session.Idle-1)))
+	require.False(t, s.Alive(start.Add(session.Idle)), "idle")
+	for at := start; at.Before(start.Add(session.Life)); at = at.Add(session.Idle - 1) {
+		require.True(t, s.Alive(at))
+		s.SeenAt = at
+	}
+	s.SeenAt = start.Add(session.Life - 1)
+	require.True(t, s.Alive(start.Add(session.Life-1)))
+	require.False(t, s.Alive(start.Add(session.Life)), "use does not lengthen the life")
+	s.EndedAt = &start
+	require.False(t, s.Alive(start), "ended")
+}
+
+func TestAHalfwaySessionIsShort(t *testing.T) {
+	s, _ := session.New("acc", session.Halfway, session.Client{}, start)
+	require.True(t, s.Alive(start.Add(session.HalfwayLife-1)))
+	require.False(t, s.Alive(start.Add(session.HalfwayLife)))
+}
+
+func TestAProofIsRecentForAWhile(t *testing.T) {
+	s, _ := session.New("acc", session.Full, session.Client{}, start)
+	require.True(t, s.Recent(start.Add(session.RecentProof-1)))
+	require.False(t, s.Recent(start.Add(session.RecentProof)))
+}
+
+func TestSecretsDiffer(t *testing.T) {
+	_, a := session.New("acc", session.Full, session.Client{}, start)
+	_, b := session.New("acc", session.Full, session.Client{}, start)
+	require.NotEqual(t, a, b)
+	require.Len(t, a, 43)
+	require.Len(t, session.Hash(a), 64)
+	require.NotContains(t, session.Hash(a), a)
+}
+
+func TestClients(t *testing.T) {
+	for _, c := range []struct{ agent, address, wantAgent, wantNetwork string }{
+		{"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "203.0.113.77", "Firefox on Linux", "203.0.113.0/24"},
+		{"Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36 Edg/156.0", "::ffff:203.0.113.77", "Edge on Windows", "203.0.113.0/24"},
+		{"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605 Version/19.0 Mobile Safari/604.1", "2001:db8:1:2::3", "Safari on iPhone", "2001:db8:1::/48"},
+		{"Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/156.0 Mobile Safari/537.36", "fe80::1%eth0", "Chrome on Android", "fe80::/48"},
+		{"", "", "Unknown browser", "unknown"},
+		{"<script>", "not an address", "Unknown browser", "unknown"},
+	} {
+		require.Equal(t, session.Client{Agent: c.wantAgent, Network: c.wantNetwork}, session.Of(c.agent, c.address))
+	}
+}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/session"
+)
+
+type sessionRow struct {
+	ID              string `gorm:"primaryKey"`
+	TokenHash       string
+	AccountID       string
+	Stage           string
+	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+	SeenAt          int64
+	AuthenticatedAt int64
+	ExpiresAt       int64
+	Agent           string
+	Network         string
+	EndedAt         *int64
+}
+
+func (sessionRow) TableName() string { return "sessions" }
+
+func (r sessionRow) toSession() session.Session {
+	return session.Session{
+		ID: r.ID, Account: r.AccountID, Stage: session.Stage(r.Stage),
+		CreatedAt: database.FromMicros(r.CreatedAt), SeenAt: database.FromMicros(r.SeenAt),
+		AuthenticatedAt: database.FromMicros(r.AuthenticatedAt), ExpiresAt: database.FromMicros(r.ExpiresAt), EndedAt: instant(r.EndedAt),
+		Client: session.Client{Agent: r.Agent, Network: r.Network},
+	}
+}
+
+// begin writes down a new session under the hash of its secret.
+func begin(tx *gorm.DB, s session.Session, secret string) error {
+	return tx.Create(&sessionRow{
+		ID: s.ID, TokenHash: session.Hash(secret), AccountID: s.Account, Stage: string(s.Stage),
+		CreatedAt: database.Micros(s.CreatedAt), SeenAt: database.Micros(s.SeenAt),
+		AuthenticatedAt: database.Micros(s.AuthenticatedAt), ExpiresAt: database.Micros(s.ExpiresAt),
+		Agent: s.Client.Agent, Network: s.Client.Network,
+	}).Error
+}
+
+// end ends sessions for good; where says which, of those that have not ended.
+func end(tx *gorm.DB, now time.Time, where string, args ...any) (int, error) {
+	update := tx.Model(&sessionRow{}).Where("ended_at IS NULL").Where(where, args...).Update("ended_at", database.Micros(now))
+	return int(update.RowsAffected), update.Error
+}
+
+// Session is the living session that the secret stands for, with its person; not_found where there is none. It counts as a use
+// of the session.
+func (s *Store) Session(ctx context.Context, secret string) (session.Session, account.Person, error) {
+	now := s.now().UTC()
+	none := problem.New(problem.NotFound, "There is no such session.")
+	var row sessionRow
+	err := s.db.WithContext(ctx).Take(&row, "token_hash = ?", session.Hash(secret)).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return session.Session{}, account.Person{}, none
+	}
+	if err != nil {
+		return session.Session{}, account.Person{}, database.Outage(err)
+	}
+	found := row.toSession()
+	if !found.Alive(now) {
+		return session.Session{}, account.Person{}, none
+	}
+	person, err := s.Person(ctx, found.Account)
+	if err == nil && found.Stale(now) {
+		err = database.Outage(s.db.WithContext(ctx).Model(&sessionRow{}).
+			Where("id = ? AND ended_at IS NULL AND seen_at < ?", found.ID, database.Micros(now)).
+			Update("seen_at", database.Micros(now)).Error)
+	}
+	return found, person, err
+}
+
+// EndSession ends one session of an account, on the person's behalf. One that has ended already stays as it is.
+func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		n, err := end(tx, now, "account_id = ? AND id = ?", accountID, id)
+		if err != nil || n == 0 {
+			return err
+		}
+		return record(tx, now, accountID, "session.end", id, map[string]any{})
+	})
+}
+
+type personRow struct {
+	AccountID       string `gorm:"primaryKey"`
+	Email           string
+	PasswordHash    string
+	TOTPSeed        string `gorm:"column:totp_seed"`
+	TOTPConfirmedAt *int64 `gorm:"column:totp_confirmed_at"`
+	TOTPLastStep    int64  `gorm:"column:totp_last_step"`
+	NewSeed         string
+	ResetAt         *int64
+	ClosedAt        *int64
+	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+}
+
+func (personRow) TableName() string { return "people" }
+
+// Person is who signs in to an account; not_found where nobody does.
+func (s *Store) Person(ctx context.Context, accountID string) (account.Person, error) {
+	var rows []struct {
+		Row         personRow `gorm:"embedded"`
+		Tier        string
+		SuspendedAt *int64
+		CodesLeft   int
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT p.*, a.tier, a.suspended_at,
+			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS codes_left
+		FROM people p JOIN accounts a ON a.id = p.account_id
+		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		return account.Person{}, account.NotFound()
+	}
+	if err != nil {
+		return account.Person{}, database.Outage(err)
+	}
+	r := rows[0]
+	return account.Person{
+		Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
+		ResetAt: instant(r.Row.ResetAt), Tier: api.Tier(r.Tier), SuspendedAt: instant(r.SuspendedAt),
+		CreatedAt: database.FromMicros(r.Row.CreatedAt),
+	}, nil
+}

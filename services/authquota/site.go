@@ -1,0 +1,28 @@
+package authquota
+
+import (
+	"net/http"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/pages"
+	"opportunity.internal/services/authquota/internal/store"
+)
+
+// newSite puts the account's pages together.
+func newSite(cfg Config, refusals problem.Writer, kept *store.Store) (*pages.Site, error) {
+	return pages.New(pages.Site{
+		Errors: refusals, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Now: cfg.Now, Log: refusals.Log,
+		Sessions: kept,
+	})
+}
+
+// split sends browsers to the account's pages and everybody else to the API.
+func split(site, api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if pages.Under(r.URL.Path) {
+			site.ServeHTTP(w, r)
+		} else {
+			api.ServeHTTP(w, r)
+		}
+	})
+}
