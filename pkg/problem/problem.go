@@ -79,6 +79,16 @@ type Writer struct {
 // Write answers r with err. It sets the status, the body of the specification, Retry-After in whole seconds rounded up, and
 // what the status itself demands.
 func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
+	w.WriteAs(rw, r, err, "application/json", func(e *Error) []byte {
+		return encode(api.Error{
+			Error:         api.ErrorDetail{Code: string(e.Code), Message: e.Message},
+			Documentation: w.BaseURL + "/docs/errors#" + string(e.Code),
+		})
+	})
+}
+
+// WriteAs is Write with a body of another media type, for readers who are no programs.
+func (w Writer) WriteAs(rw http.ResponseWriter, r *http.Request, err error, kind string, render func(*Error) []byte) {
 	e := Of(err)
 	status := e.Code.Status()
 	if status >= http.StatusInternalServerError && w.Log != nil {
@@ -92,7 +102,7 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	for _, name := range []string{"ETag", "Last-Modified", "Content-Encoding", "Link"} {
 		h.Del(name)
 	}
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
@@ -100,10 +110,7 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	body := encode(api.Error{
-		Error:         api.ErrorDetail{Code: string(e.Code), Message: e.Message},
-		Documentation: w.BaseURL + "/docs/errors#" + string(e.Code),
-	})
+	body := render(e)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	rw.WriteHeader(status)
 	if r.Method != http.MethodHead {

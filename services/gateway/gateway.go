@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -75,12 +76,14 @@ func Run(ctx context.Context, cfg Config) error {
 	defer keys.Close()
 	catalog, err1 := proxy.New(cfg.CatalogURL, cfg.Tokens.Values[0], tel.Transport(transport, "catalog"))
 	history, err2 := proxy.New(cfg.HistoryURL, cfg.Tokens.Values[0], tel.Transport(transport, "history"))
-	trusted, err3 := prefixes(cfg.TrustedProxies)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	account, err3 := proxy.New(cfg.AuthquotaURL, cfg.Tokens.Values[0], tel.Transport(transport, "authquota"))
+	trusted, err4 := prefixes(cfg.TrustedProxies)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
 	public, err := edge.Edge{
-		Keys: keys, Catalog: catalog, History: history, Pages: pages, Trusted: trusted, Errors: refusals, Telemetry: tel,
+		Keys: keys, Catalog: catalog, History: history, Account: account, Pages: pages, Trusted: trusted, Errors: refusals, Telemetry: tel,
+		HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"),
 		Limiter: admission.New(counters, tel.Tracer, cfg.ServiceCapacity, func(ctx context.Context, day string) (usage api.DayUsage, err error) {
 			err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
 			return usage, err

@@ -184,6 +184,9 @@ type authority struct {
 	byDigest map[string]*api.Principal
 	usage    api.DayUsage
 	lookups  int
+	pages    []*http.Request // that were asked for
+	forms    []string        // their bodies
+	page     http.HandlerFunc
 	down     bool
 }
 
@@ -210,6 +213,8 @@ func newAuthority(t testing.TB, counters *redis.Client) *authority {
 		body, _ := io.ReadAll(r.Body)
 		_ = json.NewEncoder(w).Encode(map[string]any{"method": r.Method, "uri": r.RequestURI, "header": r.Header, "body": string(body)})
 	})
+	mux.HandleFunc("/account", a.account)
+	mux.HandleFunc("/account/", a.account)
 	a.Server = httptest.NewServer(mux)
 	t.Cleanup(a.Close)
 	return a
@@ -244,6 +249,29 @@ func (a *authority) principal(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(http.StatusNotFound)
+}
+
+func (a *authority) account(w http.ResponseWriter, r *http.Request) {
+	form, _ := io.ReadAll(r.Body)
+	a.mu.Lock()
+	a.pages, a.forms = append(a.pages, r), append(a.forms, string(form))
+	page, down := a.page, a.down
+	a.mu.Unlock()
+	if down {
+		panic(http.ErrAbortHandler)
+	}
+	if page != nil {
+		page(w, r)
+	}
+}
+
+// visited takes the pages that were asked for so far, and their forms.
+func (a *authority) visited() (pages []*http.Request, forms []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pages, forms = a.pages, a.forms
+	a.pages, a.forms = nil, nil
+	return pages, forms
 }
 
 // issue makes a key of an account with the limits of a tier.

@@ -23,11 +23,14 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed page.html errors.html style.css
+//go:embed page.html errors.html refusal.html style.css
 var files embed.FS
 
 // Site holds the rendered documents by path.
-type Site struct{ documents map[string]document }
+type Site struct {
+	documents map[string]document
+	layout    *template.Template
+}
 
 type document struct {
 	content []byte
@@ -40,11 +43,11 @@ const localURL = "http://127.0.0.1:8080"
 
 // New renders the site for consumers who reach the service at publicURL.
 func New(publicURL string) (*Site, error) {
-	s := &Site{documents: map[string]document{}}
-	layout, err := template.ParseFS(files, "page.html", "errors.html")
+	layout, err := template.ParseFS(files, "*.html")
 	if err != nil {
 		return nil, err
 	}
+	s := &Site{map[string]document{}, layout}
 	local := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(localURL), []byte(publicURL)) }
 	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	for _, p := range docs.Pages {
@@ -56,7 +59,7 @@ func New(publicURL string) (*Site, error) {
 		if err := markdown.Convert(local(source), &body); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.File, err)
 		}
-		if err := s.page(layout, path(p.Slug), p.Title, template.HTML(body.String())); err != nil { //nolint:gosec // our own text
+		if err := s.page(path(p.Slug), p.Title, template.HTML(body.String())); err != nil { //nolint:gosec // our own text
 			return nil, err
 		}
 	}
@@ -64,7 +67,7 @@ func New(publicURL string) (*Site, error) {
 	if err := layout.ExecuteTemplate(&codes, "errors.html", problem.Table); err != nil {
 		return nil, err
 	}
-	if err := s.page(layout, errorsPath, errorsTitle, template.HTML(codes.String())); err != nil { //nolint:gosec // a template's output
+	if err := s.page(errorsPath, errorsTitle, template.HTML(codes.String())); err != nil { //nolint:gosec // a template's output
 		return nil, err
 	}
 	s.documents["/"] = s.documents[path("")]
@@ -105,16 +108,35 @@ type link struct {
 	Current     bool
 }
 
-func (s *Site) page(layout *template.Template, at, title string, body template.HTML) error {
+func (s *Site) page(at, title string, body template.HTML) error {
+	page, err := s.lay(at, title, body)
+	s.add(at, "text/html; charset=utf-8", page)
+	return err
+}
+
+// lay puts a body into the layout of all pages.
+func (s *Site) lay(at, title string, body template.HTML) ([]byte, error) {
 	var menu []link
 	for _, p := range docs.Pages {
 		menu = append(menu, link{path(p.Slug), p.Title, path(p.Slug) == at})
 	}
 	menu = append(menu, link{errorsPath, errorsTitle, at == errorsPath})
 	var page bytes.Buffer
-	err := layout.ExecuteTemplate(&page, "page.html", map[string]any{"Title": title, "Menu": menu, "Body": body})
-	s.add(at, "text/html; charset=utf-8", page.Bytes())
-	return err
+	err := s.layout.ExecuteTemplate(&page, "page.html", map[string]any{"Title": title, "Menu": menu, "Body": body})
+	return page.Bytes(), err
+}
+
+// Refusal is the page that tells a person of an error.
+func (s *Site) Refusal(e *problem.Error) []byte {
+	var body bytes.Buffer
+	title := http.StatusText(e.Code.Status())
+	err := s.layout.ExecuteTemplate(&body, "refusal.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
+	if err == nil {
+		if page, err := s.lay("", title, template.HTML(body.String())); err == nil { //nolint:gosec // a template's output
+			return page
+		}
+	}
+	return []byte("<!DOCTYPE html><title>" + title + "</title><h1>" + title + "</h1>")
 }
 
 func (s *Site) add(path, kind string, content []byte) {
@@ -131,6 +153,13 @@ func (s *Site) Has(path string) bool {
 // policy allows nothing but what the pages need: their text and the style sheet.
 const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+// Protect tells browsers to take a document of this package for what it is, and to do nothing else with it.
+func Protect(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+}
+
 // ServeHTTP answers GET and HEAD of a path that the site Has.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := s.documents[r.URL.Path]
@@ -138,8 +167,6 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", d.kind)
 	h.Set("ETag", d.etag)
 	h.Set("Cache-Control", "public, max-age=300")
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	Protect(h)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.content))
 }

@@ -27,8 +27,10 @@ type Edge struct {
 	Limiter   *admission.Limiter
 	Catalog   *proxy.Service
 	History   *proxy.Service
-	Pages     *docs.Site     // what is served without a key
+	Account   *proxy.Service // of the account pages
+	Pages     *docs.Site     // the gateway's own
 	Trusted   []netip.Prefix // of proxies whose X-Forwarded-For is believed
+	HTTPS     bool           // the service is reached by HTTPS, and browsers are to use nothing else
 	Errors    problem.Writer
 	Telemetry *telemetry.Telemetry
 
@@ -60,8 +62,11 @@ func (e Edge) Handler() (http.Handler, error) {
 	plain := http.HandlerFunc(e.observed)
 	compressed := compress(plain)
 	return e.strip(e.Telemetry.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e.HTTPS {
+			w.Header()["Strict-Transport-Security"] = strict
+		}
 		encoded := r.Header["Accept-Encoding"] != nil
-		if encoded && r.Method != http.MethodHead {
+		if encoded && r.Method != http.MethodHead && !secret(r.URL.Path) {
 			compressed(w, r)
 			return
 		}
@@ -72,6 +77,9 @@ func (e Edge) Handler() (http.Handler, error) {
 		plain(w, r)
 	}))), nil
 }
+
+// strict is for a year. What other names below this one do is not for us to say.
+var strict = []string{"max-age=31536000"}
 
 // lengthless answers a HEAD whose GET might be compressed: it has no body to compress, so how long that would be is not known.
 type lengthless struct{ http.ResponseWriter }
@@ -92,7 +100,7 @@ func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
 			if cause == http.ErrAbortHandler { //nolint:errorlint // the sentinel itself is what is thrown
 				panic(cause)
 			}
-			e.Errors.Write(w, r, fmt.Errorf("panic: %v", cause))
+			e.refuse(w, r, fmt.Errorf("panic: %v", cause))
 		}
 	}()
 	status, err := e.serve(w, r)
@@ -100,6 +108,8 @@ func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil && status < http.StatusBadRequest:
 		outcome = served
+	case err == nil && status >= http.StatusInternalServerError:
+		outcome = upstreamFault // which has said so itself, in a page of its own
 	case err == nil, errors.Is(err, context.Canceled), problem.Of(err).Code.Status() < http.StatusInternalServerError:
 		outcome = refused
 	case errors.As(err, &fault):
@@ -109,7 +119,7 @@ func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {
-		e.Errors.Write(w, r, err)
+		e.refuse(w, r, err)
 	}
 }
 
@@ -120,16 +130,17 @@ func (u upstream) Unwrap() error { return u.error }
 
 // serve is the chain. It answers with the status it returns, or leaves the answer to the error it returns.
 func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
-	to, isAPI := route.Match(r.URL)
-	isPage := r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) // no page needs an escape in its address
-	if !isAPI && !isPage {
+	to, ok := route.Match(r.URL)
+	if !ok && r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) { // no document needs an escape in its address
+		to, ok = route.Route{Operation: route.Docs}, true
+	}
+	if !ok {
 		return 0, problem.New(problem.NotFound, "There is nothing at this address.")
 	}
-	name := string(to.Operation)
-	if isPage {
-		name = "/docs"
+	telemetry.SetRoute(r.Context(), string(to.Operation))
+	if to.Operation == route.Account {
+		return e.page(w, r, to)
 	}
-	telemetry.SetRoute(r.Context(), name)
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodOptions:
@@ -140,70 +151,12 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
 		w.Header().Set("Allow", route.Allow)
 		return 0, problem.New(problem.MethodNotAllowed, "This address takes %s.", route.Allow)
 	}
-	if isPage {
+	switch to.Operation {
+	case route.Docs:
 		e.Pages.ServeHTTP(w, r)
 		return http.StatusOK, nil
+	case route.Checkpoints, route.Checkpoint:
+		return e.document(w, r, to)
 	}
-
-	key, err := authn.Key(r.Header["Authorization"])
-	if err != nil {
-		return 0, err
-	}
-	caller, charge, err := e.admit(r, key)
-	if err != nil {
-		return 0, err
-	}
-	if charge.Verdict == admission.Refused {
-		charge.Describe(w.Header())
-		return 0, charge.Problem()
-	}
-	settled := false
-	refund := func() {
-		if !settled {
-			settled = true
-			e.refund(r, caller, &charge)
-			charge.Describe(w.Header())
-		}
-	}
-	defer refund() // however the call ends before it is settled, be it by a panic
-	answer, err := e.ask(r, to, caller)
-	if err != nil {
-		return 0, err
-	}
-	if keeps(answer.StatusCode) {
-		charge.Describe(w.Header())
-	} else {
-		refund()
-	}
-	if err := answer.Write(w); err != nil {
-		return 0, upstream{err}
-	}
-	settled = true
-	return answer.StatusCode, nil
-}
-
-// keeps reports whether an answer is one that the allowance is for.
-func keeps(status int) bool {
-	return status == http.StatusOK || status == http.StatusNotModified || status == http.StatusNotFound
-}
-
-func (e *Edge) refund(r *http.Request, caller *authn.Principal, charge *admission.Decision) {
-	if err := e.Limiter.Refund(r.Context(), caller.Account, charge); err != nil {
-		e.Telemetry.Log.WarnContext(r.Context(), "a charge was not given back", "account", caller.Account, "error", err.Error())
-	}
-}
-
-func (e *Edge) ask(r *http.Request, to route.Route, caller *authn.Principal) (proxy.Answer, error) {
-	if r.ContentLength != 0 { // -1 where the length is not told
-		return proxy.Answer{}, problem.New(problem.BodyNotAllowed, "A %s request must not have a body.", r.Method)
-	}
-	service := e.Catalog
-	if to.Operation == route.History {
-		service = e.History
-	}
-	answer, err := service.Ask(r, to.Path, caller.Caller)
-	if err != nil {
-		return answer, upstream{err}
-	}
-	return answer, nil
+	return e.call(w, r, to)
 }

@@ -3,10 +3,11 @@
 // Nothing passes by default in either direction. The request to a service is made anew: the method, a path that the gateway
 // understood, the query as it came, the conditions of a conditional request, who asks, and the internal token; so a key or
 // an identity that a caller made up cannot reach it. Of the answer only statuses and headers of the contract leave: anything
-// else is a failure, whatever it says.
+// else is a failure, whatever it says. Pages for a browser are another matter: see Service.Page.
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,40 +44,80 @@ var (
 )
 
 // Answer is a service's answer, its body unread. It must be written or closed.
-type Answer struct{ *http.Response }
+type Answer struct {
+	*http.Response
 
-// Ask sends the request r to the service, on the given escaped path. caller is the value of api.CallerHeader. An error means
-// that there is no answer worth handing on; it is fit for the caller.
+	page bool
+}
+
+// Ask sends the request r of the API to the service, on the given escaped path. caller is the value of api.CallerHeader. An error
+// means that there is no answer worth handing on; it is fit for the caller.
 func (s *Service) Ask(r *http.Request, path, caller string) (Answer, error) {
+	header := pass(r, inward)
+	header[api.CallerHeader] = []string{caller}
+	resp, err := s.send(r, path, header, nil)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := expected(resp, "application/json"); err != nil {
+		resp.Body.Close()
+		return Answer{}, err
+	}
+	return Answer{Response: resp}, nil
+}
+
+// Document asks for something that is the same for everybody, in whatever media type; otherwise as Ask.
+func (s *Service) Document(r *http.Request, path string) (Answer, error) {
+	resp, err := s.send(r, path, pass(r, inward), nil)
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := expected(resp, ""); err != nil {
+		resp.Body.Close()
+		return Answer{}, err
+	}
+	return Answer{Response: resp}, nil
+}
+
+// pass makes the header of a request to a service from those of a request that came in.
+func pass(r *http.Request, names []string) http.Header {
 	header := make(http.Header, 8)
-	for _, name := range inward {
+	for _, name := range names {
 		if v := r.Header[name]; v != nil {
 			header[name] = v
 		}
 	}
-	header["Authorization"], header[api.CallerHeader], header["User-Agent"] = s.token, []string{caller}, nil
+	return header
+}
+
+// send makes the request. The service sees its own name as the host: what a caller put there is not to be believed.
+func (s *Service) send(r *http.Request, path string, header http.Header, body []byte) (*http.Response, error) {
+	header["Authorization"] = s.token
+	if header["User-Agent"] == nil {
+		header["User-Agent"] = nil // or the transport adds its own
+	}
 	to := &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: r.URL.Path, RawPath: path, RawQuery: r.URL.RawQuery}
 	out := (&http.Request{Method: r.Method, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
 		WithContext(r.Context())
+	if len(body) > 0 {
+		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
 	resp, err := s.transport.RoundTrip(out)
 	if err != nil {
-		return Answer{}, problem.Unavailable(err)
+		return nil, problem.Unavailable(err)
 	}
-	if err := expected(resp); err != nil {
-		resp.Body.Close()
-		return Answer{}, err
-	}
-	return Answer{resp}, nil
+	return resp, nil
 }
 
-// expected refuses what the contract does not know. A service says 401 or 405 only where the gateway is at fault.
-func expected(resp *http.Response) error {
+// expected refuses what the contract does not know. A service says 401 or 405 only where the gateway is at fault. An empty kind
+// stands for any media type.
+func expected(resp *http.Response, kind string) error {
 	switch status := resp.StatusCode; status {
 	case http.StatusNotModified:
 		return nil
 	case http.StatusOK, http.StatusBadRequest, http.StatusPaymentRequired, http.StatusNotFound:
-		if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
-			return problem.Of(fmt.Errorf("status %d with media type %q", status, kind))
+		if is := resp.Header.Get("Content-Type"); !strings.HasPrefix(is, kind) {
+			return problem.Of(fmt.Errorf("status %d with media type %q", status, is))
 		}
 		return nil
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -93,12 +134,11 @@ var ErrBroken = errors.New("the answer of the service ended early")
 // affair.
 func (a Answer) Write(w http.ResponseWriter) error {
 	defer a.Body.Close()
-	h := w.Header()
-	for _, name := range outward {
-		if v := a.Header[name]; v != nil && h[name] == nil {
-			h[name] = v
-		} else if v != nil {
-			h[name] = append(h[name], v...)
+	if a.page {
+		a.headers(w.Header())
+	} else {
+		for _, name := range outward {
+			hand(w.Header(), name, a.Header[name])
 		}
 	}
 	w.WriteHeader(a.StatusCode)
@@ -110,6 +150,15 @@ func (a Answer) Write(w http.ResponseWriter) error {
 		return fmt.Errorf("%w: %w", ErrBroken, body.err)
 	}
 	return nil
+}
+
+// hand adds a header of the service's answer to what is there already.
+func hand(h http.Header, name string, v []string) {
+	if v != nil && h[name] == nil {
+		h[name] = v
+	} else if v != nil {
+		h[name] = append(h[name], v...)
+	}
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}

@@ -1,15 +1,17 @@
-// Package route knows the paths of the API: which operation a path names, and nothing else. A path that names none is
+// Package route knows the paths that lead to a service: what a path names, and nothing else. A path that names nothing is
 // nowhere: it is not redirected, and nobody is asked for a key.
 package route
 
 import (
 	"net/url"
+	"path"
 	"strings"
 )
 
-// Operation is one operation of the API by its path, as logs, metrics and traces name it.
+// Operation is what a path names, as logs, metrics and traces call it. It never holds what a caller made up.
 type Operation string
 
+// The API: a call needs a key, and is charged.
 const (
 	List    Operation = "/api/v1/opportunities"
 	Alias   Operation = "/api/jobs" // List under another name
@@ -17,7 +19,15 @@ const (
 	History Operation = "/api/v1/opportunities/{id}/history"
 )
 
-// Allow is what the Allow header says for every path that is served.
+// What takes no key and is never charged.
+const (
+	Docs        Operation = "/docs"    // the gateway's own documents, wherever they are
+	Account     Operation = "/account" // and all below: pages for a browser, in any method
+	Checkpoints Operation = "/.well-known/opportunity-history"
+	Checkpoint  Operation = "/.well-known/opportunity-history/{date}"
+)
+
+// Allow is what the Allow header says for every path that is only read.
 const Allow = "GET, HEAD, OPTIONS"
 
 // Route is where a request goes.
@@ -38,20 +48,35 @@ func Match(u *url.URL) (Route, bool) {
 		return Route{List, string(List)}, true
 	case Alias:
 		return Route{Alias, string(Alias)}, true
+	case Account:
+		return Route{Account, string(Account)}, true
+	case Checkpoints:
+		return Route{Checkpoints, string(Checkpoints)}, true
+	}
+	if below(u, Account) {
+		return Route{Account, u.Path}, true
+	}
+	if below(u, Checkpoints) && path.Dir(u.Path) == string(Checkpoints) {
+		return Route{Checkpoint, u.Path}, true
 	}
 	rest, ok := strings.CutPrefix(u.Path, string(List)+"/")
 	id, tail, deeper := strings.Cut(rest, "/")
 	if !ok || id == "" || id == "." || id == ".." {
 		return Route{}, false
 	}
-	path := string(List) + "/" + url.PathEscape(id)
+	upstream := string(List) + "/" + url.PathEscape(id)
 	switch {
 	case !deeper:
-		return Route{Detail, path}, true
+		return Route{Detail, upstream}, true
 	case tail == "history":
-		return Route{History, path + "/history"}, true
+		return Route{History, upstream + "/history"}, true
 	}
 	return Route{}, false
+}
+
+// below reports whether a URL is below a path of pages. None of these needs an escape in its address.
+func below(u *url.URL, top Operation) bool {
+	return strings.HasPrefix(u.Path, string(top)+"/") && path.Clean(u.Path) == u.Path && u.EscapedPath() == u.Path
 }
 
 // encodedSlash reports whether an escaped path hides a slash in a segment. RawPath is empty for a path without such oddities.

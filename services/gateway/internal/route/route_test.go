@@ -11,7 +11,7 @@ import (
 )
 
 func TestMatch(t *testing.T) {
-	const v1 = "/api/v1/opportunities"
+	const v1, wellKnown = "/api/v1/opportunities", "/.well-known/opportunity-history"
 	for path, want := range map[string]route.Route{
 		v1:                            {Operation: route.List, Path: v1},
 		"/api/jobs":                   {Operation: route.Alias, Path: "/api/jobs"},
@@ -48,6 +48,25 @@ func TestMatch(t *testing.T) {
 		"/api/v2/opportunities":       {},
 		"/internal/v1/summaries":      {},
 		"/api/v1/opportunities/a/b/c": {},
+		"/account":                    {Operation: route.Account, Path: "/account"},
+		"/account/keys/key_1/rotate":  {Operation: route.Account, Path: "/account/keys/key_1/rotate"},
+		"/account/reset?token=a/../b": {Operation: route.Account, Path: "/account/reset"},
+		"/account/":                   {},
+		"/account//keys":              {},
+		"/account/../internal/v1/x":   {},
+		"/account/%2e%2e/internal":    {},
+		"/account/a%2Fb":              {},
+		"/account/a%20b":              {},
+		"/account/%61":                {},
+		"/accounts":                   {},
+		"/Account":                    {},
+		wellKnown:                     {Operation: route.Checkpoints, Path: wellKnown},
+		wellKnown + "/2026-11-20":     {Operation: route.Checkpoint, Path: wellKnown + "/2026-11-20"},
+		wellKnown + "/a/b":            {},
+		wellKnown + "/":               {},
+		wellKnown + "/..":             {},
+		wellKnown + "/a%2Fb":          {},
+		"/.well-known/other":          {},
 		"/":                           {},
 		"":                            {},
 	} {
@@ -67,7 +86,7 @@ func TestMatch(t *testing.T) {
 // Whatever the id, the upstream's path leads to the same operation with the same id, and cannot leave it.
 func TestUpstreamPathIsSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		raw := "/api/v1/opportunities/" + rapid.StringMatching(`([a-z./?#;%&+ -]|%[0-9A-Fa-f]{2}){0,12}`).Draw(t, "rest")
+		raw := rapid.SampledFrom([]string{"/api/v1/opportunities/", "/account/", "/.well-known/opportunity-history/"}).Draw(t, "top") + rapid.StringMatching(`([a-z./?#;%&+ -]|%[0-9A-Fa-f]{2}){0,12}`).Draw(t, "rest")
 		u, err := url.ParseRequestURI(raw)
 		if err != nil {
 			return // not a request that a server would hand on

@@ -1,0 +1,67 @@
+package edge
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/proxy"
+	"opportunity.internal/services/gateway/internal/route"
+)
+
+// maxForm is what a browser may send at once; the largest form of the account pages is far below.
+const maxForm = 64 << 10
+
+// secret reports whether the answer at a path may show a secret. Such a one is not compressed: beside what somebody else put into
+// the page, how well the two compress together would tell of the secret (the BREACH attack).
+func secret(path string) bool {
+	return strings.HasPrefix(path, string(route.Account)) && !strings.HasPrefix(path, string(route.Account)+"/static/")
+}
+
+// page hands a browser's request on to the account pages. No key is looked at, nobody is charged and Redis is not asked: who may
+// see a page is for the pages to say, and how often one may try as well. A form is read to its end before anybody is bothered
+// with it, so that whoever sends slowly holds up nobody else.
+func (e *Edge) page(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
+	form, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return 0, problem.New(problem.InvalidParameter, "A form must not be larger than %d KiB.", maxForm>>10).Because(err)
+	}
+	if err != nil {
+		return 0, problem.New(problem.InvalidParameter, "The form did not arrive as a whole.").Because(err)
+	}
+	answer, err := e.Account.Page(r, to.Path, form, e.client(r))
+	return e.hand(w, answer, err)
+}
+
+// document hands on what history publishes for everybody.
+func (e *Edge) document(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
+	if err := bodiless(r); err != nil {
+		return 0, err
+	}
+	answer, err := e.History.Document(r, to.Path)
+	return e.hand(w, answer, err)
+}
+
+func (e *Edge) hand(w http.ResponseWriter, answer proxy.Answer, err error) (int, error) {
+	if err == nil {
+		err = answer.Write(w)
+	}
+	if err != nil {
+		return 0, upstream{err}
+	}
+	return answer.StatusCode, nil
+}
+
+// refuse writes an error: as a page for a browser, that is for a person who asked for one, and else as the contract has it. Under
+// /api everybody is a program.
+func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		e.Errors.Write(w, r, err)
+		return
+	}
+	docs.Protect(w.Header())
+	e.Errors.WriteAs(w, r, err, "text/html; charset=utf-8", e.Pages.Refusal)
+}
