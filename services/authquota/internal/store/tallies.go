@@ -8,7 +8,6 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/usage"
 )
@@ -115,21 +114,4 @@ func (s *Store) Forget(ctx context.Context) error {
 		err = tx.Where("day < ?", usage.Last(now, usage.Kept).From).Delete(&keyUsageRow{}).Error
 	}
 	return database.Outage(err)
-}
-
-// ByDay is how the calls of an account's keys ended on the days of a range.
-func (s *Store) ByDay(ctx context.Context, account string, r usage.Range) ([]usage.DayCount, error) {
-	var counts []usage.DayCount
-	err := s.db.WithContext(ctx).Raw(`SELECT u.day, u.outcome, SUM(u.calls) AS calls
-		FROM api_keys k JOIN usage_keys u ON u.key_id = k.id
-		WHERE k.account_id = ? AND u.day BETWEEN ? AND ? GROUP BY u.day, u.outcome`, account, r.From, r.To).Scan(&counts).Error
-	return counts, database.Outage(err)
-}
-
-// UsedOn is how many calls the ledger has charged to an account on a UTC day.
-func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (int, error) {
-	var calls int
-	err := s.db.WithContext(ctx).Raw("SELECT COALESCE(SUM(calls), 0) FROM usage_days WHERE day = ? AND account_id = ?",
-		counter.DayOf(day), account).Scan(&calls).Error
-	return calls, database.Outage(err)
 }

@@ -116,7 +116,7 @@ func ByOutcome(r Range, counts []DayCount) []OutcomeCount {
 
 // KeyCount is how the calls of one key ended.
 type KeyCount struct {
-	ID, Name, Prefix, LastFour string
+	ID, Name string
 	Figures
 }
 
@@ -125,4 +125,12 @@ type KeyCounts struct {
 	Busiest []KeyCount
 	Others  int // keys that made calls and are not among the busiest
 	Rest    Figures
+}
+
+// Label is what a key is called: its name, or how it is recognised where it has none.
+func Label(name, prefix, lastFour string) string {
+	if name != "" {
+		return name
+	}
+	return prefix + "…" + lastFour
 }

@@ -1,0 +1,58 @@
+package usage_test
+
+import (
+	"encoding/csv"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/usage"
+)
+
+func TestCSV(t *testing.T) {
+	var out strings.Builder
+	file := usage.NewCSV(&out)
+	require.NoError(t, file.Write([]usage.Line{{"2026-11-20", keyA, `The "shop", old`, api.CallServed, 12}}))
+	require.NoError(t, file.Write(nil))
+	require.NoError(t, file.Write([]usage.Line{{"2026-11-20", keyB, "=HYPERLINK(\"https://evil.example\")", api.CallNotFound, 3}}))
+	require.Equal(t, "day,key,key name,outcome,calls\r\n"+
+		"2026-11-20,"+keyA+",\"The \"\"shop\"\", old\",served,12\r\n"+
+		"2026-11-20,"+keyB+",\"'=HYPERLINK(\"\"https://evil.example\"\")\",not_found,3\r\n", out.String())
+
+	out.Reset()
+	require.NoError(t, usage.NewCSV(&out).Write(nil))
+	require.Equal(t, "day,key,key name,outcome,calls\r\n", out.String(), "an account without calls has a file all the same")
+
+	require.Error(t, usage.NewCSV(broken{}).Write(nil))
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("nobody reads") }
+
+// Whatever a key is called, the file can be read again, and no cell begins a formula.
+func TestCSVIsHarmless(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := rapid.SampledFrom([]string{"", "=", "+", "-", "@", "\t", "＝", "＠", ";=", " ="}).Draw(t, "prefix")
+		name := prefix + rapid.StringMatching(`[ -~é“]{0,20}`).Draw(t, "name")
+		var out strings.Builder
+		if err := usage.NewCSV(&out).Write([]usage.Line{{"2026-11-20", keyA, name, api.CallServed, 1}}); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+		if err != nil || len(rows) != 2 || len(rows[1]) != 5 {
+			t.Fatalf("%v %v", rows, err)
+		}
+		got := rows[1][2]
+		if strings.TrimPrefix(got, "'") != strings.TrimPrefix(name, "'") {
+			t.Fatalf("%q became %q", name, got)
+		}
+		if got != "" && strings.ContainsAny(got[:1], "=+-@\t\r") {
+			t.Fatalf("%q begins a formula", got)
+		}
+	})
+}
