@@ -188,7 +188,7 @@ func TestDescriptionIsServed(t *testing.T) {
 	d := shared(t)
 	yaml := do(t, d.url, call{path: "/openapi.yaml"})
 	require.Equal(t, http.StatusOK, yaml.StatusCode)
-	file := strings.Replace(string(api.OpenAPIYAML), "default: http://127.0.0.1:8080\n", "default: "+d.url+"\n", 1)
+	file := strings.Replace(string(api.OpenAPIYAML), "default: http://localhost:8080\n", "default: "+d.url+"\n", 1)
 	require.Equal(t, file, string(yaml.body))
 	json := do(t, d.url, call{path: "/openapi.json"})
 	require.Equal(t, http.StatusOK, json.StatusCode)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -71,7 +72,7 @@ func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	t.Helper()
 	public, admin := freeAddress(t), freeAddress(t)
 	u := upProcess{dir: dir, deployment: deployment{
-		url: "http://" + public, adminURL: "http://" + admin, token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
+		url: strings.Replace("http://"+public, "127.0.0.1", "localhost", 1), adminURL: "http://" + admin, token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
 	}}
 	u.process = start(t, settings, program(t, "opportunity"),
 		"up", "--listen", public, "--admin-listen", admin, "--data-dir", dir, "--seed", seed)

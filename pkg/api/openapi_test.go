@@ -55,7 +55,7 @@ func TestDescriptionIsValid(t *testing.T) {
 	require.Equal(t, api.ContractVersion, doc.Info.Version)
 
 	require.Equal(t, "{base_url}", doc.Servers[0].URL)
-	require.Equal(t, "http://127.0.0.1:8080", doc.Servers[0].Variables["base_url"].Default)
+	require.Equal(t, "http://localhost:8080", doc.Servers[0].Variables["base_url"].Default)
 }
 
 func TestOperations(t *testing.T) {

@@ -35,7 +35,7 @@ type house struct {
 }
 
 func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*house, error) {
-	h := &house{publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), reachable(public))}
+	h := &house{publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
 	var pepper, encryptionKey string
 	var errs []error
 	for name, secret := range map[string]*string{
@@ -108,6 +108,16 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 		*out = log
 	}
 	return h, nil
+}
+
+// browsable is the URL by which a browser on this machine uses the listener. Over plain HTTP browsers take secure cookies and
+// passkeys from localhost alone, and passkeys from no bare address at all.
+func browsable(l net.Listener) string {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if ok && (at.IP.IsUnspecified() || at.IP.Equal(net.IPv4(127, 0, 0, 1)) || at.IP.Equal(net.IPv6loopback)) {
+		return fmt.Sprintf("http://localhost:%d", at.Port)
+	}
+	return reachable(l)
 }
 
 // reachable is the URL by which this machine reaches the listener.

@@ -137,7 +137,7 @@ func answers(ctx context.Context, url string) bool {
 }
 
 func announce(out io.Writer, base string, dir *dataDir, keys map[api.Tier]string) {
-	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs.\n\n", base, base)
+	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs, account pages at %s/account.\n\n", base, base, base)
 	fmt.Fprintf(out, "Demo keys, also in %s:\n", dir.file(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])

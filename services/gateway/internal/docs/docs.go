@@ -39,7 +39,7 @@ type document struct {
 }
 
 // localURL is the address that the written documents use where a reader's own deployment is meant.
-const localURL = "http://127.0.0.1:8080"
+const localURL = "http://localhost:8080"
 
 // New renders the site for consumers who reach the service at publicURL.
 func New(publicURL string) (*Site, error) {

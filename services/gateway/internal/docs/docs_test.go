@@ -59,7 +59,7 @@ func TestEveryLinkResolves(t *testing.T) {
 				require.Contains(t, there, `id="`+link[2]+`"`, "%s links to %s", path, link[0])
 			}
 		}
-		require.NotContains(t, page, "127.0.0.1", "examples show the reader's own deployment")
+		require.NotContains(t, page, "localhost", "examples show the reader's own deployment")
 		require.NotContains(t, page, "<script")
 	}
 }
