@@ -56,6 +56,8 @@ func newStack(t testing.TB, settings ...string) *stack {
 		"OPPORTUNITY_OPERATOR_TOKENS=" + operatorToken,
 		"OPPORTUNITY_KEY_PEPPERS=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 		"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
+		"OPPORTUNITY_SMTP_URL=file://" + t.TempDir(),
+		"OPPORTUNITY_MAIL_FROM=no-reply@api.example",
 		"OPPORTUNITY_REDIS_URL=" + s.redis.URL,
 		"OPPORTUNITY_CATALOG_URL=http://" + addresses["catalog"],
 		"OPPORTUNITY_HISTORY_URL=http://" + addresses["history"],

@@ -9,7 +9,8 @@
 //   - the database: keys cannot be resolved and nothing can be changed (503); gateways go on with the principals that they keep;
 //   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is recorded and answered with 503,
 //     and takes force as soon as Redis is back;
-//   - Redis for good, with all that it held: the epochs heal by themselves, the counters come back from the ledger.
+//   - Redis for good, with all that it held: the epochs heal by themselves, the counters come back from the ledger;
+//   - the mail server: mails wait in the database and are tried again for three days.
 //
 // Known hole: a loss of Redis forgets the calls of at most the last second before it, those since the last copy. They can then be
 // made once more.
@@ -17,6 +18,7 @@ package authquota
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -29,9 +31,12 @@ import (
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/ledger"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/store"
 	"opportunity.internal/services/authquota/internal/tier"
 	"opportunity.internal/services/authquota/migrations"
@@ -61,6 +66,10 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	box, err := secretbox.Parse(cfg.Encryption)
+	if err != nil {
+		return err
+	}
 	tiers, err := tier.Parse(cfg.Tiers)
 	if err != nil {
 		return err
@@ -85,9 +94,13 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 
-	kept := store.New(db, cfg.Now)
+	kept := store.New(db, cfg.Now, box, mail.NewWriter(cfg.PublicURL))
 	epochs := epoch.New(redis, kept)
 	books := ledger.New(redis, kept, cfg.Now)
+	mails, err := courier.New(cfg.Mail, kept, cfg.Now, tel.Log, tel.Registry)
+	if err != nil {
+		return errors.Join(err, public.Close(), operations.Close())
+	}
 	ready := new(server.Ready)
 	// Not Redis: without it a revocation can still be recorded, if only requests get here.
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
@@ -117,6 +130,10 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 		group.Go("forgetting", func(ctx context.Context) error { return every(ctx, time.Hour, tel.Log, "forgetting", kept.Forget) })
 		group.Go("ledger", func(ctx context.Context) error { return every(ctx, ledger.Interval, tel.Log, "ledger", books.Copy) })
+		group.Go("mails", func(ctx context.Context) error {
+			// not bounded by a turn's time: an SMTP server may take longer
+			return every(ctx, courier.Interval, tel.Log, "mails", func(context.Context) error { return mails.Deliver(ctx) })
+		})
 		return every(ctx, epoch.Interval, tel.Log, "epochs", func(ctx context.Context) error {
 			n, err := epochs.Deliver(ctx, "")
 			if err == nil || n > 0 { // a database that is away does not know what is owed

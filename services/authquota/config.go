@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/tier"
 )
@@ -23,6 +24,7 @@ type Config struct {
 	Database  database.Config
 	Redis     redisdb.Config
 	Tokens    peer.Tokens
+	Mail      courier.Config
 
 	PublicURL  string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	Peppers    []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
@@ -35,7 +37,7 @@ type Config struct {
 // Validate names every setting that cannot be served with.
 func (c Config) Validate() error {
 	errs := []error{
-		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
+		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(), c.Mail.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
 	}
 	if _, err := apikey.Peppers(c.Peppers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))

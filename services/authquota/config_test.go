@@ -21,6 +21,8 @@ func environment(s *stores, changes map[string]string) func(string) (string, boo
 		"OPPORTUNITY_KEY_PEPPERS":     strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 40),
 		"OPPORTUNITY_ENCRYPTION_KEYS": strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 32),
 		"OPPORTUNITY_TIERS":           "free=20/200/10",
+		"OPPORTUNITY_SMTP_URL":        "smtps://ada:0f0f0f@mail.example",
+		"OPPORTUNITY_MAIL_FROM":       "Opportunity Data API <no-reply@api.example>",
 	}
 	maps.Copy(set, changes)
 	return func(name string) (string, bool) {
@@ -35,7 +37,7 @@ func TestVerbs(t *testing.T) {
 		require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), []string{"check"}), "version", "no schema yet")
 		onlyDatabase := environment(s, map[string]string{
 			"OPPORTUNITY_REDIS_URL": "unset", "OPPORTUNITY_KEY_PEPPERS": "unset", "OPPORTUNITY_INTERNAL_TOKENS": "unset",
-			"OPPORTUNITY_ENCRYPTION_KEYS": "unset",
+			"OPPORTUNITY_ENCRYPTION_KEYS": "unset", "OPPORTUNITY_SMTP_URL": "unset", "OPPORTUNITY_MAIL_FROM": "unset",
 		})
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "migrating needs no other secret")
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "twice is once")
@@ -63,6 +65,14 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 			strings.Repeat("0f", 32) + "," + strings.Repeat("0f", 32),
 		},
 		"OPPORTUNITY_TIERS": {"gold=1/1/1", "free=1/1"},
+		"OPPORTUNITY_SMTP_URL": {
+			"unset", "", "mail.example", "http://mail.example", "smtp://", "smtp://0f0f@mail.example", "smtp://:0f0f@mail.example",
+			"smtp://mail.example?starttls=no", "smtps://mail.example?starttls=off", "smtp://ada:0f0f@mail.example?starttls=off",
+			"smtp://mail.example/0f0f", "smtp://mail.example:0f0f", "file://host/0f0f", "file:0f0f", "file:///mails?0f0f", "smtp://a b",
+		},
+		"OPPORTUNITY_MAIL_FROM": {
+			"unset", "", "nobody", "a@x.example, b@x.example", "Ada <ada@x.example>\r\nBcc: bob@x.example", "\"0f0f\"",
+		},
 	} {
 		for _, value := range bad {
 			err := authquota.Main(t.Context(), environment(s, map[string]string{name: value}), []string{"serve"})

@@ -29,6 +29,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/courier"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -99,7 +100,8 @@ type stores struct {
 	redis    string
 
 	counters
-	away bool // Redis was stopped by the test
+	away    bool   // Redis was stopped by the test
+	mailbox string // directory of the mails
 }
 
 func (s *stores) Stop()  { s.counters.Stop(); s.away = true }
@@ -141,6 +143,10 @@ func (s *stores) startMigrated(t *testing.T, adjust ...func(*authquota.Config)) 
 	cfg := s.config()
 	cfg.Telemetry = telemetry.Config{LogOutput: log, LogLevel: slog.LevelDebug}
 	cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
+	if s.mailbox == "" {
+		s.mailbox = t.TempDir()
+	}
+	cfg.Mail = courier.Config{URL: "file://" + s.mailbox, From: "Opportunity Data API <no-reply@api.example>"}
 	for _, a := range adjust {
 		a(&cfg)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -68,6 +69,11 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 		"OPPORTUNITY_HISTORY_URL":     h.historyURL,
 		"OPPORTUNITY_AUTHQUOTA_URL":   h.authquotaURL,
 	}
+	// what the environment may decide otherwise
+	preset := map[string]string{
+		"OPPORTUNITY_SMTP_URL":  (&url.URL{Scheme: "file", Path: dir.file("mail")}).String(),
+		"OPPORTUNITY_MAIL_FROM": "Opportunity Data API <no-reply@localhost>",
+	}
 	// settings are those of one service: what `up` decides, then the environment.
 	settings := func(database string) func(string) (string, bool) {
 		return func(name string) (string, bool) {
@@ -77,7 +83,11 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 			if v, ok := common[name]; ok {
 				return v, true
 			}
-			return os.LookupEnv(name)
+			if v, ok := os.LookupEnv(name); ok {
+				return v, true
+			}
+			v, ok := preset[name]
+			return v, ok
 		}
 	}
 	var wrong [4]error

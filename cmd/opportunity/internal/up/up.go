@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"syscall"
 	"time"
@@ -68,7 +69,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		h.filled.Store(true)
-		announce(o.Out, h.publicURL, dir, keys)
+		announce(o.Out, h, dir, keys)
 		return nil
 	})
 }
@@ -136,12 +137,16 @@ func answers(ctx context.Context, url string) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-func announce(out io.Writer, base string, dir *dataDir, keys map[api.Tier]string) {
+func announce(out io.Writer, h *house, dir *dataDir, keys map[api.Tier]string) {
+	base := h.publicURL
 	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs, account pages at %s/account.\n\n", base, base, base)
 	fmt.Fprintf(out, "Demo keys, also in %s:\n", dir.file(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
 	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n", keys[api.Developer], base)
+	if to, err := url.Parse(h.authquota.Mail.URL); err == nil && to.Scheme == "file" {
+		fmt.Fprintf(out, "\nMails to people are not sent: they are files in %s.\n", to.Path)
+	}
 	fmt.Fprintln(out, "\nCtrl-C stops it; the data stay.")
 }

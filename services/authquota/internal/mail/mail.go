@@ -11,8 +11,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 // Message asks for a mail: to whom, by which template, with which data. Data has exactly what the template names.
@@ -117,3 +120,16 @@ func Masked(address string) string {
 	_, first := utf8.DecodeRuneInString(address)
 	return address[:first] + "…" + address[at:]
 }
+
+// Posted is a mail that waits to be sent.
+type Posted struct {
+	ID       string
+	Template string
+	Letter   Letter
+	Sealed   bool // the letter does not open: Letter is empty
+	At       time.Time
+	Attempts int // with the one that begins
+}
+
+// NewID makes the id of a mail. Ids made later sort later.
+func NewID() string { return "mail_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }

@@ -13,17 +13,24 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
 // Store is the database of authquota. Its errors are problem.Errors where a caller can do something about them: not_found,
 // invalid_parameter, and service_unavailable when the database is out of reach.
 type Store struct {
-	db  *database.DB
-	now func() time.Time
+	db     *database.DB
+	now    func() time.Time
+	box    secretbox.Box
+	writer mail.Writer
 }
 
-// New makes a Store on an open database with a current schema.
-func New(db *database.DB, now func() time.Time) *Store { return &Store{db, now} }
+// New makes a Store on an open database with a current schema. What nobody may read there is sealed by box; writer writes what
+// people are told by mail.
+func New(db *database.DB, now func() time.Time, box secretbox.Box, writer mail.Writer) *Store {
+	return &Store{db, now, box, writer}
+}
 
 type auditRow struct {
 	ID      int64 `gorm:"primaryKey"`

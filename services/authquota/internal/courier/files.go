@@ -1,0 +1,28 @@
+package courier
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	gomail "github.com/wneessen/go-mail"
+)
+
+// keep writes a mail as a file of the directory, for its owner's eyes only. It appears as a whole, under its name, or not at all.
+func keep(directory, name string, m *gomail.Msg) error {
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(directory, ".*.part") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = m.WriteTo(f)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(directory, name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package authquota_test
+
+import (
+	"encoding/json"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	netmail "net/mail"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/secretbox"
+)
+
+// post puts a mail where the service's transactions put theirs, due at once by the clock of the test.
+func (s *stores) post(t *testing.T, at time.Time, m mail.Message) (id string) {
+	t.Helper()
+	box, err := secretbox.Parse(s.config().Encryption)
+	require.NoError(t, err)
+	letter, err := mail.NewWriter("https://api.example").Write(m)
+	require.NoError(t, err)
+	plain, err := json.Marshal(letter)
+	require.NoError(t, err)
+	id = mail.NewID()
+	require.NoError(t, s.open(t).Exec("INSERT INTO mails (id, template, letter, created_at, due_at) VALUES (?, ?, ?, ?, ?)",
+		id, m.Template, box.Seal(plain, "mail "+id), at.UnixMicro(), at.UnixMicro()).Error)
+	return id
+}
+
+func (s *stores) waiting(t *testing.T) (n int) {
+	t.Helper()
+	require.NoError(t, s.open(t).Raw("SELECT count(*) FROM mails").Scan(&n).Error)
+	return n
+}
+
+// received is a mail as its reader has it.
+type received struct {
+	header             netmail.Header
+	subject            string
+	plain, html        string
+	name, raw, address string
+}
+
+func readMail(t *testing.T, raw string) received {
+	t.Helper()
+	m, err := netmail.ReadMessage(strings.NewReader(raw))
+	require.NoError(t, err)
+	r := received{header: m.Header, raw: raw}
+	r.subject, err = new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
+	require.NoError(t, err)
+	to, err := m.Header.AddressList("To")
+	require.NoError(t, err)
+	require.Len(t, to, 1)
+	r.address = to[0].Address
+	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	require.NoError(t, err)
+	require.Equal(t, "multipart/alternative", kind)
+	parts := multipart.NewReader(m.Body, params["boundary"])
+	for _, want := range []struct {
+		kind string
+		into *string
+	}{{"text/plain", &r.plain}, {"text/html", &r.html}} { // the last is the one that readers prefer
+		part, err := parts.NextRawPart()
+		require.NoError(t, err)
+		kind, params, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
+		require.NoError(t, err)
+		require.Equal(t, want.kind, kind)
+		require.Equal(t, "utf-8", strings.ToLower(params["charset"]))
+		require.Equal(t, "quoted-printable", part.Header.Get("Content-Transfer-Encoding"))
+		text, err := io.ReadAll(quotedprintable.NewReader(part))
+		require.NoError(t, err)
+		*want.into = strings.ReplaceAll(string(text), "\r\n", "\n")
+	}
+	_, err = parts.NextPart()
+	require.ErrorIs(t, err, io.EOF)
+	return r
+}
+
+// mails are the mails that were written to files, oldest first.
+func (s *stores) mails(t *testing.T) (all []received) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(s.mailbox, "*.eml"))
+	require.NoError(t, err)
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		require.NoError(t, err)
+		r := readMail(t, string(raw))
+		r.name = filepath.Base(name)
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestMailsBecomeFiles(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 250_000_000, time.UTC)
+		svc := s.start(t)
+		link := "https://api.example/account/confirm?token=a-secret-of-one-mail&more=1"
+		s.post(t, now.Add(time.Second), mail.Message{
+			To: "ada@example.org", Template: "key-request-approved", Data: map[string]string{"use_case": "journal d’été\r\nBcc: bob@example.org", "link": link},
+		})
+		id := s.post(t, now, mail.Message{To: "ada@example.org", Template: "confirm-address", Data: map[string]string{"link": link}})
+		storetest.Eventually(t, "written", func() bool { return len(s.mails(t)) == 2 && s.waiting(t) == 0 })
+
+		first, second := s.mails(t)[0], s.mails(t)[1]
+		require.Equal(t, "20261120T100000.250000Z-confirm-address-"+strings.TrimPrefix(id, "mail_")+".eml", first.name)
+		require.Equal(t, "Confirm your e-mail address", first.subject)
+		require.Equal(t, "ada@example.org", first.address)
+		require.Equal(t, `"Opportunity Data API" <no-reply@api.example>`, first.header.Get("From"))
+		require.Equal(t, "Fri, 20 Nov 2026 10:00:00 +0000", first.header.Get("Date"))
+		require.Equal(t, "<"+id+"@api.example>", first.header.Get("Message-ID"))
+		require.Equal(t, "auto-generated", first.header.Get("Auto-Submitted"))
+		require.Contains(t, first.plain, "\n"+link+"\n")
+		require.Contains(t, first.html, `href="`+strings.ReplaceAll(link, "&", "&amp;")+`"`)
+		require.Contains(t, second.plain, "journal d’été  Bcc: bob@example.org")
+		require.Empty(t, second.header.Get("Bcc"))
+
+		file, err := os.Stat(filepath.Join(s.mailbox, first.name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), file.Mode().Perm())
+		require.Contains(t, svc.log.String(), "mail written to a file, not sent")
+		for _, private := range []string{"a-secret-of-one-mail", "ada@", "d’été"} {
+			require.NotContains(t, svc.log.String(), private)
+		}
+		storetest.Eventually(t, "counted", func() bool {
+			metrics := svc.metrics()
+			return strings.Contains(metrics, "authquota_mails_pending 0") &&
+				strings.Contains(metrics, `authquota_mails_sent_total{template="confirm-address"} 1`)
+		})
+	})
+}
