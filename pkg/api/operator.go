@@ -25,11 +25,34 @@ type ListedKey struct {
 	ExpiresAt time.Time  `json:"expiresAt"`
 	RevokedAt *time.Time `json:"revokedAt"`
 	Status    string     `json:"status"` // active, expired or revoked
+
+	Name       string     `json:"name,omitempty"`       // that its holder gave it
+	ReplacedAt *time.Time `json:"replacedAt,omitempty"` // when it got its successor; expiresAt is the end of its grace then
+	Successor  string     `json:"successor,omitempty"`
+	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"` // some seconds old at most
 }
 
 // KeyList is every key that was asked for.
 type KeyList struct {
 	Keys []ListedKey `json:"keys"`
+}
+
+// KeyRequest is a person's request for a key.
+type KeyRequest struct {
+	ID        string     `json:"id"`
+	Account   string     `json:"account"`
+	Name      string     `json:"name"`
+	UseCase   string     `json:"useCase"`
+	State     string     `json:"state"`  // asked, approved, declined, collected or withdrawn
+	Reason    string     `json:"reason"` // of a declined one
+	AskedAt   time.Time  `json:"askedAt"`
+	DecidedAt *time.Time `json:"decidedAt"`
+	DecidedBy string     `json:"decidedBy"`
+}
+
+// KeyRequestList is every request that was asked for.
+type KeyRequestList struct {
+	Requests []KeyRequest `json:"requests"`
 }
 
 // Account is an account as operators see it.
@@ -40,6 +63,7 @@ type Account struct {
 	SuspendedAt   *time.Time `json:"suspendedAt"`
 	SuspendReason *string    `json:"suspendReason"`
 	CreatedAt     time.Time  `json:"createdAt"`
+	MergedInto    string     `json:"mergedInto,omitempty"` // the account that has taken over its keys
 }
 
 // ListedAccount is an account with what it uses.

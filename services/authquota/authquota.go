@@ -8,7 +8,7 @@
 // What fails when something is away:
 //   - the database: keys cannot be resolved and nothing can be changed (503); gateways go on with the principals that they keep;
 //   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is recorded and answered with 503,
-//     and takes force as soon as Redis is back;
+//     and takes force as soon as Redis is back; so does the move of today's calls when a key is connected;
 //   - Redis for good, with all that it held: the epochs heal by themselves, the counters come back from the ledger;
 //   - the mail server: mails wait in the database and are tried again for three days.
 //
@@ -36,6 +36,7 @@ import (
 	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/ledger"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/merge"
 	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/store"
 	"opportunity.internal/services/authquota/internal/tier"
@@ -96,6 +97,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	kept := store.New(db, cfg.Now, box, mail.NewWriter(cfg.PublicURL))
 	epochs := epoch.New(redis, kept)
+	merges := merge.New(redis, kept, cfg.Now)
 	books := ledger.New(redis, kept, cfg.Now)
 	mails, err := courier.New(cfg.Mail, kept, cfg.Now, tel.Log, tel.Registry)
 	if err != nil {
@@ -111,7 +113,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	api := httpapi.API{
 		Errors: refusals, Tokens: cfg.Tokens,
-		Keys: kept, Principals: kept, Accounts: kept, Usage: kept, Tallies: kept, Epochs: epochs,
+		Keys: kept, Requests: kept, Principals: kept, Accounts: kept, Usage: kept, Tallies: kept, Epochs: epochs,
 		Tiers: tiers, Peppers: peppers, Now: cfg.Now, Ready: ready,
 	}
 	owed := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -129,6 +131,9 @@ func Run(ctx context.Context, cfg Config) error {
 			return err
 		}
 		group.Go("forgetting", func(ctx context.Context) error { return every(ctx, time.Hour, tel.Log, "forgetting", kept.Forget) })
+		group.Go("merges", func(ctx context.Context) error {
+			return every(ctx, merge.Interval, tel.Log, "merges", func(ctx context.Context) error { return merges.Deliver(ctx, "") })
+		})
 		group.Go("ledger", func(ctx context.Context) error { return every(ctx, ledger.Interval, tel.Log, "ledger", books.Copy) })
 		group.Go("mails", func(ctx context.Context) error {
 			// not bounded by a turn's time: an SMTP server may take longer

@@ -283,6 +283,11 @@ type listedKey struct {
 	ExpiresAt time.Time  `json:"expiresAt"`
 	RevokedAt *time.Time `json:"revokedAt"`
 	Status    string     `json:"status"`
+
+	Name       string     `json:"name"`
+	ReplacedAt *time.Time `json:"replacedAt"`
+	Successor  string     `json:"successor"`
+	LastUsedAt *time.Time `json:"lastUsedAt"`
 }
 
 type listedAccount struct {
@@ -291,6 +296,7 @@ type listedAccount struct {
 	Suspended     bool       `json:"suspended"`
 	SuspendedAt   *time.Time `json:"suspendedAt"`
 	SuspendReason *string    `json:"suspendReason"`
+	MergedInto    string     `json:"mergedInto"`
 	CreatedAt     time.Time  `json:"createdAt"`
 	UsedToday     int        `json:"usedToday"`
 	Keys          int        `json:"keys"`

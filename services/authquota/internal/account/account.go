@@ -22,6 +22,7 @@ type Account struct {
 	Tier          api.Tier
 	SuspendedAt   *time.Time // nil while the account may call
 	SuspendReason string
+	MergedInto    string // the account that has taken over its keys; empty while it has them itself
 	CreatedAt     time.Time
 }
 
@@ -64,6 +65,11 @@ func Known(id string) error {
 
 // NotFound is the refusal of an account id that nobody has.
 func NotFound() error { return problem.New(problem.NotFound, "There is no account with this id.") }
+
+// Merged is the refusal of an act on an account that another one has taken over.
+func Merged(into string) error {
+	return problem.New(problem.NotFound, "This account was joined to %s.", into)
+}
 
 // Change is an act on an account.
 type Change struct {
@@ -128,14 +134,23 @@ func Invalid(field, what string) error {
 	return problem.New(problem.InvalidParameter, "Field %s %s.", field, what)
 }
 
-const maxText = 500
+// Characters that a line may have.
+const (
+	maxText = 500
+	maxName = 60
+)
 
-// text accepts a line that people write for people. Control characters are refused because some stores cannot keep them, keys
+func text(field, s string) (string, error) { return line(field, s, maxText) }
+
+// KeyName accepts the name that a person gives a key.
+func KeyName(s string) (string, error) { return line("name", s, maxName) }
+
+// line accepts a line that people write for people. Control characters are refused because some stores cannot keep them, keys
 // because none may be kept.
-func text(field, s string) (string, error) {
+func line(field, s string, most int) (string, error) {
 	s = strings.TrimSpace(s)
-	if n := utf8.RuneCountInString(s); n < 1 || n > maxText {
-		return "", Invalid(field, fmt.Sprintf("must have 1 to %d characters", maxText))
+	if n := utf8.RuneCountInString(s); n < 1 || n > most || !utf8.ValidString(s) {
+		return "", Invalid(field, fmt.Sprintf("must have 1 to %d characters", most))
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return "", Invalid(field, "must be one line without control characters")

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -11,20 +12,28 @@ import (
 // MaxLife is the longest life of a key, and its life unless less is asked for.
 const MaxLife = 365 * 24 * time.Hour
 
-// MaxActive is how many active keys an account may have at a time.
+// MaxActive is how many active keys and open requests an account may have at a time. A key that lives on in its grace is not
+// counted: its successor is.
 const MaxActive = 5
+
+// Grace is how long a key goes on after it got a successor, unless its own end comes first.
+const Grace = 24 * time.Hour
 
 // Key is what is kept of an API key: enough to recognise it, not enough to use it.
 type Key struct {
-	ID        string
-	Account   string
-	Tier      api.Tier // of the account
-	Prefix    string
-	LastFour  string
-	UseCase   string
-	CreatedAt time.Time
-	ExpiresAt time.Time
-	RevokedAt *time.Time
+	ID         string
+	Account    string
+	Tier       api.Tier // of the account
+	Name       string   // that its holder gave it; may be empty
+	Prefix     string
+	LastFour   string
+	UseCase    string
+	CreatedAt  time.Time
+	ExpiresAt  time.Time
+	RevokedAt  *time.Time
+	ReplacedAt *time.Time // when it got its Successor; ExpiresAt is the end of its grace then
+	Successor  string
+	LastUsedAt *time.Time // some seconds old at most; nil where it was never used
 }
 
 // Kept is what is kept of a new key: Digest finds it again, Prefix and LastFour let people recognise it.
@@ -44,6 +53,23 @@ const (
 	Expired Status = "expired"
 	Revoked Status = "revoked"
 )
+
+// Title is what a person knows the key by.
+func (k Key) Title() string { return cmp.Or(k.Name, "Unnamed key") }
+
+// Shown is what may be shown of the key itself.
+func (k Key) Shown() string { return k.Prefix + "…" + k.LastFour }
+
+// Counts reports whether the key is one of the MaxActive at now.
+func (k Key) Counts(now time.Time) bool { return k.StatusAt(now) == Active && k.ReplacedAt == nil }
+
+// GraceEnd is when a key that is replaced at now ends.
+func (k Key) GraceEnd(now time.Time) time.Time {
+	if end := now.Add(Grace); end.Before(k.ExpiresAt) {
+		return end
+	}
+	return k.ExpiresAt
+}
 
 // StatusAt is the key's state at now. A revoked key stays revoked when it would have expired.
 func (k Key) StatusAt(now time.Time) Status {
@@ -70,7 +96,8 @@ func KeyNotFound() error { return problem.New(problem.NotFound, "There is no key
 
 // TooManyKeys is the refusal of a key beyond MaxActive.
 func TooManyKeys() error {
-	return problem.New(problem.InvalidParameter, "Field account names one that has %d active keys already; revoke one first.", MaxActive)
+	return problem.New(problem.InvalidParameter,
+		"Field account names one that has %d active keys already, open requests included; revoke one first.", MaxActive)
 }
 
 // Order asks for a key.

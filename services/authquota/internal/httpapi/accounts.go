@@ -10,7 +10,7 @@ import (
 )
 
 func shown(a account.Account) api.Account {
-	shown := api.Account{ID: a.ID, Tier: a.Tier, Suspended: a.SuspendedAt != nil, SuspendedAt: a.SuspendedAt, CreatedAt: a.CreatedAt}
+	shown := api.Account{ID: a.ID, Tier: a.Tier, Suspended: a.SuspendedAt != nil, SuspendedAt: a.SuspendedAt, CreatedAt: a.CreatedAt, MergedInto: a.MergedInto}
 	if shown.Suspended {
 		shown.SuspendReason = &a.SuspendReason
 	}

@@ -30,7 +30,17 @@ type Keys interface {
 	// Keys lists those of one account, or all where id is empty.
 	Keys(ctx context.Context, id string) ([]account.Key, error)
 	// Revoke ends a key; one that has ended already stays as it is.
-	Revoke(ctx context.Context, actor, id string) (account.Key, error)
+	Revoke(ctx context.Context, actor, id string, leaked bool) (account.Key, error)
+	// ImportKeys takes keys of another form over: all, or none where the report names refused lines.
+	ImportKeys(ctx context.Context, actor string, keys []account.OlderKey, peppers [][]byte) (api.ImportReport, error)
+}
+
+// Requests are the requests for keys as they are kept.
+type Requests interface {
+	// Requests lists what waits for an operator, or everything.
+	Requests(ctx context.Context, all bool) ([]account.Request, error)
+	// Decide decides on one; one that was decided so already stays as it is.
+	Decide(ctx context.Context, actor, id string, decision account.Decide) (account.Request, error)
 }
 
 // Principals finds keys by their digests; not_found where there is none.
@@ -70,6 +80,7 @@ type API struct {
 	Errors     problem.Writer
 	Tokens     peer.Tokens
 	Keys       Keys
+	Requests   Requests
 	Principals Principals
 	Accounts   Accounts
 	Usage      Usage
@@ -94,6 +105,10 @@ func (a API) Handler() http.Handler {
 	route(inside, http.MethodPost, "/internal/v1/tallies", a.tally)
 	route(inside, http.MethodPost, "/operator/v1/keys", a.issue)
 	route(inside, http.MethodGet, "/operator/v1/keys", a.listKeys)
+	route(inside, http.MethodPost, "/operator/v1/keys/import", a.importKeys)
+	route(inside, http.MethodGet, "/operator/v1/keys/requests", a.listRequests)
+	route(inside, http.MethodPost, "/operator/v1/keys/requests/:id/approve", a.approve)
+	route(inside, http.MethodPost, "/operator/v1/keys/requests/:id/decline", a.decline)
 	route(inside, http.MethodPost, "/operator/v1/keys/:id/revoke", a.revoke)
 	route(inside, http.MethodGet, "/operator/v1/accounts", a.listAccounts)
 	route(inside, http.MethodPost, "/operator/v1/accounts/:id/suspend", a.suspend)

@@ -33,6 +33,7 @@ type parts struct {
 	asked []string
 	fail  map[string]error
 	tier  api.Tier
+	moves int // how often the key is found with another account than it was looked up for
 }
 
 func (p *parts) ask(what string) error {
@@ -44,12 +45,25 @@ func (p *parts) Issue(context.Context, string, account.Order, time.Duration, acc
 	return account.Key{}, p.ask("issue")
 }
 func (p *parts) Keys(context.Context, string) ([]account.Key, error) { return nil, p.ask("keys") }
-func (p *parts) Revoke(context.Context, string, string) (account.Key, error) {
+func (p *parts) Revoke(context.Context, string, string, bool) (account.Key, error) {
 	return account.Key{}, p.ask("revoke")
+}
+func (p *parts) ImportKeys(context.Context, string, []account.OlderKey, [][]byte) (api.ImportReport, error) {
+	return api.ImportReport{}, p.ask("import")
+}
+func (p *parts) Requests(context.Context, bool) ([]account.Request, error) {
+	return nil, p.ask("requests")
+}
+func (p *parts) Decide(context.Context, string, string, account.Decide) (account.Request, error) {
+	return account.Request{}, p.ask("decide")
 }
 func (p *parts) Owner(context.Context, []string) (string, error) { return someAcc, p.ask("owner") }
 func (p *parts) Resolve(context.Context, []string) (account.Key, bool, error) {
-	return account.Key{Tier: p.tier}, false, p.ask("resolve")
+	at := someAcc
+	if p.moves > 0 {
+		p.moves, at = p.moves-1, "acc_another"
+	}
+	return account.Key{Account: at, Tier: p.tier}, false, p.ask("resolve")
 }
 func (p *parts) Accounts(context.Context) ([]account.Listed, error) { return nil, p.ask("accounts") }
 func (p *parts) ChangeAccount(context.Context, string, string, account.Change) (account.Account, error) {
@@ -69,7 +83,7 @@ func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRe
 	require.NoError(t, err)
 	handler := httpapi.API{
 		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
-		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Principals: p, Accounts: p, Usage: p, Tallies: p, Epochs: p,
+		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Requests: p, Principals: p, Accounts: p, Usage: p, Tallies: p, Epochs: p,
 		Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now, Ready: http.NotFoundHandler(),
 	}.Handler()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -87,6 +101,15 @@ func TestTheEpochIsReadBeforeTheKey(t *testing.T) {
 	p := &parts{tier: api.Free}
 	require.Equal(t, http.StatusOK, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
 	require.Equal(t, []string{"owner", "epoch", "resolve"}, p.asked)
+}
+
+// The epoch must be that of the account that the key has after all.
+func TestAKeyThatChangesHandsIsLookedUpAgain(t *testing.T) {
+	p := &parts{tier: api.Free, moves: 1}
+	require.Equal(t, http.StatusOK, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
+	require.Equal(t, []string{"owner", "epoch", "resolve", "owner", "epoch", "resolve"}, p.asked)
+	p = &parts{tier: api.Free, moves: 9}
+	require.Equal(t, http.StatusServiceUnavailable, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
 }
 
 func TestAnActIsDeliveredAfterItIsKept(t *testing.T) {
@@ -128,6 +151,9 @@ func TestFailures(t *testing.T) {
 		"issue":    {http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`},
 		"keys":     {http.MethodGet, "/operator/v1/keys", ""},
 		"revoke":   {http.MethodPost, "/operator/v1/keys/" + someKey + "/revoke", ""},
+		"import":   {http.MethodPost, "/operator/v1/keys/import", ""},
+		"requests": {http.MethodGet, "/operator/v1/keys/requests", ""},
+		"decide":   {http.MethodPost, "/operator/v1/keys/requests/req_0199a7a0000070008000000000000000/approve", ""},
 		"owner":    {http.MethodPost, "/internal/v1/principals", question},
 		"epoch":    {http.MethodPost, "/internal/v1/principals", question},
 		"resolve":  {http.MethodPost, "/internal/v1/principals", question},

@@ -16,6 +16,7 @@ func (a API) listed(k account.Key) api.ListedKey {
 	return api.ListedKey{
 		ID: k.ID, Account: k.Account, Tier: k.Tier, Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
 		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Status: string(k.StatusAt(a.Now())),
+		Name: k.Name, ReplacedAt: k.ReplacedAt, Successor: k.Successor, LastUsedAt: k.LastUsedAt,
 	}
 }
 
@@ -69,13 +70,16 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := decode(g, &struct{}{}); err != nil {
+	var body struct {
+		Leaked bool `json:"leaked"`
+	}
+	if err := decode(g, &body); err != nil {
 		return web.Reply{}, err
 	}
 	if err := account.KnownKey(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
-	key, err := a.Keys.Revoke(g.Request.Context(), actor, g.Param("id"))
+	key, err := a.Keys.Revoke(g.Request.Context(), actor, g.Param("id"), body.Leaked)
 	if err != nil {
 		return web.Reply{}, err
 	}

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -20,7 +22,7 @@ var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // resolve tells who a key belongs to. Keys that are expired or revoked are answered too: the gateway says which of the two.
 //
 // The key's account is looked up first, because the epoch must be read before anything that a change may touch (see package
-// epoch), and a key's account is the one thing that none does.
+// epoch). A key that is connected to another account in the meantime is looked up again: that happens to a key once.
 func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	var query api.PrincipalQuery
 	if err := decode(g, &query); err != nil {
@@ -34,20 +36,12 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, account.Invalid("digests", "must be SHA-256 digests in lower-case hexadecimal")
 		}
 	}
-	owner, err := a.Principals.Owner(g.Request.Context(), query.Digests)
+	key, suspended, epoch, err := a.owned(g.Request.Context(), query.Digests)
 	if problem.Of(err).Code == problem.NotFound {
 		if down := a.Epochs.Reachable(g.Request.Context()); down != nil {
 			return web.Reply{}, down // while the counters are away nobody is told that a key is wrong
 		}
 	}
-	if err != nil {
-		return web.Reply{}, err
-	}
-	epoch, err := a.Epochs.Read(g.Request.Context(), owner)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	key, suspended, err := a.Principals.Resolve(g.Request.Context(), query.Digests)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -59,6 +53,24 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 		Key: key.ID, Account: key.Account, Tier: key.Tier, Limits: limits, Epoch: epoch,
 		ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, Suspended: suspended,
 	}}, nil
+}
+
+// owned is a key with the epoch of the account that it belongs to.
+func (a API) owned(ctx context.Context, digests []string) (key account.Key, suspended bool, epoch int64, err error) {
+	for range 2 {
+		var owner string
+		if owner, err = a.Principals.Owner(ctx, digests); err != nil {
+			break
+		}
+		if epoch, err = a.Epochs.Read(ctx, owner); err != nil {
+			break
+		}
+		if key, suspended, err = a.Principals.Resolve(ctx, digests); err != nil || key.Account == owner {
+			break
+		}
+		err = problem.Unavailable(errors.New("the key changes hands"))
+	}
+	return key, suspended, epoch, err
 }
 
 // day tells what the ledger has of a day: what a day that Redis does not know begins with.

@@ -40,6 +40,9 @@ type Writer struct {
 // NewWriter makes a Writer whose letters lead to the pages under publicURL.
 func NewWriter(publicURL string) Writer { return Writer{publicURL} }
 
+// Page is the address of one of our pages, for a link.
+func (w Writer) Page(path string) string { return w.publicURL + path }
+
 // Templates are the names of all templates, in order.
 func Templates() []string { return slices.Clone(names) }
 

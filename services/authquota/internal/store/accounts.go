@@ -19,32 +19,44 @@ type accountRow struct {
 	Tier          string
 	SuspendedAt   *int64
 	SuspendReason string
+	MergedInto    *string
 	CreatedAt     int64 `gorm:"autoCreateTime:false"`
 }
 
 func (accountRow) TableName() string { return "accounts" }
 
 func (r accountRow) toAccount() account.Account {
-	return account.Account{
+	a := account.Account{
 		ID: r.ID, Tier: api.Tier(r.Tier), SuspendedAt: instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
 		CreatedAt: database.FromMicros(r.CreatedAt),
 	}
+	if r.MergedInto != nil {
+		a.MergedInto = *r.MergedInto
+	}
+	return a
 }
 
 func fromAccount(a account.Account) accountRow {
-	return accountRow{
+	row := accountRow{
 		ID: a.ID, Tier: string(a.Tier), SuspendedAt: micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
 		CreatedAt: database.Micros(a.CreatedAt),
 	}
+	if a.MergedInto != "" {
+		row.MergedInto = &a.MergedInto
+	}
+	return row
 }
 
 // lockAccount reads an account and keeps everybody else from changing it, or issuing it a key, until tx ends. On SQLite the
-// transaction itself does so.
+// transaction itself does so. An account that another one has taken over can no longer be changed.
 func lockAccount(tx *gorm.DB, id string) (account.Account, error) {
 	var row accountRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = account.NotFound()
+	}
+	if err == nil && row.MergedInto != nil {
+		err = account.Merged(*row.MergedInto)
 	}
 	return row.toAccount(), err
 }
@@ -59,7 +71,7 @@ func (s *Store) Accounts(ctx context.Context) ([]account.Listed, error) {
 	now := s.now()
 	err := s.db.WithContext(ctx).Raw(`
 		SELECT a.*, COALESCE(u.calls, 0) AS used_today,
-			(SELECT count(*) FROM api_keys k WHERE k.account_id = a.id AND k.revoked_at IS NULL AND k.expires_at > ?) AS active_keys
+			(SELECT count(*) FROM api_keys k WHERE k.account_id = a.id AND `+counts+`) AS active_keys
 		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
 		ORDER BY a.created_at, a.id`, database.Micros(now), counter.DayOf(now)).Scan(&rows).Error
 	listed := make([]account.Listed, len(rows))

@@ -13,15 +13,19 @@ import (
 )
 
 type keyRow struct {
-	ID        string `gorm:"primaryKey"`
-	AccountID string
-	Digest    string
-	Prefix    string
-	LastFour  string
-	UseCase   string
-	CreatedAt int64 `gorm:"autoCreateTime:false"`
-	ExpiresAt int64
-	RevokedAt *int64
+	ID          string `gorm:"primaryKey"`
+	AccountID   string
+	Digest      string
+	Name        string
+	Prefix      string
+	LastFour    string
+	UseCase     string
+	CreatedAt   int64 `gorm:"autoCreateTime:false"`
+	ExpiresAt   int64
+	RevokedAt   *int64
+	ReplacedAt  *int64
+	SuccessorID *string
+	LastUsedAt  *int64
 }
 
 func (keyRow) TableName() string { return "api_keys" }
@@ -35,15 +39,23 @@ type ownedRow struct {
 
 const owned = `SELECT k.*, a.tier, a.suspended_at FROM api_keys k JOIN accounts a ON a.id = k.account_id `
 
+// counts is the condition on a key k, with the instant as its parameter, of account.Key.Counts.
+const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
+
 func (r ownedRow) toKey() account.Key {
-	return account.Key{
+	key := account.Key{
 		ID: r.Row.ID, Account: r.Row.AccountID, Tier: api.Tier(r.Tier),
-		Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
-		CreatedAt: database.FromMicros(r.Row.CreatedAt), ExpiresAt: database.FromMicros(r.Row.ExpiresAt), RevokedAt: instant(r.Row.RevokedAt),
+		Name: r.Row.Name, Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
+		CreatedAt: database.FromMicros(r.Row.CreatedAt), ExpiresAt: database.FromMicros(r.Row.ExpiresAt),
+		RevokedAt: instant(r.Row.RevokedAt), ReplacedAt: instant(r.Row.ReplacedAt), LastUsedAt: instant(r.Row.LastUsedAt),
 	}
+	if r.Row.SuccessorID != nil {
+		key.Successor = *r.Row.SuccessorID
+	}
+	return key
 }
 
-// Owner is the account of the key that is kept under one of the digests. A key never changes hands, so the answer stays true.
+// Owner is the account of the key that is kept under one of the digests. It is another one after the key was connected.
 func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
 	var owners []string
 	err := s.db.WithContext(ctx).Raw("SELECT account_id FROM api_keys WHERE digest IN ?", digests).Scan(&owners).Error
@@ -136,31 +148,52 @@ func holder(tx *gorm.DB, now time.Time, actor string, order account.Order) (acco
 	if order.Tier != "" && order.Tier != a.Tier {
 		return a, account.Invalid("tier", "is "+string(order.Tier)+", but the account's is "+string(a.Tier)+"; leave it out, or grant the account another")
 	}
-	var active int64
-	err = tx.Model(&keyRow{}).Where("account_id = ? AND revoked_at IS NULL AND expires_at > ?", a.ID, database.Micros(now)).Count(&active).Error
-	if err == nil && active >= account.MaxActive {
+	taken, err := places(tx, now, a.ID)
+	if err == nil && taken >= account.MaxActive {
 		err = account.TooManyKeys()
 	}
 	return a, err
 }
 
-// Revoke ends a key for good, on behalf of actor, and returns it. A key that is revoked already stays as it is.
-func (s *Store) Revoke(ctx context.Context, actor, id string) (account.Key, error) {
+// places is how many of its account.MaxActive places the account has taken, by keys and by requests that may become keys. It must be
+// locked.
+func places(tx *gorm.DB, now time.Time, id string) (taken int, err error) {
+	err = tx.Raw(`SELECT (SELECT count(*) FROM api_keys k WHERE k.account_id = ? AND `+counts+`) +
+		(SELECT count(*) FROM key_requests r WHERE r.account_id = ? AND r.state IN ?)`,
+		id, database.Micros(now), id, openStates).Scan(&taken).Error
+	return taken, err
+}
+
+// Revoke ends a key for good, on behalf of actor, and returns it. A key that is revoked already stays as it is. Where leaked, its
+// holder is told that others may have it.
+func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (account.Key, error) {
 	var key account.Key
-	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		update := tx.Model(&keyRow{}).Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", database.Micros(now))
-		if update.Error != nil {
-			return update.Error
-		}
-		row, err := take(tx, "WHERE k.id = ?", id)
-		if err != nil {
-			return err
-		}
-		key = row.toKey()
-		if update.RowsAffected == 0 {
-			return nil
-		}
-		return errors.Join(record(tx, now, actor, "key.revoke", id, map[string]any{"account": key.Account}), owe(tx, key.Account))
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+		key, err = s.revoke(tx, now, actor, id, leaked)
+		return err
 	})
 	return key, err
+}
+
+func (s *Store) revoke(tx *gorm.DB, now time.Time, actor, id string, leaked bool) (account.Key, error) {
+	update := tx.Model(&keyRow{}).Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", database.Micros(now))
+	if update.Error != nil {
+		return account.Key{}, update.Error
+	}
+	row, err := take(tx, "WHERE k.id = ?", id)
+	if err != nil {
+		return account.Key{}, err
+	}
+	key := row.toKey()
+	if update.RowsAffected == 0 {
+		return key, nil
+	}
+	detail, template := map[string]any{"account": key.Account}, "key-revoked"
+	if leaked {
+		detail["leaked"], template = true, "key-leaked"
+	}
+	return key, errors.Join(
+		record(tx, now, actor, "key.revoke", id, detail), owe(tx, key.Account),
+		s.tell(tx, now, key.Account, template, map[string]string{"name": key.Title(), "key": key.Shown()}),
+	)
 }

@@ -196,11 +196,11 @@ func integer(reply []any, i int) int64 {
 	return n
 }
 
-// Refund gives the charge of an admitted call back to day and service, and corrects the figures of d. It must be called at
-// most once for a call. On an error the charge stands.
+// Refund gives the charge of an admitted call back to day and service, and corrects the figures of d: to the account's day or, where
+// another account has taken it over since, to that one's. It must be called at most once for a call. On an error the charge stands.
 func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error {
-	today, err := l.run(context.WithoutCancel(ctx), refundScript, []string{d.Day.key()},
-		account, counter.ServiceField).Int()
+	today, err := l.run(context.WithoutCancel(ctx), refundScript, []string{d.Day.key(), counter.Merged},
+		account, counter.ServiceField, counter.Moved(account)).Int()
 	if err != nil {
 		return err
 	}

@@ -138,6 +138,26 @@ func TestRefundBounds(t *testing.T) {
 	})
 }
 
+// A call of an account that was taken over since is given back to the one that has its calls now.
+func TestRefundsFollowTheAccount(t *testing.T) {
+	on(t, func(t *testing.T, c *redis.Client) {
+		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		d, err := l.Admit(t.Context(), someone)
+		require.NoError(t, err)
+		day := d.Day.key()
+		require.NoError(t, c.HDel(t.Context(), day, "acc_a").Err())
+		require.NoError(t, c.HSet(t.Context(), day, "acc_b", 5, counter.Moved("acc_a"), 1).Err())
+		require.NoError(t, c.HSet(t.Context(), counter.Merged, "acc_a", "acc_b").Err())
+		require.NoError(t, l.Refund(t.Context(), "acc_a", &d))
+		require.Equal(t, 4, d.Today)
+		require.Equal(t, []any{nil, "4", "0"}, c.HMGet(t.Context(), day, "acc_a", "acc_b", counter.ServiceField).Val())
+
+		require.NoError(t, c.Del(t.Context(), counter.Merged).Err()) // lost with Redis; the day came back from the ledger
+		require.NoError(t, l.Refund(t.Context(), "acc_a", &d))
+		require.Equal(t, "4", c.HGet(t.Context(), day, "acc_b").Val(), "the charge stands")
+	})
+}
+
 // A Redis that is away fails every call with 503, and all at once after a few; each is the same to the caller.
 func TestUnreachable(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})

@@ -1,0 +1,117 @@
+package account
+
+import (
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/jsonlines"
+	"opportunity.internal/pkg/problem"
+)
+
+// OlderKey is a line of an import of keys of another form than ours: such a key is known by its hash alone.
+type OlderKey struct {
+	SHA256    string    `json:"sha256"`
+	Prefix    string    `json:"prefix"`
+	LastFour  string    `json:"lastFour"`
+	Name      string    `json:"name"` // may be left out
+	UseCase   string    `json:"useCase"`
+	Tier      api.Tier  `json:"tier"`
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	Line int `json:"-"`
+}
+
+const (
+	maxPrefix   = 20
+	maxReported = 200 // refused lines that are named; of a file with more, the rest is only counted
+)
+
+// ReadOlderKeys reads and judges every line of an import. The report has what was refused; the error is r's alone.
+func ReadOlderKeys(r io.Reader) (keys []OlderKey, report api.ImportReport, err error) {
+	first := map[string]int{} // line on which a hash was first seen
+	for in, err := range jsonlines.Read[OlderKey](r) {
+		if err != nil {
+			return nil, report, err
+		}
+		key, problems := in.Value, in.Problems
+		key.Line = in.Number
+		if len(problems) == 0 {
+			key.check(&problems)
+		}
+		if at, twice := first[key.SHA256]; twice && key.SHA256 != "" {
+			problems.Add("sha256", "is on line %d already", at)
+		} else {
+			first[key.SHA256] = in.Number
+		}
+		if len(problems) > 0 {
+			RefuseLine(&report, in.Number, problems)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys, report, nil
+}
+
+// RefuseLine adds a line to what a report names, or counts it. A line is named by its number alone: a hash stays out of sight.
+func RefuseLine(report *api.ImportReport, line int, problems api.Problems) {
+	if len(report.Refused) == maxReported {
+		report.Omitted++
+		return
+	}
+	report.Refused = append(report.Refused, api.Refusal{Line: line, Problems: problems})
+}
+
+func (k *OlderKey) check(p *api.Problems) {
+	hash, ok := apikey.ParseOlder(k.SHA256)
+	if !ok {
+		p.Add("sha256", "must be the SHA-256 of the key in hexadecimal, 64 characters")
+	}
+	k.SHA256 = string(hash)
+	if n := utf8.RuneCountInString(k.Prefix); n > maxPrefix || strings.ContainsFunc(k.Prefix, unprintable) {
+		p.Add("prefix", "must have at most %d printable characters", maxPrefix)
+	}
+	if strings.HasPrefix(k.Prefix, apikey.Live) || strings.HasPrefix(k.Prefix, apikey.Test) {
+		p.Add("prefix", "must not be that of the keys that are issued here")
+	}
+	if utf8.RuneCountInString(k.LastFour) != 4 || strings.ContainsFunc(k.LastFour, unprintable) {
+		p.Add("lastFour", "must be the last four characters of the key")
+	}
+	if k.Name != "" {
+		k.Name = checked(p, "name", k.Name, KeyName)
+	}
+	k.UseCase = checked(p, "useCase", k.UseCase, func(s string) (string, error) { return text("useCase", s) })
+	if validTier(k.Tier) != nil {
+		p.Add("tier", "must be one of free, developer, commercial")
+	}
+	k.ExpiresAt = k.ExpiresAt.UTC().Truncate(time.Microsecond)
+	if k.ExpiresAt.IsZero() {
+		p.Add("expiresAt", "must be an instant such as 2027-01-31T00:00:00Z")
+	}
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// checked is the canonical form of a field, or a problem of the line: the message of the refusal without its beginning.
+func checked(p *api.Problems, field, s string, check func(string) (string, error)) string {
+	s, err := check(s)
+	if err != nil {
+		what := strings.TrimPrefix(problem.Of(err).Message, "Field "+field+" ")
+		p.Add(field, "%s", strings.TrimSuffix(what, "."))
+	}
+	return s
+}
+
+// StartsAt records what is wrong with taking the key over at now. It matters only where the key is not held already.
+func (k OlderKey) StartsAt(p *api.Problems, now time.Time) {
+	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.Add(MaxLife)) {
+		p.Add("expiresAt", "must be in the future, at most %d days from now", MaxLife/(24*time.Hour))
+	}
+}
+
+// Digests are what the key is looked for by; it is kept under the first.
+func (k OlderKey) Digests(peppers [][]byte) []string { return apikey.Older(k.SHA256).Digests(peppers) }

@@ -1,0 +1,99 @@
+package account
+
+import (
+	"regexp"
+	"time"
+
+	"opportunity.internal/pkg/problem"
+)
+
+// Request is a person's request for a key. An operator decides on it; the key itself is made when the person collects it, so that
+// nobody but its holder ever sees it.
+type Request struct {
+	ID        string
+	Account   string
+	Name      string
+	UseCase   string
+	State     RequestState
+	Reason    string // of a declined one
+	AskedAt   time.Time
+	DecidedAt *time.Time // nil while it waits for the operator
+	DecidedBy string
+}
+
+// RequestState is how far a request has come.
+type RequestState string
+
+const (
+	Asked     RequestState = "asked"     // waits for the operator
+	Approved  RequestState = "approved"  // waits for the person to collect the key
+	Declined  RequestState = "declined"  // with a reason
+	Collected RequestState = "collected" // has become a key
+	Withdrawn RequestState = "withdrawn" // by the person
+)
+
+// Open reports whether the request may still become a key. One that may holds a place among the MaxActive.
+func (s RequestState) Open() bool { return s == Asked || s == Approved }
+
+var requestID = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
+
+// NewRequestID makes the id of a request. Ids made later sort later.
+func NewRequestID() string { return newID("req_") }
+
+// KnownRequest refuses an id that cannot be a request's, as one that nobody has.
+func KnownRequest(id string) error {
+	if !requestID.MatchString(id) {
+		return RequestNotFound()
+	}
+	return nil
+}
+
+// RequestNotFound is the refusal of a request id that nobody has.
+func RequestNotFound() error {
+	return problem.New(problem.NotFound, "There is no request with this id.")
+}
+
+// Wish is what a person says of the key that they ask for.
+type Wish struct {
+	Name    string `json:"name"`
+	UseCase string `json:"useCase"`
+}
+
+// Checked is the wish in its canonical form. It refuses the first field that is wrong.
+func (w Wish) Checked() (Wish, error) {
+	var err error
+	if w.Name, err = KeyName(w.Name); err != nil {
+		return w, err
+	}
+	w.UseCase, err = text("useCase", w.UseCase)
+	return w, err
+}
+
+// Decide is an operator's decision on a request.
+type Decide struct {
+	State  RequestState // Approved or Declined
+	Reason string       // of Declined; the person is told it
+}
+
+// Approve lets the person collect the key.
+func Approve() Decide { return Decide{State: Approved} }
+
+// Decline refuses the key, with a reason that the person is told.
+func Decline(reason string) (Decide, error) {
+	reason, err := text("reason", reason)
+	return Decide{Declined, reason}, err
+}
+
+// Apply does the decision and reports whether it changed anything: deciding the same twice is no error and changes nothing. What was
+// collected, withdrawn or decided otherwise stays as it is; a request that was approved may still be declined until it is collected.
+func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err error) {
+	switch {
+	case r.State == d.State:
+		return false, nil
+	case r.State == Asked, r.State == Approved && d.State == Declined:
+		r.State, r.Reason, r.DecidedAt, r.DecidedBy = d.State, d.Reason, &now, by
+		return true, nil
+	default:
+		return false, problem.New(problem.InvalidParameter, "The request was %s already.", r.State)
+	}
+}

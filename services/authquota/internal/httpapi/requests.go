@@ -1,0 +1,91 @@
+package httpapi
+
+import (
+	"io"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+func requested(r account.Request) api.KeyRequest {
+	return api.KeyRequest{
+		ID: r.ID, Account: r.Account, Name: r.Name, UseCase: r.UseCase, State: string(r.State), Reason: r.Reason,
+		AskedAt: r.AskedAt, DecidedAt: r.DecidedAt, DecidedBy: r.DecidedBy,
+	}
+}
+
+func (a API) listRequests(g *gin.Context) (web.Reply, error) {
+	query, err := params.Read(g.Request.URL.RawQuery, "all")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	all := query["all"]
+	if all != "" && all != "true" && all != "false" {
+		return web.Reply{}, params.Invalid("all", "must be true or false")
+	}
+	requests, err := a.Requests.Requests(g.Request.Context(), all == "true")
+	list := api.KeyRequestList{Requests: make([]api.KeyRequest, len(requests))}
+	for i, r := range requests {
+		list.Requests[i] = requested(r)
+	}
+	return web.Reply{JSON: list}, err
+}
+
+func (a API) approve(g *gin.Context) (web.Reply, error) {
+	return a.decide(g, &struct{}{}, func() (account.Decide, error) { return account.Approve(), nil })
+}
+
+func (a API) decline(g *gin.Context) (web.Reply, error) {
+	var body struct {
+		Reason string `json:"reason"`
+	}
+	return a.decide(g, &body, func() (account.Decide, error) { return account.Decline(body.Reason) })
+}
+
+func (a API) decide(g *gin.Context, body any, decision func() (account.Decide, error)) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if err := decode(g, body); err != nil {
+		return web.Reply{}, err
+	}
+	decided, err := decision()
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if err := account.KnownRequest(g.Param("id")); err != nil {
+		return web.Reply{}, err
+	}
+	r, err := a.Requests.Decide(g.Request.Context(), actor, g.Param("id"), decided)
+	return web.Reply{JSON: requested(r)}, err
+}
+
+// importKeys takes over keys that something else issued, by their hashes.
+func (a API) importKeys(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	var keys []account.OlderKey
+	var report api.ImportReport
+	err = web.File(g, func(in io.Reader) (err error) {
+		keys, report, err = account.ReadOlderKeys(in)
+		return err
+	})
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if len(report.Refused) > 0 {
+		return web.Reply{JSON: report}, nil
+	}
+	report, err = a.Keys.ImportKeys(g.Request.Context(), actor, keys, a.Peppers)
+	return web.Reply{JSON: report}, err
+}

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+// ImportKeys takes keys of another form over: all of them, or none where the report names refused lines. Each new one gets an account
+// of its own. One that is held already stays as it is, whatever has become of it since.
+func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.OlderKey, peppers [][]byte) (api.ImportReport, error) {
+	var report api.ImportReport
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		report = api.ImportReport{Refused: []api.Refusal{}}
+		fresh := make([]account.OlderKey, 0, len(keys))
+		for _, k := range keys {
+			var held int64
+			if err := tx.Model(&keyRow{}).Where("digest IN ?", k.Digests(peppers)).Count(&held).Error; err != nil {
+				return err
+			}
+			var wrong api.Problems
+			switch k.StartsAt(&wrong, now); {
+			case held > 0:
+				report.Unchanged++
+			case len(wrong) > 0:
+				account.RefuseLine(&report, k.Line, wrong)
+			default:
+				fresh = append(fresh, k)
+			}
+		}
+		if len(report.Refused) > 0 {
+			report.Unchanged = 0
+			return nil
+		}
+		report.Applied, report.Created = true, len(fresh)
+		for _, k := range fresh {
+			if err := takeOver(tx, now, actor, k, peppers); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return report, err
+}
+
+func takeOver(tx *gorm.DB, now time.Time, actor string, k account.OlderKey, peppers [][]byte) error {
+	a, err := holder(tx, now, actor, account.Order{Tier: k.Tier})
+	if err != nil {
+		return err
+	}
+	row := keyRow{
+		ID: account.NewKeyID(), AccountID: a.ID, Digest: k.Digests(peppers)[0], Name: k.Name, Prefix: k.Prefix, LastFour: k.LastFour,
+		UseCase: k.UseCase, CreatedAt: database.Micros(now), ExpiresAt: database.Micros(k.ExpiresAt),
+	}
+	if err := tx.Create(&row).Error; err != nil {
+		return err
+	}
+	return record(tx, now, actor, "key.import", row.ID, map[string]any{
+		"account": a.ID, "tier": a.Tier, "useCase": k.UseCase, "expiresAt": k.ExpiresAt,
+	})
+}

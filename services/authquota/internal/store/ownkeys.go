@@ -1,0 +1,210 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+// lockHolder is lockAccount for a person who wants a key, or another one in place of a key. Whoever gets here has signed in with an
+// authenticator; it is asked for once more because no key may leave without one.
+func lockHolder(tx *gorm.DB, id string) (account.Account, error) {
+	a, err := lockAccount(tx, id)
+	if err != nil {
+		return a, err
+	}
+	var confirmed []int64
+	err = tx.Raw("SELECT totp_confirmed_at FROM people WHERE account_id = ? AND closed_at IS NULL AND totp_confirmed_at IS NOT NULL", id).
+		Scan(&confirmed).Error
+	switch {
+	case err != nil:
+		return a, err
+	case len(confirmed) == 0:
+		return a, account.NoAuthenticator()
+	case a.SuspendedAt != nil:
+		return a, account.Suspended()
+	}
+	return a, nil
+}
+
+// AskForKey keeps a person's request for a key. Where at once, it is approved without an operator.
+func (s *Store) AskForKey(ctx context.Context, id string, wish account.Wish, atOnce bool) (account.Request, error) {
+	var asked account.Request
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		a, err := lockHolder(tx, id)
+		if err != nil {
+			return err
+		}
+		taken, err := places(tx, now, a.ID)
+		if err != nil {
+			return err
+		}
+		if taken >= account.MaxActive {
+			return account.NoPlace()
+		}
+		asked = account.Request{
+			ID: account.NewRequestID(), Account: a.ID, Name: wish.Name, UseCase: wish.UseCase, State: account.Asked, AskedAt: now,
+		}
+		row := requestRow{
+			ID: asked.ID, AccountID: asked.Account, Name: asked.Name, UseCase: asked.UseCase, State: string(asked.State),
+			AskedAt: database.Micros(now),
+		}
+		err = errors.Join(tx.Create(&row).Error,
+			record(tx, now, a.ID, "key.request", asked.ID, map[string]any{"account": a.ID, "name": wish.Name, "useCase": wish.UseCase}))
+		if err != nil || !atOnce {
+			return err
+		}
+		if _, err := account.Approve().Apply(&asked, "auto-approve", now); err != nil {
+			return err
+		}
+		return s.decided(tx, now, asked, false) // who asked sees it on the next page
+	})
+	return asked, err
+}
+
+// OwnRequests are the account's requests that may still become keys, and those that were declined in the last time; oldest first.
+func (s *Store) OwnRequests(ctx context.Context, id string) ([]account.Request, error) {
+	var rows []requestRow
+	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND (state IN ? OR state = ? AND decided_at > ?)",
+		id, openStates, account.Declined, database.Micros(s.now().Add(-account.DeclinedShown))).Error
+	return toRequests(rows), database.Outage(err)
+}
+
+// Withdraw ends an open request of the account. One that was withdrawn already stays as it is.
+func (s *Store) Withdraw(ctx context.Context, id, request string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		row, err := lockRequest(tx, request)
+		if err == nil && row.AccountID != id {
+			err = account.RequestNotFound()
+		}
+		if err != nil || row.State == string(account.Withdrawn) {
+			return err
+		}
+		if !row.toRequest().State.Open() {
+			return account.NotOpen()
+		}
+		return errors.Join(
+			tx.Model(&requestRow{}).Where("id = ?", request).Update("state", account.Withdrawn).Error,
+			record(tx, now, id, "key.withdraw", request, map[string]any{"account": id}),
+		)
+	})
+}
+
+// Collect makes the key of an approved request of the account, once.
+func (s *Store) Collect(ctx context.Context, id, request string, kept account.Kept) (account.Key, error) {
+	var key account.Key
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		a, err := lockHolder(tx, id)
+		if err != nil {
+			return err
+		}
+		asked, err := lockRequest(tx, request)
+		if err == nil && asked.AccountID != id {
+			err = account.RequestNotFound()
+		}
+		if err != nil {
+			return err
+		}
+		if asked.State != string(account.Approved) {
+			return account.NotOpen()
+		}
+		row := keyRow{
+			ID: account.NewKeyID(), AccountID: a.ID, Digest: kept.Digest, Name: asked.Name, Prefix: kept.Prefix, LastFour: kept.LastFour,
+			UseCase: asked.UseCase, CreatedAt: database.Micros(now), ExpiresAt: database.Micros(now.Add(account.MaxLife)),
+		}
+		key = ownedRow{Row: row, Tier: string(a.Tier)}.toKey()
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		return errors.Join(
+			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": account.Collected, "key_id": key.ID}).Error,
+			record(tx, now, id, "key.issue", key.ID, map[string]any{
+				"account": id, "tier": key.Tier, "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request,
+			}),
+		)
+	})
+	return key, err
+}
+
+// takeOwn reads a key of the account and keeps everybody else from changing it until tx ends.
+func takeOwn(tx *gorm.DB, id, key string) (keyRow, error) {
+	var row keyRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ? AND account_id = ?", key, id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = account.KeyNotFound()
+	}
+	return row, err
+}
+
+// OwnKey is a key of the account.
+func (s *Store) OwnKey(ctx context.Context, id, key string) (account.Key, error) {
+	row, err := take(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
+	return row.toKey(), database.Outage(err)
+}
+
+// Rename gives a key of the account another name, which has been checked.
+func (s *Store) Rename(ctx context.Context, id, key, name string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		row, err := takeOwn(tx, id, key)
+		if err != nil || row.Name == name {
+			return err
+		}
+		return errors.Join(tx.Model(&keyRow{}).Where("id = ?", key).Update("name", name).Error,
+			record(tx, now, id, "key.rename", key, map[string]any{"account": id, "from": row.Name, "to": name}))
+	})
+}
+
+// RevokeOwn ends a key of the account for good, on the person's behalf.
+func (s *Store) RevokeOwn(ctx context.Context, id, key string) (account.Key, error) {
+	var revoked account.Key
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		if _, err := takeOwn(tx, id, key); err != nil {
+			return err
+		}
+		var err error
+		revoked, err = s.revoke(tx, now, id, key, false)
+		return err
+	})
+	return revoked, err
+}
+
+// Rotate gives an active key of the account a successor with the same end, once. The key itself goes on for account.Grace at most.
+func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (successor, old account.Key, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		a, err := lockHolder(tx, id)
+		if err != nil {
+			return err
+		}
+		row, err := takeOwn(tx, id, key)
+		if err != nil {
+			return err
+		}
+		old = ownedRow{Row: row, Tier: string(a.Tier)}.toKey()
+		if !old.Counts(now) {
+			return account.NotRotatable()
+		}
+		next := row
+		next.ID, next.Digest, next.Prefix, next.LastFour = account.NewKeyID(), kept.Digest, kept.Prefix, kept.LastFour
+		next.CreatedAt, next.LastUsedAt = database.Micros(now), nil
+		successor = ownedRow{Row: next, Tier: string(a.Tier)}.toKey()
+		old.ReplacedAt, old.ExpiresAt, old.Successor = &now, old.GraceEnd(now), successor.ID
+		if err := tx.Create(&next).Error; err != nil {
+			return err
+		}
+		return errors.Join(
+			tx.Model(&keyRow{}).Where("id = ?", key).Updates(map[string]any{
+				"expires_at": database.Micros(old.ExpiresAt), "replaced_at": database.Micros(now), "successor_id": successor.ID,
+			}).Error,
+			record(tx, now, id, "key.rotate", key, map[string]any{"account": id, "successor": successor.ID, "endsAt": old.ExpiresAt}),
+			owe(tx, id),
+			s.tell(tx, now, id, "key-rotated", map[string]string{"name": old.Title(), "key": old.Shown(), "when": account.When(old.ExpiresAt)}),
+		)
+	})
+	return successor, old, err
+}

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+type requestRow struct {
+	ID        string `gorm:"primaryKey"`
+	AccountID string
+	Name      string
+	UseCase   string
+	State     string
+	Reason    string
+	AskedAt   int64
+	DecidedAt *int64
+	DecidedBy string
+	KeyID     *string
+}
+
+func (requestRow) TableName() string { return "key_requests" }
+
+var openStates = []string{string(account.Asked), string(account.Approved)}
+
+func (r requestRow) toRequest() account.Request {
+	return account.Request{
+		ID: r.ID, Account: r.AccountID, Name: r.Name, UseCase: r.UseCase, State: account.RequestState(r.State), Reason: r.Reason,
+		AskedAt: database.FromMicros(r.AskedAt), DecidedAt: instant(r.DecidedAt), DecidedBy: r.DecidedBy,
+	}
+}
+
+func toRequests(rows []requestRow) []account.Request {
+	requests := make([]account.Request, len(rows))
+	for i, r := range rows {
+		requests[i] = r.toRequest()
+	}
+	return requests
+}
+
+// Requests lists what waits for an operator or, with all, every request; oldest first.
+func (s *Store) Requests(ctx context.Context, all bool) ([]account.Request, error) {
+	var rows []requestRow
+	q := s.db.WithContext(ctx).Order("asked_at, id")
+	if !all {
+		q = q.Where("state = ?", account.Asked)
+	}
+	err := q.Find(&rows).Error
+	return toRequests(rows), database.Outage(err)
+}
+
+// Decide does an operator's decision on a request and returns the request. Its person is told by mail.
+func (s *Store) Decide(ctx context.Context, actor, id string, decision account.Decide) (account.Request, error) {
+	var decided account.Request
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		row, err := lockRequest(tx, id)
+		if err != nil {
+			return err
+		}
+		decided = row.toRequest()
+		changed, err := decision.Apply(&decided, actor, now)
+		if err != nil || !changed {
+			return err
+		}
+		return s.decided(tx, now, decided, true)
+	})
+	return decided, err
+}
+
+// decided keeps a decision, with its trace and, unless whoever asked is there to see it, a mail.
+func (s *Store) decided(tx *gorm.DB, now time.Time, r account.Request, tell bool) error {
+	detail := map[string]any{"account": r.Account}
+	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": s.writer.Page("/account/keys")}
+	if r.State == account.Declined {
+		detail["reason"] = r.Reason
+		action, template, data = "key.decline", "key-request-declined", map[string]string{"use_case": r.UseCase, "reason": r.Reason}
+	}
+	err := errors.Join(
+		tx.Model(&requestRow{}).Where("id = ?", r.ID).Updates(map[string]any{
+			"state": r.State, "reason": r.Reason, "decided_at": micros(r.DecidedAt), "decided_by": r.DecidedBy,
+		}).Error,
+		record(tx, now, r.DecidedBy, action, r.ID, detail),
+	)
+	if err != nil || !tell {
+		return err
+	}
+	return s.tell(tx, now, r.Account, template, data)
+}
+
+// lockRequest reads a request and keeps everybody else from changing it until tx ends.
+func lockRequest(tx *gorm.DB, id string) (requestRow, error) {
+	var row requestRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = account.RequestNotFound()
+	}
+	return row, err
+}

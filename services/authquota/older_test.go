@@ -1,0 +1,125 @@
+package authquota_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota"
+)
+
+// olderLine is a line of an import of the key, with fields of its own.
+func olderLine(key string, fields map[string]any) string {
+	line := map[string]any{
+		"sha256": string(apikey.OlderOf(key)), "prefix": "jb-", "lastFour": key[len(key)-4:], "useCase": "an older use",
+		"tier": "developer", "expiresAt": "2027-06-01T00:00:00Z",
+	}
+	for name, value := range fields {
+		line[name] = value
+	}
+	encoded, _ := json.Marshal(line)
+	return string(encoded)
+}
+
+func (s *service) importKeys(lines ...string) api.ImportReport {
+	s.t.Helper()
+	return read[api.ImportReport](s.do(http.MethodPost, "/operator/v1/keys/import", strings.Join(lines, "\n")))
+}
+
+func (s *service) olderPrincipal(key string, peppers ...[]byte) api.Principal {
+	s.t.Helper()
+	if len(peppers) == 0 {
+		peppers = [][]byte{pepper}
+	}
+	return read[api.Principal](s.do(http.MethodPost, "/internal/v1/principals", api.PrincipalQuery{Digests: apikey.OlderOf(key).Digests(peppers)}))
+}
+
+const (
+	olderKey  = "jb-4711-an-older-key-9x2Q"
+	olderKey2 = "jb-4712-an-older-key-7y3R"
+)
+
+func at(now time.Time) func(*authquota.Config) {
+	return func(c *authquota.Config) { c.Now = func() time.Time { return now } }
+}
+
+func TestOlderKeysAreTakenOverByTheirHash(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+		svc := s.start(t, at(now))
+		first := olderLine(olderKey, map[string]any{"name": "Job board"})
+		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Created: 2, Refused: []api.Refusal{}},
+			svc.importKeys(first, "", olderLine(olderKey2, map[string]any{"tier": "free", "sha256": strings.ToUpper(string(apikey.OlderOf(olderKey2)))}))))
+
+		p := svc.olderPrincipal(olderKey)
+		require.Equal(t, api.Developer, p.Tier)
+		require.Equal(t, time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC), p.ExpiresAt)
+		require.NotEqual(t, p.Account, svc.olderPrincipal(olderKey2).Account, "an account for each")
+		keys := svc.listKeys("?account=" + p.Account)
+		require.Len(t, keys, 1)
+		require.Equal(t, "jb-", keys[0].Prefix)
+		require.Equal(t, "9x2Q", keys[0].LastFour)
+		require.Equal(t, "Job board", keys[0].Name)
+		require.Equal(t, "an older use", keys[0].UseCase)
+
+		read[listedKey](svc.revoke(p.Key))
+		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Unchanged: 1, Refused: []api.Refusal{}}, svc.importKeys(first)), "again")
+		require.NotNil(t, svc.olderPrincipal(olderKey).RevokedAt, "what was revoked stays so")
+		svc.stop()
+
+		newer := []byte("the pepper that comes after it..")
+		svc = s.start(t, at(now.AddDate(1, 0, 0)), func(c *authquota.Config) {
+			c.Peppers = []string{hex.EncodeToString(newer), hex.EncodeToString(pepper)}
+		})
+		require.Equal(t, 1, svc.importKeys(first).Unchanged, "after the pepper changed, and its life is over")
+		require.Equal(t, p.Key, svc.olderPrincipal(olderKey, newer, pepper).Key)
+		require.Len(t, svc.listKeys(""), 2)
+	})
+}
+
+func TestAnImportWithABadLineChangesNothing(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t, at(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)))
+		report := svc.importKeys(
+			olderLine(olderKey, nil),
+			olderLine(olderKey, nil),
+			olderLine(olderKey2, map[string]any{"sha256": olderKey2, "prefix": "oda_live_", "lastFour": "12345", "tier": "gold", "useCase": " ", "name": strings.Repeat("x", 61)}),
+			`{"sha256":`,
+			olderLine(olderKey2, map[string]any{"key": olderKey2}),
+			olderLine(olderKey2, map[string]any{"expiresAt": nil}),
+		)
+		require.False(t, report.Applied)
+		require.Len(t, report.Refused, 5)
+		require.Equal(t, api.Refusal{Line: 2, Problems: api.Problems{"sha256: is on line 1 already"}}, report.Refused[0])
+		require.Equal(t, 3, report.Refused[1].Line)
+		require.Empty(t, cmp.Diff(api.Problems{
+			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
+			"prefix: must not be that of the keys that are issued here",
+			"lastFour: must be the last four characters of the key",
+			"name: must have 1 to 60 characters",
+			"useCase: must have 1 to 500 characters",
+			"tier: must be one of free, developer, commercial",
+		}, report.Refused[1].Problems))
+
+		report = svc.importKeys(olderLine(olderKey, nil),
+			olderLine(olderKey2, map[string]any{"expiresAt": "2026-11-20T10:00:00Z"}),
+			olderLine(olderKey2+"+", map[string]any{"expiresAt": "2027-11-20T10:00:01Z"}))
+		require.False(t, report.Applied)
+		require.Zero(t, report.Created)
+		require.Len(t, report.Refused, 2)
+		require.Equal(t, api.Refusal{Line: 2, Problems: api.Problems{"expiresAt: must be in the future, at most 365 days from now"}}, report.Refused[0])
+		require.Empty(t, svc.listKeys(""))
+		require.Empty(t, svc.listAccounts())
+		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").refused(problem.UnknownParameter)
+		require.True(t, svc.importKeys().Applied, "nothing is no mistake")
+	})
+}
