@@ -89,9 +89,40 @@ func (c Client) KeyList(ctx context.Context, account string) (api.KeyList, []byt
 	return ask[api.KeyList](ctx, c, http.MethodGet, "/keys"+query, nil)
 }
 
-// RevokeKey ends a key for good.
-func (c Client) RevokeKey(ctx context.Context, id string) ([]byte, error) {
-	_, raw, err := ask[any](ctx, c, http.MethodPost, "/keys/"+url.PathEscape(id)+"/revoke", nil)
+// RevokeKey ends a key for good. Where leaked, its holder is told that others may have it.
+func (c Client) RevokeKey(ctx context.Context, id string, leaked bool) ([]byte, error) {
+	var body io.Reader
+	if leaked {
+		body = encoded(map[string]any{"leaked": true})
+	}
+	_, raw, err := ask[any](ctx, c, http.MethodPost, "/keys/"+url.PathEscape(id)+"/revoke", body)
+	return raw, err
+}
+
+// ImportKeys sends a file of keys of another form.
+func (c Client) ImportKeys(ctx context.Context, file io.Reader) (api.ImportReport, []byte, error) {
+	return ask[api.ImportReport](ctx, c, http.MethodPost, "/keys/import", file)
+}
+
+// KeyRequests lists what people ask for and nobody has decided on or, with all, every request.
+func (c Client) KeyRequests(ctx context.Context, all bool) (api.KeyRequestList, []byte, error) {
+	query := ""
+	if all {
+		query = "?all=true"
+	}
+	return ask[api.KeyRequestList](ctx, c, http.MethodGet, "/keys/requests"+query, nil)
+}
+
+// ApproveKey lets a person collect the key that they asked for.
+func (c Client) ApproveKey(ctx context.Context, id string) ([]byte, error) {
+	_, raw, err := ask[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/approve", nil)
+	return raw, err
+}
+
+// DeclineKey refuses the key that a person asked for.
+func (c Client) DeclineKey(ctx context.Context, id, reason string) ([]byte, error) {
+	_, raw, err := ask[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/decline",
+		encoded(map[string]any{"reason": reason}))
 	return raw, err
 }
 

@@ -45,14 +45,14 @@ func TestIssueKey(t *testing.T) {
 // An id goes into the path as one segment, whatever it holds.
 func TestIDsStayInTheirSegment(t *testing.T) {
 	c, asked := admin(t, http.StatusOK, `{}`)
-	_, err := c.RevokeKey(t.Context(), "../accounts/x")
+	_, err := c.RevokeKey(t.Context(), "../accounts/x", false)
 	require.NoError(t, err)
 	require.Contains(t, asked.String(), "POST /operator/v1/keys/..%2Faccounts%2Fx/revoke")
 }
 
 func TestRefusals(t *testing.T) {
 	c, _ := admin(t, http.StatusNotFound, `{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)
-	_, err := c.RevokeKey(t.Context(), "key_1")
+	_, err := c.RevokeKey(t.Context(), "key_1", true)
 	var refused *operator.Refused
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, operator.Refused{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *refused)

@@ -110,7 +110,7 @@ func revokeLost(ctx context.Context, c operator.Client, keys map[api.Tier]string
 	}
 	for _, k := range all.Keys {
 		if k.UseCase == demoUse && !strings.HasSuffix(keys[k.Tier], k.LastFour) {
-			if _, err := c.RevokeKey(ctx, k.ID); err != nil {
+			if _, err := c.RevokeKey(ctx, k.ID, false); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,104 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (v *verbs) keys() *cobra.Command {
+	c := &cobra.Command{Use: "keys", Short: "Issue, list, approve, revoke and import API keys"}
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "List keys, by their prefix and last four characters",
+		Example: "  opportunity keys list --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
+		Args:    cobra.NoArgs,
+	}
+	account := list.Flags().String("account", "", "only keys of this account")
+	list.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := v.client()
+		if err != nil {
+			return err
+		}
+		found, raw, err := c.KeyList(cmd.Context(), *account)
+		if err != nil {
+			return err
+		}
+		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+			table(out, "ID\tACCOUNT\tTIER\tKEY\tSTATUS\tEXPIRES\tUSE CASE", func(row func(...any)) {
+				for _, k := range found.Keys {
+					row(k.ID, k.Account, k.Tier, k.Prefix+"..."+k.LastFour, k.Status, k.ExpiresAt.Format(time.DateOnly), k.UseCase)
+				}
+			})
+		})
+		return nil
+	}
+	c.AddCommand(v.issue(), list, v.requests(), v.approve(), v.decline(), v.revoke(), v.importKeys())
+	return c
+}
+
+func (v *verbs) revoke() *cobra.Command {
+	var leaked bool
+	c := &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "Revoke a key, for good, in force on its next request",
+		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
+		Args:    cobra.ExactArgs(1),
+		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
+			return c.RevokeKey(ctx, args[0], leaked)
+		},
+			func(args []string) string { return "revoked: " + args[0] }),
+	}
+	c.Flags().BoolVar(&leaked, "leaked", false, "it was found where others can read it; its holder is told so")
+	return c
+}
+
+func (v *verbs) issue() *cobra.Command {
+	var want KeyRequest
+	var life time.Duration
+	c := &cobra.Command{
+		Use:   "issue --tier TIER --use-case TEXT",
+		Short: "Issue a key; it is shown this once",
+		Long: `Issue a key. It is printed this once and cannot be shown again. Without --account the key gets an account of its own;
+with it, the key shares the allowance of that account.`,
+		Example: `  opportunity keys issue --tier developer --use-case "job board for Ontario"
+  opportunity keys issue --tier commercial --use-case "nightly import" --expires-in 720h --output json`,
+		Args: cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("expires-in") {
+				if life <= 0 {
+					return fmt.Errorf("--expires-in must be a positive duration, not %s", life)
+				}
+				want.ExpiresIn = life.String()
+			}
+			return knownTier(want.Tier)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			key, raw, err := c.IssueKey(cmd.Context(), want)
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+				fmt.Fprintf(out, "key      %s\nid       %s\naccount  %s\ntier     %s\nexpires  %s\n",
+					key.Key, key.ID, key.Account, key.Tier, key.ExpiresAt.Format(time.RFC3339))
+			})
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar((*string)(&want.Tier), "tier", "", "free, developer or commercial")
+	f.StringVar(&want.UseCase, "use-case", "", "what the key is for, in a few words")
+	f.StringVar(&want.Account, "account", "", "the account that the key joins")
+	f.DurationVar(&life, "expires-in", 0, "how long the key lives, such as 720h; at most, and without it, 365 days")
+	f.BoolVar(&want.Test, "test", false, "a key with the prefix oda_test_")
+	_ = c.MarkFlagRequired("tier")
+	_ = c.MarkFlagRequired("use-case")
+	return c
+}

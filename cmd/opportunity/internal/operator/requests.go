@@ -1,0 +1,88 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (v *verbs) requests() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "requests",
+		Short:   "List requests for keys that wait for a decision",
+		Example: "  opportunity keys requests\n  opportunity keys requests --all --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			found, raw, err := c.KeyRequests(cmd.Context(), all)
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+				table(out, "ID\tACCOUNT\tSTATE\tASKED\tNAME\tUSE CASE", func(row func(...any)) {
+					for _, r := range found.Requests {
+						row(r.ID, r.Account, r.State, r.AskedAt.Format(time.DateOnly), r.Name, r.UseCase)
+					}
+				})
+			})
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "also those that were decided or withdrawn")
+	return c
+}
+
+func (v *verbs) approve() *cobra.Command {
+	return &cobra.Command{
+		Use:     "approve ID",
+		Short:   "Approve a request; its person is told by mail and collects the key",
+		Example: "  opportunity keys approve req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2",
+		Args:    cobra.ExactArgs(1),
+		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) { return c.ApproveKey(ctx, args[0]) },
+			func(args []string) string { return "approved: " + args[0] }),
+	}
+}
+
+func (v *verbs) decline() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:     "decline ID --reason TEXT",
+		Short:   "Decline a request; its person is told the reason by mail",
+		Example: `  opportunity keys decline req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --reason "say which site will show the data"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
+			return c.DeclineKey(ctx, args[0], reason)
+		},
+			func(args []string) string { return "declined: " + args[0] }),
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why; the person reads it")
+	_ = c.MarkFlagRequired("reason")
+	return c
+}
+
+func (v *verbs) importKeys() *cobra.Command {
+	return &cobra.Command{
+		Use:   "import FILE|-",
+		Short: "Take over keys that another system issued, by their hashes: all of them, or none",
+		Long: `Take over keys of another form (JSON Lines, one key on each line): the SHA-256 of the key in hexadecimal, never the key itself.
+
+  {"sha256":"...","prefix":"jb-","lastFour":"9x2Q","name":"job board","useCase":"job board for Ontario","tier":"developer","expiresAt":"2027-01-31T00:00:00Z"}
+
+Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
+Each key gets an account of its own, which its holder may connect to theirs. A key that is held already stays as it is. For such keys
+to be accepted the gateway must know their form: OPPORTUNITY_OLDER_KEYS.`,
+		Example: "  opportunity keys import older.jsonl",
+		Args:    cobra.ExactArgs(1),
+		RunE: v.file(func(ctx context.Context, c Client, file io.Reader) (result, error) {
+			r, raw, err := c.ImportKeys(ctx, file)
+			return imported(r, raw, fmt.Sprintf("created %d, unchanged %d", r.Created, r.Unchanged)), err
+		}),
+	}
+}
