@@ -14,22 +14,22 @@ import (
 	"math/rand/v2"
 	netmail "net/mail"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	gomail "github.com/wneessen/go-mail"
+	"golang.org/x/sync/errgroup"
 
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
 // Interval is how often a courier looks for mails.
-const Interval = 500 * time.Millisecond
+const Interval = 250 * time.Millisecond
 
 const (
 	couriers = 4 // mails on their way at a time
 	lease    = 5 * time.Minute
-	farewell = 5 * time.Second // what a mail on its way is given when the service stops
+	farewell = 2 * time.Second // what a mail on its way is given when the service stops
 	giveUp   = 72 * time.Hour
 	answer   = 10 * time.Second // what the database is given for one
 )
@@ -80,26 +80,7 @@ func New(cfg Config, mails Mails, now func() time.Time, log *slog.Logger, metric
 // Deliver sends all mails that are due. It returns when none is left, or when ctx ends and what was on its way has had a little
 // more time. Its error says that the mails cannot be asked for; that a mail cannot be sent is no failure of Deliver.
 func (c *Courier) Deliver(ctx context.Context) error {
-	var mu sync.Mutex
-	var failure error
-	var all sync.WaitGroup
-	for range couriers {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				m, ok, err := c.claim(ctx)
-				if err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					failure = err
-				}
-				if err != nil || !ok {
-					return
-				}
-				c.deliver(ctx, m)
-			}
-		})
-	}
-	all.Wait()
+	failure := c.deliverAll(ctx)
 	ask, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	n, err := c.mails.PendingMails(ask)
@@ -107,6 +88,23 @@ func (c *Courier) Deliver(ctx context.Context) error {
 		c.pending.Set(float64(n))
 	}
 	return errors.Join(failure, err)
+}
+
+// deliverAll sends one mail after the other, and each that is due at the same time beside it.
+func (c *Courier) deliverAll(ctx context.Context) error {
+	var busy errgroup.Group
+	busy.SetLimit(couriers)
+	for ctx.Err() == nil {
+		m, ok, err := c.claim(ctx)
+		if err != nil || !ok {
+			return errors.Join(err, busy.Wait())
+		}
+		busy.Go(func() error {
+			c.deliver(ctx, m)
+			return nil
+		})
+	}
+	return busy.Wait()
 }
 
 func (c *Courier) claim(ctx context.Context) (mail.Posted, bool, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"time"
@@ -85,7 +86,10 @@ func (r refusal) Error() string {
 // understood is an error that a log may show.
 func understood(err error) error {
 	said := (*gomail.SendError)(nil)
-	if !errors.As(err, &said) {
+	if answer := (*textproto.Error)(nil); !errors.As(err, &said) && errors.As(err, &answer) {
+		return refusal{step: "greeting or login", code: answer.Code}
+	}
+	if said == nil {
 		return err // of the connection: names and numbers of the server only
 	}
 	if said.ErrorCode() == 0 {

@@ -1,0 +1,238 @@
+package authquota_test
+
+import (
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/courier"
+	"opportunity.internal/services/authquota/internal/mail"
+)
+
+// by lets the service send by an SMTP server, on the clock of the test.
+func by(m *mailServer, url string, c *clock) func(*authquota.Config) {
+	return func(cfg *authquota.Config) {
+		cfg.Now = c.Now
+		cfg.Mail = courier.Config{URL: strings.Replace(url, "HOST", m.address, 1), From: "Opportunity Data API <no-reply@api.example>", Roots: m.roots}
+	}
+}
+
+var (
+	tenOClock = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	private   = "https://api.example/account/confirm?token=known-to-one-reader"
+	welcome   = mail.Message{To: "ada.lovelace@example.org", Template: "confirm-address", Data: map[string]string{"link": private}}
+)
+
+const withLogin = "smtp://ada:pass%20word%2F1@HOST"
+
+func (s *service) tellsNothing() {
+	s.t.Helper()
+	for _, secret := range []string{"known-to-one-reader", "lovelace", "pass word/1", "pass%20word"} {
+		require.NotContains(s.t, s.log.String(), secret)
+	}
+}
+
+func TestMailsAreSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind mailServerKind
+		url  string
+		want delivery
+	}{
+		"STARTTLS":           {mailServerKind{}, withLogin, delivery{secure: true, user: "ada"}},
+		"TLS from the start": {mailServerKind{implicit: true}, "smtps://ada:pass%20word%2F1@HOST", delivery{secure: true, user: "ada"}},
+		"without a login":    {mailServerKind{noLogin: true}, "smtp://HOST", delivery{secure: true}},
+		"without TLS":        {mailServerKind{plain: true, noLogin: true}, "smtp://HOST?starttls=off", delivery{}},
+		"within the machine": {mailServerKind{plain: true}, withLogin + "?starttls=off", delivery{user: "ada"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothStores(t, func(t *testing.T, s *stores) {
+				server, now := startMailServer(t, c.kind), clockAt(tenOClock)
+				svc := s.start(t, by(server, c.url, now))
+				id := s.post(t, now.Now(), welcome)
+				storetest.Eventually(t, "sent and forgotten", func() bool { return len(server.deliveries()) == 1 && s.waiting(t) == 0 })
+				got := server.deliveries()[0]
+				require.Equal(t, delivery{from: "no-reply@api.example", to: welcome.To, secure: c.want.secure, user: c.want.user, raw: got.raw}, got)
+				m := readMail(t, got.raw)
+				require.Equal(t, "<"+id+"@api.example>", m.header.Get("Message-ID"))
+				require.Equal(t, welcome.To, m.address)
+				require.Contains(t, m.plain, private)
+				svc.tellsNothing()
+			})
+		})
+	}
+}
+
+// A server that cannot prove who it is, or speaks in the open, is told neither a mail nor a password.
+func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  mailServerKind
+		url   string
+		known bool
+	}{
+		"no STARTTLS":                 {mailServerKind{plain: true}, withLogin, true},
+		"unknown authority":           {mailServerKind{}, withLogin, false},
+		"unknown authority, from TLS": {mailServerKind{implicit: true}, "smtps://ada:pass%20word%2F1@HOST", false},
+		"wrong password":              {mailServerKind{}, "smtp://ada:guess@HOST", true},
+		"no login where one is meant": {mailServerKind{noLogin: true}, withLogin, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothStores(t, func(t *testing.T, s *stores) {
+				server, now := startMailServer(t, c.kind), clockAt(tenOClock)
+				if !c.known {
+					server.roots = x509.NewCertPool()
+				}
+				svc := s.start(t, by(server, c.url, now))
+				s.post(t, now.Now(), welcome)
+				storetest.Eventually(t, "said", func() bool { return strings.Contains(svc.log.String(), "mail not sent, will be tried again") })
+				require.Empty(t, server.deliveries())
+				require.Equal(t, 1, s.waiting(t))
+				if _, logins := server.connections(); name != "wrong password" {
+					require.Zero(t, logins)
+				}
+				require.Contains(t, svc.log.String(), `"to":"a…@example.org"`)
+				svc.tellsNothing()
+			})
+		})
+	}
+}
+
+func TestMailsThatAreRefused(t *testing.T) {
+	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later, ada.lovelace@example.org"}
+	nobody := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no lovelace here, nor " + private}
+	policy := &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "relaying lovelace denied"}
+	for name, c := range map[string]struct {
+		step  string
+		with  *smtp.SMTPError
+		final bool
+	}{
+		"greylisted":            {"recipient", busy, false},
+		"no such person":        {"recipient", nobody, true},
+		"no relaying":           {"recipient", policy, false},
+		"sender not known":      {"sender", nobody, false},
+		"content, for now":      {"data", busy, false},
+		"content, for good":     {"data", nobody, true},
+		"policy on the content": {"data", policy, false},
+		"login, for now":        {"login", busy, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothStores(t, func(t *testing.T, s *stores) {
+				server, now := startMailServer(t, mailServerKind{}), clockAt(tenOClock)
+				server.refuse(c.step, c.with)
+				svc := s.start(t, by(server, withLogin, now))
+				s.post(t, now.Now(), welcome)
+				if c.final {
+					storetest.Eventually(t, "given up", func() bool { return s.waiting(t) == 0 && strings.Contains(svc.log.String(), "mail given up") })
+					require.Contains(t, svc.metrics(), `authquota_mails_failed_total{template="confirm-address"} 1`)
+				} else {
+					storetest.Eventually(t, "kept", func() bool { return strings.Contains(svc.log.String(), "mail not sent, will be tried again") })
+					require.Equal(t, 1, s.waiting(t))
+					server.refuse(c.step, nil)
+					storetest.Eventually(t, "sent after a pause", func() bool {
+						now.move(time.Second)
+						return s.waiting(t) == 0
+					})
+					require.Len(t, server.deliveries(), 1)
+					require.Contains(t, svc.metrics(), `authquota_mails_sent_total{template="confirm-address"} 1`)
+				}
+				require.Contains(t, svc.log.String(), fmt.Sprintf("refused with %d", c.with.Code))
+				svc.tellsNothing()
+			})
+		})
+	}
+}
+
+func TestMailsAreTriedForThreeDaysWithGrowingPauses(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		server, now := startMailServer(t, mailServerKind{}), clockAt(tenOClock)
+		server.refuse("recipient", &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}, Message: "full"})
+		svc := s.start(t, by(server, withLogin, now))
+		s.post(t, now.Now(), welcome)
+		tries := func() int { return strings.Count(svc.log.String(), "mail not sent, will be tried again") }
+		storetest.Eventually(t, "tried", func() bool { return tries() == 1 && strings.Contains(svc.metrics(), "authquota_mails_pending 1") })
+
+		last := time.Duration(0)
+		for i := range 10 {
+			var due []int64
+			require.NoError(t, s.open(t).Raw("SELECT due_at FROM mails").Scan(&due).Error)
+			wait := time.UnixMicro(due[0]).Sub(now.Now())
+			require.LessOrEqual(t, wait, time.Hour)
+			require.Greater(t, wait+10*time.Minute, last)
+			last = wait
+			now.move(wait)
+			storetest.Eventually(t, "tried again", func() bool { return tries() == i+2 })
+			storetest.Eventually(t, "put off", func() bool {
+				require.NoError(t, s.open(t).Raw("SELECT due_at FROM mails").Scan(&due).Error)
+				return time.UnixMicro(due[0]).Sub(now.Now()) <= time.Hour && time.UnixMicro(due[0]).After(now.Now())
+			})
+		}
+		require.Greater(t, last, 50*time.Minute)
+		now.move(72 * time.Hour)
+		storetest.Eventually(t, "given up", func() bool { return s.waiting(t) == 0 })
+		require.Contains(t, svc.log.String(), "mail given up")
+		require.Empty(t, server.deliveries())
+	})
+}
+
+func TestSeveralSendersSendEachMailOnce(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		server, now := startMailServer(t, mailServerKind{noLogin: true}), clockAt(tenOClock)
+		s.start(t, by(server, "smtp://HOST", now))
+		s.startMigrated(t, by(server, "smtp://HOST", now))
+		want := map[string]bool{}
+		for range 40 {
+			want["<"+s.post(t, now.Now(), welcome)+"@api.example>"] = true
+		}
+		storetest.Eventually(t, "all sent", func() bool { return s.waiting(t) == 0 })
+		require.Len(t, server.deliveries(), 40)
+		for _, d := range server.deliveries() {
+			id := readMail(t, d.raw).header.Get("Message-ID")
+			require.True(t, want[id], "%s twice, or never posted", id)
+			delete(want, id)
+		}
+	})
+}
+
+// Who stops between sending and forgetting leaves a mail that comes again, as the same one; none is lost.
+func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		server, now := startMailServer(t, mailServerKind{noLogin: true}), clockAt(tenOClock)
+		first := s.start(t, by(server, "smtp://HOST", now))
+		release := server.hold()
+		defer release()
+		s.post(t, now.Now(), welcome)
+		storetest.Eventually(t, "arrived, not confirmed", func() bool { return len(server.deliveries()) == 1 })
+		first.stop() // waits a little for the answer, and no longer
+		release()
+		require.Equal(t, 1, s.waiting(t))
+
+		s.startMigrated(t, by(server, "smtp://HOST", now))
+		require.Len(t, server.deliveries(), 1, "nobody takes it while the claim of the other may hold")
+		now.move(5 * time.Minute)
+		storetest.Eventually(t, "sent again", func() bool { return s.waiting(t) == 0 })
+		sent := server.deliveries()
+		require.Len(t, sent, 2)
+		require.Equal(t, readMail(t, sent[0].raw).header.Get("Message-ID"), readMail(t, sent[1].raw).header.Get("Message-ID"))
+	})
+}
+
+// A mail that cannot be read does not stand in the way of the others, and waits for its key.
+func TestASealedMailWaitsForItsKey(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := clockAt(tenOClock)
+		other := strings.Repeat("a1", 32)
+		svc := s.start(t, func(c *authquota.Config) { c.Now, c.Encryption = now.Now, []string{other} })
+		s.post(t, now.Now(), welcome)
+		storetest.Eventually(t, "said", func() bool { return strings.Contains(svc.log.String(), "OPPORTUNITY_ENCRYPTION_KEYS") })
+		svc.stop()
+		s.startMigrated(t, func(c *authquota.Config) { c.Now, c.Encryption = now.Now, append([]string{other}, c.Encryption...) })
+		now.move(time.Minute)
+		storetest.Eventually(t, "written", func() bool { return len(s.mails(t)) == 1 })
+	})
+}
