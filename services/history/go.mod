@@ -8,7 +8,10 @@ require (
 	github.com/google/uuid v1.6.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/stretchr/testify v1.12.1
+	github.com/transparency-dev/formats v0.1.1
+	github.com/transparency-dev/merkle v0.0.2
 	go.uber.org/goleak v1.3.0
+	golang.org/x/mod v0.42.0
 	gorm.io/gorm v1.31.2
 	opportunity.internal/pkg v0.0.0
 	pgregory.net/rapid v1.3.0

@@ -3,6 +3,7 @@ package history
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"opportunity.internal/pkg/command"
@@ -12,8 +13,10 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/feed"
 	"opportunity.internal/services/history/internal/httpapi"
+	"opportunity.internal/services/history/internal/notary"
 	"opportunity.internal/services/history/internal/store"
 	"opportunity.internal/services/history/migrations"
 )
@@ -22,10 +25,17 @@ var service = command.Service[Config]{
 	Name: "history", Migrations: migrations.Files, Serve: Run,
 	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
 	Check:  func(ctx context.Context, c Config) error { return peer.Answers(ctx, c.CatalogURL) },
+	Verbs: map[string]command.Verb[Config]{
+		"checkpoint": {Run: func(ctx context.Context, c Config, _ []string) error { return SignNow(ctx, c, os.Stdout) }},
+		"verify": {Usage: "[--against FILE]... [--output text|json]", Run: func(ctx context.Context, c Config, args []string) error {
+			return Verify(ctx, c, args, os.Stdout)
+		}},
+	},
 }
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
-// check tells whether the settings are right, the schema is there and the catalog answers.
+// check tells whether the settings are right, the schema is there and the catalog answers; checkpoint signs what there is now;
+// verify proves all events against everything that was signed, and fails where something does not fit.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return service.Main(ctx, lookup, args)
 }
@@ -59,9 +69,13 @@ func Run(ctx context.Context, cfg Config) error {
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
 	listings := feed.New(peer.New(cfg.CatalogURL, cfg.Tokens, tel.Transport(transport, "catalog")), events, tel.Log, tel.Registry)
+	keys, err := checkpoint.ParseKeys(cfg.SigningKeys, cfg.RetiredKeys)
+	if err != nil {
+		return err
+	}
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	engine := web.New(refusals)
-	httpapi.API{Store: events, Catalog: listings, PublicURL: cfg.PublicURL, Now: cfg.Now}.Routes(engine, refusals, cfg.Tokens, ready)
+	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: listings, PublicURL: cfg.PublicURL, Now: cfg.Now}.Routes(engine, refusals, cfg.Tokens, ready)
 
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
@@ -71,6 +85,12 @@ func Run(ctx context.Context, cfg Config) error {
 			return err
 		}
 		return listings.Run(ctx)
+	})
+	group.Go("checkpoints", func(ctx context.Context) error {
+		if err := db.Await(ctx, tel, migrations.Files); err != nil {
+			return err
+		}
+		return notary.Notary{Store: events, Keys: keys, Now: cfg.Now, Log: tel.Log}.Run(ctx)
 	})
 	return group.Wait()
 }

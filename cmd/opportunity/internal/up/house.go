@@ -37,11 +37,11 @@ type house struct {
 
 func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*house, error) {
 	h := &house{publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
-	var pepper, encryptionKey string
+	var pepper, encryptionKey, signingKey string
 	var errs []error
 	for name, secret := range map[string]*string{
 		operator.TokenFile: &h.operatorToken, "internal-token": &h.internalToken, "key-pepper": &pepper,
-		"encryption-key": &encryptionKey,
+		"encryption-key": &encryptionKey, "history-signing-key": &signingKey,
 	} {
 		var err error
 		*secret, err = dir.secret(name)
@@ -59,15 +59,16 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 	h.adminURL, h.catalogURL, h.historyURL, h.authquotaURL = reachable(admin), reachable(inner[0]), reachable(inner[1]), reachable(inner[2])
 
 	common := map[string]string{
-		"OPPORTUNITY_PUBLIC_URL":      h.publicURL,
-		"OPPORTUNITY_INTERNAL_TOKENS": h.internalToken,
-		"OPPORTUNITY_OPERATOR_TOKENS": h.operatorToken,
-		"OPPORTUNITY_KEY_PEPPERS":     pepper,
-		"OPPORTUNITY_ENCRYPTION_KEYS": encryptionKey,
-		"OPPORTUNITY_REDIS_URL":       redisURL,
-		"OPPORTUNITY_CATALOG_URL":     h.catalogURL,
-		"OPPORTUNITY_HISTORY_URL":     h.historyURL,
-		"OPPORTUNITY_AUTHQUOTA_URL":   h.authquotaURL,
+		"OPPORTUNITY_PUBLIC_URL":          h.publicURL,
+		"OPPORTUNITY_INTERNAL_TOKENS":     h.internalToken,
+		"OPPORTUNITY_OPERATOR_TOKENS":     h.operatorToken,
+		"OPPORTUNITY_KEY_PEPPERS":         pepper,
+		"OPPORTUNITY_ENCRYPTION_KEYS":     encryptionKey,
+		"OPPORTUNITY_REDIS_URL":           redisURL,
+		"OPPORTUNITY_HISTORY_SIGNING_KEY": signingKey,
+		"OPPORTUNITY_CATALOG_URL":         h.catalogURL,
+		"OPPORTUNITY_HISTORY_URL":         h.historyURL,
+		"OPPORTUNITY_AUTHQUOTA_URL":       h.authquotaURL,
 	}
 	// what the environment may decide otherwise
 	preset := map[string]string{

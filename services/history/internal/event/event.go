@@ -34,6 +34,8 @@ type Record struct {
 	Hash        string
 }
 
+const contentForm = "opportunity verification event content 1"
+
 // Page is a page of a listing's history.
 type Page struct {
 	Sequence int64 // of the listing's newest event; 0 before any
@@ -57,7 +59,7 @@ func New(e api.VerificationEvent) (Record, error) {
 		}
 		r.Facts = new(string(facts))
 	}
-	r.ContentHash = digest("opportunity verification event content 1", r.content()...)
+	r.ContentHash = digest(contentForm, r.content()...)
 	return r, nil
 }
 
@@ -67,6 +69,21 @@ func (r *Record) Seal(prev string) {
 	r.PrevHash = prev
 	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
 	r.Hash = digest("opportunity verification event 1", fields...)
+}
+
+// Leaf is what the log of all events holds of the record. It names the contents by their hash alone, beside the hash that covers
+// everything: so it can be shown that an event is in the log without telling who appended it.
+func (r *Record) Leaf() []byte {
+	return joined("opportunity verification event leaf 1", r.Hash, r.ID, strconv.FormatInt(r.RecordedAt, 10), r.ContentHash)
+}
+
+// Intact reports whether the hashes of the record are those of what it says. Whether it follows the right event is for whoever
+// knows the chain.
+func (r *Record) Intact() bool {
+	again := *r
+	again.ContentHash = digest(contentForm, r.content()...)
+	again.Seal(r.PrevHash)
+	return again.ContentHash == r.ContentHash && again.Hash == r.Hash
 }
 
 // content is what the event says, in the order in which it is hashed.
@@ -82,14 +99,22 @@ func (r *Record) content() []string {
 // first: without the lengths, text could move from one field into the next unnoticed. form keeps hashes of different kinds
 // apart, and names the version of the layout.
 func digest(form string, fields ...string) string {
-	h := sha256.New()
-	for _, f := range append([]string{form}, fields...) {
-		var length [8]byte
-		binary.BigEndian.PutUint64(length[:], uint64(len(f)))
-		h.Write(length[:])
-		h.Write([]byte(f))
+	sum := sha256.Sum256(joined(form, fields...))
+	return hex.EncodeToString(sum[:])
+}
+
+// joined is form and the fields, each behind its length.
+func joined(form string, fields ...string) []byte {
+	size := 8 + len(form)
+	for _, f := range fields {
+		size += 8 + len(f)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	out := make([]byte, 0, size)
+	out = append(binary.BigEndian.AppendUint64(out, uint64(len(form))), form...)
+	for _, f := range fields {
+		out = append(binary.BigEndian.AppendUint64(out, uint64(len(f))), f...)
+	}
+	return out
 }
 
 // Event is what consumers see of the record.

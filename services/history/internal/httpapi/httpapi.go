@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
 
@@ -36,14 +37,22 @@ type Catalog interface {
 // API answers for the history.
 type API struct {
 	Store     Store
+	Proofs    Proofs
+	Keys      checkpoint.Keys
 	Catalog   Catalog
 	PublicURL string // the address of the gateway as consumers see it, without a trailing slash
 	Now       func() time.Time
 }
 
-// Routes registers everything on engine. Only ready is open to callers without an internal token.
+// Routes registers everything on engine. Only ready and the checkpoints are open to callers without an internal token.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Tokens, ready http.Handler) {
 	engine.GET("/readyz", gin.WrapH(ready))
+	for path, answer := range map[string]func(*gin.Context) (web.Reply, error){
+		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint, checkpoint.Path + "/:name/heads": a.heads,
+	} {
+		engine.GET(path, web.Answer(errors, answer))
+		engine.HEAD(path, web.Answer(errors, answer))
+	}
 	inside := engine.Group("", web.Internal(errors, tokens))
 	const history = "/api/v1/opportunities/:id/history"
 	inside.GET(history, web.Answer(errors, a.history))

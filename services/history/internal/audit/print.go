@@ -1,0 +1,37 @@
+package audit
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Print writes the report as text: what was proven, then a line for each finding, the first first.
+func (r Report) Print(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d events in %d chains; %d checkpoints, the newest over the first %d events\n", r.Events, r.Chains, r.Checkpoints, r.Signed)
+	if r.Fits {
+		b.WriteString("everything fits\n")
+	}
+	for i, f := range r.Findings {
+		if i == 0 {
+			b.WriteString("the first that does not fit:\n")
+		}
+		var where []string
+		if f.Sequence != 0 {
+			where = append(where, fmt.Sprintf("sequence %d", f.Sequence))
+		}
+		if f.Slug != "" {
+			where = append(where, "listing "+f.Slug)
+		}
+		if f.ID != "" {
+			where = append(where, "event "+f.ID)
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", strings.Join(append([]string{string(f.Kind)}, where...), ", "), f.Message)
+	}
+	if r.Omitted > 0 {
+		fmt.Fprintf(&b, "  and %d more\n", r.Omitted)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/history/internal/checkpoint"
+	"opportunity.internal/services/history/internal/event"
+)
+
+type checkpointRow struct {
+	Number      int64 `gorm:"primaryKey;autoIncrement:false"`
+	Day         *string
+	MadeAt      int64
+	Size        int64
+	Note        string
+	Consistency string
+	Frontier    string
+}
+
+func (checkpointRow) TableName() string { return "checkpoints" }
+
+type headRow struct {
+	Checkpoint int64  `gorm:"primaryKey;autoIncrement:false"`
+	Chain      string `gorm:"primaryKey"`
+	Slug       string
+	Events     int64
+	Hash       string
+}
+
+func (headRow) TableName() string { return "checkpoint_heads" }
+
+func (r headRow) head() checkpoint.Head {
+	return checkpoint.Head{Chain: r.Chain, Slug: r.Slug, Events: r.Events, Hash: r.Hash}
+}
+
+type leavesRow struct {
+	First  int64 `gorm:"primaryKey;autoIncrement:false"`
+	Hashes []byte
+}
+
+func (leavesRow) TableName() string { return "checkpoint_leaves" }
+
+// leavesAtOnce is how many leaves a row of leaves has at most.
+const leavesAtOnce = 1024
+
+// SaveCheckpoint keeps a checkpoint with the heads of the chains that grew and the hashes of the leaves that came, all or
+// nothing. day is the UTC day whose checkpoint it is, empty for one that was asked for. saved is false where another one has taken
+// the number or the day meanwhile.
+func (s *Store) SaveCheckpoint(
+	ctx context.Context, day string, c checkpoint.Kept, heads []checkpoint.Head, leaves [][]byte,
+) (saved bool, err error) {
+	row := checkpointRow{
+		Number: c.Number, MadeAt: c.Time.UnixMicro(), Size: c.Size, Note: c.Note,
+		Consistency: encodeHashes(c.Consistency), Frontier: encodeHashes(c.Frontier),
+	}
+	if day != "" {
+		row.Day = &day
+	}
+	headRows := make([]headRow, len(heads))
+	for i, h := range heads {
+		headRows[i] = headRow{c.Number, h.Chain, h.Slug, h.Events, h.Hash}
+	}
+	var leavesRows []leavesRow
+	first := c.Size - int64(len(leaves)) + 1
+	for some := range slices.Chunk(leaves, leavesAtOnce) {
+		leavesRows = append(leavesRows, leavesRow{first, slices.Concat(some...)})
+		first += int64(len(some))
+	}
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		if len(headRows) > 0 {
+			if err := tx.CreateInBatches(headRows, batch).Error; err != nil {
+				return err
+			}
+		}
+		if len(leavesRows) == 0 {
+			return nil
+		}
+		return tx.CreateInBatches(leavesRows, batch).Error
+	})
+	if errors.Is(err, gorm.ErrDuplicatedKey) {
+		return false, nil
+	}
+	return err == nil, database.Outage(err)
+}
+
+// LastCheckpoint is the newest one as it is stored: what its note says is for whoever has the keys. Its number is 0 where there is
+// none. lastDay is the newest UTC day that has its checkpoint.
+func (s *Store) LastCheckpoint(ctx context.Context) (c checkpoint.Kept, lastDay string, err error) {
+	c, _, err = s.oneCheckpoint(ctx, "SELECT * FROM checkpoints ORDER BY number DESC LIMIT 1")
+	if err != nil {
+		return c, "", err
+	}
+	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(day), '') FROM checkpoints").Scan(&lastDay).Error
+	return c, lastDay, database.Outage(err)
+}
+
+// CheckpointOf is the last one that was made on a UTC day.
+func (s *Store) CheckpointOf(ctx context.Context, day time.Time) (c checkpoint.Kept, ok bool, err error) {
+	return s.oneCheckpoint(ctx, "SELECT * FROM checkpoints WHERE made_at >= ? AND made_at < ? ORDER BY number DESC LIMIT 1",
+		day.UnixMicro(), day.Add(24*time.Hour).UnixMicro())
+}
+
+// CheckpointNumber is the one of that number.
+func (s *Store) CheckpointNumber(ctx context.Context, number int64) (c checkpoint.Kept, ok bool, err error) {
+	return s.oneCheckpoint(ctx, "SELECT * FROM checkpoints WHERE number = ?", number)
+}
+
+func (s *Store) oneCheckpoint(ctx context.Context, query string, args ...any) (checkpoint.Kept, bool, error) {
+	var rows []checkpointRow
+	if err := s.db.WithContext(ctx).Raw(query, args...).Scan(&rows).Error; err != nil || len(rows) == 0 {
+		return checkpoint.Kept{}, false, database.Outage(err)
+	}
+	c, err := rows[0].kept()
+	return c, true, err
+}
+
+// Heads are those that were kept with a checkpoint.
+func (s *Store) Heads(ctx context.Context, number int64) ([]checkpoint.Head, error) {
+	return headsOf(s.db.WithContext(ctx), number)
+}
+
+func headsOf(db *gorm.DB, number int64) ([]checkpoint.Head, error) {
+	var rows []headRow
+	err := db.Raw("SELECT * FROM checkpoint_heads WHERE checkpoint = ?", number).Scan(&rows).Error
+	heads := make([]checkpoint.Head, len(rows))
+	for i, r := range rows {
+		heads[i] = r.head()
+	}
+	return heads, database.Outage(err)
+}
+
+// LastHeads are the newest heads of the chains of slugs, as far as they have any.
+func (s *Store) LastHeads(ctx context.Context, slugs []string) (map[string]checkpoint.Head, error) {
+	heads := make(map[string]checkpoint.Head, len(slugs))
+	for some := range slices.Chunk(slugs, batch) {
+		var rows []headRow
+		err := s.db.WithContext(ctx).Raw(`SELECT * FROM checkpoint_heads h WHERE slug IN ?
+			AND checkpoint = (SELECT max(checkpoint) FROM checkpoint_heads WHERE slug = h.slug)`, some).Scan(&rows).Error
+		if err != nil {
+			return nil, database.Outage(err)
+		}
+		for _, r := range rows {
+			heads[r.Slug] = r.head()
+		}
+	}
+	return heads, nil
+}
+
+// Records are the next events after a sequence, in its order, at most limit of them.
+func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Record, error) {
+	return recordsAfter(s.db.WithContext(ctx), after, limit)
+}
+
+const recordColumns = `sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at,
+	content_hash, prev_hash, hash`
+
+// recordsAfter reads without gorm's reflection: verifying reads everything that was ever recorded.
+func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
+	rows, err := db.Raw("SELECT "+recordColumns+" FROM verification_events WHERE sequence > ? ORDER BY sequence LIMIT ?", after, limit).Rows()
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	defer rows.Close()
+	records := make([]event.Record, 0, limit)
+	for rows.Next() {
+		r, err := scan(rows)
+		if err != nil {
+			return nil, database.Outage(err)
+		}
+		records = append(records, r)
+	}
+	return records, database.Outage(rows.Err())
+}
+
+func scan(rows *sql.Rows) (r event.Record, err error) {
+	err = rows.Scan(&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, &r.CheckType, &r.Outcome, &r.SourceURLs, &r.Facts, &r.Note,
+		&r.Actor, &r.RecordedAt, &r.ContentHash, &r.PrevHash, &r.Hash)
+	return r, err
+}
+
+func (r checkpointRow) kept() (checkpoint.Kept, error) {
+	consistency, err1 := decodeHashes(r.Consistency)
+	frontier, err2 := decodeHashes(r.Frontier)
+	if err := errors.Join(err1, err2); err != nil {
+		return checkpoint.Kept{}, fmt.Errorf("checkpoint %d: %w", r.Number, err)
+	}
+	c := checkpoint.Checkpoint{Number: r.Number, Time: database.FromMicros(r.MadeAt), Size: r.Size}
+	return checkpoint.Kept{Checkpoint: c, Note: r.Note, Consistency: consistency, Frontier: frontier}, nil
+}
+
+func encodeHashes(hashes [][]byte) string {
+	words := make([]string, len(hashes))
+	for i, h := range hashes {
+		words[i] = base64.StdEncoding.EncodeToString(h)
+	}
+	return strings.Join(words, " ")
+}
+
+func decodeHashes(text string) ([][]byte, error) {
+	words := strings.Fields(text)
+	hashes := make([][]byte, len(words))
+	for i, w := range words {
+		var err error
+		if hashes[i], err = base64.StdEncoding.DecodeString(w); err != nil {
+			return nil, err
+		}
+	}
+	return hashes, nil
+}

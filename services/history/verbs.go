@@ -1,0 +1,122 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"time"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/history/internal/audit"
+	"opportunity.internal/services/history/internal/checkpoint"
+	"opportunity.internal/services/history/internal/notary"
+	"opportunity.internal/services/history/internal/store"
+	"opportunity.internal/services/history/migrations"
+)
+
+// opened calls work with the store of cfg, whose schema must be there.
+func opened(ctx context.Context, cfg Config, work func(*store.Store, *telemetry.Telemetry) error) error {
+	tel, err := telemetry.Start(ctx, "history", cfg.Telemetry)
+	if err != nil {
+		return err
+	}
+	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
+	db, err := database.Open(cfg.Database, tel)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.Current(ctx, migrations.Files); err != nil {
+		return err
+	}
+	return work(store.New(db, tel.Registry), tel)
+}
+
+// SignNow makes a checkpoint, whether the day has one or not, and writes its signed text to out.
+func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
+	keys, err := checkpoint.ParseKeys(cfg.SigningKeys, cfg.RetiredKeys)
+	if err != nil {
+		return err
+	}
+	if !keys.Signs() {
+		return errors.New("OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
+	}
+	now := cfg.Now
+	if now == nil {
+		now = time.Now
+	}
+	return opened(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) error {
+		c, made, err := notary.Notary{Store: s, Keys: keys, Now: now, Log: tel.Log}.Make(ctx, "")
+		if err != nil {
+			return err
+		}
+		if !made {
+			return errors.New("there is nothing to sign: no event was ever recorded")
+		}
+		_, err = io.WriteString(out, c.Note)
+		return err
+	})
+}
+
+// ErrDoesNotFit is the error of Verify where something does not fit; what, it has written.
+var ErrDoesNotFit = errors.New("the history does not fit what was signed")
+
+// Verify proves all events against everything that was signed of them, in the database and in files that args name, and writes
+// the outcome to out.
+func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error {
+	var saved []audit.Saved
+	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // its errors are returned
+	form := flags.String("output", "text", "")
+	flags.Func("against", "", func(name string) error {
+		s, err := readSaved(name)
+		saved = append(saved, s)
+		return err
+	})
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || *form != "text" && *form != "json" {
+		return errors.New("usage: history verify [--against FILE]... [--output text|json]")
+	}
+	keys, err := checkpoint.ParseKeys(cfg.SigningKeys, cfg.RetiredKeys)
+	if err != nil {
+		return err
+	}
+	var report audit.Report
+	err = opened(ctx, cfg, func(s *store.Store, _ *telemetry.Telemetry) error {
+		return s.Audited(ctx, func(source audit.Source) error {
+			report, err = audit.Run(source, keys, saved)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if *form == "json" {
+		err = json.NewEncoder(out).Encode(report)
+	} else {
+		err = report.Print(out)
+	}
+	if err == nil && !report.Fits {
+		err = ErrDoesNotFit
+	}
+	return err
+}
+
+// readSaved reads a checkpoint that somebody kept: the published document, or the signed text alone.
+func readSaved(name string) (audit.Saved, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return audit.Saved{}, err
+	}
+	var published checkpoint.Document
+	if json.Unmarshal(text, &published) == nil {
+		return audit.Saved{Name: name, Note: published.Checkpoint}, nil
+	}
+	return audit.Saved{Name: name, Note: string(text)}, nil
+}
