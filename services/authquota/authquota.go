@@ -135,6 +135,7 @@ func Run(ctx context.Context, cfg Config) error {
 			return every(ctx, merge.Interval, tel.Log, "merges", func(ctx context.Context) error { return merges.Deliver(ctx, "") })
 		})
 		group.Go("ledger", func(ctx context.Context) error { return every(ctx, ledger.Interval, tel.Log, "ledger", books.Copy) })
+		group.Go("notices", func(ctx context.Context) error { return every(ctx, time.Minute, tel.Log, "notices", kept.Remind) })
 		group.Go("mails", func(ctx context.Context) error {
 			// not bounded by a turn's time: an SMTP server may take longer
 			return every(ctx, courier.Interval, tel.Log, "mails", func(context.Context) error { return mails.Deliver(ctx) })

@@ -74,6 +74,7 @@ func Merged(into string) error {
 // Change is an act on an account.
 type Change struct {
 	Action string // its name in the audit log
+	Mail   string // which mail tells the account's person
 
 	apply func(a *Account, now time.Time) map[string]any
 }
@@ -85,7 +86,7 @@ func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply
 // Suspend stops all calls of the account from the next request on. The reason is for operators.
 func Suspend(reason string) (Change, error) {
 	reason, err := text("reason", reason)
-	return Change{"account.suspend", func(a *Account, now time.Time) map[string]any {
+	return Change{"account.suspend", "account-suspended", func(a *Account, now time.Time) map[string]any {
 		if a.SuspendedAt != nil {
 			return nil
 		}
@@ -97,7 +98,7 @@ func Suspend(reason string) (Change, error) {
 // Resume ends a suspension.
 func Resume(reason string) (Change, error) {
 	reason, err := text("reason", reason)
-	return Change{"account.resume", func(a *Account, _ time.Time) map[string]any {
+	return Change{"account.resume", "account-resumed", func(a *Account, _ time.Time) map[string]any {
 		if a.SuspendedAt == nil {
 			return nil
 		}
@@ -108,7 +109,7 @@ func Resume(reason string) (Change, error) {
 
 // Grant moves the account to a tier. What it used today stays used.
 func Grant(to api.Tier) (Change, error) {
-	return Change{"account.grant", func(a *Account, _ time.Time) map[string]any {
+	return Change{"account.grant", "tier-changed", func(a *Account, _ time.Time) map[string]any {
 		from := a.Tier
 		if from == to {
 			return nil

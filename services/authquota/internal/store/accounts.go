@@ -89,16 +89,21 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 		if err != nil {
 			return err
 		}
+		before := a.Tier
 		detail := change.Apply(&a, now)
 		changed = a
 		if detail == nil {
 			return nil
 		}
+		told := map[string]string{}
+		if a.Tier != before {
+			told["from"], told["to"] = string(before), string(a.Tier)
+		}
 		row := fromAccount(a)
 		if err := tx.Save(&row).Error; err != nil {
 			return err
 		}
-		return errors.Join(record(tx, now, actor, change.Action, id, detail), owe(tx, id))
+		return errors.Join(record(tx, now, actor, change.Action, id, detail), owe(tx, id), s.tell(tx, now, id, change.Mail, told))
 	})
 	return changed, err
 }

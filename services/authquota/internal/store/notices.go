@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+type noticeRow struct {
+	KeyID string `gorm:"primaryKey"`
+	Days  int    `gorm:"primaryKey;autoIncrement:false"`
+	At    int64
+}
+
+func (noticeRow) TableName() string { return "key_notices" }
+
+// noticeBatch is how many keys are read at a time.
+const noticeBatch = 200
+
+// Remind posts a mail for each key of a person that has come near its end, each once. Several processes may call it at a time.
+func (s *Store) Remind(ctx context.Context) error {
+	last := account.NoticeDays[len(account.NoticeDays)-1]
+	for after := ""; ; {
+		now := s.now().UTC()
+		var rows []ownedRow
+		err := s.db.WithContext(ctx).Raw(owned+`
+			WHERE k.expires_at > ? AND k.expires_at <= ? AND k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.id > ?
+				AND EXISTS (SELECT 1 FROM people p WHERE p.account_id = k.account_id AND p.closed_at IS NULL)
+			ORDER BY k.id LIMIT ?`, database.Micros(now), database.Micros(now.AddDate(0, 0, last)), after, noticeBatch).Scan(&rows).Error
+		if err != nil {
+			return database.Outage(err)
+		}
+		said, err := s.noticed(ctx, rows)
+		if err != nil {
+			return database.Outage(err)
+		}
+		var failures []error // of one key; the others do not wait for it
+		for _, r := range rows {
+			after = r.Row.ID
+			if days := r.toKey().Notice(now); days > 0 && !said[noticeRow{KeyID: r.Row.ID, Days: days}] {
+				failures = append(failures, s.remind(ctx, r.Row.ID))
+			}
+		}
+		if err := errors.Join(failures...); err != nil || len(rows) < noticeBatch {
+			return err
+		}
+	}
+}
+
+func (s *Store) noticed(ctx context.Context, keys []ownedRow) (map[noticeRow]bool, error) {
+	ids := make([]string, len(keys))
+	for i, k := range keys {
+		ids[i] = k.Row.ID
+	}
+	var rows []noticeRow
+	err := s.db.WithContext(ctx).Find(&rows, "key_id IN ?", ids).Error
+	said := make(map[noticeRow]bool, len(rows))
+	for _, r := range rows {
+		said[noticeRow{KeyID: r.KeyID, Days: r.Days}] = true
+	}
+	return said, err
+}
+
+// remind claims the notice of a key in the transaction that posts its mail, so that it is posted once whoever else tries.
+func (s *Store) remind(ctx context.Context, id string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		row, err := take(tx, "WHERE k.id = ?", id)
+		if err != nil {
+			return err
+		}
+		key := row.toKey()
+		days := key.Notice(now)
+		if days == 0 { // it was revoked, or replaced, a moment ago
+			return nil
+		}
+		claim := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeRow{id, days, database.Micros(now)})
+		if claim.Error != nil || claim.RowsAffected == 0 {
+			return claim.Error
+		}
+		return s.tell(tx, now, key.Account, "key-expires", map[string]string{
+			"name": key.Title(), "key": key.Shown(), "when": account.When(key.ExpiresAt), "days": strconv.Itoa(days),
+		})
+	})
+}
