@@ -24,8 +24,10 @@ const (
 	Test = "oda_test_"
 )
 
+// Alphabet is what keys are made of, beside underscores.
+const Alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
 const (
-	alphabet    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	bodyLength  = 43
 	sumLength   = 6
 	totalLength = len(Live) + bodyLength + 1 + sumLength
@@ -45,7 +47,7 @@ func Generate(prefix string) Key {
 		for _, b := range random {
 			// 248 is the largest multiple of 62 in a byte: taking the rest modulo 62 would favour some characters.
 			if b < 248 && len(body) < bodyLength {
-				body = append(body, alphabet[b%62])
+				body = append(body, Alphabet[b%62])
 			}
 		}
 	}
@@ -59,7 +61,7 @@ func Parse(s string) (Key, bool) {
 		return "", false
 	}
 	head, sum := s[:totalLength-sumLength-1], s[totalLength-sumLength:]
-	if strings.Trim(head[len(Live):], alphabet) != "" || s[len(head)] != '_' || sum != checksum(head) {
+	if strings.Trim(head[len(Live):], Alphabet) != "" || s[len(head)] != '_' || sum != checksum(head) {
 		return "", false
 	}
 	return Key(s), true
@@ -104,7 +106,7 @@ func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 func checksum(head string) string {
 	var digits [sumLength]byte
 	for i, sum := sumLength-1, crc32.ChecksumIEEE([]byte(head)); i >= 0; i-- {
-		digits[i] = alphabet[sum%62]
+		digits[i] = Alphabet[sum%62]
 		sum /= 62
 	}
 	return string(digits[:])

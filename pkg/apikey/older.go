@@ -11,10 +11,10 @@ import (
 type Older string
 
 // OlderOf is the Older of a key as its holder presents it. Whether the key was ever issued, it cannot say.
-func OlderOf(presented string) Older {
-	sum := sha256.Sum256([]byte(presented))
-	return Older(hex.EncodeToString(sum[:]))
-}
+func OlderOf(presented string) Older { return OlderSum(sha256.Sum256([]byte(presented))) }
+
+// OlderSum is the Older of a key by its SHA-256.
+func OlderSum(sum [sha256.Size]byte) Older { return Older(hex.EncodeToString(sum[:])) }
 
 // ParseOlder reports whether s, in either case, is a SHA-256 in hexadecimal.
 func ParseOlder(s string) (Older, bool) {

@@ -360,19 +360,11 @@ func TestOneTripEach(t *testing.T) {
 	require.Equal(t, asked, w.authority.asked())
 }
 
-// outcomes reads the counter of how requests ended from the operations listener of the only replica.
+// outcomes is the counter of how requests ended, of the only replica.
 func (w *world) outcomes() map[string]int {
 	w.t.Helper()
-	_, after, ok := strings.Cut(w.log.String(), `"listener":"operations","address":"`)
-	require.True(w.t, ok)
-	address, _, _ := strings.Cut(after, `"`)
-	resp, err := client.Get("http://" + address + "/metrics")
-	require.NoError(w.t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(w.t, err)
 	counts := map[string]int{}
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(w.metrics()) {
 		var outcome string
 		var n int
 		if _, err := fmt.Sscanf(line, "gateway_requests_total{outcome=%q} %d", &outcome, &n); err == nil {
@@ -380,4 +372,21 @@ func (w *world) outcomes() map[string]int {
 		}
 	}
 	return counts
+}
+
+// metrics is what the operations listener of the only replica tells.
+func (w *world) metrics() string {
+	w.t.Helper()
+	var after string
+	storetest.Eventually(w.t, "the operations listener is known", func() (ok bool) {
+		_, after, ok = strings.Cut(w.log.String(), `"listener":"operations","address":"`)
+		return ok
+	})
+	address, _, _ := strings.Cut(after, `"`)
+	resp, err := client.Get("http://" + address + "/metrics")
+	require.NoError(w.t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(w.t, err)
+	return string(body)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/config"
@@ -26,6 +28,7 @@ import (
 	"opportunity.internal/services/gateway/internal/edge"
 	"opportunity.internal/services/gateway/internal/operator"
 	"opportunity.internal/services/gateway/internal/proxy"
+	"opportunity.internal/services/gateway/internal/tally"
 )
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; check tells whether the settings are
@@ -44,6 +47,9 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 
 // answerWithin is how long a service may take to begin its answer.
 const answerWithin = 10 * time.Second
+
+// lastTallies is how long authquota may hold up the end of the process.
+const lastTallies = 3 * time.Second
 
 // Run serves until ctx ends, and then drains. It needs neither Redis nor a service to start: what it cannot ask it answers
 // with 503, so that consumers meet the specification's errors and not those of whatever stands in front.
@@ -78,12 +84,14 @@ func Run(ctx context.Context, cfg Config) error {
 	history, err2 := proxy.New(cfg.HistoryURL, cfg.Tokens.Values[0], tel.Transport(transport, "history"))
 	account, err3 := proxy.New(cfg.AuthquotaURL, cfg.Tokens.Values[0], tel.Transport(transport, "authquota"))
 	trusted, err4 := prefixes(cfg.TrustedProxies)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	older, err5 := authn.ParseOlderForm(cfg.OlderKeys)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return err
 	}
+	tallies := newTallies(authquota, tel)
 	public, err := edge.Edge{
-		Keys: keys, Catalog: catalog, History: history, Account: account, Pages: pages, Trusted: trusted, Errors: refusals, Telemetry: tel,
-		HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"),
+		Keys: keys, OlderKeys: older, Tallies: tallies, Catalog: catalog, History: history, Account: account, Pages: pages,
+		Trusted: trusted, HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: refusals, Telemetry: tel, Now: cfg.now(),
 		Limiter: admission.New(counters, tel.Tracer, cfg.ServiceCapacity, func(ctx context.Context, day string) (usage api.DayUsage, err error) {
 			err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
 			return usage, err
@@ -118,23 +126,45 @@ func Run(ctx context.Context, cfg Config) error {
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
 	group.HTTP("admin", adminListener, tel.Handler(admin))
 	group.HTTP("public", service, public)
-	return group.Wait()
+	group.Go("tallies", tallies.Run)
+	err = group.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTallies) // those of the requests that were drained, too
+	defer cancel()
+	tallies.Close(last)
+	return err
 }
 
 func (c Config) services() map[string]string {
 	return map[string]string{"catalog": c.CatalogURL, "history": c.HistoryURL, "authquota": c.AuthquotaURL}
 }
 
-func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *authn.Authenticator {
-	now := cfg.Now
-	if now == nil {
-		now = time.Now
+func (c Config) now() func() time.Time {
+	if c.Now == nil {
+		return time.Now
 	}
+	return c.Now
+}
+
+func newTallies(authquota *peer.Client, tel *telemetry.Telemetry) *tally.Book {
+	book := tally.New(func(ctx context.Context, batch api.TallyBatch) error {
+		return authquota.Post(ctx, "/internal/v1/tallies", batch, nil)
+	}, tel.Log)
+	tel.Registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_tallied_calls_pending", Help: "Calls that authquota has not been told of yet.",
+		}, func() float64 { return float64(book.Pending()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "gateway_tallied_calls_lost_total", Help: "Calls that authquota will never be told of; the allowance knows them all the same.",
+		}, func() float64 { return float64(book.Lost()) }))
+	return book
+}
+
+func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *authn.Authenticator {
 	peppers, _ := apikey.Peppers(cfg.Peppers) // Validate saw to it
 	return authn.New(peppers, func(ctx context.Context, q api.PrincipalQuery) (p api.Principal, err error) {
 		err = authquota.Post(ctx, "/internal/v1/principals", q, &p)
 		return p, err
-	}, now, tel.Log)
+	}, cfg.now(), tel.Log)
 }
 
 func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, refusals problem.Writer) (http.Handler, error) {

@@ -73,6 +73,13 @@ type replica struct{ url, admin string }
 // start runs a gateway through the production entry until the test ends.
 func (w *world) start(adjust ...func(*gateway.Config)) replica {
 	w.t.Helper()
+	gw, _ := w.startAndStop(adjust...)
+	return gw
+}
+
+// startAndStop gives the means to stop it earlier, which waits for its end.
+func (w *world) startAndStop(adjust ...func(*gateway.Config)) (gw replica, end func()) {
+	w.t.Helper()
 	public, admin, operations := listen(w.t), listen(w.t), listen(w.t)
 	cfg := gateway.Config{
 		Server:    server.Config{Listener: public, OperationsListener: operations, Drain: 5 * time.Second},
@@ -89,11 +96,12 @@ func (w *world) start(adjust ...func(*gateway.Config)) replica {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- gateway.Run(ctx, cfg) }()
-	w.t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		stop()
 		require.NoError(w.t, <-ended)
 	})
-	return replica{"http://" + public.Addr().String(), "http://" + admin.Addr().String()}
+	w.t.Cleanup(end)
+	return replica{"http://" + public.Addr().String(), "http://" + admin.Addr().String()}, end
 }
 
 func listen(t testing.TB) net.Listener {
@@ -187,11 +195,20 @@ type authority struct {
 	pages    []*http.Request // that were asked for
 	forms    []string        // their bodies
 	page     http.HandlerFunc
+	tallied  map[tallied]int // calls that it was told of
+	batches  map[string]int  // how often each came
+	deaf     bool            // takes a batch and answers nothing
 	down     bool
 }
 
+// tallied is what calls are counted by.
+type tallied struct {
+	day, key string
+	outcome  api.CallOutcome
+}
+
 func newAuthority(t testing.TB, counters *redis.Client) *authority {
-	a := &authority{t: t, counters: counters, byDigest: map[string]*api.Principal{}}
+	a := &authority{t: t, counters: counters, byDigest: map[string]*api.Principal{}, tallied: map[tallied]int{}, batches: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
 	mux.HandleFunc("GET /internal/v1/usage/{day}", func(w http.ResponseWriter, _ *http.Request) {
@@ -202,6 +219,7 @@ func newAuthority(t testing.TB, counters *redis.Client) *authority {
 		}
 		_ = json.NewEncoder(w).Encode(a.usage)
 	})
+	mux.HandleFunc("POST /internal/v1/tallies", a.tally)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -249,6 +267,42 @@ func (a *authority) principal(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(http.StatusNotFound)
+}
+
+func (a *authority) tally(w http.ResponseWriter, r *http.Request) {
+	var batch api.TallyBatch
+	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&batch) != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.down {
+		panic(http.ErrAbortHandler)
+	}
+	a.batches[batch.ID]++
+	if a.batches[batch.ID] == 1 {
+		for _, t := range batch.Tallies {
+			a.tallied[tallied{t.Day, t.Key, t.Outcome}] += t.Calls
+		}
+	}
+	if a.deaf {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// told is what the gateways told of a key so far, by outcome, of all days.
+func (a *authority) told(key string) map[api.CallOutcome]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[api.CallOutcome]int{}
+	for of, calls := range a.tallied {
+		if of.key == key {
+			out[of.outcome] += calls
+		}
+	}
+	return out
 }
 
 func (a *authority) account(w http.ResponseWriter, r *http.Request) {

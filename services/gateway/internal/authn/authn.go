@@ -1,6 +1,6 @@
 // Package authn turns the Authorization header of a request into a Principal: which key, of which account, with which limits.
 //
-// A malformed key is refused without asking anybody. A well-formed one is resolved by authquota, by its keyed hash: the key
+// A malformed key is refused without asking anybody. A well-formed one, in our form or in that of older keys (OlderForm), is resolved by authquota, by its keyed hash: the key
 // itself never leaves this process and is kept nowhere in it. Answers are cached: one is asked for again in the background
 // after a minute, and serves for at most five minutes after authquota last gave it, so an outage of authquota is not felt
 // for that long. That an answer is out of date before that (a revocation, another tier) the admission script finds out; see
@@ -19,7 +19,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -27,7 +26,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 )
@@ -102,44 +100,22 @@ func (a *Authenticator) Close() {
 	a.askers.StopAllGoroutines()
 }
 
-// Key reads the API key from the Authorization headers of a request.
-func Key(headers []string) (apikey.Key, error) {
-	if len(headers) > 1 {
-		return "", problem.New(problem.InvalidAPIKey, "Send exactly one Authorization header.")
-	}
-	if len(headers) == 0 {
-		return "", missing()
-	}
-	scheme, token, _ := strings.Cut(headers[0], " ")
-	token = strings.Trim(token, " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", missing()
-	}
-	key, ok := apikey.Parse(token)
-	if !ok {
-		return "", problem.New(problem.InvalidAPIKey, "The API key is malformed: check that all of it was copied.")
-	}
-	return key, nil
-}
-
-func missing() error {
-	return problem.New(problem.MissingAPIKey, "An API key is needed: send the header Authorization: Bearer <API_KEY>.")
-}
-
 // Resolve finds the principal of a key; from is the caller's address. A key that nobody holds, that has expired or that was
 // revoked is refused here. A suspended account is not: that may have changed meanwhile, which the caller can find out by the
 // epoch.
-func (a *Authenticator) Resolve(ctx context.Context, key apikey.Key, from netip.Addr) (*Principal, error) {
-	p, err := a.known.Get(context.WithoutCancel(ctx), sha256.Sum256([]byte(key.Reveal())), lookup{a, key, from})
+//
+// With a refusal of a key that somebody holds, expired or revoked, comes whose it is.
+func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (*Principal, error) {
+	p, err := a.known.Get(context.WithoutCancel(ctx), key.of, lookup{a, key, from})
 	switch {
 	case errors.Is(err, otter.ErrNotFound):
 		return nil, nobody()
 	case err != nil:
 		return nil, err
 	case p.RevokedAt != nil:
-		return nil, problem.New(problem.RevokedAPIKey, "This API key was revoked.")
+		return p, problem.New(problem.RevokedAPIKey, "This API key was revoked.")
 	case !a.now().Before(p.ExpiresAt):
-		return nil, problem.New(problem.ExpiredAPIKey, "This API key expired at %s.", p.ExpiresAt.UTC().Format(time.RFC3339))
+		return p, problem.New(problem.ExpiredAPIKey, "This API key expired at %s.", p.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	return p, nil
 }
@@ -162,7 +138,7 @@ func nobody() error {
 // lookup asks authquota for one key, once for all requests that wait for it.
 type lookup struct {
 	*Authenticator
-	key  apikey.Key
+	key  Key
 	from netip.Addr
 }
 
@@ -197,7 +173,7 @@ func (l lookup) Reload(ctx context.Context, of fingerprint, _ *Principal) (*Prin
 func (l lookup) ask(ctx context.Context, of fingerprint) (*Principal, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: l.key.Digests(l.peppers)})
+	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: l.key.digests(l.peppers)})
 	if status := new(peer.StatusError); errors.As(err, &status) && status.Status == http.StatusNotFound {
 		return nil, otter.ErrNotFound
 	}

@@ -40,7 +40,7 @@ func crowd(t *testing.T, n int, held bool, from func(i int) string) (flying, ask
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			_, err := a.Resolve(t.Context(), apikey.Generate(apikey.Live), netip.MustParseAddr(from(i)))
+			_, err := a.Resolve(t.Context(), KeyOf(apikey.Generate(apikey.Live)), netip.MustParseAddr(from(i)))
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -96,7 +96,7 @@ func TestAuthquotaSilent(t *testing.T) {
 		var all sync.WaitGroup
 		for range 10 * guessBurst {
 			all.Go(func() {
-				_, err := a.Resolve(t.Context(), apikey.Generate(apikey.Live), netip.MustParseAddr(same(0)))
+				_, err := a.Resolve(t.Context(), KeyOf(apikey.Generate(apikey.Live)), netip.MustParseAddr(same(0)))
 				if problem.Of(err).Code != problem.ServiceUnavailable {
 					t.Error(err)
 				}

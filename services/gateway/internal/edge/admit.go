@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
@@ -19,34 +18,38 @@ const rounds = 3
 
 // admit finds out who calls and decides on the call. A decision is made on an up-to-date principal only: the script tells when
 // the cached one is not, and then authquota is asked again. So a change at authquota holds from the next request on.
-func (e *Edge) admit(r *http.Request, key apikey.Key) (*authn.Principal, admission.Decision, error) {
+func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 	ctx := r.Context()
 	for range rounds {
 		p, err := e.Keys.Resolve(ctx, key, e.client(r))
+		if p != nil {
+			c.caller = p
+		}
 		if err != nil {
-			return nil, admission.Decision{}, upstream{err}
+			return upstream{err}
 		}
 		if p.Suspended {
 			current, err := e.Limiter.Current(ctx, p.Principal)
 			if err != nil {
-				return nil, admission.Decision{}, err
+				return err
 			}
 			if current {
-				return nil, admission.Decision{}, problem.New(problem.AccountSuspended, "Access of this account is suspended.")
+				return problem.New(problem.AccountSuspended, "Access of this account is suspended.")
 			}
 			e.Keys.Forget(p)
 			continue
 		}
 		charge, err := e.Limiter.Admit(ctx, p.Principal)
 		if err != nil {
-			return nil, admission.Decision{}, err
+			return err
 		}
 		if charge.Verdict != admission.Outdated {
-			return p, charge, nil
+			c.charge = charge
+			return nil
 		}
 		e.Keys.Forget(p)
 	}
-	return nil, admission.Decision{}, problem.Unavailable(errors.New("the account changes faster than it can be asked for"))
+	return problem.Unavailable(errors.New("the account changes faster than it can be asked for"))
 }
 
 // strip drops headers by which a caller could pass for somebody else: what services are told about callers, request ids, and

@@ -3,6 +3,7 @@ package edge
 import (
 	"net/http"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
@@ -10,35 +11,51 @@ import (
 	"opportunity.internal/services/gateway/internal/route"
 )
 
-// call is the part of the chain that only the API has: a key, a charge, the service, and the charge kept or given back.
+// call is what comes to be known of a call of the API while it runs.
+type call struct {
+	caller  *authn.Principal // nil as long as nobody knows whose key it is
+	charge  admission.Decision
+	outcome api.CallOutcome
+}
+
+// call is the part of the chain that only the API has: a key, a charge, the service, the charge kept or given back; and a note of
+// how it ended, for the owner of the key.
 func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
-	key, err := authn.Key(r.Header["Authorization"])
+	key, err := authn.Read(r.Header["Authorization"], e.OlderKeys)
 	if err != nil {
 		return 0, err
 	}
-	caller, charge, err := e.admit(r, key)
-	if err != nil {
+	c := call{outcome: api.CallFailed} // which it has when a panic ends it
+	defer e.note(&c)
+	status, err := e.charged(w, r, to, key, &c)
+	c.outcome = outcome(status, err)
+	return status, err
+}
+
+// charged answers a call that the limits admit.
+func (e *Edge) charged(w http.ResponseWriter, r *http.Request, to route.Route, key authn.Key, c *call) (int, error) {
+	if err := e.admit(r, key, c); err != nil {
 		return 0, err
 	}
-	if charge.Verdict == admission.Refused {
-		charge.Describe(w.Header())
-		return 0, charge.Problem()
+	if c.charge.Verdict == admission.Refused {
+		c.charge.Describe(w.Header())
+		return 0, c.charge.Problem()
 	}
 	settled := false
 	refund := func() {
 		if !settled {
 			settled = true
-			e.refund(r, caller, &charge)
-			charge.Describe(w.Header())
+			e.refund(r, c)
+			c.charge.Describe(w.Header())
 		}
 	}
 	defer refund() // however the call ends before it is settled, be it by a panic
-	answer, err := e.ask(r, to, caller)
+	answer, err := e.ask(r, to, c.caller)
 	if err != nil {
 		return 0, err
 	}
 	if keeps(answer.StatusCode) {
-		charge.Describe(w.Header())
+		c.charge.Describe(w.Header())
 	} else {
 		refund()
 	}
@@ -54,10 +71,47 @@ func keeps(status int) bool {
 	return status == http.StatusOK || status == http.StatusNotModified || status == http.StatusNotFound
 }
 
-func (e *Edge) refund(r *http.Request, caller *authn.Principal, charge *admission.Decision) {
-	if err := e.Limiter.Refund(r.Context(), caller.Account, charge); err != nil {
-		e.Telemetry.Log.WarnContext(r.Context(), "a charge was not given back", "account", caller.Account, "error", err.Error())
+func (e *Edge) refund(r *http.Request, c *call) {
+	if err := e.Limiter.Refund(r.Context(), c.caller.Account, &c.charge); err != nil {
+		e.Telemetry.Log.WarnContext(r.Context(), "a charge was not given back", "account", c.caller.Account, "error", err.Error())
 	}
+}
+
+// note counts the call for its key, once, on the day that it is charged to.
+func (e *Edge) note(c *call) {
+	if c.caller == nil {
+		return
+	}
+	at := c.charge.Clock
+	if at.IsZero() { // nobody charged anything
+		at = e.Now()
+	}
+	e.Tallies.Note(c.caller.Key, c.outcome, at)
+}
+
+// outcome is how a call ended, by the status of its answer or by its error.
+func outcome(status int, err error) api.CallOutcome {
+	if err == nil {
+		switch status {
+		case http.StatusOK, http.StatusNotModified:
+			return api.CallServed
+		case http.StatusNotFound:
+			return api.CallNotFound
+		case http.StatusBadRequest:
+			return api.CallBadRequest
+		case http.StatusPaymentRequired:
+			return api.CallSubscriptionRequired
+		}
+		return api.CallFailed
+	}
+	switch code := problem.Of(err).Code; code {
+	case problem.ExpiredAPIKey, problem.RevokedAPIKey, problem.AccountSuspended,
+		problem.MinuteLimitReached, problem.DailyLimitReached, problem.ServiceCapacityReached:
+		return api.CallOutcome(code)
+	case problem.BodyNotAllowed:
+		return api.CallBadRequest
+	}
+	return api.CallFailed
 }
 
 func (e *Edge) ask(r *http.Request, to route.Route, caller *authn.Principal) (proxy.Answer, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,12 +20,15 @@ import (
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/route"
+	"opportunity.internal/services/gateway/internal/tally"
 )
 
 // Edge serves the public listener.
 type Edge struct {
 	Keys      *authn.Authenticator
+	OlderKeys authn.OlderForm
 	Limiter   *admission.Limiter
+	Tallies   *tally.Book
 	Catalog   *proxy.Service
 	History   *proxy.Service
 	Account   *proxy.Service // of the account pages
@@ -33,6 +37,7 @@ type Edge struct {
 	HTTPS     bool           // the service is reached by HTTPS, and browsers are to use nothing else
 	Errors    problem.Writer
 	Telemetry *telemetry.Telemetry
+	Now       func() time.Time
 
 	outcomes *prometheus.CounterVec
 }

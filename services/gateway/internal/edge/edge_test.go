@@ -21,6 +21,7 @@ import (
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/proxy"
+	"opportunity.internal/services/gateway/internal/tally"
 )
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -40,7 +41,7 @@ func TestPanicsCostNothing(t *testing.T) {
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
 	keys := authn.New([][]byte{make([]byte, 32)}, func(context.Context, api.PrincipalQuery) (api.Principal, error) {
-		return api.Principal{Account: "acc_a", Epoch: 1, Limits: api.Limits{PerMinute: 10, PerDay: 10}, ExpiresAt: time.Now().Add(time.Hour)}, nil
+		return api.Principal{Key: "key_a", Account: "acc_a", Epoch: 1, Limits: api.Limits{PerMinute: 10, PerDay: 10}, ExpiresAt: time.Now().Add(time.Hour)}, nil
 	}, time.Now, slog.New(slog.DiscardHandler))
 	defer keys.Close()
 	catalog, err := proxy.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) { panic("a mistake of ours") }))
@@ -51,7 +52,15 @@ func TestPanicsCostNothing(t *testing.T) {
 	require.NoError(t, err)
 	pages, err := docs.New("https://api.opportunity.example")
 	require.NoError(t, err)
+	noted := map[api.CallOutcome]int{}
+	tallies := tally.New(func(_ context.Context, b api.TallyBatch) error {
+		for _, t := range b.Tallies {
+			noted[t.Outcome] += t.Calls
+		}
+		return nil
+	}, tel.Log)
 	h, err := Edge{
+		Tallies: tallies, Now: time.Now,
 		Keys: keys, Catalog: catalog, History: history, Pages: pages, Telemetry: tel, Errors: problem.Writer{Log: tel.Log},
 		Limiter: admission.New(counters, tel.Tracer, 10, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil),
 	}.Handler()
@@ -74,4 +83,7 @@ func TestPanicsCostNothing(t *testing.T) {
 			return day["acc_a"] == "0" && day[counter.ServiceField] == "0"
 		})
 	}
+	storetest.Eventually(t, "both calls are noted", func() bool { return tallies.Pending() == 2 })
+	require.NoError(t, tallies.Tell(t.Context()))
+	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, noted, "each once")
 }

@@ -1,0 +1,58 @@
+package authn
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+)
+
+// Key is a key as a caller presents it: one of ours, or one of another form. It is a secret; see apikey.Key.
+type Key struct {
+	of   fingerprint
+	ours apikey.Key
+}
+
+// KeyOf wraps a key of ours.
+func KeyOf(key apikey.Key) Key {
+	return Key{sha256.Sum256([]byte(key.Reveal())), key}
+}
+
+// Format never shows the key.
+func (k Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.ours.String())) }
+
+// digests are what authquota is asked for.
+func (k Key) digests(peppers [][]byte) []string {
+	if k.ours == "" {
+		return apikey.OlderSum(k.of).Digests(peppers)
+	}
+	return k.ours.Digests(peppers)
+}
+
+// Read takes the API key from the Authorization headers of a request. Which forms beside our own a key may have, older says.
+func Read(headers []string, older OlderForm) (Key, error) {
+	if len(headers) > 1 {
+		return Key{}, problem.New(problem.InvalidAPIKey, "Send exactly one Authorization header.")
+	}
+	if len(headers) == 0 {
+		return Key{}, missing()
+	}
+	scheme, token, _ := strings.Cut(headers[0], " ")
+	token = strings.Trim(token, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return Key{}, missing()
+	}
+	if key, ok := apikey.Parse(token); ok {
+		return KeyOf(key), nil
+	}
+	if older.matches(token) {
+		return Key{of: sha256.Sum256([]byte(token))}, nil
+	}
+	return Key{}, problem.New(problem.InvalidAPIKey, "The API key is malformed: check that all of it was copied.")
+}
+
+func missing() error {
+	return problem.New(problem.MissingAPIKey, "An API key is needed: send the header Authorization: Bearer <API_KEY>.")
+}
