@@ -36,6 +36,8 @@ type Service[C any] struct {
 // Verb is something that only one service can do.
 type Verb[C any] struct {
 	Usage string // how its arguments are written, such as "[--at DATE] ID"; empty where it takes none
+	// Load reads the settings, of a verb that needs fewer than the service; nil: all of them.
+	Load func(lookup func(string) (string, bool)) (C, error)
 	// Run does it with what followed the name. Where Usage is empty there is nothing.
 	Run func(ctx context.Context, cfg C, args []string) error
 }
@@ -54,9 +56,13 @@ func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool)
 		return s.usage()
 	}
 	var run func(context.Context, C) error
+	load := config.Load[C]
 	switch {
 	case own:
 		run = func(ctx context.Context, cfg C) error { return verb.Run(ctx, cfg, args) }
+		if verb.Load != nil {
+			load = verb.Load
+		}
 	case name == "migrate": // needs no more than the database, so that the job that runs it holds no other secret
 		only, err := config.Load[Common](lookup)
 		if err = errors.Join(err, only.Database.Validate()); err != nil {
@@ -70,7 +76,7 @@ func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool)
 	default:
 		return s.usage()
 	}
-	cfg, err := config.Load[C](lookup)
+	cfg, err := load(lookup)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/checkpoint"
+	"opportunity.internal/services/history/internal/linkcheck"
 )
 
 // Config is everything that the service can be told.
@@ -19,6 +20,7 @@ type Config struct {
 	Telemetry telemetry.Config
 	Database  database.Config
 	Tokens    peer.Tokens
+	Links     linkcheck.Config
 
 	PublicURL  string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	CatalogURL string `env:"OPPORTUNITY_CATALOG_URL,required,notEmpty" doc:"Service port of the catalog, without a trailing slash."`
@@ -35,6 +37,6 @@ func (c Config) Validate() error {
 	if err != nil {
 		err = fmt.Errorf("OPPORTUNITY_HISTORY_SIGNING_KEY, OPPORTUNITY_HISTORY_RETIRED_KEYS: %w", err)
 	}
-	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), err,
+	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), c.Links.Validate(), err,
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_CATALOG_URL", c.CatalogURL))
 }

@@ -26,6 +26,9 @@ var service = command.Service[Config]{
 	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
 	Check:  func(ctx context.Context, c Config) error { return peer.Answers(ctx, c.CatalogURL) },
 	Verbs: map[string]command.Verb[Config]{
+		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
+			return checkLinks(ctx, c, os.Stdout)
+		}},
 		"checkpoint": {Run: func(ctx context.Context, c Config, _ []string) error { return SignNow(ctx, c, os.Stdout) }},
 		"verify": {Usage: "[--against FILE]... [--output text|json]", Run: func(ctx context.Context, c Config, args []string) error {
 			return Verify(ctx, c, args, os.Stdout)
@@ -34,8 +37,9 @@ var service = command.Service[Config]{
 }
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
-// check tells whether the settings are right, the schema is there and the catalog answers; checkpoint signs what there is now;
-// verify proves all events against everything that was signed, and fails where something does not fit.
+// check tells whether the settings are right, the schema is there and the catalog answers; check-links asks the application
+// links that are due; checkpoint signs what there is now; verify proves all events against everything that was signed, and fails
+// where something does not fit.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return service.Main(ctx, lookup, args)
 }
@@ -66,6 +70,7 @@ func Run(ctx context.Context, cfg Config) error {
 	ready := new(server.Ready)
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
 	events := store.New(db, tel.Registry)
+	tel.Registry.MustRegister(store.NewLinkMetrics(db))
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
 	listings := feed.New(peer.New(cfg.CatalogURL, cfg.Tokens, tel.Transport(transport, "catalog")), events, tel.Log, tel.Registry)

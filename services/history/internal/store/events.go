@@ -55,6 +55,12 @@ const listingsAtOnce = 200
 // Append records events that actor found, in the order given, and the summaries that follow from them: all or nothing. An event
 // that says exactly what a recorded one says is counted as a duplicate and left out, so a file may be appended again.
 func (s *Store) Append(ctx context.Context, actor string, now time.Time, events []api.VerificationEvent) (appended, duplicates int, err error) {
+	return s.append(ctx, actor, now, events, nil)
+}
+
+// append is Append; also, unless nil, is done in the same transaction.
+func (s *Store) append(ctx context.Context, actor string, now time.Time, events []api.VerificationEvent, also func(tx *gorm.DB) error,
+) (appended, duplicates int, err error) {
 	bySlug := map[string][]event.Record{}
 	var slugs []string
 	for _, e := range events {
@@ -87,6 +93,11 @@ func (s *Store) Append(ctx context.Context, actor string, now time.Time, events 
 			return err
 		}
 		appended, duplicates = 0, 0
+		if also != nil {
+			if err := also(tx); err != nil {
+				return err
+			}
+		}
 		for some := range slices.Chunk(slugs, listingsAtOnce) {
 			chains, err := load(tx, some)
 			if err != nil {

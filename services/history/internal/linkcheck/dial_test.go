@@ -1,0 +1,240 @@
+package linkcheck
+
+import (
+	"compress/gzip"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+)
+
+// forbiddenHosts is one host for each range that is not public, as an address writes it.
+var forbiddenHosts = map[string]string{
+	"this network": "0.0.0.0", "loopback": "127.0.0.2", "private 10": "10.1.2.3", "private 172": "172.16.0.1",
+	"private 192": "192.168.1.1", "link-local": "169.254.1.1", "metadata": "169.254.169.254", "metadata of Alibaba": "100.100.100.200",
+	"metadata of Oracle": "192.0.0.192", "metadata of Azure": "168.63.129.16", "carrier-grade NAT": "100.64.0.1",
+	"multicast": "224.0.0.1", "broadcast": "255.255.255.255", "reserved": "240.0.0.1", "benchmarks": "198.18.0.1",
+	"documentation": "203.0.113.1", "IPv6 loopback": "[::1]", "IPv6 unspecified": "[::]", "IPv6 link-local": "[fe80::1]",
+	"IPv6 unique local": "[fd00:ec2::254]", "IPv6 site-local": "[fec0::1]", "IPv6 multicast": "[ff02::1]",
+	"IPv6 documentation": "[2001:db8::1]", "IPv4 mapped": "[::ffff:10.0.0.1]", "IPv4 mapped loopback": "[::ffff:7f00:2]",
+	"IPv4 compatible": "[::10.0.0.1]", "NAT64": "[64:ff9b::10.0.0.1]", "NAT64 of public": "[64:ff9b::8.8.8.8]",
+	"local NAT64": "[64:ff9b:1::10.0.0.1]", "6to4": "[2002:0a00:0001::1]", "Teredo": "[2001:0:0a00:1::1]",
+	"operator's own": "[2600:1234::1]",
+}
+
+func TestNoForbiddenAddressIsDialled(t *testing.T) {
+	w := newWorld(t)
+	trap, dialled := listenBeside(t, w.port)
+	defer trap.Close()
+	c := w.checker(func(cfg *Config) {
+		cfg.RefusedNetworks = []string{"2600:1234::/32"}
+	})
+	for name, host := range forbiddenHosts {
+		t.Run(name, func(t *testing.T) {
+			link := w.tryBy(c, "http://"+host+":PORT/apply")
+			require.Equal(t, unreachable, link.outcome)
+			require.Equal(t, "Not reached: its name leads to an address that is not public.", link.note)
+			require.False(t, link.again)
+
+			w.on("/apply", w.redirect(302, "http://"+host+":PORT/latest/meta-data"))
+			behind := w.tryBy(c, "http://maple.works:PORT/apply")
+			require.Equal(t, needsReview, behind.outcome, behind.note)
+			require.Contains(t, behind.note, "an address that is not public")
+
+			if !strings.HasPrefix(host, "[") {
+				w.mu.Lock()
+				w.names["inside.works"] = func() string { return host }
+				w.mu.Unlock()
+				w.on("/apply", w.redirect(302, "http://inside.works:PORT/"))
+				require.Equal(t, needsReview, w.tryBy(c, "http://maple.works:PORT/apply").outcome)
+				c = w.checker(func(cfg *Config) { cfg.RefusedNetworks = []string{"2600:1234::/32"} })
+			}
+		})
+	}
+	require.Zero(t, dialled.Load())
+}
+
+// listenBeside listens on the port of the server at a loopback address that is not allowed.
+func listenBeside(t *testing.T, port uint16) (net.Listener, *atomic.Int32) {
+	t.Helper()
+	trap, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+strconv.Itoa(int(port)))
+	require.NoError(t, err)
+	dialled := new(atomic.Int32)
+	go func() {
+		for {
+			conn, err := trap.Accept()
+			if err != nil {
+				return
+			}
+			dialled.Add(1)
+			conn.Close()
+		}
+	}()
+	return trap, dialled
+}
+
+// The name leads to a public address when it is first looked up, and inside when the page is asked for.
+func TestANameThatIsReboundGainsNothing(t *testing.T) {
+	w := newWorld(t)
+	trap, dialled := listenBeside(t, w.port)
+	defer trap.Close()
+	var lookups atomic.Int32
+	w.names["rebound.works"] = func() string {
+		if lookups.Add(1) == 1 {
+			return "127.0.0.1"
+		}
+		return "127.0.0.2"
+	}
+	found := w.try("http://rebound.works:PORT/apply")
+	require.Equal(t, finding{unreachable, "Not reached: its name leads to an address that is not public.", false}, found)
+	require.Empty(t, w.paths("rebound.works"))
+	require.Greater(t, lookups.Load(), int32(1))
+	require.Zero(t, dialled.Load())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Len(t, w.asked, 1, "robots.txt, at the address that was allowed")
+}
+
+func TestNoProxyIsAsked(t *testing.T) {
+	w := newWorld(t)
+	trap, dialled := listenBeside(t, w.port)
+	defer trap.Close()
+	t.Setenv("HTTP_PROXY", w.fill("http://127.0.0.2:PORT"))
+	t.Setenv("http_proxy", w.fill("http://127.0.0.2:PORT"))
+	require.Equal(t, reachable, w.try("http://maple.works:PORT/apply").outcome)
+	require.Zero(t, dialled.Load())
+}
+
+func TestWhatFailsBeforeAnAnswer(t *testing.T) {
+	w := newWorld(t)
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, dead, _ := net.SplitHostPort(ln.Addr().String())
+	ln.Close()
+	deadPort, _ := strconv.Atoi(dead)
+	c := w.checker(func(cfg *Config) { cfg.Ports = append(cfg.Ports, uint16(deadPort)) })
+	w.on("garbage.works/robots.txt", func(out http.ResponseWriter, _ *http.Request) {
+		conn, _, _ := http.NewResponseController(out).Hijack()
+		_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH\r\n\r\n")
+		conn.Close()
+	})
+	for link, note := range map[string]string{
+		"http://nowhere.works:PORT/apply":       "Not reached: its name does not exist.",
+		"http://maple.works:" + dead + "/apply": "Not reached: the connection failed.",
+		"https://maple.works:TLS/apply":         "Not reached: its certificate is not valid.",
+		"https://maple.works:PORT/apply":        "Not reached: it made no TLS connection.",
+		"http://garbage.works:PORT/apply":       "Not reached: the connection failed.",
+	} {
+		require.Equal(t, finding{unreachable, note, true}, w.tryBy(c, link), link)
+	}
+	for link, note := range map[string]string{
+		"ftp://maple.works/apply":            "Not asked: the link is not an http or https address.",
+		"http://me:secret@maple.works/apply": "Not asked: the link carries a user name.",
+		"http://maple.works:6379/apply":      "Not asked: the link is on a port other than those of the web.",
+	} {
+		require.Equal(t, finding{needsReview, note, false}, w.tryBy(c, link), link)
+	}
+}
+
+// counted is how much of an answer a server could send.
+type counted struct{ sent atomic.Int64 }
+
+func (c *counted) endless(out http.ResponseWriter, r *http.Request) {
+	zeros := make([]byte, 64<<10)
+	for c.sent.Load() < 10<<30 {
+		n, err := out.Write(zeros)
+		if err != nil {
+			return
+		}
+		c.sent.Add(int64(n))
+	}
+}
+
+// fewBytes is more than what the kernel holds of a connection whose reader has stopped, and a tiny part of what is sent.
+const fewBytes = 32 << 20
+
+func TestABodyIsNotRead(t *testing.T) {
+	w := newWorld(t)
+	for name, prepare := range map[string]func(http.ResponseWriter) io.Writer{
+		"10 GB": func(out http.ResponseWriter) io.Writer {
+			out.Header().Set("Content-Length", strconv.Itoa(10<<30))
+			return out
+		},
+		"gzip bomb": func(out http.ResponseWriter) io.Writer {
+			out.Header().Set("Content-Encoding", "gzip")
+			return gzip.NewWriter(out)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var body counted
+			ended := make(chan struct{})
+			w.on("/apply", func(out http.ResponseWriter, r *http.Request) {
+				defer close(ended)
+				body.endless(writerOf{out, prepare(out)}, r)
+			})
+			require.Equal(t, finding{reachable, "Answered 200.", false}, w.try("http://maple.works:PORT/apply"))
+			<-ended
+			if name == "10 GB" {
+				require.Less(t, body.sent.Load(), int64(fewBytes))
+			}
+		})
+	}
+}
+
+// writerOf is a response whose body goes through another writer.
+type writerOf struct {
+	http.ResponseWriter
+	body io.Writer
+}
+
+func (w writerOf) Write(b []byte) (int, error) { return w.body.Write(b) }
+
+func TestASlowSenderIsLeft(t *testing.T) {
+	w := newWorld(t)
+	released := make(chan struct{})
+	w.on("/headers", func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		released <- struct{}{}
+	})
+	w.on("/body", func(out http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(out, "<")
+		_ = http.NewResponseController(out).Flush()
+		<-r.Context().Done()
+		released <- struct{}{}
+	})
+	quick := func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond }
+	found := w.tryBy(w.checker(quick), "http://maple.works:PORT/headers")
+	require.Equal(t, finding{unreachable, "Not reached: no answer came in time.", true}, found)
+	<-released
+	require.Equal(t, reachable, w.tryBy(w.checker(nil), "http://maple.works:PORT/body").outcome, "headers are an answer")
+	<-released
+	// robots.txt is the one body that is read
+	w.on("drip.works/robots.txt", func(out http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(out, "User-agent: *\n")
+		_ = http.NewResponseController(out).Flush()
+		<-r.Context().Done()
+		released <- struct{}{}
+	})
+	found = w.tryBy(w.checker(quick), "http://drip.works:PORT/apply")
+	require.Equal(t, finding{unreachable, "Not reached: no answer came in time.", true}, found)
+	<-released
+	storetest.Eventually(t, "nobody is asked any more", func() bool { return len(w.paths("drip.works")) == 0 })
+}
+
+func TestHeadersWithoutEndAreNotRead(t *testing.T) {
+	w := newWorld(t)
+	w.on("/apply", func(out http.ResponseWriter, _ *http.Request) {
+		for i := range 1 << 10 {
+			out.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
+		}
+	})
+	require.Equal(t, finding{unreachable, "Not reached: the connection failed.", true}, w.try("http://maple.works:PORT/apply"))
+}

@@ -1,0 +1,167 @@
+package linkcheck
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+const (
+	reachable   = api.OutcomeReachable
+	blocked     = api.OutcomeBlocked
+	unreachable = api.OutcomeUnreachable
+	closed      = api.OutcomeClosed
+	needsReview = api.OutcomeNeedsReview
+)
+
+func TestWhatAnAnswerComesTo(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name    string
+		answer  http.HandlerFunc
+		outcome api.Outcome
+		again   bool
+		note    string
+	}{
+		{"200", status(200), reachable, false, "Answered 200."},
+		{"204", status(204), reachable, false, "Answered 204."},
+		{"401", status(401), blocked, false, "Answered 401."},
+		{"403", status(403), blocked, false, "Answered 403."},
+		{"429", status(429), blocked, false, "Answered 429."},
+		{"451", status(451), blocked, false, "Answered 451."},
+		{"999", status(999), blocked, false, "Answered 999."},
+		{"405", status(405), blocked, false, "Answered 405."},
+		{"Cloudflare", status(503, "Cf-Mitigated", "challenge"), blocked, false,
+			"Answered 503. A wall against programs stands before the page (Cloudflare)."},
+		{"AWS WAF", status(202, "X-Amzn-Waf-Action", "challenge"), blocked, false,
+			"Answered 202. A wall against programs stands before the page (AWS WAF)."},
+		{"Vercel", status(429, "X-Vercel-Mitigated", "challenge"), blocked, false,
+			"Answered 429. A wall against programs stands before the page (Vercel)."},
+		{"DataDome", status(404, "X-Datadome", "protected"), blocked, false,
+			"Answered 404. A wall against programs stands before the page (DataDome)."},
+		{"behind DataDome", status(200, "X-Datadome", "protected"), reachable, false, "Answered 200."},
+		{"404", status(404), closed, false, "Answered 404."},
+		{"410", status(410), closed, false, "Answered 410."},
+		{"500", status(500), unreachable, true, "Answered 500."},
+		{"503", status(503), unreachable, true, "Answered 503."},
+		{"408", status(408), unreachable, true, "Answered 408."},
+		{"redirect to nowhere", status(302), unreachable, false, "Answered 302. That is no page."},
+		{"multiple choices", status(300), unreachable, false, "Answered 300. That is no page."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.on("/apply", c.answer)
+			require.Equal(t, finding{c.outcome, c.note, c.again}, w.try("http://maple.works:PORT/apply"))
+		})
+	}
+}
+
+func TestWhereALinkLeads(t *testing.T) {
+	w := newWorld(t)
+	w.on("/gone", status(404))
+	w.on("/wall", status(403))
+	w.on("/broken", status(502))
+	for _, c := range []struct {
+		name, link, to string
+		outcome        api.Outcome
+		why            string
+	}{
+		{"another page", "maple.works:PORT/apply", "/careers/apply", reachable, ""},
+		{"another host of the site", "maple.works:PORT/apply", "http://jobs.maple.works:PORT/x", reachable, ""},
+		{"another site", "maple.works:PORT/apply", "http://birch.works:PORT/apply", needsReview, "It leads to another site, birch.works."},
+		{"another customer of the same host", "maple.github.io:PORT/apply", "http://birch.github.io:PORT/apply", needsReview,
+			"It leads to another site, birch.github.io."},
+		{"a site under a suffix of two parts", "a.co.uk:PORT/apply", "http://b.co.uk:PORT/apply", needsReview, "It leads to another site, b.co.uk."},
+		{"another site that refuses", "maple.works:PORT/apply", "http://birch.works:PORT/wall", needsReview, "It leads to another site, birch.works."},
+		{"another site that has no such page", "maple.works:PORT/apply", "http://birch.works:PORT/gone", closed, ""},
+		{"another site that is down", "maple.works:PORT/apply", "http://birch.works:PORT/broken", unreachable, ""},
+		{"an address instead of a name", "maple.works:PORT/apply", "http://127.0.0.1:PORT/apply", needsReview, "It leads to another site, 127.0.0.1."},
+		{"the home page", "maple.works:PORT/apply", "/", needsReview, "It leads to the home page."},
+		{"the home page with a remark", "maple.works:PORT/apply", "/?from=apply#top", needsReview, "It leads to the home page."},
+		{"the home page of another host of the site", "maple.works:PORT/apply", "http://www.maple.works:PORT", needsReview, "It leads to the home page."},
+		{"the home page in a language", "maple.works:PORT/apply", "/en-ca/", needsReview, "It leads to the home page."},
+		{"the index", "maple.works:PORT/apply", "/index.html", needsReview, "It leads to the home page."},
+		{"from home page to home page", "maple.works:PORT/", "http://www.maple.works:PORT/", reachable, ""},
+		{"from the home page to a page", "maple.works:PORT/", "/welcome", reachable, ""},
+		{"mail", "maple.works:PORT/apply", "mailto:jobs@maple.works", needsReview, "not an http or https address"},
+		{"a file", "maple.works:PORT/apply", "file:///etc/passwd", needsReview, "not an http or https address"},
+		{"gopher", "maple.works:PORT/apply", "gopher://maple.works:PORT/", needsReview, "not an http or https address"},
+		{"a user name", "maple.works:PORT/apply", "http://me:secret@maple.works:PORT/x", needsReview, "carries a user name"},
+		{"another port", "maple.works:PORT/apply", "http://maple.works:22/x", needsReview, "port other than those of the web"},
+		{"a reserved name", "maple.works:PORT/apply", "http://localhost:PORT/x", needsReview, "name is not on the internet"},
+		{"a name of the cluster", "maple.works:PORT/apply", "http://vault.internal:PORT/x", needsReview, "name is not on the internet"},
+		{"a waiting room", "maple.works:PORT/apply", "http://maple.queue-it.net:PORT/?c=maple", blocked, "a wall against programs"},
+		{"itself", "maple.works:PORT/apply", "/apply", unreachable, "go round in a circle"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.on("/apply", func(out http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.Host, "birch") || strings.HasPrefix(r.Host, "b.co") || strings.HasPrefix(r.Host, "127.") {
+					return
+				}
+				w.redirect(302, c.to)(out, r)
+			})
+			w.on("maple.works/", w.redirect(301, c.to))
+			if !strings.HasPrefix(c.link, "maple.works:PORT/") || strings.HasSuffix(c.link, "/apply") {
+				w.on("maple.works/", status(200))
+			}
+			found := w.try("http://" + c.link)
+			require.Equal(t, c.outcome, found.outcome, found.note)
+			require.Contains(t, found.note, "with a redirect to ")
+			require.Contains(t, found.note, c.why)
+			require.NotContains(t, found.note, "secret")
+			require.NotContains(t, found.note, "?", "what is behind a path may be private to the visit")
+		})
+	}
+}
+
+func TestFiveRedirectsAreFollowedAndNamed(t *testing.T) {
+	w := newWorld(t)
+	for i := range 7 {
+		w.on(fmt.Sprintf("/%d", i), w.redirect(302, fmt.Sprintf("/%d?token=secret", i+1)))
+	}
+	w.on("/5", status(200))
+	found := w.try("http://maple.works:PORT/0")
+	require.Equal(t, reachable, found.outcome)
+	var chain []string
+	for i := range 5 {
+		chain = append(chain, w.fill(fmt.Sprintf("answered 302 with a redirect to http://maple.works:PORT/%d", i+1)))
+	}
+	require.Equal(t, "A"+strings.Join(chain, ", then ")[1:]+", then answered 200.", found.note)
+
+	w.on("/5", w.redirect(302, "/6"))
+	w.mu.Lock()
+	w.asked = nil
+	w.mu.Unlock()
+	found = w.try("http://maple.works:PORT/0")
+	require.Equal(t, unreachable, found.outcome)
+	require.Contains(t, found.note, "more than 5 redirects")
+	require.Len(t, w.paths("maple.works"), 6)
+
+	w.on("/a", w.redirect(302, "/b"))
+	w.on("/b", w.redirect(302, "/a"))
+	found = w.try("http://maple.works:PORT/a")
+	require.Equal(t, unreachable, found.outcome)
+	require.Contains(t, found.note, "go round in a circle")
+	require.False(t, found.again, "the same redirects come again")
+}
+
+func TestARequestSaysWhoAsksAndNothingElse(t *testing.T) {
+	w := newWorld(t)
+	w.on("/apply", w.redirect(302, "/next"))
+	require.Equal(t, reachable, w.try("http://maple.works:PORT/apply?ref=1").outcome)
+	require.Equal(t, []string{"/apply?ref=1", "/next"}, w.paths("maple.works"))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Len(t, w.asked, 3, "robots.txt once")
+	for _, r := range w.asked {
+		require.Equal(t, http.MethodGet, r.Method)
+		require.Equal(t, "OpportunityLinkCheck/1.0 (+https://api.checks.works/docs/link-checker)", r.UserAgent())
+		for name := range r.Header {
+			require.Contains(t, []string{"User-Agent", "Accept", "Accept-Language", "Connection"}, name)
+		}
+	}
+}

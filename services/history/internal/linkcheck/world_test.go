@@ -1,0 +1,197 @@
+package linkcheck
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// world is an internet of its own: a server that answers for every name, and the resolver that leads there.
+type world struct {
+	t    testing.TB
+	port uint16
+	tls  uint16 // where the same server speaks TLS, with a certificate that nobody trusts
+
+	mu       sync.Mutex
+	handlers map[string]http.HandlerFunc // by host and path, or by path alone
+	asked    []*http.Request
+	names    map[string]func() string // addresses of names that do not lead to the server; empty for none
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, handlers: map[string]http.HandlerFunc{}, names: map[string]func() string{}}
+	plain := httptest.NewServer(http.HandlerFunc(w.serve))
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
+	secure.Config.ErrorLog = nil
+	secure.StartTLS()
+	t.Cleanup(func() {
+		plain.CloseClientConnections()
+		plain.Close()
+		secure.Close()
+	})
+	w.port, w.tls = portOf(t, plain.URL), portOf(t, secure.URL)
+	return w
+}
+
+func portOf(t testing.TB, address string) uint16 {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	n, err := strconv.Atoi(u.Port())
+	require.NoError(t, err)
+	return uint16(n)
+}
+
+func (w *world) serve(out http.ResponseWriter, r *http.Request) {
+	host, _, _ := net.SplitHostPort(r.Host)
+	w.mu.Lock()
+	w.asked = append(w.asked, r)
+	h := w.handlers[host+r.URL.Path]
+	if h == nil {
+		h = w.handlers[r.URL.Path]
+	}
+	w.mu.Unlock()
+	switch {
+	case h != nil:
+		h(out, r)
+	case r.URL.Path == "/robots.txt":
+		out.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// on sets what is answered for a path, or for a host and path.
+func (w *world) on(at string, h http.HandlerFunc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handlers[at] = h
+}
+
+// status answers with a status and headers, which are pairs.
+func status(code int, headers ...string) http.HandlerFunc {
+	return func(out http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			out.Header().Set(headers[i], headers[i+1])
+		}
+		out.WriteHeader(code)
+	}
+}
+
+func (w *world) redirect(code int, to string) http.HandlerFunc {
+	return status(code, "Location", w.fill(to), "Set-Cookie", "session=1")
+}
+
+// fill puts the server's port where an address says PORT.
+func (w *world) fill(address string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(address, "PORT", strconv.Itoa(int(w.port))), "TLS", strconv.Itoa(int(w.tls)))
+}
+
+// paths are the paths that were asked of a host, robots.txt left out.
+func (w *world) paths(host string) (paths []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.asked {
+		if name, _, _ := net.SplitHostPort(r.Host); name == host && r.URL.Path != "/robots.txt" {
+			paths = append(paths, r.URL.RequestURI())
+		}
+	}
+	return paths
+}
+
+// config is that of a checker in this world, where the server's address alone may be asked beside what is public.
+func (w *world) config() Config {
+	return Config{
+		Contact: "https://api.checks.works/docs/link-checker", Gap: time.Nanosecond, Concurrency: 4, Timeout: 5 * time.Second,
+		Ports: []uint16{80, 443, w.port, w.tls}, AllowedNetworks: []string{"127.0.0.1/32"}, Resolver: w.resolver(),
+	}
+}
+
+func (w *world) checker(change func(*Config)) *Checker {
+	w.t.Helper()
+	cfg := w.config()
+	if change != nil {
+		change(&cfg)
+	}
+	transport, err := NewTransport(cfg)
+	require.NoError(w.t, err)
+	c, err := New(cfg, transport, time.Now)
+	require.NoError(w.t, err)
+	return c
+}
+
+// try is one try of a link by a checker that knows nothing yet.
+func (w *world) try(address string) finding {
+	w.t.Helper()
+	return w.tryBy(w.checker(nil), address)
+}
+
+func (w *world) tryBy(c *Checker, address string) finding {
+	w.t.Helper()
+	claims := 0
+	found, err := c.try(w.t.Context(), w.t.Context(), w.fill(address), func() error { claims++; return nil })
+	require.NoError(w.t, err)
+	require.Equal(w.t, 1, claims, "a link is claimed once before anything is said of it")
+	return found
+}
+
+// resolver asks a name server of the test's own, over UDP on the loopback.
+func (w *world) resolver() *net.Resolver {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(w.t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() { w.answerNames(server) })
+	w.t.Cleanup(func() {
+		_ = server.Close()
+		serving.Wait()
+	})
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+}
+
+func (w *world) answerNames(server net.PacketConn) {
+	buffer := make([]byte, 1500)
+	for {
+		n, from, err := server.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(buffer[:n]) != nil || len(m.Questions) != 1 {
+			continue
+		}
+		q := m.Questions[0]
+		reply := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true}, Questions: m.Questions}
+		name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
+		w.mu.Lock()
+		special := w.names[name]
+		w.mu.Unlock()
+		address := "127.0.0.1"
+		if special != nil && q.Type == dnsmessage.TypeA {
+			address = special()
+		}
+		switch {
+		case strings.HasSuffix(name, "nowhere.works"):
+			reply.RCode = dnsmessage.RCodeNameError
+		case q.Type == dnsmessage.TypeA && address != "":
+			reply.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
+				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(address).As4()},
+			}}
+		}
+		if packed, err := reply.Pack(); err == nil {
+			_, _ = server.WriteTo(packed, from)
+		}
+	}
+}
