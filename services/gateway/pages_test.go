@@ -218,13 +218,14 @@ func TestCheckpointsArePublic(t *testing.T) {
 	gw := w.start()
 	w.redis.Stop()
 	const all, one = "/.well-known/opportunity-history", "/.well-known/opportunity-history/2026-11-20"
+	const heads = one + "/heads"
 	w.history.will(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		rw.Header().Set("Cache-Control", "public, max-age=86400")
 		rw.Header().Set("Set-Cookie", "a=b")
 		_, _ = io.Copy(rw, bytes.NewReader([]byte("checkpoint\n")))
 	})
-	for _, path := range []string{all, one} {
+	for _, path := range []string{all, one, heads} {
 		a := gw.do(t, request{path: path, header: http.Header{"Cookie": {"a=b"}, "Authorization": {"Bearer hello"}, "If-None-Match": {`"1"`}}})
 		require.Equal(t, 200, a.status)
 		require.Equal(t, "checkpoint\n", a.body)
@@ -238,7 +239,7 @@ func TestCheckpointsArePublic(t *testing.T) {
 		require.Equal(t, "body_not_allowed", gw.do(t, request{method: http.MethodGet, path: path, body: strings.NewReader("x")}).code(t))
 	}
 	asked := w.history.requests()
-	require.Len(t, asked, 4)
+	require.Len(t, asked, 6)
 	require.Equal(t, all, asked[0].RequestURI)
 	require.Equal(t, "Bearer "+internalToken, asked[0].Header.Get("Authorization"))
 	require.Equal(t, `"1"`, asked[0].Header.Get("If-None-Match"))
@@ -248,5 +249,5 @@ func TestCheckpointsArePublic(t *testing.T) {
 	require.Equal(t, "not_found", gw.do(t, request{path: one}).code(t))
 	w.history.will(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: one}).code(t))
-	require.Contains(t, w.log.String(), `"route":"/.well-known/opportunity-history/{date}","status":200`)
+	require.Contains(t, w.log.String(), `"route":"/.well-known/opportunity-history/{name}","status":200`)
 }
