@@ -41,6 +41,15 @@ type Site struct {
 	Log       *slog.Logger
 	Sessions  Sessions
 
+	Tries          Tries
+	Links          Links
+	SignUps        SignUps
+	Passwords      Passwords
+	Resets         Resets
+	Authenticators Authenticators
+	Codes          Codes
+	Losses         Losses
+
 	templates map[string]*template.Template
 	files     map[string]file
 	origins   *http.CrossOriginProtection

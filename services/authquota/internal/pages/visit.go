@@ -29,6 +29,7 @@ type visit struct {
 // Only this host's own pages, over HTTPS or on this machine, can set a cookie with this prefix.
 const (
 	sessionCookie = "__Host-session"
+	deviceCookie  = "__Host-device" // a browser that has signed in before
 	noticeCookie  = "__Host-notice"
 )
 
@@ -55,9 +56,6 @@ func (v *visit) setCookie(name, value string, life time.Duration) {
 		MaxAge: int(life / time.Second),
 	})
 }
-
-// remember makes the browser the one that the secret of a session stands for.
-func (v *visit) remember(secret string) { v.setCookie(sessionCookie, secret, 0) }
 
 // forget takes the session from the browser.
 func (v *visit) forget() { v.setCookie(sessionCookie, "", -time.Second) }

@@ -7,7 +7,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -92,44 +91,34 @@ func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 	})
 }
 
-type personRow struct {
-	AccountID       string `gorm:"primaryKey"`
-	Email           string
-	PasswordHash    string
-	TOTPSeed        string `gorm:"column:totp_seed"`
-	TOTPConfirmedAt *int64 `gorm:"column:totp_confirmed_at"`
-	TOTPLastStep    int64  `gorm:"column:totp_last_step"`
-	NewSeed         string
-	ResetAt         *int64
-	ClosedAt        *int64
-	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+// comeIn begins a session at a stage, in place of the one that the browser had.
+func comeIn(tx *gorm.DB, now time.Time, accountID string, stage session.Stage, entry session.Entry) (session.Admitted, error) {
+	if entry.Before != "" {
+		if _, err := end(tx, now, "token_hash = ?", session.Hash(entry.Before)); err != nil {
+			return session.Admitted{}, err
+		}
+	}
+	begun, secret := session.New(accountID, stage, entry.Client, now)
+	return session.Admitted{Session: secret, Device: entry.Device}, begin(tx, begun, secret)
 }
 
-func (personRow) TableName() string { return "people" }
+type deviceRow struct {
+	AccountID string `gorm:"primaryKey"`
+	TokenHash string `gorm:"primaryKey"`
+	SeenAt    int64
+}
 
-// Person is who signs in to an account; not_found where nobody does.
-func (s *Store) Person(ctx context.Context, accountID string) (account.Person, error) {
-	var rows []struct {
-		Row         personRow `gorm:"embedded"`
-		Tier        string
-		SuspendedAt *int64
-		CodesLeft   int
+func (deviceRow) TableName() string { return "devices" }
+
+// knownDevice reports whether the browser has signed in to the account before, and knows it from now on by the secret returned.
+func knownDevice(tx *gorm.DB, now time.Time, accountID, secret string) (string, bool, error) {
+	if secret == "" {
+		secret = session.Secret()
 	}
-	err := s.db.WithContext(ctx).Raw(`
-		SELECT p.*, a.tier, a.suspended_at,
-			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS codes_left
-		FROM people p JOIN accounts a ON a.id = p.account_id
-		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
-	if err == nil && len(rows) == 0 {
-		return account.Person{}, account.NotFound()
+	row := deviceRow{accountID, session.Hash(secret), database.Micros(now)}
+	update := tx.Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", row.AccountID, row.TokenHash).Update("seen_at", row.SeenAt)
+	if update.Error != nil || update.RowsAffected > 0 {
+		return secret, true, update.Error
 	}
-	if err != nil {
-		return account.Person{}, database.Outage(err)
-	}
-	r := rows[0]
-	return account.Person{
-		Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
-		ResetAt: instant(r.Row.ResetAt), Tier: api.Tier(r.Tier), SuspendedAt: instant(r.SuspendedAt),
-		CreatedAt: database.FromMicros(r.Row.CreatedAt),
-	}, nil
+	return secret, false, tx.Create(&row).Error
 }

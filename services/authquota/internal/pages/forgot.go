@@ -1,0 +1,69 @@
+package pages
+
+import (
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/throttle"
+)
+
+func (s *Site) forgotForm(*visit) (view, error) {
+	return view{Template: "forgot", Title: "Forgotten password", Data: addressForm{}}, nil
+}
+
+// forgot sends a link to an address that has an account, and tells the same to everybody.
+func (s *Site) forgot(v *visit) (view, error) {
+	again, _ := s.forgotForm(v)
+	email, ok := account.Email(v.PostForm("email"))
+	again.Data = addressForm{Email: email}
+	if !ok {
+		again.Errors = []formError{errEmail}
+		return again, nil
+	}
+	if wait, err := s.Tries.Try(v.Request.Context(), throttle.MailTo(email), throttle.FromNetwork(v.address())); err != nil || wait > 0 {
+		return slower(v, again, wait), err
+	}
+	l := link.New(link.Reset, "", email, v.now)
+	err := s.Resets.AskReset(v.Request.Context(), l,
+		mail.Message{To: email, Template: "reset-password", Data: map[string]string{"link": s.linkTo("/account/reset", l)}})
+	return view{Redirect: "/account/forgot/sent"}, err
+}
+
+func (s *Site) forgotSent(*visit) (view, error) {
+	return view{
+		Template: "sent", Title: "Look into your mail",
+		Data: "a link by which you choose a new password, if there is an account with that address. It works once and for an hour",
+	}, nil
+}
+
+func (s *Site) resetForm(v *visit) (view, error) {
+	l, err := s.Links.Link(v.Request.Context(), v.token(), link.Reset)
+	if problem.Of(err).Code == problem.NotFound {
+		return gone("/account/forgot"), nil
+	}
+	return view{
+		Template: "password", Title: "Choose a new password",
+		Data: passwordForm{"/account/reset", v.token(), l.Email, "Change the password"},
+	}, err
+}
+
+// reset takes the new password. The person signs in with it, and with the second factor, like everybody.
+func (s *Site) reset(v *visit) (view, error) {
+	again, err := s.resetForm(v)
+	form, ok := again.Data.(passwordForm)
+	if err != nil || !ok {
+		return again, err
+	}
+	hash, wrong, err := newPassword(v, form.Email)
+	if err != nil || wrong != nil {
+		again.Errors = wrong
+		return again, err
+	}
+	err = s.Resets.ResetPassword(v.Request.Context(), form.Token, hash, throttle.OfAddress(form.Email, v.address()))
+	if problem.Of(err).Code == problem.NotFound {
+		return gone("/account/forgot"), nil
+	}
+	v.forget()
+	return view{Redirect: "/account/sign-in", Notice: "Your password is changed. Sign in with the new one."}, err
+}

@@ -1,0 +1,118 @@
+package pages
+
+import (
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/password"
+	"opportunity.internal/services/authquota/internal/recovery"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/totp"
+)
+
+func (s *Site) signInForm(v *visit) (view, error) {
+	if secret := v.cookie(sessionCookie); secret != "" {
+		if current, _, err := s.Sessions.Session(v.Request.Context(), secret); err == nil && current.Stage == session.Full {
+			return view{Redirect: v.next()}, nil
+		}
+	}
+	return view{Template: "sign-in", Title: "Sign in", Data: addressForm{Next: v.onward()}}, nil
+}
+
+// onward is where the person was going, for a form or a link to carry on; empty where it is the first page anyway.
+func (v *visit) onward() string {
+	if next := v.next(); next != home {
+		return next
+	}
+	return ""
+}
+
+// signIn takes the password. An address that nobody has is treated as one with another password, in words and in time.
+func (s *Site) signIn(v *visit) (view, error) {
+	ctx := v.Request.Context()
+	email, valid := account.Email(v.PostForm("email"))
+	again := view{Template: "sign-in", Title: "Sign in", Data: addressForm{email, v.onward()}}
+	if !valid {
+		again.Errors = []formError{errEmail}
+		return again, nil
+	}
+	address, network := throttle.OfAddress(email, v.address()), throttle.FromNetwork(v.address())
+	if wait, err := s.Tries.Try(ctx, address, network); err != nil || wait > 0 {
+		return slower(v, again, wait), err
+	}
+	id, hash, err := s.Passwords.Credentials(ctx, email)
+	if err != nil {
+		return view{}, err
+	}
+	given := v.PostForm("password")
+	ok, outdated, err := password.Verify(ctx, given, hash) // of nobody's empty hash too
+	if err != nil {
+		return view{}, problem.Unavailable(err)
+	}
+	if !ok || id == "" {
+		again.Errors = []formError{{"email", "The e-mail address and the password do not belong together."}}
+		return again, s.Passwords.SignInFailed(ctx, id, "password", v.client(), address)
+	}
+	if outdated {
+		if better, err := password.Hash(ctx, given); err != nil {
+			return view{}, problem.Unavailable(err)
+		} else if err := s.Passwords.Rehash(ctx, id, hash, better); err != nil {
+			return view{}, err
+		}
+	}
+	admitted, err := s.Passwords.SignInHalfway(ctx, id, v.entry(), address, network)
+	v.admit(admitted)
+	return view{Redirect: with("/account/sign-in/code", "next", v.onward())}, err
+}
+
+// codeForm asks for the second factor. Its template has a block for further ways.
+func (s *Site) codeForm(v *visit) (view, error) {
+	if !v.Person.AuthenticatorConfirmed {
+		return view{Redirect: "/account/authenticator"}, nil
+	}
+	return view{Template: "code", Title: "Second step", Data: addressForm{Next: v.onward()}}, nil
+}
+
+// code takes a code of the authenticator, or a recovery code in its place.
+func (s *Site) code(v *visit) (view, error) {
+	again, err := s.codeForm(v)
+	if err != nil || again.Redirect != "" {
+		return again, err
+	}
+	ctx := v.Request.Context()
+	factor, network := throttle.OfAccount(v.Person.Account), throttle.FromNetwork(v.address())
+	if wait, err := s.Tries.Try(ctx, factor, network); err != nil || wait > 0 {
+		return slower(v, again, wait), err
+	}
+	admitted, err := s.secondFactor(v, v.PostForm("code"), factor, network)
+	if problem.Of(err).Code == problem.InvalidParameter {
+		again.Errors = []formError{{"code", problem.Of(err).Message}}
+		return again, s.Passwords.SignInFailed(ctx, v.Person.Account, "code", v.client(), factor)
+	}
+	v.admit(admitted)
+	return view{Redirect: v.next()}, err
+}
+
+func (s *Site) secondFactor(v *visit, given string, tried ...throttle.Subject) (session.Admitted, error) {
+	ctx := v.Request.Context()
+	if recovery.Like(given) {
+		admitted, err := s.Codes.SignInByRecoveryCode(ctx, v.Session, v.entry(), recovery.Hash(given), tried...)
+		if problem.Of(err).Code == problem.InvalidParameter {
+			err = problem.New(problem.InvalidParameter, "This recovery code is wrong, or it was used already.")
+		}
+		return admitted, err
+	}
+	seed, err := s.Codes.Seed(ctx, v.Person.Account)
+	if err != nil {
+		return session.Admitted{}, err
+	}
+	step, ok := totp.Step(seed, given, v.now)
+	if !ok {
+		return session.Admitted{}, errCode()
+	}
+	return s.Codes.SignInByCode(ctx, v.Session, v.entry(), step, tried...)
+}
+
+func errCode() error {
+	return problem.New(problem.InvalidParameter, "The code is not right. Enter the one that the app shows now.")
+}

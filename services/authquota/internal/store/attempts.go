@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/throttle"
+)
+
+type attemptRow struct {
+	Subject  string `gorm:"primaryKey"`
+	Failures int
+	LastAt   int64
+}
+
+func (attemptRow) TableName() string { return "attempts" }
+
+// Try counts a try against all subjects at once, before anybody looks whether it is right: so that many at a time are no way around
+// the wait. Where one of them must wait, it says for how long and counts nothing. Forgive takes a try back that was right.
+func (s *Store) Try(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error) {
+	subjects = slices.SortedFunc(slices.Values(subjects), func(a, b throttle.Subject) int { return strings.Compare(a.Name, b.Name) })
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		rows := make([]attemptRow, len(subjects))
+		wait = 0
+		for i, subject := range subjects {
+			name := s.attemptName(subject)
+			// always in the order of their names, so that two tries cannot wait for each other
+			err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&attemptRow{Subject: name}).Error
+			if err == nil {
+				err = tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&rows[i], "subject = ?", name).Error
+			}
+			if err != nil {
+				return err
+			}
+			wait = max(wait, subject.Rule.Wait(rows[i].Failures, database.FromMicros(rows[i].LastAt), now))
+		}
+		if wait > 0 {
+			return nil
+		}
+		for i, subject := range subjects {
+			rows[i].Failures = subject.Rule.Count(rows[i].Failures, database.FromMicros(rows[i].LastAt), now)
+			rows[i].LastAt = database.Micros(now)
+			if err := tx.Save(&rows[i]).Error; err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return wait, err
+}
+
+// forgive takes back a try that was right.
+func (s *Store) forgive(tx *gorm.DB, subjects []throttle.Subject) error {
+	for _, subject := range subjects {
+		row := tx.Where("subject = ?", s.attemptName(subject))
+		var err error
+		if subject.Shared {
+			err = row.Model(&attemptRow{}).Where("failures > 0").Update("failures", gorm.Expr("failures - 1")).Error
+		} else {
+			err = row.Delete(&attemptRow{}).Error
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forgive takes back a try that was right.
+func (s *Store) Forgive(ctx context.Context, subjects ...throttle.Subject) error {
+	return s.transaction(ctx, func(tx *gorm.DB, _ time.Time) error { return s.forgive(tx, subjects) })
+}
+
+// attemptName says nothing of the person to whoever reads the database.
+func (s *Store) attemptName(subject throttle.Subject) string {
+	return s.box.Fingerprint(subject.Name, "attempt")
+}

@@ -1,0 +1,201 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/totp"
+)
+
+// seedContext binds a sealed seed to its account.
+func seedContext(accountID string) string { return "totp seed " + accountID }
+
+// Seed is the seed of an account's authenticator.
+func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
+	var row personRow
+	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return "", account.NotFound()
+	}
+	if err != nil {
+		return "", database.Outage(err)
+	}
+	plain, err := s.box.Open(row.TOTPSeed, seedContext(accountID))
+	if err == nil && !s.box.Current(row.TOTPSeed) {
+		err = database.Outage(s.db.WithContext(ctx).Model(&personRow{}).Where("account_id = ? AND totp_seed = ?", accountID, row.TOTPSeed).
+			Update("totp_seed", s.box.Seal(plain, seedContext(accountID))).Error)
+	}
+	return string(plain), err
+}
+
+// NewSeed is the seed of an authenticator that waits for its first code. It stays the same until that is confirmed, so that the
+// page that shows it can be opened again.
+func (s *Store) NewSeed(ctx context.Context, accountID string) (account.NewSeed, error) {
+	made := totp.NewSeed()
+	// one statement, so that two pages opened at once show the same
+	err := s.db.WithContext(ctx).Model(&personRow{}).Where("account_id = ? AND new_seed = '' AND closed_at IS NULL", accountID).
+		Update("new_seed", s.box.Seal([]byte(made), seedContext(accountID))).Error
+	var row personRow
+	if err == nil {
+		err = s.db.WithContext(ctx).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
+	}
+	if err != nil {
+		return account.NewSeed{}, database.Outage(err)
+	}
+	plain, err := s.box.Open(row.NewSeed, seedContext(accountID))
+	return account.NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
+}
+
+// setUp is how somebody comes in who has just set up the authenticator.
+const setUp = "authenticator set-up"
+
+// errUsed is the refusal of a code that was right and has been used, or that another browser was quicker with.
+var errUsed = account.CodeUsed()
+
+// one turns "nothing was changed" into errUsed.
+func one(update *gorm.DB) error {
+	if update.Error == nil && update.RowsAffected == 0 {
+		return errUsed
+	}
+	return update.Error
+}
+
+// ConfirmAuthenticator makes the new seed the authenticator of somebody who has none, by the step whose code was right, keeps the
+// hashes of recovery codes and lets the browser in; account.CodeUsed where another browser was quicker.
+func (s *Store) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string) (admitted session.Admitted, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		err := one(tx.Model(&personRow{}).
+			Where("account_id = ? AND new_seed = ? AND new_seed <> '' AND totp_confirmed_at IS NULL AND closed_at IS NULL", half.Account, seed.Sealed).
+			Updates(map[string]any{
+				"totp_seed": seed.Sealed, "new_seed": "", "totp_confirmed_at": database.Micros(now), "totp_last_step": step,
+			}))
+		if err == nil {
+			err = replaceCodes(tx, half.Account, codes)
+		}
+		if err == nil {
+			err = record(tx, now, half.Account, "factor.add", half.Account, map[string]any{"factor": "authenticator"})
+		}
+		if err != nil {
+			return err
+		}
+		admitted, err = s.complete(tx, now, half, entry, setUp)
+		return err
+	})
+	return admitted, err
+}
+
+// SignInByCode lets a browser in by the step of a code that was right. The step is used up by one statement: of two browsers with the
+// same code one comes in, the other gets account.CodeUsed.
+func (s *Store) SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error) {
+	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *gorm.DB, _ time.Time) error {
+		return useStep(tx, half.Account, step)
+	})
+}
+
+// useStep uses up the step of a right code.
+func useStep(tx *gorm.DB, accountID string, step int64) error {
+	return one(tx.Model(&personRow{}).
+		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID, step).
+		Update("totp_last_step", step))
+}
+
+// SignInByRecoveryCode lets a browser in by the hash of a recovery code, which is used up; account.CodeUsed where it is none that
+// works.
+func (s *Store) SignInByRecoveryCode(ctx context.Context, half session.Session, entry session.Entry, hash string, tried ...throttle.Subject) (session.Admitted, error) {
+	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *gorm.DB, now time.Time) error {
+		return s.useRecoveryCode(tx, now, half.Account, hash)
+	})
+}
+
+func (s *Store) useRecoveryCode(tx *gorm.DB, now time.Time, accountID, hash string) error {
+	err := one(tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash).
+		Update("used_at", database.Micros(now)))
+	if err != nil {
+		return err
+	}
+	var left int64
+	if err := tx.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", accountID).Count(&left).Error; err != nil {
+		return err
+	}
+	return errors.Join(
+		record(tx, now, accountID, "recovery_code.use", accountID, map[string]any{"left": left}),
+		s.tell(tx, now, accountID, "recovery-code-used", map[string]string{"left": strconv.FormatInt(left, 10)}))
+}
+
+// signInBy lets a browser in by a second factor that use uses up.
+func (s *Store) signInBy(ctx context.Context, half session.Session, entry session.Entry, factor string, tried []throttle.Subject,
+	use func(tx *gorm.DB, now time.Time) error) (admitted session.Admitted, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		if err := use(tx, now); err != nil {
+			return err
+		}
+		if err := s.forgive(tx, tried); err != nil {
+			return err
+		}
+		admitted, err = s.complete(tx, now, half, entry, factor)
+		return err
+	})
+	return admitted, err
+}
+
+// complete turns a halfway session into a full one, under a new id and a new secret. Whoever comes in here has not lost the
+// authenticator after all.
+func (s *Store) complete(tx *gorm.DB, now time.Time, half session.Session, entry session.Entry, factor string) (session.Admitted, error) {
+	n, err := end(tx, now, "id = ? AND stage = ?", half.ID, string(session.Halfway))
+	if err == nil && n == 0 {
+		err = errUsed
+	}
+	if err != nil {
+		return session.Admitted{}, err
+	}
+	device, known, err := knownDevice(tx, now, half.Account, entry.Device)
+	if err != nil {
+		return session.Admitted{}, err
+	}
+	entry.Before, entry.Device = "", device // half has ended already
+	admitted, err := comeIn(tx, now, half.Account, session.Full, entry)
+	if err != nil {
+		return admitted, err
+	}
+	if !known && factor != setUp {
+		err = s.tell(tx, now, half.Account, "new-sign-in", map[string]string{
+			"when": mailTime(now), "agent": entry.Client.Agent, "network": entry.Client.Network,
+		})
+	}
+	return admitted, errors.Join(err,
+		s.keepFactor(tx, now, half.Account),
+		record(tx, now, half.Account, "person.sign_in", half.Account, map[string]any{
+			"factor": factor, "agent": entry.Client.Agent, "network": entry.Client.Network,
+		}))
+}
+
+func mailTime(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
+
+type codeRow struct {
+	AccountID string `gorm:"primaryKey"`
+	Hash      string `gorm:"primaryKey"`
+	UsedAt    *int64
+}
+
+func (codeRow) TableName() string { return "recovery_codes" }
+
+// replaceCodes makes the hashes the only recovery codes of an account.
+func replaceCodes(tx *gorm.DB, accountID string, hashes []string) error {
+	rows := make([]codeRow, len(hashes))
+	for i, h := range hashes {
+		rows[i] = codeRow{AccountID: accountID, Hash: h}
+	}
+	err := tx.Delete(&codeRow{}, "account_id = ?", accountID).Error
+	if err == nil && len(rows) > 0 {
+		err = tx.Create(&rows).Error
+	}
+	return err
+}

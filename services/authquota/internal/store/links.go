@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/session"
+)
+
+type linkRow struct {
+	TokenHash string `gorm:"primaryKey"`
+	Purpose   string
+	AccountID *string
+	Email     string
+	ExpiresAt int64
+	UsedAt    *int64
+}
+
+func (linkRow) TableName() string { return "links" }
+
+func (r linkRow) toLink() link.Link {
+	l := link.Link{Purpose: link.Purpose(r.Purpose), Email: r.Email, ExpiresAt: database.FromMicros(r.ExpiresAt)}
+	if r.AccountID != nil {
+		l.Account = *r.AccountID
+	}
+	return l
+}
+
+// keepLink writes a link down under the hash of its secret.
+func keepLink(tx *gorm.DB, l link.Fresh) error {
+	row := linkRow{TokenHash: session.Hash(l.Secret), Purpose: string(l.Purpose), Email: l.Email, ExpiresAt: database.Micros(l.ExpiresAt)}
+	if l.Account != "" {
+		row.AccountID = &l.Account
+	}
+	return tx.Create(&row).Error
+}
+
+const usable = "token_hash = ? AND purpose = ? AND used_at IS NULL AND expires_at > ?"
+
+// Link is the link that the secret stands for, for as long as it works; otherwise link.Gone.
+func (s *Store) Link(ctx context.Context, secret string, purpose link.Purpose) (link.Link, error) {
+	var row linkRow
+	err := s.db.WithContext(ctx).Take(&row, usable, session.Hash(secret), string(purpose), database.Micros(s.now())).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return link.Link{}, link.Gone()
+	}
+	return row.toLink(), database.Outage(err)
+}
+
+// useLink uses a link up, by one statement, so that of two who try only one succeeds.
+func useLink(tx *gorm.DB, now time.Time, secret string, purpose link.Purpose) (link.Link, error) {
+	var rows []linkRow
+	err := tx.Raw("UPDATE links SET used_at = ? WHERE "+usable+" RETURNING *",
+		database.Micros(now), session.Hash(secret), string(purpose), database.Micros(now)).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		err = link.Gone()
+	}
+	if err != nil {
+		return link.Link{}, err
+	}
+	return rows[0].toLink(), nil
+}
+
+// endLinks makes an account's links of some purposes useless.
+func endLinks(tx *gorm.DB, now time.Time, accountID string, purposes ...link.Purpose) error {
+	return tx.Model(&linkRow{}).Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).
+		Update("used_at", database.Micros(now)).Error
+}

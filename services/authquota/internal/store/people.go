@@ -1,0 +1,217 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/throttle"
+)
+
+type personRow struct {
+	AccountID       string `gorm:"primaryKey"`
+	Email           string
+	PasswordHash    string
+	TOTPSeed        string `gorm:"column:totp_seed"`
+	TOTPConfirmedAt *int64 `gorm:"column:totp_confirmed_at"`
+	TOTPLastStep    int64  `gorm:"column:totp_last_step"`
+	NewSeed         string
+	ResetAt         *int64
+	ClosedAt        *int64
+	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+}
+
+func (personRow) TableName() string { return "people" }
+
+// Person is who signs in to an account; not_found where nobody does.
+func (s *Store) Person(ctx context.Context, accountID string) (account.Person, error) {
+	var rows []struct {
+		Row         personRow `gorm:"embedded"`
+		Tier        string
+		SuspendedAt *int64
+		CodesLeft   int
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT p.*, a.tier, a.suspended_at,
+			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS codes_left
+		FROM people p JOIN accounts a ON a.id = p.account_id
+		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		return account.Person{}, account.NotFound()
+	}
+	if err != nil {
+		return account.Person{}, database.Outage(err)
+	}
+	r := rows[0]
+	return account.Person{
+		Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
+		ResetAt: instant(r.Row.ResetAt), Tier: api.Tier(r.Tier), SuspendedAt: instant(r.SuspendedAt),
+		CreatedAt: database.FromMicros(r.Row.CreatedAt),
+	}, nil
+}
+
+// byEmail finds who signs in with an address. The zero row is nobody.
+func byEmail(tx *gorm.DB, email string) (personRow, error) {
+	var row personRow
+	err := tx.Take(&row, "email = ? AND closed_at IS NULL", email).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return personRow{}, nil
+	}
+	return row, err
+}
+
+// unless runs do, and takes it all back where never: so that nobody can tell by the time whether it was done.
+func unless(tx *gorm.DB, never bool, do func() error) error {
+	if err := tx.SavePoint("unless").Error; err != nil {
+		return err
+	}
+	if err := do(); err != nil || !never {
+		return err
+	}
+	return tx.RollbackTo("unless").Error
+}
+
+// AskSignUp keeps a link of the purpose link.Confirm and posts one of two mails: fresh, which has the link, to an address without
+// an account; known to one that has one.
+func (s *Store) AskSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		person, err := byEmail(tx, l.Email)
+		if err != nil {
+			return err
+		}
+		message := fresh
+		if person.AccountID != "" {
+			l.Purpose, message = link.Nothing, known
+		}
+		return errors.Join(keepLink(tx, l), s.post(tx, now, message))
+	})
+}
+
+// SignUp makes the account for which the link was sent and lets its browser halfway in; link.Gone where the link is used or somebody
+// has the address by now.
+func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry session.Entry) (admitted session.Admitted, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		l, err := useLink(tx, now, secret, link.Confirm)
+		if err != nil {
+			return err
+		}
+		a := account.Account{ID: account.NewID(), Tier: api.Free, CreatedAt: now}
+		row := fromAccount(a)
+		if err := tx.Create(&row).Error; err != nil {
+			return err
+		}
+		err = tx.Create(&personRow{
+			AccountID: a.ID, Email: l.Email, PasswordHash: passwordHash, CreatedAt: database.Micros(now),
+		}).Error
+		if errors.Is(err, gorm.ErrDuplicatedKey) {
+			return link.Gone()
+		}
+		if err == nil {
+			err = record(tx, now, a.ID, "person.sign_up", a.ID, map[string]any{"tier": a.Tier})
+		}
+		if err != nil {
+			return err
+		}
+		admitted, err = comeIn(tx, now, a.ID, session.Halfway, entry)
+		return err
+	})
+	return admitted, err
+}
+
+// Credentials are what a password for an address is held against. Where nobody has the address, both are empty.
+func (s *Store) Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error) {
+	row, err := byEmail(s.db.WithContext(ctx), email)
+	return row.AccountID, row.PasswordHash, database.Outage(err)
+}
+
+// Rehash keeps another hash of the same password.
+func (s *Store) Rehash(ctx context.Context, accountID, before, after string) error {
+	return database.Outage(s.db.WithContext(ctx).Model(&personRow{}).
+		Where("account_id = ? AND password_hash = ?", accountID, before).Update("password_hash", after).Error)
+}
+
+// SignInFailed writes down that somebody tried to get into an account and with what; where accountID is empty it takes as long.
+func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client session.Client, subject throttle.Subject) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		// something is written in both cases, because a commit without a change is quicker
+		err := tx.Model(&attemptRow{}).Where("subject = ?", s.attemptName(subject)).Update("last_at", database.Micros(now)).Error
+		if err != nil {
+			return err
+		}
+		return unless(tx, accountID == "", func() error {
+			return record(tx, now, accountID, "person.sign_in_failed", accountID,
+				map[string]any{"with": with, "agent": client.Agent, "network": client.Network})
+		})
+	})
+}
+
+// SignInHalfway lets a browser halfway in whose password was right, and forgives the tries. An authenticator that was given up is
+// removed now, if its time has come.
+func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry session.Entry, tried ...throttle.Subject) (admitted session.Admitted, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		if err := s.forgive(tx, tried); err != nil {
+			return err
+		}
+		if err := s.removeLost(tx, now, accountID); err != nil {
+			return err
+		}
+		admitted, err = comeIn(tx, now, accountID, session.Halfway, entry)
+		return err
+	})
+	return admitted, err
+}
+
+// AskReset keeps a link of the purpose link.Reset for the account of its address and posts the mail. Where nobody has the address
+// nothing comes of it, in the same time.
+func (s *Store) AskReset(ctx context.Context, l link.Fresh, message mail.Message) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		person, err := byEmail(tx, l.Email)
+		if err != nil {
+			return err
+		}
+		nobody := person.AccountID == ""
+		if l.Account = person.AccountID; nobody {
+			l.Purpose = link.Nothing
+		}
+		if err := keepLink(tx, l); err != nil {
+			return err
+		}
+		return unless(tx, nobody, func() error {
+			return errors.Join(
+				s.post(tx, now, message),
+				record(tx, now, person.AccountID, "person.password_reset_asked", person.AccountID, map[string]any{}))
+		})
+	})
+}
+
+// ResetPassword takes another password by a link of the purpose link.Reset and ends all sessions. The second factor stays.
+func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, tried ...throttle.Subject) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		l, err := useLink(tx, now, secret, link.Reset)
+		if err != nil {
+			return err
+		}
+		update := tx.Model(&personRow{}).Where("account_id = ? AND email = ? AND closed_at IS NULL", l.Account, l.Email).
+			Update("password_hash", passwordHash)
+		if update.Error == nil && update.RowsAffected == 0 {
+			return link.Gone() // the account has another address by now, or none
+		}
+		if update.Error != nil {
+			return update.Error
+		}
+		_, err = end(tx, now, "account_id = ?", l.Account)
+		return errors.Join(err,
+			endLinks(tx, now, l.Account, link.Reset),
+			s.forgive(tx, tried),
+			record(tx, now, l.Account, "person.password_change", l.Account, map[string]any{"by": "link"}),
+			s.post(tx, now, mail.Message{To: l.Email, Template: "password-changed"}))
+	})
+}
