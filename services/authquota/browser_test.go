@@ -27,8 +27,11 @@ type browser struct {
 	agent   string
 	cookies map[string]string
 
-	email   string
-	account string
+	email    string
+	account  string
+	password string   // where it signed up
+	seed     string   // of the authenticator
+	codes    []string // for recovery
 }
 
 func (s *service) browser() *browser {
@@ -88,7 +91,7 @@ func (b *browser) send(method, path string, form url.Values, header http.Header)
 // shows demands a page with a status and words.
 func (p page) shows(status int, words ...string) page {
 	p.t.Helper()
-	require.Equal(p.t, status, p.status, "%s", p.body)
+	require.Equal(p.t, status, p.status, "%s", p.text())
 	require.Equal(p.t, "text/html; charset=utf-8", p.header.Get("Content-Type"))
 	text := p.text()
 	for _, w := range words {
@@ -100,7 +103,7 @@ func (p page) shows(status int, words ...string) page {
 // leads demands a redirect to a path.
 func (p page) leads(path string) page {
 	p.t.Helper()
-	require.Equal(p.t, http.StatusSeeOther, p.status, "%s", p.body)
+	require.Equal(p.t, http.StatusSeeOther, p.status, "%s", p.text())
 	require.Equal(p.t, path, p.header.Get("Location"))
 	return p
 }

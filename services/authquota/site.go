@@ -12,7 +12,7 @@ import (
 func newSite(cfg Config, refusals problem.Writer, kept *store.Store) (*pages.Site, error) {
 	return pages.New(pages.Site{
 		Errors: refusals, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Now: cfg.Now, Log: refusals.Log,
-		Sessions: kept,
+		Sessions: kept, Tries: kept, Links: kept, SignUps: kept, Passwords: kept, Resets: kept, Authenticators: kept, Codes: kept, Losses: kept,
 	})
 }
 

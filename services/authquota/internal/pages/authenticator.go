@@ -56,7 +56,8 @@ func (s *Site) authenticator(v *visit) (view, error) {
 		return again, err
 	}
 	ctx := v.Request.Context()
-	if wait, err := s.Tries.Try(ctx, throttle.OfAccount(v.Person.Account)); err != nil || wait > 0 {
+	factor := throttle.OfAccount(v.Person.Account)
+	if wait, err := s.Tries.Try(ctx, factor); err != nil || wait > 0 {
 		return slower(v, again, wait), err
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.now)
@@ -65,7 +66,7 @@ func (s *Site) authenticator(v *visit) (view, error) {
 		return again, nil
 	}
 	codes, hashes := newCodes()
-	admitted, err := s.Authenticators.ConfirmAuthenticator(ctx, v.Session, v.entry(), seed, step, hashes)
+	admitted, err := s.Authenticators.ConfirmAuthenticator(ctx, v.Session, v.entry(), seed, step, hashes, factor)
 	if problem.Of(err).Code == problem.InvalidParameter {
 		again.Errors = []formError{{"code", problem.Of(err).Message}}
 		return again, nil

@@ -50,7 +50,8 @@ type Resets interface {
 type Authenticators interface {
 	NewSeed(ctx context.Context, accountID string) (account.NewSeed, error)
 	// ConfirmAuthenticator is refused with account.CodeUsed where another browser was quicker.
-	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string) (session.Admitted, error)
+	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string,
+		tried ...throttle.Subject) (session.Admitted, error)
 	RenewCodes(ctx context.Context, accountID string, hashes []string) error
 }
 

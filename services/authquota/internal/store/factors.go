@@ -70,7 +70,7 @@ func one(update *gorm.DB) error {
 
 // ConfirmAuthenticator makes the new seed the authenticator of somebody who has none, by the step whose code was right, keeps the
 // hashes of recovery codes and lets the browser in; account.CodeUsed where another browser was quicker.
-func (s *Store) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string) (admitted session.Admitted, err error) {
+func (s *Store) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string, tried ...throttle.Subject) (admitted session.Admitted, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		err := one(tx.Model(&personRow{}).
 			Where("account_id = ? AND new_seed = ? AND new_seed <> '' AND totp_confirmed_at IS NULL AND closed_at IS NULL", half.Account, seed.Sealed).
@@ -79,6 +79,9 @@ func (s *Store) ConfirmAuthenticator(ctx context.Context, half session.Session, 
 			}))
 		if err == nil {
 			err = replaceCodes(tx, half.Account, codes)
+		}
+		if err == nil {
+			err = s.forgive(tx, tried)
 		}
 		if err == nil {
 			err = record(tx, now, half.Account, "factor.add", half.Account, map[string]any{"factor": "authenticator"})

@@ -1,0 +1,194 @@
+package authquota_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// atOnce sends from all at the same time.
+func atOnce(browsers []*browser, send func(b *browser) page) []page {
+	pages := make([]page, len(browsers))
+	var all sync.WaitGroup
+	for i, b := range browsers {
+		all.Go(func() { pages[i] = send(b) })
+	}
+	all.Wait()
+	return pages
+}
+
+func count(pages []page, status int) (n int) {
+	for _, p := range pages {
+		if p.status == status {
+			n++
+		}
+	}
+	return n
+}
+
+func TestACodeSignsInOnce(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		clock.move(time.Minute)
+		var browsers []*browser
+		for range 5 {
+			o := b.other()
+			o.enterPassword().leads("/account/sign-in/code")
+			browsers = append(browsers, o)
+		}
+		code := b.code()
+		got := atOnce(browsers, func(b *browser) page { return b.post("/account/sign-in/code", "code", code) })
+		require.Equal(t, 1, count(got, http.StatusSeeOther))
+		require.Equal(t, 4, count(got, http.StatusUnprocessableEntity))
+
+		recovery := b.codes[0]
+		got = atOnce(browsers, func(b *browser) page { return b.post("/account/sign-in/code", "code", recovery) })
+		in := 0
+		for i, b := range browsers {
+			if got[i].status == http.StatusSeeOther && b.get("/account").status == http.StatusOK {
+				in++
+			}
+		}
+		require.Equal(t, 2, in, "one by the code of the app, one by the recovery code: %v", got)
+	})
+}
+
+func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startWithClock(t)
+		b := svc.browser()
+		b.confirm(b.askFor("/account/sign-up", "ada@example.org", "confirm-address", 1))
+		b.email, b.password = "ada@example.org", goodPassword
+		b.seed = b.get("/account/authenticator").seed()
+		browsers := []*browser{b.other(), b.other(), b.other()}
+		for _, o := range browsers {
+			o.enterPassword()
+			require.Equal(t, b.seed, o.get("/account/authenticator").seed())
+		}
+		code := b.code()
+		got := atOnce(browsers, func(o *browser) page { return o.post("/account/authenticator", "code", code) })
+		require.Equal(t, 1, count(got, http.StatusOK))
+		o := b.other()
+		o.enterPassword().leads("/account/sign-in/code")
+		o.post("/account/sign-in/code", "code", code).shows(http.StatusUnprocessableEntity, "used already")
+	})
+}
+
+func TestWrongCodesSlowDown(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		clock.move(time.Minute)
+		s.Stop() // Redis has no part in this
+		o := b.other()
+		o.enterPassword().leads("/account/sign-in/code")
+		for i := range 10 {
+			o.address = fmt.Sprintf("198.51.%d.1", i) // from anywhere
+			o.post("/account/sign-in/code", "code", o.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is not right")
+		}
+		refused := o.post("/account/sign-in/code", "code", o.code()).shows(http.StatusTooManyRequests, "too many tries", "30 seconds")
+		wait, err := strconv.Atoi(refused.header.Get("Retry-After"))
+		require.NoError(t, err)
+		clock.move(time.Duration(wait) * time.Second)
+		o.post("/account/sign-in/code", "code", o.code()).leads("/account")
+		o.get("/account").shows(http.StatusOK)
+	})
+}
+
+func TestWrongPasswordsSlowDownWhoTriesAndNobodyElse(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		s.Stop()
+		for _, email := range []string{"ada@example.org", "nobody@example.org"} {
+			thief := svc.browser()
+			thief.address = "198.51.100.1"
+			for i := range 10 {
+				thief.address = fmt.Sprintf("198.51.100.%d", i) // one network
+				thief.post("/account/sign-in", "email", email, "password", "a guess that is wrong").
+					shows(http.StatusUnprocessableEntity, "do not belong together")
+			}
+			thief.post("/account/sign-in", "email", email, "password", goodPassword).shows(http.StatusTooManyRequests, "30 seconds")
+		}
+		owner := b.other()
+		owner.enterPassword().leads("/account/sign-in/code")
+		clock.move(30 * time.Second)
+		late := b.other()
+		late.address = "198.51.100.1"
+		late.enterPassword().leads("/account/sign-in/code")
+	})
+}
+
+// Many at a time are no way around the wait.
+func TestTriesAtOnceAreCounted(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startWithClock(t)
+		var browsers []*browser
+		for range 16 {
+			browsers = append(browsers, svc.browser())
+		}
+		got := atOnce(browsers, func(b *browser) page {
+			return b.post("/account/sign-in", "email", "ada@example.org", "password", "a guess that is wrong")
+		})
+		require.Equal(t, 10, count(got, http.StatusUnprocessableEntity))
+		require.Equal(t, 6, count(got, http.StatusTooManyRequests))
+	})
+}
+
+func TestOneNetworkCannotTryManyAddresses(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		require.NoError(t, s.open(t).Exec("DELETE FROM attempts").Error)
+		b := svc.browser()
+		for i := range 101 {
+			require.Equal(t, http.StatusSeeOther, b.post("/account/forgot", "email", fmt.Sprintf("nobody%d@example.org", i)).status)
+		}
+		b.post("/account/forgot", "email", "somebody@example.org").shows(http.StatusTooManyRequests)
+		b.post("/account/sign-in", "email", "somebody@example.org", "password", "x").shows(http.StatusTooManyRequests)
+		clock.move(time.Minute)
+		b.post("/account/sign-in", "email", "somebody@example.org", "password", "x").shows(http.StatusUnprocessableEntity)
+	})
+}
+
+// Whoever asks learns nothing about who has an account: not by the status, the words, the headers or the cookies.
+func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startWithClock(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		for _, form := range []struct {
+			path   string
+			fields []string
+		}{
+			{"/account/sign-up", nil}, {"/account/forgot", nil}, {"/account/sign-in", []string{"password", "a guess that is wrong"}},
+		} {
+			stranger := svc.browser()
+			known := stranger.post(form.path, append([]string{"email", "ada@example.org"}, form.fields...)...)
+			unknown := stranger.post(form.path, append([]string{"email", "eve@example.org"}, form.fields...)...)
+			require.Equal(t, known.status, unknown.status, form.path)
+			unknown.header.Set("Date", known.header.Get("Date"))
+			unknown.header.Set("X-Request-Id", known.header.Get("X-Request-Id"))
+			require.Equal(t, known.header, unknown.header, form.path)
+			require.Equal(t, known.text(), unknown.text(), form.path)
+			require.Empty(t, stranger.cookies)
+		}
+		svc.mail("ada@example.org", "already-have-account", 1)
+		svc.mail("ada@example.org", "reset-password", 1)
+		svc.mail("eve@example.org", "confirm-address", 1)
+		for _, m := range s.mails(t) {
+			require.False(t, m.address == "eve@example.org" && m.subject == svc.mail("ada@example.org", "reset-password", 1).subject)
+		}
+		var purposes []string
+		require.NoError(t, s.open(t).Raw("SELECT purpose FROM links WHERE used_at IS NULL ORDER BY purpose").Scan(&purposes).Error)
+		require.Equal(t, []string{"confirm", "none", "none", "reset"}, purposes, "as much is written for one as for the other")
+	})
+}

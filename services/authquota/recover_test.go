@@ -1,0 +1,169 @@
+package authquota_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestARecoveryCodeSignsInOnce(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		o := b.other()
+		o.enterPassword()
+		o.post("/account/sign-in/code", "code", "  "+o.codes[3]+" ").leads("/account")
+		require.Contains(t, svc.mail(b.email, "recovery-code-used", 1).plain, "9")
+		o.get("/account/recovery-codes").shows(http.StatusOK, "9")
+		again := b.other()
+		again.enterPassword()
+		again.post("/account/sign-in/code", "code", o.codes[3]).shows(http.StatusUnprocessableEntity, "wrong, or it was used")
+
+		fresh := o.post("/account/recovery-codes").shows(http.StatusOK, "shown this once")
+		svc.mail(b.email, "factor-changed", 1)
+		again.post("/account/sign-in/code", "code", o.codes[4]).shows(http.StatusUnprocessableEntity)
+		again.post("/account/sign-in/code", "code", codes.FindStringSubmatch(fresh.body)[1]).leads("/account")
+
+		clock.move(10 * time.Minute) // the proof is not recent any more
+		o.post("/account/recovery-codes").leads("/account/security/confirm")
+	})
+}
+
+func TestAForgottenPassword(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		clock.move(time.Minute)
+		stranger := b.other()
+		stranger.get("/account/forgot").shows(http.StatusOK, "Forgotten password")
+		late := stranger.askFor("/account/forgot", b.email, "reset-password", 1)
+		stranger.get("/account/forgot/sent").shows(http.StatusOK, "Look into your mail")
+		stranger.get(late).shows(http.StatusOK, "Choose a new password", b.email)
+		clock.move(time.Hour)
+		stranger.get(late).shows(http.StatusGone)
+		b.get("/account").leads("/account/sign-in") // idle by now
+
+		b.enterPassword()
+		b.post("/account/sign-in/code", "code", b.code()).leads("/account")
+		first := stranger.askFor("/account/forgot", b.email, "reset-password", 2)
+		second := stranger.askFor("/account/forgot", b.email, "reset-password", 3)
+		token := stranger.get(second).token()
+		stranger.post("/account/reset", "token", token, "password", "ada@example.org").shows(http.StatusUnprocessableEntity)
+		stranger.post("/account/reset", "token", token, "password", "nineteen-quiet-bicycles-sing").leads("/account/sign-in")
+		stranger.get("/account/sign-in").shows(http.StatusOK, "Your password is changed")
+		for _, link := range []string{first, second} {
+			stranger.get(link).shows(http.StatusGone)
+		}
+		stranger.post("/account/reset", "token", token, "password", goodPassword).shows(http.StatusGone)
+		svc.mail(b.email, "password-changed", 1)
+		b.get("/account").leads("/account/sign-in") // every session has ended
+
+		clock.move(time.Minute)
+		stranger.enterPassword().shows(http.StatusUnprocessableEntity)
+		stranger.password = "nineteen-quiet-bicycles-sing"
+		stranger.enterPassword().leads("/account/sign-in/code")
+		stranger.get("/account").leads("/account/sign-in/code") // the second factor is asked for as before
+		stranger.post("/account/sign-in/code", "code", stranger.code()).leads("/account")
+	})
+}
+
+func TestALostAuthenticator(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		clock.move(time.Minute)
+		o := b.other()
+		ask := func(n int) (lost, keep string) {
+			t.Helper()
+			o.enterPassword().leads("/account/sign-in/code")
+			o.get("/account/lost-authenticator").shows(http.StatusOK, "three days")
+			o.post("/account/lost-authenticator").leads("/account/lost-authenticator/sent")
+			o.get("/account/lost-authenticator/sent").shows(http.StatusOK, "Look into your mail")
+			found := svc.mail(b.email, "authenticator-reset-asked", n).links()
+			require.Len(t, found, 2)
+			return found[0], found[1]
+		}
+		begin := func(lost string) {
+			t.Helper()
+			form := o.get(lost).shows(http.StatusOK, "Is the authenticator lost?")
+			o.post("/account/lost-authenticator/confirm", "token", form.token()).leads("/account/sign-in")
+		}
+		signsInByCode := func() {
+			t.Helper()
+			clock.move(time.Minute)
+			o.enterPassword().leads("/account/sign-in/code")
+			o.post("/account/sign-in/code", "code", o.code()).leads("/account")
+		}
+
+		// stopped by the link in the mail
+		lost, keep := ask(1)
+		begin(lost)
+		o.get(lost).shows(http.StatusGone)
+		o.post("/account/lost-authenticator/cancel", "token", o.get(keep).shows(http.StatusOK, "Keep the authenticator?").token()).leads("/account/sign-in")
+		o.get(keep).shows(http.StatusGone)
+		clock.move(73 * time.Hour)
+		o.enterPassword().leads("/account/sign-in/code")
+
+		// stopped before it began
+		lost, keep = ask(2)
+		o.post("/account/lost-authenticator/cancel", "token", o.get(keep).token()).leads("/account/sign-in")
+		o.get(lost).shows(http.StatusGone)
+
+		// stopped by a full sign-in
+		lost, keep = ask(3)
+		begin(lost)
+		signsInByCode()
+		o.get(keep).shows(http.StatusGone)
+		clock.move(73 * time.Hour)
+		o.enterPassword().leads("/account/sign-in/code")
+
+		// too late to begin
+		lost, _ = ask(4)
+		clock.move(24 * time.Hour)
+		o.get(lost).shows(http.StatusGone)
+
+		// gone after the wait, and not before
+		lost, _ = ask(5)
+		begin(lost)
+		clock.move(72*time.Hour - time.Second)
+		o.enterPassword().leads("/account/sign-in/code")
+		o.get("/account/lost-authenticator").shows(http.StatusOK, "The authenticator is removed on")
+		clock.move(time.Second)
+		o.enterPassword()
+		svc.mail(b.email, "authenticator-reset", 1)
+		o.get("/account").leads("/account/authenticator")
+		old := o.seed
+		o.seed = o.get("/account/authenticator").seed()
+		require.NotEqual(t, old, o.seed)
+		o.post("/account/authenticator", "code", o.code()).shows(http.StatusOK, "Your recovery codes")
+		clock.move(time.Minute)
+		o.enterPassword()
+		o.post("/account/sign-in/code", "code", b.codes[0]).shows(http.StatusUnprocessableEntity)
+		o.post("/account/sign-in/code", "code", o.code()).leads("/account")
+	})
+}
+
+func TestALinkMakesOneAccount(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		b := svc.browser()
+		late := b.askFor("/account/sign-up", "bob@example.org", "confirm-address", 1)
+		clock.move(24 * time.Hour)
+		b.get(late).shows(http.StatusGone, "Get a new link")
+		b.post("/account/confirm", "token", "made-up", "password", goodPassword).shows(http.StatusGone)
+
+		first := b.askFor("/account/sign-up", "ada@example.org", "confirm-address", 1)
+		second := b.askFor("/account/sign-up", "ada@example.org", "confirm-address", 2)
+		browsers := []*browser{svc.browser(), svc.browser(), svc.browser()}
+		token := b.get(first).token()
+		got := atOnce(browsers, func(o *browser) page { return o.post("/account/confirm", "token", token, "password", goodPassword) })
+		require.Equal(t, 1, count(got, http.StatusSeeOther))
+		require.Equal(t, 2, count(got, http.StatusGone))
+		b.post("/account/confirm", "token", b.get(second).token(), "password", goodPassword).shows(http.StatusGone)
+	})
+}
