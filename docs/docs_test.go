@@ -54,7 +54,10 @@ func parse(source []byte) page {
 			}
 		case *ast.Link:
 			p.links = append(p.links, string(n.Destination))
-		case *ast.AutoLink:
+		case *ast.AutoLink: // an address of mail leads to no page
+			if n.AutoLinkType == ast.AutoLinkEmail {
+				return ast.WalkContinue, nil
+			}
 			p.links = append(p.links, string(n.URL(source)))
 		case *ast.FencedCodeBlock:
 			language := string(n.Language(source))

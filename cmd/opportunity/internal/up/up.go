@@ -139,7 +139,8 @@ func answers(ctx context.Context, url string) bool {
 
 func announce(out io.Writer, h *house, dir *dataDir, keys map[api.Tier]string) {
 	base := h.publicURL
-	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs, account pages at %s/account.\n\n", base, base, base)
+	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs.\n", base, base)
+	fmt.Fprintf(out, "Accounts and their keys are at %s/account.\n\n", base)
 	fmt.Fprintf(out, "Demo keys, also in %s:\n", dir.file(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
