@@ -37,9 +37,10 @@ type host struct {
 }
 
 type hosts struct {
-	gap time.Duration
-	mu  sync.Mutex
-	all map[string]*host
+	gap  time.Duration
+	from time.Time // when the first request to any may begin: the process before this one may have asked a moment ago
+	mu   sync.Mutex
+	all  map[string]*host
 }
 
 func (h *hosts) of(u *url.URL) *host {
@@ -47,7 +48,7 @@ func (h *hosts) of(u *url.URL) *host {
 	defer h.mu.Unlock()
 	name := hostname(u)
 	if h.all[name] == nil {
-		h.all[name] = &host{turn: make(chan struct{}, 1), gap: h.gap}
+		h.all[name] = &host{turn: make(chan struct{}, 1), gap: h.gap, ready: h.from}
 	}
 	return h.all[name]
 }

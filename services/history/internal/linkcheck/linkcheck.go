@@ -36,7 +36,7 @@ func New(cfg Config, transport http.RoundTripper, now func() time.Time) (*Checke
 		cfg: cfg, transport: transport, now: now,
 		agent:   agentName + "/1.0 (+" + cfg.Contact + ")",
 		running: make(chan struct{}, cfg.Concurrency),
-		hosts:   hosts{gap: cfg.Gap, all: map[string]*host{}},
+		hosts:   hosts{gap: cfg.Gap, from: now().Add(cfg.Gap), all: map[string]*host{}},
 		origins: origins{all: map[string]*origin{}},
 	}, nil
 }

@@ -1,0 +1,234 @@
+package linkcheck_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/history/internal/linkcheck"
+	"opportunity.internal/services/history/internal/store"
+	"opportunity.internal/services/history/migrations"
+)
+
+const (
+	gap         = 5 * time.Second
+	concurrency = 16
+)
+
+// internet answers every request after some time and watches the manners of whoever asks. It lives in a bubble of synctest, so
+// that days pass at once.
+type internet struct {
+	t      testing.TB
+	answer func(r *http.Request) (status int, header http.Header, body string, err error) // nil: 200 to everything
+	took   func(r *http.Request) time.Duration                                            // nil: up to a second
+
+	mu     sync.Mutex
+	busy   map[string]bool
+	ended  map[string]time.Time
+	gaps   map[string]time.Duration // a host's own
+	now    int                      // requests under way
+	most   int
+	asked  map[string][]time.Time // address -> when
+	robots int
+}
+
+func newInternet(t testing.TB) *internet {
+	return &internet{t: t, busy: map[string]bool{}, ended: map[string]time.Time{}, gaps: map[string]time.Duration{}, asked: map[string][]time.Time{}}
+}
+
+func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
+	host := r.URL.Hostname()
+	n.mu.Lock()
+	if n.busy[host] {
+		n.t.Errorf("two requests to %s at one time", host)
+	}
+	least := max(gap, n.gaps[host])
+	if last, ok := n.ended[host]; ok && time.Since(last) < least {
+		n.t.Errorf("%s was asked again after %s", host, time.Since(last))
+	}
+	n.busy[host] = true
+	n.now++
+	n.most = max(n.most, n.now)
+	if r.URL.Path == "/robots.txt" {
+		n.robots++
+	} else {
+		n.asked[r.URL.String()] = append(n.asked[r.URL.String()], time.Now())
+	}
+	n.mu.Unlock()
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.busy[host], n.ended[host] = false, time.Now()
+		n.now--
+	}()
+	took := time.Duration(hash(r.URL.String())%1000) * time.Millisecond
+	if n.took != nil {
+		took = n.took(r)
+	}
+	select {
+	case <-time.After(took):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	code, header, body := 200, http.Header{}, ""
+	if r.URL.Path == "/robots.txt" {
+		code = 404
+	}
+	if n.answer != nil {
+		var err error
+		if code, header, body, err = n.answer(r); err != nil {
+			return nil, err
+		}
+	}
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+func hash(s string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(s))
+	return h.Sum32()
+}
+
+func (n *internet) checker() *linkcheck.Checker {
+	n.t.Helper()
+	c, err := linkcheck.New(linkcheck.Config{
+		Contact: "https://api.checks.works/docs/link-checker", Gap: gap, Concurrency: concurrency, Timeout: 20 * time.Second,
+		Ports: []uint16{80, 443},
+	}, n, time.Now)
+	require.NoError(n.t, err)
+	return c
+}
+
+// times are when an address was asked.
+func (n *internet) times(address string) []time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked[address]
+}
+
+// kept is the store of a run. Once it is dead nothing reaches the database any more, as after a kill.
+type kept struct {
+	*store.Store
+	db *database.DB
+
+	mu      sync.Mutex
+	dead    bool
+	records int
+	dieAt   int // how many records it lives for; 0: for ever
+	died    func()
+}
+
+// onBoth runs a test on a migrated store of each dialect. open is to be called inside a bubble.
+func onBoth(t *testing.T, test func(t *testing.T, open func(t testing.TB) *kept)) {
+	t.Helper()
+	for name, url := range storetest.Databases(t) {
+		t.Run(name, func(t *testing.T) {
+			tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
+			require.NoError(t, err)
+			cfg := database.Config{URL: url, MaxConnections: 4}
+			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations.Files))
+			test(t, func(t testing.TB) *kept {
+				db, err := database.Open(cfg, tel)
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = db.Close() })
+				return &kept{Store: store.New(db, prometheus.NewRegistry()), db: db}
+			})
+		})
+	}
+}
+
+// publish makes listings with these links public; slug and link alternate.
+func (k *kept) publish(t testing.TB, pairs ...string) {
+	t.Helper()
+	var states []api.ListingState
+	for i := 0; i < len(pairs); i += 2 {
+		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: pairs[i], Published: true, ApplicationURL: pairs[i+1]})
+	}
+	require.NoError(t, k.SaveListings(context.Background(), states))
+}
+
+// link is the last event of slug, and how many there are.
+func (k *kept) link(t testing.TB, slug string) (api.VerificationEvent, int) {
+	t.Helper()
+	page, _, err := k.History(context.Background(), slug, 0, 1)
+	require.NoError(t, err)
+	if page.Total == 0 {
+		return api.VerificationEvent{}, 0
+	}
+	return page.Events[0], page.Total
+}
+
+var errKilled = errors.New("killed")
+
+func (k *kept) alive() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.dead {
+		return errKilled
+	}
+	return nil
+}
+
+func (k *kept) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
+	k.mu.Lock()
+	k.records++
+	if k.dieAt > 0 && k.records > k.dieAt && !k.dead {
+		k.dead = true
+		k.died()
+	}
+	k.mu.Unlock()
+	if err := k.alive(); err != nil {
+		return err
+	}
+	return k.Store.Record(ctx, run, now, e)
+}
+
+func (k *kept) Claim(ctx context.Context, run, slug string, due, now time.Time) (bool, error) {
+	if err := k.alive(); err != nil {
+		return false, err
+	}
+	return k.Store.Claim(ctx, run, slug, due, now)
+}
+
+func (k *kept) Release(ctx context.Context, run, slug string) error {
+	if err := k.alive(); err != nil {
+		return err
+	}
+	return k.Store.Release(ctx, run, slug)
+}
+
+func (k *kept) Renew(ctx context.Context, run string, until time.Time) (bool, error) {
+	if err := k.alive(); err != nil {
+		return false, err
+	}
+	return k.Store.Renew(ctx, run, until)
+}
+
+func (k *kept) End(ctx context.Context, run string, now time.Time, took time.Duration, complete bool) error {
+	if err := k.alive(); err != nil {
+		return err
+	}
+	return k.Store.End(ctx, run, now, took, complete)
+}
+
+// many are listings spread over hosts, as pairs of slug and link.
+func many(listings, hosts int) (pairs []string) {
+	for i := range listings {
+		pairs = append(pairs, fmt.Sprintf("listing-%d", i), fmt.Sprintf("https://jobs-%d.works/apply/%d", i%hosts, i))
+	}
+	return pairs
+}

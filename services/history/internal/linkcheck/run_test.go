@@ -1,0 +1,304 @@
+package linkcheck_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/linkcheck"
+)
+
+// Ten thousand links on five hundred hosts, with the process killed in the middle: the manners hold (internet watches them),
+// and no link is asked twice on a day.
+func TestTenThousandLinksAndAKill(t *testing.T) {
+	const listings, hosts, dieAt = 10_000, 500, 4_000
+	onBoth(t, func(t *testing.T, open func(testing.TB) *kept) {
+		synctest.Test(t, func(t *testing.T) {
+			n := newInternet(t)
+			first := open(t)
+			pairs := many(listings, hosts)
+			first.publish(t, pairs...)
+			ctx, kill := context.WithCancel(t.Context())
+			first.dieAt, first.died = dieAt, kill
+			began := time.Now()
+			_, err := n.checker().Once(ctx, first)
+			require.Error(t, err)
+
+			second := open(t)
+			_, err = n.checker().Once(t.Context(), second)
+			require.ErrorIs(t, err, linkcheck.ErrBusy, "a dead run holds its lease for a while")
+			time.Sleep(2 * time.Minute)
+			report, err := n.checker().Once(t.Context(), second)
+			require.NoError(t, err)
+			require.LessOrEqual(t, report.Lost, concurrency, "what was under way")
+			require.Equal(t, listings-dieAt-report.Lost, report.Checked())
+
+			for i := 0; i < len(pairs); i += 2 {
+				require.LessOrEqual(t, len(n.times(pairs[i+1])), 1, "%s was asked again", pairs[i])
+			}
+			var events []int // of each listing
+			require.NoError(t, second.db.Raw("SELECT events FROM summaries").Scan(&events).Error)
+			require.Len(t, events, listings-report.Lost)
+			require.Equal(t, 1, slices.Max(events))
+			require.Equal(t, concurrency, n.most)
+			require.LessOrEqual(t, n.robots, 2*hosts, "once for each host and run")
+			t.Logf("%s on the clock of the internet", time.Since(began))
+
+			again, err := n.checker().Once(t.Context(), second)
+			require.NoError(t, err)
+			require.Zero(t, again.Checked(), "nothing is due")
+		})
+	})
+}
+
+func TestChecksAreSpreadOverTheDayAndComeOnceADay(t *testing.T) {
+	onBoth(t, func(t *testing.T, open func(testing.TB) *kept) {
+		synctest.Test(t, func(t *testing.T) {
+			const listings, days = 240, 5
+			n, s := newInternet(t), open(t)
+			pairs := many(listings, 30)
+			s.publish(t, pairs...)
+			perRun := map[int]int{}
+			for hour := range days * 24 {
+				report, err := n.checker().Once(t.Context(), s)
+				require.NoError(t, err)
+				perRun[hour] = report.Checked()
+				time.Sleep(time.Now().Truncate(time.Hour).Add(time.Hour).Sub(time.Now()))
+			}
+			for hour := 48; hour < days*24; hour++ { // those before bring new listings in
+				require.InDelta(t, listings/24, perRun[hour], 12, "hour %d", hour)
+			}
+			for i := 0; i < len(pairs); i += 2 {
+				times := n.times(pairs[i+1])
+				require.GreaterOrEqual(t, len(times), days-1)
+				require.LessOrEqual(t, len(times), days+1)
+				for j := range times[1:] {
+					between := times[j+1].Sub(times[j])
+					require.GreaterOrEqual(t, between, 12*time.Hour)
+					require.LessOrEqual(t, between, 37*time.Hour)
+					if j > 1 {
+						require.InDelta(t, 24, between.Hours(), 1.1)
+					}
+				}
+			}
+		})
+	})
+}
+
+// each is a test on one listing and its host.
+func each(t *testing.T, test func(t *testing.T, n *internet, s *kept)) {
+	t.Helper()
+	onBoth(t, func(t *testing.T, open func(testing.TB) *kept) {
+		synctest.Test(t, func(t *testing.T) {
+			n, s := newInternet(t), open(t)
+			s.publish(t, "maple", maple)
+			test(t, n, s)
+		})
+	})
+}
+
+const maple = "https://maple.works/apply"
+
+var errDown = errors.New("connection refused")
+
+func TestWhatIsUnreachableIsTriedAgainLater(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *kept) {
+		fails := 3
+		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+			if r.URL.Path == "/robots.txt" {
+				return 404, nil, "", nil
+			}
+			if fails--; fails >= 0 {
+				return 0, nil, "", errDown
+			}
+			return 200, nil, "", nil
+		}
+		report, err := n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, map[api.Outcome]int{api.OutcomeUnreachable: 1}, report.Outcomes)
+		e, events := s.link(t, "maple")
+		require.Equal(t, 1, events, "one event for the check, not for each try")
+		require.Equal(t, "Not reached: the connection failed. Tried 3 times.", e.Note)
+		require.Equal(t, []string{maple}, e.SourceURLs)
+		times := n.times(maple)
+		require.Len(t, times, 3)
+		require.GreaterOrEqual(t, times[1].Sub(times[0]), time.Minute)
+		require.GreaterOrEqual(t, times[2].Sub(times[1]), 5*time.Minute)
+
+		time.Sleep(24 * time.Hour)
+		fails = 1
+		report, err = n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, map[api.Outcome]int{api.OutcomeReachable: 1}, report.Outcomes)
+		require.Len(t, n.times(maple), 5)
+	})
+}
+
+func TestARunThatIsToldToStopEndsWhatItBegan(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *kept) {
+		s.publish(t, "maple", maple, "birch", "https://birch.works/apply", "birch-too", "https://birch.works/apply/2")
+		ctx, stop := context.WithCancelCause(t.Context())
+		n.took = func(r *http.Request) time.Duration {
+			if r.URL.Host == "birch.works" && r.URL.Path != "/robots.txt" {
+				stop(errors.New("SIGTERM"))
+				return 10 * time.Second
+			}
+			return 0
+		}
+		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+			switch {
+			case r.URL.Path == "/robots.txt":
+				return 404, nil, "", nil
+			case r.URL.Host == "maple.works" && len(n.times(maple)) == 1:
+				return 0, nil, "", errDown // and waits for its second try when the run ends
+			}
+			return 200, nil, "", nil
+		}
+		report, err := n.checker().Once(ctx, s)
+		require.ErrorContains(t, err, "stopped before the end: SIGTERM")
+		require.Equal(t, 1, report.Checked())
+
+		report, err = n.checker().Once(t.Context(), s)
+		require.NoError(t, err, "the lease was given back")
+		require.Zero(t, report.Lost)
+		require.Equal(t, map[api.Outcome]int{api.OutcomeReachable: 2}, report.Outcomes)
+		require.Len(t, n.times("https://birch.works/apply"), 1)
+		require.Len(t, n.times("https://birch.works/apply/2"), 1)
+		require.Len(t, n.times(maple), 2)
+	})
+}
+
+func TestARunThatLosesItsLeaseAsksNobodyAnyMore(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *kept) {
+		s.publish(t, many(100, 2)...)
+		n.took = func(*http.Request) time.Duration { return time.Second }
+		stolen := time.AfterFunc(time.Minute, func() {
+			require.NoError(t, s.db.Exec("UPDATE link_run SET run = 'another', held_until = 4000000000000000").Error)
+		})
+		defer stolen.Stop()
+		_, err := n.checker().Once(t.Context(), s)
+		require.ErrorContains(t, err, "lease")
+		for address := range n.asked {
+			for _, at := range n.times(address) {
+				require.Less(t, time.Since(at), 2*time.Minute)
+			}
+		}
+		_, err = n.checker().Once(t.Context(), s)
+		require.ErrorIs(t, err, linkcheck.ErrBusy, "it gave back nothing that is not its own")
+	})
+}
+
+func TestDelaysThatHostsAskFor(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *kept) {
+		delay := "20"
+		n.gaps["jobs-0.works"] = 20 * time.Second
+		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+			if r.URL.Path == "/robots.txt" {
+				return 200, nil, "User-agent: *\nCrawl-delay: " + delay, nil
+			}
+			return 200, nil, "", nil
+		}
+		s.publish(t, many(5, 1)...)
+		report, err := n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, 6, report.Checked())
+		require.GreaterOrEqual(t, report.Took, 100*time.Second)
+
+		time.Sleep(24 * time.Hour)
+		delay = "3600"
+		for left := 4; left >= 0; left-- {
+			report, err = n.checker().Once(t.Context(), s)
+			require.NoError(t, err)
+			require.Equal(t, left, report.Deferred, "one link of the host in each run")
+			require.Contains(t, report.String(), map[bool]string{true: "left to the next run", false: "checked 1 links"}[left > 0])
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
+func TestRedirectsToABusyHostWaitForTheirTurn(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *kept) {
+		s.publish(t, many(40, 20)...)
+		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+			switch {
+			case r.URL.Path == "/robots.txt":
+				return 404, nil, "", nil
+			case r.URL.Host != "all.works":
+				return 302, http.Header{"Location": {"https://all.works" + r.URL.Path}}, "", nil
+			}
+			return 200, nil, "", nil
+		}
+		report, err := n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, map[api.Outcome]int{api.OutcomeNeedsReview: 41}, report.Outcomes)
+	})
+}
+
+func TestNamesThatCannotBeOnTheInternetAreLeftAlone(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *kept) {
+		var pairs []string
+		for _, host := range []string{"maple.example", "www.example.com", "localhost", "printer.local", "vault.internal", "x.test", "EXAMPLE.ORG."} {
+			pairs = append(pairs, "on-"+strings.ToLower(strings.ReplaceAll(strings.Trim(host, "."), ".", "-")), "https://"+host+"/apply")
+		}
+		s.publish(t, pairs...)
+		report, err := n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, 7, report.Reserved)
+		require.Equal(t, 1, report.Checked())
+		require.Len(t, n.asked, 1)
+	})
+}
+
+// flaky fails to record for a while.
+type flaky struct {
+	*kept
+	failures int
+}
+
+func (f *flaky) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
+	if f.failures--; f.failures >= 0 {
+		return errors.New("the database is away")
+	}
+	return f.kept.Record(ctx, run, now, e)
+}
+
+func TestWhatWasFoundOutlivesAShortOutageOfTheDatabase(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *kept) {
+		report, err := n.checker().Once(t.Context(), &flaky{s, 3})
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Checked())
+
+		time.Sleep(24 * time.Hour)
+		_, err = n.checker().Once(t.Context(), &flaky{s, 1000})
+		require.ErrorContains(t, err, "the database is away")
+		report, err = n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, linkcheck.Report{Outcomes: map[api.Outcome]int{}, Lost: 1}, report)
+		require.Contains(t, report.String(), "1 lost with runs that were killed")
+		time.Sleep(24 * time.Hour)
+		report, err = n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Checked())
+	})
+}
+
+func TestAContactPageThatNobodyCanOpenIsNone(t *testing.T) {
+	for contact, ok := range map[string]bool{
+		"https://api.checks.works/docs/link-checker": true, "https://8.8.8.8/": true, "http://localhost:8080/docs/link-checker": false,
+		"http://127.0.0.1:8080/docs/link-checker": false, "http://[::1]/": false, "http://10.0.0.1/": false, "https://api.example/": false,
+	} {
+		_, err := linkcheck.New(linkcheck.Config{Contact: contact, Concurrency: 1}, nil, time.Now)
+		require.Equal(t, ok, err == nil, contact)
+		if !ok {
+			require.ErrorIs(t, err, linkcheck.ErrNoContact)
+		}
+	}
+}
