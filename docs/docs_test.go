@@ -173,6 +173,16 @@ func TestFigures(t *testing.T) {
 	}
 	require.Equal(t, want, rows(pages["/docs/limits"].sections["tiers"]))
 
+	want = nil
+	for _, plan := range api.Plans {
+		price := "0"
+		if plan.MonthlyUSD > 0 {
+			price = fmt.Sprintf("%d USD a month, billed monthly", plan.MonthlyUSD)
+		}
+		want = append(want, fmt.Sprintf("| %s | %s | `%s` |", plan.Name, price, plan.Tier))
+	}
+	require.Equal(t, want, rows(pages["/docs/limits"].sections["plans"]))
+
 	require.Contains(t, pages["/docs/limits"].sections["shared-capacity"], thousands(api.ServiceCapacity)+" requests a day")
 	require.Contains(t, pages["/docs/data"].sections["the-four-states"], fmt.Sprintf("%d days of 24 hours", api.FreshnessDays))
 	require.Contains(t, pages["/docs/data"].sections["company-profile"],

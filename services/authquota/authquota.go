@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg Config) error {
 	// Not Redis: without it a revocation can still be recorded, if only requests get here.
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
-	site, err := newSite(cfg, refusals, kept)
+	site, err := newSite(cfg, refusals, kept, ledger.Counters{Redis: redis}, tiers)
 	if err != nil {
 		return err
 	}

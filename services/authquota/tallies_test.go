@@ -12,10 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 )
 
@@ -29,14 +27,15 @@ func batchID() string { return uuid.Must(uuid.NewV7()).String() }
 // query reads from the database beside the running service, one text a row.
 func (s *stores) query(t *testing.T, statement string) []string {
 	t.Helper()
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: new(buffer)})
-	require.NoError(t, err)
-	db, err := database.Open(database.Config{URL: s.database, MaxConnections: 1}, tel)
-	require.NoError(t, err)
-	defer db.Close()
 	list := []string{}
-	require.NoError(t, db.Raw(statement).Scan(&list).Error)
+	require.NoError(t, s.open(t).Raw(statement).Scan(&list).Error)
 	return list
+}
+
+// exec changes the database beside the running service.
+func (s *stores) exec(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	require.NoError(t, s.open(t).Exec(statement, args...).Error)
 }
 
 func (s *stores) counted(t *testing.T) []string {

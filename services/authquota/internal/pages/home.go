@@ -1,3 +1,66 @@
 package pages
 
-func (s *Site) home(*visit) (view, error) { return view{Template: "home", Title: "Overview"}, nil }
+import (
+	"context"
+	"time"
+
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+// Overview is what a person sees of an account first.
+type Overview interface {
+	Overview(ctx context.Context, accountID string) (account.Overview, error)
+}
+
+// homeView is what the first page shows.
+type homeView struct {
+	account.Overview
+
+	Offer   offer
+	Today   allowance
+	MaxKeys int
+	Soon    bool // a key expires within the time in which it is good to know
+	Steps   []step
+	Public  string
+}
+
+// step is one of the first steps of a new account.
+type step struct {
+	Done bool
+	Text string
+	Path string // where it is done; empty where it is no page
+}
+
+// soon is how long before its end a key is worth a notice.
+const soon = 30 * 24 * time.Hour
+
+// few is how many recovery codes are worth a notice.
+const few = 3
+
+func (s *Site) home(v *visit) (view, error) {
+	today, err := s.allowance(v)
+	if err != nil {
+		return view{}, err
+	}
+	shown := homeView{Offer: s.offer(v.Person.Tier), Today: today, MaxKeys: account.MaxActive, Public: s.PublicURL}
+	if shown.Overview, err = s.Overview.Overview(v.Request.Context(), v.Person.Account); err != nil {
+		return view{}, err
+	}
+	shown.Soon = shown.Expiring != nil && shown.Expiring.Sub(v.now) <= soon
+	if !shown.Called && today.Used == 0 {
+		asked := shown.Active > 0 || shown.Asked > 0 || shown.Ready > 0
+		shown.Steps = []step{
+			{true, "Set up your authenticator", ""},
+			{asked, "Ask for a key and say what it is for", "/account/keys"},
+			{shown.Active > 0, "Collect the key once it is approved", "/account/keys"},
+			{false, "Make the first call", ""},
+		}
+		if !asked {
+			shown.Steps[2].Path = "" // the step before it leads there
+		}
+	}
+	return view{Template: "home", Title: "Overview", Data: shown}, nil
+}
+
+// FewCodes reports whether recovery codes are running out.
+func (homeView) FewCodes(left int) bool { return left <= few }

@@ -22,6 +22,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/tier"
 )
 
 // Sessions are the browsers that are signed in.
@@ -40,6 +41,10 @@ type Site struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 	Sessions  Sessions
+	Overview  Overview
+	Usage     Usage
+	Counters  Counters
+	Tiers     tier.Table
 
 	Tries          Tries
 	Links          Links

@@ -65,6 +65,8 @@ func routes() []route {
 		// keys
 
 		// usage and plan
-
+		{get, "/account/usage", signedIn, (*Site).usage},
+		{get, "/account/usage.csv", signedIn, (*Site).usageFile},
+		{get, "/account/plan", signedIn, (*Site).plan},
 	}
 }

@@ -6,16 +6,18 @@ import (
 	"io/fs"
 	"strings"
 	"time"
+
+	"opportunity.internal/services/authquota/internal/chart"
 )
 
 //go:embed templates/*.html
 var sources embed.FS
 
-// parse makes one set per page: the layout, and what the page defines.
+// parse makes one set per page: the layout, the blocks that several pages show, and what the page defines.
 func (s *Site) parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout.html").Funcs(template.FuncMap{
-		"asset": s.asset, "instant": instant, "day": day, "public": func() string { return s.PublicURL },
-	}).ParseFS(sources, "templates/layout.html")
+		"asset": s.asset, "instant": instant, "day": day, "count": chart.Count, "class": chart.Class, "public": func() string { return s.PublicURL },
+	}).ParseFS(sources, "templates/layout.html", "templates/blocks.html")
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +28,7 @@ func (s *Site) parse() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range names {
 		page := strings.TrimSuffix(strings.TrimPrefix(name, "templates/"), ".html")
-		if page == "layout" {
+		if page == "layout" || page == "blocks" { // not pages by themselves
 			continue
 		}
 		t, err := layout.Clone()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -28,9 +29,10 @@ type view struct {
 	Redirect string      // 303 to one of our own pages
 	Notice   string      // shown on this page, or on the one that Redirect leads to
 
-	Body []byte // in place of a template: a file
-	Type string // its media type
-	Name string // under which browsers save it; empty: they show it
+	Body   []byte                // in place of a template: a file
+	Stream func(io.Writer) error // or one that is too long to be held; its failure cuts the connection, so that nobody takes a part for the whole
+	Type   string                // media type of the file
+	Name   string                // under which browsers save it; empty: they show it
 }
 
 // formError is what is wrong with a field of a form, as a sentence. An empty Field means the form as a whole.
@@ -132,10 +134,10 @@ func (s *Site) write(v *visit, answer view) error {
 		v.Status(http.StatusSeeOther)
 		v.Writer.WriteHeaderNow()
 		return nil
+	case answer.Stream != nil:
+		return stream(v, answer)
 	case answer.Body != nil:
-		if answer.Name != "" {
-			v.Header("Content-Disposition", `attachment; filename="`+answer.Name+`"`)
-		}
+		saveAs(v, answer.Name)
 		send(v, max(answer.Status, http.StatusOK), answer.Type, answer.Body)
 		return nil
 	}
@@ -180,6 +182,31 @@ func send(v *visit, status int, kind string, body []byte) {
 	if v.Request.Method != http.MethodHead {
 		_, _ = v.Writer.Write(body)
 	}
+}
+
+func saveAs(v *visit, name string) {
+	if name != "" {
+		v.Header("Content-Disposition", `attachment; filename="`+name+`"`)
+	}
+}
+
+// stream writes a file of unknown length. What fails before its first byte is shown as a page.
+func stream(v *visit, answer view) error {
+	v.Header("Content-Type", answer.Type)
+	saveAs(v, answer.Name)
+	v.Status(http.StatusOK)
+	if v.Request.Method == http.MethodHead {
+		v.Writer.WriteHeaderNow()
+		return nil
+	}
+	err := answer.Stream(v.Writer)
+	if err != nil && v.Writer.Written() {
+		panic(http.ErrAbortHandler)
+	}
+	if err != nil {
+		v.Writer.Header().Del("Content-Disposition")
+	}
+	return err
 }
 
 // refuse shows an error as a page. Text of drivers goes to the log alone.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,12 +19,24 @@ func (s *Store) ByDay(ctx context.Context, account string, r usage.Range) ([]usa
 	return counts, database.Outage(err)
 }
 
-// UsedOn is how many calls the ledger has charged to an account on a UTC day.
+// UsedOn is how many calls the ledger has charged to an account on a UTC day, after the moves of that day.
 func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (int, error) {
-	var calls int
-	err := s.db.WithContext(ctx).Raw("SELECT COALESCE(SUM(calls), 0) FROM usage_days WHERE day = ? AND account_id = ?",
-		counter.DayOf(day), account).Scan(&calls).Error
-	return calls, database.Outage(err)
+	db, on := s.db.WithContext(ctx), counter.DayOf(day)
+	var moves []moveRow
+	if err := db.Find(&moves, "day = ? AND to_account = ?", on, account).Error; err != nil {
+		return 0, database.Outage(err)
+	}
+	wanted := []string{account}
+	for _, m := range moves {
+		wanted = append(wanted, m.FromAccount, counter.Moved(m.FromAccount))
+	}
+	var rows []usageRow
+	err := db.Find(&rows, "day = ? AND account_id IN ?", on, wanted).Error
+	counts := map[string]int{}
+	for _, r := range rows {
+		counts[r.AccountID] = r.Calls
+	}
+	return usage.Moved(counts, toMoves(moves))[account], database.Outage(err)
 }
 
 // Busiest are the keys of an account that made the most calls in a range, at most n, and what its other keys come to; total is
@@ -43,7 +56,7 @@ func (s *Store) Busiest(ctx context.Context, account string, r usage.Range, n in
 		JOIN api_keys k ON k.id = g.key_id ORDER BY g.calls DESC, k.id`, account, r.From, r.To, n).Scan(&rows).Error
 	counts := usage.KeyCounts{Rest: total}
 	for _, row := range rows {
-		key := usage.KeyCount{ID: row.ID, Name: usage.Label(row.Name, row.Prefix, row.LastFour)}
+		key := usage.KeyCount{ID: row.ID, Name: row.Name, Shown: row.Prefix + "…" + row.LastFour}
 		key.Figures[usage.Served], key.Figures[usage.NotFound], key.Figures[usage.Failed] = row.Served, row.NotFound, row.Failed
 		key.Figures[usage.Refused] = row.Calls - row.Served - row.NotFound - row.Failed
 		counts.Busiest = append(counts.Busiest, key)
@@ -66,7 +79,7 @@ func (s *Store) Lines(ctx context.Context, account string, r usage.Range, write 
 		keys = keys[len(some):]
 		ids, names := make([]string, len(some)), make(map[string]string, len(some))
 		for i, k := range some {
-			ids[i], names[k.ID] = k.ID, usage.Label(k.Name, k.Prefix, k.LastFour)
+			ids[i], names[k.ID] = k.ID, cmp.Or(k.Name, k.Prefix+"…"+k.LastFour)
 		}
 		var lines []usage.Line
 		err = s.db.WithContext(ctx).Raw(`SELECT day, key_id AS key, outcome, calls FROM usage_keys

@@ -116,7 +116,10 @@ func ByOutcome(r Range, counts []DayCount) []OutcomeCount {
 
 // KeyCount is how the calls of one key ended.
 type KeyCount struct {
-	ID, Name string
+	ID    string
+	Name  string // may be empty
+	Shown string // how it is recognised, such as oda_live_…A1b2
+
 	Figures
 }
 
@@ -125,12 +128,4 @@ type KeyCounts struct {
 	Busiest []KeyCount
 	Others  int // keys that made calls and are not among the busiest
 	Rest    Figures
-}
-
-// Label is what a key is called: its name, or how it is recognised where it has none.
-func Label(name, prefix, lastFour string) string {
-	if name != "" {
-		return name
-	}
-	return prefix + "…" + lastFour
 }

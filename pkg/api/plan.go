@@ -1,0 +1,25 @@
+package api
+
+// Plan is what an account pays for, and the tier that it gets for it.
+type Plan struct {
+	Name       string
+	Tier       Tier
+	MonthlyUSD int // 0: costs nothing
+}
+
+// Plans are the plans on offer, cheapest first: the one place where names and prices stand. The developer tier is none of them: an
+// operator grants it.
+var Plans = []Plan{
+	{"Free", Free, 0},
+	{"Business", Commercial, 29},
+}
+
+// PlanOf is the plan that gives a tier, and whether there is one.
+func PlanOf(t Tier) (Plan, bool) {
+	for _, p := range Plans {
+		if p.Tier == t {
+			return p, true
+		}
+	}
+	return Plan{}, false
+}

@@ -1,0 +1,90 @@
+package pages
+
+import (
+	"fmt"
+	"strings"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/chart"
+)
+
+// offer is a tier as the page compares it.
+type offer struct {
+	Name    string // of its plan, or of the tier where no plan gives it
+	Price   string
+	Tier    api.Tier
+	Limits  api.Limits
+	Current bool
+}
+
+// Records says which records the tier reads.
+func (o offer) Records() string {
+	if o.Tier == api.Free {
+		return "The free set"
+	}
+	return "Every public record"
+}
+
+// gains is what an account gets by moving from one tier to another.
+func gains(from, to offer) []string {
+	var list []string
+	more := func(what string, now, then int) {
+		if then > now {
+			list = append(list, fmt.Sprintf("%s %s instead of %s", chart.Count(then), what, chart.Count(now)))
+		}
+	}
+	if from.Records() != to.Records() {
+		list = append(list, "Every public record, not only the ten of the free set")
+	}
+	more("calls a day", from.Limits.PerDay, to.Limits.PerDay)
+	more("calls in any 60 seconds", from.Limits.PerMinute, to.Limits.PerMinute)
+	more("records on a page", from.Limits.PageSize, to.Limits.PageSize)
+	if to.Limits.History && !from.Limits.History {
+		list = append(list, "The verification history of every record")
+	}
+	return list
+}
+
+// planView is what the page of the plan shows.
+type planView struct {
+	Mine   offer
+	Offers []offer // by what they give
+	Next   *offer  // the next one that can be bought, if any
+	Gains  []string
+}
+
+func (s *Site) plan(v *visit) (view, error) {
+	var shown planView
+	for _, t := range api.Tiers {
+		o := s.offer(t.Tier)
+		o.Current = t.Tier == v.Person.Tier
+		shown.Offers = append(shown.Offers, o)
+	}
+	for _, o := range shown.Offers {
+		_, bought := api.PlanOf(o.Tier)
+		switch {
+		case o.Current:
+			shown.Mine = o
+		case shown.Mine.Tier != "" && bought && shown.Next == nil:
+			shown.Next = &o
+		}
+	}
+	if shown.Mine.Tier == "" {
+		return view{}, fmt.Errorf("account %s has the unknown tier %q", v.Person.Account, v.Person.Tier)
+	}
+	if shown.Next != nil {
+		shown.Gains = gains(shown.Mine, *shown.Next)
+	}
+	return view{Template: "plan", Title: "Plan", Data: shown}, nil
+}
+
+func (s *Site) offer(t api.Tier) offer {
+	o := offer{Name: strings.ToUpper(string(t[:1])) + string(t[1:]), Price: "Granted by the operator", Tier: t, Limits: s.Tiers[t]}
+	if p, ok := api.PlanOf(t); ok {
+		o.Name, o.Price = p.Name, "Free of charge"
+		if p.MonthlyUSD > 0 {
+			o.Price = fmt.Sprintf("%d USD a month", p.MonthlyUSD)
+		}
+	}
+	return o
+}

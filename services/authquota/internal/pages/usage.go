@@ -1,0 +1,100 @@
+package pages
+
+import (
+	"html/template"
+	"io"
+	"slices"
+
+	"opportunity.internal/services/authquota/internal/chart"
+	"opportunity.internal/services/authquota/internal/usage"
+)
+
+// busiest is how many keys the page names; the others are summed up.
+const busiest = 20
+
+// usageView is what the page of usage shows.
+type usageView struct {
+	Today  allowance
+	Chart  template.HTML
+	Bars   []usage.Bar // newest first
+	Legend []groupSum
+	Total  int
+
+	Choices  []choice
+	Range    usage.Range
+	Sum      usage.Figures
+	Outcomes []usage.OutcomeCount
+	Keys     usage.KeyCounts
+}
+
+type groupSum struct {
+	Name, Class string
+	Calls       int
+}
+
+type choice struct {
+	Days    int
+	Name    string
+	Current bool
+}
+
+func (s *Site) usage(v *visit) (view, error) {
+	today, err := s.allowance(v)
+	if err != nil {
+		return view{}, err
+	}
+	charted := usage.Last(v.now, usage.Charted)
+	counts, err := s.Usage.ByDay(v.Request.Context(), v.Person.Account, charted)
+	if err != nil {
+		return view{}, err
+	}
+	bars := usage.Bars(charted, counts)
+	shown := usageView{
+		Today: today, Chart: chart.Days(bars), Range: usage.Last(v.now, usage.ParseDays(v.Query("days"), 30)),
+	}
+	all := usage.Sum(bars)
+	shown.Total = all.Total()
+	for g, calls := range all {
+		shown.Legend = append(shown.Legend, groupSum{usage.Names[g], chart.Class(usage.Group(g)), calls})
+	}
+	for _, n := range usage.Choices {
+		shown.Choices = append(shown.Choices, choice{n, rangeName(n), n == shown.Range.Days})
+	}
+	shown.Sum = usage.Sum(usage.Bars(shown.Range, counts))
+	shown.Outcomes = usage.ByOutcome(shown.Range, counts)
+	shown.Keys, err = s.Usage.Busiest(v.Request.Context(), v.Person.Account, shown.Range, busiest, shown.Sum)
+	slices.Reverse(bars)
+	shown.Bars = bars
+	return view{Template: "usage", Title: "Usage", Data: shown}, err
+}
+
+// rangeName is what the last n days are called.
+func rangeName(n int) string {
+	if n == 1 {
+		return "Today"
+	}
+	return chart.Count(n) + " days"
+}
+
+// Current is what the range that is shown is called, within a sentence.
+func (u usageView) Current() string {
+	if u.Range.Days == 1 {
+		return "today"
+	}
+	return "in the last " + rangeName(u.Range.Days)
+}
+
+// usageFile is everything that is kept of the account's usage, or the days that the query asks for.
+func (s *Site) usageFile(v *visit) (view, error) {
+	r := usage.Last(v.now, usage.ParseDays(v.Query("days"), usage.Kept))
+	return view{
+		Type: "text/csv; charset=utf-8; header=present", Name: "usage-" + r.From + "-to-" + r.To + ".csv",
+		Stream: func(w io.Writer) error {
+			file := usage.NewCSV(w)
+			if err := s.Usage.Lines(v.Request.Context(), v.Person.Account, r, file.Write); err != nil {
+				return err
+			}
+			return file.Write(nil) // the header, where there was nothing else
+		},
+	}, nil
+}
