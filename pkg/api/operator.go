@@ -78,3 +78,20 @@ type ListedAccount struct {
 type AccountList struct {
 	Accounts []ListedAccount `json:"accounts"`
 }
+
+// KnownThen is what the history knew of a listing at an instant: from the events that had been recorded by then, and no others.
+type KnownThen struct {
+	Slug         string          `json:"slug"`
+	At           time.Time       `json:"at"`
+	Verification Verification    `json:"verification"` // at that instant, as far as events tell: the history knows no edits of the listing
+	Facts        *Facts          `json:"facts"`        // of the latest review that carries facts; null before any
+	Events       []RecordedEvent `json:"events"`       // newest check first
+}
+
+// RecordedEvent is an event with who appended it and when.
+type RecordedEvent struct {
+	VerificationEvent
+
+	RecordedAt time.Time `json:"recordedAt"`
+	Actor      string    `json:"actor"`
+}

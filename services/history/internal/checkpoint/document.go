@@ -26,12 +26,15 @@ type Document struct {
 // Path is where the newest checkpoint is published; below it lie the others, by their day or number.
 const Path = "/.well-known/opportunity-history"
 
+// HeadsSuffix behind the address of a checkpoint is the address of its heads.
+const HeadsSuffix = ".heads"
+
 // Publish is the document of k, whose note has been opened, for consumers that reach the API at base.
 func (k Kept) Publish(base string, keys Keys) Document {
 	at := func(number int64) string { return fmt.Sprintf("%s%s/%d", base, Path, number) }
 	d := Document{
 		Checkpoint: k.Note, ID: ID(k.Note), Number: k.Number, Time: k.Time, Events: k.Size, Chains: k.Chains, RootHash: k.Root,
-		Consistency: k.Consistency, PublicKeys: keys.Public(), Self: at(k.Number), HeadsURL: at(k.Number) + "/heads",
+		Consistency: k.Consistency, PublicKeys: keys.Public(), Self: at(k.Number), HeadsURL: at(k.Number) + HeadsSuffix,
 		Documentation: base + "/docs/provable-history",
 	}
 	if d.Consistency == nil {

@@ -25,6 +25,8 @@ type Store interface {
 	Summaries(ctx context.Context, after int64, limit int) ([]api.Summary, error)
 	// UnknownListings are those of slugs that name no listing.
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
+	// Known are the events of slug that had been recorded at an instant, in the order of their checks, and what they come to.
+	Known(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error)
 	// Append records all events, or none if it fails; those that are already recorded are counted as duplicates.
 	Append(ctx context.Context, actor string, now time.Time, events []api.VerificationEvent) (appended, duplicates int, err error)
 }
@@ -48,7 +50,7 @@ type API struct {
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Tokens, ready http.Handler) {
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, answer := range map[string]func(*gin.Context) (web.Reply, error){
-		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint, checkpoint.Path + "/:name/heads": a.heads,
+		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint,
 	} {
 		engine.GET(path, web.Answer(errors, answer))
 		engine.HEAD(path, web.Answer(errors, answer))
@@ -58,5 +60,6 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Token
 	inside.GET(history, web.Answer(errors, a.history))
 	inside.HEAD(history, web.Answer(errors, a.history))
 	inside.GET("/internal/v1/summaries", web.Answer(errors, a.summaries))
+	inside.GET("/operator/v1/history/:id", web.Answer(errors, a.known))
 	inside.POST("/operator/v1/events/append", web.Answer(errors, a.append))
 }

@@ -49,6 +49,10 @@ func (s fakeStore) UnknownListings(context.Context, []string) (map[string]bool, 
 	return s.unknown, s.err
 }
 
+func (s fakeStore) Known(context.Context, string, time.Time) ([]event.Record, api.Summary, error) {
+	return nil, api.Summary{}, s.err
+}
+
 func (s fakeStore) Append(context.Context, string, time.Time, []api.VerificationEvent) (int, int, error) {
 	return 0, 0, s.err
 }

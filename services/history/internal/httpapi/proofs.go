@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -40,37 +41,23 @@ func (a API) latestCheckpoint(g *gin.Context) (web.Reply, error) {
 	ctx, cancel := context.WithTimeout(g.Request.Context(), queryTime)
 	defer cancel()
 	c, _, err := a.Proofs.LastCheckpoint(ctx)
-	if err != nil {
-		return web.Reply{}, err
-	}
-	return a.publish(c, c.Number != 0, briefly)
+	return a.publish(c, c.Number != 0, briefly, err)
 }
 
+// checkpoint answers a checkpoint by its day or number or, where the name says so, a line for each chain that grew, as their hash
+// in the checkpoint covers them.
 func (a API) checkpoint(g *gin.Context) (web.Reply, error) {
 	ctx, cancel := context.WithTimeout(g.Request.Context(), queryTime)
 	defer cancel()
-	c, found, lasting, err := a.checkpointNamed(ctx, g.Param("name"))
-	if err != nil {
-		return web.Reply{}, err
+	name, heads := strings.CutSuffix(g.Param("name"), checkpoint.HeadsSuffix)
+	c, found, lasting, err := a.checkpointNamed(ctx, name)
+	if err != nil || !found || !heads {
+		return a.publish(c, found, lasting, err)
 	}
-	return a.publish(c, found, lasting)
-}
-
-// heads writes a line for each chain that grew, as their hash in the checkpoint covers them.
-func (a API) heads(g *gin.Context) (web.Reply, error) {
-	ctx, cancel := context.WithTimeout(g.Request.Context(), queryTime)
-	defer cancel()
-	c, found, lasting, err := a.checkpointNamed(ctx, g.Param("name"))
-	if err != nil {
-		return web.Reply{}, err
-	}
-	if !found {
-		return web.Reply{}, noCheckpoint
-	}
-	heads, err := a.Proofs.Heads(ctx, c.Number)
+	lines, err := a.Proofs.Heads(ctx, c.Number)
 	return web.Reply{
 		Header: http.Header{"Cache-Control": {lasting}}, Type: "text/plain; charset=utf-8",
-		Stream: func(out io.Writer) error { return checkpoint.WriteHeads(out, heads) },
+		Stream: func(out io.Writer) error { return checkpoint.WriteHeads(out, lines) },
 	}, err
 }
 
@@ -95,11 +82,13 @@ func (a API) checkpointNamed(ctx context.Context, name string) (c checkpoint.Kep
 	return c, found, lasting, err
 }
 
-func (a API) publish(c checkpoint.Kept, found bool, lasting string) (web.Reply, error) {
+func (a API) publish(c checkpoint.Kept, found bool, lasting string, err error) (web.Reply, error) {
+	if err != nil {
+		return web.Reply{}, err
+	}
 	if !found {
 		return web.Reply{}, noCheckpoint
 	}
-	var err error
 	if c.Checkpoint, err = a.Keys.Open(c.Note); err != nil {
 		return web.Reply{}, err
 	}

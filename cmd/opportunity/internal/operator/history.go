@@ -1,0 +1,171 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) history() *cobra.Command {
+	c := &cobra.Command{Use: "history", Short: "Show what was known of a listing, now or at an earlier time"}
+	var at string
+	show := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show facts, status and evidence of a listing, private ones included, as they stood",
+		Long: `Show facts, status and evidence of a listing as they stood at an instant.
+
+Only events that had been recorded by then count; one that was recorded later is left out, even if it tells of an earlier check.
+The status is that of the events alone: edits of the listing itself, which also put a review in doubt, are not part of the history.
+--at takes a UTC day, which means its end, or an instant; left out, it is now.`,
+		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at 2026-11-20T09:30:00Z --output json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			then, raw, err := c.Known(cmd.Context(), args[0], at)
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { describe(out, then) })
+			return nil
+		},
+	}
+	show.Flags().StringVar(&at, "at", "", "a UTC day (YYYY-MM-DD) or an instant (RFC 3339)")
+	c.AddCommand(show)
+	return c
+}
+
+// Known asks what was known of a listing at an instant, or on a day; now where at is empty.
+func (c Client) Known(ctx context.Context, id, at string) (api.KnownThen, []byte, error) {
+	query := ""
+	if at != "" {
+		query = "?at=" + url.QueryEscape(at)
+	}
+	return ask[api.KnownThen](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query, nil)
+}
+
+// describe writes what was known for people: the status, then the facts, then the evidence.
+func describe(out io.Writer, then api.KnownThen) {
+	minute := func(t *time.Time) string {
+		if t == nil {
+			return "never"
+		}
+		return t.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	s := then.Verification
+	fmt.Fprintf(out, "%s, as known at %s\n\n", then.Slug, then.At.Format(time.RFC3339))
+	fmt.Fprintf(out, "status         %s\n", s.Status)
+	fmt.Fprintf(out, "last reviewed  %s\n", minute(s.LastCheckedAt))
+	if s.FreshUntil != nil {
+		fmt.Fprintf(out, "fresh until    %s\n", minute(s.FreshUntil))
+	}
+	fmt.Fprintf(out, "reviews        %d, of which %d changed facts\n", s.ReviewCount, s.ChangeCount)
+	if l := s.ApplicationLink; l != nil {
+		fmt.Fprintf(out, "link           %s, %s\n", l.Outcome, minute(&l.CheckedAt))
+	}
+	fmt.Fprintln(out, "\nFacts")
+	writeFacts(out, then.Facts)
+	fmt.Fprintln(out, "\nEvidence, newest check first")
+	if len(then.Events) == 0 {
+		fmt.Fprintln(out, "  none had been recorded")
+	}
+	for _, e := range then.Events {
+		fmt.Fprintf(out, "  %s  %s: %s\n", minute(&e.CheckedAt), e.CheckType, e.Outcome)
+		fmt.Fprintf(out, "    recorded %s by %s, event %s\n", minute(&e.RecordedAt), e.Actor, e.ID)
+		for _, u := range e.SourceURLs {
+			fmt.Fprintf(out, "    %s\n", u)
+		}
+		if e.Note != "" {
+			fmt.Fprintf(out, "    %s\n", strings.ReplaceAll(e.Note, "\n", "\n    "))
+		}
+	}
+}
+
+// writeFacts writes what was established, a fact on each line, and names what was not.
+func writeFacts(out io.Writer, f *api.Facts) {
+	if f == nil {
+		fmt.Fprintln(out, "  no review had recorded any")
+		return
+	}
+	var unknown []string
+	known := func(name, value string) {
+		if value == "" {
+			unknown = append(unknown, name)
+			return
+		}
+		fmt.Fprintf(out, "  %-18s %s\n", name, value)
+	}
+	for _, c := range f.CountryEligibility {
+		known("eligibility "+c.Country, eligibility(c))
+	}
+	if len(f.CountryEligibility) == 0 {
+		known("eligibility", "")
+	}
+	for _, b := range []struct {
+		name  string
+		value *bool
+	}{{"remote", f.Remote}, {"degree required", f.DegreeRequired}, {"experience needed", f.ExperienceRequired}, {"flexible schedule", f.FlexibleSchedule}} {
+		known(b.name, yesNo(b.value))
+	}
+	pay := ""
+	if f.Pay != nil {
+		pay = fmt.Sprintf("%v to %v %s per %s", f.Pay.Minimum, f.Pay.Maximum, f.Pay.Currency, f.Pay.Unit)
+	}
+	known("pay", pay)
+	known("languages", strings.Join(f.Languages, ", "))
+	status := string(f.ApplicationStatus)
+	if f.ApplicationStatus == api.ApplicationUnknown {
+		status = ""
+	}
+	known("applications", status)
+	if f.ApplicationURL != nil {
+		known("apply at", *f.ApplicationURL)
+	}
+	for _, r := range f.Requirements {
+		known("requirement", r)
+	}
+	for _, r := range f.RiskIndicators {
+		known("caution", strings.TrimSpace(r.Code+" "+r.Note))
+	}
+	if len(unknown) > 0 {
+		fmt.Fprintf(out, "  %-18s %s\n", "unknown", strings.Join(unknown, ", "))
+	}
+}
+
+func eligibility(c api.CountryEligibility) string {
+	parts := []string{cmp.Or(string(c.Status), string(api.EligibilityUnknown))}
+	if c.AllRegions != nil && *c.AllRegions {
+		parts = append(parts, "all regions")
+	}
+	if len(c.IncludedRegions) > 0 {
+		parts = append(parts, "in "+strings.Join(c.IncludedRegions, " "))
+	}
+	if len(c.ExcludedRegions) > 0 {
+		parts = append(parts, "not in "+strings.Join(c.ExcludedRegions, " "))
+	}
+	if c.Note != "" {
+		parts = append(parts, c.Note)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func yesNo(b *bool) string {
+	switch {
+	case b == nil:
+		return ""
+	case *b:
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+)
+
+// knownTime is how long the database may take for all events of one listing.
+const knownTime = 10 * time.Second
+
+// known answers what was known of a listing at an instant, now unless the request names another.
+func (a API) known(g *gin.Context) (web.Reply, error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "at")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	at, err := instant(values, a.Now())
+	if err != nil {
+		return web.Reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTime)
+	defer cancel()
+	slug := g.Param("id")
+	records, sum, err := a.Store.Known(ctx, slug, at)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if len(records) == 0 {
+		unknown, err := a.Store.UnknownListings(ctx, []string{slug})
+		if err != nil {
+			return web.Reply{}, err
+		}
+		if unknown[slug] {
+			return web.Reply{}, problem.New(problem.NotFound, "There is no listing with this id.")
+		}
+	}
+	then := api.KnownThen{
+		Slug: slug, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts, Events: make([]api.RecordedEvent, len(records)),
+	}
+	for i := range records {
+		e, err := records[i].Event()
+		if err != nil {
+			return web.Reply{}, err
+		}
+		then.Events[i] = api.RecordedEvent{VerificationEvent: e, RecordedAt: time.UnixMicro(records[i].RecordedAt).UTC(), Actor: records[i].Actor}
+	}
+	return web.Reply{JSON: then}, nil
+}
+
+// instant reads the parameter at. A day means its end, for as much of it as has passed.
+func instant(values params.Values, now time.Time) (time.Time, error) {
+	text, given := values["at"]
+	if !given {
+		return now.UTC(), nil
+	}
+	wrong := params.Invalid("at", "must be a UTC day such as 2026-11-20 or an instant such as 2026-11-20T09:30:00Z, not in the future")
+	day, err := time.Parse(time.DateOnly, text)
+	if err == nil {
+		if day.After(now) {
+			return time.Time{}, wrong
+		}
+		if end := day.Add(24*time.Hour - time.Microsecond); end.Before(now) {
+			return end, nil
+		}
+		return now.UTC(), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.After(now) {
+		return time.Time{}, wrong
+	}
+	return at.UTC(), nil
+}

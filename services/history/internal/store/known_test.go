@@ -1,0 +1,74 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+)
+
+// What is known of an instant afterwards, from the events recorded up to it, is what was served at it: from the summaries of the
+// time, by the clock of the time. Late checks, repeated ones, and reviews that fall behind others are among the events.
+func TestWhatWasKnownThenIsWhatWasServedThen(t *testing.T) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			s := open(t, migrated(t, url))
+			round := 0
+			rapid.Check(t, func(r *rapid.T) {
+				round++
+				slugs := []string{"a" + time.Duration(round).String(), "b" + time.Duration(round).String()}
+				type served struct {
+					slug   string
+					at     time.Time
+					status api.VerificationStatus
+					sum    api.Summary
+				}
+				var told []served
+				now := day0
+				for range rapid.IntRange(1, 12).Draw(r, "steps") {
+					now = now.Add(time.Duration(rapid.IntRange(1, 10*24*60).Draw(r, "minutes")) * time.Minute)
+					if rapid.Bool().Draw(r, "append") {
+						var events []api.VerificationEvent
+						for range rapid.IntRange(1, 4).Draw(r, "events") {
+							events = append(events, drawn(r, rapid.SampledFrom(slugs).Draw(r, "slug"), now))
+						}
+						_, _, err := s.Append(t.Context(), "ada", now, events)
+						require.NoError(t, err)
+					}
+					all := s.summaries(t)
+					for _, slug := range slugs {
+						sum := all[slug]
+						told = append(told, served{slug, now, sum.StatusAt(nil, now), sum})
+					}
+				}
+				for _, then := range told {
+					records, sum, err := s.Known(t.Context(), then.slug, then.at)
+					require.NoError(t, err)
+					require.Len(t, records, then.sum.HistoryCount)
+					require.Equal(t, then.status, sum.StatusAt(nil, then.at))
+					require.Equal(t, then.sum.VerificationAt(nil, then.at), sum.VerificationAt(nil, then.at))
+					require.Equal(t, then.sum.Facts, sum.Facts)
+				}
+			})
+		})
+	}
+}
+
+// drawn is an event that was checked some time before now.
+func drawn(r *rapid.T, slug string, now time.Time) api.VerificationEvent {
+	e := review(slug, 0, rapid.SampledFrom([]string{"", "x", "y"}).Draw(r, "note"))
+	e.CheckedAt = now.Add(-time.Duration(rapid.IntRange(0, 20*24).Draw(r, "hours ago")) * time.Hour)
+	e.CheckType = rapid.SampledFrom([]api.CheckType{api.Review, api.LinkCheck}).Draw(r, "kind")
+	e.Outcome = rapid.SampledFrom(api.Outcomes[e.CheckType]).Draw(r, "outcome")
+	switch {
+	case e.CheckType == api.LinkCheck || rapid.Bool().Draw(r, "no facts"):
+		e.Facts = nil
+	default:
+		e.Facts.Remote = rapid.SampledFrom([]*bool{nil, new(true), new(false)}).Draw(r, "remote")
+	}
+	return e
+}
