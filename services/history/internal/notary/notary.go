@@ -34,7 +34,7 @@ type Notary struct {
 	Log   *slog.Logger
 }
 
-// look is how often the clock is looked at; patience how long a failure, or a history without events, is left alone.
+// look is how often the clock is looked at, and for the first event of all; patience how long a failure is left alone.
 const (
 	look     = time.Second
 	patience = 10 * time.Second
@@ -57,8 +57,7 @@ func (n Notary) Run(ctx context.Context) error {
 			case err != nil:
 				n.Log.ErrorContext(ctx, "the checkpoint of the day was not made", "day", day, "error", err.Error())
 				pause = patience
-			case !made && c.Size == 0:
-				pause = patience
+			case !made && c.Size == 0: // there is no event yet
 			default:
 				done = day
 			}

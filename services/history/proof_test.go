@@ -1,0 +1,220 @@
+package history_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/history"
+	"opportunity.internal/services/history/internal/checkpoint"
+)
+
+var signingKey = strings.Repeat("01", 32)
+
+const wellKnown = "/.well-known/opportunity-history"
+
+// clock is a clock that the test moves.
+type clock struct{ atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.UnixMicro(c.Load()).UTC() }
+func (c *clock) forward(d time.Duration) { c.Add(d.Microseconds()) }
+
+// signing runs a service that signs, on each kind of database.
+func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Config, c *clock)) {
+	for name, url := range storetest.Databases(t) {
+		t.Run(name, func(t *testing.T) {
+			clock := new(clock)
+			clock.Store(now.UnixMicro())
+			catalog := newCatalog(t)
+			cfg := config(t, url, catalog.URL)
+			cfg.SigningKeys, cfg.Now = []string{signingKey}, clock.now
+			require.NoError(t, history.Migrate(t.Context(), cfg))
+			s := run(t, cfg, catalog)
+			s.catalog.tell("a", true)
+			s.catalog.tell("private", false)
+			test(t, s, cfg, clock)
+		})
+	}
+}
+
+func (s *service) published(path string) checkpoint.Document {
+	s.t.Helper()
+	return decode[checkpoint.Document](s.t, s.ask(http.MethodGet, path, "", "Authorization", ""))
+}
+
+func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
+	signing(t, func(t *testing.T, s *service, cfg history.Config, c *clock) {
+		s.refused(s.ask(http.MethodGet, wellKnown, ""), 404, "not_found")
+		s.recorded(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		day := func(path string, number int64) checkpoint.Document {
+			t.Helper()
+			storetest.Eventually(t, "the checkpoint of the day", func() bool {
+				return s.ask(http.MethodGet, path, "").status == 200
+			})
+			d := s.published(path)
+			require.Equal(t, number, d.Number)
+			return d
+		}
+		first := day(wellKnown+"/2026-11-20", 1)
+		require.Equal(t, "public, max-age=300", s.get(wellKnown+"/2026-11-20").header.Get("Cache-Control"))
+
+		c.forward(50 * time.Hour) // the service was away on the 21st
+		s.recorded(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
+		second := day(wellKnown+"/2026-11-22", 2)
+		require.Equal(t, second, s.published(wellKnown))
+		require.Equal(t, second, s.published(wellKnown+"/2"))
+		require.Equal(t, "public, max-age=86400", s.get(wellKnown+"/2026-11-20").header.Get("Cache-Control"))
+		require.Equal(t, publicURL+wellKnown+"/1", *second.Previous)
+		require.Nil(t, first.Previous)
+
+		// What an auditor does with the public key alone.
+		keys, err := checkpoint.ParseKeys(nil, second.PublicKeys)
+		require.NoError(t, err)
+		one, err := keys.Open(first.Checkpoint)
+		require.NoError(t, err)
+		two, err := keys.Open(second.Checkpoint)
+		require.NoError(t, err)
+		require.NoError(t, two.Extends(one, second.Consistency))
+		require.Equal(t, checkpoint.ID(first.Checkpoint), two.Previous)
+		require.EqualValues(t, 2, one.Size)
+		require.EqualValues(t, 2, two.Chains)
+
+		heads := s.ask(http.MethodGet, wellKnown+"/2026-11-20.heads", "", "Authorization", "")
+		require.Equal(t, one.Heads, checkpoint.ID(heads.body), "the SHA-256 of the lines")
+		require.Equal(t, 2, strings.Count(heads.body, "\n"))
+		for _, path := range []string{"", "/1", "/1.heads"} {
+			require.NotContains(t, s.get(wellKnown+path).body, "private", "no listing is named")
+			require.Equal(t, 200, s.ask(http.MethodHead, wellKnown+path, "").status)
+		}
+		for _, path := range []string{"/0", "/3", "/x", "/2026-11-21", "/2026-02-30", "/01", "/1.head", "/" + strings.Repeat("9", 30)} {
+			s.refused(s.ask(http.MethodGet, wellKnown+path, ""), 404, "not_found")
+		}
+		// Another start makes no second one of the day.
+		s.Stop()
+		var out bytes.Buffer
+		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out))
+		require.Contains(t, out.String(), "3 events in 2 chains; 2 checkpoints, the newest over the first 3 events\neverything fits\n")
+	})
+}
+
+func TestVerifyFailsWhereSomethingDoesNotFit(t *testing.T) {
+	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *clock) {
+		var out bytes.Buffer
+		require.ErrorContains(t, history.SignNow(t.Context(), cfg, &out), "nothing to sign")
+		s.recorded(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.Stop()
+		require.NoError(t, history.SignNow(t.Context(), cfg, &out))
+		require.Regexp(t, `^opportunity-history\n1\n[^\n]{44}\nnumber \d\ntime 2026-11-20T12:00:00Z\nchains 1\nheads [0-9a-f]{64}\nprevious [^\n]+\n\n— opportunity-history [^\n]+\n$`, out.String())
+
+		saved := filepath.Join(t.TempDir(), "saved.txt")
+		require.NoError(t, os.WriteFile(saved, out.Bytes(), 0o600))
+		document, err := json.Marshal(checkpoint.Document{Checkpoint: out.String()})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(saved+".json", document, 0o600))
+		out.Reset()
+		require.NoError(t, history.Verify(t.Context(), cfg, []string{"--against", saved, "--against", saved + ".json", "--output", "json"}, &out), out.String())
+		require.Contains(t, out.String(), `"fits":true`)
+
+		forged := strings.Replace(string(document), `number 1`, `number 9`, 1)
+		require.NoError(t, os.WriteFile(saved, []byte(forged), 0o600))
+		out.Reset()
+		if forged != string(document) {
+			require.ErrorIs(t, history.Verify(t.Context(), cfg, []string{"--against", saved}, &out), history.ErrDoesNotFit)
+			require.Contains(t, out.String(), "the signature is not valid")
+		}
+		stranger := cfg
+		stranger.SigningKeys = []string{strings.Repeat("02", 32)}
+		out.Reset()
+		require.ErrorIs(t, history.Verify(t.Context(), stranger, []string{"--output=json"}, &out), history.ErrDoesNotFit)
+		require.Contains(t, out.String(), "no key of this history signed it")
+		for _, args := range [][]string{{"x"}, {"--output", "xml"}, {"--against"}, {"--against", saved + ".nowhere"}} {
+			require.Error(t, history.Verify(t.Context(), cfg, args, &out))
+		}
+	})
+}
+
+// A key is rotated by putting the new one in front; when the seed of the old one is destroyed its public key stays.
+func TestCheckpointsOfRetiredKeysAreStillBelieved(t *testing.T) {
+	signing(t, func(t *testing.T, s *service, cfg history.Config, c *clock) {
+		s.recorded(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		storetest.Eventually(t, "the checkpoint of the day", func() bool { return s.ask(http.MethodGet, wellKnown, "").status == 200 })
+		old := s.published(wellKnown).PublicKeys
+		require.Len(t, old, 1)
+		s.Stop()
+		cfg.SigningKeys, cfg.RetiredKeys = []string{strings.Repeat("02", 32)}, old
+		c.forward(24 * time.Hour)
+		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
+		again := run(t, cfg, s.catalog)
+		storetest.Eventually(t, "the checkpoint of the next day", func() bool { return again.ask(http.MethodGet, wellKnown+"/2026-11-21", "").status == 200 })
+		require.Len(t, again.published(wellKnown+"/1").PublicKeys, 2)
+		again.Stop()
+		var out bytes.Buffer
+		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), out.String())
+	})
+}
+
+func TestReplicasMakeOneCheckpointADay(t *testing.T) {
+	clock := new(clock)
+	clock.Store(now.UnixMicro())
+	catalog := newCatalog(t)
+	cfg := config(t, storetest.Postgres(t), catalog.URL)
+	cfg.SigningKeys, cfg.Now = []string{signingKey}, clock.now
+	require.NoError(t, history.Migrate(t.Context(), cfg))
+	catalog.tell("a", true)
+	var replicas []*service
+	for range 3 {
+		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
+		replicas = append(replicas, run(t, cfg, catalog))
+	}
+	replicas[0].recorded(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+	for range 5 {
+		day := clock.now().Format(time.DateOnly)
+		storetest.Eventually(t, "the checkpoint of the day", func() bool { return replicas[0].ask(http.MethodGet, wellKnown+"/"+day, "").status == 200 })
+		clock.forward(24 * time.Hour)
+	}
+	for _, r := range replicas {
+		require.LessOrEqual(t, r.published(wellKnown+"/2026-11-24").Number, int64(5))
+		r.Stop()
+	}
+}
+
+func TestWhatWasKnownThen(t *testing.T) {
+	signing(t, func(t *testing.T, s *service, _ history.Config, c *clock) {
+		s.recorded(line("private", "2026-11-19T00:00:00Z", api.Review, api.OutcomeVerified))
+		c.forward(48 * time.Hour)
+		s.recorded(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed), line("private", "2026-11-20T00:00:00Z", api.Review, api.OutcomeNeedsReview))
+		known := func(at string) api.KnownThen {
+			t.Helper()
+			return decode[api.KnownThen](t, s.ask(http.MethodGet, "/operator/v1/history/private"+at, ""))
+		}
+		before, then, today := known("?at=2026-11-20T11:59:59Z"), known("?at=2026-11-20"), known("")
+		require.Empty(t, before.Events)
+		require.Equal(t, api.Unverified, before.Verification.Status)
+		require.Len(t, then.Events, 1)
+		require.Equal(t, api.Verified, then.Verification.Status)
+		require.Equal(t, "2026-11-20T23:59:59.999999Z", then.At.Format(time.RFC3339Nano))
+		require.Equal(t, "ada", then.Events[0].Actor)
+		require.Equal(t, now, then.Events[0].RecordedAt)
+		require.Len(t, today.Events, 3)
+		require.Equal(t, api.NeedsReview, today.Verification.Status)
+		require.Equal(t, api.OutcomeNeedsReview, today.Events[0].Outcome, "newest check first")
+		require.Equal(t, today, known("?at=2026-11-22"), "of today, what has passed")
+
+		for _, at := range []string{"?at=2026-11-23", "?at=2026-11-22T12:00:01Z", "?at=yesterday", "?at=", "?at=2026-11-22T12:00:00"} {
+			s.refused(s.ask(http.MethodGet, "/operator/v1/history/private"+at, ""), 400, "invalid_parameter")
+		}
+		s.refused(s.ask(http.MethodGet, "/operator/v1/history/private?on=2026-11-22", ""), 400, "unknown_parameter")
+		s.refused(s.ask(http.MethodGet, "/operator/v1/history/nobody", ""), 404, "not_found")
+		require.Equal(t, http.StatusUnauthorized, s.ask(http.MethodGet, "/operator/v1/history/private", "", "Authorization", "").status)
+	})
+}
