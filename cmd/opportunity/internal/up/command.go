@@ -20,6 +20,8 @@ func Command() *cobra.Command {
 
 The first start on a data directory imports the sample records, issues three demo keys and prints a curl line that works.
 Ctrl-C ends it; the next start has all data, keys and today's counters. The log is in the data directory, log.jsonl.
+Application links of real listings are checked once a day, where the public URL or OPPORTUNITY_LINK_CHECK_CONTACT names a page
+that owners of sites can open; OPPORTUNITY_LINK_CHECKS=false turns that off. The samples are on reserved names and never asked.
 The settings of the services (OPPORTUNITY_SERVICE_CAPACITY, OPPORTUNITY_PUBLIC_URL, OTEL_* and so on) are honoured.`,
 		Example: `  opportunity up
   opportunity up --seed none --data-dir /var/lib/opportunity --listen 127.0.0.1:9000 --admin-listen 127.0.0.1:9001`,

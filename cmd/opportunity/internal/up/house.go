@@ -28,6 +28,7 @@ type house struct {
 	catalogURL, historyURL, authquotaURL string
 	operatorToken, internalToken         string
 
+	links     bool        // links are checked by a timer
 	filled    atomic.Bool // what the first start brings in is there
 	gateway   gateway.Config
 	catalog   catalog.Config
@@ -92,7 +93,8 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 			return v, ok
 		}
 	}
-	var wrong [4]error
+	var wrong [5]error
+	h.links, wrong[4] = linksWanted()
 	h.catalog, wrong[0] = config.Load[catalog.Config](settings("catalog"))
 	h.history, wrong[1] = config.Load[history.Config](settings("history"))
 	h.authquota, wrong[2] = config.Load[authquota.Config](settings("authquota"))
@@ -145,14 +147,23 @@ func (h *house) migrate(ctx context.Context) error {
 	return errors.Join(catalog.Migrate(ctx, h.catalog), history.Migrate(ctx, h.history), authquota.Migrate(ctx, h.authquota))
 }
 
-// stages: the gateway drains first; catalog and history, which ask each other, together; the ledger last.
+// stages: the gateway drains first, and with it the checks of links; catalog and history, which ask each other, together; the ledger last.
 func (h *house) stages() stages {
+	last := []service{{"gateway", func(ctx context.Context) error { return gateway.Run(ctx, h.gateway) }}}
+	if h.links {
+		last = append(last, service{"link checks", func(ctx context.Context) error {
+			return checkLinks(ctx, h.history.Telemetry.LogOutput, func(ctx context.Context) error {
+				_, err := history.CheckLinks(ctx, h.history)
+				return err
+			})
+		}})
+	}
 	return stages{
 		{{"authquota", func(ctx context.Context) error { return authquota.Run(ctx, h.authquota) }}},
 		{
 			{"catalog", func(ctx context.Context) error { return catalog.Run(ctx, h.catalog) }},
 			{"history", func(ctx context.Context) error { return history.Run(ctx, h.history) }},
 		},
-		{{"gateway", func(ctx context.Context) error { return gateway.Run(ctx, h.gateway) }}},
+		last,
 	}
 }

@@ -1,0 +1,63 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/history"
+)
+
+func TestLinksAreCheckedByATimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		started, ended := time.Now(), make(chan error)
+		var at []time.Duration
+		go func() {
+			ended <- checkLinks(ctx, new(bytes.Buffer), func(context.Context) error {
+				at = append(at, time.Since(started))
+				return errors.New("some run fails")
+			})
+		}()
+		time.Sleep(150 * time.Minute)
+		stop()
+		require.NoError(t, <-ended)
+		require.Equal(t, []time.Duration{time.Minute, 61 * time.Minute, 121 * time.Minute}, at)
+	})
+}
+
+func TestLinksAreNotCheckedWhereNobodyCouldComplain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		log, calls, ended := new(bytes.Buffer), 0, make(chan error)
+		go func() {
+			ended <- checkLinks(ctx, log, func(ctx context.Context) error {
+				calls++
+				_, err := history.CheckLinks(ctx, history.Config{PublicURL: "http://localhost:8080"})
+				return err
+			})
+		}()
+		time.Sleep(5 * time.Hour)
+		stop()
+		require.NoError(t, <-ended)
+		require.Equal(t, 1, calls)
+		require.Contains(t, log.String(), "OPPORTUNITY_LINK_CHECK_CONTACT")
+	})
+}
+
+func TestTheTimerOfLinksCanBeTurnedOff(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "1": true, "false": false, "0": false} {
+		t.Setenv(linksSwitch, value)
+		wanted, err := linksWanted()
+		require.NoError(t, err)
+		require.Equal(t, want, wanted, value)
+	}
+	t.Setenv(linksSwitch, "maybe")
+	_, err := linksWanted()
+	require.ErrorContains(t, err, linksSwitch)
+}

@@ -1,0 +1,163 @@
+package history_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/history"
+)
+
+// site is a server whose pages listings link to.
+func site(t *testing.T) (address string, asked *atomic.Int32) {
+	t.Helper()
+	asked = new(atomic.Int32)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		switch r.URL.Path {
+		case "/robots.txt", "/gone":
+			w.WriteHeader(http.StatusNotFound)
+		case "/wall":
+			w.WriteHeader(http.StatusForbidden)
+		case "/moved":
+			http.Redirect(w, r, "/", http.StatusFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, asked
+}
+
+// linkEnvironment is all that check-links is told; the site on the loopback may be asked.
+func linkEnvironment(t *testing.T, database, site string) func(string) (string, bool) {
+	t.Helper()
+	u, err := url.Parse(site)
+	require.NoError(t, err)
+	settings := map[string]string{
+		"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": publicURL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
+		"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1/32", "OPPORTUNITY_LINK_CHECK_PORTS": u.Port(), "OPPORTUNITY_LINK_CHECK_GAP": "1ms",
+	}
+	return func(name string) (string, bool) {
+		v, ok := settings[name]
+		return v, ok
+	}
+}
+
+func TestCheckLinksAppendsWhatItFinds(t *testing.T) {
+	for name, database := range storetest.Databases(t) {
+		t.Run(name, func(t *testing.T) {
+			address, asked := site(t)
+			c := newCatalog(t)
+			cfg := config(t, database, c.URL)
+			cfg.Now = time.Now // that of the verb
+			require.NoError(t, history.Migrate(t.Context(), cfg))
+			s := run(t, cfg, c)
+			reviewed := time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
+			for i, id := range []string{"open", "gone", "wall", "moved", "candidate"} {
+				c.change(func() {
+					c.states = append(c.states, api.ListingState{
+						Sequence: int64(i + 1), ID: id, Published: id != "candidate", ApplicationURL: address + "/" + id,
+					})
+				})
+				s.recorded(line(id, reviewed.Format(time.RFC3339), api.Review, api.OutcomeVerified))
+			}
+			check := func() error {
+				return history.Main(t.Context(), linkEnvironment(t, database, address), []string{"check-links"})
+			}
+			require.NoError(t, check())
+
+			summaries := map[string]api.Summary{}
+			for _, sum := range decode[api.SummaryFeed](t, s.get("/internal/v1/summaries")).Summaries {
+				summaries[sum.Slug] = sum
+			}
+			for id, want := range map[string]struct {
+				outcome api.Outcome
+				status  api.VerificationStatus
+				note    string
+			}{
+				"open": {api.OutcomeReachable, api.Verified, "Answered 200."},
+				"gone": {api.OutcomeClosed, api.NeedsReview, "Answered 404."},
+				"wall": {api.OutcomeBlocked, api.Verified, "Answered 403."},
+				"moved": {api.OutcomeNeedsReview, api.NeedsReview,
+					"Answered 302 with a redirect to " + address + "/, then answered 200. It leads to the home page."},
+			} {
+				events := decode[api.EventList](t, s.get("/api/v1/opportunities/"+id+"/history")).Data
+				require.Len(t, events, 2, "one event of the check, on top of the review")
+				require.Equal(t, api.LinkCheck, events[0].CheckType)
+				require.Equal(t, want.outcome, events[0].Outcome)
+				require.Equal(t, want.note, events[0].Note)
+				require.Equal(t, []string{address + "/" + id}, events[0].SourceURLs)
+				require.Nil(t, events[0].Facts)
+
+				sum := summaries[id]
+				require.Equal(t, want.status, sum.StatusAt(nil, time.Now()), id)
+				require.Equal(t, want.outcome, sum.ApplicationLink.Outcome)
+				require.Equal(t, reviewed, *sum.LastCheckedAt, "a link check is no review")
+				require.Equal(t, reviewed.Add(api.FreshnessWindow), *sum.FreshUntil)
+				require.Equal(t, 1, sum.ReviewCount)
+				require.Equal(t, 2, sum.HistoryCount)
+			}
+			require.Nil(t, summaries["candidate"].ApplicationLink, "what is not public is not asked")
+			require.Equal(t, int32(6), asked.Load(), "robots.txt, four links, the home page")
+
+			require.NoError(t, check())
+			require.Equal(t, int32(6), asked.Load(), "nothing is due again")
+
+			metrics, err := http.Get("http://" + cfg.Server.OperationsListener.Addr().String() + "/metrics")
+			require.NoError(t, err)
+			defer metrics.Body.Close()
+			text, err := io.ReadAll(metrics.Body)
+			require.NoError(t, err)
+			for _, outcome := range []string{"reachable", "closed", "blocked", "needs-review"} {
+				require.Contains(t, string(text), `history_link_checks_total{outcome="`+outcome+`"} 1`)
+			}
+			require.Contains(t, string(text), `history_link_checks_total{outcome="unreachable"} 0`)
+			for _, name := range []string{"history_link_run_duration_seconds ", "history_link_run_success_timestamp_seconds "} {
+				require.Contains(t, string(text), name)
+			}
+
+			require.NoError(t, history.Main(t.Context(), func(name string) (string, bool) {
+				settings := map[string]string{
+					"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_INTERNAL_TOKENS": token, "OPPORTUNITY_PUBLIC_URL": publicURL,
+					"OPPORTUNITY_CATALOG_URL": c.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
+				}
+				v, ok := settings[name]
+				return v, ok
+			}, []string{"verify"}), "the chains are whole")
+		})
+	}
+}
+
+func TestCheckLinksNamesWhatItMisses(t *testing.T) {
+	database := storetest.SQLite(t)
+	with := func(changes map[string]string) error {
+		lookup := linkEnvironment(t, database, "http://127.0.0.1:80")
+		return history.Main(t.Context(), func(name string) (string, bool) {
+			if v, ok := changes[name]; ok {
+				return v, v != ""
+			}
+			return lookup(name)
+		}, []string{"check-links"})
+	}
+	for setting, value := range map[string]string{
+		"OPPORTUNITY_DATABASE_URL": "", "OPPORTUNITY_PUBLIC_URL": "", "OPPORTUNITY_LINK_CHECK_CONTACT": "mailto:me@maple.works",
+		"OPPORTUNITY_LINK_CHECK_PORTS": "https", "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1", "OPPORTUNITY_LINK_CHECK_CONCURRENCY": "0",
+	} {
+		require.ErrorContains(t, with(map[string]string{setting: value}), setting)
+	}
+	require.ErrorContains(t, with(map[string]string{"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": ""}), "OPPORTUNITY_LINK_CHECK_GAP")
+	require.ErrorIs(t, with(map[string]string{"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "", "OPPORTUNITY_LINK_CHECK_GAP": ""}), history.ErrNoContact,
+		"a reserved name is no page of ours")
+	require.ErrorContains(t, with(nil), "run migrate")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, history.Main(ctx, linkEnvironment(t, database, "http://127.0.0.1:80"), []string{"check-links"}))
+}
