@@ -30,4 +30,5 @@ var Pages = []Page{
 	{"limits", "Limits", "consumers/limits.md"},
 	{"caching", "Caching and compression", "consumers/caching.md"},
 	{"versioning", "Versions and deprecation", "consumers/versioning.md"},
+	{"link-checker", "The link checker", "consumers/link-checker.md"},
 }
