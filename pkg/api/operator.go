@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // What the operators' verbs for keys and accounts answer.
 
@@ -32,9 +35,10 @@ type ListedKey struct {
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"` // some seconds old at most
 }
 
-// KeyList is every key that was asked for.
+// KeyList is a page of keys.
 type KeyList struct {
 	Keys []ListedKey `json:"keys"`
+	Next string      `json:"next,omitempty"` // what comes after this page, where there is more
 }
 
 // KeyRequest is a person's request for a key.
@@ -70,13 +74,54 @@ type Account struct {
 type ListedAccount struct {
 	Account
 
-	UsedToday int `json:"usedToday"` // calls on this UTC day, some seconds old at most
-	Keys      int `json:"keys"`      // active ones
+	Email     string `json:"email,omitempty"` // of the person, where there is one
+	UsedToday int    `json:"usedToday"`       // calls on this UTC day, some seconds old at most
+	Keys      int    `json:"keys"`            // active ones
 }
 
-// AccountList is every account.
+// AccountList is a page of accounts.
 type AccountList struct {
 	Accounts []ListedAccount `json:"accounts"`
+	Next     string          `json:"next,omitempty"` // what comes after this page, where there is more
+}
+
+// AccountPerson is who signs in to an account.
+type AccountPerson struct {
+	Email                  string     `json:"email"` // empty once the account was closed
+	AuthenticatorConfirmed bool       `json:"authenticatorConfirmed"`
+	RecoveryCodesLeft      int        `json:"recoveryCodesLeft"`
+	ResetAt                *time.Time `json:"resetAt"` // when a lost authenticator is removed
+	Sessions               int        `json:"sessions"`
+	CreatedAt              time.Time  `json:"createdAt"`
+	ClosedAt               *time.Time `json:"closedAt"`
+}
+
+// AccountDetail is all that an operator may need to know of an account.
+type AccountDetail struct {
+	Account
+
+	Person    *AccountPerson `json:"person"` // null where an operator made the account
+	UsedToday int            `json:"usedToday"`
+	PerDay    int            `json:"perDay"` // calls that its tier allows
+	Keys      []ListedKey    `json:"keys"`
+	Requests  []KeyRequest   `json:"requests"` // for keys, that are open
+	Audit     []AuditEntry   `json:"audit"`    // the latest, newest first
+}
+
+// AuditEntry is something that was done.
+type AuditEntry struct {
+	ID      int64           `json:"id"`
+	At      time.Time       `json:"at"`
+	Actor   string          `json:"actor"` // an operator's name, or the id of the account whose person did it
+	Action  string          `json:"action"`
+	Subject string          `json:"subject"` // the id of what it was done to
+	Detail  json.RawMessage `json:"detail"`
+}
+
+// AuditList is a page of the audit log, newest first.
+type AuditList struct {
+	Entries []AuditEntry `json:"entries"`
+	Next    int64        `json:"next,omitempty"` // the entries before this id are the next page
 }
 
 // KnownThen is what the history knew of a listing at an instant: from the events that had been recorded by then, and no others.

@@ -21,11 +21,11 @@ type Page struct{ Number, Limit int }
 // Page reads page and limit. A limit above cap, the most that the caller's tier allows, is clamped to it and so visible in the
 // pagination of the answer; outside 1..100 it is refused.
 func (v Values) Page(cap int) (Page, error) {
-	number, err := v.integer("page", 1, MaxPage, 1)
+	number, err := v.Integer("page", 1, MaxPage, 1)
 	if err != nil {
 		return Page{}, err
 	}
-	limit, err := v.integer("limit", 1, MaxLimit, DefaultLimit)
+	limit, err := v.Integer("limit", 1, MaxLimit, DefaultLimit)
 	if err != nil {
 		return Page{}, err
 	}

@@ -77,8 +77,9 @@ func (v Values) Bool(name string) (*bool, error) {
 	return &b, nil
 }
 
-// integer reads a decimal number between low and high, without sign, spaces or leading zeros.
-func (v Values) integer(name string, low, high, absent int) (int, error) {
+// Integer reads a decimal number between low and high, without sign, spaces or leading zeros; absent where it is not
+// given.
+func (v Values) Integer(name string, low, high, absent int) (int, error) {
 	s, ok := v[name]
 	if !ok {
 		return absent, nil

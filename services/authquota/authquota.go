@@ -113,7 +113,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	api := httpapi.API{
 		Errors: refusals, Tokens: cfg.Tokens,
-		Keys: kept, Requests: kept, Principals: kept, Accounts: kept, Usage: kept, Tallies: kept, Epochs: epochs,
+		Keys: kept, Requests: kept, Principals: kept, Accounts: kept, Audit: kept, Usage: kept, Tallies: kept, Epochs: epochs,
 		Tiers: tiers, Peppers: peppers, Now: cfg.Now, Ready: ready,
 	}
 	owed := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -157,20 +157,24 @@ func TestMailsAreTriedForThreeDaysWithGrowingPauses(t *testing.T) {
 		tries := func() int { return strings.Count(svc.log.String(), "mail not sent, will be tried again") }
 		storetest.Eventually(t, "tried", func() bool { return tries() == 1 && strings.Contains(svc.metrics(), "authquota_mails_pending 1") })
 
-		last := time.Duration(0)
-		for i := range 10 {
-			var due []int64
-			require.NoError(t, s.open(t).Raw("SELECT due_at FROM mails").Scan(&due).Error)
-			wait := time.UnixMicro(due[0]).Sub(now.Now())
-			require.LessOrEqual(t, wait, time.Hour)
-			require.Greater(t, wait+10*time.Minute, last)
-			last = wait
-			now.move(wait)
-			storetest.Eventually(t, "tried again", func() bool { return tries() == i+2 })
+		// put is how long the mail waits, once it is no longer claimed.
+		put := func() (wait time.Duration) {
 			storetest.Eventually(t, "put off", func() bool {
+				var due int64
 				require.NoError(t, s.open(t).Raw("SELECT due_at FROM mails").Scan(&due).Error)
-				return time.UnixMicro(due[0]).Sub(now.Now()) <= time.Hour && time.UnixMicro(due[0]).After(now.Now())
+				wait = time.UnixMicro(due).Sub(now.Now())
+				return wait > 0 && wait != 5*time.Minute
 			})
+			return wait
+		}
+		last := put()
+		for i := range 8 {
+			now.move(last)
+			storetest.Eventually(t, "tried again", func() bool { return tries() == i+2 })
+			wait := put()
+			require.LessOrEqual(t, wait, time.Hour)
+			require.True(t, wait > last || wait > 50*time.Minute, "%s after %s", wait, last)
+			last = wait
 		}
 		require.Greater(t, last, 50*time.Minute)
 		now.move(72 * time.Hour)

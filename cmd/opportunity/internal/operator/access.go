@@ -3,9 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,36 +18,9 @@ func knownTier(t api.Tier) error {
 }
 
 func (v *verbs) accounts() *cobra.Command {
-	c := &cobra.Command{Use: "accounts", Short: "List, suspend and resume accounts, and grant tiers"}
+	c := &cobra.Command{Use: "accounts", Short: "Find, see, suspend and resume accounts, and grant tiers"}
 	c.AddCommand(
-		&cobra.Command{
-			Use:     "list",
-			Short:   "List accounts with what they used today",
-			Example: "  opportunity accounts list --output json",
-			Args:    cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				c, err := v.client()
-				if err != nil {
-					return err
-				}
-				found, raw, err := c.AccountList(cmd.Context())
-				if err != nil {
-					return err
-				}
-				v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-					table(out, "ID\tTIER\tSTATUS\tUSED TODAY\tKEYS\tCREATED", func(row func(...any)) {
-						for _, a := range found.Accounts {
-							status := "active"
-							if a.Suspended {
-								status = "suspended"
-							}
-							row(a.ID, a.Tier, status, a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly))
-						}
-					})
-				})
-				return nil
-			},
-		},
+		v.accountList(), v.accountShow(),
 		v.suspend(false), v.suspend(true),
 		&cobra.Command{
 			Use:     "grant ID TIER",

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"opportunity.internal/pkg/api"
@@ -80,13 +81,9 @@ func (c Client) IssueKey(ctx context.Context, want KeyRequest) (api.IssuedKey, [
 	return ask[api.IssuedKey](ctx, c, http.MethodPost, "/keys", encoded(want))
 }
 
-// KeyList lists the keys of an account, or all of them.
-func (c Client) KeyList(ctx context.Context, account string) (api.KeyList, []byte, error) {
-	query := ""
-	if account != "" {
-		query = "?account=" + url.QueryEscape(account)
-	}
-	return ask[api.KeyList](ctx, c, http.MethodGet, "/keys"+query, nil)
+// KeyList lists a page of the keys of an account, or of all of them.
+func (c Client) KeyList(ctx context.Context, account string, page Page) (api.KeyList, []byte, error) {
+	return ask[api.KeyList](ctx, c, http.MethodGet, "/keys"+page.query("account", account), nil)
 }
 
 // RevokeKey ends a key for good. Where leaked, its holder is told that others may have it.
@@ -126,9 +123,47 @@ func (c Client) DeclineKey(ctx context.Context, id, reason string) ([]byte, erro
 	return raw, err
 }
 
-// AccountList lists all accounts.
-func (c Client) AccountList(ctx context.Context) (api.AccountList, []byte, error) {
-	return ask[api.AccountList](ctx, c, http.MethodGet, "/accounts", nil)
+// AccountList lists a page of the accounts whose person has the address, or one with this part in it; of all where it is empty.
+func (c Client) AccountList(ctx context.Context, email string, page Page) (api.AccountList, []byte, error) {
+	return ask[api.AccountList](ctx, c, http.MethodGet, "/accounts"+page.query("email", email), nil)
+}
+
+// Account is everything about an account.
+func (c Client) Account(ctx context.Context, id string) (api.AccountDetail, []byte, error) {
+	return ask[api.AccountDetail](ctx, c, http.MethodGet, "/accounts/"+url.PathEscape(id), nil)
+}
+
+// Audit reads the audit log, newest first. filters are name and value, one after the other; empty values are left out.
+func (c Client) Audit(ctx context.Context, filters ...string) (api.AuditList, []byte, error) {
+	return ask[api.AuditList](ctx, c, http.MethodGet, "/audit"+query(filters...), nil)
+}
+
+// Page is a piece of a list: at most Limit entries, 0 for as many as there may be, after the id After.
+type Page struct {
+	After string
+	Limit int
+}
+
+func (p Page) query(filters ...string) string {
+	limit := ""
+	if p.Limit != 0 {
+		limit = strconv.Itoa(p.Limit)
+	}
+	return query(append(filters, "after", p.After, "limit", limit)...)
+}
+
+// query writes names and values, one after the other, without those that are empty.
+func query(pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
 }
 
 // Suspend stops or, with resume, restores the access of an account.

@@ -62,11 +62,11 @@ func TestRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "502")
 
 	c, _ = admin(t, http.StatusOK, `<html>`)
-	_, _, err = c.AccountList(t.Context())
+	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
 	require.ErrorContains(t, err, "does not answer as an admin listener")
 
 	c.Token = "wrong"
-	_, _, err = c.AccountList(t.Context())
+	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
 	require.ErrorAs(t, err, &refused)
 	require.NotContains(t, err.Error(), token)
 }

@@ -29,7 +29,7 @@ type verbs struct {
 // Commands are the operator's verbs.
 func Commands() []*cobra.Command {
 	v := new(verbs)
-	groups := []*cobra.Command{v.listings(), v.events(), v.history(), v.keys(), v.accounts()}
+	groups := []*cobra.Command{v.listings(), v.events(), v.history(), v.keys(), v.accounts(), v.audit()}
 	for _, c := range groups {
 		f := c.PersistentFlags()
 		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+DefaultAdmin),
@@ -88,6 +88,19 @@ func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
 		return
 	}
 	text(out)
+}
+
+// paged are the flags of a list that comes in pages.
+func (p *Page) paged(c *cobra.Command) {
+	c.Flags().IntVar(&p.Limit, "limit", 0, "most entries to list, at most 1000")
+	c.Flags().StringVar(&p.After, "after", "", "begin after the entry with this id")
+}
+
+// more says how to go on where a list has another page.
+func more(out io.Writer, flag, next string) {
+	if next != "" {
+		fmt.Fprintf(out, "There are more: go on with --%s %s\n", flag, next)
+	}
 }
 
 // table writes rows in columns.

@@ -18,12 +18,14 @@ func (v *verbs) keys() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	account := list.Flags().String("account", "", "only keys of this account")
+	var page Page
+	page.paged(list)
 	list.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := v.client()
 		if err != nil {
 			return err
 		}
-		found, raw, err := c.KeyList(cmd.Context(), *account)
+		found, raw, err := c.KeyList(cmd.Context(), *account, page)
 		if err != nil {
 			return err
 		}
@@ -33,6 +35,7 @@ func (v *verbs) keys() *cobra.Command {
 					row(k.ID, k.Account, k.Tier, k.Prefix+"..."+k.LastFour, k.Status, k.ExpiresAt.Format(time.DateOnly), k.UseCase)
 				}
 			})
+			more(out, "after", found.Next)
 		})
 		return nil
 	}

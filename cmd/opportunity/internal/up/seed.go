@@ -104,7 +104,7 @@ func demoKeys(ctx context.Context, dir *dataDir, c operator.Client, keys map[api
 
 // revokeLost revokes the demo key that a start issued and did not live to write down.
 func revokeLost(ctx context.Context, c operator.Client, keys map[api.Tier]string) error {
-	all, _, err := c.KeyList(ctx, "")
+	all, _, err := c.KeyList(ctx, "", operator.Page{})
 	if err != nil {
 		return err
 	}

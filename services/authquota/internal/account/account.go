@@ -30,7 +30,8 @@ type Account struct {
 type Listed struct {
 	Account
 
-	UsedToday  int // calls on the current UTC day, as the ledger has them
+	Email      string // of the person, where there is one
+	UsedToday  int    // calls on the current UTC day, as the ledger has them
 	ActiveKeys int
 }
 

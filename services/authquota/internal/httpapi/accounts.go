@@ -17,16 +17,76 @@ func shown(a account.Account) api.Account {
 	return shown
 }
 
+// Bounds of the operators' lists.
+const (
+	maxPage     = 1000
+	auditPage   = 50
+	maxFragment = 254 // of an address, or of a name
+)
+
+// paged reads after, an id of the kind that known accepts, and limit.
+func paged(query params.Values, known func(string) error) (account.Page, error) {
+	limit, err := query.Integer("limit", 1, maxPage, maxPage)
+	if after, given := query["after"]; given && err == nil {
+		if known(after) != nil {
+			err = params.Invalid("after", "must be the id of what came last")
+		}
+		return account.Page{After: after, Limit: limit}, err
+	}
+	return account.Page{Limit: limit}, err
+}
+
 func (a API) listAccounts(g *gin.Context) (web.Reply, error) {
+	query, err := params.Read(g.Request.URL.RawQuery, "email", "after", "limit")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	page, err := paged(query, account.Known)
+	if err == nil && len(query["email"]) > maxFragment {
+		err = params.Invalid("email", "is longer than an address can be")
+	}
+	if err != nil {
+		return web.Reply{}, err
+	}
+	accounts, more, err := a.Accounts.Accounts(g.Request.Context(), account.Search{Email: query["email"], Page: page})
+	list := api.AccountList{Accounts: make([]api.ListedAccount, len(accounts))}
+	for i, l := range accounts {
+		list.Accounts[i] = api.ListedAccount{Account: shown(l.Account), Email: l.Email, UsedToday: l.UsedToday, Keys: l.ActiveKeys}
+		if more {
+			list.Next = l.ID
+		}
+	}
+	return web.Reply{JSON: list}, err
+}
+
+func (a API) showAccount(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
-	accounts, err := a.Accounts.Accounts(g.Request.Context())
-	list := api.AccountList{Accounts: make([]api.ListedAccount, len(accounts))}
-	for i, l := range accounts {
-		list.Accounts[i] = api.ListedAccount{Account: shown(l.Account), UsedToday: l.UsedToday, Keys: l.ActiveKeys}
+	if err := account.Known(g.Param("id")); err != nil {
+		return web.Reply{}, err
 	}
-	return web.Reply{JSON: list}, err
+	seen, err := a.Accounts.Account(g.Request.Context(), g.Param("id"))
+	if err != nil {
+		return web.Reply{}, err
+	}
+	detail := api.AccountDetail{
+		Account: shown(seen.Account), UsedToday: seen.UsedToday, PerDay: a.Tiers[seen.Tier].PerDay,
+		Keys: make([]api.ListedKey, len(seen.Keys)), Requests: make([]api.KeyRequest, len(seen.Requests)), Audit: entries(seen.Audit),
+	}
+	if p := seen.Person; p != nil {
+		detail.Person = &api.AccountPerson{
+			Email: p.Email, AuthenticatorConfirmed: p.AuthenticatorConfirmed, RecoveryCodesLeft: p.RecoveryCodesLeft, ResetAt: p.ResetAt,
+			Sessions: seen.Sessions, CreatedAt: p.CreatedAt, ClosedAt: seen.ClosedAt,
+		}
+	}
+	for i, k := range seen.Keys {
+		detail.Keys[i] = a.listed(k)
+	}
+	for i, r := range seen.Requests {
+		detail.Requests[i] = requested(r)
+	}
+	return web.Reply{JSON: detail}, nil
 }
 
 func (a API) suspend(g *gin.Context) (web.Reply, error) {

@@ -27,8 +27,8 @@ import (
 type Keys interface {
 	// Issue keeps a new key for an order that has been checked.
 	Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.Kept) (account.Key, error)
-	// Keys lists those of one account, or all where id is empty.
-	Keys(ctx context.Context, id string) ([]account.Key, error)
+	// Keys lists those of one account, or all where id is empty; more reports whether others come after the page.
+	Keys(ctx context.Context, id string, page account.Page) (keys []account.Key, more bool, err error)
 	// Revoke ends a key; one that has ended already stays as it is.
 	Revoke(ctx context.Context, actor, id string, leaked bool) (account.Key, error)
 	// ImportKeys takes keys of another form over: all, or none where the report names refused lines.
@@ -51,9 +51,15 @@ type Principals interface {
 
 // Accounts are the accounts as they are kept.
 type Accounts interface {
-	Accounts(ctx context.Context) ([]account.Listed, error)
+	Accounts(ctx context.Context, search account.Search) (found []account.Listed, more bool, err error)
+	Account(ctx context.Context, id string) (account.Seen, error)
 	// ChangeAccount does an act; an account that is as asked already stays as it is.
 	ChangeAccount(ctx context.Context, actor, id string, change account.Change) (account.Account, error)
+}
+
+// Audit is the audit log.
+type Audit interface {
+	Audit(ctx context.Context, search account.AuditSearch) (entries []account.AuditEntry, more bool, err error)
 }
 
 // Usage is the ledger.
@@ -83,6 +89,7 @@ type API struct {
 	Requests   Requests
 	Principals Principals
 	Accounts   Accounts
+	Audit      Audit
 	Usage      Usage
 	Tallies    Tallies
 	Epochs     Epochs
@@ -111,6 +118,8 @@ func (a API) Handler() http.Handler {
 	route(inside, http.MethodPost, "/operator/v1/keys/requests/:id/decline", a.decline)
 	route(inside, http.MethodPost, "/operator/v1/keys/:id/revoke", a.revoke)
 	route(inside, http.MethodGet, "/operator/v1/accounts", a.listAccounts)
+	route(inside, http.MethodGet, "/operator/v1/accounts/:id", a.showAccount)
+	route(inside, http.MethodGet, "/operator/v1/audit", a.listAudit)
 	route(inside, http.MethodPost, "/operator/v1/accounts/:id/suspend", a.suspend)
 	route(inside, http.MethodPost, "/operator/v1/accounts/:id/resume", a.resume)
 	route(inside, http.MethodPost, "/operator/v1/accounts/:id/grant", a.grant)

@@ -44,7 +44,9 @@ func (p *parts) ask(what string) error {
 func (p *parts) Issue(context.Context, string, account.Order, time.Duration, account.Kept) (account.Key, error) {
 	return account.Key{}, p.ask("issue")
 }
-func (p *parts) Keys(context.Context, string) ([]account.Key, error) { return nil, p.ask("keys") }
+func (p *parts) Keys(context.Context, string, account.Page) ([]account.Key, bool, error) {
+	return nil, false, p.ask("keys")
+}
 func (p *parts) Revoke(context.Context, string, string, bool) (account.Key, error) {
 	return account.Key{}, p.ask("revoke")
 }
@@ -65,7 +67,15 @@ func (p *parts) Resolve(context.Context, []string) (account.Key, bool, error) {
 	}
 	return account.Key{Account: at, Tier: p.tier}, false, p.ask("resolve")
 }
-func (p *parts) Accounts(context.Context) ([]account.Listed, error) { return nil, p.ask("accounts") }
+func (p *parts) Accounts(context.Context, account.Search) ([]account.Listed, bool, error) {
+	return nil, false, p.ask("accounts")
+}
+func (p *parts) Account(context.Context, string) (account.Seen, error) {
+	return account.Seen{}, p.ask("account")
+}
+func (p *parts) Audit(context.Context, account.AuditSearch) ([]account.AuditEntry, bool, error) {
+	return nil, false, p.ask("audit")
+}
 func (p *parts) ChangeAccount(context.Context, string, string, account.Change) (account.Account, error) {
 	return account.Account{}, p.ask("change")
 }
@@ -83,7 +93,7 @@ func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRe
 	require.NoError(t, err)
 	handler := httpapi.API{
 		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
-		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Requests: p, Principals: p, Accounts: p, Usage: p, Tallies: p, Epochs: p,
+		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Requests: p, Principals: p, Accounts: p, Audit: p, Usage: p, Tallies: p, Epochs: p,
 		Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now, Ready: http.NotFoundHandler(),
 	}.Handler()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -158,6 +168,8 @@ func TestFailures(t *testing.T) {
 		"epoch":    {http.MethodPost, "/internal/v1/principals", question},
 		"resolve":  {http.MethodPost, "/internal/v1/principals", question},
 		"accounts": {http.MethodGet, "/operator/v1/accounts", ""},
+		"account":  {http.MethodGet, "/operator/v1/accounts/" + someAcc, ""},
+		"audit":    {http.MethodGet, "/operator/v1/audit", ""},
 		"change":   {http.MethodPost, "/operator/v1/accounts/" + someAcc + "/grant", `{"tier":"free"}`},
 		"count":    {http.MethodPost, "/internal/v1/tallies", `{"id":"0199a7a0-0000-7000-8000-000000000000","tallies":[]}`},
 		"day":      {http.MethodGet, "/internal/v1/usage/2026-11-20", ""},

@@ -47,7 +47,11 @@ func (a API) issue(g *gin.Context) (web.Reply, error) {
 }
 
 func (a API) listKeys(g *gin.Context) (web.Reply, error) {
-	query, err := params.Read(g.Request.URL.RawQuery, "account")
+	query, err := params.Read(g.Request.URL.RawQuery, "account", "after", "limit")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	page, err := paged(query, account.KnownKey)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -57,10 +61,13 @@ func (a API) listKeys(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, err
 		}
 	}
-	keys, err := a.Keys.Keys(g.Request.Context(), id)
+	keys, more, err := a.Keys.Keys(g.Request.Context(), id, page)
 	list := api.KeyList{Keys: make([]api.ListedKey, len(keys))}
 	for i, k := range keys {
 		list.Keys[i] = a.listed(k)
+		if more {
+			list.Next = k.ID
+		}
 	}
 	return web.Reply{JSON: list}, err
 }

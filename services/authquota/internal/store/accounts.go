@@ -9,7 +9,6 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 )
@@ -59,26 +58,6 @@ func lockAccount(tx *gorm.DB, id string) (account.Account, error) {
 		err = account.Merged(*row.MergedInto)
 	}
 	return row.toAccount(), err
-}
-
-// Accounts lists all accounts, oldest first.
-func (s *Store) Accounts(ctx context.Context) ([]account.Listed, error) {
-	var rows []struct {
-		Row        accountRow `gorm:"embedded"`
-		UsedToday  int
-		ActiveKeys int
-	}
-	now := s.now()
-	err := s.db.WithContext(ctx).Raw(`
-		SELECT a.*, COALESCE(u.calls, 0) AS used_today,
-			(SELECT count(*) FROM api_keys k WHERE k.account_id = a.id AND `+counts+`) AS active_keys
-		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
-		ORDER BY a.created_at, a.id`, database.Micros(now), counter.DayOf(now)).Scan(&rows).Error
-	listed := make([]account.Listed, len(rows))
-	for i, r := range rows {
-		listed[i] = account.Listed{Account: r.Row.toAccount(), UsedToday: r.UsedToday, ActiveKeys: r.ActiveKeys}
-	}
-	return listed, database.Outage(err)
 }
 
 // ChangeAccount does an act on an account, on behalf of actor, and returns the account as it is then.

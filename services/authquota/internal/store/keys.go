@@ -86,26 +86,34 @@ func take(tx *gorm.DB, where string, args ...any) (ownedRow, error) {
 	return rows[0], nil
 }
 
-// Keys lists the keys of one account, or of all where id is empty, oldest first.
-func (s *Store) Keys(ctx context.Context, id string) ([]account.Key, error) {
-	where, args := "", []any(nil)
+// Keys lists a page of the keys of one account, or of all where id is empty, in the order in which they were made; more reports
+// whether others come after it.
+func (s *Store) Keys(ctx context.Context, id string, page account.Page) (keys []account.Key, more bool, err error) {
+	where, args := "WHERE k.id > ? ", []any{page.After}
 	if id != "" {
 		err := s.db.WithContext(ctx).Take(&accountRow{}, "id = ?", id).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			err = account.NotFound()
 		}
 		if err != nil {
-			return nil, database.Outage(err)
+			return nil, false, database.Outage(err)
 		}
-		where, args = "WHERE k.account_id = ? ", []any{id}
+		where, args = where+"AND k.account_id = ? ", append(args, id)
+	}
+	where += "ORDER BY k.id"
+	if page.Limit > 0 {
+		where, args = where+" LIMIT ?", append(args, page.Limit+1)
 	}
 	var rows []ownedRow
-	err := s.db.WithContext(ctx).Raw(owned+where+"ORDER BY k.created_at, k.id", args...).Scan(&rows).Error
-	keys := make([]account.Key, len(rows))
+	err = s.db.WithContext(ctx).Raw(owned+where, args...).Scan(&rows).Error
+	if more = page.Limit > 0 && len(rows) > page.Limit; more {
+		rows = rows[:page.Limit]
+	}
+	keys = make([]account.Key, len(rows))
 	for i, r := range rows {
 		keys[i] = r.toKey()
 	}
-	return keys, database.Outage(err)
+	return keys, more, database.Outage(err)
 }
 
 // Issue keeps a new key in the account that the order names, or in a new one. The order has been checked.

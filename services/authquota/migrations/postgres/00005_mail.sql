@@ -22,7 +22,13 @@ CREATE TABLE key_notices (
 );
 CREATE INDEX api_keys_by_end ON api_keys (expires_at);
 
+-- Operators read the log by these.
+CREATE INDEX audit_log_by_subject ON audit_log (subject, id);
+CREATE INDEX audit_log_by_actor ON audit_log (actor, id);
+
 -- +goose Down
+DROP INDEX audit_log_by_actor;
+DROP INDEX audit_log_by_subject;
 DROP INDEX api_keys_by_end;
 DROP TABLE key_notices;
 DROP TABLE mails;

@@ -1,0 +1,137 @@
+package operator
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) accountList() *cobra.Command {
+	var email string
+	var page Page
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List accounts with what they used today",
+		Example: "  opportunity accounts list --output json\n  opportunity accounts list --email ada@example.org",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			found, raw, err := c.AccountList(cmd.Context(), email, page)
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+				table(out, "ID\tTIER\tSTATUS\tUSED TODAY\tKEYS\tCREATED\tE-MAIL", func(row func(...any)) {
+					for _, a := range found.Accounts {
+						row(a.ID, a.Tier, accountStatus(a.Account), a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly), cmp.Or(a.Email, "-"))
+					}
+				})
+				more(out, "after", found.Next)
+			})
+			return nil
+		},
+	}
+	c.Flags().StringVar(&email, "email", "", "only accounts of people whose address has this in it")
+	page.paged(c)
+	return c
+}
+
+func accountStatus(a api.Account) string {
+	switch {
+	case a.MergedInto != "":
+		return "merged"
+	case a.Suspended:
+		return "suspended"
+	default:
+		return "active"
+	}
+}
+
+func (v *verbs) accountShow() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show an account: its person, keys, open requests, usage, and what was done lately",
+		Example: "  opportunity accounts show acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			found, raw, err := c.Account(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { showAccount(out, found) })
+			return nil
+		},
+	}
+}
+
+func showAccount(out io.Writer, a api.AccountDetail) {
+	table(out, "Account\t"+a.ID, func(row func(...any)) {
+		row("Created", moment(a.CreatedAt))
+		row("Tier", a.Tier)
+		row("Status", accountStatus(a.Account))
+		if a.Suspended {
+			row("Suspended", fmt.Sprintf("%s: %s", moment(*a.SuspendedAt), *a.SuspendReason))
+		}
+		if a.MergedInto != "" {
+			row("Merged into", a.MergedInto)
+		}
+		row("Used today", fmt.Sprintf("%d of %d", a.UsedToday, a.PerDay))
+		showPerson(row, a.Person)
+	})
+	fmt.Fprintln(out)
+	table(out, "KEY\tSTATUS\tSHOWN AS\tNAME\tCREATED\tEXPIRES\tLAST USED", func(row func(...any)) {
+		for _, k := range a.Keys {
+			used := "never"
+			if k.LastUsedAt != nil {
+				used = moment(*k.LastUsedAt)
+			}
+			row(k.ID, k.Status, k.Prefix+"..."+k.LastFour, cmp.Or(k.Name, "-"),
+				k.CreatedAt.Format(time.DateOnly), k.ExpiresAt.Format(time.DateOnly), used)
+		}
+	})
+	if len(a.Requests) > 0 {
+		fmt.Fprintln(out)
+		table(out, "REQUEST\tSTATE\tASKED\tNAME\tUSE CASE", func(row func(...any)) {
+			for _, r := range a.Requests {
+				row(r.ID, r.State, r.AskedAt.Format(time.DateOnly), r.Name, r.UseCase)
+			}
+		})
+	}
+	fmt.Fprintln(out)
+	showAudit(out, a.Audit)
+}
+
+func showPerson(row func(...any), p *api.AccountPerson) {
+	switch {
+	case p == nil:
+		row("Person", "none: an operator made this account")
+		return
+	case p.ClosedAt != nil:
+		row("Person", "closed the account at "+moment(*p.ClosedAt))
+		return
+	}
+	row("E-mail", p.Email)
+	authenticator := "not set up"
+	if p.AuthenticatorConfirmed {
+		authenticator = fmt.Sprintf("confirmed, %d recovery codes left", p.RecoveryCodesLeft)
+	}
+	if p.ResetAt != nil {
+		authenticator += ", to be removed at " + moment(*p.ResetAt)
+	}
+	row("Authenticator", authenticator)
+	row("Sessions", p.Sessions)
+}
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

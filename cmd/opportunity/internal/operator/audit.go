@@ -1,0 +1,94 @@
+package operator
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) audit() *cobra.Command {
+	var account, action, actor, since string
+	var limit int
+	var before int64
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Read what operators and people did to accounts and keys, newest first",
+		Long: `Read the audit log of accounts and keys, newest first. The database refuses to change or remove an entry; reading leaves none.
+
+--account finds what the account's person did and what was done to it, its keys and its requests.`,
+		Example: `  opportunity audit --since 24h
+  opportunity audit --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --action person.sign_in
+  opportunity audit --actor ada --since 2026-11-01 --limit 1000 --output json`,
+		Args: cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			since, err = instant(since, time.Now())
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			found, raw, err := c.Audit(cmd.Context(), "account", account, "action", action, "actor", actor, "since", since,
+				"limit", strconv.Itoa(limit), "before", number(before))
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+				showAudit(out, found.Entries)
+				more(out, "before", number(found.Next))
+			})
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&account, "account", "", "only what concerns this account")
+	f.StringVar(&action, "action", "", "only actions that begin so, such as key. or person.sign_in")
+	f.StringVar(&actor, "actor", "", "only what this operator, or the person of this account, did")
+	f.StringVar(&since, "since", "", "only what was done since: a duration such as 90m or 7d, a date, or an instant (UTC)")
+	f.IntVar(&limit, "limit", 50, "most entries to list, at most 1000")
+	f.Int64Var(&before, "before", 0, "only entries before the one with this id")
+	return c
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// instant reads a time that is some while ago, a day's beginning, or an instant; empty stays empty.
+func instant(s string, now time.Time) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.AddDate(0, 0, -int(n)).UTC().Format(time.RFC3339Nano), nil //nolint:gosec // 16 bits
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d).UTC().Format(time.RFC3339Nano), nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC().Format(time.RFC3339Nano), nil
+		}
+	}
+	return "", fmt.Errorf("--since must be a duration such as 90m or 7d, a date such as 2026-11-20, or an instant, not %q", s)
+}
+
+func showAudit(out io.Writer, entries []api.AuditEntry) {
+	table(out, "AT\tACTOR\tACTION\tSUBJECT\tDETAIL", func(row func(...any)) {
+		for _, e := range entries {
+			row(moment(e.At), e.Actor, e.Action, e.Subject, string(e.Detail))
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package authquota_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
+)
+
+func (s *service) audit(query string) api.AuditList {
+	s.t.Helper()
+	return read[api.AuditList](s.do(http.MethodGet, "/operator/v1/audit"+query, nil))
+}
+
+// said are the entries as lines.
+func said(entries []api.AuditEntry) (lines []string) {
+	for _, e := range entries {
+		lines = append(lines, e.Actor+" "+e.Action+" "+e.Subject)
+	}
+	return lines
+}
+
+func TestOperatorsReadTheAuditLog(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := clockAt(tenOClock)
+		svc := s.start(t, on(now))
+		key, other := svc.issue(nil), svc.issue(nil)
+		now.move(time.Hour)
+		read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+		now.move(time.Hour)
+		read[listedKey](svc.revoke(key.ID))
+		browser := svc.browser()
+		svc.now = now.Now
+		browser.signIn("ada@example.org")
+		browser.post("/account/sign-out").leads("/account/sign-in")
+
+		all := svc.audit("")
+		require.Zero(t, all.Next)
+		require.Len(t, all.Entries, 7)
+		require.Equal(t, browser.account, all.Entries[0].Actor, "newest first: what people do is there too")
+		require.Equal(t, all, svc.audit(""), "reading leaves no entry")
+		ours := []string{
+			"ada key.revoke " + key.ID, "ada account.grant " + key.Account, "ada key.issue " + key.ID, "ada account.create " + key.Account,
+		}
+		require.Equal(t, ours, said(svc.audit("?account="+key.Account).Entries), "and its keys")
+		require.Equal(t, ours[:2], said(svc.audit("?account="+key.Account+"&since=2026-11-20T11:00:00Z").Entries))
+		require.Equal(t, []string{"ada key.revoke " + key.ID, "ada key.issue " + other.ID, "ada key.issue " + key.ID}, said(svc.audit("?action=key.").Entries))
+		require.Equal(t, ours[1:2], said(svc.audit("?action=account.grant&actor=ada").Entries))
+		require.Len(t, svc.audit("?actor="+browser.account).Entries, 1)
+		require.Empty(t, svc.audit("?actor=nobody").Entries)
+		require.Empty(t, svc.audit("?action=account_grant").Entries)
+
+		granted := svc.audit("?action=account.grant").Entries[0]
+		require.Equal(t, tenOClock.Add(time.Hour), granted.At)
+		require.JSONEq(t, `{"from":"free","to":"developer"}`, string(granted.Detail))
+
+		var paged []api.AuditEntry
+		pages := 0
+		for query := "?limit=3"; ; pages++ {
+			page := svc.audit(query)
+			paged = append(paged, page.Entries...)
+			if page.Next == 0 {
+				break
+			}
+			require.Len(t, page.Entries, 3)
+			query = fmt.Sprintf("?limit=3&before=%d", page.Next)
+		}
+		require.Equal(t, 2, pages)
+		require.Equal(t, all.Entries, paged)
+
+		for query, name := range map[string]string{
+			"account=x": "account", "action=%25": "action", "action=KEY": "action", "since=yesterday": "since", "limit=0": "limit", "limit=1001": "limit",
+			"before=-1": "before", "before=x": "before",
+		} {
+			svc.do(http.MethodGet, "/operator/v1/audit?"+query, nil).refused(problem.InvalidParameter, name)
+		}
+		svc.do(http.MethodGet, "/operator/v1/audit?subject=x", nil).refused(problem.UnknownParameter)
+	})
+}
+
+func TestOperatorsFindAndSeeAccounts(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		now := clockAt(tenOClock)
+		svc := s.start(t, on(now))
+		svc.now = now.Now
+		nobody := svc.issue(nil)
+		ada, bob := svc.browser(), svc.browser()
+		ada.signIn("ada_l@example.org")
+		bob.signIn("adam@example.org")
+		find := func(email string) (ids []string) {
+			t.Helper()
+			for _, a := range read[api.AccountList](svc.do(http.MethodGet, "/operator/v1/accounts?email="+url.QueryEscape(email), nil)).Accounts {
+				ids = append(ids, a.ID)
+			}
+			return ids
+		}
+		require.Equal(t, []string{ada.account}, find("ada_l@example.org"))
+		require.Equal(t, []string{ada.account}, find("ADA_L"))
+		require.Equal(t, []string{ada.account, bob.account}, find("ada"))
+		require.Equal(t, []string{ada.account, bob.account}, find("@example.org"))
+		require.Empty(t, find("a%a"))
+		require.Empty(t, find("ad__"), "a part is no pattern")
+
+		var ids []string
+		for query := "?limit=1"; query != ""; {
+			page := read[api.AccountList](svc.do(http.MethodGet, "/operator/v1/accounts"+query, nil))
+			require.Len(t, page.Accounts, 1)
+			ids = append(ids, page.Accounts[0].ID)
+			query = ""
+			if page.Next != "" {
+				query = "?limit=1&after=" + page.Next
+			}
+		}
+		require.Equal(t, []string{nobody.Account, ada.account, bob.account}, ids)
+		svc.do(http.MethodGet, "/operator/v1/accounts?after=x", nil).refused(problem.InvalidParameter, "after")
+		svc.do(http.MethodGet, "/operator/v1/accounts?limit=x", nil).refused(problem.InvalidParameter, "limit")
+
+		key := svc.issue(map[string]any{"account": ada.account})
+		second := svc.issue(map[string]any{"account": ada.account})
+		page := read[api.KeyList](svc.do(http.MethodGet, "/operator/v1/keys?limit=1&account="+ada.account, nil))
+		require.Equal(t, key.ID, page.Next)
+		page = read[api.KeyList](svc.do(http.MethodGet, "/operator/v1/keys?limit=1&account="+ada.account+"&after="+page.Next, nil))
+		require.Equal(t, second.ID, page.Keys[0].ID)
+		require.Empty(t, page.Next)
+
+		read[listedAccount](svc.change(ada.account, "suspend", `{"reason":"unpaid"}`))
+		s.charge(t, "2026-11-20", map[string]int{ada.account: 7})
+		show := func(id string) api.AccountDetail {
+			t.Helper()
+			return read[api.AccountDetail](svc.do(http.MethodGet, "/operator/v1/accounts/"+id, nil))
+		}
+		storetest.Eventually(t, "usage", func() bool { return show(ada.account).UsedToday == 7 })
+		seen := show(ada.account)
+		require.Equal(t, &api.AccountPerson{Email: "ada_l@example.org", AuthenticatorConfirmed: true, Sessions: 1, CreatedAt: tenOClock}, seen.Person)
+		require.True(t, seen.Suspended)
+		require.Equal(t, "unpaid", *seen.SuspendReason)
+		require.Len(t, seen.Keys, 2)
+		require.Equal(t, 100, seen.PerDay)
+		require.Equal(t, []string{"ada account.suspend " + ada.account, "ada key.issue " + second.ID, "ada key.issue " + key.ID}, said(seen.Audit))
+		require.Nil(t, show(nobody.Account).Person)
+		var whole map[string]any
+		require.NoError(t, json.Unmarshal(svc.do(http.MethodGet, "/operator/v1/accounts/"+nobody.Account, nil).body, &whole))
+		require.Equal(t, []any{}, whole["requests"], "an empty list is a list")
+		now.move(24 * time.Hour)
+		require.Zero(t, show(ada.account).Person.Sessions)
+		svc.do(http.MethodGet, "/operator/v1/accounts/x", nil).refused(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/accounts/acc_0199a7a0000070008000000000000000", nil).refused(problem.NotFound)
+	})
+}

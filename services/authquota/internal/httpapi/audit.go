@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+func entries(found []account.AuditEntry) []api.AuditEntry {
+	out := make([]api.AuditEntry, len(found))
+	for i, e := range found {
+		out[i] = api.AuditEntry{ID: e.ID, At: e.At, Actor: e.Actor, Action: e.Action, Subject: e.Subject, Detail: json.RawMessage(e.Detail)}
+	}
+	return out
+}
+
+// actionLike is the beginning of an action's name.
+var actionLike = regexp.MustCompile(`^[a-z_]{1,40}(\.[a-z_]{0,40})?$`)
+
+// listAudit reads the audit log. That it was read is no entry of it.
+func (a API) listAudit(g *gin.Context) (web.Reply, error) {
+	query, err := params.Read(g.Request.URL.RawQuery, "account", "action", "actor", "since", "before", "limit")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	search := account.AuditSearch{Account: query["account"], Action: query["action"], Actor: query["actor"]}
+	before := 0
+	if search.Limit, err = query.Integer("limit", 1, maxPage, auditPage); err == nil {
+		before, err = query.Integer("before", 1, math.MaxInt, 0)
+	}
+	search.Before = int64(before)
+	if since, given := query["since"]; given && err == nil {
+		if search.Since, err = time.Parse(time.RFC3339, since); err != nil {
+			err = params.Invalid("since", "must be an instant such as 2026-11-20T00:00:00Z")
+		}
+	}
+	switch {
+	case err != nil:
+	case search.Account != "" && account.Known(search.Account) != nil:
+		err = params.Invalid("account", "must be the id of an account")
+	case search.Action != "" && !actionLike.MatchString(search.Action):
+		err = params.Invalid("action", "must be the beginning of an action, such as key. or person.sign_in")
+	case len(search.Actor) > maxFragment:
+		err = params.Invalid("actor", "is longer than a name can be")
+	}
+	if err != nil {
+		return web.Reply{}, err
+	}
+	found, more, err := a.Audit.Audit(g.Request.Context(), search)
+	list := api.AuditList{Entries: entries(found)}
+	if more {
+		list.Next = found[len(found)-1].ID
+	}
+	return web.Reply{JSON: list}, err
+}

@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+// Accounts lists a page of the accounts that are searched for, in the order in which they were made; more reports whether others
+// come after it.
+func (s *Store) Accounts(ctx context.Context, search account.Search) (listed []account.Listed, more bool, err error) {
+	now := s.now()
+	query := `
+		SELECT a.*, COALESCE(p.email, '') AS email, COALESCE(u.calls, 0) AS used_today,
+			(SELECT count(*) FROM api_keys k WHERE k.account_id = a.id AND ` + counts + `) AS active_keys
+		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
+			LEFT JOIN people p ON p.account_id = a.id AND p.closed_at IS NULL
+		WHERE a.id > ?`
+	args := []any{database.Micros(now), counter.DayOf(now), search.After}
+	if search.Email != "" {
+		query += ` AND p.email LIKE ? ESCAPE '!'`
+		part := strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(search.Email))
+		args = append(args, "%"+part+"%")
+	}
+	var rows []struct {
+		Row        accountRow `gorm:"embedded"`
+		Email      string
+		UsedToday  int
+		ActiveKeys int
+	}
+	err = s.db.WithContext(ctx).Raw(query+" ORDER BY a.id LIMIT ?", append(args, search.Limit+1)...).Scan(&rows).Error
+	if more = len(rows) > search.Limit; more {
+		rows = rows[:search.Limit]
+	}
+	listed = make([]account.Listed, len(rows))
+	for i, r := range rows {
+		listed[i] = account.Listed{Account: r.Row.toAccount(), Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: r.ActiveKeys}
+	}
+	return listed, more, database.Outage(err)
+}
+
+// latest is how many entries of the audit log an account is shown with.
+const latest = 20
+
+// Account is everything about an account.
+func (s *Store) Account(ctx context.Context, id string) (account.Seen, error) {
+	db, now := s.db.WithContext(ctx), s.now().UTC()
+	var row accountRow
+	err := db.Take(&row, "id = ?", id).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return account.Seen{}, account.NotFound()
+	}
+	if err != nil {
+		return account.Seen{}, database.Outage(err)
+	}
+	seen := account.Seen{Account: row.toAccount()}
+	var usage []int
+	var living int64
+	var requests []requestRow
+	var person []personRow
+	var codes int64
+	err = errors.Join(
+		db.Find(&person, "account_id = ?", id).Error,
+		db.Table("recovery_codes").Where("account_id = ? AND used_at IS NULL", id).Count(&codes).Error,
+		db.Model(&sessionRow{}).Where("account_id = ? AND ended_at IS NULL AND expires_at > ?", id, database.Micros(now)).Count(&living).Error,
+		db.Raw("SELECT calls FROM usage_days WHERE day = ? AND account_id = ?", counter.DayOf(now), id).Scan(&usage).Error,
+		db.Order("asked_at, id").Find(&requests, "account_id = ? AND state IN ?", id, openStates).Error,
+	)
+	if err != nil {
+		return seen, database.Outage(err)
+	}
+	for _, p := range person {
+		seen.ClosedAt = instant(p.ClosedAt)
+		seen.Person = &account.Person{
+			Account: id, AuthenticatorConfirmed: p.TOTPConfirmedAt != nil, RecoveryCodesLeft: int(codes), ResetAt: instant(p.ResetAt),
+			Tier: api.Tier(row.Tier), SuspendedAt: instant(row.SuspendedAt), CreatedAt: database.FromMicros(p.CreatedAt),
+		}
+		if p.ClosedAt == nil { // what is left in its place after that is nobody's address
+			seen.Person.Email = p.Email
+		}
+	}
+	for _, calls := range usage {
+		seen.UsedToday = calls
+	}
+	seen.Sessions, seen.Requests = int(living), toRequests(requests)
+	if seen.Keys, _, err = s.Keys(ctx, id, account.Page{}); err != nil {
+		return seen, err
+	}
+	seen.Audit, _, err = s.Audit(ctx, account.AuditSearch{Account: id, Limit: latest})
+	return seen, err
+}
