@@ -26,6 +26,7 @@ var Pages = []Page{
 	{"requests", "Requests and answers", "consumers/requests.md"},
 	{"filters", "Filters, order and pages", "consumers/filters.md"},
 	{"history", "Verification history", "consumers/history.md"},
+	{"provable-history", "Provable history", "consumers/provable-history.md"},
 	{"authentication", "Authentication", "consumers/authentication.md"},
 	{"limits", "Limits", "consumers/limits.md"},
 	{"caching", "Caching and compression", "consumers/caching.md"},

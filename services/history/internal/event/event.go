@@ -83,7 +83,8 @@ func (r *Record) Intact() bool {
 	again := *r
 	again.ContentHash = digest(contentForm, r.content()...)
 	again.Seal(r.PrevHash)
-	return again.ContentHash == r.ContentHash && again.Hash == r.Hash
+	facts := r.Facts == nil || *r.Facts != "" // which would hash like none
+	return facts && again.ContentHash == r.ContentHash && again.Hash == r.Hash
 }
 
 // content is what the event says, in the order in which it is hashed.

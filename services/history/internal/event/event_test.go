@@ -1,6 +1,8 @@
 package event_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"testing"
 	"time"
 
@@ -39,6 +41,14 @@ func TestHashesAreAsTheyAlwaysWere(t *testing.T) {
 	second.Seal(first.Hash)
 	require.Equal(t, first.Hash, second.PrevHash)
 	require.Equal(t, "a876d8354c451a1a841219b8e807c7fa6b29e4b7ba7481e43192edabe4b6fd23", second.Hash)
+
+	leaf := sha256.Sum256(second.Leaf())
+	require.Equal(t, "2b303d81e0803789d9800628c8ba54bc180edda425ed5f2e7c7d509586b1ea29", hex.EncodeToString(leaf[:]))
+	for _, r := range []event.Record{first, second} {
+		require.True(t, r.Intact())
+	}
+	second.Facts = new("")
+	require.False(t, second.Intact(), "an empty text is not the same as none")
 }
 
 func TestHashCoversEverythingThatIsSaid(t *testing.T) {

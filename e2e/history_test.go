@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// TestWhatWasServedIsWhatIsKnownOfThen: the detail that consumers saw at an instant, its status and its counts, is what `history
+// show --at` tells of that instant later, when more is known. What is published of it verifies, and tells of an edit.
+func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
+	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
+	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
+		`"category":"online","summary":"s","visibility":"published"}`, "listings", "import", "-")
+	key := u.issue(t, api.Commercial).Key
+	type served struct {
+		at           time.Time
+		verification api.Verification
+	}
+	var seen []served
+	serve := func(events int) {
+		t.Helper()
+		eventually(t, "the catalog has heard of the event", func() bool {
+			a := do(t, u.url, call{path: "/api/v1/opportunities/good-one", key: key})
+			if a.StatusCode != http.StatusOK {
+				return false
+			}
+			d := decode[api.OpportunityDetail](t, a)
+			if d.Data.Verification.HistoryCount != events {
+				return false
+			}
+			seen = append(seen, served{d.Meta.GeneratedAt, d.Data.Verification})
+			return true
+		})
+	}
+	serve(0)
+	ago := func(days int) string {
+		return time.Now().UTC().Add(-time.Duration(days) * 24 * time.Hour).Truncate(time.Second).Format(time.RFC3339)
+	}
+	for i, event := range []string{
+		`"checkedAt":"` + ago(20) + `","checkType":"review","outcome":"verified"`,
+		`"checkedAt":"` + ago(5) + `","checkType":"review","outcome":"verified"`,
+		`"checkedAt":"` + ago(3) + `","checkType":"application-link","outcome":"closed"`,
+		`"checkedAt":"` + ago(10) + `","checkType":"review","outcome":"needs-review"`, // late
+		`"checkedAt":"` + ago(1) + `","checkType":"review","outcome":"verified"`,
+	} {
+		u.verb(t, `{"slug":"good-one","sourceUrls":["https://good.example/"],"note":"n",`+event+`}`, "events", "append", "-")
+		serve(i + 1)
+	}
+	var states []api.VerificationStatus
+	for _, s := range seen {
+		at := s.at.Format(time.RFC3339Nano)
+		then, err := strict[api.KnownThen]([]byte(u.verb(t, "", "history", "show", "good-one", "--at", at, "--output", "json")))
+		require.NoError(t, err)
+		require.Equal(t, s.verification, then.Verification, at)
+		states = append(states, s.verification.Status)
+	}
+	require.Equal(t, []api.VerificationStatus{"unverified", "stale", "verified", "needs-review", "needs-review", "verified"}, states)
+	text := u.verb(t, "", "history", "show", "good-one")
+	require.Contains(t, text, "status         verified")
+	require.Contains(t, text, "application-link: closed")
+	_, errs, code := u.tryVerb(t, "", "history", "show", "nobody")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "no listing with this id")
+
+	// the checkpoint, as anybody may fetch it
+	var saved struct {
+		Checkpoint string
+		Heads      string
+	}
+	eventually(t, "the checkpoint of the day", func() bool {
+		a := do(t, u.url, call{path: "/.well-known/opportunity-history"})
+		return a.StatusCode == http.StatusOK && json.Unmarshal(a.body, &saved) == nil
+	})
+	require.True(t, strings.HasPrefix(saved.Checkpoint, "opportunity-history\n"), saved.Checkpoint)
+	heads := do(t, "", call{path: saved.Heads})
+	require.Equal(t, http.StatusOK, heads.StatusCode)
+	require.Equal(t, 1, strings.Count(string(heads.body), "\n"))
+
+	file := filepath.Join(t.TempDir(), "saved.txt")
+	require.NoError(t, os.WriteFile(file, []byte(saved.Checkpoint), 0o600))
+	u.interrupt(t)
+	secret := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(u.dir, name))
+		require.NoError(t, err)
+		return strings.TrimSpace(string(text))
+	}
+	settings := []string{
+		"OPPORTUNITY_DATABASE_URL=sqlite://" + filepath.Join(u.dir, "history.db"), "OPPORTUNITY_PUBLIC_URL=" + u.url,
+		"OPPORTUNITY_CATALOG_URL=http://localhost:1", "OPPORTUNITY_INTERNAL_TOKENS=" + secret("internal-token"),
+	}
+	right := "OPPORTUNITY_HISTORY_SIGNING_KEY=" + secret("history-signing-key")
+	out, errs, code := run(t, append(settings, right), "", program(t, "history"), "verify", "--against", file)
+	require.Zero(t, code, errs+out)
+	require.Contains(t, out, "everything fits")
+	wrong := fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1)
+	out, _, code = run(t, append(settings, wrong), "", program(t, "history"), "verify", "--against", file, "--output", "json")
+	require.Equal(t, 1, code)
+	require.Contains(t, out, "no key of this history signed it")
+}

@@ -1,0 +1,196 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/services/history/internal/checkpoint"
+)
+
+var seeds = []string{strings.Repeat("01", 32), strings.Repeat("02", 32)}
+
+func keys(t testing.TB, seeds, retired []string) checkpoint.Keys {
+	t.Helper()
+	k, err := checkpoint.ParseKeys(seeds, retired)
+	require.NoError(t, err)
+	return k
+}
+
+var example = checkpoint.Checkpoint{
+	Number: 17, Time: time.Date(2026, 11, 20, 0, 0, 0, 214_511_000, time.UTC), Size: 1284, Root: bytes.Repeat([]byte{7}, 32), Chains: 96,
+	Heads: strings.Repeat("ab", 32), Previous: strings.Repeat("cd", 32),
+}
+
+// The layout is documented for those who have nothing but the key: it never changes.
+func TestTheSignedTextIsWhatIsDocumented(t *testing.T) {
+	k := keys(t, seeds[:1], nil)
+	signed, err := k.Sign(example)
+	require.NoError(t, err)
+	text, signature, ok := strings.Cut(signed, "\n\n")
+	require.True(t, ok)
+	text += "\n"
+	require.Equal(t, "opportunity-history\n1284\nBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\nnumber 17\ntime 2026-11-20T00:00:00.214511Z\nchains 96\n"+
+		"heads "+example.Heads+"\nprevious "+example.Previous+"\n", text)
+
+	name, rest, _ := strings.Cut(k.Public()[0], "+")
+	id, encoded, _ := strings.Cut(rest, "+")
+	require.Equal(t, "opportunity-history", name)
+	public, err := base64.StdEncoding.DecodeString(encoded)
+	require.NoError(t, err)
+	require.Equal(t, byte(1), public[0])
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(strings.TrimPrefix(signature, "— opportunity-history "), "\n"))
+	require.NoError(t, err)
+	require.Equal(t, id, hex.EncodeToString(raw[:4]))
+	require.True(t, ed25519.Verify(public[1:], []byte(text), raw[4:]))
+
+	again, err := k.Open(signed)
+	require.NoError(t, err)
+	require.Equal(t, example, again)
+	first := example
+	first.Previous = ""
+	signed, err = k.Sign(first)
+	require.NoError(t, err)
+	require.Contains(t, signed, "previous none\n")
+	again, err = k.Open(signed)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+}
+
+func TestNothingElseIsBelieved(t *testing.T) {
+	k := keys(t, seeds[:1], nil)
+	signed, err := k.Sign(example)
+	require.NoError(t, err)
+	for i := range signed {
+		if signed[i] == 'x' {
+			continue
+		}
+		_, err := k.Open(signed[:i] + "x" + signed[i+1:])
+		require.Error(t, err, "byte %d changed", i)
+		_, err = k.Open(signed[:i])
+		require.Error(t, err, "cut at %d", i)
+	}
+	_, err = keys(t, seeds[1:], nil).Open(signed)
+	require.ErrorContains(t, err, "no key of this history signed it")
+}
+
+func TestKeysAreRotated(t *testing.T) {
+	old := keys(t, seeds[:1], nil)
+	signed, err := old.Sign(example)
+	require.NoError(t, err)
+	both := keys(t, []string{seeds[1], seeds[0]}, nil)
+	after := keys(t, seeds[1:], old.Public())
+	for _, k := range []checkpoint.Keys{both, after} {
+		_, err = k.Open(signed)
+		require.NoError(t, err)
+		newer, err := k.Sign(example)
+		require.NoError(t, err)
+		_, err = old.Open(newer)
+		require.Error(t, err, "the newest signs")
+		require.Len(t, k.Public(), 2)
+	}
+	only := keys(t, nil, old.Public())
+	require.False(t, only.Signs())
+	_, err = only.Open(signed)
+	require.NoError(t, err)
+}
+
+func TestWrongKeysAreNamedWithoutTheirValues(t *testing.T) {
+	for _, seed := range []string{"", "0102", strings.Repeat("zz", 32), strings.Repeat("01", 33)} {
+		_, err := checkpoint.ParseKeys([]string{seed}, nil)
+		require.ErrorContains(t, err, "32 bytes in hexadecimal")
+		require.True(t, seed == "" || !strings.Contains(err.Error(), seed))
+	}
+	for _, public := range []string{"", "x", "other+0badc0de+AQ==", strings.Replace(keys(t, seeds[:1], nil).Public()[0], "opportunity", "x", 1)} {
+		_, err := checkpoint.ParseKeys(nil, []string{public})
+		require.ErrorContains(t, err, "is not a public key")
+	}
+}
+
+func TestTreesGrowWithProof(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		grown, err := checkpoint.NewTree(0, nil)
+		require.NoError(t, err)
+		whole, err := checkpoint.NewTree(0, nil)
+		require.NoError(t, err)
+		var before checkpoint.Checkpoint
+		n := 0
+		for range rapid.IntRange(1, 6).Draw(r, "checkpoints") {
+			var leaves [][]byte
+			for range rapid.IntRange(0, 40).Draw(r, "leaves") {
+				leaves = append(leaves, checkpoint.LeafHash(fmt.Append(nil, n)))
+				n++
+			}
+			require.NoError(t, whole.Grow(leaves...))
+			consistency, err := grown.GrowWithProof(leaves)
+			require.NoError(t, err)
+			root, err := grown.Root()
+			require.NoError(t, err)
+			same, err := whole.Root()
+			require.NoError(t, err)
+			require.Equal(t, same, root)
+			after := checkpoint.Checkpoint{Size: grown.Size(), Root: root}
+			require.NoError(t, after.Extends(before, consistency))
+			if before.Size > 0 {
+				other := before
+				other.Root = checkpoint.LeafHash([]byte("other"))
+				require.Error(t, after.Extends(other, consistency))
+				if after.Size > before.Size {
+					require.Error(t, before.Extends(after, consistency))
+				}
+			}
+			before = after
+			grown, err = checkpoint.NewTree(grown.Size(), grown.Frontier()) // as the next checkpoint continues it
+			require.NoError(t, err)
+		}
+	})
+	empty, err := checkpoint.NewTree(0, nil)
+	require.NoError(t, err)
+	root, err := empty.Root()
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf("%x", sha256.Sum256(nil)), hex.EncodeToString(root))
+	_, err = checkpoint.NewTree(3, nil)
+	require.Error(t, err)
+}
+
+func TestHeadsAreHashedAsTheyArePublished(t *testing.T) {
+	heads := []checkpoint.Head{{Chain: "b", Slug: "private", Events: 2, Hash: "y"}, {Chain: "a", Slug: "z", Events: 10, Hash: "x"}}
+	var out strings.Builder
+	require.NoError(t, checkpoint.WriteHeads(&out, heads))
+	require.Equal(t, "a 10 x\nb 2 y\n", out.String())
+	require.Equal(t, checkpoint.ID(out.String()), checkpoint.HeadsHash(heads))
+	require.Equal(t, checkpoint.ID(""), checkpoint.HeadsHash(nil))
+}
+
+func TestThePublishedDocument(t *testing.T) {
+	k := keys(t, seeds[:1], nil)
+	text, err := json.Marshal(checkpoint.Kept{Checkpoint: example, Note: "note"}.Publish("https://api.example", k))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"checkpoint":"note","id":"`+checkpoint.ID("note")+`","number":17,"time":"2026-11-20T00:00:00.214511Z","events":1284,"chains":96,
+		"rootHash":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=","consistency":[],"publicKeys":["`+k.Public()[0]+`"],
+		"self":"https://api.example/.well-known/opportunity-history/17","previous":"https://api.example/.well-known/opportunity-history/16",
+		"heads":"https://api.example/.well-known/opportunity-history/17.heads","documentation":"https://api.example/docs/provable-history"}`, string(text))
+}
+
+func FuzzOpen(f *testing.F) {
+	k := keys(f, seeds[:1], nil)
+	signed, err := k.Sign(example)
+	require.NoError(f, err)
+	f.Add(signed)
+	f.Add("opportunity-history\n1\n\n\n— x y\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := k.Open(text); err == nil {
+			require.Equal(t, example, c)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package store_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+)
+
+// BenchmarkVerify signs and verifies a history of ten thousand listings with a hundred events each.
+func BenchmarkVerify(b *testing.B) {
+	const listings, each, perAppend = 10_000, 100, 5_000
+	for dialect, url := range storetest.Databases(b) {
+		b.Run(dialect, func(b *testing.B) {
+			s, k := open(b, migrated(b, url)), keys(b, seed)
+			var events []api.VerificationEvent
+			for slug := range listings { // whole listings at a time: an append reads the histories that it adds to
+				for i := range each {
+					events = append(events, link(fmt.Sprintf("listing-%05d", slug), i*24, api.OutcomeReachable))
+				}
+				if len(events) == perAppend {
+					s.add(b, events...)
+					events = events[:0]
+				}
+			}
+			begun := time.Now()
+			s.sign(b, k)
+			signed := time.Since(begun)
+			b.ResetTimer()
+			for b.Loop() {
+				report := s.audit(b, k)
+				require.True(b, report.Fits, "%v", report.Findings)
+				require.EqualValues(b, listings*each, report.Events)
+			}
+			b.StopTimer()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			b.ReportMetric(signed.Seconds(), "s/first-checkpoint")
+			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/(listings*each)*1e6, "us/event")
+			b.ReportMetric(float64(m.HeapSys)/(1<<20), "MiB-heap")
+		})
+	}
+}
