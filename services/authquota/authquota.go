@@ -37,6 +37,7 @@ import (
 	"opportunity.internal/services/authquota/internal/ledger"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/merge"
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/store"
 	"opportunity.internal/services/authquota/internal/tier"
@@ -107,7 +108,13 @@ func Run(ctx context.Context, cfg Config) error {
 	// Not Redis: without it a revocation can still be recorded, if only requests get here.
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
-	site, err := newSite(cfg, refusals, kept, ledger.Counters{Redis: redis}, tiers)
+	site, err := newSite(cfg, kept, pages.Site{
+		Errors: refusals, Counters: ledger.Counters{Redis: redis}, Tiers: tiers, Peppers: peppers,
+		InForce: func(ctx context.Context, accountID string) error {
+			_, err := epochs.Deliver(ctx, accountID)
+			return errors.Join(err, merges.Deliver(ctx, accountID))
+		},
+	})
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,11 @@ type Config struct {
 	Tokens    peer.Tokens
 	Mail      courier.Config
 
-	PublicURL  string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
-	Peppers    []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
-	Encryption []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. What authenticator seeds and waiting mails are sealed with before they are kept: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). What is under an older key is sealed anew when the service starts; one may be taken away after that."`
-	Tiers      string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
+	PublicURL   string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
+	Peppers     []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
+	Encryption  []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. What authenticator seeds and waiting mails are sealed with before they are kept: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). What is under an older key is sealed anew when the service starts; one may be taken away after that."`
+	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
+	AutoApprove bool     `env:"OPPORTUNITY_AUTO_APPROVE" envDefault:"false" doc:"Approve every request for a key at once, without an operator. For use on one machine; 'opportunity up' sets it."`
 
 	Now func() time.Time `env:"-"` // nil: time.Now
 }

@@ -3,19 +3,18 @@ package authquota
 import (
 	"net/http"
 
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/store"
-	"opportunity.internal/services/authquota/internal/tier"
 )
 
-// newSite puts the account's pages together.
-func newSite(cfg Config, refusals problem.Writer, kept *store.Store, counters pages.Counters, tiers tier.Table) (*pages.Site, error) {
-	return pages.New(pages.Site{
-		Errors: refusals, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Now: cfg.Now, Log: refusals.Log,
-		Sessions: kept, Tries: kept, Links: kept, SignUps: kept, Passwords: kept, Resets: kept, Authenticators: kept, Codes: kept, Losses: kept,
-		Overview: kept, Usage: kept, Counters: counters, Tiers: tiers,
-	})
+// newSite puts the account's pages together, on what is kept and on what site has already.
+func newSite(cfg Config, kept *store.Store, site pages.Site) (*pages.Site, error) {
+	site.Tokens, site.PublicURL, site.Now, site.Log, site.AutoApprove = cfg.Tokens, cfg.PublicURL, cfg.Now, site.Errors.Log, cfg.AutoApprove
+	site.Sessions, site.Tries, site.Links, site.SignUps, site.Passwords = kept, kept, kept, kept, kept
+	site.Resets, site.Authenticators, site.Codes, site.Losses = kept, kept, kept, kept
+	site.Keys, site.KeyRequests, site.KeyLives = kept, kept, kept
+	site.Overview, site.Usage = kept, kept
+	return pages.New(site)
 }
 
 // split sends browsers to the account's pages and everybody else to the API.

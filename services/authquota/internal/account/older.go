@@ -84,7 +84,7 @@ func (k *OlderKey) check(p *api.Problems) {
 	if k.Name != "" {
 		k.Name = checked(p, "name", k.Name, KeyName)
 	}
-	k.UseCase = checked(p, "useCase", k.UseCase, func(s string) (string, error) { return text("useCase", s) })
+	k.UseCase = checked(p, "useCase", k.UseCase, UseCase)
 	if validTier(k.Tier) != nil {
 		p.Add("tier", "must be one of free, developer, commercial")
 	}

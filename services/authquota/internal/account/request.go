@@ -65,9 +65,12 @@ func (w Wish) Checked() (Wish, error) {
 	if w.Name, err = KeyName(w.Name); err != nil {
 		return w, err
 	}
-	w.UseCase, err = text("useCase", w.UseCase)
+	w.UseCase, err = UseCase(w.UseCase)
 	return w, err
 }
+
+// UseCase accepts what a person says that a key is for.
+func UseCase(s string) (string, error) { return text("useCase", s) }
 
 // Decide is an operator's decision on a request.
 type Decide struct {

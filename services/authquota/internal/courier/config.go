@@ -15,7 +15,7 @@ import (
 // Config says how mails leave and in whose name.
 type Config struct {
 	URL  string `env:"OPPORTUNITY_SMTP_URL,required,notEmpty" doc:"Secret. How mails leave: smtp://user:password@host (port 587, STARTTLS required), smtps://user:password@host (port 465, TLS from the beginning), or file:///directory, which sends nothing and keeps each mail as an .eml file. smtp://host?starttls=off speaks without TLS, for a server on the same machine; with a password it is refused elsewhere."`
-	From string `env:"OPPORTUNITY_MAIL_FROM,required,notEmpty" doc:"Sender of all mails, such as Opportunity Data API <no-reply@example.org>."`
+	From string `env:"OPPORTUNITY_MAIL_FROM,required,notEmpty" doc:"Sender of all mails: an address, or a name and the address in angle brackets."`
 
 	Roots *x509.CertPool `env:"-"` // what the SMTP server's certificate is held against; nil: the system's
 }

@@ -55,6 +55,14 @@ type Site struct {
 	Codes          Codes
 	Losses         Losses
 
+	Keys        Keys
+	KeyRequests KeyRequests
+	KeyLives    KeyLives
+	Peppers     [][]byte // newest first
+	AutoApprove bool     // requests for keys need no operator
+	// InForce puts in force on every gateway what was committed for an account. An error means that it happens later, by itself.
+	InForce func(ctx context.Context, accountID string) error
+
 	templates map[string]*template.Template
 	files     map[string]file
 	origins   *http.CrossOriginProtection

@@ -63,6 +63,20 @@ func routes() []route {
 		// security
 
 		// keys
+		{get, "/account/keys", signedIn, (*Site).keys},
+		{get, "/account/keys/new", signedIn, (*Site).askKey},
+		{post, "/account/keys/new", signedIn, (*Site).requestKey},
+		{get, "/account/keys/connect", recent, (*Site).askConnect},
+		{post, "/account/keys/connect", recent, (*Site).connectKey},
+		{get, "/account/keys/requests/:request/collect", recent, (*Site).askCollect},
+		{post, "/account/keys/requests/:request/collect", recent, (*Site).collectKey},
+		{post, "/account/keys/requests/:request/withdraw", signedIn, (*Site).withdrawRequest},
+		{get, "/account/keys/:key", signedIn, (*Site).key},
+		{post, "/account/keys/:key/name", signedIn, (*Site).renameKey},
+		{get, "/account/keys/:key/rotate", recent, (*Site).askRotate},
+		{post, "/account/keys/:key/rotate", recent, (*Site).rotateKey},
+		{get, "/account/keys/:key/revoke", recent, (*Site).askRevoke},
+		{post, "/account/keys/:key/revoke", recent, (*Site).revokeKey},
 
 		// usage and plan
 		{get, "/account/usage", signedIn, (*Site).usage},

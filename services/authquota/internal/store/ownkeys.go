@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 )
@@ -142,6 +143,12 @@ func takeOwn(tx *gorm.DB, id, key string) (keyRow, error) {
 	return row, err
 }
 
+// OwnKeys are all keys of the account, oldest first.
+func (s *Store) OwnKeys(ctx context.Context, id string) ([]account.Key, error) {
+	keys, _, err := s.Keys(ctx, id, account.Page{})
+	return keys, err
+}
+
 // OwnKey is a key of the account.
 func (s *Store) OwnKey(ctx context.Context, id, key string) (account.Key, error) {
 	row, err := take(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
@@ -207,4 +214,16 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 		)
 	})
 	return successor, old, err
+}
+
+// CallsOn is how many calls each key of the account made on a UTC day, however they ended; keys without any are left out.
+func (s *Store) CallsOn(ctx context.Context, id string, day time.Time) (map[string]int, error) {
+	var rows []keyUsageRow
+	err := s.db.WithContext(ctx).Raw(`SELECT u.key_id, SUM(u.calls) AS calls FROM api_keys k JOIN usage_keys u ON u.key_id = k.id
+		WHERE k.account_id = ? AND u.day = ? GROUP BY u.key_id`, id, counter.DayOf(day)).Scan(&rows).Error
+	calls := make(map[string]int, len(rows))
+	for _, r := range rows {
+		calls[r.KeyID] = r.Calls
+	}
+	return calls, database.Outage(err)
 }

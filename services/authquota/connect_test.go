@@ -1,0 +1,285 @@
+package authquota_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/storetest"
+)
+
+const today = "2026-11-20"
+
+func (b *browser) connect(key string) page { return b.post("/account/keys/connect", "key", key) }
+
+func TestAnOlderKeyIsConnectedByWhoeverPresentsIt(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startMoved(t, begin)
+		b := svc.browser()
+		b.signIn("ada@example.org")
+		own, _ := b.obtain("Mine")
+		svc.importKeys(olderLine(olderKey, map[string]any{"name": "Before", "tier": "commercial"}))
+		operators := svc.issue(nil)
+		second := svc.issue(map[string]any{"account": operators.Account})
+		read[listedKey](svc.revoke(svc.issue(map[string]any{"account": operators.Account}).ID))
+		older := svc.olderPrincipal(olderKey)
+		mine, theirs := svc.principal(own), svc.principal(operators.Key)
+		s.charge(t, today, map[string]int{counter.ServiceField: 60, b.account: 10, older.Account: 20, operators.Account: 30})
+
+		b.get("/account/keys/connect").shows(http.StatusOK, "Connect an older key")
+		b.connect(" " + olderKey + "\n").leads("/account/keys")
+		b.get("/account/keys").shows(http.StatusOK, "The key is connected", "Before", "jb-…9x2Q", "2 of 5 places")
+		joined := svc.olderPrincipal(olderKey)
+		require.Equal(t, b.account, joined.Account)
+		require.Equal(t, older.Key, joined.Key)
+		require.Equal(t, api.Commercial, joined.Tier, "the better tier")
+		require.Equal(t, older.ExpiresAt, joined.ExpiresAt)
+		require.Greater(t, svc.principal(own).Epoch, mine.Epoch)
+		require.Equal(t, api.Commercial, svc.principal(own).Tier)
+
+		b.connect(operators.Key).leads("/account/keys")
+		b.get("/account/keys").shows(http.StatusOK, "2 others", "4 of 5 places", "Ended keys (1)")
+		for _, key := range []string{operators.Key, second.Key} {
+			p := svc.principal(key)
+			require.Equal(t, b.account, p.Account)
+			require.Equal(t, api.Commercial, p.Tier, "the better tier stays")
+			require.Greater(t, p.Epoch, theirs.Epoch)
+		}
+		day := s.Client().HGetAll(t.Context(), counter.Day(today)).Val()
+		require.Equal(t, map[string]string{
+			"*": "60", b.account: "60", counter.Moved(older.Account): "1", counter.Moved(operators.Account): "1",
+		}, day, "the sum, once; nothing of it is another call of the service")
+		epochs := s.Client().HGetAll(t.Context(), counter.Epochs).Val()
+		require.NotEqual(t, theirs.Epoch, epochs[operators.Account], "what gateways keep of the other account is out of date")
+		require.Equal(t, b.account, s.Client().HGet(t.Context(), counter.Merged, operators.Account).Val())
+
+		for _, a := range read[api.AccountList](svc.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts {
+			if a.ID != b.account {
+				require.Equal(t, b.account, a.MergedInto)
+				require.Zero(t, a.Keys)
+			}
+		}
+		for _, act := range []string{"suspend", "resume"} {
+			require.Equal(t, http.StatusNotFound, svc.change(operators.Account, act, `{"reason":"x"}`).status)
+		}
+		require.Equal(t, http.StatusNotFound, svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"useCase": "x", "account": operators.Account}).status)
+		require.Contains(t, s.sent(t, 2), "Your plan is now commercial")
+	})
+}
+
+func TestKeysThatCannotBeConnected(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startMoved(t, begin)
+		ada, bob := svc.browser(), svc.browser()
+		ada.signIn("ada@example.org")
+		bob.signIn("bob@example.org")
+		own, _ := ada.obtain("Mine")
+		suspended, revoked, ended := svc.issue(nil), svc.issue(nil), svc.issue(map[string]any{"expiresIn": "1us"})
+		read[listedAccount](svc.change(suspended.Account, "suspend", `{"reason":"x"}`))
+		read[listedKey](svc.revoke(revoked.ID))
+		_ = ended
+		crowd := svc.issue(nil)
+		for range 4 {
+			svc.issue(map[string]any{"account": crowd.Account})
+		}
+		before := svc.listKeys("")
+		for key, words := range map[string]string{
+			"": "Paste the whole key", "nonsense": "Nobody holds this key", olderKey: "Nobody holds this key",
+			"oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8": "Nobody holds this key",
+			suspended.Key: "suspended", revoked.Key: "it is revoked", crowd.Key: "5 active keys would come along",
+			own: "belongs to your account already",
+		} {
+			p := ada.connect(key).shows(http.StatusUnprocessableEntity, words)
+			if len(key) > 8 {
+				require.NotContains(t, p.body, key, "what was typed is not repeated")
+			}
+		}
+		bob.connect(own).shows(http.StatusUnprocessableEntity, "somebody's account already")
+		require.Equal(t, before, svc.listKeys(""))
+		bob.connect(crowd.Key).leads("/account/keys")
+		bob.get("/account/keys").shows(http.StatusOK, "5 of 5 places")
+		ada.connect(crowd.Key).shows(http.StatusUnprocessableEntity, "somebody's account already")
+	})
+}
+
+func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startMoved(t, begin)
+		key := svc.issue(nil)
+		sibling := svc.issue(map[string]any{"account": key.Account})
+		browsers := make([]*browser, 4)
+		for i := range browsers {
+			browsers[i] = svc.browser()
+			browsers[i].signIn(string(rune('a'+i)) + "@example.org")
+		}
+		s.charge(t, today, map[string]int{counter.ServiceField: 7, key.Account: 7})
+		answers := make([]page, 2*len(browsers))
+		var all sync.WaitGroup
+		for i := range answers {
+			tab := *browsers[i/2]
+			presented := []string{key.Key, sibling.Key}[i%2]
+			all.Go(func() { answers[i] = tab.connect(presented) })
+		}
+		all.Wait()
+		won := 0
+		for _, a := range answers {
+			if a.status == http.StatusSeeOther {
+				won++
+			} else {
+				a.shows(http.StatusUnprocessableEntity, "account already")
+			}
+		}
+		require.Equal(t, 1, won)
+		winner := svc.principal(key.Key).Account
+		require.Equal(t, winner, svc.principal(sibling.Key).Account)
+		require.Equal(t, "7", s.Client().HGet(t.Context(), counter.Day(today), winner).Val())
+	})
+}
+
+// What was used moves although Redis is away when the key is connected, or loses everything before or after it has moved it.
+func TestUsageMovesOnceWhateverRedisLoses(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, s *stores, svc *service, connect func()){
+		"before": func(_ *testing.T, s *stores, _ *service, connect func()) { s.Flush(); connect() },
+		"after":  func(_ *testing.T, s *stores, _ *service, connect func()) { connect(); s.Flush() },
+		"during": func(_ *testing.T, s *stores, _ *service, connect func()) { s.Stop(); connect(); s.Start() },
+		"after the copy": func(t *testing.T, s *stores, svc *service, connect func()) {
+			connect()
+			storetest.Eventually(t, "the ledger has the move", func() bool { return svc.marked(t) })
+			s.Stop()
+			s.Start()
+		},
+		"after the copy, twice": func(t *testing.T, s *stores, svc *service, connect func()) {
+			connect()
+			storetest.Eventually(t, "the ledger has the move", func() bool { return svc.marked(t) })
+			s.Flush()
+			svc.seed(today)
+			s.Flush()
+		},
+		"never": func(_ *testing.T, _ *stores, _ *service, connect func()) { connect() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothStores(t, func(t *testing.T, s *stores) {
+				svc, _ := s.startMoved(t, begin)
+				b, c := svc.browser(), s.Client()
+				b.signIn("ada@example.org")
+				key := svc.issue(nil)
+				s.charge(t, today, map[string]int{counter.ServiceField: 50, b.account: 20, key.Account: 30})
+				copied := api.DayUsage{Day: today, Service: 50, Accounts: map[string]int{b.account: 20, key.Account: 30}}
+				svc.eventually(copied)
+				lose(t, s, svc, func() { b.connect(key.Key).leads("/account/keys") })
+				svc.seed(today)
+				storetest.Eventually(t, "the sum, once", func() bool {
+					day, err := c.HMGet(t.Context(), counter.Day(today), counter.ServiceField, b.account, key.Account).Result()
+					return err == nil && cmp.Equal([]any{"50", "50", nil}, day)
+				})
+				storetest.Eventually(t, "the ledger follows", func() bool {
+					kept := svc.day(today)
+					return kept.Service == 50 && kept.Accounts[b.account] == 50 && kept.Accounts[key.Account] == 0
+				})
+				require.Equal(t, b.account, svc.principal(key.Key).Account)
+			})
+		})
+	}
+}
+
+// marked reports whether the ledger has the mark of a move.
+func (s *service) marked(t *testing.T) bool {
+	t.Helper()
+	var n int
+	require.NoError(t, s.open(t).Raw("SELECT count(*) FROM usage_days WHERE account_id LIKE '+%'").Scan(&n).Error)
+	return n > 0
+}
+
+// seed fills a day that Redis does not know, as the gateway does before it charges anything.
+func (s *service) seed(day string) {
+	s.t.Helper()
+	c := s.Client()
+	kept := s.day(day)
+	fields := []any{counter.ServiceField, kept.Service}
+	for account, calls := range kept.Accounts {
+		fields = append(fields, account, calls)
+	}
+	require.NoError(s.t, c.Eval(context.Background(), `if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('HSET', KEYS[1], unpack(ARGV)) end
+		return 0`,
+		[]string{counter.Day(day)}, fields...).Err())
+}
+
+// However calls, connections, copies and losses of Redis interleave: each call that was copied before a loss counts once, for who has
+// the key in the end.
+func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
+	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
+	r.Start()
+	t.Cleanup(r.Stop)
+	s := &stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r}
+	svc, clock := s.startMoved(t, begin)
+	people := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		clock.move(24 * time.Hour) // a day of its own for each run
+		day := counter.DayOf(clock.Now())
+		people++
+		b := svc.browser()
+		b.signIn(time.Unix(int64(people), 0).UTC().Format("150405") + "@example.org")
+		holder := map[string]string{b.account: b.account} // whom the calls of an account count for
+		accounts := []string{b.account}
+		keys := map[string]string{}
+		for range rapid.IntRange(1, 4).Draw(rt, "older keys") {
+			key := svc.issue(nil)
+			accounts, holder[key.Account], keys[key.Account] = append(accounts, key.Account), key.Account, key.Key
+		}
+		want, all := map[string]int{}, 0
+		c := s.Client()
+		copied := func() {
+			storetest.Eventually(t, "copied", func() bool {
+				kept := svc.day(day)
+				for _, a := range accounts {
+					if kept.Accounts[a] != want[a] {
+						return false
+					}
+				}
+				return kept.Service == all
+			})
+		}
+		lose := func() {
+			copied() // what is lost before the copy may be made once more
+			s.Flush()
+		}
+		for range rapid.IntRange(1, 12).Draw(rt, "acts") {
+			switch rapid.SampledFrom([]string{"call", "call", "call", "connect", "lose", "seed"}).Draw(rt, "act") {
+			case "call":
+				svc.seed(day)
+				a, n := holder[rapid.SampledFrom(accounts).Draw(rt, "by")], rapid.IntRange(1, 9).Draw(rt, "calls")
+				require.NoError(rt, c.HIncrBy(t.Context(), counter.Day(day), a, int64(n)).Err())
+				require.NoError(rt, c.HIncrBy(t.Context(), counter.Day(day), counter.ServiceField, int64(n)).Err())
+				want[a] += n
+				all += n
+			case "connect":
+				a := rapid.SampledFrom(accounts).Draw(rt, "which")
+				if holder[a] != b.account {
+					b.connect(keys[a]).leads("/account/keys")
+					holder[a] = b.account
+					want[b.account] += want[a]
+					delete(want, a)
+				}
+			case "lose":
+				lose()
+			case "seed":
+				svc.seed(day)
+			}
+		}
+		lose()
+		svc.seed(day)
+		copied()
+		for _, a := range accounts {
+			n, _ := c.HGet(t.Context(), counter.Day(day), a).Int()
+			require.Equal(rt, want[a], n)
+		}
+	})
+}

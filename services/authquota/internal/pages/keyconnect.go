@@ -1,0 +1,47 @@
+package pages
+
+import (
+	"fmt"
+	"strings"
+
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+)
+
+func (s *Site) askConnect(*visit) (view, error) {
+	return view{Template: "key-connect", Title: "Connect an older key"}, nil
+}
+
+// maxPresented is far above the length of any key.
+const maxPresented = 500
+
+// connectKey joins the account of a key that the person presents. What they typed is never shown again, nor repeated in an answer.
+func (s *Site) connectKey(v *visit) (view, error) {
+	presented := strings.TrimSpace(v.PostForm("key"))
+	again := view{Template: "key-connect", Title: "Connect an older key"}
+	if presented == "" || len(presented) > maxPresented {
+		again.Errors = []formError{{"key", "Paste the whole key, from its first character to its last."}}
+		return again, nil
+	}
+	digests := apikey.OlderOf(presented).Digests(s.Peppers)
+	if ours, ok := apikey.Parse(presented); ok {
+		digests = ours.Digests(s.Peppers)
+	}
+	keys, err := s.KeyLives.Connect(v.Request.Context(), v.Person.Account, digests)
+	switch problem.Of(err).Code {
+	case problem.NotFound:
+		again.Errors = []formError{{"key", "Nobody holds this key. Check that all of it was copied."}}
+		return again, nil
+	case problem.InvalidParameter:
+		again.Errors = []formError{{"key", problem.Of(err).Message}}
+		return again, nil
+	}
+	if err != nil {
+		return view{}, err
+	}
+	what := "The key is connected"
+	if keys > 1 {
+		what = fmt.Sprintf("The key and %d others of its account are connected", keys-1)
+	}
+	return view{Redirect: "/account/keys", Notice: s.said(v, what+". What was used today counts for your account now.")}, nil
+}

@@ -1,0 +1,92 @@
+package pages
+
+import (
+	"context"
+
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+// KeyRequests are the person's requests for keys. Errors are problem.Errors that a person may read.
+type KeyRequests interface {
+	// OwnRequests are those that a person still cares for.
+	OwnRequests(ctx context.Context, accountID string) ([]account.Request, error)
+	// AskForKey keeps a wish that has been checked; where atOnce, it is approved.
+	AskForKey(ctx context.Context, accountID string, wish account.Wish, atOnce bool) (account.Request, error)
+	Withdraw(ctx context.Context, accountID, request string) error
+	// Collect makes the key of an approved request, once.
+	Collect(ctx context.Context, accountID, request string, kept account.Kept) (account.Key, error)
+}
+
+func (s *Site) askKey(*visit) (view, error) {
+	return view{Template: "key-ask", Title: "Ask for a key", Data: account.Wish{}}, nil
+}
+
+func (s *Site) requestKey(v *visit) (view, error) {
+	filled := account.Wish{Name: v.PostForm("name"), UseCase: v.PostForm("useCase")}
+	again := view{Template: "key-ask", Title: "Ask for a key", Data: filled}
+	var wish account.Wish
+	var err error
+	if wish.Name, err = account.KeyName(filled.Name); err != nil {
+		again.Errors = append(again.Errors, wrong("name", "The name", err))
+	}
+	if wish.UseCase, err = account.UseCase(filled.UseCase); err != nil {
+		again.Errors = append(again.Errors, wrong("useCase", "The use case", err))
+	}
+	if len(again.Errors) > 0 {
+		return again, nil
+	}
+	asked, err := s.KeyRequests.AskForKey(v.Request.Context(), v.Person.Account, wish, s.AutoApprove)
+	switch {
+	case problem.Of(err).Code == problem.InvalidParameter:
+		again.Errors = []formError{{Message: problem.Of(err).Message}}
+		return again, nil
+	case err != nil:
+		return view{}, err
+	case asked.State == account.Approved:
+		return view{Redirect: collectPath(asked.ID)}, nil
+	}
+	return view{Redirect: "/account/keys", Notice: "Your request is with the operator. You get a mail when it is decided."}, nil
+}
+
+func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
+
+// ownRequest is the request that the address names, if it can be collected or withdrawn.
+func (s *Site) ownRequest(v *visit) (account.Request, error) {
+	requests, err := s.KeyRequests.OwnRequests(v.Request.Context(), v.Person.Account)
+	if err != nil {
+		return account.Request{}, err
+	}
+	for _, r := range requests {
+		if r.ID == v.Param("request") {
+			return r, nil
+		}
+	}
+	return account.Request{}, account.RequestNotFound()
+}
+
+func (s *Site) askCollect(v *visit) (view, error) {
+	r, err := s.ownRequest(v)
+	if err == nil && r.State != account.Approved {
+		err = account.NotOpen()
+	}
+	return view{Template: "key-collect", Title: "Get your key", Data: r}, err
+}
+
+func (s *Site) collectKey(v *visit) (view, error) {
+	if err := account.KnownRequest(v.Param("request")); err != nil {
+		return view{}, err
+	}
+	secret := apikey.Generate(apikey.Live)
+	key, err := s.KeyRequests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), account.Keep(secret, s.Peppers))
+	return view{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
+}
+
+func (s *Site) withdrawRequest(v *visit) (view, error) {
+	if err := account.KnownRequest(v.Param("request")); err != nil {
+		return view{}, err
+	}
+	err := s.KeyRequests.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))
+	return view{Redirect: "/account/keys", Notice: "The request is withdrawn."}, err
+}

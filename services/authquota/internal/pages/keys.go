@@ -1,0 +1,228 @@
+package pages
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+)
+
+// Keys are the keys of a person's account. A key that is another's is not_found.
+type Keys interface {
+	OwnKeys(ctx context.Context, accountID string) ([]account.Key, error)
+	OwnKey(ctx context.Context, accountID, key string) (account.Key, error)
+	// Rename gives a key a name that has been checked.
+	Rename(ctx context.Context, accountID, key, name string) error
+	// CallsOn is how many calls each key made on a UTC day.
+	CallsOn(ctx context.Context, accountID string, day time.Time) (map[string]int, error)
+}
+
+// KeyLives are what may happen to a key. Errors are problem.Errors that a person may read.
+type KeyLives interface {
+	Rotate(ctx context.Context, accountID, key string, kept account.Kept) (successor, old account.Key, err error)
+	RevokeOwn(ctx context.Context, accountID, key string) (account.Key, error)
+	// Connect takes the account of the key with one of these digests over, and tells how many keys came along.
+	Connect(ctx context.Context, accountID string, digests []string) (keys int, err error)
+}
+
+// keyLine is a key as a page shows it.
+type keyLine struct {
+	account.Key
+
+	Status     account.Status
+	CallsToday int
+}
+
+// InGrace reports whether the key goes on only until its successor has taken its place.
+func (k keyLine) InGrace() bool { return k.Status == account.Active && k.ReplacedAt != nil }
+
+// Ready reports whether the key may be rotated.
+func (k keyLine) Ready() bool { return k.Status == account.Active && k.ReplacedAt == nil }
+
+// Says is the state of the key in a word or two.
+func (k keyLine) Says() string {
+	switch {
+	case k.InGrace():
+		return "Replaced"
+	case k.Status == account.Active:
+		return "Active"
+	case k.Status == account.Expired:
+		return "Expired"
+	}
+	return "Revoked"
+}
+
+// Tone is the class of the badge that has it.
+func (k keyLine) Tone() string {
+	switch {
+	case k.InGrace():
+		return "warn"
+	case k.Status == account.Active:
+		return "good"
+	}
+	return ""
+}
+
+// Soon reports whether the key ends so soon that its holder should act.
+func (k keyLine) Soon(now time.Time) bool {
+	return k.Ready() && k.ExpiresAt.Before(now.AddDate(0, 0, 30))
+}
+
+// keyList is what the page of all keys shows.
+type keyList struct {
+	Requests []account.Request
+	Living   []keyLine
+	Ended    []keyLine
+	Taken    int
+	Most     int
+}
+
+// Room reports whether another key may be asked for.
+func (l keyList) Room() bool { return l.Taken < l.Most }
+
+func (s *Site) keys(v *visit) (view, error) {
+	ctx, id := v.Request.Context(), v.Person.Account
+	keys, err := s.Keys.OwnKeys(ctx, id)
+	if err != nil {
+		return view{}, err
+	}
+	requests, err := s.KeyRequests.OwnRequests(ctx, id)
+	if err != nil {
+		return view{}, err
+	}
+	calls, err := s.Keys.CallsOn(ctx, id, v.now)
+	if err != nil {
+		return view{}, err
+	}
+	list := keyList{Requests: requests, Most: account.MaxActive}
+	for _, r := range requests {
+		if r.State.Open() {
+			list.Taken++
+		}
+	}
+	for _, k := range keys {
+		line := keyLine{k, k.StatusAt(v.now), calls[k.ID]}
+		if k.Counts(v.now) {
+			list.Taken++
+		}
+		if line.Status == account.Active {
+			list.Living = append(list.Living, line)
+		} else {
+			list.Ended = append([]keyLine{line}, list.Ended...)
+		}
+	}
+	return view{Template: "keys", Title: "Keys", Data: list}, nil
+}
+
+// ownKey is the key that the address names.
+func (s *Site) ownKey(v *visit) (keyLine, error) {
+	if err := account.KnownKey(v.Param("key")); err != nil {
+		return keyLine{}, err
+	}
+	k, err := s.Keys.OwnKey(v.Request.Context(), v.Person.Account, v.Param("key"))
+	if err != nil {
+		return keyLine{}, err
+	}
+	calls, err := s.Keys.CallsOn(v.Request.Context(), v.Person.Account, v.now)
+	return keyLine{k, k.StatusAt(v.now), calls[k.ID]}, err
+}
+
+// keyForm is what a page about one key shows: the key, and what was filled in.
+type keyForm struct {
+	Key  keyLine
+	Name string
+}
+
+func (s *Site) key(v *visit) (view, error) {
+	k, err := s.ownKey(v)
+	return view{Template: "key", Title: k.Title(), Data: keyForm{k, k.Name}}, err
+}
+
+func (s *Site) renameKey(v *visit) (view, error) {
+	k, err := s.ownKey(v)
+	if err != nil {
+		return view{}, err
+	}
+	name, err := account.KeyName(v.PostForm("name"))
+	if err != nil {
+		return view{
+			Template: "key", Title: k.Title(), Data: keyForm{k, v.PostForm("name")},
+			Errors: []formError{wrong("name", "The name", err)},
+		}, nil
+	}
+	err = s.Keys.Rename(v.Request.Context(), v.Person.Account, k.ID, name)
+	return view{Redirect: "/account/keys/" + k.ID, Notice: "The key has its new name."}, err
+}
+
+// wrong is the refusal of a field in the words of a page.
+func wrong(field, label string, err error) formError {
+	return formError{field, strings.Replace(problem.Of(err).Message, "Field "+field, label, 1)}
+}
+
+func (s *Site) askRotate(v *visit) (view, error) {
+	k, err := s.ownKey(v)
+	if err == nil && !k.Ready() {
+		err = account.NotRotatable()
+	}
+	k.ReplacedAt, k.ExpiresAt = &v.now, k.GraceEnd(v.now)
+	return view{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: k}, err
+}
+
+// newKey is a page that shows a key, this once.
+type newKey struct {
+	Key     account.Key
+	Secret  string
+	Old     *account.Key // that it replaces
+	Pending bool         // what happens to Old is recorded, and not yet in force
+}
+
+// Curl is a command that makes a call with the key.
+func (n newKey) Curl(public string) string {
+	return "curl -H 'Authorization: Bearer " + n.Secret + "' '" + public + "/api/v1/opportunities?country=CA'"
+}
+
+func (s *Site) rotateKey(v *visit) (view, error) {
+	k, err := s.ownKey(v)
+	if err != nil {
+		return view{}, err
+	}
+	prefix := apikey.Live
+	if k.Prefix == apikey.Test {
+		prefix = apikey.Test
+	}
+	secret := apikey.Generate(prefix)
+	successor, old, err := s.KeyLives.Rotate(v.Request.Context(), v.Person.Account, k.ID, account.Keep(secret, s.Peppers))
+	if err != nil {
+		return view{}, err
+	}
+	// The key is shown whatever becomes of the delivery: it cannot be shown again.
+	pending := s.InForce(v.Request.Context(), v.Person.Account) != nil
+	return view{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
+}
+
+func (s *Site) askRevoke(v *visit) (view, error) {
+	k, err := s.ownKey(v)
+	return view{Template: "key-revoke", Title: "Revoke " + k.Title(), Data: k}, err
+}
+
+func (s *Site) revokeKey(v *visit) (view, error) {
+	if err := account.KnownKey(v.Param("key")); err != nil {
+		return view{}, err
+	}
+	k, err := s.KeyLives.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))
+	if err != nil {
+		return view{}, err
+	}
+	return view{Redirect: "/account/keys", Notice: s.said(v, k.Title()+" was revoked. It is refused from now on.")}, nil
+}
+
+// said is what a person is told of a change that was recorded, once it was tried to put it in force.
+func (s *Site) said(v *visit, text string) string {
+	if s.InForce(v.Request.Context(), v.Person.Account) != nil {
+		text += " This takes force within moments: a part of our service is out of reach just now."
+	}
+	return text
+}
