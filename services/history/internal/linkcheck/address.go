@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
 )
 
@@ -28,8 +29,15 @@ func reserved(host string) bool {
 	return slices.ContainsFunc(reservedNames, func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) })
 }
 
-// hostname is the host of u, by which turns are taken: lower case, without the dot of a full name.
-func hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
+// hostname is the host of u, by which turns are taken and sites are told apart: as it is dialled, in ASCII and lower case, without
+// the dot of a full name.
+func hostname(u *url.URL) string {
+	name := u.Hostname()
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+		name = ascii
+	}
+	return strings.TrimSuffix(strings.ToLower(name), ".")
+}
 
 // port is the port that u leads to; 0 where it is none.
 func port(u *url.URL) uint16 {
@@ -88,12 +96,7 @@ const maxShown = 200
 // shown is u as a note may have it: notes are public, and what is behind the path may be a secret of the visit.
 func shown(u *url.URL) string {
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, Opaque: u.Opaque}
-	text := strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, bare.String())
+	text := bare.String()
 	if len(text) > maxShown {
 		text = text[:maxShown] + "..."
 	}

@@ -58,7 +58,7 @@ func (h *host) slow(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if d > h.gap {
-		h.ready = h.ready.Add(min(d, maxDelay) - h.gap)
+		h.ready = h.ready.Add(min(d, maxDelay) - min(h.gap, maxDelay))
 		h.gap = d
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"opportunity.internal/pkg/api"
 )
@@ -18,7 +20,8 @@ const maxRedirects = 5
 type finding struct {
 	outcome api.Outcome
 	note    string
-	again   bool // another try may come to something else
+	again   bool          // another try may come to something else
+	wait    time.Duration // what the host wants to pass before that
 }
 
 // visit is one try of a link on its way.
@@ -30,12 +33,13 @@ type visit struct {
 // end is the finding with which a visit ends at the address at.
 func (v *visit) end(outcome api.Outcome, at *url.URL, last string, again bool, why ...string) finding {
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
-		if to := away(v.link, at); to != "" && !(outcome == api.OutcomeBlocked && wallHost(hostname(at))) {
+		if to := away(v.link, at); to != "" && (outcome == api.OutcomeReachable || !wallHost(hostname(at))) {
 			outcome, why = api.OutcomeNeedsReview, append(why, to)
 		}
 	}
 	sentence := strings.Join(append(slices.Clone(v.steps), last), ", then ")
-	return finding{outcome, strings.Join(append([]string{strings.ToUpper(sentence[:1]) + sentence[1:] + "."}, why...), " "), again}
+	note := strings.Join(append([]string{strings.ToUpper(sentence[:1]) + sentence[1:] + "."}, why...), " ")
+	return finding{outcome: outcome, note: note, again: again}
 }
 
 // try follows a link to its end, or to where it must not be followed. claim is called right before the link itself is asked.
@@ -43,11 +47,11 @@ func (v *visit) end(outcome api.Outcome, at *url.URL, last string, again bool, w
 func (c *Checker) try(ctx, hard context.Context, address string, claim func() error) (finding, error) {
 	at, err := url.Parse(address)
 	if err != nil { // was valid when it was imported
-		return finding{api.OutcomeNeedsReview, "The link cannot be read.", false}, claim()
+		return finding{outcome: api.OutcomeNeedsReview, note: "The link cannot be read."}, claim()
 	}
 	v := visit{link: at}
 	if why := refusal(at, c.cfg.Ports); why != "" {
-		return finding{api.OutcomeNeedsReview, "Not asked: the link " + why + ".", false}, claim()
+		return finding{outcome: api.OutcomeNeedsReview, note: "Not asked: the link " + why + "."}, claim()
 	}
 	seen := map[string]bool{}
 	first := claim
@@ -73,11 +77,16 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 		ctx, first = hard, nil // the link was asked: what follows is brought to its end
 		if a.location == nil {
 			outcome, why := answered(a.status, a.header)
-			again := outcome == api.OutcomeUnreachable && why == ""
-			if why == "" {
-				return v.end(outcome, at, fmt.Sprintf("answered %d", a.status), again), nil
+			if a.status == http.StatusTooManyRequests {
+				c.hosts.of(at).slow(enough)
 			}
-			return v.end(outcome, at, fmt.Sprintf("answered %d", a.status), again, why), nil
+			var more []string
+			if why != "" {
+				more = append(more, why)
+			}
+			found := v.end(outcome, at, fmt.Sprintf("answered %d", a.status), outcome == api.OutcomeUnreachable && why == "", more...)
+			found.wait = retryAfter(a.header, c.now())
+			return found, nil
 		}
 		v.steps = append(v.steps, fmt.Sprintf("answered %d with a redirect to %s", a.status, shown(a.location)))
 		next := a.location

@@ -94,7 +94,7 @@ func TestANameThatIsReboundGainsNothing(t *testing.T) {
 		return "127.0.0.2"
 	}
 	found := w.try("http://rebound.works:PORT/apply")
-	require.Equal(t, finding{unreachable, "Not reached: its name leads to an address that is not public.", false}, found)
+	require.Equal(t, finding{unreachable, "Not reached: its name leads to an address that is not public.", false, 0}, found)
 	require.Empty(t, w.paths("rebound.works"))
 	require.Greater(t, lookups.Load(), int32(1))
 	require.Zero(t, dialled.Load())
@@ -133,14 +133,14 @@ func TestWhatFailsBeforeAnAnswer(t *testing.T) {
 		"https://maple.works:PORT/apply":        "Not reached: it made no TLS connection.",
 		"http://garbage.works:PORT/apply":       "Not reached: the connection failed.",
 	} {
-		require.Equal(t, finding{unreachable, note, true}, w.tryBy(c, link), link)
+		require.Equal(t, finding{unreachable, note, true, 0}, w.tryBy(c, link), link)
 	}
 	for link, note := range map[string]string{
 		"ftp://maple.works/apply":            "Not asked: the link is not an http or https address.",
 		"http://me:secret@maple.works/apply": "Not asked: the link carries a user name.",
 		"http://maple.works:6379/apply":      "Not asked: the link is on a port other than those of the web.",
 	} {
-		require.Equal(t, finding{needsReview, note, false}, w.tryBy(c, link), link)
+		require.Equal(t, finding{needsReview, note, false, 0}, w.tryBy(c, link), link)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestABodyIsNotRead(t *testing.T) {
 				defer close(ended)
 				body.endless(writerOf{out, prepare(out)}, r)
 			})
-			require.Equal(t, finding{reachable, "Answered 200.", false}, w.try("http://maple.works:PORT/apply"))
+			require.Equal(t, finding{reachable, "Answered 200.", false, 0}, w.try("http://maple.works:PORT/apply"))
 			<-ended
 			if name == "10 GB" {
 				require.Less(t, body.sent.Load(), int64(fewBytes))
@@ -212,7 +212,7 @@ func TestASlowSenderIsLeft(t *testing.T) {
 	})
 	quick := func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond }
 	found := w.tryBy(w.checker(quick), "http://maple.works:PORT/headers")
-	require.Equal(t, finding{unreachable, "Not reached: no answer came in time.", true}, found)
+	require.Equal(t, finding{unreachable, "Not reached: no answer came in time.", true, 0}, found)
 	<-released
 	require.Equal(t, reachable, w.tryBy(w.checker(nil), "http://maple.works:PORT/body").outcome, "headers are an answer")
 	<-released
@@ -224,7 +224,7 @@ func TestASlowSenderIsLeft(t *testing.T) {
 		released <- struct{}{}
 	})
 	found = w.tryBy(w.checker(quick), "http://drip.works:PORT/apply")
-	require.Equal(t, finding{unreachable, "Not reached: no answer came in time.", true}, found)
+	require.Equal(t, finding{unreachable, "Not reached: no answer came in time.", true, 0}, found)
 	<-released
 	storetest.Eventually(t, "nobody is asked any more", func() bool { return len(w.paths("drip.works")) == 0 })
 }
@@ -236,5 +236,5 @@ func TestHeadersWithoutEndAreNotRead(t *testing.T) {
 			out.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
 		}
 	})
-	require.Equal(t, finding{unreachable, "Not reached: the connection failed.", true}, w.try("http://maple.works:PORT/apply"))
+	require.Equal(t, finding{unreachable, "Not reached: the connection failed.", true, 0}, w.try("http://maple.works:PORT/apply"))
 }

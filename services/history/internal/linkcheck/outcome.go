@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"opportunity.internal/pkg/api"
 )
@@ -73,6 +75,18 @@ func answered(status int, h http.Header) (outcome api.Outcome, why string) {
 		return api.OutcomeBlocked, ""
 	}
 	return api.OutcomeUnreachable, "That is no page."
+}
+
+// retryAfter is how long an answer asks us to wait; 0 where it does not say.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second //nolint:gosec // 31 bits
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
 }
 
 // failed says in our own words why no answer came. The text of the error stays inside: notes are public.

@@ -22,6 +22,8 @@ const (
 	maxRules = 10_000
 	// maxDelay is the longest delay that a host may ask for between the links of one run.
 	maxDelay = time.Minute
+	// enough is the delay of a host that was asked too much: its other links wait for the next run.
+	enough = maxDelay + time.Second
 )
 
 // rules are what the robots.txt of an origin says to us.

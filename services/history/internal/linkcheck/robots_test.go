@@ -43,7 +43,7 @@ func TestRobotsAreObeyed(t *testing.T) {
 			w.on("/robots.txt", c.robots)
 			found := w.try("http://maple.works:PORT/apply?ref=1")
 			if c.note == "" {
-				require.Equal(t, finding{reachable, "Answered 200.", false}, found)
+				require.Equal(t, finding{reachable, "Answered 200.", false, 0}, found)
 				return
 			}
 			require.Equal(t, c.note, found.note)

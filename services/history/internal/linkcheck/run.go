@@ -39,6 +39,9 @@ const (
 	drain = 25 * time.Second
 )
 
+// maxWait is how long a host may ask us to wait before the next try; beyond that there is none.
+const maxWait = 10 * time.Minute
+
 var backOff = [tries - 1]time.Duration{time.Minute, 5 * time.Minute}
 
 // Report is what a run did.
@@ -198,7 +201,7 @@ func (r *run) host(queue []*task) {
 	}
 }
 
-// long reports whether the host of a link wants more than maxDelay between requests.
+// long reports whether the host of a link wants more than maxDelay between requests, or has had enough of them for now.
 func (r *run) long(t *task) bool {
 	u, err := url.Parse(t.Address)
 	return err == nil && r.hosts.of(u).wants() > maxDelay
@@ -219,12 +222,12 @@ func (r *run) check(t *task) bool {
 			t.claimed = false
 		}
 		return false
-	case found.again && t.tried < tries:
-		t.after = r.now().Add(backOff[t.tried-1])
+	case found.again && t.tried < tries && found.wait <= maxWait:
+		t.after = r.now().Add(max(backOff[t.tried-1], found.wait))
 		return true
 	}
 	t.after = time.Time{}
-	if found.again {
+	if found.again && t.tried > 1 {
 		found.note += fmt.Sprintf(" Tried %d times.", t.tried)
 	}
 	now := r.now()
@@ -283,5 +286,14 @@ func (r *run) count(f func(*Report)) {
 	f(&r.report)
 }
 
-// clipped keeps a note within what an event may carry. Notes are ASCII.
-func clipped(note string) string { return note[:min(len(note), api.MaxText)] }
+// clipped brings a note into what an event may carry. Some of it was written by strangers: no byte that a store would refuse, or
+// a terminal obey, gets through.
+func clipped(note string) string {
+	note = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, note)
+	return note[:min(len(note), api.MaxText)]
+}

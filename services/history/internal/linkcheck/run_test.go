@@ -71,7 +71,7 @@ func TestChecksAreSpreadOverTheDayAndComeOnceADay(t *testing.T) {
 				report, err := n.checker().Once(t.Context(), s)
 				require.NoError(t, err)
 				perRun[hour] = report.Checked()
-				time.Sleep(time.Now().Truncate(time.Hour).Add(time.Hour).Sub(time.Now()))
+				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
 			}
 			for hour := 48; hour < days*24; hour++ { // those before bring new listings in
 				require.InDelta(t, listings/24, perRun[hour], 12, "hour %d", hour)
@@ -221,6 +221,42 @@ func TestDelaysThatHostsAskFor(t *testing.T) {
 			require.Contains(t, report.String(), map[bool]string{true: "left to the next run", false: "checked 1 links"}[left > 0])
 			time.Sleep(time.Hour)
 		}
+	})
+}
+
+func TestAHostThatHadEnoughIsLeftInPeace(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *kept) {
+		s.publish(t, many(5, 1)...)
+		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+			switch {
+			case r.URL.Path == "/robots.txt":
+				return 404, nil, "", nil
+			case r.URL.Host == "maple.works":
+				return 503, http.Header{"Retry-After": {"240"}}, "", nil
+			}
+			return 429, nil, "", nil
+		}
+		report, err := n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, 4, report.Deferred, "after one 429")
+		require.Equal(t, map[api.Outcome]int{api.OutcomeBlocked: 1, api.OutcomeUnreachable: 1}, report.Outcomes)
+		times := n.times(maple)
+		require.Len(t, times, 3)
+		require.GreaterOrEqual(t, times[1].Sub(times[0]), 4*time.Minute, "as the host asked")
+
+		time.Sleep(24 * time.Hour)
+		n.asked = map[string][]time.Time{}
+		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+			if r.URL.Path == "/robots.txt" {
+				return 404, nil, "", nil
+			}
+			return 503, http.Header{"Retry-After": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}, "", nil
+		}
+		_, err = n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Len(t, n.times(maple), 1, "an hour is longer than a run waits")
+		e, _ := s.link(t, "maple")
+		require.Equal(t, "Answered 503.", e.Note)
 	})
 }
 

@@ -55,7 +55,7 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.on("/apply", c.answer)
-			require.Equal(t, finding{c.outcome, c.note, c.again}, w.try("http://maple.works:PORT/apply"))
+			require.Equal(t, finding{c.outcome, c.note, c.again, 0}, w.try("http://maple.works:PORT/apply"))
 		})
 	}
 }
@@ -95,6 +95,8 @@ func TestWhereALinkLeads(t *testing.T) {
 		{"a reserved name", "maple.works:PORT/apply", "http://localhost:PORT/x", needsReview, "name is not on the internet"},
 		{"a name of the cluster", "maple.works:PORT/apply", "http://vault.internal:PORT/x", needsReview, "name is not on the internet"},
 		{"a waiting room", "maple.works:PORT/apply", "http://maple.queue-it.net:PORT/?c=maple", blocked, "a wall against programs"},
+		{"the same name in another alphabet's form", "xn--bcher-kva.works:PORT/apply", "http://b\u00fccher.works:PORT/x", reachable, ""},
+		{"bytes that are no text", "maple.works:PORT/apply", "http://\xff\x9b31m.works:PORT/x", needsReview, "It leads to another site, xn--"},
 		{"itself", "maple.works:PORT/apply", "/apply", unreachable, "go round in a circle"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,4 +166,9 @@ func TestARequestSaysWhoAsksAndNothingElse(t *testing.T) {
 			require.Contains(t, []string{"User-Agent", "Accept", "Accept-Language", "Connection"}, name)
 		}
 	}
+}
+
+func TestWhatStrangersWriteDoesNotReachANoteAsItIs(t *testing.T) {
+	require.Equal(t, "a?b?c??d", clipped("a\x00b\x1bc\u009b\xffd"))
+	require.Len(t, clipped(strings.Repeat("x", 3*api.MaxText)), api.MaxText)
 }

@@ -2,6 +2,8 @@ package linkcheck
 
 import (
 	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -34,7 +36,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, handlers: map[string]http.HandlerFunc{}, names: map[string]func() string{}}
 	plain := httptest.NewServer(http.HandlerFunc(w.serve))
 	secure := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
-	secure.Config.ErrorLog = nil
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
 	secure.StartTLS()
 	t.Cleanup(func() {
 		plain.CloseClientConnections()
