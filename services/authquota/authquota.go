@@ -141,6 +141,7 @@ func Run(ctx context.Context, cfg Config) error {
 		group.Go("merges", func(ctx context.Context) error {
 			return every(ctx, merge.Interval, tel.Log, "merges", func(ctx context.Context) error { return merges.Deliver(ctx, "") })
 		})
+		group.Go("sealing", func(ctx context.Context) error { return every(ctx, time.Hour, tel.Log, "sealing", kept.Reseal) })
 		group.Go("ledger", func(ctx context.Context) error { return every(ctx, ledger.Interval, tel.Log, "ledger", books.Copy) })
 		group.Go("notices", func(ctx context.Context) error { return every(ctx, time.Minute, tel.Log, "notices", kept.Remind) })
 		group.Go("mails", func(ctx context.Context) error {

@@ -66,10 +66,14 @@ func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
 		b := svc.browser()
 		b.confirm(b.askFor("/account/sign-up", "ada@example.org", "confirm-address", 1))
 		b.email, b.password = "ada@example.org", goodPassword
-		b.seed = b.get("/account/authenticator").seed()
+		before := b.get("/account/authenticator").seed()
 		browsers := []*browser{b.other(), b.other(), b.other()}
 		for _, o := range browsers {
 			o.enterPassword()
+		}
+		b.seed = b.get("/account/authenticator").seed()
+		require.NotEqual(t, before, b.seed, "whoever came in before may have seen the other, and must not know this one")
+		for _, o := range browsers {
 			require.Equal(t, b.seed, o.get("/account/authenticator").seed())
 		}
 		code := b.code()

@@ -12,6 +12,8 @@ func newSite(cfg Config, kept *store.Store, site pages.Site) (*pages.Site, error
 	site.Tokens, site.PublicURL, site.Now, site.Log, site.AutoApprove = cfg.Tokens, cfg.PublicURL, cfg.Now, site.Errors.Log, cfg.AutoApprove
 	site.Sessions, site.Tries, site.Links, site.SignUps, site.Passwords = kept, kept, kept, kept, kept
 	site.Resets, site.Authenticators, site.Codes, site.Losses = kept, kept, kept, kept
+	site.Passkeys, site.Challenges, site.Proofs, site.Changes, site.Replacements = kept, kept, kept, kept, kept
+	site.Presence, site.Events, site.Closing = kept, kept, kept
 	site.Keys, site.KeyRequests, site.KeyLives = kept, kept, kept
 	site.Overview, site.Usage = kept, kept
 	return pages.New(site)

@@ -21,6 +21,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/session"
 	"opportunity.internal/services/authquota/internal/tier"
 )
@@ -63,6 +64,16 @@ type Site struct {
 	// InForce puts in force on every gateway what was committed for an account. An error means that it happens later, by itself.
 	InForce func(ctx context.Context, accountID string) error
 
+	Passkeys     Passkeys
+	Challenges   Challenges
+	Proofs       Proofs
+	Changes      Changes
+	Replacements Replacements
+	Presence     Presence
+	Events       Events
+	Closing      Closing
+
+	passkeys  passkey.Site
 	templates map[string]*template.Template
 	files     map[string]file
 	origins   *http.CrossOriginProtection
@@ -80,6 +91,7 @@ func New(site Site) (*Site, error) {
 	if err := s.origins.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil {
 		return nil, err
 	}
+	s.passkeys = passkey.At(s.PublicURL, issuer)
 	s.headers = headers(public.Scheme == "https")
 	if s.files, err = statics(); err != nil {
 		return nil, err

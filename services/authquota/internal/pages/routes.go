@@ -58,9 +58,28 @@ func routes() []route {
 		{post, "/account/lost-authenticator/confirm", open, (*Site).lostConfirm},
 		{get, "/account/lost-authenticator/cancel", open, (*Site).lostCancelForm},
 		{post, "/account/lost-authenticator/cancel", open, (*Site).lostCancel},
+		{post, "/account/sign-in/passkey", halfway, (*Site).passkeyStep},
 		{post, "/account/sign-out", open, (*Site).signOut},
 
 		// security
+		{get, "/account/security", signedIn, (*Site).security},
+		{get, "/account/security/confirm", signedIn, (*Site).proveForm},
+		{post, "/account/security/confirm", signedIn, (*Site).prove},
+		{get, "/account/security/email", recent, (*Site).emailForm},
+		{post, "/account/security/email", recent, (*Site).email},
+		{get, "/account/new-address", open, (*Site).newAddressForm},
+		{post, "/account/new-address", open, (*Site).newAddress},
+		{get, "/account/security/password", recent, (*Site).passwordForm},
+		{post, "/account/security/password", recent, (*Site).password},
+		{get, "/account/security/authenticator", recent, (*Site).replaceForm},
+		{post, "/account/security/authenticator", recent, (*Site).replace},
+		{get, "/account/security/passkeys", recent, (*Site).passkeyForm},
+		{post, "/account/security/passkeys", recent, (*Site).addPasskey},
+		{post, "/account/security/passkeys/remove", recent, (*Site).removePasskey},
+		{post, "/account/security/sessions/end", recent, (*Site).endSession},
+		{post, "/account/security/sessions/end-all", recent, (*Site).endSessions},
+		{get, "/account/security/close", recent, (*Site).closeForm},
+		{post, "/account/security/close", recent, (*Site).closeAccount},
 
 		// keys
 		{get, "/account/keys", signedIn, (*Site).keys},

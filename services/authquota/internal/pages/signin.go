@@ -65,12 +65,19 @@ func (s *Site) signIn(v *visit) (view, error) {
 	return view{Redirect: with("/account/sign-in/code", "next", v.onward())}, err
 }
 
-// codeForm asks for the second factor. Its template has a block for further ways.
+// codePage is the form for the second factor.
+type codePage struct {
+	Next    string
+	Options string // what the browser is asked for a passkey; empty where the person has none
+}
+
+// codeForm asks for the second factor.
 func (s *Site) codeForm(v *visit) (view, error) {
 	if !v.Person.AuthenticatorConfirmed {
 		return view{Redirect: "/account/authenticator"}, nil
 	}
-	return view{Template: "code", Title: "Second step", Data: addressForm{Next: v.onward()}}, nil
+	options, err := s.askProof(v)
+	return view{Template: "code", Title: "Second step", Data: codePage{v.onward(), options}}, err
 }
 
 // code takes a code of the authenticator, or a recovery code in its place.

@@ -106,7 +106,7 @@ func (s *Site) enter(v *visit, level access) (elsewhere string, err error) {
 	if level == open {
 		return "", nil
 	}
-	back := home // a form cannot be sent again after signing in
+	back := v.from(s.PublicURL) // a form cannot be sent again after signing in; its page can be opened
 	if v.Request.Method == http.MethodGet || v.Request.Method == http.MethodHead {
 		back = v.Request.URL.RequestURI()
 	}
@@ -136,6 +136,15 @@ func (s *Site) enter(v *visit, level access) (elsewhere string, err error) {
 		return with("/account/sign-in/code", "next", back), nil
 	}
 	return "/account/authenticator", nil
+}
+
+// from is the page of ours on which a form was sent, or the first page where the browser does not say.
+func (v *visit) from(publicURL string) string {
+	path, ours := strings.CutPrefix(v.Request.Referer(), publicURL)
+	if !ours || !ownPath(path) {
+		return home
+	}
+	return path
 }
 
 // notice takes what the page before left to be said once.

@@ -163,6 +163,10 @@ func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry sessi
 		if err := s.removeLost(tx, now, accountID); err != nil {
 			return err
 		}
+		// a seed that was shown before and never confirmed may have been seen by somebody else
+		if err := tx.Model(&personRow{}).Where("account_id = ? AND new_seed <> ''", accountID).Update("new_seed", "").Error; err != nil {
+			return err
+		}
 		admitted, err = comeIn(tx, now, accountID, session.Halfway, entry)
 		return err
 	})

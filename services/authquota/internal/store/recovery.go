@@ -90,6 +90,9 @@ func (s *Store) removeLost(tx *gorm.DB, now time.Time, accountID string) error {
 	if err := replaceCodes(tx, accountID, nil); err != nil {
 		return err
 	}
+	if err := tx.Delete(&passkeyRow{}, "account_id = ?", accountID).Error; err != nil { // they may be on what was lost
+		return err
+	}
 	_, err := end(tx, now, "account_id = ?", accountID)
 	return errors.Join(err,
 		endLinks(tx, now, accountID, link.Lost, link.Keep),

@@ -1,0 +1,127 @@
+package pages
+
+import (
+	"errors"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/password"
+	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/totp"
+)
+
+// proofForm asks for a factor.
+type proofForm struct {
+	Next    string
+	Options string // what a browser is asked for a passkey; empty where that is not possible
+}
+
+// proveForm asks who is signed in for a factor again, before something delicate.
+func (s *Site) proveForm(v *visit) (view, error) {
+	options, err := s.askProof(v)
+	next := v.next()
+	if next == home {
+		next = security
+	}
+	return view{Template: "security-confirm", Title: "Confirm that it is you", Data: proofForm{next, options}}, err
+}
+
+// prove takes a code of the authenticator, the password or a passkey.
+func (s *Site) prove(v *visit) (view, error) {
+	ctx := v.Request.Context()
+	factor, by := "code", s.proveByCode
+	switch {
+	case v.PostForm("answer") != "":
+		factor, by = "", s.proveByPasskey // no field: the script has sent it
+	case v.PostForm("password") != "":
+		factor, by = "password", s.proveByPassword
+	}
+	tried := []throttle.Subject{throttle.OfAccount(v.Person.Account), throttle.FromNetwork(v.address())}
+	wait, err := s.Tries.Try(ctx, tried...)
+	if err != nil {
+		return view{}, err
+	}
+	if wait > 0 {
+		again, err := s.proveForm(v)
+		return slower(v, again, wait), err
+	}
+	secret, err := by(v, tried)
+	if wrong := refusal(err); wrong != "" {
+		again, err := s.proveForm(v) // asks anew: the challenge is used up
+		again.Errors = []formError{{factor, wrong}}
+		if err != nil {
+			return again, err
+		}
+		return again, s.Proofs.ConfirmFailed(ctx, v.Session, map[string]string{"": "passkey", "code": "authenticator", "password": "password"}[factor])
+	}
+	if err != nil {
+		return view{}, err
+	}
+	v.renewed(secret)
+	next := v.next()
+	if next == home {
+		next = security
+	}
+	return view{Redirect: next}, nil
+}
+
+// refusal is what is wrong with what a person gave, as a sentence; empty where it was not that.
+func refusal(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, passkey.ErrRefused):
+		return "This passkey was not accepted. Try again, or use another way."
+	case problem.Of(err).Code == problem.InvalidParameter:
+		return problem.Of(err).Message
+	}
+	return ""
+}
+
+// renewed makes the browser the one that the session's new secret stands for.
+func (v *visit) renewed(secret string) { v.setCookie(sessionCookie, secret, 0) }
+
+func (s *Site) proveByCode(v *visit, tried []throttle.Subject) (string, error) {
+	ctx := v.Request.Context()
+	seed, err := s.Codes.Seed(ctx, v.Person.Account)
+	if err != nil {
+		return "", err
+	}
+	step, ok := totp.Step(seed, v.PostForm("code"), v.now)
+	if !ok {
+		return "", errCode()
+	}
+	return s.Proofs.ConfirmByCode(ctx, v.Session, step, tried...)
+}
+
+func (s *Site) proveByPassword(v *visit, tried []throttle.Subject) (string, error) {
+	hash, err := s.rightPassword(v, v.PostForm("password"))
+	if err != nil {
+		return "", err
+	}
+	return s.Proofs.ConfirmByPassword(v.Request.Context(), v.Session, hash, tried...)
+}
+
+// rightPassword holds a password against the account's and returns what it was held against.
+func (s *Site) rightPassword(v *visit, given string) (hash string, err error) {
+	ctx := v.Request.Context()
+	if hash, err = s.Changes.PasswordHash(ctx, v.Person.Account); err != nil {
+		return "", err
+	}
+	ok, _, err := password.Verify(ctx, given, hash)
+	if err != nil {
+		return "", problem.Unavailable(err)
+	}
+	if !ok {
+		return "", problem.New(problem.InvalidParameter, "This is not the password of the account.")
+	}
+	return hash, nil
+}
+
+func (s *Site) proveByPasskey(v *visit, tried []throttle.Subject) (string, error) {
+	used, err := s.proven(v)
+	if err != nil {
+		return "", err
+	}
+	return s.Proofs.ConfirmByPasskey(v.Request.Context(), v.Session, used, tried...)
+}

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/mail"
+)
+
+// CloseAccount ends an account on behalf of its person: its keys are revoked, its sessions end, what only the person needed is
+// deleted, and the address is free. What it was used for stays, without a name.
+func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		if _, err := lockAccount(tx, accountID); err != nil {
+			return err
+		}
+		person, err := lockPerson(tx, accountID)
+		if err != nil {
+			return err
+		}
+		var keys []keyRow
+		err = tx.Model(&keys).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).
+			Where("account_id = ? AND revoked_at IS NULL AND expires_at > ?", accountID, database.Micros(now)).
+			Update("revoked_at", database.Micros(now)).Error
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if err := record(tx, now, accountID, "key.revoke", k.ID, map[string]any{"account": accountID}); err != nil {
+				return err
+			}
+		}
+		for _, table := range []string{"recovery_codes", "passkeys", "devices"} {
+			if err := tx.Exec("DELETE FROM "+table+" WHERE account_id = ?", accountID).Error; err != nil {
+				return err
+			}
+		}
+		if err := tx.Delete(&linkRow{}, "account_id = ? OR email = ?", accountID, person.Email).Error; err != nil {
+			return err
+		}
+		if _, err := end(tx, now, "account_id = ?", accountID); err != nil {
+			return err
+		}
+		return errors.Join(
+			tx.Exec("UPDATE key_requests SET state = 'withdrawn', decided_at = ? WHERE account_id = ? AND state IN ('asked', 'approved')",
+				database.Micros(now), accountID).Error,
+			tx.Model(&personRow{}).Where("account_id = ?", accountID).Updates(map[string]any{
+				"email": "closed:" + accountID, "password_hash": "", "totp_seed": "", "new_seed": "", "totp_confirmed_at": nil, "reset_at": nil,
+				"closed_at": database.Micros(now),
+			}).Error,
+			record(tx, now, accountID, "account.close", accountID, map[string]any{"keys": len(keys)}),
+			owe(tx, accountID),
+			s.post(tx, now, mail.Message{To: person.Email, Template: "account-closed"}))
+	})
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/throttle"
+)
+
+type passkeyRow struct {
+	ID         string `gorm:"primaryKey"`
+	AccountID  string
+	Name       string
+	Credential string
+	Record     string
+	Count      int64
+	AddedAt    int64
+	UsedAt     *int64
+}
+
+func (passkeyRow) TableName() string { return "passkeys" }
+
+func (r passkeyRow) toPasskey() passkey.Passkey {
+	return passkey.Passkey{
+		ID: r.ID, Account: r.AccountID, Name: r.Name, AddedAt: database.FromMicros(r.AddedAt), UsedAt: instant(r.UsedAt),
+		Credential: r.Credential, Record: r.Record, Count: uint32(r.Count), //nolint:gosec // is kept as it was given
+	}
+}
+
+// Passkeys are those of an account, oldest first.
+func (s *Store) Passkeys(ctx context.Context, accountID string) ([]passkey.Passkey, error) {
+	var rows []passkeyRow
+	err := s.db.WithContext(ctx).Order("added_at, id").Find(&rows, "account_id = ?", accountID).Error
+	all := make([]passkey.Passkey, len(rows))
+	for i, r := range rows {
+		all[i] = r.toPasskey()
+	}
+	return all, database.Outage(err)
+}
+
+// AddPasskey keeps a new one, unless the account has as many as it may, or somebody has it already.
+func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		if _, err := lockPerson(tx, p.Account); err != nil {
+			return err
+		}
+		var has, known int64
+		if err := tx.Model(&passkeyRow{}).Where("account_id = ?", p.Account).Count(&has).Error; err != nil {
+			return err
+		}
+		if has >= passkey.Most {
+			return passkey.ErrTooMany
+		}
+		if err := tx.Model(&passkeyRow{}).Where("credential = ?", p.Credential).Count(&known).Error; err != nil {
+			return err
+		}
+		if known > 0 {
+			return passkey.ErrRefused
+		}
+		if err := tx.Create(&passkeyRow{
+			ID: p.ID, AccountID: p.Account, Name: p.Name, Credential: p.Credential, Record: p.Record, Count: int64(p.Count),
+			AddedAt: database.Micros(p.AddedAt),
+		}).Error; err != nil {
+			return err
+		}
+		if err := record(tx, now, p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name}); err != nil {
+			return err
+		}
+		return s.tell(tx, now, p.Account, "factor-changed", map[string]string{"what": "the passkey “" + p.Name + "” was added"})
+	})
+}
+
+// RemovePasskey ends one of an account's. One that is gone already stays so.
+func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		var rows []passkeyRow
+		err := tx.Clauses(clause.Returning{}).Where("account_id = ? AND id = ?", accountID, id).Delete(&rows).Error
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		if err := record(tx, now, accountID, "factor.remove", id, map[string]any{"factor": "passkey", "name": rows[0].Name}); err != nil {
+			return err
+		}
+		return s.tell(tx, now, accountID, "factor-changed", map[string]string{"what": "the passkey “" + rows[0].Name + "” was removed"})
+	})
+}
+
+// SignInByPasskey lets a browser in by a passkey that was proven; passkey.ErrRefused where it is gone or was copied.
+func (s *Store) SignInByPasskey(ctx context.Context, half session.Session, entry session.Entry, used passkey.Passkey, tried ...throttle.Subject) (session.Admitted, error) {
+	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *gorm.DB, _ time.Time) error { return usePasskey(tx, used) })
+}
+
+// usePasskey keeps the state of a passkey that was proven. It refuses one that is gone, and one whose counter does not go on from
+// what is kept: two proofs with one count are one too many.
+func usePasskey(tx *gorm.DB, p passkey.Passkey) error {
+	update := tx.Model(&passkeyRow{}).
+		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
+		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": micros(p.UsedAt)})
+	if update.Error == nil && update.RowsAffected == 0 {
+		return passkey.ErrRefused
+	}
+	return update.Error
+}
+
+type challengeRow struct {
+	SessionID string `gorm:"primaryKey"`
+	Purpose   string `gorm:"primaryKey"`
+	Kept      string
+	ExpiresAt int64
+}
+
+func (challengeRow) TableName() string { return "passkey_challenges" }
+
+// KeepChallenge keeps what a session's browser is asked for a purpose, in place of what it was asked before.
+func (s *Store) KeepChallenge(ctx context.Context, sessionID, purpose, kept string) error {
+	row := challengeRow{sessionID, purpose, kept, database.Micros(s.now().Add(passkey.Patience))}
+	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "session_id"}, {Name: "purpose"}},
+		DoUpdates: clause.AssignmentColumns([]string{"kept", "expires_at"}),
+	}).Create(&row).Error)
+}
+
+// TakeChallenge takes away what a session's browser was asked; not_found where nothing was, or too long ago. However often it is
+// called at once, one caller gets it.
+func (s *Store) TakeChallenge(ctx context.Context, sessionID, purpose string) (string, error) {
+	var rows []challengeRow
+	err := s.db.WithContext(ctx).Clauses(clause.Returning{}).Where("session_id = ? AND purpose = ?", sessionID, purpose).Delete(&rows).Error
+	if err != nil {
+		return "", database.Outage(err)
+	}
+	if len(rows) == 0 || rows[0].ExpiresAt <= database.Micros(s.now()) {
+		return "", problem.New(problem.NotFound, "This browser was not asked for a passkey lately.")
+	}
+	return rows[0].Kept, nil
+}

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/totp"
+)
+
+// lockPerson reads who signs in to an account and keeps everybody else from changing it until tx ends. On SQLite the transaction
+// itself does so.
+func lockPerson(tx *gorm.DB, accountID string) (personRow, error) {
+	var row personRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = account.NotFound()
+	}
+	return row, err
+}
+
+// renew gives a full session another secret, because its person has proven something anew: a secret that somebody has seen before is
+// worth nothing after it.
+func renew(tx *gorm.DB, now time.Time, current session.Session) (secret string, err error) {
+	secret = session.Secret()
+	update := tx.Model(&sessionRow{}).
+		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(session.Full)).
+		Updates(map[string]any{"token_hash": session.Hash(secret), "authenticated_at": database.Micros(now)})
+	if update.Error == nil && update.RowsAffected == 0 {
+		return "", problem.New(problem.NotFound, "This session has ended. Sign in again.")
+	}
+	return secret, update.Error
+}
+
+// confirmBy notes that a session's person has proven a factor anew, which use uses up, and forgives the tries.
+func (s *Store) confirmBy(ctx context.Context, current session.Session, factor string, tried []throttle.Subject,
+	use func(tx *gorm.DB, now time.Time) error) (secret string, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		if err := use(tx, now); err != nil {
+			return err
+		}
+		if secret, err = renew(tx, now, current); err != nil {
+			return err
+		}
+		return errors.Join(
+			s.forgive(tx, tried),
+			record(tx, now, current.Account, "person.confirm", current.ID, map[string]any{"factor": factor}))
+	})
+	return secret, err
+}
+
+// ConfirmByPassword is for a password that was right, by the hash that it was held against.
+func (s *Store) ConfirmByPassword(ctx context.Context, current session.Session, hash string, tried ...throttle.Subject) (secret string, err error) {
+	return s.confirmBy(ctx, current, "password", tried, func(tx *gorm.DB, _ time.Time) error {
+		person, err := lockPerson(tx, current.Account)
+		if err == nil && person.PasswordHash != hash {
+			err = errChanged
+		}
+		return err
+	})
+}
+
+// ConfirmByCode is for a code of the authenticator that was right, by its step, which is used up.
+func (s *Store) ConfirmByCode(ctx context.Context, current session.Session, step int64, tried ...throttle.Subject) (secret string, err error) {
+	return s.confirmBy(ctx, current, "authenticator", tried, func(tx *gorm.DB, _ time.Time) error {
+		return useStep(tx, current.Account, step)
+	})
+}
+
+// ConfirmByPasskey is for a passkey that was proven; passkey.ErrRefused where it is gone or was copied.
+func (s *Store) ConfirmByPasskey(ctx context.Context, current session.Session, used passkey.Passkey, tried ...throttle.Subject) (secret string, err error) {
+	return s.confirmBy(ctx, current, "passkey", tried, func(tx *gorm.DB, _ time.Time) error { return usePasskey(tx, used) })
+}
+
+// ConfirmFailed writes down that a session's person could not prove a factor anew.
+func (s *Store) ConfirmFailed(ctx context.Context, current session.Session, factor string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		return record(tx, now, current.Account, "person.confirm_failed", current.ID, map[string]any{"factor": factor})
+	})
+}
+
+// errChanged is the refusal of a change that another one was quicker than.
+var errChanged = problem.New(problem.InvalidParameter, "This was changed in the meantime. Look again.")
+
+// PasswordHash is what an account's password is held against.
+func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, error) {
+	var row personRow
+	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return "", account.NotFound()
+	}
+	return row.PasswordHash, database.Outage(err)
+}
+
+// ChangePassword takes another password in place of the one that was held against before, ends all other sessions and gives this one
+// another secret. Links for a forgotten password stop working.
+func (s *Store) ChangePassword(ctx context.Context, current session.Session, before, after string, tried ...throttle.Subject) (secret string, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
+			Update("password_hash", after)
+		if update.Error == nil && update.RowsAffected == 0 {
+			return errChanged
+		}
+		if update.Error != nil {
+			return update.Error
+		}
+		if secret, err = s.alone(tx, now, current); err != nil {
+			return err
+		}
+		return errors.Join(
+			endLinks(tx, now, current.Account, link.Reset),
+			s.forgive(tx, tried),
+			record(tx, now, current.Account, "person.password_change", current.Account, map[string]any{"by": "password"}),
+			s.tell(tx, now, current.Account, "password-changed", nil))
+	})
+	return secret, err
+}
+
+// alone ends all sessions of an account but one, and gives that one another secret.
+func (s *Store) alone(tx *gorm.DB, now time.Time, current session.Session) (secret string, err error) {
+	if _, err := end(tx, now, "account_id = ? AND id <> ?", current.Account, current.ID); err != nil {
+		return "", err
+	}
+	return renew(tx, now, current)
+}
+
+// AskNewAddress keeps a link of the purpose link.NewAddress and posts one of two mails: fresh, which has the link, to an address that
+// nobody has; known to one that somebody has. Links that were sent before for this stop working.
+func (s *Store) AskNewAddress(ctx context.Context, l link.Fresh, fresh, known mail.Message) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		person, err := byEmail(tx, l.Email)
+		if err != nil {
+			return err
+		}
+		message := fresh
+		if person.AccountID != "" {
+			l.Purpose, message = link.Nothing, known
+		}
+		return errors.Join(
+			endLinks(tx, now, l.Account, link.NewAddress),
+			keepLink(tx, l),
+			record(tx, now, l.Account, "person.address_change_asked", l.Account, map[string]any{"to": mail.Masked(l.Email)}),
+			s.post(tx, now, message))
+	})
+}
+
+// ChangeAddress gives the account of a link of the purpose link.NewAddress its new address and tells the old one. It returns
+// link.Gone where the link is used or somebody has the address by now.
+func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		l, err := useLink(tx, now, secret, link.NewAddress)
+		if err != nil {
+			return err
+		}
+		person, err := lockPerson(tx, l.Account)
+		if problem.Of(err).Code == problem.NotFound {
+			return link.Gone()
+		}
+		if err != nil {
+			return err
+		}
+		err = tx.Model(&personRow{}).Where("account_id = ?", l.Account).Update("email", l.Email).Error
+		if errors.Is(err, gorm.ErrDuplicatedKey) {
+			return link.Gone()
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			endLinks(tx, now, l.Account, link.Reset), // they went to the old address
+			record(tx, now, l.Account, "person.address_change", l.Account,
+				map[string]any{"from": mail.Masked(person.Email), "to": mail.Masked(l.Email)}),
+			s.post(tx, now, mail.Message{
+				To: person.Email, Template: "address-changed", Data: map[string]string{"to_hint": mail.Masked(l.Email)},
+			}))
+	})
+}
+
+// AnotherSeed is a fresh seed for somebody who has an authenticator and wants another. It takes the place of one that was shown
+// before, so that whoever saw that one has nothing.
+func (s *Store) AnotherSeed(ctx context.Context, accountID string) (account.NewSeed, error) {
+	made := account.NewSeed{Seed: totp.NewSeed()}
+	made.Sealed = s.box.Seal([]byte(made.Seed), seedContext(accountID))
+	return made, database.Outage(s.db.WithContext(ctx).Model(&personRow{}).
+		Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Update("new_seed", made.Sealed).Error)
+}
+
+// WaitingSeed is the seed that was shown last and waits for its first code; not_found where there is none.
+func (s *Store) WaitingSeed(ctx context.Context, accountID string) (account.NewSeed, error) {
+	var row personRow
+	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND new_seed <> '' AND closed_at IS NULL", accountID).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return account.NewSeed{}, account.NotFound()
+	}
+	if err != nil {
+		return account.NewSeed{}, database.Outage(err)
+	}
+	plain, err := s.box.Open(row.NewSeed, seedContext(accountID))
+	return account.NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
+}
+
+// ReplaceAuthenticator makes the new seed the authenticator in place of the old one, by the step whose code was right, ends all
+// other sessions and gives this one another secret; account.CodeUsed where another try was quicker.
+func (s *Store) ReplaceAuthenticator(ctx context.Context, current session.Session, seed account.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		err := one(tx.Model(&personRow{}).
+			Where("account_id = ? AND new_seed = ? AND new_seed <> '' AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", current.Account, seed.Sealed).
+			Updates(map[string]any{
+				"totp_seed": seed.Sealed, "new_seed": "", "totp_confirmed_at": database.Micros(now), "totp_last_step": step,
+			}))
+		if err != nil {
+			return err
+		}
+		if secret, err = s.alone(tx, now, current); err != nil {
+			return err
+		}
+		return errors.Join(
+			s.keepFactor(tx, now, current.Account),
+			s.forgive(tx, tried),
+			record(tx, now, current.Account, "factor.remove", current.Account, map[string]any{"factor": "authenticator", "by": "another"}),
+			record(tx, now, current.Account, "factor.add", current.Account, map[string]any{"factor": "authenticator"}),
+			s.tell(tx, now, current.Account, "factor-changed", map[string]string{"what": "another authenticator app took the place of the one before"}))
+	})
+	return secret, err
+}

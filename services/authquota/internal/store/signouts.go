@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/session"
+)
+
+// OpenSessions are the living sessions of an account, the last seen first.
+func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]session.Session, error) {
+	now := s.now()
+	var rows []sessionRow
+	err := s.db.WithContext(ctx).Order("seen_at DESC, id DESC").
+		Find(&rows, "account_id = ? AND ended_at IS NULL AND expires_at > ?", accountID, database.Micros(now)).Error
+	var living []session.Session
+	for _, r := range rows {
+		if found := r.toSession(); found.Alive(now) {
+			living = append(living, found)
+		}
+	}
+	return living, database.Outage(err)
+}
+
+// EndSessions ends all sessions of an account, on the person's behalf.
+func (s *Store) EndSessions(ctx context.Context, accountID string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		n, err := end(tx, now, "account_id = ?", accountID)
+		if err != nil || n == 0 {
+			return err
+		}
+		return record(tx, now, accountID, "session.end", accountID, map[string]any{"all": n})
+	})
+}
