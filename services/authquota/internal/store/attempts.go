@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/throttle"
@@ -29,12 +28,10 @@ func (s *Store) Try(ctx context.Context, subjects ...throttle.Subject) (wait tim
 		rows := make([]attemptRow, len(subjects))
 		wait = 0
 		for i, subject := range subjects {
-			name := s.attemptName(subject)
-			// always in the order of their names, so that two tries cannot wait for each other
-			err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&attemptRow{Subject: name}).Error
-			if err == nil {
-				err = tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&rows[i], "subject = ?", name).Error
-			}
+			// One statement makes the row or finds it, and locks it either way, though another try may be taking it back. Always in the
+			// order of the names, so that two tries cannot wait for each other.
+			err := tx.Raw(`INSERT INTO attempts (subject, failures, last_at) VALUES (?, 0, 0)
+				ON CONFLICT (subject) DO UPDATE SET failures = attempts.failures RETURNING *`, s.attemptName(subject)).Scan(&rows[i]).Error
 			if err != nil {
 				return err
 			}
