@@ -45,7 +45,7 @@ func ParseOlderForm(pattern string) (OlderForm, error) {
 			return OlderForm{}, err
 		}
 		if ours {
-			return OlderForm{}, fmt.Errorf("must not match keys of our own form, %s...", prefix)
+			return OlderForm{}, fmt.Errorf("must not match keys of our own form, which begin with %s", prefix)
 		}
 	}
 	return form, nil
