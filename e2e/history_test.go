@@ -94,10 +94,7 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 		require.NoError(t, err)
 		return strings.TrimSpace(string(text))
 	}
-	settings := []string{
-		"OPPORTUNITY_DATABASE_URL=sqlite://" + filepath.Join(u.dir, "history.db"), "OPPORTUNITY_PUBLIC_URL=" + u.url,
-		"OPPORTUNITY_CATALOG_URL=http://localhost:1", "OPPORTUNITY_INTERNAL_TOKENS=" + secret("internal-token"),
-	}
+	settings := []string{"OPPORTUNITY_DATABASE_URL=sqlite://" + filepath.Join(u.dir, "history.db")}
 	right := "OPPORTUNITY_HISTORY_SIGNING_KEY=" + secret("history-signing-key")
 	out, errs, code := run(t, append(settings, right), "", program(t, "history"), "verify", "--against", file)
 	require.Zero(t, code, errs+out)

@@ -13,7 +13,6 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/feed"
 	"opportunity.internal/services/history/internal/httpapi"
 	"opportunity.internal/services/history/internal/notary"
@@ -29,10 +28,11 @@ var service = command.Service[Config]{
 		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
 			return checkLinks(ctx, c, os.Stdout)
 		}},
-		"checkpoint": {Run: func(ctx context.Context, c Config, _ []string) error { return SignNow(ctx, c, os.Stdout) }},
-		"verify": {Usage: "[--against FILE]... [--output text|json]", Run: func(ctx context.Context, c Config, args []string) error {
-			return Verify(ctx, c, args, os.Stdout)
+		"checkpoint": {Load: loadForProof, Run: func(ctx context.Context, c Config, _ []string) error {
+			return SignNow(ctx, c, os.Stdout)
 		}},
+		"verify": {Load: loadForProof, Usage: "[--against FILE]... [--output text|json]",
+			Run: func(ctx context.Context, c Config, args []string) error { return Verify(ctx, c, args, os.Stdout) }},
 	},
 }
 
@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg Config) error {
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
 	listings := feed.New(peer.New(cfg.CatalogURL, cfg.Tokens, tel.Transport(transport, "catalog")), events, tel.Log, tel.Registry)
-	keys, err := checkpoint.ParseKeys(cfg.SigningKeys, cfg.RetiredKeys)
+	keys, err := cfg.Proof.Keys()
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Confi
 			clock.Store(now.UnixMicro())
 			catalog := newCatalog(t)
 			cfg := config(t, url, catalog.URL)
-			cfg.SigningKeys, cfg.Now = []string{signingKey}, clock.now
+			cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.now
 			require.NoError(t, history.Migrate(t.Context(), cfg))
 			s := run(t, cfg, catalog)
 			s.catalog.tell("a", true)
@@ -133,7 +133,7 @@ func TestVerifyFailsWhereSomethingDoesNotFit(t *testing.T) {
 			require.Contains(t, out.String(), "the signature is not valid")
 		}
 		stranger := cfg
-		stranger.SigningKeys = []string{strings.Repeat("02", 32)}
+		stranger.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
 		out.Reset()
 		require.ErrorIs(t, history.Verify(t.Context(), stranger, []string{"--output=json"}, &out), history.ErrDoesNotFit)
 		require.Contains(t, out.String(), "no key of this history signed it")
@@ -151,15 +151,18 @@ func TestCheckpointsOfRetiredKeysAreStillBelieved(t *testing.T) {
 		old := s.published(wellKnown).PublicKeys
 		require.Len(t, old, 1)
 		s.Stop()
-		cfg.SigningKeys, cfg.RetiredKeys = []string{strings.Repeat("02", 32)}, old
+		cfg.Proof.SigningKeys, cfg.Proof.PublicKeys = []string{strings.Repeat("02", 32)}, old
 		c.forward(24 * time.Hour)
 		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
 		again := run(t, cfg, s.catalog)
 		storetest.Eventually(t, "the checkpoint of the next day", func() bool { return again.ask(http.MethodGet, wellKnown+"/2026-11-21", "").status == 200 })
 		require.Len(t, again.published(wellKnown+"/1").PublicKeys, 2)
+		all := again.published(wellKnown).PublicKeys
 		again.Stop()
 		var out bytes.Buffer
 		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), out.String())
+		cfg.Proof.SigningKeys, cfg.Proof.PublicKeys = nil, all
+		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), "whoever verifies needs no secret")
 	})
 }
 
@@ -168,7 +171,7 @@ func TestReplicasMakeOneCheckpointADay(t *testing.T) {
 	clock.Store(now.UnixMicro())
 	catalog := newCatalog(t)
 	cfg := config(t, storetest.Postgres(t), catalog.URL)
-	cfg.SigningKeys, cfg.Now = []string{signingKey}, clock.now
+	cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.now
 	require.NoError(t, history.Migrate(t.Context(), cfg))
 	catalog.tell("a", true)
 	var replicas []*service

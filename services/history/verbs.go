@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/audit"
@@ -17,6 +18,19 @@ import (
 	"opportunity.internal/services/history/internal/store"
 	"opportunity.internal/services/history/migrations"
 )
+
+// proofSettings are what checkpoint and verify need of the service's settings.
+type proofSettings struct {
+	Telemetry telemetry.Config
+	Database  database.Config
+	Proof     checkpoint.Config
+}
+
+func loadForProof(lookup func(string) (string, bool)) (Config, error) {
+	s, err := config.Load[proofSettings](lookup)
+	err = errors.Join(err, s.Database.Validate(), s.Proof.Validate())
+	return Config{Telemetry: s.Telemetry, Database: s.Database, Proof: s.Proof}, err
+}
 
 // opened calls work with the store of cfg, whose schema must be there.
 func opened(ctx context.Context, cfg Config, work func(*store.Store, *telemetry.Telemetry) error) error {
@@ -38,7 +52,7 @@ func opened(ctx context.Context, cfg Config, work func(*store.Store, *telemetry.
 
 // SignNow makes a checkpoint, whether the day has one or not, and writes its signed text to out.
 func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
-	keys, err := checkpoint.ParseKeys(cfg.SigningKeys, cfg.RetiredKeys)
+	keys, err := cfg.Proof.Keys()
 	if err != nil {
 		return err
 	}
@@ -83,7 +97,7 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	if flags.NArg() > 0 || *form != "text" && *form != "json" {
 		return errors.New("usage: history verify [--against FILE]... [--output text|json]")
 	}
-	keys, err := checkpoint.ParseKeys(cfg.SigningKeys, cfg.RetiredKeys)
+	keys, err := cfg.Proof.Keys()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,23 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
+// Config says which keys there are.
+type Config struct {
+	SigningKeys []string `env:"OPPORTUNITY_HISTORY_SIGNING_KEY" doc:"Secret. Seeds of the Ed25519 keys that sign checkpoints of the history, 32 bytes in hexadecimal each, newest first: the first signs, all are believed. Empty: no checkpoints are made."`
+	PublicKeys  []string `env:"OPPORTUNITY_HISTORY_PUBLIC_KEYS" doc:"Public keys that are believed beside these, in the form in which checkpoints publish them: those of signing keys that were taken out. All that verify needs."`
+}
+
+// Keys reads the keys.
+func (c Config) Keys() (Keys, error) { return ParseKeys(c.SigningKeys, c.PublicKeys) }
+
+// Validate names what is wrong with the keys, without a seed.
+func (c Config) Validate() error {
+	if _, err := c.Keys(); err != nil {
+		return fmt.Errorf("OPPORTUNITY_HISTORY_SIGNING_KEY, OPPORTUNITY_HISTORY_PUBLIC_KEYS: %w", err)
+	}
+	return nil
+}
+
 // Keys are the log's: one that signs, and all that are believed.
 type Keys struct {
 	signer note.Signer // nil where there is none
