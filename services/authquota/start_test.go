@@ -167,7 +167,7 @@ func (s *stores) startMigrated(t *testing.T, adjust ...func(*authquota.Config)) 
 	return svc
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

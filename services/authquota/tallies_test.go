@@ -38,8 +38,12 @@ func (s *stores) exec(t *testing.T, statement string, args ...any) {
 	require.NoError(t, s.open(t).Exec(statement, args...).Error)
 }
 
+// counted is what the keys did, after it was held against what their accounts did.
 func (s *stores) counted(t *testing.T) []string {
 	t.Helper()
+	require.Empty(t, s.query(t, `SELECT account_id || ' ' || day || ' ' || outcome FROM (
+		SELECT account_id, day, outcome, calls FROM usage_keys UNION ALL SELECT account_id, day, outcome, -calls FROM usage_outcomes
+	) AS both_tables GROUP BY account_id, day, outcome HAVING SUM(calls) <> 0`))
 	return s.query(t, "SELECT day || ' ' || outcome || ' ' || CAST(calls AS text) FROM usage_keys ORDER BY key_id, day, outcome")
 }
 

@@ -12,8 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/secretbox"
+	"opportunity.internal/services/authquota/internal/store"
 )
 
 // set moves the clock to an instant.
@@ -78,8 +82,14 @@ func TestThePageOfUsage(t *testing.T) {
 		b.get("/account/usage?days=90").shows(http.StatusOK, "1,293 calls in the last 90 days", "Not in the plan")
 		b.get("/account/usage?days=400&days=x").shows(http.StatusOK, "1,248 calls in the last 30 days")
 
-		s.exec(t, "UPDATE api_keys SET account_id = ? WHERE id = ?", b.account, stranger.ID) // as when accounts are merged
+		parsed, ok := apikey.Parse(stranger.Key)
+		require.True(t, ok)
+		_, err := store.New(s.open(t), svc.now, secretbox.Box{}, mail.Writer{}).Connect(t.Context(), b.account, parsed.Digests([][]byte{pepper}))
+		require.NoError(t, err)
 		b.get("/account/usage").shows(http.StatusOK, "79,025 calls in the last 30 days")
+		svc.calls(stranger.ID, "2026-11-20", api.CallServed, 1)
+		b.get("/account/usage").shows(http.StatusOK, "79,026 calls in the last 30 days")
+		s.counted(t)
 	})
 }
 
@@ -169,9 +179,9 @@ func TestUsageAsAFile(t *testing.T) {
 		require.Equal(t, [][]string{
 			{"day", "key", "key name", "outcome", "calls"},
 			{"2026-01-02", evil.ID, `'=cmd|' /C calc'!A0, "x"`, "served", "4"},
+			{"2026-11-19", plain.ID, "oda_live_…" + plain.Key[len(plain.Key)-4:], "served", "3"},
 			{"2026-11-20", evil.ID, `'=cmd|' /C calc'!A0, "x"`, "failed", "2"},
 			{"2026-11-20", evil.ID, `'=cmd|' /C calc'!A0, "x"`, "served", "1"},
-			{"2026-11-19", plain.ID, "oda_live_…" + plain.Key[len(plain.Key)-4:], "served", "3"},
 		}, rows)
 		require.Equal(t, 4, strings.Count(b.get("/account/usage.csv?days=30").body, "\r\n"))
 		require.Empty(t, b.send(http.MethodHead, "/account/usage.csv", nil, nil).body)

@@ -13,9 +13,8 @@ import (
 // ByDay is how the calls of an account's keys ended on the days of a range.
 func (s *Store) ByDay(ctx context.Context, account string, r usage.Range) ([]usage.DayCount, error) {
 	var counts []usage.DayCount
-	err := s.db.WithContext(ctx).Raw(`SELECT u.day, u.outcome, SUM(u.calls) AS calls
-		FROM api_keys k JOIN usage_keys u ON u.key_id = k.id
-		WHERE k.account_id = ? AND u.day BETWEEN ? AND ? GROUP BY u.day, u.outcome`, account, r.From, r.To).Scan(&counts).Error
+	err := s.db.WithContext(ctx).Raw("SELECT day, outcome, calls FROM usage_outcomes WHERE account_id = ? AND day BETWEEN ? AND ?",
+		account, r.From, r.To).Scan(&counts).Error
 	return counts, database.Outage(err)
 }
 
@@ -47,12 +46,11 @@ func (s *Store) Busiest(ctx context.Context, account string, r usage.Range, n in
 		Served, NotFound, Failed, Calls, Of int
 	}
 	err := s.db.WithContext(ctx).Raw(`SELECT k.id, k.name, k.prefix, k.last_four, g.* FROM (
-			SELECT u.key_id, SUM(u.calls) AS calls, COUNT(*) OVER () AS of,
-				SUM(CASE u.outcome WHEN 'served' THEN u.calls ELSE 0 END) AS served,
-				SUM(CASE u.outcome WHEN 'not_found' THEN u.calls ELSE 0 END) AS not_found,
-				SUM(CASE u.outcome WHEN 'failed' THEN u.calls ELSE 0 END) AS failed
-			FROM api_keys k JOIN usage_keys u ON u.key_id = k.id
-			WHERE k.account_id = ? AND u.day BETWEEN ? AND ? GROUP BY u.key_id ORDER BY 2 DESC, 1 LIMIT ?) g
+			SELECT key_id, SUM(calls) AS calls, COUNT(*) OVER () AS of,
+				SUM(CASE outcome WHEN 'served' THEN calls ELSE 0 END) AS served,
+				SUM(CASE outcome WHEN 'not_found' THEN calls ELSE 0 END) AS not_found,
+				SUM(CASE outcome WHEN 'failed' THEN calls ELSE 0 END) AS failed
+			FROM usage_keys WHERE account_id = ? AND day BETWEEN ? AND ? GROUP BY key_id ORDER BY 2 DESC, 1 LIMIT ?) g
 		JOIN api_keys k ON k.id = g.key_id ORDER BY g.calls DESC, k.id`, account, r.From, r.To, n).Scan(&rows).Error
 	counts := usage.KeyCounts{Rest: total}
 	for _, row := range rows {
@@ -66,30 +64,34 @@ func (s *Store) Busiest(ctx context.Context, account string, r usage.Range, n in
 	return counts, database.Outage(err)
 }
 
-// keysAtOnce bounds what Lines reads at a time, together with the days of a range.
-const keysAtOnce = 50
+// linesAtOnce bounds what Lines reads at a time.
+const linesAtOnce = 5000
 
-// Lines hands an account's usage in a range to write, key by key and day by day, and stops at its first error. No connection is
-// held while write works: it may wait for a slow reader.
+// Lines hands an account's usage in a range to write, day by day and key by key, and stops at its first error. No connection is held
+// while write works: it may wait for a slow reader.
 func (s *Store) Lines(ctx context.Context, account string, r usage.Range, write func([]usage.Line) error) error {
-	var keys []struct{ ID, Name, Prefix, LastFour string }
-	err := s.db.WithContext(ctx).Raw("SELECT id, name, prefix, last_four FROM api_keys WHERE account_id = ? ORDER BY id", account).Scan(&keys).Error
-	for err == nil && len(keys) > 0 {
-		some := keys[:min(keysAtOnce, len(keys))]
-		keys = keys[len(some):]
-		ids, names := make([]string, len(some)), make(map[string]string, len(some))
-		for i, k := range some {
-			ids[i], names[k.ID] = k.ID, cmp.Or(k.Name, k.Prefix+"…"+k.LastFour)
+	last := usage.Line{Day: r.From} // before the first of that day
+	for {
+		var rows []struct {
+			usage.Line
+			Prefix, LastFour string
 		}
-		var lines []usage.Line
-		err = s.db.WithContext(ctx).Raw(`SELECT day, key_id AS key, outcome, calls FROM usage_keys
-			WHERE key_id IN ? AND day BETWEEN ? AND ? ORDER BY key_id, day, outcome`, ids, r.From, r.To).Scan(&lines).Error
-		for i := range lines {
-			lines[i].Name = names[lines[i].Key]
+		err := s.db.WithContext(ctx).Raw(`SELECT u.day, u.key_id AS key, k.name, k.prefix, k.last_four, u.outcome, u.calls FROM (
+				SELECT day, key_id, outcome, calls FROM usage_keys
+				WHERE account_id = ? AND day <= ? AND (day, key_id, outcome) > (?, ?, ?) ORDER BY day, key_id, outcome LIMIT ?) u
+			JOIN api_keys k ON k.id = u.key_id ORDER BY u.day, u.key_id, u.outcome`,
+			account, r.To, last.Day, last.Key, last.Outcome, linesAtOnce).Scan(&rows).Error
+		if err != nil || len(rows) == 0 {
+			return database.Outage(err)
 		}
-		if err == nil && len(lines) > 0 {
-			err = write(lines)
+		lines := make([]usage.Line, len(rows))
+		for i, row := range rows {
+			lines[i] = row.Line
+			lines[i].Name = cmp.Or(row.Name, row.Prefix+"…"+row.LastFour)
+		}
+		last = lines[len(lines)-1]
+		if err := write(lines); err != nil || len(lines) < linesAtOnce {
+			return err
 		}
 	}
-	return database.Outage(err)
 }

@@ -94,6 +94,7 @@ func (s *Store) merge(tx *gorm.DB, now time.Time, to, from account.Account) (mov
 	}
 	tier := account.Better(to.Tier, from.Tier)
 	errs := []error{
+		moveUsage(tx, from.ID, to.ID),
 		tx.Model(&accountRow{}).Where("id = ?", from.ID).Update("merged_into", to.ID).Error,
 		tx.Model(&accountRow{}).Where("id = ?", to.ID).Update("tier", tier).Error,
 		record(tx, now, to.ID, "account.merge", to.ID, map[string]any{

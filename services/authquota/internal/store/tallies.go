@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,13 +23,24 @@ type batchRow struct {
 func (batchRow) TableName() string { return "tally_batches" }
 
 type keyUsageRow struct {
-	KeyID   string `gorm:"primaryKey"`
-	Day     string `gorm:"primaryKey"`
-	Outcome string `gorm:"primaryKey"`
-	Calls   int
+	AccountID string `gorm:"primaryKey"`
+	Day       string `gorm:"primaryKey"`
+	KeyID     string `gorm:"primaryKey"`
+	Outcome   string `gorm:"primaryKey"`
+	Calls     int
 }
 
 func (keyUsageRow) TableName() string { return "usage_keys" }
+
+// outcomeRow is what the rows of an account's keys come to.
+type outcomeRow struct {
+	AccountID string `gorm:"primaryKey"`
+	Day       string `gorm:"primaryKey"`
+	Outcome   string `gorm:"primaryKey"`
+	Calls     int
+}
+
+func (outcomeRow) TableName() string { return "usage_outcomes" }
 
 // Count adds a batch to what was counted, unless it was counted already. Keys that nobody has are left out, and their number is
 // returned: they must not cost the others their count.
@@ -36,60 +50,60 @@ func (s *Store) Count(ctx context.Context, b usage.Batch) (unknown int, err erro
 		if claim.Error != nil || claim.RowsAffected == 0 {
 			return claim.Error
 		}
-		known, err := lockKeys(tx, b)
+		accounts, err := lockKeys(tx, b)
 		if err != nil {
 			return err
 		}
-		unknown = len(b.LastUsed) - len(known)
-		return count(tx, b, known)
+		unknown = len(b.LastUsed) - len(accounts)
+		return count(tx, b, accounts)
 	})
 	return unknown, err
 }
 
-// lockKeys keeps the batch's keys, in their order, from being written by anybody else until tx ends, so that batches cannot wait
-// for each other in a ring. It returns those that there are.
-func lockKeys(tx *gorm.DB, b usage.Batch) (map[string]bool, error) {
+// lockKeys keeps the batch's keys, in their order, from being written by anybody else until tx ends: batches cannot wait for each
+// other in a ring, and no key changes its account meanwhile. It returns the accounts of those that there are.
+func lockKeys(tx *gorm.DB, b usage.Batch) (map[string]string, error) {
 	var ids []string
 	for i, sum := range b.Sums {
 		if i == 0 || sum.Key != b.Sums[i-1].Key {
 			ids = append(ids, sum.Key)
 		}
 	}
-	known := make(map[string]bool, len(ids))
+	accounts := make(map[string]string, len(ids))
 	for ; len(ids) > 0; ids = ids[min(batch, len(ids)):] {
-		var found []string
+		var found []struct{ ID, AccountID string }
 		err := tx.Model(&keyRow{}).Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).
-			Where("id IN ?", ids[:min(batch, len(ids))]).Order("id").Pluck("id", &found).Error
+			Where("id IN ?", ids[:min(batch, len(ids))]).Order("id").Find(&found).Error
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range found {
-			known[id] = true
+		for _, key := range found {
+			accounts[key.ID] = key.AccountID
 		}
 	}
-	return known, nil
+	return accounts, nil
 }
 
-func count(tx *gorm.DB, b usage.Batch, known map[string]bool) error {
+func count(tx *gorm.DB, b usage.Batch, accounts map[string]string) error {
 	var rows []keyUsageRow
 	for _, sum := range b.Sums {
-		if known[sum.Key] {
-			rows = append(rows, keyUsageRow{sum.Key, sum.Day, string(sum.Outcome), sum.Calls})
+		if account, known := accounts[sum.Key]; known {
+			rows = append(rows, keyUsageRow{account, sum.Day, sum.Key, string(sum.Outcome), sum.Calls})
 		}
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	err := tx.Clauses(clause.OnConflict{
-		Columns:   []clause.Column{{Name: "key_id"}, {Name: "day"}, {Name: "outcome"}},
-		DoUpdates: clause.Assignments(map[string]any{"calls": gorm.Expr("usage_keys.calls + excluded.calls")}),
-	}).CreateInBatches(rows, batch).Error
+	err := tx.Clauses(added("usage_keys", "account_id", "day", "key_id", "outcome")).CreateInBatches(rows, batch).Error
+	if err == nil {
+		err = tx.Clauses(added("usage_outcomes", "account_id", "day", "outcome")).CreateInBatches(outcomes(rows), batch).Error
+	}
 	if err != nil {
 		return err
 	}
 	var used []any
 	for id, at := range b.LastUsed {
-		if known[id] {
+		if _, known := accounts[id]; known {
 			used = append(used, id, database.Micros(at))
 		}
 	}
@@ -105,13 +119,56 @@ func count(tx *gorm.DB, b usage.Batch, known map[string]bool) error {
 	return nil
 }
 
+// added makes an insert add its calls to those of a row that is there already.
+func added(table string, key ...string) clause.OnConflict {
+	columns := make([]clause.Column, len(key))
+	for i, name := range key {
+		columns[i].Name = name
+	}
+	return clause.OnConflict{
+		Columns: columns, DoUpdates: clause.Assignments(map[string]any{"calls": gorm.Expr(table + ".calls + excluded.calls")}),
+	}
+}
+
+// outcomes adds the rows of keys up by account, in an order in which two batches cannot wait for each other in a ring.
+func outcomes(rows []keyUsageRow) []outcomeRow {
+	sums := map[outcomeRow]int{}
+	for _, row := range rows {
+		sums[outcomeRow{AccountID: row.AccountID, Day: row.Day, Outcome: row.Outcome}] += row.Calls
+	}
+	list := slices.SortedFunc(maps.Keys(sums), func(a, b outcomeRow) int {
+		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	for i := range list {
+		list[i].Calls = sums[list[i]]
+	}
+	return list
+}
+
+// moveUsage makes what the keys of one account did the other's, in the transaction that moves the keys themselves: their rows are
+// locked by then, so that nothing is counted for the old account any more.
+func moveUsage(tx *gorm.DB, from, to string) error {
+	err := tx.Model(&keyUsageRow{}).Where("account_id = ?", from).Update("account_id", to).Error
+	if err == nil {
+		err = tx.Exec(`INSERT INTO usage_outcomes (account_id, day, outcome, calls)
+			SELECT ?, day, outcome, calls FROM usage_outcomes WHERE account_id = ? ORDER BY day, outcome
+			ON CONFLICT (account_id, day, outcome) DO UPDATE SET calls = usage_outcomes.calls + excluded.calls`, to, from).Error
+	}
+	if err == nil {
+		err = tx.Where("account_id = ?", from).Delete(&outcomeRow{}).Error
+	}
+	return err
+}
+
 // Forget removes what is older than it is kept for: batches that no gateway repeats any more, and how the calls of each key ended.
 func (s *Store) Forget(ctx context.Context) error {
 	now := s.now().UTC()
 	tx := s.db.WithContext(ctx)
 	err := tx.Where("counted_at < ?", database.Micros(now.Add(-usage.Remembered))).Delete(&batchRow{}).Error
-	if err == nil {
-		err = tx.Where("day < ?", usage.Last(now, usage.Kept).From).Delete(&keyUsageRow{}).Error
+	for _, table := range []any{&keyUsageRow{}, &outcomeRow{}} {
+		if err == nil {
+			err = tx.Where("day < ?", usage.Last(now, usage.Kept).From).Delete(table).Error
+		}
 	}
 	return database.Outage(err)
 }
