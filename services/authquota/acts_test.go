@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
@@ -330,11 +331,16 @@ func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
 		s.Stop()
 		svc.revoke(key.ID).refused(problem.ServiceUnavailable)
 		svc.metrics()
+		s.Start()
+		svc.handledByAPerson(t)
 		svc.stop()
 
 		places := map[string]string{"answers": svc.seen.String(), "log": svc.log.String()}
 		for table, rows := range s.dump(t) {
 			places["table "+table] = rows
+		}
+		for _, m := range s.mails(t) {
+			places["mail "+m.name] = m.raw + m.plain + m.html
 		}
 		require.Contains(t, places["table api_keys"], key.ID)
 		require.Contains(t, places["log"], "/operator/v1/keys/{id}/revoke")
@@ -348,6 +354,33 @@ func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// handledByAPerson does to keys what people do to them in their pages, which show a key when it is made and at no other time.
+func (s *service) handledByAPerson(t *testing.T) {
+	t.Helper()
+	const older = "jb-4711-a-key-of-another-form-that-is-long-enough-9x2Q"
+	ours := s.issue(nil)
+	require.True(t, s.importKeys(olderLine(older, map[string]any{"expiresAt": time.Now().AddDate(0, 6, 0)})).Applied)
+	b := s.browser()
+	b.signIn("ada@example.org")
+	_, id := b.obtain("Website")
+	_, _ = b.secret(b.post("/account/keys/" + id + "/rotate"))
+	b.post("/account/keys/"+id+"/name", "name", ours.Key).shows(http.StatusUnprocessableEntity)
+	b.post("/account/keys/new", "name", "x", "useCase", "instead of "+ours.Key).shows(http.StatusUnprocessableEntity)
+	for _, key := range []string{ours.Key, older} {
+		require.NotContains(t, b.connect(key+"x").shows(http.StatusUnprocessableEntity, "Nobody holds").body, key)
+		b.connect(key).leads("/account/keys")
+		b.get("/account/keys?" + key)
+		b.get("/account/keys/" + key).shows(http.StatusNotFound)
+	}
+	pages := b.get("/account/keys").body
+	for _, k := range s.listKeys("?account=" + b.account) {
+		pages += b.get("/account/keys/" + k.ID).body
+	}
+	_, _ = s.seen.Write([]byte(pages))
+	s.keys = append(s.keys, older, string(apikey.OlderOf(older)))
+	storetest.Eventually(t, "mails are written", func() bool { return s.waiting(t) == 0 })
 }
 
 // open is the database of the test, beside the service.

@@ -1,7 +1,9 @@
 package pages
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,10 +113,21 @@ func (s *Site) keys(v *visit) (view, error) {
 		if line.Status == account.Active {
 			list.Living = append(list.Living, line)
 		} else {
-			list.Ended = append([]keyLine{line}, list.Ended...)
+			list.Ended = append(list.Ended, line)
 		}
 	}
+	slices.Reverse(list.Ended) // the latest first
+	slices.SortStableFunc(list.Living, func(a, b keyLine) int {
+		return cmp.Compare(place(a), place(b)) // what is only in its grace comes last
+	})
 	return view{Template: "keys", Title: "Keys", Data: list}, nil
+}
+
+func place(k keyLine) int {
+	if k.InGrace() {
+		return 1
+	}
+	return 0
 }
 
 // ownKey is the key that the address names.
