@@ -105,7 +105,7 @@ func TestLinksOfPages(t *testing.T) {
 		codes.sections[string(e.Code)] = e.Meaning
 	}
 	pages["/docs/errors"] = codes
-	for _, file := range []string{"/openapi.yaml", "/openapi.json"} {
+	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/account"} {
 		pages[file] = page{}
 	}
 	for address, p := range pages {
@@ -285,7 +285,7 @@ func TestExamplesInOperatorPages(t *testing.T) {
 	source, err := os.ReadFile("operators/verbs.md")
 	require.NoError(t, err)
 	examples := parse(source).code["json"]
-	require.Len(t, examples, 2, "a listing and an event")
+	require.Len(t, examples, 3, "a listing, an event and a key of another form")
 
 	var listing struct {
 		api.Opportunity
@@ -303,6 +303,11 @@ func TestExamplesInOperatorPages(t *testing.T) {
 	require.Contains(t, api.Outcomes[event.CheckType], event.Outcome)
 	event.Facts.Normalize("facts", &problems)
 	require.Empty(t, problems)
+
+	var key api.OlderKey
+	strictly(t, examples[2], &key)
+	require.Regexp(t, "^[0-9a-f]{64}$", key.SHA256)
+	require.Len(t, key.LastFour, 4)
 }
 
 func strictly(t *testing.T, line string, into any) {

@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -95,6 +98,46 @@ func TestRealPlatforms(t *testing.T) {
 	})
 }
 
+// TestOlderKeys: keys of another form work once their hashes were imported, all or none.
+func TestOlderKeys(t *testing.T) {
+	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none", "OPPORTUNITY_OLDER_KEYS=jb-[0-9a-z-]{20,60}")
+	const key = "jb-a-key-of-another-form-4711"
+	hash := sha256.Sum256([]byte(key))
+	line := `{"sha256":"` + hex.EncodeToString(hash[:]) + `","prefix":"jb-","lastFour":"4711","useCase":"before","tier":"developer","expiresAt":"` +
+		time.Now().AddDate(0, 1, 0).UTC().Format(time.RFC3339) + `"}`
+	ask := func() int { return do(t, u.url, call{path: "/api/v1/opportunities", key: key}).StatusCode }
+	require.Equal(t, http.StatusUnauthorized, ask())
+
+	out, errs, code := u.tryVerb(t, line+"\n"+strings.Replace(line, "developer", "gold", 1), "keys", "import", "-")
+	require.Equal(t, 1, code)
+	require.Empty(t, out)
+	require.Contains(t, errs, "line 2: tier: must be one of free, developer, commercial")
+	require.Contains(t, errs, "line 2: sha256: is on line 1 already")
+	require.Contains(t, u.verb(t, line, "keys", "import", "-"), "created 1, unchanged 0")
+	report, err := strict[api.ImportReport]([]byte(u.verb(t, line, "keys", "import", "-", "--output", "json")))
+	require.NoError(t, err)
+	require.Equal(t, api.ImportReport{Applied: true, Unchanged: 1, Refused: []api.Refusal{}}, report)
+	eventually(t, "the key works", func() bool { return ask() == http.StatusOK }) // who nobody held is forgotten after ten seconds
+
+	list, err := strict[api.KeyRequestList]([]byte(u.verb(t, "", "keys", "requests", "--all", "--output", "json")))
+	require.NoError(t, err)
+	require.Empty(t, list.Requests)
+	_, errs, code = u.tryVerb(t, "", "keys", "approve", "req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "There is no request with this id.")
+
+	var id string
+	keys, err := strict[api.KeyList]([]byte(u.verb(t, "", "keys", "list", "--output", "json")))
+	require.NoError(t, err)
+	for _, k := range keys.Keys {
+		if k.LastFour == "4711" {
+			id = k.ID
+		}
+	}
+	require.Contains(t, u.verb(t, "", "keys", "revoke", id, "--leaked"), "revoked: "+id)
+	require.Equal(t, http.StatusUnauthorized, ask(), "in force on the next call")
+}
+
 // TestUsage: the exit code tells a wrong command from one that was refused, and help needs no service.
 func TestUsage(t *testing.T) {
 	nowhere := "OPPORTUNITY_ADMIN_URL=http://" + freeAddress(t)
@@ -107,6 +150,7 @@ func TestUsage(t *testing.T) {
 		{"nonsense", 2}, {"listings", 2}, {"listings nonsense", 2}, {"listings import", 2}, {"listings import a b", 2},
 		{"listings publish", 2}, {"listings publish x --all", 2}, {"keys issue --tier free", 2}, {"keys issue --tier gold --use-case x", 2},
 		{"keys issue --tier free --use-case x --expires-in -1h", 2}, {"keys revoke", 2}, {"accounts grant x gold", 2},
+		{"keys approve", 2}, {"keys decline x", 2}, {"keys import", 2}, {"keys requests x", 2}, {"keys import /no/such/file", 1},
 		{"accounts list --output xml", 2}, {"accounts list --nonsense", 2},
 		{"accounts list", 1}, {"listings import /no/such/file", 1},
 	} {

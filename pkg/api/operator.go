@@ -41,6 +41,17 @@ type KeyList struct {
 	Next string      `json:"next,omitempty"` // what comes after this page, where there is more
 }
 
+// OlderKey is a line of an import of keys of another form than ours: such a key is known by its hash alone.
+type OlderKey struct {
+	SHA256    string    `json:"sha256"` // of the whole key, in hexadecimal
+	Prefix    string    `json:"prefix"`
+	LastFour  string    `json:"lastFour"`
+	Name      string    `json:"name"` // may be left out
+	UseCase   string    `json:"useCase"`
+	Tier      Tier      `json:"tier"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
 // KeyRequest is a person's request for a key.
 type KeyRequest struct {
 	ID        string     `json:"id"`

@@ -13,15 +13,9 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// OlderKey is a line of an import of keys of another form than ours: such a key is known by its hash alone.
+// OlderKey is a line of an import.
 type OlderKey struct {
-	SHA256    string    `json:"sha256"`
-	Prefix    string    `json:"prefix"`
-	LastFour  string    `json:"lastFour"`
-	Name      string    `json:"name"` // may be left out
-	UseCase   string    `json:"useCase"`
-	Tier      api.Tier  `json:"tier"`
-	ExpiresAt time.Time `json:"expiresAt"`
+	api.OlderKey
 
 	Line int `json:"-"`
 }
