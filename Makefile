@@ -1,5 +1,5 @@
 # Everything a developer does here. It needs Go, git and make; test and bench install Postgres and Redis from Debian's packages
-# where they are missing.
+# where they are missing, and test Chromium and Node too.
 
 SERVICES := gateway catalog history authquota
 MODULES  := cmd/opportunity docs e2e pkg $(addprefix services/,$(SERVICES))
@@ -24,8 +24,8 @@ build: ## Build the command and every service into bin/
 	$(BUILD) -o bin/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
 
 .PHONY: test
-test: ## Run all tests, with the race detector, on real Postgres and Redis
-	@scripts/with-stores go test -race -shuffle=on $(PACKAGES)
+test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
+	@scripts/with-stores scripts/with-browser go test -race -shuffle=on $(PACKAGES)
 
 .PHONY: lint
 lint: $(LINT) ## Check form and import rules

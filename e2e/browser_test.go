@@ -1,0 +1,35 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestInTheBrowser walks through the account pages as a person does, in Chromium. Pictures of every page stay in
+// e2e/browser/artifacts, at desktop and phone width.
+func TestInTheBrowser(t *testing.T) {
+	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")
+	require.NotEmpty(t, chromium, "run the tests with scripts/with-browser, as make test does")
+	artifacts, err := filepath.Abs("browser/artifacts")
+	require.NoError(t, err)
+	for _, walk := range []string{"walk.mjs", "plain.mjs"} {
+		t.Run(walk, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			u := up(t, dir, "OPPORTUNITY_AUTO_APPROVE=false")
+			cmd := exec.CommandContext(t.Context(), "node", walk)
+			cmd.Dir = "browser"
+			cmd.Env = clean(
+				"WALK_BASE_URL="+u.url, "WALK_ARTIFACTS="+artifacts, "WALK_MAIL_DIR="+filepath.Join(dir, "mail"),
+				"WALK_CHROMIUM="+chromium, "WALK_OPPORTUNITY="+program(t, "opportunity"),
+				"OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+dir,
+			)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			t.Logf("%s", out)
+		})
+	}
+}
