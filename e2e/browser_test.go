@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,8 @@ func TestInTheBrowser(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "node", walk)
 			cmd.Dir = "browser"
 			cmd.Env = clean(
-				"WALK_BASE_URL="+u.url, "WALK_ARTIFACTS="+artifacts, "WALK_MAIL_DIR="+filepath.Join(dir, "mail"),
+				"WALK_BASE_URL="+strings.Replace(u.url, "127.0.0.1", "localhost", 1), // passkeys need a name
+				"WALK_ARTIFACTS="+artifacts, "WALK_MAIL_DIR="+filepath.Join(dir, "mail"),
 				"WALK_CHROMIUM="+chromium, "WALK_OPPORTUNITY="+program(t, "opportunity"),
 				"OPPORTUNITY_ADMIN_URL="+u.adminURL, "OPPORTUNITY_DATA_DIR="+dir,
 			)

@@ -1,0 +1,66 @@
+// The same pages without JavaScript, on a phone: from signing up to a key and back to nothing.
+import assert from 'node:assert/strict'
+import { base, call, code, launch, mail, person, phone, verb } from './lib.mjs'
+
+const address = 'grace@example.org'
+const password = 'seven ordinary wooden spoons'
+const browser = await launch()
+const { page, faults } = await person(browser, { javaScriptEnabled: false, viewport: phone })
+const press = name => page.getByRole('button', { name }).click()
+const follow = name => page.getByRole('link', { name }).first().click()
+const step = name => console.log(`- ${name}`)
+
+try {
+  step('sign up')
+  await page.goto('/account/sign-up')
+  await page.getByLabel('E-mail address').fill(address)
+  await press('Send the link')
+  await page.goto((await mail(address, /confirm/i)).link)
+  await page.getByLabel('Password').fill(password)
+  await page.locator('main form button').click()
+  await page.locator('summary').click()
+  const seed = await page.locator('code.secret').textContent()
+  await page.getByLabel('Code').fill(await code(seed))
+  await press('Confirm')
+  await follow('I have kept them')
+
+  step('a key')
+  await page.goto('/account/keys/new')
+  await page.getByLabel('Name of the key').fill('Phone')
+  await page.getByLabel('Use case').fill('Trying it out.')
+  await press('Ask for the key')
+  const [asked] = JSON.parse(await verb('keys', 'requests', '--output', 'json')).requests
+  await verb('keys', 'decline', asked.id, '--reason', 'Please say what you build.')
+  await page.reload()
+  await page.getByText('Please say what you build.').waitFor()
+  await page.goto('/account/keys/new')
+  await page.getByLabel('Name of the key').fill('Phone')
+  await page.getByLabel('Use case').fill('A board of side jobs in our town hall.')
+  await press('Ask for the key')
+  const [again] = JSON.parse(await verb('keys', 'requests', '--output', 'json')).requests
+  await verb('keys', 'approve', again.id)
+  await page.reload()
+  await follow('Get the key')
+  await press('Show the key')
+  const key = await page.locator('code.secret').first().textContent()
+  assert.equal((await call(key)).status, 200)
+  await page.goto('/account/usage')
+  await page.goto('/account/plan')
+
+  step('close the account')
+  await page.goto('/account/security')
+  await follow('Close the account')
+  await page.getByLabel('Your e-mail address').fill(address)
+  await press('Close the account for good')
+  assert.equal((await call(key)).body.error.code, 'revoked_api_key')
+  await mail(address, /closed/i)
+  await page.goto('/account')
+  assert.ok(page.url().startsWith(base + '/account/sign-in'))
+  assert.deepEqual(faults, [])
+} catch (error) {
+  await page.screenshot({ path: `${process.env.WALK_ARTIFACTS}/failed-plain.png`, fullPage: true }).catch(() => {})
+  console.error(`at ${page.url()}\n${await page.locator('main').innerText({ timeout: 1000 }).catch(() => '')}\n`, faults)
+  throw error
+} finally {
+  await browser.close()
+}

@@ -1,0 +1,195 @@
+// The whole way of a person with an account, in a browser with JavaScript: sign up, get a key, use it, see the use, rotate, revoke,
+// and come back without the authenticator.
+import assert from 'node:assert/strict'
+import { base, call, code, eventually, inspect, launch, mail, person, verb } from './lib.mjs'
+
+const address = 'ada@example.org'
+const password = 'four unrelated quiet otters'
+const browser = await launch()
+const { context, page, faults } = await person(browser)
+const press = name => page.getByRole('button', { name }).click()
+const follow = name => page.getByRole('link', { name }).first().click()
+const secret = () => page.locator('code.secret').first().textContent()
+const step = name => console.log(`- ${name}`)
+
+try {
+  step('a stranger is asked to sign in')
+  await page.goto('/')
+  await inspect(page, '00-front')
+  await page.goto('/account')
+  assert.match(page.url(), /\/account\/sign-in/)
+  await inspect(page, '01-sign-in')
+
+  step('sign up, and confirm by the mail')
+  await follow('Create one')
+  await inspect(page, '02-sign-up')
+  await page.getByLabel('E-mail address').fill('no address')
+  await press('Send the link')
+  await page.getByRole('alert').waitFor()
+  await inspect(page, '03-sign-up-refused')
+  await page.getByLabel('E-mail address').fill(address)
+  await press('Send the link')
+  await inspect(page, '04-mail-sent')
+  await page.goto((await mail(address, /confirm/i)).link)
+  await page.getByLabel('Password').fill('password1234')
+  await inspect(page, '05-choose-password')
+  await page.locator('main form button').click()
+  await page.getByRole('alert').waitFor() // too easily guessed
+  await page.getByLabel('Password').fill(password)
+  await page.locator('main form button').click()
+
+  step('set up the authenticator; nothing else is to be had before')
+  await page.goto('/account/keys')
+  assert.match(page.url(), /\/account\/authenticator/)
+  await page.getByText('Enter it by hand instead').click()
+  await inspect(page, '06-authenticator')
+  const seed = await secret()
+  await page.getByLabel('Code').fill('000000')
+  await press('Confirm')
+  await page.getByRole('alert').waitFor()
+  await page.getByLabel('Code').fill(await code(seed))
+  await press('Confirm')
+  await page.getByRole('heading', { name: /recovery codes/i }).waitFor()
+  await inspect(page, '07-recovery-codes')
+  const recovery = await page.locator('.codes code').allTextContents()
+  assert.equal(recovery.length, 10)
+  await follow('I have kept them')
+  await inspect(page, '08-home-of-a-new-account')
+
+  step('ask for a key; the operator approves')
+  await follow('Keys')
+  await inspect(page, '09-no-keys')
+  await follow('Ask for a key')
+  await page.getByLabel('Name of the key').fill('Newsletter <b>&')
+  await page.getByLabel('Use case').fill('A weekly letter on work from home for readers in Ontario.')
+  await inspect(page, '10-ask-for-a-key')
+  await press('Ask for the key')
+  await page.getByText('Waits for the operator').waitFor()
+  await inspect(page, '11-request-waits')
+  const asked = JSON.parse(await verb('keys', 'requests', '--output', 'json')).requests
+  assert.equal(asked.length, 1)
+  await verb('keys', 'approve', asked[0].id)
+  await mail(address, /approved|key/i)
+  await page.reload()
+  await follow('Get the key')
+  await inspect(page, '12-get-the-key')
+  await press('Show the key')
+  await inspect(page, '13-key-shown-once')
+  const first = await secret()
+  assert.match(first, /^oda_live_/)
+
+  step('call the API, and see the calls')
+  assert.equal((await call(first)).status, 200)
+  assert.equal((await call(first, '/api/v1/opportunities/nobody-has-this-id')).status, 404)
+  assert.equal((await call(first, '/api/v1/opportunities?province=ON')).status, 400)
+  await eventually('the calls among the usage', async () => {
+    await page.goto('/account/usage')
+    return (await page.locator('main').textContent()).match(/Newsletter <b>&/)
+  })
+  await inspect(page, '14-usage')
+  const csv = await (await page.request.get('/account/usage.csv')).text()
+  for (const outcome of ['served', 'not_found', 'bad_request']) assert.match(csv, new RegExp(`,${outcome},1\\r?\\n`), csv)
+  await page.goto('/account')
+  await inspect(page, '15-home')
+  await follow('Plan')
+  await inspect(page, '16-plan')
+
+  step('rotate: both keys work; revoke: the next call is refused')
+  await follow('Keys')
+  await inspect(page, '17-keys')
+  await page.getByRole('link', { name: /^Rotate/ }).first().click()
+  await inspect(page, '18-rotate')
+  await press('Rotate the key')
+  const second = await secret()
+  assert.notEqual(first, second)
+  assert.equal((await call(first)).status, 200)
+  assert.equal((await call(second)).status, 200)
+  await follow('I have kept it')
+  await inspect(page, '19-keys-in-rotation')
+  await page.getByRole('link', { name: /^Revoke/ }).first().click()
+  await inspect(page, '20-revoke')
+  await press('Revoke the key')
+  assert.equal([await call(first), await call(second)].filter(a => a.body.error?.code === 'revoked_api_key').length, 1)
+
+  step('connect a key that is older than the account')
+  const older = JSON.parse(await verb('keys', 'issue', '--tier', 'developer', '--use-case', 'before accounts', '--output', 'json'))
+  assert.equal((await call(older.key)).status, 200)
+  await page.goto('/account/keys/connect')
+  await page.getByLabel('The key').fill(older.key)
+  await inspect(page, '21-connect')
+  await press('Connect the key')
+  await page.getByText('developer', { exact: false }).first().waitFor()
+  assert.equal((await call(older.key)).body.meta.tier, 'developer')
+
+  step('a passkey')
+  const devtools = await context.newCDPSession(page)
+  await devtools.send('WebAuthn.enable')
+  await devtools.send('WebAuthn.addVirtualAuthenticator', { options: {
+    protocol: 'ctap2', transport: 'internal', hasResidentKey: true, hasUserVerification: true, isUserVerified: true,
+    automaticPresenceSimulation: true,
+  } })
+  await page.goto('/account/security')
+  await inspect(page, '22-security')
+  await passkey()
+  await mail(address, /factor|passkey/i)
+
+  step('sign out, and in with the passkey')
+  await press('Sign out')
+  await signIn()
+  await press(/passkey/i)
+  await page.waitForURL(base + '/account')
+
+  step('sign out, and in with a recovery code; it works once')
+  await press('Sign out')
+  await signIn()
+  await inspect(page, '24-second-step')
+  await page.getByLabel('Code').fill('123456')
+  await press('Sign in')
+  await page.getByRole('alert').waitFor()
+  await page.getByLabel('Code').fill(recovery[0].toLowerCase())
+  await press('Sign in')
+  await page.waitForURL(base + '/account')
+  await mail(address, /recovery code/i)
+  await press('Sign out')
+  await signIn()
+  await page.getByLabel('Code').fill(recovery[0])
+  await press('Sign in')
+  await page.getByRole('alert').waitFor()
+  await page.goto('/account/lost-authenticator')
+  await inspect(page, '25-lost-authenticator')
+  await page.goto('/account/forgot')
+  await inspect(page, '26-forgotten-password')
+  await page.goto('/account/nothing-here')
+  await inspect(page, '27-nothing-here')
+
+  step('what people did is in the audit log')
+  const log = await verb('audit', '--output', 'json')
+  for (const action of ['person.sign_up', 'key.request', 'key.approve', 'key.rotate', 'key.revoke', 'factor.add', 'recovery_code.use']) {
+    assert.ok(log.includes(`"${action}"`), `no ${action} in ${log}`)
+  }
+  for (const [what, text] of Object.entries({ 'the log': log, 'the address bar': page.url() })) {
+    for (const hidden of [first, second, older.key, seed, password, recovery[0]]) assert.ok(!text.includes(hidden), `${hidden} in ${what}`)
+  }
+  assert.deepEqual(faults, [])
+} catch (error) {
+  await page.screenshot({ path: `${process.env.WALK_ARTIFACTS}/failed-walk.png`, fullPage: true }).catch(() => {})
+  console.error(`at ${page.url()}\n${await page.locator('main').innerText({ timeout: 1000 }).catch(() => '')}\n`, faults)
+  throw error
+} finally {
+  await browser.close()
+}
+
+async function signIn() {
+  await page.goto('/account/sign-in')
+  await page.getByLabel('E-mail address').fill(address)
+  await page.getByLabel('Password').fill(password)
+  await press('Continue')
+}
+
+async function passkey() {
+  await follow('Add a passkey')
+  await page.getByLabel('Name').fill('Laptop')
+  await inspect(page, '23-add-a-passkey')
+  await press('Add a passkey')
+  await page.getByRole('rowheader', { name: 'Laptop' }).waitFor()
+}
