@@ -29,7 +29,10 @@ export async function person(browser, options = {}) {
   context.setDefaultTimeout(20_000)
   await context.route(url => url.origin !== base, route => route.abort()) // nothing of a page comes from elsewhere
   const faults = []
-  context.on('requestfailed', request => faults.push(`request failed: ${request.url()} ${request.failure()?.errorText}`))
+  context.on('requestfailed', request => {
+    const why = request.failure()?.errorText
+    if (why !== 'net::ERR_ABORTED') faults.push(`request failed: ${request.url()} ${why}`) // which is what leaving a page looks like
+  })
   context.on('weberror', error => faults.push(`script error: ${error.error()}`))
   context.on('console', message => {
     if (/content security policy|refused to/i.test(message.text())) faults.push(message.text())

@@ -6,7 +6,7 @@ const address = 'grace@example.org'
 const password = 'seven ordinary wooden spoons'
 const browser = await launch()
 const { page, faults } = await person(browser, { javaScriptEnabled: false, viewport: phone })
-const press = name => page.getByRole('button', { name }).click()
+const press = name => page.getByRole('button', { name, exact: typeof name === 'string' }).click()
 const follow = name => page.getByRole('link', { name }).first().click()
 const step = name => console.log(`- ${name}`)
 

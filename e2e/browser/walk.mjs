@@ -7,7 +7,7 @@ const address = 'ada@example.org'
 const password = 'four unrelated quiet otters'
 const browser = await launch()
 const { context, page, faults } = await person(browser)
-const press = name => page.getByRole('button', { name }).click()
+const press = name => page.getByRole('button', { name, exact: typeof name === 'string' }).click()
 const follow = name => page.getByRole('link', { name }).first().click()
 const secret = () => page.locator('code.secret').first().textContent()
 const step = name => console.log(`- ${name}`)
@@ -118,7 +118,7 @@ try {
   await page.getByLabel('The key').fill(older.key)
   await inspect(page, '21-connect')
   await press('Connect the key')
-  await page.getByText('developer', { exact: false }).first().waitFor()
+  await page.getByRole('status').waitFor()
   assert.equal((await call(older.key)).body.meta.tier, 'developer')
 
   step('a passkey')
@@ -134,13 +134,13 @@ try {
   await mail(address, /factor|passkey/i)
 
   step('sign out, and in with the passkey')
-  await press('Sign out')
+  await signOut()
   await signIn()
   await press(/passkey/i)
   await page.waitForURL(base + '/account')
 
   step('sign out, and in with a recovery code; it works once')
-  await press('Sign out')
+  await signOut()
   await signIn()
   await inspect(page, '24-second-step')
   await page.getByLabel('Code').fill('123456')
@@ -150,7 +150,7 @@ try {
   await press('Sign in')
   await page.waitForURL(base + '/account')
   await mail(address, /recovery code/i)
-  await press('Sign out')
+  await signOut()
   await signIn()
   await page.getByLabel('Code').fill(recovery[0])
   await press('Sign in')
@@ -179,6 +179,10 @@ try {
   await browser.close()
 }
 
+async function signOut() {
+  await page.getByRole('button', { name: 'Sign out', exact: true }).click()
+}
+
 async function signIn() {
   await page.goto('/account/sign-in')
   await page.getByLabel('E-mail address').fill(address)
@@ -191,5 +195,5 @@ async function passkey() {
   await page.getByLabel('Name').fill('Laptop')
   await inspect(page, '23-add-a-passkey')
   await press('Add a passkey')
-  await page.getByRole('rowheader', { name: 'Laptop' }).waitFor()
+  await page.getByRole('rowheader', { name: 'Laptop', exact: true }).waitFor()
 }
