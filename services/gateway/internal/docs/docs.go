@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/yuin/goldmark"
@@ -59,7 +60,9 @@ func New(publicURL string) (*Site, error) {
 		if err := markdown.Convert(local(source), &body); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.File, err)
 		}
-		if err := s.page(path(p.Slug), p.Title, template.HTML(body.String())); err != nil { //nolint:gosec // our own text
+		// What is wider than a phone scrolls within itself, and must do so for a keyboard too.
+		focusable := strings.ReplaceAll(body.String(), "<pre>", `<pre tabindex="0">`)
+		if err := s.page(path(p.Slug), p.Title, template.HTML(focusable)); err != nil { //nolint:gosec // our own text
 			return nil, err
 		}
 	}
