@@ -29,6 +29,7 @@ var Pages = []Page{
 	{"provable-history", "Provable history", "consumers/provable-history.md"},
 	{"authentication", "Authentication", "consumers/authentication.md"},
 	{"limits", "Limits", "consumers/limits.md"},
+	{"usage", "Reading your usage", "consumers/usage.md"},
 	{"caching", "Caching and compression", "consumers/caching.md"},
 	{"versioning", "Versions and deprecation", "consumers/versioning.md"},
 	{"link-checker", "The link checker", "consumers/link-checker.md"},

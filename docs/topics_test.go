@@ -67,6 +67,8 @@ func TestEveryRuleIsStated(t *testing.T) {
 		{"keep evidence", "/docs/data#what-to-keep-with-a-result", []string{"`lastCheckedAt`", "source", "reviewer group"}},
 		{"no redistribution", "/docs/data#what-you-may-do-with-it", []string{"redistribut", "agreed separately"}},
 		{"plans", "/docs/limits#plans", []string{"29 USD", "`commercial`", "`developer`", "not for sale", "end of the period already paid"}},
+		{"usage", "/docs/usage#the-chart", []string{"UTC", "not held against the day", "statistic"}},
+		{"usage as a file", "/docs/usage#the-file", []string{"400 days", "RFC 4180", "apostrophe"}},
 		{"form of a key", "/docs/authentication#the-form-of-a-key", []string{"`oda_live_`", "43", "checksum", "`oda_test_`", "another form"}},
 		{"shown once", "/docs/authentication#getting-a-key", []string{"once", "on request", "last four"}},
 		{"life of a key", "/docs/authentication#how-long-a-key-lives", []string{"365 days", "24 hours", "never past its own expiry", "at most 5"}},

@@ -137,7 +137,7 @@ func TestUsageIsForgotten(t *testing.T) {
 
 		soon := later.AddDate(0, 0, 399)
 		at.Store(&soon)
-		svc = s.start(t, clock)
+		s.start(t, clock)
 		storetest.Eventually(t, "the old batch is gone", func() bool { return len(s.query(t, "SELECT id FROM tally_batches")) == 0 })
 		require.Len(t, s.counted(t), 1, "kept for 400 days, today included")
 	})
