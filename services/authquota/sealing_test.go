@@ -26,7 +26,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		with := func(keys ...string) func(*authquota.Config) {
 			return func(c *authquota.Config) { c.Encryption = keys }
 		}
-		svc, clock := s.startWithClock(t, with(older))
+		svc, _ := s.startWithClock(t, with(older))
 		b := svc.browser()
 		b.signUp("ada@example.org")
 		b.get("/account/security/authenticator") // a second sealed seed waits
@@ -38,7 +38,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 
 		box, err := secretbox.Parse([]string{newer})
 		require.NoError(t, err)
-		svc, clock = s.startWithClock(t, with(newer, older))
+		svc, _ = s.startWithClock(t, with(newer, older))
 		storetest.Eventually(t, "sealed anew at the start", func() bool {
 			for _, text := range s.seeds(t) {
 				if !box.Current(text) {
@@ -49,7 +49,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		})
 		svc.stop()
 
-		svc, clock = s.startWithClock(t, with(newer))
+		svc, clock := s.startWithClock(t, with(newer))
 		b.svc = svc
 		back := b.other()
 		back.signInAgain(clock)

@@ -136,6 +136,31 @@ func TestThePasswordIsChanged(t *testing.T) {
 	})
 }
 
+// Of two forms that were sent at once one changes the password, and its browser stays signed in.
+func TestOneOfTwoNewPasswordsIsTaken(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		b, clock := s.member(t, "ada@example.org")
+		one, two := b.other(), b.other()
+		two.signInAgain(clock)
+		one.cookies["__Host-session"] = b.cookies["__Host-session"]
+		one.password, two.password = otherPassword, "a-third-and-longer-secret"
+		atOnce([]*browser{one, two}, func(o *browser) page {
+			return o.post("/account/security/password", "current", goodPassword, "password", o.password)
+		})
+		in := 0
+		for _, o := range []*browser{one, two} {
+			if o.get("/account").status != http.StatusOK {
+				o.enterPassword().shows(422, "do not belong together")
+				continue
+			}
+			in++
+			again := o.other()
+			again.enterPassword().leads("/account/sign-in/code")
+		}
+		require.Equal(t, 1, in)
+	})
+}
+
 func TestTheAddressIsChangedByWhoReadsItsMail(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
