@@ -100,6 +100,7 @@ type AccountList struct {
 type AccountPerson struct {
 	Email                  string     `json:"email"` // empty once the account was closed
 	AuthenticatorConfirmed bool       `json:"authenticatorConfirmed"`
+	Passkeys               int        `json:"passkeys"`
 	RecoveryCodesLeft      int        `json:"recoveryCodesLeft"`
 	ResetAt                *time.Time `json:"resetAt"` // when a lost authenticator is removed
 	Sessions               int        `json:"sessions"`

@@ -131,6 +131,7 @@ func showPerson(row func(...any), p *api.AccountPerson) {
 		authenticator += ", to be removed at " + moment(*p.ResetAt)
 	}
 	row("Authenticator", authenticator)
+	row("Passkeys", p.Passkeys)
 	row("Sessions", p.Sessions)
 }
 

@@ -38,6 +38,7 @@ type Seen struct {
 	Person    *Person
 	ClosedAt  *time.Time // when the person closed it; Person has no address then
 	Sessions  int        // that live
+	Passkeys  int
 	UsedToday int
 	Keys      []Key
 	Requests  []Request // open ones

@@ -77,7 +77,7 @@ func (a API) showAccount(g *gin.Context) (web.Reply, error) {
 	if p := seen.Person; p != nil {
 		detail.Person = &api.AccountPerson{
 			Email: p.Email, AuthenticatorConfirmed: p.AuthenticatorConfirmed, RecoveryCodesLeft: p.RecoveryCodesLeft, ResetAt: p.ResetAt,
-			Sessions: seen.Sessions, CreatedAt: p.CreatedAt, ClosedAt: seen.ClosedAt,
+			Passkeys: seen.Passkeys, Sessions: seen.Sessions, CreatedAt: p.CreatedAt, ClosedAt: seen.ClosedAt,
 		}
 	}
 	for i, k := range seen.Keys {

@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/session"
 )
 
 // Accounts lists a page of the accounts that are searched for, in the order in which they were made; more reports whether others
@@ -65,11 +66,13 @@ func (s *Store) Account(ctx context.Context, id string) (account.Seen, error) {
 	var living int64
 	var requests []requestRow
 	var person []personRow
-	var codes int64
+	var codes, passkeys int64
 	err = errors.Join(
 		db.Find(&person, "account_id = ?", id).Error,
 		db.Table("recovery_codes").Where("account_id = ? AND used_at IS NULL", id).Count(&codes).Error,
-		db.Model(&sessionRow{}).Where("account_id = ? AND ended_at IS NULL AND expires_at > ?", id, database.Micros(now)).Count(&living).Error,
+		db.Table("passkeys").Where("account_id = ?", id).Count(&passkeys).Error,
+		db.Model(&sessionRow{}).Where("account_id = ? AND ended_at IS NULL AND expires_at > ? AND seen_at > ?",
+			id, database.Micros(now), database.Micros(now.Add(-session.Idle))).Count(&living).Error,
 		db.Raw("SELECT calls FROM usage_days WHERE day = ? AND account_id = ?", counter.DayOf(now), id).Scan(&usage).Error,
 		db.Order("asked_at, id").Find(&requests, "account_id = ? AND state IN ?", id, openStates).Error,
 	)
@@ -89,7 +92,7 @@ func (s *Store) Account(ctx context.Context, id string) (account.Seen, error) {
 	for _, calls := range usage {
 		seen.UsedToday = calls
 	}
-	seen.Sessions, seen.Requests = int(living), toRequests(requests)
+	seen.Sessions, seen.Passkeys, seen.Requests = int(living), int(passkeys), toRequests(requests)
 	if seen.Keys, _, err = s.Keys(ctx, id, account.Page{}); err != nil {
 		return seen, err
 	}
