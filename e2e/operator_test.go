@@ -73,7 +73,8 @@ func TestRealPlatforms(t *testing.T) {
 	require.Empty(t, ids(list(t, u.url, keys.next(t), "/api/v1/opportunities")))
 	require.Equal(t, 404, do(t, u.url, call{path: "/api/v1/opportunities/123rf", key: keys.next(t)}).StatusCode)
 	require.Contains(t, u.verb(t, "", "listings", "import", path), "created 0, updated 0, unchanged 592")
-	candidates := u.verb(t, "", "listings", "export")
+	head, candidates, _ := strings.Cut(u.verb(t, "", "listings", "export"), "\n")
+	require.JSONEq(t, `{"format":"opportunity-listings","version":1}`, head)
 	require.Equal(t, lines, strings.Count(candidates, "\n"))
 	require.Equal(t, sets(t, string(file)), sets(t, candidates))
 
@@ -89,7 +90,10 @@ func TestRealPlatforms(t *testing.T) {
 	}
 	require.Empty(t, list(t, u.url, u.keys[api.Free], "/api/v1/opportunities"))
 	exported := u.verb(t, "", "listings", "export")
-	require.Equal(t, sets(t, string(file), "publishedAt", "visibility"), sets(t, exported, "publishedAt", "visibility"))
+	_, published, _ := strings.Cut(exported, "\n")
+	require.Equal(t, sets(t, string(file), "publishedAt", "visibility"), sets(t, published, "publishedAt", "visibility"))
+	require.Contains(t, u.verb(t, "", "listings", "lint", path), "592 listings, nothing wrong")
+	require.Contains(t, u.verb(t, exported, "listings", "import", "--dry-run", "-"), "would create 0, update 0, leave 592 unchanged")
 	require.Contains(t, u.verb(t, exported, "listings", "import", "-"), "created 0, updated 0, unchanged 592")
 
 	u.verb(t, "", "listings", "withdraw", "123rf")

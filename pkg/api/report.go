@@ -1,5 +1,7 @@
 package api
 
+import "encoding/json"
+
 // ImportReport is the catalog's answer to an import: Applied is false iff a line was refused, and then nothing was changed.
 type ImportReport struct {
 	Applied   bool      `json:"applied"`
@@ -24,4 +26,55 @@ type Refusal struct {
 	Line     int      `json:"line"` // counted from 1, blank lines included
 	ID       string   `json:"id"`   // of the record that the line speaks of, where it could be read
 	Problems Problems `json:"problems"`
+}
+
+// ImportPreview is the catalog's answer to an import that is only tried. Where a line was refused nothing else is told.
+type ImportPreview struct {
+	DryRun      bool            `json:"dryRun"` // true
+	Created     int             `json:"created"`
+	Updated     int             `json:"updated"`
+	Unchanged   int             `json:"unchanged"`
+	Published   int             `json:"published"`   // of those created or updated, which would become visible
+	NeedsReview int             `json:"needsReview"` // published ones that would turn needs-review
+	Changes     []ListingChange `json:"changes"`     // in the order of the file; unchanged listings are left out
+	Refused     []Refusal       `json:"refused"`
+	Omitted     int             `json:"omitted"`
+}
+
+// Count adds a change to the preview.
+func (p *ImportPreview) Count(c ListingChange) {
+	if c.Change == ListingCreated {
+		p.Created++
+	} else {
+		p.Updated++
+	}
+	if c.Published {
+		p.Published++
+	}
+	if c.NeedsReview {
+		p.NeedsReview++
+	}
+	p.Changes = append(p.Changes, c)
+}
+
+// What an import does to a listing that it changes.
+const (
+	ListingCreated = "created"
+	ListingUpdated = "updated"
+)
+
+// ListingChange is what an import would do to one listing.
+type ListingChange struct {
+	ID          string        `json:"id"`
+	Change      string        `json:"change"`      // ListingCreated or ListingUpdated
+	Published   bool          `json:"published"`   // it would become visible
+	NeedsReview bool          `json:"needsReview"` // its record would turn needs-review
+	Fields      []FieldChange `json:"fields"`      // of an updated one
+}
+
+// FieldChange is the old and the new value of a part of a listing; null where there was, or would be, none.
+type FieldChange struct {
+	Field string          `json:"field"` // its path, such as facts.pay.minimum
+	Old   json.RawMessage `json:"old"`
+	New   json.RawMessage `json:"new"`
 }

@@ -131,7 +131,15 @@ func (s *service) operate(path, body string) api.ImportReport {
 	return decode[api.ImportReport](s.t, a.body)
 }
 
+// export is an export without its header.
 func (s *service) export() string {
+	s.t.Helper()
+	head, lines, _ := strings.Cut(s.exported(), "\n")
+	require.JSONEq(s.t, `{"format":"opportunity-listings","version":1}`, head)
+	return lines
+}
+
+func (s *service) exported() string {
 	s.t.Helper()
 	a := s.do(http.MethodGet, "/operator/v1/listings/export", "", http.Header{api.ActorHeader: {"alex"}})
 	require.Equal(s.t, http.StatusOK, a.status)

@@ -46,6 +46,11 @@ func (c Client) Import(ctx context.Context, file io.Reader) (api.ImportReport, [
 	return ask[api.ImportReport](ctx, c, http.MethodPost, "/listings/import", file)
 }
 
+// Preview sends a listings file to learn what Import would do; it changes nothing.
+func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportPreview, []byte, error) {
+	return ask[api.ImportPreview](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
+}
+
 // Append sends an events file.
 func (c Client) Append(ctx context.Context, file io.Reader) (api.AppendReport, []byte, error) {
 	return ask[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)

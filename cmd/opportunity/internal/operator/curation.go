@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,22 +14,11 @@ import (
 )
 
 func (v *verbs) listings() *cobra.Command {
-	c := &cobra.Command{Use: "listings", Short: "Import, export, publish and withdraw listings"}
+	c := &cobra.Command{Use: "listings", Short: "Check, import, export, publish and withdraw listings"}
 	c.AddCommand(
-		&cobra.Command{
-			Use:   "import FILE|-",
-			Short: "Import a listings file: all of it, or nothing",
-			Long: `Import a listings file (JSON Lines, one listing on each line).
-
-Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-Importing a file again changes nothing; a listing that the file does not name stays as it is.`,
-			Example: "  opportunity listings import platforms.jsonl\n  opportunity listings export | opportunity listings import -",
-			Args:    cobra.ExactArgs(1),
-			RunE: v.file(func(ctx context.Context, c Client, file io.Reader) (result, error) {
-				r, raw, err := c.Import(ctx, file)
-				return imported(r, raw, fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)), err
-			}),
-		},
+		v.importListings(),
+		v.lint(),
+		schema(),
 		&cobra.Command{
 			Use:     "export",
 			Short:   "Write all listings as a listings file, private ones and curators' notes included",
@@ -54,6 +44,36 @@ Importing a file again changes nothing; a listing that the file does not name st
 			}),
 		},
 	)
+	return c
+}
+
+func (v *verbs) importListings() *cobra.Command {
+	var dry bool
+	c := &cobra.Command{
+		Use:   "import FILE|-",
+		Short: "Import a listings file: all of it, or nothing",
+		Long: `Import a listings file (JSON Lines: a header, then one listing on each line).
+
+Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
+Importing a file again changes nothing; a listing that the file does not name stays as it is.
+
+--dry-run changes nothing. It shows what would be created, updated and published, each changed field with its old and its new value,
+and which records would turn "needs-review".`,
+		Example: "  opportunity listings import --dry-run platforms.jsonl\n  opportunity listings import platforms.jsonl\n" +
+			"  opportunity listings export | opportunity listings import -",
+		Args: cobra.ExactArgs(1),
+		RunE: v.file(func(ctx context.Context, c Client, file io.Reader) (result, error) {
+			if dry {
+				p, raw, err := c.Preview(ctx, file)
+				text := new(strings.Builder)
+				showPreview(text, p)
+				return result{len(p.Refused) == 0, p.Refused, p.Omitted, raw, strings.TrimSuffix(text.String(), "\n")}, err
+			}
+			r, raw, err := c.Import(ctx, file)
+			return imported(r, raw, fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)), err
+		}),
+	}
+	c.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
 	return c
 }
 
@@ -115,17 +135,22 @@ func imported(r api.ImportReport, raw []byte, text string) result {
 // file is report for a verb that sends a file.
 func (v *verbs) file(call func(context.Context, Client, io.Reader) (result, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		in := cmd.InOrStdin()
-		if args[0] != "-" {
-			file, err := os.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			in = file
+		in, closed, err := input(cmd, args[0])
+		if err != nil {
+			return err
 		}
+		defer closed()
 		return v.report(func(ctx context.Context, c Client, _ []string) (result, error) { return call(ctx, c, in) })(cmd, nil)
 	}
+}
+
+// input opens a file that is named on the command line; - is what is piped in.
+func input(cmd *cobra.Command, name string) (in io.Reader, closed func(), err error) {
+	if name == "-" {
+		return cmd.InOrStdin(), func() {}, nil
+	}
+	file, err := os.Open(name)
+	return file, func() { file.Close() }, err
 }
 
 // report makes the work of a command from a call that does all or nothing and says what it refused.

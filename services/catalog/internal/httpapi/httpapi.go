@@ -10,6 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -19,7 +20,8 @@ import (
 
 // Curation is what operators do to listings. Errors are *problem.Error where the caller can do something about them.
 type Curation interface {
-	Import(ctx context.Context, actor string, lines []listing.Line) (api.ImportReport, error)
+	Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error)
+	Preview(ctx context.Context, lines []listingfile.Line) (api.ImportPreview, error)
 	Export(ctx context.Context) iter.Seq2[listing.Entry, error]
 	Publish(ctx context.Context, actor string, ids []string) (api.ImportReport, error)
 	PublishAll(ctx context.Context, actor string) (api.ImportReport, error)

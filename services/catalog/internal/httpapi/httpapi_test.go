@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -24,7 +25,7 @@ const token = "a-token-of-at-least-thirty-two-characters"
 // idle is a catalog without listings.
 type idle struct{ httpapi.Curation }
 
-func (idle) Import(context.Context, string, []listing.Line) (api.ImportReport, error) {
+func (idle) Import(context.Context, string, []listingfile.Line) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
 func (idle) Publish(context.Context, string, []string) (api.ImportReport, error) {

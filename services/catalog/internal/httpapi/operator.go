@@ -11,9 +11,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/catalog/internal/listing"
 )
 
 const (
@@ -27,19 +28,41 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	var file listing.File
+	dry, err := dryRun(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	var file listingfile.File
 	err = web.File(g, func(in io.Reader) (err error) {
-		file, err = listing.Read(in)
+		file, err = listingfile.Read(in, listingfile.MaxReported)
 		return err
 	})
 	if err != nil {
 		return web.Reply{}, err
+	}
+	if dry {
+		if len(file.Refused) > 0 {
+			refused := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Refused: file.Refused, Omitted: file.Omitted}
+			return web.Reply{JSON: refused}, nil
+		}
+		preview, err := a.Curation.Preview(g.Request.Context(), file.Lines)
+		return web.Reply{JSON: preview}, err
 	}
 	if len(file.Refused) > 0 {
 		return web.Reply{JSON: api.ImportReport{Refused: file.Refused, Omitted: file.Omitted}}, nil
 	}
 	report, err := a.Curation.Import(g.Request.Context(), actor, file.Lines)
 	return web.Reply{JSON: report}, err
+}
+
+// dryRun reads whether an import is only to be tried. Whoever misspells that must not have their file imported.
+func dryRun(g *gin.Context) (bool, error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "dryRun")
+	if err != nil {
+		return false, err
+	}
+	dry, err := values.Bool("dryRun")
+	return dry != nil && *dry, err
 }
 
 // export streams, because the whole catalog may be larger than what a pod may hold.
@@ -55,6 +78,9 @@ func (a API) export(g *gin.Context) (web.Reply, error) {
 		out := bufio.NewWriterSize(w, 64<<10)
 		enc := json.NewEncoder(out)
 		enc.SetEscapeHTML(false)
+		if err := enc.Encode(listingfile.NewHeader()); err != nil {
+			return err
+		}
 		for ; more; entry, err, more = next() {
 			if err != nil {
 				return err

@@ -4,10 +4,12 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"opportunity.internal/pkg/listingfile"
 )
 
-// material are the fields on which a factual review rests: a change of one of them outside a review puts the review in doubt.
-var material = []string{"company", "applicationUrl", "category", "startingCost", "workModel", "facts"}
+// Material are the fields on which a factual review rests: a change of one of them outside a review puts the review in doubt.
+var Material = []string{"company", "applicationUrl", "category", "startingCost", "workModel", "facts"}
 
 // Change is what an import did to one listing.
 type Change struct {
@@ -16,13 +18,13 @@ type Change struct {
 	Published bool     // the listing became visible
 }
 
-// Create makes the entry of a listing that is new to the catalog.
-func (l Line) Create(now time.Time) Entry {
-	e := Entry{Listing: l.Listing, Visibility: l.Visibility, Curation: l.Curation.orNil()}
+// Create makes the entry of a line whose listing is new to the catalog.
+func Create(l listingfile.Line, now time.Time) Entry {
+	e := Entry{Listing: l.Listing, Visibility: l.Visibility, Curation: orNil(l.Curation)}
 	if e.Visibility == "" {
-		e.Visibility = Private
+		e.Visibility = listingfile.Private
 	}
-	if e.Visibility == Published {
+	if e.Visibility == listingfile.Published {
 		e.publish(now)
 	}
 	return e
@@ -31,21 +33,21 @@ func (l Line) Create(now time.Time) Entry {
 // Update is e after an import of l, and what that changed. An import edits what it states and never takes a listing down: of
 // the visibilities only `published` acts on a listing that exists, and curation or publishedAt left out stay as they are.
 // Facts and profile left out, however, say that none are recorded.
-func (l Line) Update(e Entry, now time.Time) (Entry, Change) {
+func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	updated := e
 	updated.Listing = l.Listing
 	if updated.PublishedAt == nil {
 		updated.PublishedAt = e.PublishedAt
 	}
 	if l.Curation != nil {
-		updated.Curation = l.Curation.orNil()
+		updated.Curation = orNil(l.Curation)
 	}
-	if l.Visibility == Published && e.Visibility != Published {
+	if l.Visibility == listingfile.Published && e.Visibility != listingfile.Published {
 		updated.publish(now)
 	}
 	change := Change{Fields: differing(e, updated), Published: updated.Visibility != e.Visibility}
 	for _, f := range change.Fields {
-		change.Material = change.Material || slices.Contains(material, f)
+		change.Material = change.Material || slices.Contains(Material, f)
 	}
 	if change.Material {
 		updated.ChangedAt = &now
@@ -55,7 +57,7 @@ func (l Line) Update(e Entry, now time.Time) (Entry, Change) {
 
 // Publish makes e visible and reports whether it was not.
 func (e *Entry) Publish(now time.Time) bool {
-	if e.Visibility == Published {
+	if e.Visibility == listingfile.Published {
 		return false
 	}
 	e.publish(now)
@@ -63,7 +65,7 @@ func (e *Entry) Publish(now time.Time) bool {
 }
 
 func (e *Entry) publish(now time.Time) {
-	e.Visibility = Published
+	e.Visibility = listingfile.Published
 	if e.PublishedAt == nil {
 		e.PublishedAt = &now
 	}
@@ -98,4 +100,12 @@ func micros(t *time.Time) int64 {
 		return 0
 	}
 	return t.UnixMicro()
+}
+
+// orNil gives "nothing noted" its one form, nil.
+func orNil(c *listingfile.Curation) *listingfile.Curation {
+	if c == nil || *c == (listingfile.Curation{}) {
+		return nil
+	}
+	return c
 }

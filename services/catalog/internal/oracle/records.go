@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
@@ -56,7 +57,7 @@ func (g generator) record(i int) Record {
 	id := fmt.Sprintf("%s-%d", pick(g, "maple", "pine", "a", "zeta", "10"), i)
 	published := g.now.Add(-time.Duration(g.IntN(40)) * 24 * time.Hour)
 	r := Record{Entry: listing.Entry{
-		Listing: listing.Listing{
+		Listing: listingfile.Listing{
 			ID:             id,
 			Company:        api.Company{Name: "Cømpany <" + id + "> & sons", Website: "https://" + id + ".example/"},
 			ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
@@ -68,7 +69,7 @@ func (g generator) record(i int) Record {
 			PublishedAt:    &published,
 			Sources:        []api.Source{{URL: "https://source.example/" + id, CheckedAt: ptr(api.CheckDate("2026-01-02"))}, {URL: "https://source.example"}},
 		},
-		Visibility: listing.Published,
+		Visibility: listingfile.Published,
 	}}
 	if g.IntN(3) > 0 {
 		r.Entry.Subcategory = ptr("sub")
@@ -115,8 +116,8 @@ func (g generator) facts() *api.Facts {
 	return &f
 }
 
-func (g generator) profile() *listing.Profile {
-	p := &listing.Profile{ExperienceSources: []api.ExperienceSource{}}
+func (g generator) profile() *listingfile.Profile {
+	p := &listingfile.Profile{ExperienceSources: []api.ExperienceSource{}}
 	if g.IntN(3) > 0 {
 		day := g.now.AddDate(0, 0, -pick(g, 1, 89, 90, 91, 200))
 		p.Bio = &api.ProfileText{Text: "Bio", SourceURL: "https://bio.example/", CheckedAt: api.CheckDate(day.Format(time.DateOnly))}
@@ -161,7 +162,7 @@ func ptr[T any](v T) *T { return &v }
 func Published(records []Record, now time.Time) []api.Opportunity {
 	var all []api.Opportunity
 	for _, r := range records {
-		if r.Entry.Visibility == listing.Published {
+		if r.Entry.Visibility == listingfile.Published {
 			all = append(all, r.Public(now))
 		}
 	}

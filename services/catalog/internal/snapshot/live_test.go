@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/oracle"
 )
 
@@ -73,7 +73,7 @@ func TestLiveFollowsItsSource(t *testing.T) {
 	require.NoError(t, l.Loaded(t.Context()))
 	require.Equal(t, Stats{Records: 700, Sequence: 700}, l.Stats())
 
-	records[3].Entry.Visibility = listing.Withdrawn
+	records[3].Entry.Visibility = listingfile.Withdrawn
 	s.put(t, records[3])
 	require.NoError(t, l.poll(t.Context()))
 	require.Equal(t, Stats{Records: 699, Sequence: 701}, l.Stats())
@@ -149,7 +149,7 @@ func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
 	require.Contains(t, log.String(), "listing=torn-from-the-start")
 
 	tear(records[0].Entry.ID)
-	records[1].Entry.Visibility = listing.Withdrawn
+	records[1].Entry.Visibility = listingfile.Withdrawn
 	s.put(t, records[1])
 	holds(298, 2, 1)
 	view, err := l.View()

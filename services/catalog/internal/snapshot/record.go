@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Row is a listing as the store hands it over. Document and Summary are the JSON forms of a listing.Listing and an
+// Row is a listing as the store hands it over. Document and Summary are the JSON forms of a listingfile.Listing and an
 // api.Summary; Document is nil where the listing is not published, Summary where history has said nothing of it yet.
 type Row struct {
 	Sequence    int64

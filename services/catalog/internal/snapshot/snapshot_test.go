@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/params"
-	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/oracle"
 	"opportunity.internal/services/catalog/internal/query"
 )
@@ -24,7 +24,7 @@ var now = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 func row(t require.TestingT, r oracle.Record, sequence int64) Row {
 	out := Row{Sequence: sequence, ID: r.Entry.ID, PublishedAt: r.Entry.PublishedAt, ChangedAt: r.Entry.ChangedAt}
 	var err error
-	if r.Entry.Visibility == listing.Published {
+	if r.Entry.Visibility == listingfile.Published {
 		out.Document, err = json.Marshal(r.Entry.Listing)
 		require.NoError(t, err)
 	}
@@ -143,7 +143,7 @@ func TestChangesGiveTheSameSnapshotAsALoadFromScratch(t *testing.T) {
 					r.Entry.ID = pool[i].Entry.ID
 				case 2:
 					r = pool[i]
-					r.Entry.Visibility = listing.Withdrawn
+					r.Entry.Visibility = listingfile.Withdrawn
 				default:
 					continue
 				}
@@ -167,7 +167,7 @@ func TestChangesGiveTheSameSnapshotAsALoadFromScratch(t *testing.T) {
 			}
 			for id, r := range state {
 				record, ok := grown.At(at).Find(id, api.Developer)
-				require.Equal(t, r.Entry.Visibility == listing.Published, ok)
+				require.Equal(t, r.Entry.Visibility == listingfile.Published, ok)
 				if ok {
 					require.Equal(t, string(encoded(t, []api.Opportunity{r.Public(at)})), "["+string(record.Append(nil))+"]")
 				}

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/oracle"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
@@ -55,17 +55,17 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 func seed(b *testing.B, s interface {
-	Import(ctx context.Context, actor string, lines []listing.Line) (api.ImportReport, error)
+	Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error)
 	Keep(ctx context.Context, summaries []api.Summary) error
 }, n int) {
 	b.Helper()
 	for at := 0; at < n; at += 5000 {
-		var lines []listing.Line
+		var lines []listingfile.Line
 		var summaries []api.Summary
 		for i, r := range oracle.Records(uint64(at), 5000, time.Now()) {
 			id := fmt.Sprintf("platform-%d", at+i)
 			r.Entry.ID, r.Entry.Overview = id, strings.Repeat("An overview of the platform. ", 53)
-			lines = append(lines, listing.Line{Listing: r.Entry.Listing, Visibility: listing.Published})
+			lines = append(lines, listingfile.Line{Listing: r.Entry.Listing, Visibility: listingfile.Published})
 			if r.Summary != nil {
 				r.Summary.Slug, r.Summary.Sequence = id, int64(at+i+1)
 				summaries = append(summaries, *r.Summary)

@@ -12,7 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/pkg/listingfile"
 )
 
 // Listings gives the states of at most limit listings with a sequence above after, in that order.
@@ -31,7 +31,7 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 			return nil, fmt.Errorf("document of listing %s: %w", row.ID, err)
 		}
 		states[i] = api.ListingState{
-			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listing.Published, ApplicationURL: l.ApplicationURL,
+			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published, ApplicationURL: l.ApplicationURL,
 		}
 	}
 	return states, nil

@@ -13,12 +13,13 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
 // Import applies a file in which nothing was refused, whole or not at all, and counts what it did. Importing the same file
 // again changes nothing.
-func (s *Store) Import(ctx context.Context, actor string, lines []listing.Line) (api.ImportReport, error) {
+func (s *Store) Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error) {
 	var report api.ImportReport
 	err := s.change(ctx, func(tx *gorm.DB, next *int64) error {
 		report = api.ImportReport{Applied: true, Refused: []api.Refusal{}}
@@ -33,66 +34,91 @@ func (s *Store) Import(ctx context.Context, actor string, lines []listing.Line) 
 	return report, err
 }
 
-func (w *writer) importPart(lines []listing.Line, report *api.ImportReport) error {
-	ids := make([]string, len(lines))
-	for i, l := range lines {
-		ids[i] = l.ID
-	}
-	known, notes, err := find(w.tx, ids)
+func (w *writer) importPart(lines []listingfile.Line, report *api.ImportReport) error {
+	acts, err := plan(w.tx, lines, w.now)
 	if err != nil {
 		return err
 	}
-	for _, line := range lines {
-		row, exists := known[line.ID]
-		if !exists {
-			entry := line.Create(w.now)
+	for _, act := range acts {
+		if act.old == nil {
 			report.Created++
-			if err := w.save(entry, w.at); err != nil {
+			if err := w.save(act.entry, w.at); err != nil {
 				return err
 			}
-			w.record(line.ID, imported, nil, false)
-			if entry.Visibility == listing.Published {
-				w.record(line.ID, published, nil, false)
+			w.record(act.entry.ID, imported, nil, false)
+			if act.change.Published {
+				w.record(act.entry.ID, published, nil, false)
 			}
-			w.note(line.ID, entry.Curation)
+			w.note(act.entry.ID, act.entry.Curation)
 			continue
 		}
-		old, err := row.entry(notes[line.ID])
-		if err != nil {
-			return err
-		}
-		entry, change := line.Update(old, w.now)
-		if len(change.Fields) == 0 {
+		if len(act.change.Fields) == 0 {
 			report.Unchanged++
 			continue
 		}
 		report.Updated++
-		if err := w.save(entry, row.CreatedAt); err != nil {
+		if err := w.save(act.entry, act.createdAt); err != nil {
 			return err
 		}
-		w.record(line.ID, updated, change.Fields, change.Material)
-		if change.Published {
-			w.record(line.ID, published, nil, false)
+		w.record(act.entry.ID, updated, act.change.Fields, act.change.Material)
+		if act.change.Published {
+			w.record(act.entry.ID, published, nil, false)
 		}
-		if slices.Contains(change.Fields, "curation") {
-			w.note(line.ID, entry.Curation)
+		if slices.Contains(act.change.Fields, "curation") {
+			w.note(act.entry.ID, act.entry.Curation)
 		}
 	}
 	return w.flush()
 }
 
+// act is what an import does to one listing.
+type act struct {
+	old       *listing.Entry // nil: the listing is new
+	createdAt int64
+	entry     listing.Entry // afterwards
+	change    listing.Change
+}
+
+// plan tells what an import of the lines does at now, in their order.
+func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]act, error) {
+	ids := make([]string, len(lines))
+	for i, l := range lines {
+		ids[i] = l.ID
+	}
+	known, notes, err := find(tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	acts := make([]act, len(lines))
+	for i, line := range lines {
+		row, exists := known[line.ID]
+		if !exists {
+			entry := listing.Create(line, now)
+			acts[i] = act{entry: entry, change: listing.Change{Published: entry.Visibility == listingfile.Published}}
+			continue
+		}
+		old, err := row.entry(notes[line.ID])
+		if err != nil {
+			return nil, err
+		}
+		entry, change := old.Update(line, now)
+		acts[i] = act{&old, row.CreatedAt, entry, change}
+	}
+	return acts, nil
+}
+
 // Publish makes the listings of those ids visible, whole or not at all: an id that names none is refused. A withdrawn listing may be
 // published again. Line in a refusal is the place among the ids.
 func (s *Store) Publish(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
-	return s.show(ctx, actor, ids, listing.Published)
+	return s.show(ctx, actor, ids, listingfile.Published)
 }
 
 // Withdraw takes the listings of those ids down, or turns candidates away; otherwise as Publish.
 func (s *Store) Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
-	return s.show(ctx, actor, ids, listing.Withdrawn)
+	return s.show(ctx, actor, ids, listingfile.Withdrawn)
 }
 
-func (s *Store) show(ctx context.Context, actor string, ids []string, as listing.Visibility) (api.ImportReport, error) {
+func (s *Store) show(ctx context.Context, actor string, ids []string, as listingfile.Visibility) (api.ImportReport, error) {
 	var report api.ImportReport
 	err := s.change(ctx, func(tx *gorm.DB, next *int64) error {
 		report = api.ImportReport{Applied: true, Refused: []api.Refusal{}}
@@ -107,7 +133,7 @@ func (s *Store) show(ctx context.Context, actor string, ids []string, as listing
 			for _, id := range part {
 				place++
 				row, exists := known[id]
-				if !exists && len(report.Refused) == listing.MaxReported {
+				if !exists && len(report.Refused) == listingfile.MaxReported {
 					report.Omitted++
 					continue
 				}
@@ -140,12 +166,12 @@ func (s *Store) PublishAll(ctx context.Context, actor string) (api.ImportReport,
 		w := s.writer(tx, next, actor)
 		for {
 			var rows []*listingRow
-			err := tx.Where("visibility = ?", listing.Private).Order("id").Limit(batch).Find(&rows).Error
+			err := tx.Where("visibility = ?", listingfile.Private).Order("id").Limit(batch).Find(&rows).Error
 			if err != nil || len(rows) == 0 {
 				return err
 			}
 			for _, row := range rows {
-				w.show(row, listing.Published, &report)
+				w.show(row, listingfile.Published, &report)
 			}
 			if err := w.flush(); err != nil {
 				return err
@@ -257,14 +283,14 @@ func (w *writer) put(row *listingRow) {
 }
 
 // show gives a row its visibility and records it, unless it has it.
-func (w *writer) show(row *listingRow, as listing.Visibility, report *api.ImportReport) {
+func (w *writer) show(row *listingRow, as listingfile.Visibility, report *api.ImportReport) {
 	if row.Visibility == as {
 		report.Unchanged++
 		return
 	}
 	report.Updated++
 	fields, what := []string{"visibility"}, withdrawn
-	if row.Visibility = as; as == listing.Published {
+	if row.Visibility = as; as == listingfile.Published {
 		what = published
 		if row.PublishedAt == nil {
 			row.PublishedAt, fields = &w.at, append(fields, "publishedAt")
@@ -280,7 +306,7 @@ func (w *writer) record(id, what string, fields []string, material bool) {
 	})
 }
 
-func (w *writer) note(id string, c *listing.Curation) {
+func (w *writer) note(id string, c *listingfile.Curation) {
 	if c == nil {
 		w.unnoted = append(w.unnoted, id)
 		return

@@ -17,6 +17,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/snapshot"
@@ -36,7 +37,7 @@ const batch = 500
 
 type listingRow struct {
 	ID          string `gorm:"primaryKey"`
-	Visibility  listing.Visibility
+	Visibility  listingfile.Visibility
 	Document    string // JSON of the listing; its publishedAt is null, for that has a column
 	PublishedAt *int64
 	ChangedAt   *int64
@@ -94,7 +95,7 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	}
 	e.PublishedAt = fromMicros(r.PublishedAt)
 	if c != nil {
-		e.Curation = &listing.Curation{Contact: c.Contact, Notes: c.Notes}
+		e.Curation = &listingfile.Curation{Contact: c.Contact, Notes: c.Notes}
 	}
 	return e, nil
 }

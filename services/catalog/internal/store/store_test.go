@@ -15,10 +15,10 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/migrations"
@@ -54,10 +54,10 @@ func onEach(t *testing.T, test func(t *testing.T, s *store.Store, db *database.D
 	}
 }
 
-func lines(ids ...string) []listing.Line {
-	out := make([]listing.Line, len(ids))
+func lines(ids ...string) []listingfile.Line {
+	out := make([]listingfile.Line, len(ids))
 	for i, id := range ids {
-		out[i].Listing = listing.Listing{
+		out[i].Listing = listingfile.Listing{
 			ID: id, Company: api.Company{Name: "A", Website: "https://a.example"}, ApplicationURL: "https://a.example",
 			Category: api.Online, Summary: "s", Sources: []api.Source{},
 		}
@@ -73,10 +73,10 @@ func TestEveryActIsRecorded(t *testing.T) {
 			require.True(t, report.Applied)
 		}
 		file := lines("a", "b")
-		file[1].Visibility = listing.Published
+		file[1].Visibility = listingfile.Published
 		must(s.Import(t.Context(), "ann", file))
 		must(s.Import(t.Context(), "ann", file))
-		file[0].Company.Name, file[0].Summary, file[0].Visibility = "B", "t", listing.Published
+		file[0].Company.Name, file[0].Summary, file[0].Visibility = "B", "t", listingfile.Published
 		must(s.Import(t.Context(), "bob", file))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}))
@@ -135,7 +135,7 @@ func TestTheRecordOfActsIsAppendOnly(t *testing.T) {
 		defer db.Close()
 		s := store.New(db, time.Now)
 		file := lines("a")
-		file[0].Curation = &listing.Curation{Notes: "n"}
+		file[0].Curation = &listingfile.Curation{Notes: "n"}
 		_, err = s.Import(t.Context(), "ann", file)
 		require.NoError(t, err, "the role may do what serving needs")
 		_, err = s.PublishAll(t.Context(), "ann")
@@ -251,9 +251,9 @@ func TestWhatNoIDCanBeIsRefusedLikeAnUnknownOne(t *testing.T) {
 				{Line: 1, ID: "a\x00", Problems: none}, {Line: 3, ID: "\xff", Problems: none},
 				{Line: 4, ID: "nobody", Problems: none}, {Line: 5, ID: "A", Problems: none},
 			}}, report)
-			report, err = act(t.Context(), "ann", slices.Repeat([]string{"\x00"}, listing.MaxReported+7))
+			report, err = act(t.Context(), "ann", slices.Repeat([]string{"\x00"}, listingfile.MaxReported+7))
 			require.NoError(t, err)
-			require.Len(t, report.Refused, listing.MaxReported)
+			require.Len(t, report.Refused, listingfile.MaxReported)
 			require.Equal(t, 7, report.Omitted)
 		}
 	})

@@ -1,4 +1,4 @@
-package listing
+package listingfile
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 )
 
-// Bounds of an import beside those of pkg/api.
+// Bounds of a file beside those of pkg/api.
 const (
 	MaxName     = 200    // characters of a company's, publisher's or subcategory's name
 	MaxOverview = 20_000 // characters of an overview or a bio
-	MaxReported = 200    // refused lines that are named; of a file with more, the rest is only counted
+	MaxReported = 200    // refused lines that an import names; of a file with more, the rest is only counted
 )
 
-// Line is one line of an import, normalised: regions and arrays in their stored form, instants in UTC.
+// Line is one line of a file, normalised: regions and arrays in their stored form, instants in UTC.
 type Line struct {
 	Listing
 
@@ -24,15 +24,20 @@ type Line struct {
 	Curation   *Curation  `json:"curation"`
 }
 
-// File is an import that was read to its end.
+// File is a file that was read to its end, or to a header of a format that this program does not know.
 type File struct {
 	Lines   []Line
-	Refused []api.Refusal // what is wrong, by line; at most MaxReported
+	Refused []api.Refusal // what is wrong, by line
 	Omitted int           // refused lines beyond those
 }
 
-// Read reads and judges every line of an import. The error is r's alone; a wrong line is among Refused.
-func Read(r io.Reader) (File, error) {
+// Read reads and judges every line of a file and names at most that many refused ones. The error is r's alone; a wrong line is
+// among Refused.
+func Read(r io.Reader, most int) (File, error) {
+	head, r := header(r)
+	if len(head) > 0 { // of another version every line would seem wrong
+		return File{Refused: []api.Refusal{{Line: 1, Problems: head}}}, nil
+	}
 	var file File
 	first := map[string]int{} // line on which an id was first seen
 	for in, err := range jsonlines.Read[Line](r) {
@@ -53,7 +58,7 @@ func Read(r io.Reader) (File, error) {
 		switch {
 		case len(problems) == 0:
 			file.Lines = append(file.Lines, line)
-		case len(file.Refused) < MaxReported:
+		case len(file.Refused) < most:
 			file.Refused = append(file.Refused, api.Refusal{Line: in.Number, ID: line.ID, Problems: problems})
 		default:
 			file.Omitted++

@@ -1,0 +1,44 @@
+package operator
+
+import (
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"opportunity.internal/pkg/api"
+)
+
+// showPreview writes what an import would do: a line for each listing, a line for each changed part of it, then the sums.
+func showPreview(out io.Writer, p api.ImportPreview) {
+	for _, c := range p.Changes {
+		sign := "~"
+		if c.Change == api.ListingCreated {
+			sign = "+"
+		}
+		fmt.Fprintf(out, "%s %s", sign, c.ID)
+		if c.Published {
+			fmt.Fprint(out, "  published")
+		}
+		if c.NeedsReview {
+			fmt.Fprint(out, "  turns needs-review")
+		}
+		fmt.Fprintln(out)
+		for _, f := range c.Fields {
+			fmt.Fprintf(out, "    %s: %s -> %s\n", f.Field, compact(f.Old), compact(f.New))
+		}
+	}
+	fmt.Fprintf(out, "would create %d, update %d, leave %d unchanged; publish %d; turn %d needs-review\n",
+		p.Created, p.Updated, p.Unchanged, p.Published, p.NeedsReview)
+	fmt.Fprintln(out, "nothing was changed")
+}
+
+// widest is how many characters of a value are shown; --output json has all of them.
+const widest = 70
+
+func compact(value []byte) string {
+	text := string(value)
+	if utf8.RuneCountInString(text) <= widest {
+		return text
+	}
+	return string([]rune(text)[:widest-3]) + "..."
+}

@@ -1,0 +1,98 @@
+package operator_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// verb executes a command line against an admin listener.
+func verb(t *testing.T, adminURL, stdin string, args ...string) (out, errs string, err error) {
+	t.Helper()
+	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
+	t.Setenv("OPPORTUNITY_ACTOR", "ann")
+	root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(operator.Commands()...)
+	var o, e bytes.Buffer
+	root.SetOut(&o)
+	root.SetErr(&e)
+	root.SetIn(strings.NewReader(stdin))
+	root.SetArgs(append(args, "--admin-url", adminURL))
+	err = root.ExecuteContext(t.Context())
+	return o.String(), e.String(), err
+}
+
+const nowhere = "http://127.0.0.1:1"
+
+func TestLintNeedsNoAPI(t *testing.T) {
+	out, _, err := verb(t, nowhere, string(listingfile.Example), "listings", "lint", "-")
+	require.NoError(t, err)
+	require.Equal(t, "1 listings, nothing wrong\n", out)
+
+	bad := string(listingfile.Example) + strings.Replace(strings.SplitN(string(listingfile.Example), "\n", 2)[1], `"online"`, `"offline"`, 1) +
+		strings.Repeat("{}\n", listingfile.MaxReported)
+	out, errs, err := verb(t, nowhere, bad, "listings", "lint", "-")
+	require.Error(t, err)
+	require.Empty(t, out)
+	require.Contains(t, errs, "line 3 (id maple-transcripts): category: must be one of online, sell, local, host\n")
+	require.Contains(t, errs, "line 3 (id maple-transcripts): id: is on line 2 already\n")
+	require.Contains(t, errs, "line 203: company.name: must not be empty\n", "all of them, however many")
+
+	out, _, err = verb(t, nowhere, bad, "listings", "lint", "-", "--output", "json")
+	require.Error(t, err)
+	var report struct {
+		Valid    bool
+		Listings int
+		Refused  []struct{ Line int }
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.False(t, report.Valid)
+	require.Len(t, report.Refused, 201)
+
+	_, _, err = verb(t, nowhere, "", "listings", "lint", filepath.Join(t.TempDir(), "none"))
+	require.Error(t, err)
+}
+
+func TestSchemaIsPrinted(t *testing.T) {
+	out, _, err := verb(t, nowhere, "", "listings", "schema")
+	require.NoError(t, err)
+	require.Equal(t, string(listingfile.Schema), out)
+	out, _, err = verb(t, nowhere, "", "listings", "schema", "--example")
+	require.NoError(t, err)
+	require.Equal(t, string(listingfile.Example), out)
+}
+
+func TestDryRun(t *testing.T) {
+	answer := `{"dryRun":true,"created":1,"updated":1,"unchanged":3,"published":1,"needsReview":1,"changes":[
+		{"id":"b","change":"created","published":true,"fields":[]},
+		{"id":"a","change":"updated","needsReview":true,"fields":[{"field":"startingCost","old":"None","new":"` + strings.Repeat("é", 80) + `"},
+			{"field":"facts.remote","old":null,"new":true}]}],"refused":[],"omitted":0}`
+	c, asked := admin(t, http.StatusOK, answer)
+	out, _, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
+	require.NoError(t, err)
+	require.Equal(t, "POST /operator/v1/listings/import?dryRun=true ann {}", asked.String())
+	require.Equal(t, `+ b  published
+~ a  turns needs-review
+    startingCost: "None" -> "`+strings.Repeat("é", 66)+`...
+    facts.remote: null -> true
+would create 1, update 1, leave 3 unchanged; publish 1; turn 1 needs-review
+nothing was changed
+`, out)
+	out, _, err = verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-", "--output", "json")
+	require.NoError(t, err)
+	require.JSONEq(t, answer, out)
+
+	c, _ = admin(t, http.StatusOK, `{"dryRun":true,"refused":[{"line":2,"id":"x","problems":["kind: is not a known field"]}]}`)
+	_, errs, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
+	require.ErrorContains(t, err, "nothing was changed")
+	require.Equal(t, "line 2 (id x): kind: is not a known field\n", errs)
+}

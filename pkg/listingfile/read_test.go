@@ -1,0 +1,168 @@
+package listingfile_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// full is a line that uses every field.
+const full = `{"id":"acme-1","company":{"name":"Acme","website":"https://acme.example"},"applicationUrl":"https://acme.example/apply",
+"category":"local","subcategory":"tutoring","summary":"Work.","overview":"More.","startingCost":"0 CAD","workModel":"On site",
+"publishedAt":"2026-01-02T03:04:05.1234567+01:00","visibility":"published","curation":{"contact":"jo@acme.example","notes":"n"},
+"facts":{"countryEligibility":[{"country":"CA","status":"eligible","allRegions":null,"includedRegions":["on","CA-QC","ON"],
+"excludedRegions":["yt"],"sourceUrls":["https://a.example"],"note":"x"},{"country":"US","status":"unknown","includedRegions":["US-NY"]}],
+"remote":true,"degreeRequired":false,"experienceRequired":null,"flexibleSchedule":true,
+"pay":{"minimum":10.5,"maximum":20,"currency":"CAD","unit":"hour","sourceUrl":"https://pay.example"},"languages":["en"],
+"applicationStatus":"open","applicationUrl":"https://acme.example/now","requirements":["A car"],
+"riskIndicators":[{"code":"fees","note":"n","sourceUrl":"https://risk.example"}]},
+"sources":[{"url":"https://s.example","checkedAt":"2026-01-02"},{"url":"https://t.example","checkedAt":"2026-01-02T10:00:00Z"},{"url":"https://u.example","checkedAt":null}],
+"companyProfile":{"bio":{"text":"b","sourceUrl":"https://b.example","checkedAt":"2026-01-02"},
+"foundedYear":{"value":1999,"sourceUrl":"https://f.example","checkedAt":"2026-01-02"},
+"experienceSources":[{"url":"https://e.example","publisher":"P","kind":"ratings","reviewerGroup":"workers","rating":{"value":4.2,"best":5,"worst":1,"count":7},"checkedAt":"2026-01-02"},
+{"url":"https://e.example","publisher":"P","kind":"community","reviewerGroup":"mixed","rating":null,"checkedAt":"2026-01-02"}],
+"evidenceAssessment":{"level":"strong","note":"","checkedAt":"2026-01-02"}}}`
+
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "") }
+
+func read(t *testing.T, file string) listingfile.File {
+	t.Helper()
+	f, err := listingfile.Read(strings.NewReader(file), listingfile.MaxReported)
+	require.NoError(t, err)
+	return f
+}
+
+func TestReadNormalises(t *testing.T) {
+	f := read(t, "\n"+oneLine(full)+"\r\n\n")
+	require.Empty(t, f.Refused)
+	l := f.Lines[0]
+	require.Equal(t, "2026-01-02T02:04:05.123456Z", l.PublishedAt.Format(time.RFC3339Nano))
+	ca, us := l.Facts.CountryEligibility[0], l.Facts.CountryEligibility[1]
+	require.Equal(t, []string{"CA-ON", "CA-QC"}, ca.IncludedRegions)
+	require.Equal(t, []string{"CA-YT"}, ca.ExcludedRegions)
+	require.Equal(t, []string{}, us.ExcludedRegions)
+	require.Equal(t, []string{}, us.SourceURLs)
+}
+
+func TestAMissingPartIsNotRecorded(t *testing.T) {
+	f := read(t, `{"id":"a","company":{"name":"A","website":"https://a.example"},"applicationUrl":"https://a.example","category":"sell","summary":"s"}`)
+	require.Empty(t, f.Refused)
+	l := f.Lines[0]
+	require.Nil(t, l.Facts)
+	require.Nil(t, l.CompanyProfile)
+	require.Nil(t, l.PublishedAt)
+	require.Nil(t, l.Curation)
+	require.Empty(t, l.Visibility)
+	require.Equal(t, []api.Source{}, l.Sources)
+}
+
+// wrong are changes of full that make it wrong, and the beginning of the problem that is named.
+var wrong = []struct{ from, to, problem string }{
+	{`"acme-1"`, `"Acme_1"`, "id: must be lower-case letters and digits"},
+	{`"acme-1"`, `"` + strings.Repeat("a", 81) + `"`, "id: must be"},
+	{`"acme-1"`, `7`, "id: must be a string"},
+	{`"id":"acme-1",`, ``, "id: must be"},
+	{`"name":"Acme"`, `"name":" "`, "company.name: must not be empty"},
+	{`"https://acme.example/apply"`, `"ftp://acme.example"`, "applicationUrl: must be an absolute http or https URL"},
+	{`"https://acme.example/apply"`, `"https://user:pw@acme.example"`, "applicationUrl: must be"},
+	{`"https://acme.example/apply"`, `null`, "applicationUrl: must be a string"},
+	{`"local"`, `"remote"`, "category: must be one of online, sell, local, host"},
+	{`"tutoring"`, `""`, "subcategory: must not be empty"},
+	{`"2026-01-02T03:04:05.1234567+01:00"`, `"2026-01-02"`, "publishedAt: must be a timestamp"},
+	{`"2026-01-02T03:04:05.1234567+01:00"`, `"9999-12-31T23:59:59Z"`, "publishedAt: must lie in the years 1970 to 2999"},
+	{`"visibility":"published"`, `"visibility":"public"`, "visibility: must be one of private, published"},
+	{`"curation":{`, `"curation":{"phone":"1",`, "curation.phone: is not a known field"},
+	{`"visibility"`, `"kind":"earning-platform","visibility"`, "kind: is not a known field"},
+	{`"visibility"`, `"verification":{"status":"verified"},"visibility"`, "verification: is not a known field"},
+	{`"country":"CA"`, `"country":"ca"`, "facts.countryEligibility[0].country: must be two upper-case letters"},
+	{`"yt"`, `"XX"`, "facts.countryEligibility[0].excludedRegions[0]: must be a Canadian province"},
+	{`"US-NY"`, `"CA-ON"`, "facts.countryEligibility[1].includedRegions[0]: must be an ISO 3166-2 code"},
+	{`"status":"eligible"`, `"status":"maybe"`, "facts.countryEligibility[0].status: must be one of"},
+	{`"remote":true`, `"remote":"yes"`, "facts.remote: must be true or false"},
+	{`"minimum":10.5`, `"minimum":-1`, "facts.pay.minimum: must not be negative"},
+	{`"maximum":20`, `"maximum":10`, "facts.pay.maximum: must not be below the minimum"},
+	{`"minimum":10.5,`, ``, "facts.pay.minimum: is missing"},
+	{`"minimum":10.5`, `"minimum":1e999`, "line: "},
+	{`"CAD","unit"`, `"Cad","unit"`, "facts.pay.currency: must be three upper-case letters"},
+	{`"applicationStatus":"open"`, `"applicationStatus":"ajar"`, "facts.applicationStatus: must be one of"},
+	{`"languages":["en"]`, `"languages":null`, "facts.languages: must be an array"},
+	{`"url":"https://s.example","checkedAt":"2026-01-02"`, `"url":"https://s.example","checkedAt":"yesterday"`, "sources[0].checkedAt: must be a date"},
+	{`"2026-01-02T10:00:00Z"`, `"2026-01-02T10:00:00"`, "sources[1].checkedAt: must be a date"},
+	{`"value":1999`, `"value":99`, "companyProfile.foundedYear.value: must be a year of four digits"},
+	{`"value":1999`, `"value":1999.5`, "line: "},
+	{`"value":4.2`, `"value":5.1`, "companyProfile.experienceSources[0].rating.value: must lie between worst and best"},
+	{`"best":5,"worst":1`, `"best":1,"worst":5`, "companyProfile.experienceSources[0].rating.best: must be above worst"},
+	{`"kind":"ratings"`, `"kind":"community"`, "companyProfile.experienceSources[0].rating: must be null"},
+	{`"companyProfile":{`, `"companyProfile":{"freshness":"fresh",`, "companyProfile.freshness: is not a known field"},
+	{`"companyProfile":{`, `"companyProfile":{"freshUntil":null,`, "companyProfile.freshUntil: is not a known field"},
+	{`"level":"strong"`, `"level":"high"`, "companyProfile.evidenceAssessment.level: must be one of"},
+	{`"summary":"Work."`, `"summary":"` + strings.Repeat("é", 2001) + `"`, "summary: must have at most 2000 characters"},
+	{`"overview":"More."`, `"overview":"\u0000"`, "overview: must not contain U+0000"},
+	{full, `[]`, "line: must be an object"},
+	{full, `{"id":`, "line: must be one JSON object"},
+	{`"More."`, "\"\xff\"", "line: must be UTF-8"},
+}
+
+func TestEveryProblemIsNamed(t *testing.T) {
+	for _, c := range wrong {
+		require.Contains(t, oneLine(full), oneLine(c.from))
+		f := read(t, strings.Replace(oneLine(full), oneLine(c.from), c.to, 1))
+		require.Empty(t, f.Lines, c.problem)
+		require.Len(t, f.Refused, 1)
+		require.Equal(t, 1, f.Refused[0].Line)
+		require.True(t, strings.HasPrefix(f.Refused[0].Problems[0], c.problem), "want %q, got %q", c.problem, f.Refused[0].Problems)
+	}
+}
+
+func TestSeveralProblemsOfSeveralLinesAreAllNamed(t *testing.T) {
+	bad := strings.NewReplacer(`"local"`, `"x"`, `"Acme"`, `""`).Replace(oneLine(full))
+	f := read(t, oneLine(full)+"\n"+bad+"\n\n{}\n")
+	require.Len(t, f.Refused, 2)
+	require.Equal(t, 2, f.Refused[0].Line)
+	require.Len(t, f.Refused[0].Problems, 3, "name, category, and the id of line 1")
+	require.Contains(t, f.Refused[0].Problems, "id: is on line 1 already")
+	require.Equal(t, 4, f.Refused[1].Line)
+	require.GreaterOrEqual(t, len(f.Refused[1].Problems), 5)
+}
+
+func TestReportsAreBounded(t *testing.T) {
+	f := read(t, strings.Repeat("{}\n", listingfile.MaxReported+7))
+	require.Len(t, f.Refused, listingfile.MaxReported)
+	require.Equal(t, 7, f.Omitted)
+}
+
+func TestHeader(t *testing.T) {
+	line := oneLine(full)
+	for file, problem := range map[string]string{
+		`{"format":"opportunity-listings","version":1}` + "\n" + line:             "",
+		"\ufeff{\"version\":1, \"format\":\"opportunity-listings\"}\r\n\n" + line: "",
+		line: "",
+		`{"format":"opportunity-listings","version":2}` + "\n{}":                 "version: must be 1: this program reads no other",
+		`{"format":"opportunity-events","version":1}` + "\n" + line:              "format: must be opportunity-listings",
+		`{"format":"opportunity-listings"}` + "\n" + line:                        "version: is missing",
+		`{"format":"opportunity-listings","version":"1"}` + "\n" + line:          "version: must be a number",
+		`{"format":"opportunity-listings","version":1,"made":"x"}` + "\n" + line: "made: is not a known field",
+	} {
+		f := read(t, file)
+		if problem == "" {
+			require.Empty(t, f.Refused, file)
+			require.Len(t, f.Lines, 1)
+			continue
+		}
+		require.Equal(t, []api.Refusal{{Line: 1, Problems: api.Problems{problem}}}, f.Refused)
+		require.Empty(t, f.Lines)
+	}
+	head := `{"format":"opportunity-listings","version":1}` + "\n"
+	require.Empty(t, read(t, head).Refused, "an export of nothing")
+	f := read(t, head+line+"\n"+head+"{}")
+	require.Equal(t, 3, f.Refused[0].Line, "lines are counted with the header, and it stands at the beginning alone")
+	require.Equal(t, 4, f.Refused[1].Line)
+	require.Empty(t, read(t, string(listingfile.Example)).Refused)
+	long := strings.Replace(line, `"More."`, `"`+strings.Repeat("x", 9000)+`"`, 1)
+	require.Empty(t, read(t, long+"\n").Refused, "a long first line is no header, and whole")
+}

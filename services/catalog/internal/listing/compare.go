@@ -1,0 +1,91 @@
+package listing
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// Compare says how an import that makes after of before (nil: the listing is new) would be seen at now. summary is what history
+// says of the listing, its zero value where it says nothing.
+func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (api.ListingChange, error) {
+	c := api.ListingChange{ID: after.ID, Change: api.ListingCreated, Fields: []api.FieldChange{}}
+	c.Published = after.Visibility == listingfile.Published && (before == nil || before.Visibility != listingfile.Published)
+	doubted := false
+	if before != nil {
+		c.Change = api.ListingUpdated
+		doubted = before.Visibility == listingfile.Published && summary.StatusAt(before.ChangedAt, now) == api.NeedsReview
+		old, err := tree(*before)
+		if err != nil {
+			return c, err
+		}
+		is, err := tree(after)
+		if err != nil {
+			return c, err
+		}
+		c.Fields = differences(c.Fields, "", old, is)
+	}
+	c.NeedsReview = !doubted && after.Visibility == listingfile.Published && summary.StatusAt(after.ChangedAt, now) == api.NeedsReview
+	return c, nil
+}
+
+// tree is the JSON form of an entry, decoded.
+func tree(e Entry) (any, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var v any
+	err = dec.Decode(&v)
+	return v, err
+}
+
+// differences adds to changes what differs between two trees, by the paths of the smallest parts that do. Arrays of different
+// lengths differ as a whole.
+func differences(changes []api.FieldChange, path string, old, is any) []api.FieldChange {
+	switch a := old.(type) {
+	case map[string]any:
+		b, same := is.(map[string]any)
+		if !same {
+			break
+		}
+		names := maps.Clone(a)
+		maps.Copy(names, b)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			changes = differences(changes, strings.TrimPrefix(path+"."+name, "."), a[name], b[name])
+		}
+		return changes
+	case []any:
+		b, same := is.([]any)
+		if !same || len(a) != len(b) {
+			break
+		}
+		for i := range a {
+			changes = differences(changes, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
+		}
+		return changes
+	}
+	before, after := text(old), text(is)
+	if bytes.Equal(before, after) {
+		return changes
+	}
+	return append(changes, api.FieldChange{Field: path, Old: before, New: after})
+}
+
+// text is the JSON of a part of a tree: sorted by name, so equal parts have equal texts.
+func text(v any) json.RawMessage {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // it was decoded from JSON
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,42 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/services/catalog/internal/store"
+)
+
+func TestAPreviewLeavesTheDatabaseUntouched(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
+		file := lines("a", "b")
+		file[0].Curation = &listingfile.Curation{Notes: "n"}
+		_, err := s.Import(t.Context(), "ann", file)
+		require.NoError(t, err)
+		state := func() (all []map[string]any) {
+			for _, table := range []string{"change_sequence", "listings", "curations", "summaries", "listing_changes", "feed_cursor"} {
+				var rows []map[string]any
+				require.NoError(t, db.Raw("SELECT * FROM "+table+" ORDER BY 1").Scan(&rows).Error)
+				all = append(all, rows...)
+			}
+			if db.Name() == "postgres" { // which a transaction that is rolled back would have raised
+				var rows []map[string]any
+				require.NoError(t, db.Raw("SELECT last_value FROM listing_changes_id_seq").Scan(&rows).Error)
+				all = append(all, rows...)
+			}
+			return all
+		}
+		before := state()
+		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &listingfile.Curation{Notes: "m"}, listingfile.Published
+		preview, err := s.Preview(t.Context(), append(file, lines("c")...))
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 2, 0, 1}, []int{preview.Created, preview.Updated, preview.Unchanged, preview.Published})
+		require.Equal(t, before, state())
+		_, err = s.Import(t.Context(), "ann", file)
+		require.NoError(t, err)
+		require.NotEqual(t, before, state())
+	})
+}

@@ -1,0 +1,128 @@
+package catalog_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/catalog/internal/oracle"
+)
+
+func (s *service) preview(file string) api.ImportPreview {
+	s.t.Helper()
+	a := s.do(http.MethodPost, "/operator/v1/listings/import?dryRun=true", file, http.Header{api.ActorHeader: {"alex"}})
+	require.Equal(s.t, http.StatusOK, a.status, string(a.body))
+	return decode[api.ImportPreview](s.t, a.body)
+}
+
+func TestADryRunTellsWhatTheImportThenDoes(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		records := oracle.Records(31, 120, start0)
+		s.load(records)
+		statuses := func() map[string]api.VerificationStatus {
+			all := map[string]api.VerificationStatus{}
+			for _, o := range s.walk(api.Commercial, "/api/v1/opportunities?limit=100") {
+				all[o.ID] = o.Verification.Status
+			}
+			return all
+		}
+		before, exported := statuses(), s.exported()
+		var file bytes.Buffer
+		for i := range records {
+			switch r := &records[i]; i % 4 {
+			case 0:
+				r.Entry.StartingCost = "Ten dollars"
+			case 1:
+				r.Entry.Summary = "Other words"
+			case 2:
+				r.Entry.Company.Name = "Sold"
+			}
+			file.Write(records[i].Line())
+		}
+		file.WriteString(line("new", `,"visibility":"published"`) + line("candidate", ""))
+		s.clock.set(start0.Add(time.Minute))
+		storetest.Eventually(t, "the database was heard at the new time", func() bool {
+			return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
+		})
+		preview := s.preview(file.String())
+		require.Equal(t, exported, s.exported())
+		require.Equal(t, before, statuses())
+
+		report := s.operate("import", file.String())
+		require.Equal(t, []int{report.Created, report.Updated, report.Unchanged}, []int{preview.Created, preview.Updated, preview.Unchanged})
+		require.Equal(t, []int{2, 90, 30, 1}, []int{preview.Created, preview.Updated, preview.Unchanged, preview.Published})
+		storetest.Eventually(t, "the import is served", func() bool { return len(statuses()) == len(before)+1 })
+		after := statuses()
+		var turned, foretold []string
+		for id, status := range after {
+			if status == api.NeedsReview && before[id] != api.NeedsReview {
+				turned = append(turned, id)
+			}
+		}
+		for _, c := range preview.Changes {
+			if c.NeedsReview {
+				foretold = append(foretold, c.ID)
+			}
+		}
+		slices.Sort(turned)
+		slices.Sort(foretold)
+		require.NotEmpty(t, turned)
+		require.Equal(t, turned, foretold)
+		require.Equal(t, preview.NeedsReview, len(foretold))
+		again := s.preview(file.String())
+		require.Equal(t, 122, again.Unchanged)
+		require.Empty(t, again.Changes)
+	})
+}
+
+func TestADryRunShowsWhatWouldChange(t *testing.T) {
+	s := start(t, storetest.SQLite(t))
+	s.operate("import", string(listingfile.Example))
+	edited := strings.NewReplacer(`"minimum":0.75`, `"minimum":0.5`, `"excludedRegions":["QC"]`, `"excludedRegions":["QC","YT"]`,
+		`"startingCost":"None"`, `"startingCost":"<5> CAD"`, `"visibility":"private"`, `"visibility":"published"`, `,"curation":{`, `,"curation":{"notes":"x",`,
+		`,"notes":"Asked about Quebec."`, "").Replace(string(listingfile.Example))
+	preview := s.preview(edited)
+	text := func(v string) json.RawMessage { return json.RawMessage(v) }
+	require.Equal(t, []api.ListingChange{{ID: "maple-transcripts", Change: "updated", Published: true, Fields: []api.FieldChange{
+		{Field: "curation.notes", Old: text(`"Asked about Quebec."`), New: text(`"x"`)},
+		{Field: "facts.countryEligibility[0].excludedRegions", Old: text(`["CA-QC"]`), New: text(`["CA-QC","CA-YT"]`)},
+		{Field: "facts.pay.minimum", Old: text("0.75"), New: text("0.5")},
+		{Field: "startingCost", Old: text(`"None"`), New: text(`"<5> CAD"`)},
+		{Field: "visibility", Old: text(`"private"`), New: text(`"published"`)},
+	}}}, preview.Changes)
+
+	refused := s.preview(line("good", "") + line("bad", `,"kind":"x"`))
+	require.Equal(t, []api.Refusal{{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}}}, refused.Refused)
+	require.Zero(t, refused.Created)
+	for _, query := range []string{"dryRun=yes", "dryrun=true", "dryRun"} {
+		a := s.do(http.MethodPost, "/operator/v1/listings/import?"+query, line("x", ""), http.Header{api.ActorHeader: {"alex"}})
+		require.Equal(t, http.StatusBadRequest, a.status, "a misspelt dry run is no import")
+	}
+	require.NotContains(t, s.export(), `"x"`)
+}
+
+// TestImportAndLintAgree sends the files that a lint judges by the very same reader.
+func TestImportAndLintAgree(t *testing.T) {
+	s := start(t, storetest.SQLite(t))
+	for _, file := range []string{
+		line("a", `,"kind":"x"`) + line("a", ""), `{"format":"opportunity-listings","version":7}` + "\n" + line("a", ""), "[]\n{}\n\"\xff\"\n",
+		strings.Repeat("{}\n", listingfile.MaxReported+3), line("a", "")[:40], line("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
+	} {
+		linted, err := listingfile.Read(strings.NewReader(file), listingfile.MaxReported)
+		require.NoError(t, err)
+		require.NotEmpty(t, linted.Refused)
+		report := s.operate("import", file)
+		require.Equal(t, linted.Refused, report.Refused)
+		require.Equal(t, linted.Omitted, report.Omitted)
+		require.Equal(t, linted.Refused, s.preview(file).Refused)
+	}
+}
