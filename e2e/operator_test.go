@@ -37,7 +37,7 @@ func TestRefusedFiles(t *testing.T) {
 		require.Contains(t, errs, line)
 	}
 	require.NotContains(t, errs, "line 1")
-	require.Empty(t, u.verb(t, "", "listings", "export"))
+	require.JSONEq(t, `{"format":"opportunity-listings","version":1}`, u.verb(t, "", "listings", "export"), "a header and no listing")
 
 	report, errs, code := u.tryVerb(t, listings, "listings", "import", "-", "--output", "json")
 	require.Equal(t, 1, code, errs)
