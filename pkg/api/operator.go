@@ -68,6 +68,7 @@ type KeyRequest struct {
 // KeyRequestList is every request that was asked for.
 type KeyRequestList struct {
 	Requests []KeyRequest `json:"requests"`
+	Next     string       `json:"next,omitempty"` // what comes after this page, where there is more
 }
 
 // Account is an account as operators see it.

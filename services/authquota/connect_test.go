@@ -2,6 +2,7 @@ package authquota_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -107,6 +108,22 @@ func TestKeysThatCannotBeConnected(t *testing.T) {
 		bob.connect(crowd.Key).leads("/account/keys")
 		bob.get("/account/keys").shows(http.StatusOK, "5 of 5 places")
 		ada.connect(crowd.Key).shows(http.StatusUnprocessableEntity, "somebody's account already")
+	})
+}
+
+func TestGuessingAtKeysIsSlowedDown(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startMoved(t, begin)
+		b := svc.browser()
+		b.signIn("ada@example.org")
+		key := svc.issue(nil)
+		for i := range 10 {
+			b.connect(fmt.Sprint(olderKey, i)).shows(http.StatusUnprocessableEntity, "Nobody holds this key")
+		}
+		require.Equal(t, http.StatusTooManyRequests, b.connect(key.Key).status)
+		require.Equal(t, key.Account, svc.principal(key.Key).Account)
+		clock.move(time.Minute)
+		b.connect(key.Key).leads("/account/keys")
 	})
 }
 

@@ -1,6 +1,7 @@
 package authquota_test
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -18,7 +19,6 @@ import (
 )
 
 var (
-	keyIDs     = regexp.MustCompile(`key_[0-9a-f]{32}`)
 	requestIDs = regexp.MustCompile(`req_[0-9a-f]{32}`)
 	secrets    = regexp.MustCompile(`oda_(live|test)_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}`)
 )
@@ -211,6 +211,11 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 		svc.decide(third, "approve", nil).refused(problem.InvalidParameter, "withdrawn already")
 		require.ElementsMatch(t, []string{"Your request for a key was declined", "Your key is ready", "Your request for a key was declined"}, s.sent(t, 3))
 
+		page := read[api.KeyRequestList](svc.do(http.MethodGet, "/operator/v1/keys/requests?all=true&limit=2", nil))
+		require.Len(t, page.Requests, 2)
+		require.Equal(t, second, page.Next)
+		require.Equal(t, third, svc.listRequests("?all=true&after=" + page.Next)[0].ID)
+		svc.do(http.MethodGet, "/operator/v1/keys/requests?after=x", nil).refused(problem.InvalidParameter, "after")
 		for _, id := range []string{"x", "%00", "req_0199a7a0000070008000000000000000", b.account} {
 			svc.decide(id, "approve", nil).refused(problem.NotFound)
 		}
@@ -386,6 +391,23 @@ func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 		b.post("/account/keys/connect", "key", olderKey).shows(http.StatusUnprocessableEntity)
 		b.post("/account/keys/" + id + "/revoke").leads("/account/keys")
 		require.Equal(t, "revoked", svc.listKeys("")[0].Status)
+	})
+}
+
+// Whoever rotates every day has a long past; their page stays short.
+func TestThePageShowsTheLatestOfManyEndedKeys(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startMoved(t, begin)
+		b := svc.browser()
+		b.signIn("ada@example.org")
+		_, id := b.obtain("Mine")
+		for i := range 60 {
+			require.NoError(t, s.open(t).Exec(`INSERT INTO api_keys (id, account_id, digest, name, prefix, last_four, use_case, created_at, expires_at, revoked_at)
+				VALUES (?, ?, ?, ?, 'oda_live_', 'abcd', 'x', 1, 2, 2)`, fmt.Sprintf("key_%032x", i), b.account, fmt.Sprintf("%064x", i), fmt.Sprintf("Past %d.", i)).Error)
+		}
+		p := b.get("/account/keys").shows(http.StatusOK, "Ended keys (50 of 60)", "And 10 older ones", "Past 59.", "Past 10.", "Mine")
+		require.NotContains(t, p.body, "Past 9.")
+		require.Contains(t, p.body, id)
 	})
 }
 

@@ -107,12 +107,12 @@ func (c Client) ImportKeys(ctx context.Context, file io.Reader) (api.ImportRepor
 }
 
 // KeyRequests lists what people ask for and nobody has decided on or, with all, every request.
-func (c Client) KeyRequests(ctx context.Context, all bool) (api.KeyRequestList, []byte, error) {
-	query := ""
+func (c Client) KeyRequests(ctx context.Context, all bool, p Page) (api.KeyRequestList, []byte, error) {
+	every := ""
 	if all {
-		query = "?all=true"
+		every = "true"
 	}
-	return ask[api.KeyRequestList](ctx, c, http.MethodGet, "/keys/requests"+query, nil)
+	return ask[api.KeyRequestList](ctx, c, http.MethodGet, "/keys/requests"+p.query("all", every), nil)
 }
 
 // ApproveKey lets a person collect the key that they asked for.

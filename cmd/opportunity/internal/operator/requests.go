@@ -11,6 +11,7 @@ import (
 
 func (v *verbs) requests() *cobra.Command {
 	var all bool
+	var page Page
 	c := &cobra.Command{
 		Use:     "requests",
 		Short:   "List requests for keys that wait for a decision",
@@ -21,7 +22,7 @@ func (v *verbs) requests() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			found, raw, err := c.KeyRequests(cmd.Context(), all)
+			found, raw, err := c.KeyRequests(cmd.Context(), all, page)
 			if err != nil {
 				return err
 			}
@@ -31,10 +32,12 @@ func (v *verbs) requests() *cobra.Command {
 						row(r.ID, r.Account, r.State, r.AskedAt.Format(time.DateOnly), r.Name, r.UseCase)
 					}
 				})
+				more(out, "after", found.Next)
 			})
 			return nil
 		},
 	}
+	page.paged(c)
 	c.Flags().BoolVar(&all, "all", false, "also those that were decided or withdrawn")
 	return c
 }

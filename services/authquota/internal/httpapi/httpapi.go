@@ -37,8 +37,8 @@ type Keys interface {
 
 // Requests are the requests for keys as they are kept.
 type Requests interface {
-	// Requests lists what waits for an operator, or everything.
-	Requests(ctx context.Context, all bool) ([]account.Request, error)
+	// Requests lists a page of what waits for an operator, or of everything.
+	Requests(ctx context.Context, all bool, page account.Page) (requests []account.Request, more bool, err error)
 	// Decide decides on one; one that was decided so already stays as it is.
 	Decide(ctx context.Context, actor, id string, decision account.Decide) (account.Request, error)
 }

@@ -53,8 +53,8 @@ func (p *parts) Revoke(context.Context, string, string, bool) (account.Key, erro
 func (p *parts) ImportKeys(context.Context, string, []account.OlderKey, [][]byte) (api.ImportReport, error) {
 	return api.ImportReport{}, p.ask("import")
 }
-func (p *parts) Requests(context.Context, bool) ([]account.Request, error) {
-	return nil, p.ask("requests")
+func (p *parts) Requests(context.Context, bool, account.Page) ([]account.Request, bool, error) {
+	return nil, false, p.ask("requests")
 }
 func (p *parts) Decide(context.Context, string, string, account.Decide) (account.Request, error) {
 	return account.Request{}, p.ask("decide")

@@ -19,7 +19,11 @@ func requested(r account.Request) api.KeyRequest {
 }
 
 func (a API) listRequests(g *gin.Context) (web.Reply, error) {
-	query, err := params.Read(g.Request.URL.RawQuery, "all")
+	query, err := params.Read(g.Request.URL.RawQuery, "all", "after", "limit")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	page, err := paged(query, account.KnownRequest)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -27,10 +31,13 @@ func (a API) listRequests(g *gin.Context) (web.Reply, error) {
 	if all != "" && all != "true" && all != "false" {
 		return web.Reply{}, params.Invalid("all", "must be true or false")
 	}
-	requests, err := a.Requests.Requests(g.Request.Context(), all == "true")
+	requests, more, err := a.Requests.Requests(g.Request.Context(), all == "true", page)
 	list := api.KeyRequestList{Requests: make([]api.KeyRequest, len(requests))}
 	for i, r := range requests {
 		list.Requests[i] = requested(r)
+		if more {
+			list.Next = r.ID
+		}
 	}
 	return web.Reply{JSON: list}, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/throttle"
 )
 
 func (s *Site) askConnect(*visit) (view, error) {
@@ -22,6 +23,10 @@ func (s *Site) connectKey(v *visit) (view, error) {
 	if presented == "" || len(presented) > maxPresented {
 		again.Errors = []formError{{"key", "Paste the whole key, from its first character to its last."}}
 		return again, nil
+	}
+	// A key of another form may be short enough to be guessed.
+	if wait, err := s.Tries.Try(v.Request.Context(), throttle.KeysFor(v.Person.Account)); err != nil || wait > 0 {
+		return slower(v, again, wait), err
 	}
 	digests := apikey.OlderOf(presented).Digests(s.Peppers)
 	if ours, ok := apikey.Parse(presented); ok {

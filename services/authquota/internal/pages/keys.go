@@ -77,10 +77,17 @@ func (k keyLine) Soon(now time.Time) bool {
 type keyList struct {
 	Requests []account.Request
 	Living   []keyLine
-	Ended    []keyLine
+	Ended    []keyLine // the latest first
+	Older    int       // ended ones that are not among them
 	Taken    int
 	Most     int
 }
+
+// Ends is how many keys have ended.
+func (l keyList) Ends() int { return len(l.Ended) + max(0, l.Older) }
+
+// endedShown is how many ended keys a page shows: whoever rotates every day has hundreds.
+const endedShown = 50
 
 // Room reports whether another key may be asked for.
 func (l keyList) Room() bool { return l.Taken < l.Most }
@@ -116,7 +123,10 @@ func (s *Site) keys(v *visit) (view, error) {
 			list.Ended = append(list.Ended, line)
 		}
 	}
-	slices.Reverse(list.Ended) // the latest first
+	slices.Reverse(list.Ended)
+	if list.Older = len(list.Ended) - endedShown; list.Older > 0 {
+		list.Ended = list.Ended[:endedShown]
+	}
 	slices.SortStableFunc(list.Living, func(a, b keyLine) int {
 		return cmp.Compare(place(a), place(b)) // what is only in its grace comes last
 	})

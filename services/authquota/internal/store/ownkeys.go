@@ -219,8 +219,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 // CallsOn is how many calls each key of the account made on a UTC day, however they ended; keys without any are left out.
 func (s *Store) CallsOn(ctx context.Context, id string, day time.Time) (map[string]int, error) {
 	var rows []keyUsageRow
-	err := s.db.WithContext(ctx).Raw(`SELECT u.key_id, SUM(u.calls) AS calls FROM api_keys k JOIN usage_keys u ON u.key_id = k.id
-		WHERE k.account_id = ? AND u.day = ? GROUP BY u.key_id`, id, counter.DayOf(day)).Scan(&rows).Error
+	err := s.db.WithContext(ctx).Raw("SELECT key_id, SUM(calls) AS calls FROM usage_keys WHERE account_id = ? AND day = ? GROUP BY key_id", id, counter.DayOf(day)).Scan(&rows).Error
 	calls := make(map[string]int, len(rows))
 	for _, r := range rows {
 		calls[r.KeyID] = r.Calls

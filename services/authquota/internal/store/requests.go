@@ -44,15 +44,22 @@ func toRequests(rows []requestRow) []account.Request {
 	return requests
 }
 
-// Requests lists what waits for an operator or, with all, every request; oldest first.
-func (s *Store) Requests(ctx context.Context, all bool) ([]account.Request, error) {
+// Requests lists a page of what waits for an operator or, with all, of every request, in the order in which they came; more reports
+// whether others come after it.
+func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requests []account.Request, more bool, err error) {
 	var rows []requestRow
-	q := s.db.WithContext(ctx).Order("asked_at, id")
+	q := s.db.WithContext(ctx).Order("id").Where("id > ?", page.After)
 	if !all {
 		q = q.Where("state = ?", account.Asked)
 	}
-	err := q.Find(&rows).Error
-	return toRequests(rows), database.Outage(err)
+	if page.Limit > 0 {
+		q = q.Limit(page.Limit + 1)
+	}
+	err = q.Find(&rows).Error
+	if more = page.Limit > 0 && len(rows) > page.Limit; more {
+		rows = rows[:page.Limit]
+	}
+	return toRequests(rows), more, database.Outage(err)
 }
 
 // Decide does an operator's decision on a request and returns the request. Its person is told by mail.

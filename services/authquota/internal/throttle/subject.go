@@ -18,5 +18,8 @@ func OfAddress(email, ip string) Subject {
 // OfAccount is whoever tries the second factor of an account.
 func OfAccount(id string) Subject { return Subject{Account, "account " + id, false} }
 
+// KeysFor is whoever presents keys, to connect them to an account.
+func KeysFor(id string) Subject { return Subject{Account, "keys " + id, false} }
+
 // MailTo is whoever has mails sent to an address.
 func MailTo(email string) Subject { return Subject{Address, "mail " + email, false} }
