@@ -82,9 +82,10 @@ type Summary struct {
 	Sequence        int64            `json:"sequence"` // position in the feed of summaries; grows with every append
 	FirstCheckedAt  *time.Time       `json:"firstCheckedAt"`
 	LastCheckedAt   *time.Time       `json:"lastCheckedAt"`
-	LastOutcome     Outcome          `json:"lastOutcome"` // of the latest factual review; empty where there is none
-	FreshUntil      *time.Time       `json:"freshUntil"`  // latest successful review + FreshnessWindow
-	ConflictAt      *time.Time       `json:"conflictAt"`  // the link check that conflicts with the latest review, if one does
+	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review; empty where there is none
+	FreshUntil      *time.Time       `json:"freshUntil"`      // latest successful review + FreshnessWindow
+	ConflictAt      *time.Time       `json:"conflictAt"`      // the link check that conflicts with the latest review, if one does
+	Doubt           *Doubt           `json:"doubt,omitempty"` // nil where the latest review stands, and in summaries of before there were doubts
 	ReviewCount     int              `json:"reviewCount"`
 	HistoryCount    int              `json:"historyCount"`
 	ChangeCount     int              `json:"changeCount"`

@@ -5,8 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
@@ -67,9 +65,9 @@ func Run(ctx context.Context, cfg Config) error {
 	ready.Add("snapshot", live.Loaded) // it cannot be there before the schema is
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	engine := web.New(refusals)
-	httpapi.API{Catalog: live, Curation: listings, Listings: listings, PublicURL: cfg.PublicURL}.
+	httpapi.API{Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Now: cfg.Now, PublicURL: cfg.PublicURL}.
 		Routes(engine, refusals, cfg.Tokens, ready)
-	tel.Registry.MustRegister(gauges(live)...)
+	tel.Registry.MustRegister(append(gauges(live), freshness{live})...)
 
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
@@ -82,19 +80,4 @@ func Run(ctx context.Context, cfg Config) error {
 		return live.Run(ctx)
 	})
 	return group.Wait()
-}
-
-func gauges(live *snapshot.Live) []prometheus.Collector {
-	gauge := func(name, help string, value func(snapshot.Stats) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(live.Stats()) })
-	}
-	return []prometheus.Collector{
-		gauge("catalog_records", "Published records in memory.", func(s snapshot.Stats) float64 { return float64(s.Records) }),
-		gauge("catalog_records_left_out", "Published records that are not served because they cannot be read; the log names them.",
-			func(s snapshot.Stats) float64 { return float64(s.LeftOut) }),
-		gauge("catalog_sequence", "Position in the change sequence up to which changes are in memory.",
-			func(s snapshot.Stats) float64 { return float64(s.Sequence) }),
-		gauge("catalog_source_age_seconds", "Time since the database last answered.",
-			func(s snapshot.Stats) float64 { return s.Age.Seconds() }),
-	}
 }

@@ -171,7 +171,7 @@ func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, refus
 	tokens, err := operator.ParseTokens(cfg.OperatorTokens)
 	owners := operator.Owners{}
 	for verb, base := range map[string]string{
-		"listings": cfg.CatalogURL, "events": cfg.HistoryURL, "history": cfg.HistoryURL,
+		"listings": cfg.CatalogURL, "reviews": cfg.CatalogURL, "events": cfg.HistoryURL, "history": cfg.HistoryURL,
 		"keys": cfg.AuthquotaURL, "accounts": cfg.AuthquotaURL, "audit": cfg.AuthquotaURL,
 	} {
 		u, wrong := url.Parse(base)

@@ -56,6 +56,16 @@ func (c Client) Append(ctx context.Context, file io.Reader) (api.AppendReport, [
 	return ask[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)
 }
 
+// Due lists what is due for a factual review, or will be within that time: 7d or a duration.
+func (c Client) Due(ctx context.Context, within string) (api.DueList, []byte, error) {
+	return ask[api.DueList](ctx, c, http.MethodGet, "/reviews/due"+query("within", within), nil)
+}
+
+// Sheet is what a reviewer needs to know of a listing.
+func (c Client) Sheet(ctx context.Context, id string) (api.ReviewSheet, []byte, error) {
+	return ask[api.ReviewSheet](ctx, c, http.MethodGet, "/reviews/records/"+url.PathEscape(id), nil)
+}
+
 // Export writes all listings to out, in the form that Import reads.
 func (c Client) Export(ctx context.Context, out io.Writer) error {
 	resp, err := c.do(ctx, http.MethodGet, "/listings/export", nil)

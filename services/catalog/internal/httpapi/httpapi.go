@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -34,11 +35,19 @@ type Listings interface {
 	Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error)
 }
 
+// Reviews tells curators what to review next.
+type Reviews interface {
+	Due(ctx context.Context, until time.Time) (api.DueList, error)
+	Sheet(ctx context.Context, id string) (api.ReviewSheet, error)
+}
+
 // API holds what the handlers use.
 type API struct {
 	Catalog   *snapshot.Live
 	Curation  Curation
 	Listings  Listings
+	Reviews   Reviews
+	Now       func() time.Time
 	PublicURL string // where consumers reach the service, without a trailing slash
 }
 
@@ -62,4 +71,6 @@ func (a API) Routes(engine *gin.Engine, refusals problem.Writer, tokens peer.Tok
 	inside.GET("/operator/v1/listings/export", answer(a.export))
 	inside.POST("/operator/v1/listings/publish", answer(a.publish))
 	inside.POST("/operator/v1/listings/withdraw", answer(a.withdraw))
+	inside.GET("/operator/v1/reviews/due", answer(a.due))
+	inside.GET("/operator/v1/reviews/records/:id", answer(a.sheet))
 }

@@ -41,7 +41,14 @@ func Of(slug string, events []api.VerificationEvent) api.Summary {
 	}
 	if len(reviews) > 0 {
 		s.FirstCheckedAt = &reviews[0].CheckedAt
-		s.ConflictAt = conflict(*s.LastCheckedAt, links)
+		against := conflict(*s.LastCheckedAt, links)
+		if against != nil {
+			s.ConflictAt = &against.CheckedAt
+		}
+		if s.LastOutcome != api.OutcomeVerified {
+			against = &reviews[len(reviews)-1]
+		}
+		s.Doubt = doubt(against)
 	}
 	if len(links) > 0 {
 		last := links[len(links)-1]
@@ -50,24 +57,33 @@ func Of(slug string, events []api.VerificationEvent) api.Summary {
 	return s
 }
 
+// doubt is what a summary tells of the event that puts its record in doubt; nil stays nil.
+func doubt(e *checked) *api.Doubt {
+	if e == nil {
+		return nil
+	}
+	return &api.Doubt{EventID: e.ID, CheckType: e.CheckType, Outcome: e.Outcome, CheckedAt: e.CheckedAt, Note: e.Note}
+}
+
 // conflict is the earliest link check that conflicts with a review made at the instant reviewed, nil if none does. Of checks
 // that found the link unreachable it is the first to come unreachableFor after the first of an unbroken row; the whole row is
 // later than the review, because a curator who looked in between has seen more than a link check does.
-func conflict(reviewed time.Time, links []checked) *time.Time {
+func conflict(reviewed time.Time, links []checked) *checked {
 	var down *time.Time // the first of the present row
-	for _, l := range links {
+	for i := range links {
+		l := &links[i]
 		if !l.CheckedAt.After(reviewed) {
 			continue
 		}
 		switch l.Outcome {
 		case api.OutcomeClosed, api.OutcomeNeedsReview:
-			return &l.CheckedAt
+			return l
 		case api.OutcomeUnreachable:
 			if down == nil {
 				down = &l.CheckedAt
 			}
 			if l.CheckedAt.Sub(*down) >= unreachableFor {
-				return &l.CheckedAt
+				return l
 			}
 		default:
 			down = nil
@@ -88,7 +104,7 @@ var severity = map[api.Outcome]int{
 	api.OutcomeClosed: 4, api.OutcomeNeedsReview: 5,
 }
 
-// split orders the events of each kind. Events that are equal in everything compared here are interchangeable.
+// split orders the events of each kind, completely: the id is the last word.
 func split(events []api.VerificationEvent) (reviews, links []checked) {
 	for _, e := range events {
 		if e.CheckType == api.LinkCheck {
@@ -103,7 +119,8 @@ func split(events []api.VerificationEvent) (reviews, links []checked) {
 		reviews = append(reviews, c)
 	}
 	order := func(a, b checked) int {
-		return cmp.Or(a.CheckedAt.Compare(b.CheckedAt), cmp.Compare(severity[a.Outcome], severity[b.Outcome]), cmp.Compare(a.facts, b.facts))
+		return cmp.Or(a.CheckedAt.Compare(b.CheckedAt), cmp.Compare(severity[a.Outcome], severity[b.Outcome]), cmp.Compare(a.facts, b.facts),
+			cmp.Compare(a.Note, b.Note), cmp.Compare(a.ID, b.ID))
 	}
 	slices.SortFunc(reviews, order)
 	slices.SortFunc(links, order)

@@ -46,7 +46,8 @@ func TestOfSumsUp(t *testing.T) {
 		{"a later doubt keeps the freshness of the success before it",
 			[]api.VerificationEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
-				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes}},
+				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes,
+				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(48)}}},
 		{"an older review that arrives late",
 			[]api.VerificationEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
@@ -54,7 +55,8 @@ func TestOfSumsUp(t *testing.T) {
 		{"at one instant the doubt counts",
 			[]api.VerificationEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
-				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no}},
+				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no,
+				Doubt: &api.Doubt{CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(0)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Empty(t, cmp.Diff(c.want, summary.Of("a", c.events)))
@@ -94,7 +96,13 @@ func TestConflict(t *testing.T) {
 			link(4, api.OutcomeUnreachable), link(28, api.OutcomeUnreachable)}, new(at(28))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Empty(t, cmp.Diff(c.want, summary.Of("a", c.events).ConflictAt))
+			s := summary.Of("a", c.events)
+			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
+			require.Equal(t, s.LastCheckedAt != nil && !s.Undisputed(nil), s.Doubt != nil, "what is in doubt is so by an event")
+			if s.ConflictAt != nil {
+				require.Equal(t, *s.ConflictAt, s.Doubt.CheckedAt)
+				require.Equal(t, api.LinkCheck, s.Doubt.CheckType)
+			}
 		})
 	}
 }
@@ -186,8 +194,11 @@ func TestALinkCheckMovesNoReview(t *testing.T) {
 			t.Fatal("wrong counts")
 		}
 		with.HistoryCount, with.ApplicationLink, with.ConflictAt = without.HistoryCount, nil, nil
+		if with.Doubt != nil && with.Doubt.CheckType == api.LinkCheck {
+			with.Doubt = nil
+		}
 		if diff := cmp.Diff(without, with); diff != "" {
-			t.Fatal("link checks may change the link, the count and the conflict only: ", diff)
+			t.Fatal("link checks may change the link, the count, the conflict and its doubt only: ", diff)
 		}
 	})
 }

@@ -1,0 +1,133 @@
+package operator
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) reviews() *cobra.Command {
+	c := &cobra.Command{Use: "reviews", Short: "See what is due for a factual review, and record reviews"}
+	c.AddCommand(v.due())
+	return c
+}
+
+func (v *verbs) due() *cobra.Command {
+	var within, output string
+	c := &cobra.Command{
+		Use:   "due",
+		Short: "List published listings that are not verified, and why, oldest first",
+		Long: `List every published listing that is not verified now, or will not be within the time given, with each reason and since when:
+never reviewed, stale, a review or a link check that ended in doubt, a change of a field on which reviews rest.
+The one that has been due for longest comes first.`,
+		Example: "  opportunity reviews due --within 7d\n  opportunity reviews due --output csv > due.csv",
+		Args:    cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error { // in place of that of the group, which knows no csv
+			switch output {
+			case "text", "table", "csv", "json":
+				return nil
+			}
+			return fmt.Errorf("--output must be table, csv or json, not %q", output)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			list, raw, err := c.Due(cmd.Context(), within)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			switch output {
+			case "json":
+				_, err = fmt.Fprintf(out, "%s\n", raw)
+			case "csv":
+				err = dueCSV(out, list)
+			default:
+				dueTable(out, list)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&within, "within", "", "also what turns stale within this time: days such as 7d, or a duration such as 36h")
+	c.Flags().StringVar(&output, "output", "table", "how to print: table, csv or json")
+	return c
+}
+
+func dueTable(out io.Writer, list api.DueList) {
+	table(out, "DUE\tID\tCATEGORY\tSTATUS\tWHY", func(row func(...any)) {
+		for _, r := range list.Records {
+			row(moment(r.DueAt), r.ID, r.Category, r.Status, reasons(r.Reasons))
+		}
+	})
+	fmt.Fprintf(out, "%d due\n", len(list.Records))
+}
+
+func dueCSV(out io.Writer, list api.DueList) error {
+	w := csv.NewWriter(out)
+	_ = w.Write([]string{"due_at", "id", "company", "category", "status", "last_checked_at", "why"}) // Flush keeps the error
+	for _, r := range list.Records {
+		checked := ""
+		if r.LastCheckedAt != nil {
+			checked = r.LastCheckedAt.Format(time.RFC3339)
+		}
+		row := []string{r.DueAt.Format(time.RFC3339), r.ID, r.Company, string(r.Category), string(r.Status), checked, reasons(r.Reasons)}
+		for i := range row {
+			row[i] = plain(row[i])
+		}
+		_ = w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// plain keeps a spreadsheet from taking text, which others wrote, for a formula.
+func plain(cell string) string {
+	if strings.ContainsAny(cell[:min(len(cell), 1)], "=+-@\t\r\n") {
+		return "'" + cell
+	}
+	return cell
+}
+
+// reasons says why a record is due, in words.
+func reasons(all []api.DueReason) string {
+	words := make([]string, len(all))
+	for i, r := range all {
+		words[i] = because(r)
+	}
+	return strings.Join(words, "; ")
+}
+
+func because(r api.DueReason) string {
+	at := r.At.UTC().Format("2006-01-02 15:04")
+	text := ""
+	switch r.Why {
+	case api.DueNeverReviewed:
+		return "never reviewed since " + at
+	case api.DueStale:
+		return "stale from " + at
+	case api.DueReview:
+		text = fmt.Sprintf("review of %s: %s", at, r.Outcome)
+	case api.DueLinkCheck:
+		text = fmt.Sprintf("link check of %s: %s", at, r.Outcome)
+	case api.DueEdit:
+		text = fmt.Sprintf("changed %s: %s", at, strings.Join(r.Fields, ", "))
+		if r.Actor != "" {
+			text += " by " + r.Actor
+		}
+		return text
+	default:
+		text = r.Why + " " + at
+	}
+	if r.Note != "" {
+		text += " (" + strings.Join(strings.Fields(r.Note), " ") + ")"
+	}
+	return text
+}

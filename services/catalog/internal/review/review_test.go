@@ -1,0 +1,78 @@
+package review_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/review"
+)
+
+var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+// TestReasonsAgreeWithTheStatus, at many instants, the borders among them.
+func TestReasonsAgreeWithTheStatus(t *testing.T) {
+	seen := map[string]int{}
+	for i, o := range oracle.Records(7, 2000, now) {
+		r := review.Record{Entry: o.Entry}
+		if o.Summary != nil {
+			r.Summary = *o.Summary
+		}
+		if last := r.Summary.LastCheckedAt; last != nil && i%3 == 0 {
+			at := last.Add(time.Duration(i%5-1) * time.Microsecond)
+			r.Entry.ChangedAt = &at
+			if i%2 == 0 {
+				r.Edits = []api.ListingEdit{{At: last.Add(-time.Hour), Fields: []string{"company"}}, {At: at, Actor: "ann", Fields: []string{"summary", "facts"}}}
+			}
+		}
+		instants := []time.Time{now, now.Add(-20 * 24 * time.Hour), now.Add(20 * 24 * time.Hour)}
+		if last := r.Summary.LastCheckedAt; last != nil {
+			end := last.Add(api.FreshnessWindow)
+			instants = append(instants, end, end.Add(-time.Microsecond))
+		}
+		for _, at := range instants {
+			status := r.Summary.StatusAt(r.Entry.ChangedAt, at)
+			due, is := r.Due(at, at)
+			require.Equal(t, status != api.Verified, is, "%s at %s: %+v", status, at, r)
+			if !is {
+				continue
+			}
+			require.Equal(t, status, due.Status)
+			why := map[string]bool{}
+			for _, reason := range due.Reasons {
+				why[reason.Why] = true
+				require.False(t, reason.At.Before(due.DueAt))
+				if reason.Why == api.DueEdit && reason.Actor != "" {
+					require.Equal(t, []string{"facts"}, reason.Fields)
+				}
+				seen[reason.Why]++
+			}
+			doubted := why[api.DueReview] || why[api.DueLinkCheck] || why[api.DueEdit]
+			require.Equal(t, status == api.NeedsReview, doubted)
+			require.Equal(t, status == api.Unverified, why[api.DueNeverReviewed])
+			require.True(t, status != api.Stale || why[api.DueStale])
+		}
+	}
+	for _, why := range []string{api.DueNeverReviewed, api.DueStale, api.DueReview, api.DueLinkCheck, api.DueEdit} {
+		require.NotZero(t, seen[why], why)
+	}
+}
+
+func TestWhatTurnsStaleSoonIsDueFromThatInstant(t *testing.T) {
+	last := now.Add(-10 * 24 * time.Hour)
+	r := review.Record{Summary: api.Summary{LastCheckedAt: &last, LastOutcome: api.OutcomeVerified}}
+	_, is := r.Due(now, now.Add(4*24*time.Hour-time.Microsecond))
+	require.False(t, is)
+	due, is := r.Due(now, now.Add(4*24*time.Hour))
+	require.True(t, is)
+	require.Equal(t, api.Verified, due.Status)
+	require.Equal(t, now.Add(4*24*time.Hour), due.DueAt)
+
+	r.Summary.LastOutcome = api.OutcomeClosed
+	r.Summary.Doubt = &api.Doubt{EventID: "e", CheckType: api.Review, Outcome: api.OutcomeClosed, CheckedAt: last, Note: "gone"}
+	due, _ = r.Due(now, now)
+	require.Equal(t, []api.DueReason{{Why: api.DueReview, At: last, Outcome: api.OutcomeClosed, EventID: "e", Note: "gone"}}, due.Reasons)
+}

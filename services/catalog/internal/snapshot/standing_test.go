@@ -1,0 +1,39 @@
+package snapshot
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/oracle"
+)
+
+func TestStandingsCountWhatTheRulesGive(t *testing.T) {
+	records := oracle.Records(17, 400, now)
+	snapshot := build(t, empty, records, 1)
+	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(api.FreshnessWindow)} {
+		want := map[api.Category]map[api.VerificationStatus]int{}
+		for _, c := range api.Categories {
+			want[c] = map[api.VerificationStatus]int{api.Verified: 0, api.Stale: 0, api.NeedsReview: 0, api.Unverified: 0}
+		}
+		for _, o := range oracle.Published(records, at) {
+			want[o.Category][o.Verification.Status]++
+		}
+		for _, s := range snapshot.At(at).Standings() {
+			require.Equal(t, want[s.Category], s.Count, s.Category)
+		}
+		for _, within := range []time.Duration{0, time.Microsecond, 7 * 24 * time.Hour, api.FreshnessWindow} {
+			due := 0
+			for _, o := range oracle.Published(records, at.Add(within)) {
+				if o.Verification.Status != api.Verified {
+					due++
+				}
+			}
+			require.Equal(t, due, snapshot.At(at).Due(within))
+		}
+	}
+	require.Zero(t, empty.At(now).Due(0))
+	require.Zero(t, empty.At(now).Standings()[0].Total())
+}

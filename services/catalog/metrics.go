@@ -1,0 +1,64 @@
+package catalog
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/catalog/internal/snapshot"
+)
+
+var (
+	listingsDesc = prometheus.NewDesc("catalog_listings", "Published listings by category and verification status at this instant.",
+		[]string{"category", "status"}, nil)
+	ratioDesc = prometheus.NewDesc("catalog_listings_verified_ratio",
+		"Share of the published listings of a category that are verified at this instant; absent where it has none.", []string{"category"}, nil)
+	dueDesc = prometheus.NewDesc("catalog_reviews_due",
+		"Published listings that are not verified, or will not be at the end of that time if nobody reviews them.", []string{"within"}, nil)
+)
+
+// freshness tells how fresh the published listings are, from what is in memory at the time of the scrape. Before the first snapshot,
+// and while the source is silent for too long, it tells nothing: an old share would be taken for a present one.
+type freshness struct{ live *snapshot.Live }
+
+func (freshness) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{listingsDesc, ratioDesc, dueDesc} {
+		out <- d
+	}
+}
+
+func (f freshness) Collect(out chan<- prometheus.Metric) {
+	view, err := f.live.View()
+	if err != nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	for _, s := range view.Standings() {
+		for status, n := range s.Count {
+			gauge(listingsDesc, float64(n), string(s.Category), string(status))
+		}
+		if total := s.Total(); total > 0 {
+			gauge(ratioDesc, float64(s.Count[api.Verified])/float64(total), string(s.Category))
+		}
+	}
+	gauge(dueDesc, float64(view.Due(0)), "0d")
+	gauge(dueDesc, float64(view.Due(7*24*time.Hour)), "7d")
+}
+
+func gauges(live *snapshot.Live) []prometheus.Collector {
+	gauge := func(name, help string, value func(snapshot.Stats) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return value(live.Stats()) })
+	}
+	return []prometheus.Collector{
+		gauge("catalog_records", "Published records in memory.", func(s snapshot.Stats) float64 { return float64(s.Records) }),
+		gauge("catalog_records_left_out", "Published records that are not served because they cannot be read; the log names them.",
+			func(s snapshot.Stats) float64 { return float64(s.LeftOut) }),
+		gauge("catalog_sequence", "Position in the change sequence up to which changes are in memory.",
+			func(s snapshot.Stats) float64 { return float64(s.Sequence) }),
+		gauge("catalog_source_age_seconds", "Time since the database last answered.",
+			func(s snapshot.Stats) float64 { return s.Age.Seconds() }),
+	}
+}

@@ -1,0 +1,177 @@
+package catalog_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/catalog/internal/oracle"
+)
+
+func (s *service) due(query string) api.DueList {
+	s.t.Helper()
+	a := s.do(http.MethodGet, "/operator/v1/reviews/due"+query, "", http.Header{api.ActorHeader: {"alex"}})
+	require.Equal(s.t, http.StatusOK, a.status, string(a.body))
+	return decode[api.DueList](s.t, a.body)
+}
+
+func (s *service) sheet(id string) (api.ReviewSheet, int) {
+	s.t.Helper()
+	a := s.do(http.MethodGet, "/operator/v1/reviews/records/"+id, "", http.Header{api.ActorHeader: {"alex"}})
+	if a.status != http.StatusOK {
+		return api.ReviewSheet{}, a.status
+	}
+	return decode[api.ReviewSheet](s.t, a.body), a.status
+}
+
+func TestDueIsWhatIsNotVerifiedOldestFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		records := oracle.Records(41, 150, start0)
+		s.load(records)
+		s.operate("import", line("candidate", ""))
+		for query, within := range map[string]time.Duration{"": 0, "?within=0d": 0, "?within=7d": 7 * 24 * time.Hour, "?within=90m": 90 * time.Minute} {
+			want := map[string]api.VerificationStatus{}
+			for _, o := range oracle.Published(records, start0.Add(within)) {
+				if o.Verification.Status != api.Verified {
+					want[o.ID] = ""
+				}
+			}
+			for _, o := range oracle.Published(records, start0) {
+				if _, is := want[o.ID]; is {
+					want[o.ID] = o.Verification.Status
+				}
+			}
+			list := s.due(query)
+			require.Equal(t, start0, list.GeneratedAt)
+			require.Equal(t, start0.Add(within), list.Until)
+			got, last := map[string]api.VerificationStatus{}, time.Time{}
+			for _, r := range list.Records {
+				got[r.ID] = r.Status
+				require.False(t, r.DueAt.Before(last), "oldest first")
+				last = r.DueAt
+				require.Equal(t, r.DueAt, r.Reasons[0].At)
+			}
+			require.Equal(t, want, got, query)
+		}
+		for _, wrong := range []string{"?within=7", "?within=-1h", "?within=366d", "?within=d", "?in=7d", "?within=99999999d"} {
+			a := s.do(http.MethodGet, "/operator/v1/reviews/due"+wrong, "", http.Header{api.ActorHeader: {"alex"}})
+			require.Equal(t, http.StatusBadRequest, a.status, wrong)
+		}
+	})
+}
+
+func TestWhyARecordIsDue(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		s.operate("import", line("x", `,"visibility":"published"`))
+		reviewed := start0.Add(-time.Hour)
+		s.history.say(api.Summary{
+			Slug: "x", Sequence: 1, HistoryCount: 2, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
+		})
+		storetest.Eventually(t, "the review is known", func() bool { return len(s.due("").Records) == 0 })
+		sheet, _ := s.sheet("x")
+		require.Equal(t, api.Verified, sheet.Status)
+		require.Empty(t, sheet.Reasons)
+		require.Equal(t, []string{"x"}, []string{s.due("?within=14d").Records[0].ID})
+
+		edit := func(hours int, from, to string) {
+			s.clock.set(start0.Add(time.Duration(hours) * time.Hour))
+			require.Equal(t, 1, s.operate("import", strings.NewReplacer("%", "x", from, to).Replace(minimal)+"}").Updated)
+		}
+		edit(1, `"startingCost":""`, `"startingCost":"1"`)
+		edit(2, `"summary":"Work."`, `"summary":"Words."`)
+		conflict := start0.Add(3 * time.Hour)
+		s.history.say(api.Summary{
+			Slug: "x", Sequence: 2, HistoryCount: 3, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
+			ConflictAt: &conflict, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: conflict},
+			Doubt: &api.Doubt{EventID: "e-1", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, CheckedAt: conflict, Note: "404"},
+		})
+		storetest.Eventually(t, "the conflict is known", func() bool { return len(s.due("").Records[0].Reasons) == 3 })
+		require.Equal(t, api.DueRecord{
+			ID: "x", Company: "Acme", Category: api.Online, Status: api.NeedsReview, DueAt: start0.Add(time.Hour), LastCheckedAt: &reviewed,
+			Reasons: []api.DueReason{
+				{Why: api.DueEdit, At: start0.Add(time.Hour), Fields: []string{"startingCost"}, Actor: "alex"},
+				{Why: api.DueEdit, At: start0.Add(2 * time.Hour), Fields: []string{"startingCost"}, Actor: "alex"},
+				{Why: api.DueLinkCheck, At: conflict, Outcome: api.OutcomeClosed, EventID: "e-1", Note: "404"},
+			},
+		}, s.due("").Records[0])
+		sheet, _ = s.sheet("x")
+		require.Equal(t, api.NeedsReview, sheet.Status)
+		require.Len(t, sheet.Reasons, 3)
+		require.Len(t, sheet.Edits, 2)
+		require.Equal(t, "published", sheet.Visibility)
+		for _, nobody := range []string{"nobody", "%00", "A"} {
+			_, status := s.sheet(nobody)
+			require.Equal(t, http.StatusNotFound, status)
+		}
+	})
+}
+
+func TestFreshnessIsMeasured(t *testing.T) {
+	s := start(t, storetest.SQLite(t))
+	records := oracle.Records(19, 80, start0)
+	s.load(records)
+	total, verified, due := map[api.Category]int{}, map[api.Category]int{}, 0
+	for _, o := range oracle.Published(records, start0) {
+		total[o.Category]++
+		if o.Verification.Status == api.Verified {
+			verified[o.Category]++
+		} else {
+			due++
+		}
+	}
+	resp, err := http.Get(s.metrics)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var text strings.Builder
+	require.NoError(t, resp.Write(&text))
+	for c, n := range total {
+		require.Contains(t, text.String(), fmt.Sprintf("catalog_listings{category=%q,status=\"verified\"} %d\n", c, verified[c]))
+		require.Contains(t, text.String(), fmt.Sprintf("catalog_listings_verified_ratio{category=%q} %v\n", c, float64(verified[c])/float64(n)))
+	}
+	require.Contains(t, text.String(), fmt.Sprintf("catalog_reviews_due{within=\"0d\"} %d\n", due))
+	require.Contains(t, text.String(), `catalog_reviews_due{within="7d"} `)
+}
+
+// TestACompanyProfileIsStaleFrom90DaysAfterItsOldestCheck: to the microsecond, in the list and in the detail.
+func TestACompanyProfileIsStaleFrom90DaysAfterItsOldestCheck(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		oldest := start0.Add(-89 * 24 * time.Hour)
+		profile := `,"visibility":"published","companyProfile":{"bio":{"text":"b","sourceUrl":"https://b.example","checkedAt":"` + start0.Format(time.DateOnly) + `"},` +
+			`"evidenceAssessment":{"level":"limited","note":"","checkedAt":"` + oldest.Format(time.RFC3339Nano) + `"}}`
+		s.operate("import", line("x", profile)+line("day", strings.ReplaceAll(profile, oldest.Format(time.RFC3339Nano), oldest.Format(time.DateOnly)))+
+			line("none", `,"visibility":"published","companyProfile":{"bio":null}`)+line("nothing", `,"visibility":"published"`))
+		storetest.Eventually(t, "published", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 4 })
+		end := oldest.Add(90 * 24 * time.Hour)
+		midnight := time.Date(end.Year(), end.Month(), end.Day(), 0, 0, 0, 0, time.UTC)
+		for at, want := range map[time.Time]map[string]api.ProfileFreshness{
+			midnight.Add(-time.Microsecond): {"x": api.ProfileFresh, "day": api.ProfileFresh, "none": api.ProfileUnknown},
+			midnight:                        {"x": api.ProfileFresh, "day": api.ProfileStale, "none": api.ProfileUnknown},
+			end.Add(-time.Microsecond):      {"x": api.ProfileFresh, "day": api.ProfileStale, "none": api.ProfileUnknown},
+			end:                             {"x": api.ProfileStale, "day": api.ProfileStale, "none": api.ProfileUnknown},
+		} {
+			s.clock.set(at)
+			storetest.Eventually(t, "the database was heard at the new time", func() bool {
+				return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
+			})
+			list := s.list(api.Commercial, "/api/jobs")
+			require.Equal(t, at, list.Meta.GeneratedAt)
+			got := map[string]api.ProfileFreshness{}
+			for _, o := range list.Data {
+				if p := o.CompanyProfile; p != nil {
+					got[o.ID] = p.Freshness
+					detail := decode[api.OpportunityDetail](t, s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).body)
+					require.Equal(t, p, detail.Data.CompanyProfile)
+				}
+			}
+			require.Equal(t, want, got, at)
+		}
+		x := decode[api.OpportunityDetail](t, s.get(api.Commercial, "/api/v1/opportunities/x").body)
+		require.Equal(t, end, *x.Data.CompanyProfile.FreshUntil)
+	})
+}
