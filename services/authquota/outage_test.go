@@ -77,6 +77,8 @@ func TestDatabaseAway(t *testing.T) {
 	svc := s.start(t)
 	key := svc.issue(nil)
 	before := svc.principal(key.Key)
+	b := svc.browser()
+	b.signIn("ada@example.org")
 
 	s.away = true
 	w.cut()
@@ -87,6 +89,8 @@ func TestDatabaseAway(t *testing.T) {
 	svc.do(http.MethodGet, "/operator/v1/accounts", nil).refused(problem.ServiceUnavailable)
 	svc.do(http.MethodGet, "/internal/v1/usage/2026-11-20", nil).refused(problem.ServiceUnavailable)
 	require.Equal(t, http.StatusServiceUnavailable, svc.do(http.MethodGet, "/readyz", nil).status)
+	b.get("/account").shows(http.StatusServiceUnavailable, "Away for a moment")
+	b.post("/account/sign-in", "email", "ada@example.org", "password", goodPassword).shows(http.StatusServiceUnavailable, "Away for a moment")
 	day := counter.DayOf(before.ExpiresAt.AddDate(-1, 0, 0))
 	s.charge(t, day, map[string]int{key.Account: 3})
 
@@ -95,5 +99,6 @@ func TestDatabaseAway(t *testing.T) {
 	s.away = false
 	require.Equal(t, before, svc.principal(key.Key), "nothing that was refused was done")
 	require.Len(t, svc.listKeys(""), 1)
+	b.get("/account").shows(http.StatusOK)
 	storetest.Eventually(t, "copied", func() bool { return svc.listAccounts()[0].UsedToday == 3 })
 }

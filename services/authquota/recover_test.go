@@ -2,10 +2,14 @@ package authquota_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota"
 )
 
 func TestARecoveryCodeSignsInOnce(t *testing.T) {
@@ -165,5 +169,27 @@ func TestALinkMakesOneAccount(t *testing.T) {
 		require.Equal(t, 1, count(got, http.StatusSeeOther))
 		require.Equal(t, 2, count(got, http.StatusGone))
 		b.post("/account/confirm", "token", b.get(second).token(), "password", goodPassword).shows(http.StatusGone)
+	})
+}
+
+func TestWhatSigningInLeavesBehindIsForgotten(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startWithClock(t)
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		b.post("/account/sign-in", "email", "nobody@example.org", "password", "a guess that is wrong")
+		left := func() (rows []int) {
+			for _, table := range []string{"sessions", "links", "attempts", "devices", "people"} {
+				var n int
+				require.NoError(t, s.open(t).Raw("SELECT count(*) FROM "+table).Scan(&n).Error)
+				rows = append(rows, n)
+			}
+			return rows
+		}
+		require.Equal(t, []int{2, 1, 3, 1, 1}, left())
+		svc.stop()
+		later := clockAt(svc.now().Add(401 * 24 * time.Hour))
+		s.start(t, func(c *authquota.Config) { c.Now = later.Now })
+		storetest.Eventually(t, "forgotten", func() bool { return slices.Equal([]int{0, 0, 0, 0, 1}, left()) })
 	})
 }

@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +35,18 @@ import (
 	"opportunity.internal/services/authquota/internal/courier"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain demands, beside that nothing leaks, that a run of all tests has shown every page that there is a template for.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		missing := unseenTemplates()
+		if code == 0 && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && len(missing) > 0 {
+			fmt.Println("FAIL: no test shows the pages", missing)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
 
 const (
 	token      = "an internal token for tests of 32 or more"
@@ -160,6 +174,7 @@ func (s *stores) startMigrated(t *testing.T, adjust ...func(*authquota.Config)) 
 	svc.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-done)
+		sawTemplates(log.String())
 		http.DefaultClient.CloseIdleConnections()
 	})
 	t.Cleanup(svc.stop)
@@ -292,6 +307,7 @@ type listedKey struct {
 
 type listedAccount struct {
 	ID            string     `json:"id"`
+	Email         string     `json:"email"`
 	Tier          api.Tier   `json:"tier"`
 	Suspended     bool       `json:"suspended"`
 	SuspendedAt   *time.Time `json:"suspendedAt"`

@@ -171,6 +171,9 @@ func (s *Site) render(v *visit, answer view) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err := t.ExecuteTemplate(&b, "layout.html", p)
+	if err == nil {
+		s.Log.LogAttrs(v.Request.Context(), slog.LevelDebug, "page", slog.String("template", answer.Template))
+	}
 	return b.Bytes(), err
 }
 

@@ -160,7 +160,8 @@ func moveUsage(tx *gorm.DB, from, to string) error {
 	return err
 }
 
-// Forget removes what is older than it is kept for: batches that no gateway repeats any more, and how the calls of each key ended.
+// Forget removes what is older than it is kept for: batches that no gateway repeats any more, how the calls of each key
+// ended, and what signing in leaves behind.
 func (s *Store) Forget(ctx context.Context) error {
 	now := s.now().UTC()
 	tx := s.db.WithContext(ctx)
@@ -169,6 +170,9 @@ func (s *Store) Forget(ctx context.Context) error {
 		if err == nil {
 			err = tx.Where("day < ?", usage.Last(now, usage.Kept).From).Delete(table).Error
 		}
+	}
+	if err == nil {
+		err = forgetSignIns(tx, now)
 	}
 	return database.Outage(err)
 }

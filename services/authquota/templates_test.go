@@ -1,0 +1,33 @@
+package authquota_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+var (
+	seenTemplates sync.Map
+	templateName  = regexp.MustCompile(`"msg":"page".*?"template":"([^"]+)"`)
+)
+
+// sawTemplates finds in a service's log which pages it has shown.
+func sawTemplates(log string) {
+	for _, found := range templateName.FindAllStringSubmatch(log, -1) {
+		seenTemplates.Store(found[1], true)
+	}
+}
+
+func unseenTemplates() (missing []string) {
+	files, _ := filepath.Glob("internal/pages/templates/*.html")
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".html")
+		if _, seen := seenTemplates.Load(name); !seen && name != "layout" && name != "blocks" {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
