@@ -23,10 +23,17 @@ type securityKey struct {
 	credential    virtualwebauthn.Credential
 }
 
+// wholeKey is the length of a P-256 key as COSE writes it. The library leaves leading zeros of coordinates out, which no real device
+// does: one of its keys in 128 is malformed.
+const wholeKey = 77
+
 func newSecurityKey(t testing.TB, owner string) *securityKey {
 	k := &securityKey{
 		t: t, party: virtualwebauthn.RelyingParty{Name: "Opportunity Data API", ID: "api.example", Origin: "https://api.example"},
 		authenticator: virtualwebauthn.NewAuthenticator(), credential: virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2),
+	}
+	for len(k.credential.Key.AttestationData()) != wholeKey {
+		k.credential = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
 	}
 	k.authenticator.Options.UserHandle = []byte(owner)
 	return k
