@@ -161,18 +161,19 @@ func moveUsage(tx *gorm.DB, from, to string) error {
 }
 
 // Forget removes what is older than it is kept for: batches that no gateway repeats any more, how the calls of each key
-// ended, and what signing in leaves behind.
+// ended, and what signing in leaves behind. What is kept by key and what is kept by account go together, so that whoever reads both
+// finds that they agree.
 func (s *Store) Forget(ctx context.Context) error {
-	now := s.now().UTC()
-	tx := s.db.WithContext(ctx)
-	err := tx.Where("counted_at < ?", database.Micros(now.Add(-usage.Remembered))).Delete(&batchRow{}).Error
-	for _, table := range []any{&keyUsageRow{}, &outcomeRow{}} {
-		if err == nil {
-			err = tx.Where("day < ?", usage.Last(now, usage.Kept).From).Delete(table).Error
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		err := tx.Where("counted_at < ?", database.Micros(now.Add(-usage.Remembered))).Delete(&batchRow{}).Error
+		for _, table := range []any{&keyUsageRow{}, &outcomeRow{}} {
+			if err == nil {
+				err = tx.Where("day < ?", usage.Last(now, usage.Kept).From).Delete(table).Error
+			}
 		}
-	}
-	if err == nil {
-		err = forgetSignIns(tx, now)
-	}
-	return database.Outage(err)
+		if err == nil {
+			err = forgetSignIns(tx, now)
+		}
+		return err
+	})
 }
