@@ -25,7 +25,7 @@ export const launch = () => chromium.launch({ executablePath: env('WALK_CHROMIUM
 
 // person opens a browser context of its own and collects what goes wrong in it.
 export async function person(browser, options = {}) {
-  const context = await browser.newContext({ baseURL: base, viewport: desktop, ...options })
+  const context = await browser.newContext({ baseURL: base, viewport: desktop, timezoneId: 'America/Toronto', ...options })
   context.setDefaultTimeout(20_000)
   await context.route(url => url.origin !== base, route => route.abort()) // nothing of a page comes from elsewhere
   const faults = []

@@ -86,6 +86,7 @@ try {
     await page.goto('/account/usage')
     return (await page.locator('main').textContent()).match(/Newsletter <b>&/)
   })
+  await page.locator('.local', { hasText: /7:00\sPM|19:00/ }).first().waitFor() // when the next allowance starts, where this person lives
   await inspect(page, '14-usage')
   const csv = await (await page.request.get('/account/usage.csv')).text()
   for (const outcome of ['served', 'not_found', 'bad_request']) assert.match(csv, new RegExp(`,${outcome},1\\r?\\n`), csv)
