@@ -364,8 +364,9 @@ func TestWhatIsDelicateNeedsARecentProof(t *testing.T) {
 		for _, path := range []string{
 			"/account/keys/" + id + "/rotate", "/account/keys/" + id + "/revoke", "/account/keys/requests/" + r + "/collect", "/account/keys/connect",
 		} {
-			b.get(path).leads("/account/security/confirm?next=" + strings.ReplaceAll(path, "/", "%2F"))
-			b.post(path, "key", olderKey).leads("/account/security/confirm")
+			confirm := "/account/security/confirm?next=" + strings.ReplaceAll(path, "/", "%2F")
+			b.get(path).leads(confirm)
+			b.post(path, "key", olderKey).leads(confirm)
 		}
 		require.Len(t, svc.listKeys(""), 1)
 		require.Equal(t, "active", svc.listKeys("")[0].Status)

@@ -32,7 +32,7 @@ func TestARecoveryCodeSignsInOnce(t *testing.T) {
 		again.post("/account/sign-in/code", "code", codes.FindStringSubmatch(fresh.body)[1]).leads("/account")
 
 		clock.move(10 * time.Minute) // the proof is not recent any more
-		o.post("/account/recovery-codes").leads("/account/security/confirm")
+		o.post("/account/recovery-codes").leads("/account/security/confirm?next=%2Faccount%2Frecovery-codes")
 	})
 }
 

@@ -78,6 +78,7 @@ type Site struct {
 	files     map[string]file
 	origins   *http.CrossOriginProtection
 	headers   map[string]string
+	opens     map[string]bool // paths, as routes has them, that a browser can open
 }
 
 // New parses the templates and prepares what does not change between requests.
@@ -93,6 +94,12 @@ func New(site Site) (*Site, error) {
 	}
 	s.passkeys = passkey.At(s.PublicURL, issuer)
 	s.headers = headers(public.Scheme == "https")
+	s.opens = map[string]bool{}
+	for _, r := range routes() {
+		if r.method == http.MethodGet {
+			s.opens[r.path] = true
+		}
+	}
 	if s.files, err = statics(); err != nil {
 		return nil, err
 	}

@@ -106,12 +106,9 @@ func (s *Site) enter(v *visit, level access) (elsewhere string, err error) {
 	if level == open {
 		return "", nil
 	}
-	back := v.from(s.PublicURL) // a form cannot be sent again after signing in; its page can be opened
-	if v.Request.Method == http.MethodGet || v.Request.Method == http.MethodHead {
-		back = v.Request.URL.RequestURI()
-	}
-	if back == home {
-		back = "" // where everybody ends up anyway
+	back := s.back(v)
+	if back == home || level == halfway {
+		back = "" // everybody ends up at home anyway, and nobody comes back to a step of signing in
 	}
 	secret := v.cookie(sessionCookie)
 	if secret == "" {
@@ -138,13 +135,17 @@ func (s *Site) enter(v *visit, level access) (elsewhere string, err error) {
 	return "/account/authenticator", nil
 }
 
-// from is the page of ours on which a form was sent, or the first page where the browser does not say.
-func (v *visit) from(publicURL string) string {
-	path, ours := strings.CutPrefix(v.Request.Referer(), publicURL)
-	if !ours || !ownPath(path) {
-		return home
+// back is where to go on once the person has proven who they are: the page that was asked for or, as a form cannot be sent again,
+// the one that the form stands on: at its own path, or at the nearest above that can be opened.
+func (s *Site) back(v *visit) string {
+	if v.Request.Method == http.MethodGet || v.Request.Method == http.MethodHead {
+		return v.Request.URL.RequestURI()
 	}
-	return path
+	at, pattern := v.Request.URL.Path, v.FullPath()
+	for at != home && !s.opens[pattern] {
+		at, pattern = path.Dir(at), path.Dir(pattern)
+	}
+	return at
 }
 
 // notice takes what the page before left to be said once.
