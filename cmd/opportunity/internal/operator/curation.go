@@ -111,12 +111,14 @@ Every line is checked first. If one is wrong, each wrong line is named (beyond 2
 An event that was recorded before is counted as a duplicate. What was appended stays: correct it by a later event.`,
 		Example: "  opportunity events append reviews.jsonl\n  opportunity events append --output json - < reviews.jsonl",
 		Args:    cobra.ExactArgs(1),
-		RunE: v.file(func(ctx context.Context, c Client, file io.Reader) (result, error) {
-			r, raw, err := c.Append(ctx, file)
-			return result{r.Applied, r.Refused, r.Omitted, raw, fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)}, err
-		}),
+		RunE:    v.file(appended),
 	})
 	return c
+}
+
+func appended(ctx context.Context, c Client, file io.Reader) (result, error) {
+	r, raw, err := c.Append(ctx, file)
+	return result{r.Applied, r.Refused, r.Omitted, raw, fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)}, err
 }
 
 // result is the report of a verb that does all or nothing.

@@ -1,0 +1,235 @@
+package operator
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+)
+
+// questions is a conversation with a reviewer: what they have said so far, beginning with what is known.
+type questions struct {
+	in  *bufio.Reader
+	out io.Writer
+
+	before, facts api.Facts
+	outcome       string
+	sources       []string
+	note          string
+}
+
+func newQuestions(in *bufio.Reader, out io.Writer, sheet api.ReviewSheet) *questions {
+	q := &questions{in: in, out: out, before: api.UnknownFacts(), sources: []string{}}
+	switch {
+	case sheet.ReviewedFacts != nil:
+		q.before = *sheet.ReviewedFacts
+	case sheet.OwnFacts != nil:
+		q.before = *sheet.OwnFacts
+	}
+	q.before.Complete()
+	q.facts = clone(q.before)
+	for _, s := range sheet.Record.Sources {
+		q.sources = append(q.sources, s.URL)
+	}
+	return q
+}
+
+func clone(f api.Facts) (c api.Facts) {
+	text, _ := json.Marshal(f) // facts hold nothing that cannot be encoded
+	_ = json.Unmarshal(text, &c)
+	return c
+}
+
+var errEnded = errors.New("the answers ended early: nothing was appended")
+
+// ask asks until take finds nothing wrong with the answer. take gets "" where the reviewer keeps what stands there.
+func (q *questions) ask(question, current string, take func(answer string) error) error {
+	for {
+		fmt.Fprintf(q.out, "%s [%s]: ", question, current)
+		line, err := q.in.ReadString('\n')
+		if err != nil {
+			fmt.Fprintln(q.out)
+			return errEnded
+		}
+		wrong := take(strings.TrimSpace(line))
+		if wrong == nil {
+			return nil
+		}
+		fmt.Fprintf(q.out, "  %s\n", wrong)
+	}
+}
+
+// fact is ask for a part of the facts, which the rules for files judge. path is that part's.
+func (q *questions) fact(question, path, current string, set func(f *api.Facts, answer string) error) error {
+	return q.ask(question, current, func(answer string) error {
+		tried := clone(q.facts)
+		if answer != "" {
+			if err := set(&tried, answer); err != nil {
+				return err
+			}
+		}
+		var problems api.Problems
+		tried.Normalize("facts", &problems)
+		for _, p := range problems {
+			if rest, here := strings.CutPrefix(p, "facts."+path); here && strings.ContainsAny(rest[:1], ":[.") {
+				return errors.New(strings.TrimPrefix(p, "facts."))
+			}
+		}
+		q.facts = tried
+		return nil
+	})
+}
+
+// all asks everything once.
+func (q *questions) all() error {
+	fmt.Fprintln(q.out, "\nEnter keeps what stands in brackets, ? says unknown, - empties.")
+	for _, step := range []func() error{q.countries, q.yesOrNo, q.pay, q.lists, q.application, q.risks, q.verdict} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *questions) yesOrNo() error {
+	for _, b := range []struct {
+		question, path string
+		value          func(*api.Facts) **bool
+	}{
+		{"Remote", "remote", func(f *api.Facts) **bool { return &f.Remote }},
+		{"Degree required", "degreeRequired", func(f *api.Facts) **bool { return &f.DegreeRequired }},
+		{"Experience required", "experienceRequired", func(f *api.Facts) **bool { return &f.ExperienceRequired }},
+		{"Flexible schedule", "flexibleSchedule", func(f *api.Facts) **bool { return &f.FlexibleSchedule }},
+	} {
+		err := q.fact(b.question+" (yes, no, ?)", b.path, known(*b.value(&q.facts)), func(f *api.Facts, answer string) (err error) {
+			*b.value(f), err = decided(answer)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func known(b *bool) string {
+	if b == nil {
+		return "?"
+	}
+	return yesNo(b)
+}
+
+func decided(answer string) (*bool, error) {
+	switch strings.ToLower(answer) {
+	case "yes", "y":
+		return new(true), nil
+	case "no", "n":
+		return new(false), nil
+	case "?":
+		return nil, nil
+	}
+	return nil, errors.New("say yes, no or ?")
+}
+
+// list splits an answer; - and ? empty it.
+func list(answer, separators string) []string {
+	items := []string{}
+	if answer == "-" || answer == "?" {
+		return items
+	}
+	for item := range strings.FieldsFuncSeq(answer, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+func (q *questions) verdict() error {
+	outcomes := []string{}
+	for _, o := range api.Outcomes[api.Review] {
+		outcomes = append(outcomes, string(o))
+	}
+	err := q.ask("Outcome ("+strings.Join(outcomes, ", ")+")", q.outcome, func(answer string) error {
+		if answer == "" {
+			answer = q.outcome
+		}
+		if !slices.Contains(outcomes, answer) {
+			return fmt.Errorf("say one of %s", strings.Join(outcomes, ", "))
+		}
+		q.outcome = answer
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = q.ask("Pages that support it (addresses, with spaces between)", strings.Join(q.sources, " "), func(answer string) error {
+		sources := q.sources
+		if answer != "" {
+			sources = list(answer, " ,")
+		}
+		var problems api.Problems
+		problems.URLs("page", sources)
+		if len(problems) > 0 {
+			return errors.New(problems[0])
+		}
+		q.sources = sources
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return q.ask("Note", q.note, func(answer string) error {
+		var problems api.Problems
+		if problems.AtMost("note", answer, api.MaxText); len(problems) > 0 {
+			return errors.New(problems[0])
+		}
+		switch answer {
+		case "":
+		case "-":
+			q.note = ""
+		default:
+			q.note = answer
+		}
+		return nil
+	})
+}
+
+// sure asks whether to append: "yes", "no" or "again".
+func (q *questions) sure() (said string, err error) {
+	err = q.ask("Append it? (yes, no, again)", "", func(answer string) error {
+		for _, word := range []string{"yes", "no", "again"} {
+			if answer == word {
+				said = word
+				return nil
+			}
+		}
+		return errors.New("say yes, no or again")
+	})
+	return said, err
+}
+
+// event is the line of an events file that the answers make. A review that did not succeed carries facts only where they changed.
+func (q *questions) event(slug string, now time.Time) ([]byte, error) {
+	e := review{
+		Slug: slug, CheckedAt: now.UTC().Format(time.RFC3339), CheckType: api.Review, Outcome: q.outcome, SourceURLs: q.sources, Note: q.note,
+	}
+	facts, err := json.Marshal(q.facts)
+	if err != nil {
+		return nil, err
+	}
+	before, err := json.Marshal(q.before)
+	if err != nil {
+		return nil, err
+	}
+	if q.outcome == string(api.OutcomeVerified) || string(facts) != string(before) {
+		e.Facts = facts
+	}
+	return json.Marshal(e)
+}

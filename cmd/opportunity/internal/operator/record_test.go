@@ -1,0 +1,254 @@
+package operator_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api"
+)
+
+// desk is an admin listener with one listing; it takes what is appended, once it has refused as often as it is told to.
+type desk struct {
+	url      string
+	appended chan string
+	refuse   int
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	yes := true
+	reviewed, own := api.UnknownFacts(), api.UnknownFacts()
+	reviewed.Remote, reviewed.Languages = &yes, []string{"English"}
+	reviewed.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible, ExcludedRegions: []string{"CA-QC"}}}
+	reviewed.RiskIndicators = []api.RiskIndicator{{Code: "fees", Note: "5 CAD", SourceURL: "https://a.example/fees"}}
+	reviewed.Complete()
+	own.Remote = &yes
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	sheet := api.ReviewSheet{
+		GeneratedAt: at, Visibility: "published", Status: api.NeedsReview, OwnFacts: &own, ReviewedFacts: &reviewed,
+		Record:  api.Opportunity{ID: "a", Category: api.Online, Facts: reviewed, Sources: []api.Source{{URL: "https://a.example/terms"}}},
+		Reasons: []api.DueReason{{Why: api.DueEdit, At: at, Fields: []string{"facts"}, Actor: "bob"}},
+		Edits:   []api.ListingEdit{{At: at, Actor: "bob", Fields: []string{"facts"}}},
+	}
+	d := &desk{appended: make(chan string, 9)}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch r.Method + " " + r.URL.Path {
+		case "GET /operator/v1/reviews/records/a":
+			_ = json.NewEncoder(w).Encode(sheet)
+		case "GET /operator/v1/history/a":
+			_ = json.NewEncoder(w).Encode(api.KnownThen{Events: []api.RecordedEvent{{Actor: "eve", VerificationEvent: api.VerificationEvent{
+				CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, CheckedAt: at, Note: "answered 403"}}}})
+		case "POST /operator/v1/events/append":
+			d.appended <- string(body)
+			if d.refuse--; d.refuse >= 0 {
+				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":["note: not today"]}]}`)
+				return
+			}
+			_, _ = io.WriteString(w, `{"applied":true,"appended":1,"refused":[]}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":{"code":"not_found","message":"There is no listing with this id."}}`)
+		}
+	}))
+	t.Cleanup(s.Close)
+	d.url = s.URL
+	return d
+}
+
+// terminal is a reviewer at the two ends of pipes.
+type terminal struct {
+	t    *testing.T
+	in   *io.PipeWriter
+	out  *io.PipeReader
+	seen strings.Builder // since the last answer
+	done chan error
+}
+
+func (d *desk) sit(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
+	inReader, in := io.Pipe()
+	out, outWriter := io.Pipe()
+	root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(operator.Commands()...)
+	root.SetIn(inReader)
+	root.SetOut(outWriter)
+	root.SetErr(outWriter)
+	root.SetArgs(append(args, "--admin-url", d.url))
+	term := &terminal{t: t, in: in, out: out, done: make(chan error, 1)}
+	ctx := t.Context()
+	go func() {
+		err := root.ExecuteContext(ctx)
+		outWriter.Close()
+		term.done <- err
+	}()
+	return term
+}
+
+// answers waits for each question in turn, named by its beginning, and answers it. It gives what was shown up to the last question.
+func (term *terminal) answers(pairs ...string) (shown string) {
+	term.t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		term.seen.Reset()
+		question := ""
+		for !strings.HasSuffix(question, "]: ") || strings.HasPrefix(question, " ") { // what is wrong with an answer is indented
+			var one [1]byte
+			_, err := term.out.Read(one[:])
+			require.NoError(term.t, err, "waiting for %q: %s", pairs[i], term.seen.String())
+			term.seen.Write(one[:])
+			question = term.seen.String()[strings.LastIndex(term.seen.String(), "\n")+1:]
+		}
+		shown += term.seen.String()
+		require.True(term.t, strings.HasPrefix(question, pairs[i]), "want %q, asked %q", pairs[i], question)
+		_, err := io.WriteString(term.in, pairs[i+1]+"\n")
+		require.NoError(term.t, err)
+	}
+	return shown
+}
+
+// end reads what is left.
+func (term *terminal) end() (shown string, err error) {
+	rest, _ := io.ReadAll(term.out)
+	return string(rest), <-term.done
+}
+
+func TestAReviewerIsAskedFactByFact(t *testing.T) {
+	d := newDesk(t)
+	d.refuse = 1
+	term := d.sit(t, "reviews", "record", "a")
+	shown := term.answers("CA (eligible", "perhaps")
+	for _, s := range []string{
+		"a: , online, published, needs-review", "due: changed 2026-11-20 09:00: facts by bob", "https://a.example/terms",
+		`languages: reviewed ["English"], the listing says []`, "application-link: blocked, by eve (answered 403)", "CA (eligible, ineligible, ?; - takes it out) [eligible]",
+	} {
+		require.Contains(t, shown, s)
+	}
+	shown = term.answers("CA (", "", "CA, all regions", "maybe", "CA, all regions", "?", "CA, regions included", "XX", "CA, regions included", "on",
+		"CA, regions excluded", "-", "CA, pages", "nowhere", "CA, pages", "https://a.example/who", "CA, note", "",
+		"Another country", "ca", "Another country", "us", "US (", "ineligible", "US, all regions", "", "US, regions included", "", "US, regions excluded", "",
+		"US, pages", "", "US, note", "Not there.", "Another country", "",
+		"Remote", "no", "Degree", "?", "Experience", "", "Flexible", "yes",
+		"Pay, minimum", "x", "Pay, minimum", "20", "Pay, maximum", "10", "Pay, maximum", "25", "Pay, currency", "", "Pay, currency", "cad",
+		"Pay, for an", "hour", "Pay, page", "https://a.example/pay",
+		"Languages", "English, French", "Requirements", "A car; 18 years", "Applications", "open", "Where", "?",
+		"Caution", "-", "Another caution", "payout", "Its note", "", "The page", "", "The page", "https://a.example/payout", "Another caution", "",
+		"Outcome", "", "Outcome", "fine", "Outcome", "verified", "Pages", "", "Note", "Terms of 2026.", "Append", "sure", "Append", "yes")
+	for _, s := range []string{
+		"countryEligibility[0].status: must be one of", "say yes, no or ?", "includedRegions[0]: must be a Canadian province", "sourceUrls[0]: must be an absolute",
+		"CA is there already", "must be a number", "pay.maximum: must not be below the minimum", "pay.currency: must be three", "riskIndicators[0].sourceUrl: must be",
+		"say one of verified, closed, needs-review", "say yes, no or again", "This will be appended",
+	} {
+		require.Contains(t, shown, s)
+	}
+	var first map[string]any
+	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &first))
+
+	// refused: everything is asked again, with the answers in brackets
+	keep := []string{}
+	for _, q := range []string{
+		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, pages", "CA, note", "US (", "US, all", "US, regions inc", "US, regions exc", "US, pages", "US, note",
+		"Another country", "Remote", "Degree", "Experience", "Flexible", "Pay, min", "Pay, max", "Pay, cur", "Pay, for", "Pay, page", "Languages", "Requirements",
+		"Applications", "Where", "Caution", "Another caution", "Outcome (verified, closed, needs-review) [verified]", "Pages", "Note [Terms of 2026.]",
+	} {
+		keep = append(keep, q, "")
+	}
+	shown = term.answers(append(keep, "Append", "yes")...)
+	require.Contains(t, shown, "line 1 (id a): note: not today")
+	rest, err := term.end()
+	require.NoError(t, err)
+	require.Contains(t, rest, "appended 1, duplicates 0")
+	var e api.VerificationEvent
+	text := <-d.appended
+	require.NoError(t, json.Unmarshal([]byte(text), &e))
+	require.WithinDuration(t, time.Now(), e.CheckedAt, time.Minute)
+	require.Equal(t, api.Review, e.CheckType)
+	require.Equal(t, []string{"https://a.example/terms"}, e.SourceURLs)
+	require.Equal(t, "Terms of 2026.", e.Note)
+	facts, _ := json.Marshal(e.Facts)
+	require.JSONEq(t, `{"countryEligibility":[
+		{"country":"CA","status":"eligible","allRegions":null,"includedRegions":["CA-ON"],"excludedRegions":[],"sourceUrls":["https://a.example/who"],"note":""},
+		{"country":"US","status":"ineligible","allRegions":null,"includedRegions":[],"excludedRegions":[],"sourceUrls":[],"note":"Not there."}],
+		"remote":false,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":true,
+		"pay":{"minimum":20,"maximum":25,"currency":"CAD","unit":"hour","sourceUrl":"https://a.example/pay"},"languages":["English","French"],
+		"applicationStatus":"open","applicationUrl":null,"requirements":["A car","18 years"],
+		"riskIndicators":[{"code":"payout","note":"","sourceUrl":"https://a.example/payout"}]}`, string(facts))
+}
+
+func TestNothingIsAppendedUnlessTheReviewerSaysSo(t *testing.T) {
+	keep := []string{}
+	for _, q := range []string{
+		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, pages", "CA, note", "Another country", "Remote", "Degree", "Experience", "Flexible", "Pay, min",
+		"Languages", "Requirements", "Applications", "Where", "Caution", "Another caution",
+	} {
+		keep = append(keep, q, "")
+	}
+	d := newDesk(t)
+	term := d.sit(t, "reviews", "record", "a")
+	shown := term.answers(append(keep, "Outcome", "closed", "Pages", "-", "Note", "", "Append", "no")...)
+	require.NotContains(t, shown[strings.Index(shown, "will be appended"):], "facts", "a review that did not succeed changes no facts unless told to")
+	rest, err := term.end()
+	require.NoError(t, err)
+	require.Contains(t, rest, "nothing was appended")
+
+	term = d.sit(t, "reviews", "record", "a")
+	term.answers("CA (", "")
+	require.NoError(t, term.in.Close())
+	_, err = term.end()
+	require.ErrorContains(t, err, "nothing was appended")
+
+	_, err = d.sit(t, "reviews", "record", "nobody").end()
+	require.ErrorContains(t, err, "no listing with this id")
+	require.Empty(t, d.appended)
+}
+
+func TestAReviewByScript(t *testing.T) {
+	d := newDesk(t)
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "f.json")
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		return name
+	}
+	record := func(args ...string) (string, error) {
+		out, errs, err := verb(t, d.url, "", append([]string{"reviews", "record", "a"}, args...)...)
+		return out + errs, err
+	}
+	_, err := record("--outcome", "closed", "--note", "Gone.", "--source", "https://a.example", "--source", "https://b.example", "--checked-at", "2026-11-20T09:00:00Z")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"slug":"a","checkedAt":"2026-11-20T09:00:00Z","checkType":"review","outcome":"closed","sourceUrls":["https://a.example","https://b.example"],"note":"Gone."}`, <-d.appended)
+	_, err = record("--outcome", "verified", "--facts", file("{\n \"remote\": true\n}"))
+	require.NoError(t, err)
+	require.Contains(t, <-d.appended, `"facts":{"remote":true}`)
+	_, err = record("--event", file(`{"outcome":"verified",
+		"outcome":"closed", "note":"x"}`))
+	require.NoError(t, err)
+	sent := <-d.appended
+	require.Contains(t, sent, `"outcome":"verified","outcome":"closed","note":"x"}`, "as it is: the history finds what is there twice")
+	require.Contains(t, sent, `"slug":"a"`)
+	require.NotContains(t, sent, "\n")
+
+	d.refuse = 1
+	text, err := record("--outcome", "verified")
+	require.ErrorContains(t, err, "nothing was changed")
+	require.Contains(t, text, "line 1 (id a): note: not today")
+	<-d.appended
+	for _, args := range [][]string{
+		{"--event", file(`{"slug":"b"}`)}, {"--event", file(`{"checkType":"application-link"}`)}, {"--event", file(`[]`)}, {"--event", file(`{} {}`)},
+		{"--event", "/no/such/file"}, {"--note", "x"}, {"--event", file(`{}`), "--outcome", "closed"},
+	} {
+		_, err := record(args...)
+		require.Error(t, err, args)
+	}
+	require.Empty(t, d.appended)
+}

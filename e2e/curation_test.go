@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// TestReviewsFromTheListToTheReview: what is due is listed, reviewed, and not due any more; a dry run foretells what makes it due again.
+func TestReviewsFromTheListToTheReview(t *testing.T) {
+	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
+	example := u.verb(t, "", "listings", "schema", "--example")
+	require.Contains(t, u.verb(t, example, "listings", "import", "--dry-run", "-"), "would create 1, update 0")
+	u.verb(t, example, "listings", "import", "-")
+	require.Contains(t, u.verb(t, "", "reviews", "due"), "0 due", "a candidate is not")
+	u.verb(t, "", "listings", "publish", "--all")
+	require.Contains(t, u.verb(t, "", "reviews", "due"), "never reviewed since")
+
+	// through a pipe: enter keeps everything but the outcome and the note
+	answers := strings.Repeat("\n", 7) + strings.Repeat("\n", 4) + strings.Repeat("\n", 5) + strings.Repeat("\n", 2) + strings.Repeat("\n", 2) +
+		strings.Repeat("\n", 2) + "verified\n\nAll as before.\nyes\n"
+	out := u.verb(t, answers, "reviews", "record", "maple-transcripts")
+	require.Contains(t, out, "appended 1, duplicates 0")
+	eventually(t, "the review counts", func() bool { return strings.Contains(u.verb(t, "", "reviews", "due"), "0 due") })
+	require.Contains(t, u.verb(t, "", "reviews", "due", "--within", "14d"), "stale from")
+
+	edited := strings.Replace(example, `"startingCost":"None"`, `"startingCost":"5 CAD"`, 1)
+	preview := u.verb(t, edited, "listings", "import", "--dry-run", "-")
+	require.Contains(t, preview, "~ maple-transcripts  turns needs-review\n    startingCost: \"None\" -> \"5 CAD\"\n")
+	require.Contains(t, u.verb(t, "", "reviews", "due"), "0 due", "nothing was changed")
+	u.verb(t, edited, "listings", "import", "-")
+	var due api.DueList
+	require.NoError(t, json.Unmarshal([]byte(u.verb(t, "", "reviews", "due", "--output", "json")), &due))
+	require.Len(t, due.Records, 1)
+	require.Equal(t, api.NeedsReview, due.Records[0].Status)
+	require.Equal(t, api.DueEdit, due.Records[0].Reasons[0].Why)
+	require.Equal(t, []string{"startingCost"}, due.Records[0].Reasons[0].Fields)
+
+	u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "closed", "--note", "Gone.", "--source", "https://maple-transcripts.example/")
+	eventually(t, "the doubt is known", func() bool {
+		return strings.Contains(u.verb(t, "", "reviews", "due", "--output", "csv"), ": closed (Gone.)")
+	})
+}
