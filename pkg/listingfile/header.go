@@ -43,14 +43,13 @@ func header(r io.Reader) (api.Problems, io.Reader) {
 		return nil, in
 	}
 	var problems api.Problems
-	for h := range jsonlines.Read[Header](bytes.NewReader(text)) { // once; bytes do not fail
-		problems = h.Problems
-		if len(problems) > 0 {
-			break
-		}
-		if h.Value.Format != Format {
+	for h, err := range jsonlines.Read[Header](bytes.NewReader(text)) { // once
+		switch {
+		case err != nil || len(h.Problems) > 0: // bytes do not fail
+			problems = h.Problems
+		case h.Value.Format != Format:
 			problems.Add("format", "must be %s", Format)
-		} else if h.Value.Version != Version {
+		case h.Value.Version != Version:
 			problems.Add("version", "must be %d: this program reads no other", Version)
 		}
 	}
