@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -170,9 +171,9 @@ func (p Page) query(filters ...string) string {
 // query writes names and values, one after the other, without those that are empty.
 func query(pairs ...string) string {
 	values := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			values.Set(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		if len(pair) == 2 && pair[1] != "" {
+			values.Set(pair[0], pair[1])
 		}
 	}
 	if len(values) == 0 {
