@@ -15,6 +15,7 @@ const (
 	Confirm    Purpose = "confirm"     // an account for an address that has none
 	Reset      Purpose = "reset"       // a new password
 	NewAddress Purpose = "new-address" // another address for an account
+	OldAddress Purpose = "old-address" // the change to another address is called off
 	Lost       Purpose = "lost"        // the wait for a new authenticator begins
 	Keep       Purpose = "keep"        // that wait ends, the authenticator stays
 	Nothing    Purpose = "none"        // never: it is written so that all addresses take the same time
@@ -24,7 +25,7 @@ const (
 const ResetWait = 72 * time.Hour
 
 var lives = map[Purpose]time.Duration{
-	Confirm: 24 * time.Hour, Reset: time.Hour, NewAddress: 24 * time.Hour, Lost: 24 * time.Hour, Keep: ResetWait,
+	Confirm: 24 * time.Hour, Reset: time.Hour, NewAddress: 24 * time.Hour, OldAddress: 24 * time.Hour, Lost: 24 * time.Hour, Keep: ResetWait,
 }
 
 // Link is a link that was sent.

@@ -17,6 +17,7 @@ var occasions = map[string][]string{
 	"account-closed":            nil,
 	"account-resumed":           nil,
 	"account-suspended":         nil,
+	"address-change-asked":      {"cancel", "to_hint"},
 	"address-changed":           {"to_hint"},
 	"already-have-account":      {"link"},
 	"authenticator-reset":       nil,

@@ -60,7 +60,7 @@ func (s *Site) reset(v *visit) (view, error) {
 		again.Errors = wrong
 		return again, err
 	}
-	err = s.Resets.ResetPassword(v.Request.Context(), form.Token, hash, throttle.OfAddress(form.Email, v.address()))
+	err = s.Resets.ResetPassword(v.Request.Context(), form.Token, hash, v.entry(), throttle.OfAddress(form.Email, v.address()))
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/forgot"), nil
 	}

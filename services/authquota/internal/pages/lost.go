@@ -93,4 +93,13 @@ func (s *Site) lostCancel(v *visit) (view, error) {
 	return view{Redirect: "/account/sign-in", Notice: "The authenticator stays as it is."}, err
 }
 
+// keepAuthenticator is the button on every page of who is signed in while the wait lasts.
+func (s *Site) keepAuthenticator(v *visit) (view, error) {
+	err := s.Losses.KeepAuthenticator(v.Request.Context(), v.Person.Account)
+	return view{
+		Redirect: security,
+		Notice:   "The authenticator stays as it is. If it was not you who said that it is lost, change your password: somebody knows it.",
+	}, err
+}
+
 func mailTime(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }

@@ -43,7 +43,7 @@ type Passwords interface {
 // Resets are passwords that were forgotten.
 type Resets interface {
 	AskReset(ctx context.Context, l link.Fresh, message mail.Message) error
-	ResetPassword(ctx context.Context, secret, passwordHash string, tried ...throttle.Subject) error
+	ResetPassword(ctx context.Context, secret, passwordHash string, entry session.Entry, tried ...throttle.Subject) error
 }
 
 // Authenticators are the second factor being set up.
@@ -67,4 +67,5 @@ type Losses interface {
 	AskNewAuthenticator(ctx context.Context, accountID string, lost, keep link.Fresh, message mail.Message) error
 	BeginReset(ctx context.Context, secret string) (at time.Time, err error)
 	CancelReset(ctx context.Context, secret string) error
+	KeepAuthenticator(ctx context.Context, accountID string) error
 }

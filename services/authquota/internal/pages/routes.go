@@ -58,6 +58,7 @@ func routes() []route {
 		{post, "/account/lost-authenticator/confirm", open, (*Site).lostConfirm},
 		{get, "/account/lost-authenticator/cancel", open, (*Site).lostCancelForm},
 		{post, "/account/lost-authenticator/cancel", open, (*Site).lostCancel},
+		{post, "/account/security/authenticator/keep", signedIn, (*Site).keepAuthenticator},
 		{post, "/account/sign-in/passkey", halfway, (*Site).passkeyStep},
 		{post, "/account/sign-out", open, (*Site).signOut},
 
@@ -67,6 +68,9 @@ func routes() []route {
 		{post, "/account/security/confirm", signedIn, (*Site).prove},
 		{get, "/account/security/email", recent, (*Site).emailForm},
 		{post, "/account/security/email", recent, (*Site).email},
+		{post, "/account/security/email/keep", signedIn, (*Site).callOffAddress},
+		{get, "/account/old-address", open, (*Site).oldAddressForm},
+		{post, "/account/old-address", open, (*Site).oldAddress},
 		{get, "/account/new-address", open, (*Site).newAddressForm},
 		{post, "/account/new-address", open, (*Site).newAddress},
 		{get, "/account/security/password", recent, (*Site).passwordForm},

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/session"
 )
@@ -11,6 +12,7 @@ const shownEvents = 20
 
 // overview is what the page of an account's security shows.
 type overview struct {
+	NewAddress       link.Link // the change that waits, if one does
 	PasskeysPossible bool
 	MorePasskeys     bool
 	Passkeys         []passkey.Passkey
@@ -23,6 +25,9 @@ func (s *Site) security(v *visit) (view, error) {
 	ctx := v.Request.Context()
 	data := overview{PasskeysPossible: s.passkeys.Possible(), This: v.Session.ID}
 	var err error
+	if data.NewAddress, err = s.Changes.AddressChange(ctx, v.Person.Account); err != nil {
+		return view{}, err
+	}
 	if data.Passkeys, err = s.Passkeys.Passkeys(ctx, v.Person.Account); err != nil {
 		return view{}, err
 	}

@@ -27,6 +27,7 @@ var words = map[string]string{
 	"person.password_reset_asked": "New password asked for by mail",
 	"person.address_change_asked": "New e-mail address asked for",
 	"person.address_change":       "E-mail address changed",
+	"person.address_change_off":   "Change of the e-mail address called off",
 	"factor.add":                  "Second factor added",
 	"factor.remove":               "Second factor removed",
 	"factor.reset_asked":          "Authenticator said to be lost",

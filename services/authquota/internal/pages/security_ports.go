@@ -40,8 +40,12 @@ type Proofs interface {
 type Changes interface {
 	PasswordHash(ctx context.Context, accountID string) (string, error)
 	ChangePassword(ctx context.Context, current session.Session, before, after string, tried ...throttle.Subject) (secret string, err error)
-	AskNewAddress(ctx context.Context, l link.Fresh, fresh, known mail.Message) error
+	AskNewAddress(ctx context.Context, l, keep link.Fresh, fresh, known, told mail.Message) error
 	ChangeAddress(ctx context.Context, secret string) error
+	// AddressChange is the one that waits for its link, or the zero one.
+	AddressChange(ctx context.Context, accountID string) (link.Link, error)
+	CallOffAddressChange(ctx context.Context, accountID string) error
+	KeepAddress(ctx context.Context, secret string) error
 }
 
 // Replacements are authenticators that take the place of another.

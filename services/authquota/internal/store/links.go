@@ -66,6 +66,12 @@ func useLink(tx *gorm.DB, now time.Time, secret string, purpose link.Purpose) (l
 	return rows[0].toLink(), nil
 }
 
+// endAddressChange calls off the change of an account's address that waits for its link, if one does: whoever asked for it may be who
+// the change of a password or the end of all sessions is meant to keep out.
+func endAddressChange(tx *gorm.DB, now time.Time, accountID string) error {
+	return endLinks(tx, now, accountID, link.NewAddress, link.OldAddress, link.Nothing)
+}
+
 // endLinks makes an account's links of some purposes useless.
 func endLinks(tx *gorm.DB, now time.Time, accountID string, purposes ...link.Purpose) error {
 	return tx.Model(&linkRow{}).Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).

@@ -196,8 +196,9 @@ func (s *Store) AskReset(ctx context.Context, l link.Fresh, message mail.Message
 	})
 }
 
-// ResetPassword takes another password by a link of the purpose link.Reset and ends all sessions. The second factor stays.
-func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, tried ...throttle.Subject) error {
+// ResetPassword takes another password by a link of the purpose link.Reset and ends all sessions, and the one of the browser, whoever's
+// that is. The second factor stays.
+func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry session.Entry, tried ...throttle.Subject) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		l, err := useLink(tx, now, secret, link.Reset)
 		if err != nil {
@@ -211,9 +212,11 @@ func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, 
 		if update.Error != nil {
 			return update.Error
 		}
-		_, err = end(tx, now, "account_id = ?", l.Account)
+		_, err = end(tx, now, "account_id = ? OR token_hash = ?", l.Account, session.Hash(entry.Before))
 		return errors.Join(err,
 			endLinks(tx, now, l.Account, link.Reset),
+			endAddressChange(tx, now, l.Account),
+			s.keepFactor(tx, now, l.Account),
 			s.forgive(tx, tried),
 			record(tx, now, l.Account, "person.password_change", l.Account, map[string]any{"by": "link"}),
 			s.post(tx, now, mail.Message{To: l.Email, Template: "password-changed"}))

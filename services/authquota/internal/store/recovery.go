@@ -68,6 +68,11 @@ func (s *Store) CancelReset(ctx context.Context, secret string) error {
 	})
 }
 
+// KeepAuthenticator ends that wait on behalf of an account's person.
+func (s *Store) KeepAuthenticator(ctx context.Context, accountID string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error { return s.keepFactor(tx, now, accountID) })
+}
+
 // keepFactor ends the wait for a new authenticator, where there is one, and the links that belong to it.
 func (s *Store) keepFactor(tx *gorm.DB, now time.Time, accountID string) error {
 	if err := endLinks(tx, now, accountID, link.Lost, link.Keep); err != nil {
@@ -95,6 +100,7 @@ func (s *Store) removeLost(tx *gorm.DB, now time.Time, accountID string) error {
 	}
 	_, err := end(tx, now, "account_id = ?", accountID)
 	return errors.Join(err,
+		endAddressChange(tx, now, accountID),
 		endLinks(tx, now, accountID, link.Lost, link.Keep),
 		record(tx, now, accountID, "factor.remove", accountID, map[string]any{"factor": "authenticator", "by": "reset"}),
 		s.tell(tx, now, accountID, "authenticator-reset", nil))

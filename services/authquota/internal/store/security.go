@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/link"
-	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/session"
 	"opportunity.internal/services/authquota/internal/throttle"
@@ -73,14 +72,22 @@ func (s *Store) ConfirmByPassword(ctx context.Context, current session.Session, 
 
 // ConfirmByCode is for a code of the authenticator that was right, by its step, which is used up.
 func (s *Store) ConfirmByCode(ctx context.Context, current session.Session, step int64, tried ...throttle.Subject) (secret string, err error) {
-	return s.confirmBy(ctx, current, "authenticator", tried, func(tx *gorm.DB, _ time.Time) error {
-		return useStep(tx, current.Account, step)
+	return s.confirmBy(ctx, current, "authenticator", tried, func(tx *gorm.DB, now time.Time) error {
+		if err := useStep(tx, current.Account, step); err != nil {
+			return err
+		}
+		return s.keepFactor(tx, now, current.Account) // it is not lost
 	})
 }
 
 // ConfirmByPasskey is for a passkey that was proven; passkey.ErrRefused where it is gone or was copied.
 func (s *Store) ConfirmByPasskey(ctx context.Context, current session.Session, used passkey.Passkey, tried ...throttle.Subject) (secret string, err error) {
-	return s.confirmBy(ctx, current, "passkey", tried, func(tx *gorm.DB, _ time.Time) error { return usePasskey(tx, used) })
+	return s.confirmBy(ctx, current, "passkey", tried, func(tx *gorm.DB, now time.Time) error {
+		if err := usePasskey(tx, used); err != nil {
+			return err
+		}
+		return s.keepFactor(tx, now, current.Account)
+	})
 }
 
 // ConfirmFailed writes down that a session's person could not prove a factor anew.
@@ -104,7 +111,7 @@ func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, err
 }
 
 // ChangePassword takes another password in place of the one that was held against before, ends all other sessions and gives this one
-// another secret. Links for a forgotten password stop working.
+// another secret. Links for a forgotten password and for another address stop working, and the authenticator stays.
 func (s *Store) ChangePassword(ctx context.Context, current session.Session, before, after string, tried ...throttle.Subject) (secret string, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
@@ -120,6 +127,8 @@ func (s *Store) ChangePassword(ctx context.Context, current session.Session, bef
 		}
 		return errors.Join(
 			endLinks(tx, now, current.Account, link.Reset),
+			endAddressChange(tx, now, current.Account),
+			s.keepFactor(tx, now, current.Account),
 			s.forgive(tx, tried),
 			record(tx, now, current.Account, "person.password_change", current.Account, map[string]any{"by": "password"}),
 			s.tell(tx, now, current.Account, "password-changed", nil))
@@ -133,58 +142,6 @@ func (s *Store) alone(tx *gorm.DB, now time.Time, current session.Session) (secr
 		return "", err
 	}
 	return renew(tx, now, current)
-}
-
-// AskNewAddress keeps a link of the purpose link.NewAddress and posts one of two mails: fresh, which has the link, to an address that
-// nobody has; known to one that somebody has. Links that were sent before for this stop working.
-func (s *Store) AskNewAddress(ctx context.Context, l link.Fresh, fresh, known mail.Message) error {
-	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		person, err := byEmail(tx, l.Email)
-		if err != nil {
-			return err
-		}
-		message := fresh
-		if person.AccountID != "" {
-			l.Purpose, message = link.Nothing, known
-		}
-		return errors.Join(
-			endLinks(tx, now, l.Account, link.NewAddress),
-			keepLink(tx, l),
-			record(tx, now, l.Account, "person.address_change_asked", l.Account, map[string]any{"to": mail.Masked(l.Email)}),
-			s.post(tx, now, message))
-	})
-}
-
-// ChangeAddress gives the account of a link of the purpose link.NewAddress its new address and tells the old one. It returns
-// link.Gone where the link is used or somebody has the address by now.
-func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
-	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		l, err := useLink(tx, now, secret, link.NewAddress)
-		if err != nil {
-			return err
-		}
-		person, err := lockPerson(tx, l.Account)
-		if problem.Of(err).Code == problem.NotFound {
-			return link.Gone()
-		}
-		if err != nil {
-			return err
-		}
-		err = tx.Model(&personRow{}).Where("account_id = ?", l.Account).Update("email", l.Email).Error
-		if errors.Is(err, gorm.ErrDuplicatedKey) {
-			return link.Gone()
-		}
-		if err != nil {
-			return err
-		}
-		return errors.Join(
-			endLinks(tx, now, l.Account, link.Reset), // they went to the old address
-			record(tx, now, l.Account, "person.address_change", l.Account,
-				map[string]any{"from": mail.Masked(person.Email), "to": mail.Masked(l.Email)}),
-			s.post(tx, now, mail.Message{
-				To: person.Email, Template: "address-changed", Data: map[string]string{"to_hint": mail.Masked(l.Email)},
-			}))
-	})
 }
 
 // AnotherSeed is a fresh seed for somebody who has an authenticator and wants another. It takes the place of one that was shown
@@ -227,6 +184,7 @@ func (s *Store) ReplaceAuthenticator(ctx context.Context, current session.Sessio
 		}
 		return errors.Join(
 			s.keepFactor(tx, now, current.Account),
+			endAddressChange(tx, now, current.Account),
 			s.forgive(tx, tried),
 			record(tx, now, current.Account, "factor.remove", current.Account, map[string]any{"factor": "authenticator", "by": "another"}),
 			record(tx, now, current.Account, "factor.add", current.Account, map[string]any{"factor": "authenticator"}),

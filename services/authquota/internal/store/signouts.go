@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -25,13 +26,15 @@ func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]session.S
 	return living, database.Outage(err)
 }
 
-// EndSessions ends all sessions of an account, on the person's behalf.
+// EndSessions ends all sessions of an account, on the person's behalf, and what one of them may have begun.
 func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		n, err := end(tx, now, "account_id = ?", accountID)
 		if err != nil || n == 0 {
 			return err
 		}
-		return record(tx, now, accountID, "session.end", accountID, map[string]any{"all": n})
+		return errors.Join(
+			endAddressChange(tx, now, accountID),
+			record(tx, now, accountID, "session.end", accountID, map[string]any{"all": n}))
 	})
 }
