@@ -62,7 +62,7 @@ func (c Config) reachable() error {
 	addr, err := netip.ParseAddr(u.Hostname())
 	private := err == nil && (addr.IsLoopback() || addr.IsPrivate() || addr.IsUnspecified() || addr.IsLinkLocalUnicast())
 	if len(c.AllowedNetworks) == 0 && (private || err != nil && reserved(hostname(u))) {
-		return fmt.Errorf("%w: %s is no page that owners of sites can open; set OPPORTUNITY_LINK_CHECK_CONTACT or OPPORTUNITY_PUBLIC_URL",
+		return fmt.Errorf("%w: site owners cannot open %s; set OPPORTUNITY_LINK_CHECK_CONTACT or OPPORTUNITY_PUBLIC_URL",
 			ErrNoContact, c.Contact)
 	}
 	return nil

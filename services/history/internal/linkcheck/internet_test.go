@@ -137,6 +137,7 @@ func onBoth(t *testing.T, test func(t *testing.T, open func(t testing.TB) *kept)
 	t.Helper()
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // with the other one: each has a database of its own
 			tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
 			require.NoError(t, err)
 			cfg := database.Config{URL: url, MaxConnections: 4}

@@ -69,7 +69,11 @@ func (r Report) String() string {
 			found = append(found, fmt.Sprintf("%d %s", r.Outcomes[o], o))
 		}
 	}
-	text := fmt.Sprintf("checked %d links in %s", r.Checked(), r.Took.Round(time.Second))
+	noun := "links"
+	if r.Checked() == 1 {
+		noun = "link"
+	}
+	text := fmt.Sprintf("checked %d %s in %s", r.Checked(), noun, r.Took.Round(time.Second))
 	if len(found) > 0 {
 		text += ": " + strings.Join(found, ", ")
 	}
@@ -79,7 +83,7 @@ func (r Report) String() string {
 	}{
 		{r.Reserved, "on reserved names, never asked"},
 		{r.Deferred, "left to the next run, because their hosts ask for long delays"},
-		{r.Lost, "lost with runs that were killed, asked again tomorrow"},
+		{r.Lost, "lost when a run was killed, to be asked again tomorrow"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf("; %d %s", more.n, more.what)
@@ -149,6 +153,9 @@ func (c *Checker) Run(ctx, hard context.Context, id string, links Links) (Report
 	}
 	busy.Wait()
 	r.report.Took = c.now().Sub(started)
+	if err := context.Cause(hard); err != nil { // before that of ctx, which may be a query that hard has cut off
+		return r.report, err
+	}
 	return r.report, context.Cause(ctx)
 }
 

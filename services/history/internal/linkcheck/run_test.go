@@ -16,11 +16,15 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// Ten thousand links on five hundred hosts, with the process killed in the middle: the manners hold (internet watches them),
+// Ten thousand links on five hundred hosts (fewer on SQLite), with the process killed in the middle: the manners hold (internet watches them),
 // and no link is asked twice on a day.
 func TestTenThousandLinksAndAKill(t *testing.T) {
-	const listings, hosts, dieAt = 10_000, 500, 4_000
 	onBoth(t, func(t *testing.T, open func(testing.TB) *kept) {
+		hosts := 500
+		if strings.HasSuffix(t.Name(), "sqlite") {
+			hosts = 50 // the rules are the same; that SQLite takes as many claims tells nothing more
+		}
+		listings, dieAt := 20*hosts, 8*hosts
 		synctest.Test(t, func(t *testing.T) {
 			n := newInternet(t)
 			first := open(t)
@@ -62,7 +66,7 @@ func TestTenThousandLinksAndAKill(t *testing.T) {
 func TestChecksAreSpreadOverTheDayAndComeOnceADay(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func(testing.TB) *kept) {
 		synctest.Test(t, func(t *testing.T) {
-			const listings, days = 240, 5
+			const listings, days = 240, 4
 			n, s := newInternet(t), open(t)
 			pairs := many(listings, 30)
 			s.publish(t, pairs...)
@@ -218,7 +222,7 @@ func TestDelaysThatHostsAskFor(t *testing.T) {
 			report, err = n.checker().Once(t.Context(), s)
 			require.NoError(t, err)
 			require.Equal(t, left, report.Deferred, "one link of the host in each run")
-			require.Contains(t, report.String(), map[bool]string{true: "left to the next run", false: "checked 1 links"}[left > 0])
+			require.Contains(t, report.String(), map[bool]string{true: "left to the next run", false: "checked 1 link in"}[left > 0])
 			time.Sleep(time.Hour)
 		}
 	})
@@ -318,7 +322,7 @@ func TestWhatWasFoundOutlivesAShortOutageOfTheDatabase(t *testing.T) {
 		report, err = n.checker().Once(t.Context(), s)
 		require.NoError(t, err)
 		require.Equal(t, linkcheck.Report{Outcomes: map[api.Outcome]int{}, Lost: 1}, report)
-		require.Contains(t, report.String(), "1 lost with runs that were killed")
+		require.Contains(t, report.String(), "1 lost when a run was killed")
 		time.Sleep(24 * time.Hour)
 		report, err = n.checker().Once(t.Context(), s)
 		require.NoError(t, err)
