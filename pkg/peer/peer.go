@@ -85,8 +85,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("peer answered %d %s: %s", e.Status, e.Code, e.Message)
 }
 
-// Get asks for path and decodes the answer into out; nil takes an answer without a body. A peer that cannot be reached, or that answers 503, is
-// problem.Unavailable; any other answer that is not 2xx is a *StatusError.
+// Get asks for path and decodes the answer into out; nil takes an answer without a body. A peer that cannot be reached, or that
+// answers 503, is problem.Unavailable; any other answer that is not 2xx is a *StatusError.
 func (c *Client) Get(ctx context.Context, path string, out any) error {
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }

@@ -92,8 +92,7 @@ func TestLimitsHoldOverReplicas(t *testing.T) {
 			t.Run(fmt.Sprint(kind, limit), func(t *testing.T) {
 				account := fmt.Sprintf("acc_%s_%d", kind, limit)
 				key := w.authority.issue(account, limits)
-				statuses := crowd(t, limit+more, func(i int) answer { return replicas[i%3].get(t, key) })
-				require.Equal(t, map[int]int{200: limit, 429: more}, statuses)
+				contend(t, limit, more, func(i int) answer { return replicas[i%3].get(t, key) })
 				calls, _ := w.used(account)
 				require.Equal(t, limit, calls)
 			})
@@ -110,9 +109,27 @@ func TestLimitsHoldOverReplicas(t *testing.T) {
 		for i := range keys {
 			keys[i] = w.authority.issue(fmt.Sprintf("acc_s%d", i), developer)
 		}
-		statuses := crowd(t, room+more, func(i int) answer { return capped[i%3].get(t, keys[i%5]) })
-		require.Equal(t, map[int]int{200: room, 429: more}, statuses)
+		contend(t, room, more, func(i int) answer { return capped[i%3].get(t, keys[i%5]) })
 	})
+}
+
+// contend makes limit+more calls at once and fails unless limit of them, and no more, are served. Where the machine is too busy to
+// ask Redis in time a call is answered 503 and made again; the first may have been charged, so that somebody else is refused.
+func contend(t *testing.T, limit, more int, call func(int) answer) {
+	t.Helper()
+	var undecided atomic.Int32
+	statuses := crowd(t, limit+more, func(i int) (a answer) {
+		storetest.Eventually(t, "a decision", func() bool {
+			if a = call(i); a.status == http.StatusServiceUnavailable {
+				undecided.Add(1)
+			}
+			return a.status != http.StatusServiceUnavailable
+		})
+		return a
+	})
+	require.Equal(t, limit+more, statuses[200]+statuses[429], "%v", statuses)
+	require.LessOrEqual(t, statuses[200], limit)
+	require.GreaterOrEqual(t, statuses[200], limit-int(undecided.Load()))
 }
 
 // crowd makes n calls at once and counts the answers by status.

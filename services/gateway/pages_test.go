@@ -218,7 +218,7 @@ func TestCheckpointsArePublic(t *testing.T) {
 	gw := w.start()
 	w.redis.Stop()
 	const all, one = "/.well-known/opportunity-history", "/.well-known/opportunity-history/2026-11-20"
-	const heads = one + "/heads"
+	const heads = one + ".heads"
 	w.history.will(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		rw.Header().Set("Cache-Control", "public, max-age=86400")

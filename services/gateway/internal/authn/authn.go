@@ -1,10 +1,10 @@
 // Package authn turns the Authorization header of a request into a Principal: which key, of which account, with which limits.
 //
-// A malformed key is refused without asking anybody. A well-formed one, in our form or in that of older keys (OlderForm), is resolved by authquota, by its keyed hash: the key
-// itself never leaves this process and is kept nowhere in it. Answers are cached: one is asked for again in the background
-// after a minute, and serves for at most five minutes after authquota last gave it, so an outage of authquota is not felt
-// for that long. That an answer is out of date before that (a revocation, another tier) the admission script finds out; see
-// Forget.
+// A malformed key is refused without asking anybody. A well-formed one, in our form or in that of older keys (OlderForm), is
+// resolved by authquota, by its keyed hash: the key itself never leaves this process and is kept nowhere in it. Answers are
+// cached: one is asked for again in the background after a minute, and serves for at most five minutes after authquota last
+// gave it, so an outage of authquota is not felt for that long. That an answer is out of date before that (a revocation,
+// another tier) the admission script finds out; see Forget.
 //
 // Guessing is kept away from authquota: keys that nobody holds are remembered for ten seconds, and each address may have
 // thirty such keys looked up at once and one a second from then on. Whether a key is such a one shows only in the answer, so an

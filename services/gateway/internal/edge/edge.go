@@ -160,7 +160,7 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
 	case route.Docs:
 		e.Pages.ServeHTTP(w, r)
 		return http.StatusOK, nil
-	case route.Checkpoints, route.Checkpoint, route.Heads:
+	case route.Checkpoints, route.Checkpoint:
 		return e.document(w, r, to)
 	}
 	return e.call(w, r, to)

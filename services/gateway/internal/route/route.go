@@ -24,8 +24,7 @@ const (
 	Docs        Operation = "/docs"    // the gateway's own documents, wherever they are
 	Account     Operation = "/account" // and all below: pages for a browser, in any method
 	Checkpoints Operation = "/.well-known/opportunity-history"
-	Checkpoint  Operation = "/.well-known/opportunity-history/{name}"
-	Heads       Operation = "/.well-known/opportunity-history/{name}/heads"
+	Checkpoint  Operation = "/.well-known/opportunity-history/{name}" // or its heads
 )
 
 // Allow is what the Allow header says for every path that is only read.
@@ -57,13 +56,8 @@ func Match(u *url.URL) (Route, bool) {
 	if below(u, Account) {
 		return Route{Account, u.Path}, true
 	}
-	if below(u, Checkpoints) {
-		switch name, heads := strings.CutSuffix(u.Path, "/heads"); {
-		case path.Dir(u.Path) == string(Checkpoints):
-			return Route{Checkpoint, u.Path}, true
-		case heads && path.Dir(name) == string(Checkpoints):
-			return Route{Heads, u.Path}, true
-		}
+	if below(u, Checkpoints) && path.Dir(u.Path) == string(Checkpoints) {
+		return Route{Checkpoint, u.Path}, true
 	}
 	rest, ok := strings.CutPrefix(u.Path, string(List)+"/")
 	id, tail, deeper := strings.Cut(rest, "/")
