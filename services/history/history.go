@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
@@ -70,7 +72,7 @@ func Run(ctx context.Context, cfg Config) error {
 	ready := new(server.Ready)
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
 	events := store.New(db, tel.Registry)
-	tel.Registry.MustRegister(store.NewLinkMetrics(db))
+	tel.Registry.MustRegister(store.NewMetrics(db))
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
 	listings := feed.New(peer.New(cfg.CatalogURL, cfg.Tokens, tel.Transport(transport, "catalog")), events, tel.Log, tel.Registry)
@@ -81,6 +83,8 @@ func Run(ctx context.Context, cfg Config) error {
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	engine := web.New(refusals)
 	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: listings, PublicURL: cfg.PublicURL, Now: cfg.Now}.Routes(engine, refusals, cfg.Tokens, ready)
+
+	daily := notary.Notary{Store: events, Keys: keys, Now: cfg.Now, Log: tel.Log, Failed: checkpointFailures(tel.Registry).Inc}
 
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
@@ -95,7 +99,15 @@ func Run(ctx context.Context, cfg Config) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
 			return err
 		}
-		return notary.Notary{Store: events, Keys: keys, Now: cfg.Now, Log: tel.Log}.Run(ctx)
+		return daily.Run(ctx)
 	})
 	return group.Wait()
+}
+
+func checkpointFailures(registry prometheus.Registerer) prometheus.Counter {
+	failures := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "history_checkpoint_failures_total", Help: "Attempts of this process to make the checkpoint of the day that failed.",
+	})
+	registry.MustRegister(failures)
+	return failures
 }

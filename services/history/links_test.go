@@ -36,6 +36,17 @@ func site(t *testing.T) (address string, asked *atomic.Int32) {
 	return server.URL, asked
 }
 
+// metrics are those of a running service.
+func metrics(t *testing.T, cfg history.Config) string {
+	t.Helper()
+	resp, err := http.Get("http://" + cfg.Server.OperationsListener.Addr().String() + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
 // linkEnvironment is all that check-links is told; the site on the loopback may be asked.
 func linkEnvironment(t *testing.T, database, site string) func(string) (string, bool) {
 	t.Helper()
@@ -111,17 +122,13 @@ func TestCheckLinksAppendsWhatItFinds(t *testing.T) {
 			require.NoError(t, check())
 			require.Equal(t, int32(6), asked.Load(), "nothing is due again")
 
-			metrics, err := http.Get("http://" + cfg.Server.OperationsListener.Addr().String() + "/metrics")
-			require.NoError(t, err)
-			defer metrics.Body.Close()
-			text, err := io.ReadAll(metrics.Body)
-			require.NoError(t, err)
+			text := metrics(t, cfg)
 			for _, outcome := range []string{"reachable", "closed", "blocked", "needs-review"} {
-				require.Contains(t, string(text), `history_link_checks_total{outcome="`+outcome+`"} 1`)
+				require.Contains(t, text, `history_link_checks_total{outcome="`+outcome+`"} 1`)
 			}
-			require.Contains(t, string(text), `history_link_checks_total{outcome="unreachable"} 0`)
+			require.Contains(t, text, `history_link_checks_total{outcome="unreachable"} 0`)
 			for _, name := range []string{"history_link_run_duration_seconds ", "history_link_run_success_timestamp_seconds "} {
-				require.Contains(t, string(text), name)
+				require.Contains(t, text, name)
 			}
 
 			require.NoError(t, history.Main(t.Context(), func(name string) (string, bool) {

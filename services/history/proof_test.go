@@ -99,6 +99,12 @@ func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
 		for _, path := range []string{"/0", "/3", "/x", "/2026-11-21", "/2026-02-30", "/01", "/1.head", "/" + strings.Repeat("9", 30)} {
 			s.refused(s.ask(http.MethodGet, wellKnown+path, ""), 404, "not_found")
 		}
+		text := metrics(t, cfg)
+		for _, sample := range []string{
+			"history_checkpoint_timestamp_seconds 1.7", "history_checkpoint_events 3\n", "history_checkpoint_failures_total 0\n",
+		} {
+			require.Contains(t, text, sample)
+		}
 		// Another start makes no second one of the day.
 		s.Stop()
 		var out bytes.Buffer
@@ -125,13 +131,11 @@ func TestVerifyFailsWhereSomethingDoesNotFit(t *testing.T) {
 		require.NoError(t, history.Verify(t.Context(), cfg, []string{"--against", saved, "--against", saved + ".json", "--output", "json"}, &out), out.String())
 		require.Contains(t, out.String(), `"fits":true`)
 
-		forged := strings.Replace(string(document), `number 1`, `number 9`, 1)
+		forged := strings.Replace(string(document), `\nnumber `, `\nnumber 9`, 1)
 		require.NoError(t, os.WriteFile(saved, []byte(forged), 0o600))
 		out.Reset()
-		if forged != string(document) {
-			require.ErrorIs(t, history.Verify(t.Context(), cfg, []string{"--against", saved}, &out), history.ErrDoesNotFit)
-			require.Contains(t, out.String(), "the signature is not valid")
-		}
+		require.ErrorIs(t, history.Verify(t.Context(), cfg, []string{"--against", saved}, &out), history.ErrDoesNotFit)
+		require.Contains(t, out.String(), "the signature is not valid")
 		stranger := cfg
 		stranger.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
 		out.Reset()
@@ -151,8 +155,16 @@ func TestCheckpointsOfRetiredKeysAreStillBelieved(t *testing.T) {
 		old := s.published(wellKnown).PublicKeys
 		require.Len(t, old, 1)
 		s.Stop()
-		cfg.Proof.SigningKeys, cfg.Proof.PublicKeys = []string{strings.Repeat("02", 32)}, old
 		c.forward(24 * time.Hour)
+		cfg.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
+		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
+		forgetful := run(t, cfg, s.catalog)
+		storetest.Eventually(t, "nothing is signed on top of what is not believed", func() bool {
+			return strings.Contains(metrics(t, cfg), "history_checkpoint_failures_total 1\n")
+		})
+		require.Contains(t, metrics(t, cfg), "history_checkpoint_events 1\n")
+		forgetful.Stop()
+		cfg.Proof.PublicKeys = old
 		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
 		again := run(t, cfg, s.catalog)
 		storetest.Eventually(t, "the checkpoint of the next day", func() bool { return again.ask(http.MethodGet, wellKnown+"/2026-11-21", "").status == 200 })

@@ -32,6 +32,8 @@ type Notary struct {
 	Keys  checkpoint.Keys
 	Now   func() time.Time
 	Log   *slog.Logger
+
+	Failed func() // called when Run could not make the checkpoint of a day, each time that it tried
 }
 
 // look is how often the clock is looked at, and for the first event of all; patience how long a failure is left alone.
@@ -55,6 +57,7 @@ func (n Notary) Run(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
+				n.Failed()
 				n.Log.ErrorContext(ctx, "the checkpoint of the day was not made", "day", day, "error", err.Error())
 				pause = patience
 			case !made && c.Size == 0: // there is no event yet

@@ -9,12 +9,12 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// LinkMetrics tells of the link checker what the database knows. Its runs are short-lived processes that nobody scrapes, so the
-// service that always runs answers for them.
-type LinkMetrics struct{ db *database.DB }
+// Metrics tells what the database knows of the link checker and of the checkpoints. Runs of the checker are short-lived processes
+// that nobody scrapes, and one replica of many makes a checkpoint; so every replica answers for all.
+type Metrics struct{ db *database.DB }
 
-// NewLinkMetrics makes the collector over db.
-func NewLinkMetrics(db *database.DB) LinkMetrics { return LinkMetrics{db} }
+// NewMetrics makes the collector over db.
+func NewMetrics(db *database.DB) Metrics { return Metrics{db} }
 
 var (
 	linkChecks = prometheus.NewDesc("history_link_checks_total", "Link checks recorded, by outcome, of all processes.",
@@ -23,19 +23,26 @@ var (
 	linkRunEnd  = prometheus.NewDesc("history_link_run_end_timestamp_seconds", "When the last run of the link checker ended.", nil, nil)
 	linkSuccess = prometheus.NewDesc("history_link_run_success_timestamp_seconds",
 		"When a run of the link checker last checked all that was due.", nil, nil)
+	lastCheckpoint = prometheus.NewDesc("history_checkpoint_timestamp_seconds", "When the newest checkpoint was made.", nil, nil)
+	signedEvents   = prometheus.NewDesc("history_checkpoint_events", "Events that the newest checkpoint covers.", nil, nil)
 )
 
 // Describe is that of prometheus.Collector.
-func (LinkMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{linkChecks, linkRunTook, linkRunEnd, linkSuccess} {
+func (Metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{linkChecks, linkRunTook, linkRunEnd, linkSuccess, lastCheckpoint, signedEvents} {
 		out <- d
 	}
 }
 
 // Collect reads the figures. Where the database does not answer at once it gives none: the other metrics are needed then.
-func (m LinkMetrics) Collect(out chan<- prometheus.Metric) {
+func (m Metrics) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	m.links(ctx, out)
+	m.checkpoints(ctx, out)
+}
+
+func (m Metrics) links(ctx context.Context, out chan<- prometheus.Metric) {
 	var outcomes []struct {
 		Outcome string
 		Checks  float64
@@ -56,5 +63,16 @@ func (m LinkMetrics) Collect(out chan<- prometheus.Metric) {
 				out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(micros)/1e6)
 			}
 		}
+	}
+}
+
+func (m Metrics) checkpoints(ctx context.Context, out chan<- prometheus.Metric) {
+	var newest []struct{ MadeAt, Size int64 }
+	if err := m.db.WithContext(ctx).Raw("SELECT made_at, size FROM checkpoints ORDER BY number DESC LIMIT 1").Scan(&newest).Error; err != nil {
+		return
+	}
+	for _, c := range newest {
+		out <- prometheus.MustNewConstMetric(lastCheckpoint, prometheus.GaugeValue, float64(c.MadeAt)/1e6)
+		out <- prometheus.MustNewConstMetric(signedEvents, prometheus.GaugeValue, float64(c.Size))
 	}
 }
