@@ -9,13 +9,18 @@ import (
 // Print writes the report as text: what was proven, then a line for each finding, the first first.
 func (r Report) Print(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d events in %d chains; %d checkpoints, the newest over the first %d events\n", r.Events, r.Chains, r.Checkpoints, r.Signed)
+	fmt.Fprintf(&b, "%d events of %d listings; ", r.Events, r.Chains)
+	if r.Checkpoints == 0 {
+		b.WriteString("no valid checkpoint covers any of them\n")
+	} else {
+		fmt.Fprintf(&b, "valid checkpoints: %d, the newest covers the first %d events\n", r.Checkpoints, r.Signed)
+	}
 	if r.Fits {
 		b.WriteString("everything fits\n")
 	}
 	for i, f := range r.Findings {
 		if i == 0 {
-			b.WriteString("the first that does not fit:\n")
+			b.WriteString("what does not fit, the first first:\n")
 		}
 		var where []string
 		if f.Sequence != 0 {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -11,7 +12,7 @@ import (
 // resolve tells what was done from all that does not fit.
 func (a *auditor) resolve() {
 	if a.orphaned {
-		a.find(Checkpointed, ref{}, 0, "leaves were kept of events that no checkpoint signs: newer checkpoints are gone")
+		a.find(Checkpointed, ref{}, 0, "hashes were kept of events that no checkpoint covers: newer checkpoints are gone")
 	}
 	replaced := map[int64]ref{} // by the sequence at which another event was signed
 	for _, at := range a.pendingSeen {
@@ -111,6 +112,10 @@ func (a *auditor) resolveStrays(lost map[int64]bool) {
 		} else {
 			at.sequence = a.gapBetween(last, a.next)
 		}
+		if have == 0 {
+			a.find(RemovedTail, at, number, "all %d events of %s are gone", want, slug)
+			return
+		}
 		a.find(RemovedTail, at, number, "the last events of %s are gone: there were %d, there are %d", slug, want, have)
 	}
 	for _, s := range a.strayed {
@@ -131,25 +136,32 @@ func (a *auditor) resolveStrays(lost map[int64]bool) {
 	}
 }
 
+// gapFrom is the first gap that ends at a sequence or behind it, nil where there is none. Gaps are in order and apart; in a history
+// of which much is gone there may be as many as events.
+func (a *auditor) gapFrom(sequence int64) *gap {
+	i, _ := slices.BinarySearchFunc(a.gaps, sequence, func(g gap, at int64) int { return cmp.Compare(g.to, at) })
+	if i == len(a.gaps) {
+		return nil
+	}
+	return &a.gaps[i]
+}
+
 // gapAt is the gap that a sequence lies in, nil where there is none.
 func (a *auditor) gapAt(sequence int64) *gap {
-	for i := range a.gaps {
-		if g := &a.gaps[i]; g.from <= sequence && sequence <= g.to {
-			return g
-		}
+	if g := a.gapFrom(sequence); g != nil && g.from <= sequence {
+		return g
 	}
 	return nil
 }
 
 // gapBetween is the first missing sequence between two, 0 where none is missing. What is missing there counts as told.
 func (a *auditor) gapBetween(after, before int64) int64 {
-	for i := range a.gaps {
-		if g := &a.gaps[i]; g.to > after && g.from < before {
-			g.used = true
-			return max(g.from, after+1)
-		}
+	g := a.gapFrom(after + 1)
+	if g == nil || g.from >= before {
+		return 0
 	}
-	return 0
+	g.used = true
+	return max(g.from, after+1)
 }
 
 // firstIn is the least of the set within bounds, 0 where there is none.
