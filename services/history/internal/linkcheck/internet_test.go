@@ -135,7 +135,13 @@ type kept struct {
 // onBoth runs a test on a migrated store of each dialect. open is to be called inside a bubble.
 func onBoth(t *testing.T, test func(t *testing.T, open func(t testing.TB) *kept)) {
 	t.Helper()
-	for name, url := range storetest.Databases(t) {
+	on(t, storetest.Databases(t), test)
+}
+
+// on is onBoth with the databases of the caller's choice.
+func on(t *testing.T, databases map[string]string, test func(t *testing.T, open func(t testing.TB) *kept)) {
+	t.Helper()
+	for name, url := range databases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // with the other one: each has a database of its own
 			tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
