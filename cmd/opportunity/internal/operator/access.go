@@ -18,7 +18,7 @@ func knownTier(t api.Tier) error {
 }
 
 func (v *verbs) accounts() *cobra.Command {
-	c := &cobra.Command{Use: "accounts", Short: "Find, see, suspend and resume accounts, and grant tiers"}
+	c := &cobra.Command{Use: "accounts", Short: "Find, show, suspend and resume accounts, and grant tiers"}
 	c.AddCommand(
 		v.accountList(), v.accountShow(),
 		v.suspend(false), v.suspend(true),

@@ -47,7 +47,7 @@ func (v *verbs) revoke() *cobra.Command {
 	var leaked bool
 	c := &cobra.Command{
 		Use:     "revoke ID",
-		Short:   "Revoke a key, for good, in force on its next request",
+		Short:   "Revoke a key for good; its next request is refused",
 		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
 		Args:    cobra.ExactArgs(1),
 		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
