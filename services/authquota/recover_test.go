@@ -186,7 +186,7 @@ func TestWhatSigningInLeavesBehindIsForgotten(t *testing.T) {
 			}
 			return rows
 		}
-		require.Equal(t, []int{2, 1, 3, 1, 1}, left())
+		require.Equal(t, []int{2, 1, 4, 1, 1}, left())
 		svc.stop()
 		later := clockAt(svc.now().Add(401 * 24 * time.Hour))
 		s.start(t, func(c *authquota.Config) { c.Now = later.Now })

@@ -96,9 +96,11 @@ func TestTheOwnerKeepsTheAuthenticator(t *testing.T) {
 		k := b.addPasskey("Key ring")
 		n := 0
 		for name, act := range map[string]func(){
-			"a code":    func() { b.post("/account/security/confirm", "code", b.code()).leads("/account/security") },
-			"a passkey": func() { b.post("/account/security/confirm", "answer", k.prove(b.get("/account/security/confirm"))).leads("/account/security") },
-			"a button":  func() { b.post("/account/security/authenticator/keep").leads("/account/security") },
+			"a code": func() { b.post("/account/security/confirm", "code", b.code()).leads("/account/security") },
+			"a passkey": func() {
+				b.post("/account/security/confirm", "answer", k.prove(b.get("/account/security/confirm"))).leads("/account/security")
+			},
+			"a button": func() { b.post("/account/security/authenticator/keep").leads("/account/security") },
 			"another password": func() {
 				b.post("/account/security/password", "current", b.password, "password", b.password+"!").leads("/account/security")
 				b.password += "!"

@@ -34,7 +34,7 @@ type Config struct {
 	OlderKeys       string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that something else issued before, as a regular expression (RE2) for the whole key. Such keys are looked up by the hashes that operators import. Unless set there are none, and they are refused as malformed. It must not match keys of our own form."`
 	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Tokens of operators, comma-separated, each as name:token or token, of at least 32 characters. The name is recorded with what is done; a token without one is shared, and its users say who they are. Without any the verbs are closed."`
 	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Calls that all accounts together may make in one UTC day."`
-	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated."`
+	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated. Behind a proxy that is not among them the whole world is one network: whoever guesses there slows down everybody who signs in."`
 
 	AdminListener net.Listener     `env:"-"` // one that is already open takes the place of AdminListen
 	Filled        func() error     `env:"-"` // nil once what the first start brings in is there: a condition of the admin /readyz; may be nil

@@ -7,7 +7,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/recovery"
-	"opportunity.internal/services/authquota/internal/throttle"
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
@@ -56,8 +55,7 @@ func (s *Site) authenticator(v *visit) (view, error) {
 		return again, err
 	}
 	ctx := v.Request.Context()
-	factor := throttle.OfAccount(v.Person.Account)
-	if wait, err := s.Tries.Try(ctx, factor); err != nil || wait > 0 {
+	if wait, err := s.Tries.Try(ctx, v.again()); err != nil || wait > 0 {
 		return slower(v, again, wait), err
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.now)
@@ -66,7 +64,7 @@ func (s *Site) authenticator(v *visit) (view, error) {
 		return again, nil
 	}
 	codes, hashes := newCodes()
-	admitted, err := s.Authenticators.ConfirmAuthenticator(ctx, v.Session, v.entry(), seed, step, hashes, factor)
+	admitted, err := s.Authenticators.ConfirmAuthenticator(ctx, v.Session, v.entry(), seed, step, hashes, v.again())
 	if problem.Of(err).Code == problem.InvalidParameter {
 		again.Errors = []formError{{"code", problem.Of(err).Message}}
 		return again, nil

@@ -21,13 +21,13 @@ func (s *Site) forgot(v *visit) (view, error) {
 		again.Errors = []formError{errEmail}
 		return again, nil
 	}
-	if wait, err := s.Tries.Try(v.Request.Context(), throttle.MailTo(email), throttle.FromNetwork(v.address())); err != nil || wait > 0 {
-		return slower(v, again, wait), err
+	sent := view{Redirect: "/account/forgot/sent"}
+	if goes, err := s.mayMail(v, link.Reset, email); err != nil || !goes {
+		return sent, err
 	}
 	l := link.New(link.Reset, "", email, v.now)
-	err := s.Resets.AskReset(v.Request.Context(), l,
+	return sent, s.Resets.AskReset(v.Request.Context(), l,
 		mail.Message{To: email, Template: "reset-password", Data: map[string]string{"link": s.linkTo("/account/reset", l)}})
-	return view{Redirect: "/account/forgot/sent"}, err
 }
 
 func (s *Site) forgotSent(*visit) (view, error) {

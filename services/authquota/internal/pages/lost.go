@@ -24,19 +24,19 @@ func (s *Site) lost(v *visit) (view, error) {
 		return again, err
 	}
 	ctx := v.Request.Context()
-	if wait, err := s.Tries.Try(ctx, throttle.MailTo(v.Person.Email)); err != nil || wait > 0 {
-		return slower(v, again, wait), err
+	sent := view{Redirect: "/account/lost-authenticator/sent"}
+	if wait, err := s.Tries.Try(ctx, throttle.MailTo(string(link.Lost), v.Person.Account)); err != nil || wait > 0 {
+		return sent, err // the links of the last mail still work
 	}
 	lost := link.New(link.Lost, v.Person.Account, v.Person.Email, v.now)
 	keep := link.New(link.Keep, v.Person.Account, v.Person.Email, v.now)
-	err = s.Losses.AskNewAuthenticator(ctx, v.Person.Account, lost, keep, mail.Message{
+	return sent, s.Losses.AskNewAuthenticator(ctx, v.Person.Account, lost, keep, mail.Message{
 		To: v.Person.Email, Template: "authenticator-reset-asked", Data: map[string]string{
 			"when":   mailTime(v.now.Add(link.ResetWait)),
 			"link":   s.linkTo("/account/lost-authenticator/confirm", lost),
 			"cancel": s.linkTo("/account/lost-authenticator/cancel", keep),
 		},
 	})
-	return view{Redirect: "/account/lost-authenticator/sent"}, err
 }
 
 func (s *Site) lostSent(*visit) (view, error) {

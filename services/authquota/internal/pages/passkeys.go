@@ -6,7 +6,6 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/throttle"
 )
 
 func (v *visit) owner() passkey.Owner {
@@ -64,7 +63,10 @@ func (s *Site) take(v *visit, purpose string) (string, error) {
 // passkeyStep takes a passkey as the second step of signing in.
 func (s *Site) passkeyStep(v *visit) (view, error) {
 	ctx := v.Request.Context()
-	tried := []throttle.Subject{throttle.OfAccount(v.Person.Account), throttle.FromNetwork(v.address())}
+	tried, err := s.secondStep(v)
+	if err != nil {
+		return view{}, err
+	}
 	wait, err := s.Tries.Try(ctx, tried...)
 	if err != nil {
 		return view{}, err

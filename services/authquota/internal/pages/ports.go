@@ -17,6 +17,8 @@ import (
 type Tries interface {
 	// Try counts a try; where it must wait, it says for how long.
 	Try(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error)
+	// KnownDevice reports whether a browser has signed in to an account before, by the hash of its secret.
+	KnownDevice(ctx context.Context, accountID, hash string) (bool, error)
 }
 
 // Links are those that were sent by mail; link.Gone where one does not work any more.

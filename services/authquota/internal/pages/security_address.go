@@ -28,7 +28,7 @@ func (s *Site) email(v *visit) (view, error) {
 		return again, nil
 	}
 	ctx := v.Request.Context()
-	if wait, err := s.Tries.Try(ctx, throttle.MailTo(email), throttle.MailTo(v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := s.Tries.Try(ctx, throttle.MailTo(string(link.NewAddress), email), throttle.MailTo("of", v.Person.Account)); err != nil || wait > 0 {
 		return slower(v, again, wait), err
 	}
 	l := link.New(link.NewAddress, v.Person.Account, email, v.now)

@@ -4,7 +4,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/password"
-	"opportunity.internal/services/authquota/internal/throttle"
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
@@ -21,8 +20,7 @@ func (s *Site) password(v *visit) (view, error) {
 		again.Errors = []formError{{"password", err.Error()}}
 		return again, nil
 	}
-	tried := []throttle.Subject{throttle.OfAccount(v.Person.Account), throttle.FromNetwork(v.address())}
-	if wait, err := s.Tries.Try(ctx, tried...); err != nil || wait > 0 {
+	if wait, err := s.Tries.Try(ctx, v.again()); err != nil || wait > 0 {
 		return slower(v, again, wait), err
 	}
 	before, err := s.rightPassword(v, v.PostForm("current"))
@@ -37,7 +35,7 @@ func (s *Site) password(v *visit) (view, error) {
 	if err != nil {
 		return view{}, problem.Unavailable(err)
 	}
-	secret, err := s.Changes.ChangePassword(ctx, v.Session, before, after, tried...)
+	secret, err := s.Changes.ChangePassword(ctx, v.Session, before, after, v.again())
 	if err != nil {
 		return view{}, err
 	}
@@ -73,8 +71,7 @@ func (s *Site) replace(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	factor := throttle.OfAccount(v.Person.Account)
-	if wait, err := s.Tries.Try(ctx, factor); err != nil || wait > 0 {
+	if wait, err := s.Tries.Try(ctx, v.again()); err != nil || wait > 0 {
 		return slower(v, again, wait), err
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.now)
@@ -82,7 +79,7 @@ func (s *Site) replace(v *visit) (view, error) {
 		again.Errors = []formError{{"code", refusal(errCode())}}
 		return again, nil
 	}
-	secret, err := s.Replacements.ReplaceAuthenticator(ctx, v.Session, seed, step, factor)
+	secret, err := s.Replacements.ReplaceAuthenticator(ctx, v.Session, seed, step, v.again())
 	if wrong := refusal(err); wrong != "" {
 		again.Errors = []formError{{"code", wrong}}
 		return again, nil

@@ -6,7 +6,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/password"
-	"opportunity.internal/services/authquota/internal/throttle"
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
@@ -36,8 +35,7 @@ func (s *Site) prove(v *visit) (view, error) {
 	case v.PostForm("password") != "":
 		factor, by = "password", s.proveByPassword
 	}
-	tried := []throttle.Subject{throttle.OfAccount(v.Person.Account), throttle.FromNetwork(v.address())}
-	wait, err := s.Tries.Try(ctx, tried...)
+	wait, err := s.Tries.Try(ctx, v.again())
 	if err != nil {
 		return view{}, err
 	}
@@ -45,7 +43,7 @@ func (s *Site) prove(v *visit) (view, error) {
 		again, err := s.proveForm(v)
 		return slower(v, again, wait), err
 	}
-	secret, err := by(v, tried)
+	secret, err := by(v)
 	if wrong := refusal(err); wrong != "" {
 		again, err := s.proveForm(v) // asks anew: the challenge is used up
 		again.Errors = []formError{{factor, wrong}}
@@ -81,7 +79,7 @@ func refusal(err error) string {
 // renewed makes the browser the one that the session's new secret stands for.
 func (v *visit) renewed(secret string) { v.setCookie(sessionCookie, secret, 0) }
 
-func (s *Site) proveByCode(v *visit, tried []throttle.Subject) (string, error) {
+func (s *Site) proveByCode(v *visit) (string, error) {
 	ctx := v.Request.Context()
 	seed, err := s.Codes.Seed(ctx, v.Person.Account)
 	if err != nil {
@@ -91,15 +89,15 @@ func (s *Site) proveByCode(v *visit, tried []throttle.Subject) (string, error) {
 	if !ok {
 		return "", errCode()
 	}
-	return s.Proofs.ConfirmByCode(ctx, v.Session, step, tried...)
+	return s.Proofs.ConfirmByCode(ctx, v.Session, step, v.again())
 }
 
-func (s *Site) proveByPassword(v *visit, tried []throttle.Subject) (string, error) {
+func (s *Site) proveByPassword(v *visit) (string, error) {
 	hash, err := s.rightPassword(v, v.PostForm("password"))
 	if err != nil {
 		return "", err
 	}
-	return s.Proofs.ConfirmByPassword(v.Request.Context(), v.Session, hash, tried...)
+	return s.Proofs.ConfirmByPassword(v.Request.Context(), v.Session, hash, v.again())
 }
 
 // rightPassword holds a password against the account's and returns what it was held against.
@@ -118,10 +116,10 @@ func (s *Site) rightPassword(v *visit, given string) (hash string, err error) {
 	return hash, nil
 }
 
-func (s *Site) proveByPasskey(v *visit, tried []throttle.Subject) (string, error) {
+func (s *Site) proveByPasskey(v *visit) (string, error) {
 	used, err := s.proven(v)
 	if err != nil {
 		return "", err
 	}
-	return s.Proofs.ConfirmByPasskey(v.Request.Context(), v.Session, used, tried...)
+	return s.Proofs.ConfirmByPasskey(v.Request.Context(), v.Session, used, v.again())
 }

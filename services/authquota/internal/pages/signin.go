@@ -87,14 +87,17 @@ func (s *Site) code(v *visit) (view, error) {
 		return again, err
 	}
 	ctx := v.Request.Context()
-	factor, network := throttle.OfAccount(v.Person.Account), throttle.FromNetwork(v.address())
-	if wait, err := s.Tries.Try(ctx, factor, network); err != nil || wait > 0 {
+	tried, err := s.secondStep(v)
+	if err != nil {
+		return view{}, err
+	}
+	if wait, err := s.Tries.Try(ctx, tried...); err != nil || wait > 0 {
 		return slower(v, again, wait), err
 	}
-	admitted, err := s.secondFactor(v, v.PostForm("code"), factor, network)
+	admitted, err := s.secondFactor(v, v.PostForm("code"), tried...)
 	if problem.Of(err).Code == problem.InvalidParameter {
 		again.Errors = []formError{{"code", problem.Of(err).Message}}
-		return again, s.Passwords.SignInFailed(ctx, v.Person.Account, "code", v.client(), factor)
+		return again, s.Passwords.SignInFailed(ctx, v.Person.Account, "code", v.client(), tried[0])
 	}
 	v.admit(admitted)
 	return view{Redirect: v.next()}, err

@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/password"
 	"opportunity.internal/services/authquota/internal/session"
-	"opportunity.internal/services/authquota/internal/throttle"
 )
 
 // addressForm is a form that asks for an e-mail address and whatever its page adds.
@@ -36,14 +35,14 @@ func (s *Site) signUp(v *visit) (view, error) {
 		again.Errors = []formError{errEmail}
 		return again, nil
 	}
-	if wait, err := s.Tries.Try(v.Request.Context(), throttle.MailTo(email), throttle.FromNetwork(v.address())); err != nil || wait > 0 {
-		return slower(v, again, wait), err
+	sent := view{Redirect: "/account/sign-up/sent"}
+	if goes, err := s.mayMail(v, link.Confirm, email); err != nil || !goes {
+		return sent, err
 	}
 	l := link.New(link.Confirm, "", email, v.now)
-	err := s.SignUps.AskSignUp(v.Request.Context(), l,
+	return sent, s.SignUps.AskSignUp(v.Request.Context(), l,
 		mail.Message{To: email, Template: "confirm-address", Data: map[string]string{"link": s.linkTo("/account/confirm", l)}},
 		mail.Message{To: email, Template: "already-have-account", Data: map[string]string{"link": s.PublicURL + "/account/sign-in"}})
-	return view{Redirect: "/account/sign-up/sent"}, err
 }
 
 func (s *Site) signUpSent(*visit) (view, error) {

@@ -23,13 +23,12 @@ func (attemptRow) TableName() string { return "attempts" }
 // Try counts a try against all subjects at once, before anybody looks whether it is right: so that many at a time are no way around
 // the wait. Where one of them must wait, it says for how long and counts nothing. Forgive takes a try back that was right.
 func (s *Store) Try(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error) {
-	subjects = slices.SortedFunc(slices.Values(subjects), func(a, b throttle.Subject) int { return strings.Compare(a.Name, b.Name) })
+	subjects = inOrder(subjects)
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows := make([]attemptRow, len(subjects))
 		wait = 0
 		for i, subject := range subjects {
-			// One statement makes the row or finds it, and locks it either way, though another try may be taking it back. Always in the
-			// order of the names, so that two tries cannot wait for each other.
+			// One statement makes the row or finds it, and locks it either way, though another try may be taking it back.
 			err := tx.Raw(`INSERT INTO attempts (subject, failures, last_at) VALUES (?, 0, 0)
 				ON CONFLICT (subject) DO UPDATE SET failures = attempts.failures RETURNING *`, s.attemptName(subject)).Scan(&rows[i]).Error
 			if err != nil {
@@ -52,9 +51,14 @@ func (s *Store) Try(ctx context.Context, subjects ...throttle.Subject) (wait tim
 	return wait, err
 }
 
+// inOrder sorts subjects for locking, so that no two transactions wait for each other.
+func inOrder(subjects []throttle.Subject) []throttle.Subject {
+	return slices.SortedFunc(slices.Values(subjects), func(a, b throttle.Subject) int { return strings.Compare(a.Name, b.Name) })
+}
+
 // forgive takes back a try that was right.
 func (s *Store) forgive(tx *gorm.DB, subjects []throttle.Subject) error {
-	for _, subject := range subjects {
+	for _, subject := range inOrder(subjects) {
 		row := tx.Where("subject = ?", s.attemptName(subject))
 		var err error
 		if subject.Shared {

@@ -110,6 +110,13 @@ type deviceRow struct {
 
 func (deviceRow) TableName() string { return "devices" }
 
+// KnownDevice reports whether a browser has signed in to an account before, by the hash of its secret.
+func (s *Store) KnownDevice(ctx context.Context, accountID, hash string) (bool, error) {
+	var n int64
+	err := s.db.WithContext(ctx).Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", accountID, hash).Count(&n).Error
+	return n > 0, database.Outage(err)
+}
+
 // knownDevice reports whether the browser has signed in to the account before, and knows it from now on by the secret returned.
 func knownDevice(tx *gorm.DB, now time.Time, accountID, secret string) (string, bool, error) {
 	if secret == "" {

@@ -2,8 +2,9 @@
 // after the wait, and every wait has an end.
 //
 // Who is counted is a subject: an address of an account together with the network that tries, so that a stranger elsewhere cannot
-// hold up its owner; a network alone, for one that tries many addresses; an account alone, for its second factor, which only
-// somebody who has its password can try. Addresses that nobody has are counted in the same way, so that a wait tells nothing.
+// hold up its owner; a network alone, for one that tries many addresses; for the second factor an account together with the network,
+// and the account alone for one that tries from many networks, but never a browser that the account knows; a session, for what its
+// person is asked again. Addresses that nobody has are counted in the same way, so that a wait tells nothing.
 // The counts are kept in the database, which every sign-in needs anyhow, so that nobody is locked out while Redis is away.
 package throttle
 
@@ -24,7 +25,8 @@ type Rule struct {
 var (
 	Address = Rule{Free: 9, First: 30 * time.Second, Most: 15 * time.Minute, Forget: 24 * time.Hour} // address and network together
 	Network = Rule{Free: 100, First: 30 * time.Second, Most: 15 * time.Minute, Forget: time.Hour}    // a network alone
-	Account = Rule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // the second factor of an account
+	Account = Rule{Free: 100, First: 30 * time.Second, Most: time.Minute, Forget: time.Hour}         // the second factor of an account
+	Inside  = Rule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // who has come in already
 )
 
 // Wait is how long after now the next try is looked at, or 0: failures have been counted, the last of them at last.

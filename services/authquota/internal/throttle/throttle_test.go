@@ -34,10 +34,13 @@ func TestWaits(t *testing.T) {
 		{throttle.Network, 100, 0, 0},
 		{throttle.Network, 101, 0, 30 * time.Second},
 		{throttle.Network, 500, time.Hour, 0},
-		{throttle.Account, 9, 0, 0},
-		{throttle.Account, 10, 0, 30 * time.Second},
-		{throttle.Account, 11, 0, time.Minute},
-		{throttle.Account, 50, 0, time.Minute},
+		{throttle.Account, 100, 0, 0},
+		{throttle.Account, 101, 0, 30 * time.Second},
+		{throttle.Account, 500, 0, time.Minute},
+		{throttle.Inside, 9, 0, 0},
+		{throttle.Inside, 10, 0, 30 * time.Second},
+		{throttle.Inside, 11, 0, time.Minute},
+		{throttle.Inside, 50, 0, time.Minute},
 	} {
 		require.Equal(t, c.want, c.rule.Wait(c.failures, now.Add(-c.ago), now), "%+v", c)
 	}
@@ -53,7 +56,7 @@ func TestCounts(t *testing.T) {
 // Whoever waits as long as he is told is looked at, and nobody is told to wait longer than the rule's most.
 func TestEveryWaitEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rule := rapid.SampledFrom([]throttle.Rule{throttle.Address, throttle.Network, throttle.Account}).Draw(t, "rule")
+		rule := rapid.SampledFrom([]throttle.Rule{throttle.Address, throttle.Network, throttle.Account, throttle.Inside}).Draw(t, "rule")
 		failures := rapid.IntRange(0, 1<<40).Draw(t, "failures")
 		last := now.Add(time.Duration(rapid.Int64Range(int64(-48*time.Hour), int64(time.Hour)).Draw(t, "last")))
 		wait := rule.Wait(failures, last, now)
