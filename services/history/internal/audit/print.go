@@ -20,7 +20,7 @@ func (r Report) Print(out io.Writer) error {
 	}
 	for i, f := range r.Findings {
 		if i == 0 {
-			b.WriteString("what does not fit, the first first:\n")
+			b.WriteString("what does not fit, in the order of the sequence:\n")
 		}
 		var where []string
 		if f.Sequence != 0 {
