@@ -23,7 +23,9 @@ var quiet = slog.New(slog.DiscardHandler)
 
 // keeper is authquota: it counts a batch once, by its id. fails says what happens to the next one.
 type keeper struct {
-	t     require.TestingT
+	t require.TestingT
+
+	mu    sync.Mutex // a test changes what fails while tallies are told
 	fails fault
 
 	calls map[api.Tally]int
@@ -43,7 +45,15 @@ func newKeeper(t require.TestingT) *keeper {
 	return &keeper{t: t, calls: map[api.Tally]int{}, seen: map[string]api.TallyBatch{}}
 }
 
+func (k *keeper) fail(how fault) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fails = how
+}
+
 func (k *keeper) take(_ context.Context, b api.TallyBatch) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	switch k.fails {
 	case away:
 		return errors.New("no route to host")
@@ -85,14 +95,14 @@ func TestTalliesSumToCalls(t *testing.T) {
 				total++
 			},
 			"tell": func(t *rapid.T) {
-				k.fails = rapid.SampledFrom([]fault{healthy, away, deaf}).Draw(t, "fails")
+				k.fail(rapid.SampledFrom([]fault{healthy, away, deaf}).Draw(t, "fails"))
 				require.Equal(t, k.fails == healthy || b.Pending() == 0, b.Tell(context.Background()) == nil)
 			},
 			"": func(t *rapid.T) {
 				require.LessOrEqual(t, b.Pending(), int64(total))
 			},
 		})
-		k.fails = healthy
+		k.fail(healthy)
 		require.NoError(t, b.Tell(context.Background()))
 		require.Equal(t, noted, k.calls)
 		require.Zero(t, b.Pending())
@@ -121,7 +131,7 @@ func TestTheLastCallIsTold(t *testing.T) {
 func TestARefusedBatchIsGivenUp(t *testing.T) {
 	k, log := newKeeper(t), new(bytes.Buffer)
 	b := New(k.take, slog.New(slog.NewTextHandler(log, nil)))
-	k.fails = refuses
+	k.fail(refuses)
 	b.Note("key_a", api.CallServed, time.Now())
 	require.NoError(t, b.Tell(t.Context()))
 	require.EqualValues(t, 1, b.Lost())
@@ -135,11 +145,11 @@ func TestOneWarningForAnOutage(t *testing.T) {
 	b := New(k.take, slog.New(slog.NewTextHandler(log, nil)))
 	for range 2 {
 		b.Note("key_a", api.CallServed, time.Now())
-		k.fails = away
+		k.fail(away)
 		for range 3 {
 			require.Error(t, b.Tell(t.Context()))
 		}
-		k.fails = healthy
+		k.fail(healthy)
 		require.NoError(t, b.Tell(t.Context()))
 	}
 	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("tallies wait")))
@@ -177,20 +187,20 @@ func TestRunAndClose(t *testing.T) {
 		all.Wait()
 
 		b.Note("key_a", api.CallServed, time.Now())
-		k.fails = away
+		k.fail(away)
 		last, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		all.Go(func() { b.Close(last) })
 		time.Sleep(time.Second / 2)
 		synctest.Wait()
 		require.EqualValues(t, 1, b.Pending(), "it is tried as long as there is time")
-		k.fails = healthy
+		k.fail(healthy)
 		all.Wait()
 		require.Zero(t, b.Lost())
 		require.Len(t, k.seen, 2)
 
 		b.Note("key_a", api.CallServed, time.Now())
-		k.fails = away
+		k.fail(away)
 		b.Close(last)
 		require.EqualValues(t, 1, b.Lost())
 	})
