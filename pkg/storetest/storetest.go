@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/glebarez/go-sqlite"  // the driver "sqlite"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -37,6 +38,15 @@ func Databases(t testing.TB) map[string]string {
 func SQLite(t testing.TB) string {
 	t.Helper()
 	return "sqlite://" + filepath.Join(t.TempDir(), "test.db")
+}
+
+// Plain opens the SQLite file of a URL as any other program would: without the settings of pkg/database. It is closed with the test.
+func Plain(t testing.TB, sqlite string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", strings.TrimPrefix(sqlite, "sqlite://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
 }
 
 // Postgres is the URL, as superuser, of a fresh empty database that is dropped after the test.

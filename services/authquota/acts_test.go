@@ -273,8 +273,10 @@ func TestTheAuditLogIsAppendOnly(t *testing.T) {
 				"INSERT INTO audit_log (id, at, actor, action, subject, detail) OVERRIDING SYSTEM VALUE VALUES (1, 0, 'nobody', '', '', '') "+
 					"ON CONFLICT (id) DO UPDATE SET actor = 'nobody'")
 		} else {
-			statements = append(statements,
-				"INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'nobody', '', '', '')")
+			const replace = "INSERT OR REPLACE INTO audit_log (id, at, actor, action, subject, detail) VALUES (1, 0, 'nobody', '', '', '')"
+			statements = append(statements, replace)
+			_, err := storetest.Plain(t, s.database).ExecContext(t.Context(), replace) // a connection that does not ask for recursive_triggers
+			require.ErrorContains(t, err, "append-only")
 		}
 		for _, statement := range statements {
 			require.ErrorContains(t, db.Exec(statement).Error, "append-only", statement)

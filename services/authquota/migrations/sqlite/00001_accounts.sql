@@ -58,6 +58,14 @@ CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log BEGIN
   SELECT RAISE(ABORT, 'audit_log is append-only');
 END;
 -- +goose StatementEnd
+-- INSERT OR REPLACE removes the row in its way, without a word to the trigger above unless the connection has recursive_triggers.
+-- +goose StatementBegin
+CREATE TRIGGER audit_log_no_replace BEFORE INSERT ON audit_log
+WHEN EXISTS (SELECT 1 FROM audit_log WHERE id = NEW.id)
+BEGIN
+  SELECT RAISE(ABORT, 'audit_log is append-only');
+END;
+-- +goose StatementEnd
 
 -- +goose Down
 DROP TABLE audit_log;

@@ -120,6 +120,12 @@ func TestTheRecordOfActsIsAppendOnly(t *testing.T) {
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
 		}
+		if db.Dialect == database.SQLite { // and on a connection that does not ask for recursive_triggers
+			var file string
+			require.NoError(t, db.Raw("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file).Error)
+			_, err := storetest.Plain(t, file).ExecContext(t.Context(), "REPLACE INTO listing_changes SELECT * FROM listing_changes")
+			require.ErrorContains(t, err, "append-only")
+		}
 		var n int64
 		require.NoError(t, db.Table("listing_changes").Where("actor = 'ann'").Count(&n).Error)
 		require.Equal(t, int64(1), n)

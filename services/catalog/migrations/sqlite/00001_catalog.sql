@@ -57,6 +57,14 @@ BEGIN SELECT RAISE(ABORT, 'listing_changes is append-only'); END;
 CREATE TRIGGER listing_changes_no_delete BEFORE DELETE ON listing_changes
 BEGIN SELECT RAISE(ABORT, 'listing_changes is append-only'); END;
 -- +goose StatementEnd
+-- INSERT OR REPLACE removes the row in its way, without a word to the trigger above unless the connection has recursive_triggers.
+-- +goose StatementBegin
+CREATE TRIGGER listing_changes_no_replace BEFORE INSERT ON listing_changes
+WHEN EXISTS (SELECT 1 FROM listing_changes WHERE id = NEW.id)
+BEGIN
+  SELECT RAISE(ABORT, 'listing_changes is append-only');
+END;
+-- +goose StatementEnd
 
 -- +goose Down
 DROP TABLE listing_changes;

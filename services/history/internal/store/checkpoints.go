@@ -77,6 +77,14 @@ func (s *Store) SaveCheckpoint(
 		first += int64(len(some))
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		// Looked for first, because SQLite's trigger speaks before the constraint does. On Postgres another one may still come between.
+		var taken int64
+		if err := tx.Model(&checkpointRow{}).Where("number = ? OR day = ?", row.Number, row.Day).Count(&taken).Error; err != nil {
+			return err
+		}
+		if taken > 0 {
+			return gorm.ErrDuplicatedKey
+		}
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}

@@ -52,6 +52,19 @@ func TestCheckpointsAreAppendOnly(t *testing.T) {
 		statements := append([]string{}, refused...)
 		if s.db.Dialect == database.SQLite {
 			statements = append(statements, "REPLACE INTO checkpoint_leaves SELECT * FROM checkpoint_leaves")
+			_, saved, err := s.notary(keys(t, seed), recorded).Make(t.Context(), "2026-11-20") // whose day another one may take
+			require.NoError(t, err)
+			require.True(t, saved)
+			plain := storetest.Plain(t, s.url)
+			for _, statement := range []string{
+				"REPLACE INTO checkpoints SELECT * FROM checkpoints",
+				"REPLACE INTO checkpoints SELECT number + 9, day, made_at, size, 'x', consistency, frontier FROM checkpoints WHERE day <> ''",
+				"REPLACE INTO checkpoint_heads SELECT * FROM checkpoint_heads",
+				"REPLACE INTO checkpoint_leaves SELECT * FROM checkpoint_leaves",
+			} {
+				_, err := plain.ExecContext(t.Context(), statement) // a connection that does not ask for recursive_triggers
+				require.ErrorContains(t, err, "append-only", statement)
+			}
 		} else {
 			statements = append(statements, "TRUNCATE checkpoint_leaves", "TRUNCATE checkpoints CASCADE",
 				"SET session_replication_role = replica; DELETE FROM checkpoint_leaves")

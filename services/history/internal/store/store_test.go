@@ -378,6 +378,28 @@ func TestSQLiteRefusesEveryChangeOfAnEvent(t *testing.T) {
 		upsert)...)
 }
 
+// Triggers for deletes do not meet a replacement on such a connection.
+func TestSQLiteRefusesToReplaceAnEventWithoutThePragmaToo(t *testing.T) {
+	url := migrated(t, storetest.SQLite(t))
+	s := open(t, url)
+	s.add(t, review("a", 1, ""), review("a", 2, ""))
+	s.publish(t, "a")
+	before, plain := s.events(t, "a"), storetest.Plain(t, url)
+	const columns = "slug, checked_at, check_type, outcome, source_urls, facts, 'x', actor, recorded_at"
+	for _, row := range []string{
+		"sequence, 'x', " + columns + ", 'x', 'x', 'x'",
+		"99, id, " + columns + ", 'x', 'x', 'x'",
+		"99, 'x', " + columns + ", content_hash, 'x', 'x'",
+		"99, 'x', " + columns + ", 'x', prev_hash, 'x'",
+	} {
+		for _, verb := range []string{"REPLACE", "INSERT OR REPLACE"} {
+			_, err := plain.ExecContext(t.Context(), verb+" INTO verification_events SELECT "+row+" FROM verification_events WHERE sequence = 1")
+			require.ErrorContains(t, err, "append-only", row)
+		}
+	}
+	require.Empty(t, cmp.Diff(before, s.events(t, "a")))
+}
+
 func TestPostgresRefusesEveryChangeOfAnEventEvenToItsOwner(t *testing.T) {
 	s := open(t, migrated(t, storetest.Postgres(t)))
 	s.add(t, review("a", 1, ""))

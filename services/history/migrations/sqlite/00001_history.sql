@@ -27,7 +27,6 @@ CREATE TABLE verification_events (
 ) STRICT;
 CREATE INDEX verification_events_newest ON verification_events (slug, checked_at DESC, sequence DESC);
 
--- INSERT OR REPLACE removes the row in its way, and meets the second trigger because connections set recursive_triggers.
 -- +goose StatementBegin
 CREATE TRIGGER append_only_update BEFORE UPDATE ON verification_events
 BEGIN
@@ -38,6 +37,15 @@ END;
 CREATE TRIGGER append_only_delete BEFORE DELETE ON verification_events
 BEGIN
     SELECT RAISE(ABORT, 'table verification_events is append-only: DELETE refused');
+END;
+-- +goose StatementEnd
+-- INSERT OR REPLACE removes the row in its way, without a word to the second trigger unless the connection has recursive_triggers.
+-- +goose StatementBegin
+CREATE TRIGGER append_only_replace BEFORE INSERT ON verification_events
+WHEN EXISTS (SELECT 1 FROM verification_events WHERE sequence = NEW.sequence OR id = NEW.id OR content_hash = NEW.content_hash
+    OR (slug = NEW.slug AND prev_hash = NEW.prev_hash))
+BEGIN
+    SELECT RAISE(ABORT, 'table verification_events is append-only: REPLACE refused');
 END;
 -- +goose StatementEnd
 

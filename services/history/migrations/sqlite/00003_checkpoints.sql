@@ -65,3 +65,25 @@ BEGIN
     SELECT RAISE(ABORT, 'table checkpoint_leaves is append-only: DELETE refused');
 END;
 -- +goose StatementEnd
+-- INSERT OR REPLACE removes the row in its way, without a word to the triggers above unless the connection has recursive_triggers.
+-- +goose StatementBegin
+CREATE TRIGGER checkpoints_replace BEFORE INSERT ON checkpoints
+WHEN EXISTS (SELECT 1 FROM checkpoints WHERE number = NEW.number OR day = NEW.day)
+BEGIN
+    SELECT RAISE(ABORT, 'table checkpoints is append-only: REPLACE refused');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER checkpoint_heads_replace BEFORE INSERT ON checkpoint_heads
+WHEN EXISTS (SELECT 1 FROM checkpoint_heads WHERE checkpoint = NEW.checkpoint AND chain = NEW.chain)
+BEGIN
+    SELECT RAISE(ABORT, 'table checkpoint_heads is append-only: REPLACE refused');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER checkpoint_leaves_replace BEFORE INSERT ON checkpoint_leaves
+WHEN EXISTS (SELECT 1 FROM checkpoint_leaves WHERE first = NEW.first)
+BEGIN
+    SELECT RAISE(ABORT, 'table checkpoint_leaves is append-only: REPLACE refused');
+END;
+-- +goose StatementEnd
