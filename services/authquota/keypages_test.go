@@ -166,6 +166,8 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		b.get("/account/keys/"+keyID+"/rotate").shows(http.StatusBadRequest, "rotated already")
 		b.post("/account/keys/"+keyID+"/rotate").shows(http.StatusBadRequest, "rotated already")
 		require.Equal(t, nextID, svc.listKeys("?account=" + b.account)[0].Successor)
+		b.post("/account/keys/"+nextID+"/rotate").shows(http.StatusBadRequest, "Revoke the old one first")
+		require.Len(t, svc.listKeys("?account="+b.account), 2, "no more keys than places, by rotating again and again")
 
 		epoch := svc.principal(next).Epoch
 		b.get("/account/keys/"+nextID+"/revoke").shows(http.StatusOK, "cannot be undone")
@@ -286,6 +288,25 @@ func TestFivePlacesForKeysAndOpenRequests(t *testing.T) {
 		require.Len(t, svc.listKeys("?account="+b.account), 5)
 		b.secret(b.post("/account/keys/" + first + "/rotate")) // grace does not count
 		b.post("/account/keys/new", "name", "x", "useCase", "x").shows(http.StatusUnprocessableEntity)
+	})
+}
+
+func TestASuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startMoved(t, begin)
+		b := svc.browser()
+		b.signIn("ada@example.org")
+		_, first := b.obtain("Mine")
+		_, second := b.secret(b.post("/account/keys/" + first + "/rotate"))
+		rotate := "/account/keys/" + second + "/rotate"
+		b.post(rotate).shows(http.StatusBadRequest, "Revoke the old one first")
+		b.post("/account/keys/" + first + "/revoke").leads("/account/keys")
+		_, third := b.secret(b.post(rotate))
+		clock.move(24*time.Hour - time.Microsecond)
+		svc.renew(b)
+		b.post("/account/keys/"+third+"/rotate").shows(http.StatusBadRequest, "Revoke the old one first")
+		clock.move(time.Microsecond)
+		_, _ = b.secret(b.post("/account/keys/" + third + "/rotate"))
 	})
 }
 

@@ -51,7 +51,12 @@ func NotOpen() error {
 
 // NotRotatable refuses a successor to a key that has ended or has one.
 func NotRotatable() error {
-	return refuse("This key has ended or was rotated already. If you missed the new one, rotate that.")
+	return refuse("This key has ended or was rotated already. If you missed the new one, revoke this one and rotate that.")
+}
+
+// InGrace refuses a successor to a key whose predecessor still goes on.
+func InGrace() error {
+	return refuse("The key that this one replaced still goes on. Revoke the old one first, or wait until it has ended.")
 }
 
 // OwnAlready refuses to connect a key to the account that has it.

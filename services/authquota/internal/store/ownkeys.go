@@ -181,7 +181,8 @@ func (s *Store) RevokeOwn(ctx context.Context, id, key string) (account.Key, err
 	return revoked, err
 }
 
-// Rotate gives an active key of the account a successor with the same end, once. The key itself goes on for account.Grace at most.
+// Rotate gives an active key of the account a successor with the same end, once, unless the one before it is still in
+// its grace. The key itself goes on for account.Grace at most.
 func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (successor, old account.Key, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
@@ -195,6 +196,14 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 		old = ownedRow{Row: row, Tier: string(a.Tier)}.toKey()
 		if !old.Counts(now) {
 			return account.NotRotatable()
+		}
+		var before int64 // otherwise keys could be had without end, each in its grace
+		err = tx.Model(&keyRow{}).Where("successor_id = ? AND revoked_at IS NULL AND expires_at > ?", key, database.Micros(now)).Count(&before).Error
+		if err != nil {
+			return err
+		}
+		if before > 0 {
+			return account.InGrace()
 		}
 		next := row
 		next.ID, next.Digest, next.Prefix, next.LastFour = account.NewKeyID(), kept.Digest, kept.Prefix, kept.LastFour
