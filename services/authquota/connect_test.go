@@ -2,8 +2,10 @@ package authquota_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -208,6 +210,35 @@ func TestUsageMovesOnceWhateverRedisLoses(t *testing.T) {
 	}
 }
 
+// The last minute moves as well: connecting keys makes no room in it.
+func TestTheLastMinuteOfAConnectedKeyCountsForItsNewAccount(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startMoved(t, begin)
+		b, c, ctx := svc.browser(), s.Client(), t.Context()
+		b.signIn("ada@example.org")
+		both, empty, first := svc.issue(nil), svc.issue(nil), svc.issue(nil)
+		own := counter.Window(b.account)
+		window := func(account string, life time.Duration, times ...any) {
+			require.NoError(t, c.RPush(ctx, counter.Window(account), times...).Err()) // newest first
+			require.NoError(t, c.PExpire(ctx, counter.Window(account), life).Err())
+		}
+		const at = "17636328000000" // with two more digits, a time in microseconds
+		window(first.Account, time.Hour, at+"05", at+"02")
+		b.connect(first.Key).leads("/account/keys")
+		require.Equal(t, []string{at + "05", at + "02"}, c.LRange(ctx, own, 0, -1).Val())
+		require.Greater(t, c.PTTL(ctx, own).Val(), 59*time.Minute)
+		window(both.Account, 2*time.Hour, at+"07", at+"03", at+"02", at+"01")
+		b.connect(both.Key).leads("/account/keys")
+		merged := []string{at + "07", at + "05", at + "03", at + "02", at + "02", at + "01"}
+		require.Equal(t, merged, c.LRange(ctx, own, 0, -1).Val())
+		require.Greater(t, c.PTTL(ctx, own).Val(), 119*time.Minute, "the longer life")
+		require.Zero(t, c.Exists(ctx, counter.Window(first.Account), counter.Window(both.Account)).Val())
+		b.connect(empty.Key).leads("/account/keys")
+		require.Equal(t, merged, c.LRange(ctx, own, 0, -1).Val())
+		require.Greater(t, c.PTTL(ctx, own).Val(), 119*time.Minute)
+	})
+}
+
 // marked reports whether the ledger has the mark of a move.
 func (s *service) marked(t *testing.T) bool {
 	t.Helper()
@@ -230,6 +261,16 @@ func (s *service) seed(day string) {
 		[]string{counter.Day(day)}, fields...).Err())
 }
 
+// fewer makes the test's properties be checked n times, unless a number was asked for on the command line.
+func fewer(t *testing.T, n int) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	if before := checks.Value.String(); before == checks.DefValue {
+		require.NoError(t, checks.Value.Set(strconv.Itoa(n)))
+		t.Cleanup(func() { require.NoError(t, checks.Value.Set(before)) })
+	}
+}
+
 // However calls, connections, copies and losses of Redis interleave: each call that was copied before a loss counts once, for who has
 // the key in the end.
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
@@ -239,6 +280,7 @@ func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	s := &stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r}
 	svc, clock := s.startMoved(t, begin)
 	people := 0
+	fewer(t, 12) // each waits for several turns of the ledger, of a second each
 	rapid.Check(t, func(rt *rapid.T) {
 		clock.move(24 * time.Hour) // a day of its own for each run
 		day := counter.DayOf(clock.Now())

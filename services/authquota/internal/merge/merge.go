@@ -10,7 +10,8 @@
 //   - a call that was charged before the move and is given back after it is given back to the account that has it now (refund.lua of
 //     the gateway).
 //
-// The window of the last minute does not move: it begins anew with the first call for the other account.
+// The windows of the last minute become one in the same script, so that connecting keys makes no room in it. They are in no ledger: a
+// loss of Redis empties them, as it empties all windows.
 package merge
 
 import (
@@ -61,7 +62,9 @@ func (m *Merges) Deliver(ctx context.Context, to string) error {
 		return err
 	}
 	for _, next := range owed {
-		moved, err := move.Run(ctx, m.redis, []string{counter.Epochs, counter.Merged, counter.Day(next.Day)},
+		moved, err := move.Run(ctx, m.redis, []string{
+			counter.Epochs, counter.Merged, counter.Day(next.Day), counter.Window(next.From), counter.Window(next.To),
+		},
 			next.From, next.To, counter.Moved(next.From), int(counter.EpochsTTL.Seconds()), int(counter.DayTTL.Seconds())).Bool()
 		if err != nil {
 			return problem.Unavailable(err)
