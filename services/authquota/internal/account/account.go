@@ -147,15 +147,15 @@ func text(field, s string) (string, error) { return line(field, s, maxText) }
 // KeyName accepts the name that a person gives a key.
 func KeyName(s string) (string, error) { return line("name", s, maxName) }
 
-// line accepts a line that people write for people. Control characters are refused because some stores cannot keep them, keys
-// because none may be kept.
+// line accepts a line that people write for people. Control characters are refused because some stores cannot keep them, those
+// that show nothing or turn the direction of a text because they make one line look like another, keys because none may be kept.
 func line(field, s string, most int) (string, error) {
 	s = strings.TrimSpace(s)
 	if n := utf8.RuneCountInString(s); n < 1 || n > most || !utf8.ValidString(s) {
 		return "", Invalid(field, fmt.Sprintf("must have 1 to %d characters", most))
 	}
-	if strings.ContainsFunc(s, unicode.IsControl) {
-		return "", Invalid(field, "must be one line without control characters")
+	if strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }) {
+		return "", Invalid(field, "must be one line without control or invisible characters")
 	}
 	if strings.Contains(s, apikey.Live) || strings.Contains(s, apikey.Test) {
 		return "", Invalid(field, "must not contain an API key")

@@ -2,6 +2,7 @@ package account
 
 import (
 	"regexp"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/problem"
@@ -69,8 +70,10 @@ func (w Wish) Checked() (Wish, error) {
 	return w, err
 }
 
-// UseCase accepts what a person says that a key is for.
-func UseCase(s string) (string, error) { return text("useCase", s) }
+// UseCase accepts what a person says that a key is for. Line breaks become spaces.
+func UseCase(s string) (string, error) { return text("useCase", breaks.Replace(s)) }
+
+var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
 // Decide is an operator's decision on a request.
 type Decide struct {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
@@ -42,8 +43,12 @@ func (c *CSV) Write(lines []Line) error {
 // harmless marks as text what a spreadsheet would take for a formula: people choose the names of keys, and not only the one who
 // opens the file. The wide forms are read as formulas by spreadsheets in some languages.
 func harmless(s string) string {
-	first, _ := utf8.DecodeRuneInString(s)
-	if strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
+	// Spreadsheets pass over what shows nothing.
+	seen := strings.TrimLeftFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	})
+	first, _ := utf8.DecodeRuneInString(seen)
+	if strings.ContainsRune("=+-@＝＋－＠", first) || strings.ContainsAny(s[:len(s)-len(seen)], "\t\r\n") {
 		return "'" + s
 	}
 	return s
