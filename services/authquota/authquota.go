@@ -22,25 +22,15 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/authquota/internal/courier"
-	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/ledger"
-	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/merge"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/secretbox"
-	"opportunity.internal/services/authquota/internal/store"
-	"opportunity.internal/services/authquota/internal/tier"
 	"opportunity.internal/services/authquota/migrations"
 )
 
@@ -60,19 +50,21 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
 
 // Run serves until ctx ends, drains, and copies the counters a last time. It never migrates: it waits for its schema.
-func Run(ctx context.Context, cfg Config) error {
+func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	peppers, err := apikey.Peppers(cfg.Peppers)
+	public, operations, err := cfg.Server.Open(ctx)
 	if err != nil {
 		return err
 	}
-	box, err := secretbox.Parse(cfg.Encryption)
-	if err != nil {
-		return err
-	}
-	tiers, err := tier.Parse(cfg.Tiers)
+	serving := false
+	defer func() {
+		if !serving { // otherwise the group closes them
+			err = errors.Join(err, public.Close(), operations.Close())
+		}
+	}()
+	told, err := cfg.parse()
 	if err != nil {
 		return err
 	}
@@ -91,77 +83,32 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer redis.Close()
-	public, operations, err := cfg.Server.Open(ctx)
+	p, err := newParts(cfg, told, db, redis, tel)
 	if err != nil {
 		return err
 	}
-
-	kept := store.New(db, cfg.Now, box, mail.NewWriter(cfg.PublicURL))
-	epochs := epoch.New(redis, kept)
-	merges := merge.New(redis, kept, cfg.Now)
-	books := ledger.New(redis, kept, cfg.Now)
-	mails, err := courier.New(cfg.Mail, kept, cfg.Now, tel.Log, tel.Registry)
+	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
+	site, err := newSite(cfg, p.kept, pages.Site{
+		Errors: refusals, Counters: ledger.Counters{Redis: redis}, Tiers: told.tiers, Peppers: told.peppers, InForce: p.inForce,
+	})
 	if err != nil {
-		return errors.Join(err, public.Close(), operations.Close())
+		return err
 	}
 	ready := new(server.Ready)
 	// Not Redis: without it a revocation can still be recorded, if only requests get here.
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
-	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
-	site, err := newSite(cfg, kept, pages.Site{
-		Errors: refusals, Counters: ledger.Counters{Redis: redis}, Tiers: tiers, Peppers: peppers,
-		InForce: func(ctx context.Context, accountID string) error {
-			_, err := epochs.Deliver(ctx, accountID)
-			return errors.Join(err, merges.Deliver(ctx, accountID))
-		},
-	})
-	if err != nil {
-		return err
-	}
 	api := httpapi.API{
 		Errors: refusals, Tokens: cfg.Tokens,
-		Keys: kept, Requests: kept, Principals: kept, Accounts: kept, Audit: kept, Usage: kept, Tallies: kept, Epochs: epochs,
-		Tiers: tiers, Peppers: peppers, Now: cfg.Now, Ready: ready,
+		Keys: p.kept, Requests: p.kept, Principals: p.kept, Accounts: p.kept, Audit: p.kept, Usage: p.kept, Tallies: p.kept,
+		Epochs: p.epochs, Tiers: told.tiers, Peppers: told.peppers, Now: cfg.Now, Ready: ready,
 	}
-	owed := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "authquota_epoch_raises_pending", Help: "Changes that are recorded but not yet in force, because Redis is out of reach.",
-	})
-	tel.Registry.MustRegister(owed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
-	}, func() float64 { return books.Lag().Seconds() }))
-
+	serving = true
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
 	group.HTTP("service", public, tel.Handler(split(site.Handler(), api.Handler())))
-	group.Go("schema", func(ctx context.Context) error {
-		if err := db.Await(ctx, tel, migrations.Files); err != nil {
-			return err
-		}
-		group.Go("forgetting", func(ctx context.Context) error { return every(ctx, time.Hour, tel.Log, "forgetting", kept.Forget) })
-		group.Go("merges", func(ctx context.Context) error {
-			return every(ctx, merge.Interval, tel.Log, "merges", func(ctx context.Context) error { return merges.Deliver(ctx, "") })
-		})
-		group.Go("sealing", func(ctx context.Context) error { return every(ctx, time.Hour, tel.Log, "sealing", kept.Reseal) })
-		group.Go("ledger", func(ctx context.Context) error { return every(ctx, ledger.Interval, tel.Log, "ledger", books.Copy) })
-		group.Go("notices", func(ctx context.Context) error { return every(ctx, time.Minute, tel.Log, "notices", kept.Remind) })
-		group.Go("mails", func(ctx context.Context) error {
-			// not bounded by a turn's time: an SMTP server may take longer
-			return every(ctx, courier.Interval, tel.Log, "mails", func(context.Context) error { return mails.Deliver(ctx) })
-		})
-		return every(ctx, epoch.Interval, tel.Log, "epochs", func(ctx context.Context) error {
-			n, err := epochs.Deliver(ctx, "")
-			if err == nil || n > 0 { // a database that is away does not know what is owed
-				owed.Set(float64(n))
-			}
-			return err
-		})
-	})
+	p.start(group, db)
 	err = group.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := books.Copy(last); err != nil { // after the drain: the calls of the last requests are in the counters by now
-		tel.Log.ErrorContext(last, "counters not copied at shutdown", "error", err.Error())
-	}
+	p.copyLast(ctx)
 	return err
 }
 

@@ -365,3 +365,30 @@ func (s *service) listAccounts() []listedAccount {
 	s.t.Helper()
 	return read[struct{ Accounts []listedAccount }](s.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts
 }
+
+// Whatever keeps the service from starting, its ports are free afterwards.
+func TestAStartThatFailsClosesItsListeners(t *testing.T) {
+	for what, spoil := range map[string]func(*authquota.Config){
+		"peppers":    func(c *authquota.Config) { c.Peppers = []string{"short"} },
+		"tiers":      func(c *authquota.Config) { c.Tiers = "free=1" },
+		"database":   func(c *authquota.Config) { c.Database.URL = "mysql://x" },
+		"mail":       func(c *authquota.Config) { c.Mail.URL = "gopher://x" },
+		"public URL": func(c *authquota.Config) { c.PublicURL = "http://[" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
+			r.Start()
+			t.Cleanup(r.Stop)
+			cfg := (&stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r}).config()
+			cfg.Telemetry = telemetry.Config{LogOutput: new(buffer)}
+			cfg.Mail = courier.Config{URL: "file://" + t.TempDir(), From: "no-reply@api.example"}
+			cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
+			spoil(&cfg)
+			require.Error(t, authquota.Run(t.Context(), cfg))
+			for _, ln := range []net.Listener{cfg.Server.Listener, cfg.Server.OperationsListener} {
+				_, err := ln.Accept()
+				require.ErrorIs(t, err, net.ErrClosed)
+			}
+		})
+	}
+}
