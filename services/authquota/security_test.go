@@ -69,6 +69,7 @@ func TestDelicatePagesNeedARecentProof(t *testing.T) {
 		b.get("/account/security/confirm?next=/account/security/password").shows(http.StatusOK, "Confirm that it is you")
 		b.post("/account/security/confirm", "code", b.code(), "next", "/account/security/password").leads("/account/security/password")
 		b.get("/account/security/password").shows(http.StatusOK)
+		clock.move(session.Overlap)
 		old.get("/account").leads("/account/sign-in")
 
 		clock.move(session.RecentProof)

@@ -28,6 +28,13 @@ func (s *Site) proveForm(v *visit) (view, error) {
 // prove takes a code of the authenticator, the password or a passkey.
 func (s *Site) prove(v *visit) (view, error) {
 	ctx := v.Request.Context()
+	next := v.next()
+	if next == home {
+		next = security
+	}
+	if v.Session.Superseded { // the same form was sent before, and its proof taken; the browser has, or gets, the new secret
+		return view{Redirect: next}, nil
+	}
 	factor, by := "code", s.proveByCode
 	switch {
 	case v.PostForm("answer") != "":
@@ -56,10 +63,6 @@ func (s *Site) prove(v *visit) (view, error) {
 		return view{}, err
 	}
 	v.renewed(secret)
-	next := v.next()
-	if next == home {
-		next = security
-	}
 	return view{Redirect: next}, nil
 }
 

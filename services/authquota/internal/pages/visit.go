@@ -115,8 +115,7 @@ func (s *Site) enter(v *visit, level access) (elsewhere string, err error) {
 		return with("/account/sign-in", "next", back), nil
 	}
 	v.Session, v.Person, err = s.Sessions.Session(v.Request.Context(), secret)
-	if problem.Of(err).Code == problem.NotFound {
-		v.forget()
+	if problem.Of(err).Code == problem.NotFound { // the cookie stays: the browser may have got another one in the meantime
 		return with("/account/sign-in", "next", back), nil
 	}
 	if err != nil {

@@ -30,6 +30,10 @@ const (
 // RecentProof is how long after a proof of a factor what is delicate may be done.
 const RecentProof = 10 * time.Minute
 
+// Overlap is how long the secret before the last one still stands for its session: a form that was sent twice, or from another tab, is
+// answered as part of it.
+const Overlap = 10 * time.Second
+
 // TouchEvery is how exactly the last use of a session is kept.
 const TouchEvery = time.Minute
 
@@ -43,6 +47,7 @@ type Session struct {
 	AuthenticatedAt time.Time // the last proof of a factor
 	ExpiresAt       time.Time // whatever happens
 	EndedAt         *time.Time
+	Superseded      bool // the browser came with the secret before the last one
 	Client          Client
 }
 
@@ -70,7 +75,9 @@ func (s Session) Alive(now time.Time) bool {
 }
 
 // Recent reports whether a factor was proven so lately that what is delicate may be done.
-func (s Session) Recent(now time.Time) bool { return now.Before(s.AuthenticatedAt.Add(RecentProof)) }
+func (s Session) Recent(now time.Time) bool {
+	return !s.Superseded && now.Before(s.AuthenticatedAt.Add(RecentProof)) // the proof was not given with the secret before
+}
 
 // Stale reports whether the last use must be written down anew.
 func (s Session) Stale(now time.Time) bool { return !now.Before(s.SeenAt.Add(TouchEvery)) }

@@ -30,12 +30,12 @@ func lockPerson(tx *gorm.DB, accountID string) (personRow, error) {
 }
 
 // renew gives a full session another secret, because its person has proven something anew: a secret that somebody has seen before is
-// worth nothing after it.
+// worth nothing after it but, during the session.Overlap, what it was worth without the proof.
 func renew(tx *gorm.DB, now time.Time, current session.Session) (secret string, err error) {
 	secret = session.Secret()
 	update := tx.Model(&sessionRow{}).
 		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(session.Full)).
-		Updates(map[string]any{"token_hash": session.Hash(secret), "authenticated_at": database.Micros(now)})
+		Updates(map[string]any{"token_hash": session.Hash(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(now)})
 	if update.Error == nil && update.RowsAffected == 0 {
 		return "", problem.New(problem.NotFound, "This session has ended. Sign in again.")
 	}
@@ -136,12 +136,13 @@ func (s *Store) ChangePassword(ctx context.Context, current session.Session, bef
 	return secret, err
 }
 
-// alone ends all sessions of an account but one, and gives that one another secret.
+// alone ends all sessions of an account but one, and gives that one another secret, in place of the one before at once.
 func (s *Store) alone(tx *gorm.DB, now time.Time, current session.Session) (secret string, err error) {
 	if _, err := end(tx, now, "account_id = ? AND id <> ?", current.Account, current.ID); err != nil {
 		return "", err
 	}
-	return renew(tx, now, current)
+	secret, err = renew(tx, now, current)
+	return secret, errors.Join(err, tx.Model(&sessionRow{}).Where("id = ?", current.ID).Update("prev_hash", nil).Error)
 }
 
 // AnotherSeed is a fresh seed for somebody who has an authenticator and wants another. It takes the place of one that was shown

@@ -16,6 +16,7 @@ import (
 type sessionRow struct {
 	ID              string `gorm:"primaryKey"`
 	TokenHash       string
+	PrevHash        *string // of the secret before, until the session.Overlap is over
 	AccountID       string
 	Stage           string
 	CreatedAt       int64 `gorm:"autoCreateTime:false"`
@@ -60,7 +61,9 @@ func (s *Store) Session(ctx context.Context, secret string) (session.Session, ac
 	now := s.now().UTC()
 	none := problem.New(problem.NotFound, "There is no such session.")
 	var row sessionRow
-	err := s.db.WithContext(ctx).Take(&row, "token_hash = ?", session.Hash(secret)).Error
+	hash := session.Hash(secret)
+	err := s.db.WithContext(ctx).Take(&row, "token_hash = ? OR prev_hash = ? AND authenticated_at > ?",
+		hash, hash, database.Micros(now.Add(-session.Overlap))).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return session.Session{}, account.Person{}, none
 	}
@@ -68,6 +71,7 @@ func (s *Store) Session(ctx context.Context, secret string) (session.Session, ac
 		return session.Session{}, account.Person{}, database.Outage(err)
 	}
 	found := row.toSession()
+	found.Superseded = row.TokenHash != hash
 	if !found.Alive(now) {
 		return session.Session{}, account.Person{}, none
 	}

@@ -21,10 +21,11 @@ CREATE TABLE recovery_codes (
   PRIMARY KEY (account_id, hash)
 );
 
--- Browsers. Of the secret in the cookie only its hash is here.
+-- Browsers. Of the secret in the cookie only its hash is here, and for some seconds that of the one before.
 CREATE TABLE sessions (
   id               text   PRIMARY KEY,
   token_hash       text   NOT NULL UNIQUE CHECK (length(token_hash) = 64),
+  prev_hash        text,
   account_id       text   NOT NULL REFERENCES people (account_id),
   stage            text   NOT NULL CHECK (stage IN ('password', 'full')),
   created_at       bigint NOT NULL,
@@ -35,6 +36,7 @@ CREATE TABLE sessions (
   network          text   NOT NULL,
   ended_at         bigint
 );
+CREATE INDEX sessions_by_prev ON sessions (prev_hash) WHERE prev_hash IS NOT NULL;
 CREATE INDEX sessions_by_account ON sessions (account_id);
 CREATE INDEX sessions_by_end ON sessions (expires_at);
 
