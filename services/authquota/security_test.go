@@ -1,6 +1,7 @@
 package authquota_test
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -293,10 +294,10 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 			require.NotContains(t, list.body, secret)
 			require.NotContains(t, list.body, session.Hash(secret))
 		}
-		stranger.post("/account/security/sessions/end", "id", ids[0][1]).leads("/account/security")
+		stranger.post("/account/security/sessions/end", "id", ids[0][1]).shows(http.StatusNotFound)
 		phone.get("/account").shows(http.StatusOK)
 		b.post("/account/security/sessions/end", "id", ids[0][1]).leads("/account/security")
-		b.post("/account/security/sessions/end", "id", ids[0][1]).leads("/account/security")
+		b.post("/account/security/sessions/end", "id", ids[0][1]).shows(http.StatusNotFound, "ended already")
 		phone.get("/account").leads("/account/sign-in")
 		b.get("/account/security").shows(http.StatusOK, "Signed out")
 
@@ -337,6 +338,27 @@ func TestEventsSayWhatHappened(t *testing.T) {
 	})
 }
 
+// Nobody can push what happened out of sight by failing, and what the operator does to a key is there too.
+func TestFailuresHideNothing(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		b, clock := s.member(t, "ada@example.org")
+		key := b.svc.issue(map[string]any{"account": b.account})
+		b.post("/account/keys/"+key.ID+"/name", "name", "Mine").leads("/account/keys/" + key.ID)
+		guesser := b.other()
+		guesser.enterPassword()
+		for i := range 25 {
+			guesser.address = fmt.Sprintf("198.51.%d.1", i/10)
+			guesser.post("/account/sign-in/code", "code", guesser.wrongCode()).shows(422)
+		}
+		clock.move(time.Second)
+		b.post("/account/security/confirm", "password", otherPassword).shows(422)
+		p := b.get("/account/security").shows(http.StatusOK, "Account made", "Signed in", "Key made", "the operator", "Key renamed",
+			"Failed to sign in code, Firefox on Linux, 198.51.2.0/24, 25 times in 30 days", "Failed to confirm password")
+		require.Equal(t, 1, strings.Count(p.text(), "Failed to sign in"))
+		require.Less(t, strings.Index(p.text(), "Failed to confirm"), strings.Index(p.text(), "Failed to sign in"), "the last first")
+	})
+}
+
 func TestAnAccountIsClosed(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
@@ -346,6 +368,9 @@ func TestAnAccountIsClosed(t *testing.T) {
 		live := b.svc.principal(key.Key)
 		require.Nil(t, live.RevokedAt)
 		reset := b.other().askFor("/account/forgot", b.email, "reset-password", 1)
+		b.svc.change(b.account, "suspend", `{"reason":"x"}`)
+		b.post("/account/security/close", "email", b.email).shows(422, "once it is resumed")
+		b.svc.change(b.account, "resume", `{"reason":"x"}`)
 
 		b.post("/account/security/close").shows(422, "not the e-mail address")
 		b.post("/account/security/close", "email", "grace@example.org").shows(422, "not the e-mail address")
@@ -360,6 +385,7 @@ func TestAnAccountIsClosed(t *testing.T) {
 			gone.get("/account").leads("/account/sign-in")
 		}
 		b.get(reset).shows(http.StatusGone)
+		require.NotContains(t, b.dump()["sessions"], "203.0.113")
 		b.enterPassword().shows(422, "do not belong together")
 		require.Subset(t, b.actions(), []string{"key.revoke", "account.close"})
 		for table, rows := range b.dump() {

@@ -8,4 +8,5 @@ type Event struct {
 	Action string
 	Own    bool // the person's own act, as far as we know
 	Detail map[string]any
+	Times  int // how often it happened, where it is the last of several
 }

@@ -39,6 +39,11 @@ func Suspended() error {
 	return refuse("Your account is suspended. Its keys can be revoked; everything else waits until it is resumed.")
 }
 
+// ClosedLater refuses to close a suspended account.
+func ClosedLater() error {
+	return refuse("Your account is suspended. It can be closed once it is resumed.")
+}
+
 // NoPlace refuses a request beyond MaxActive.
 func NoPlace() error {
 	return refuse("You have %d active keys and open requests already. Revoke a key or withdraw a request first.", MaxActive)

@@ -1,14 +1,13 @@
 package pages
 
 import (
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/session"
 )
 
 const security = "/account/security"
-
-const shownEvents = 20
 
 // overview is what the page of an account's security shows.
 type overview struct {
@@ -35,16 +34,17 @@ func (s *Site) security(v *visit) (view, error) {
 	if data.Sessions, err = s.Presence.OpenSessions(ctx, v.Person.Account); err != nil {
 		return view{}, err
 	}
-	found, err := s.Events.Events(ctx, v.Person.Account, told(), shownEvents)
-	for _, e := range found {
-		data.Events = append(data.Events, tell(e))
-	}
+	data.Events, err = s.happened(v)
 	return view{Template: "security", Title: "Security", Data: data}, err
 }
 
 // endSession signs another browser out.
 func (s *Site) endSession(v *visit) (view, error) {
-	err := s.Sessions.EndSession(v.Request.Context(), v.Person.Account, v.PostForm("id"))
+	id := v.PostForm("id")
+	if !session.Known(id) {
+		return view{}, problem.New(problem.NotFound, "There is no such session.")
+	}
+	err := s.Sessions.EndSession(v.Request.Context(), v.Person.Account, id)
 	return view{Redirect: security, Notice: "That browser is signed out."}, err
 }
 
@@ -68,7 +68,12 @@ func (s *Site) closeAccount(v *visit) (view, error) {
 		again.Errors = []formError{{"email", "This is not the e-mail address of the account."}}
 		return again, nil
 	}
-	if err := s.Closing.CloseAccount(v.Request.Context(), v.Person.Account); err != nil {
+	err := s.Closing.CloseAccount(v.Request.Context(), v.Person.Account)
+	if wrong := refusal(err); wrong != "" {
+		again.Errors = []formError{{"", wrong}}
+		return again, nil
+	}
+	if err != nil {
 		return view{}, err
 	}
 	v.forget()

@@ -3,6 +3,7 @@ package pages
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,6 @@ type event struct {
 var words = map[string]string{
 	"person.sign_up":              "Account made",
 	"person.sign_in":              "Signed in",
-	"person.sign_in_failed":       "Failed to sign in",
-	"person.confirm_failed":       "Failed to confirm",
 	"person.password_change":      "Password changed",
 	"person.password_reset_asked": "New password asked for by mail",
 	"person.address_change_asked": "New e-mail address asked for",
@@ -37,6 +36,12 @@ var words = map[string]string{
 	"recovery_code.renew":         "New recovery codes made",
 	"session.end":                 "Signed out",
 	"key.request":                 "Key asked for",
+	"key.withdraw":                "Request for a key withdrawn",
+	"key.approve":                 "Request for a key approved",
+	"key.decline":                 "Request for a key declined",
+	"key.issue":                   "Key made",
+	"key.import":                  "Older key added",
+	"key.rename":                  "Key renamed",
 	"key.rotate":                  "Key rotated",
 	"key.revoke":                  "Key revoked",
 	"account.merge":               "Older key connected",
@@ -45,8 +50,31 @@ var words = map[string]string{
 	"account.grant":               "Plan changed",
 }
 
-// told are the actions that have words.
-func told() []string { return slices.Sorted(maps.Keys(words)) }
+// failures are what anybody can make happen: of each one row is shown, with how often it happened.
+var failures = map[string]string{
+	"person.sign_in_failed": "Failed to sign in",
+	"person.confirm_failed": "Failed to confirm",
+}
+
+const (
+	shownEvents   = 20 // failures not counted
+	failuresShown = 30 * 24 * time.Hour
+)
+
+// happened is what happened lately, the last first.
+func (s *Site) happened(v *visit) (said []event, err error) {
+	ctx := v.Request.Context()
+	found, err := s.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(words)), shownEvents)
+	if err != nil {
+		return nil, err
+	}
+	failed, err := s.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(failures)), v.now.Add(-failuresShown))
+	for _, e := range slices.Concat(failed, found) {
+		said = append(said, tell(e))
+	}
+	slices.SortStableFunc(said, func(a, b event) int { return b.At.Compare(a.At) })
+	return said, err
+}
 
 // tell puts an event into words.
 func tell(e account.Event) event {
@@ -56,12 +84,15 @@ func tell(e account.Event) event {
 			more = append(more, text)
 		}
 	}
-	said := event{What: words[e.Action], More: strings.Join(more, ", "), By: "the operator", At: e.At}
-	switch {
-	case strings.HasSuffix(e.Action, "_failed"):
-		said.By = "somebody" // who does not know the secret may be anybody
-	case e.Own:
-		said.By = "you"
+	by := "the operator"
+	if e.Own {
+		by = "you"
 	}
-	return said
+	if what, failed := failures[e.Action]; failed {
+		if e.Times > 1 {
+			more = append(more, strconv.Itoa(e.Times)+" times in 30 days")
+		}
+		return event{what, strings.Join(more, ", "), "somebody", e.At} // who does not know the secret may be anybody
+	}
+	return event{words[e.Action], strings.Join(more, ", "), by, e.At}
 }

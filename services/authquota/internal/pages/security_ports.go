@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"time"
 
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/link"
@@ -64,6 +65,8 @@ type Presence interface {
 // Events are the entries of the audit log that a person should see.
 type Events interface {
 	Events(ctx context.Context, accountID string, actions []string, limit int) ([]account.Event, error)
+	// Failures are the last of each action, with how often it happened since then.
+	Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]account.Event, error)
 }
 
 // Closing ends an account for good.

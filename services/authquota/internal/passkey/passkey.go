@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -19,6 +20,8 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
 	"github.com/google/uuid"
+
+	"opportunity.internal/pkg/problem"
 )
 
 // Passkey is one that a person has added.
@@ -66,6 +69,16 @@ func Name(s string) (string, bool) {
 
 // NewID makes the id of a passkey.
 func NewID() string { return "pky_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }
+
+var id = regexp.MustCompile(`^pky_[0-9a-f]{32}$`)
+
+// Known reports whether s has the form of a passkey's id.
+func Known(s string) bool { return id.MatchString(s) }
+
+// NotFound is the refusal of a passkey that an account does not have.
+func NotFound() error {
+	return problem.New(problem.NotFound, "You have no such passkey, or it was removed already.")
+}
 
 // Site is where passkeys are used: they are bound to the host that browsers see.
 type Site struct {

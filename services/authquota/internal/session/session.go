@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"regexp"
 	"strings"
 	"time"
 
@@ -68,6 +69,11 @@ func New(account string, stage Stage, client Client, now time.Time) (Session, st
 		CreatedAt: now, SeenAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(life), Client: client,
 	}, Secret()
 }
+
+var id = regexp.MustCompile(`^ses_[0-9a-f]{32}$`)
+
+// Known reports whether s has the form of a session's id.
+func Known(s string) bool { return id.MatchString(s) }
 
 // Alive reports whether the session still lets its browser in.
 func (s Session) Alive(now time.Time) bool {

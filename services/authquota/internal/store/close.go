@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
@@ -16,8 +17,12 @@ import (
 // deleted, and the address is free. What it was used for stays, without a name.
 func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		if _, err := lockAccount(tx, accountID); err != nil {
+		row, err := lockAccount(tx, accountID)
+		if err != nil {
 			return err
+		}
+		if row.SuspendedAt != nil { // its address would be free for another account
+			return account.ClosedLater()
 		}
 		person, err := lockPerson(tx, accountID)
 		if err != nil {
@@ -47,6 +52,7 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 			return err
 		}
 		return errors.Join(
+			tx.Exec("UPDATE sessions SET agent = '', network = '' WHERE account_id = ?", accountID).Error,
 			tx.Exec("UPDATE key_requests SET state = 'withdrawn', decided_at = ? WHERE account_id = ? AND state IN ('asked', 'approved')",
 				database.Micros(now), accountID).Error,
 			tx.Model(&personRow{}).Where("account_id = ?", accountID).Updates(map[string]any{

@@ -10,9 +10,9 @@ import (
 
 // How long what signing in leaves behind is kept. The audit log keeps what happened.
 const (
-	sessionsKept = 30 * 24 * time.Hour  // after their end
-	linksKept    = 7 * 24 * time.Hour   // after their end
-	attemptsKept = 24 * time.Hour       // as long as any rule remembers a failure
+	sessionsKept = 30 * 24 * time.Hour  // after they could have been used last
+	linksKept    = 24 * time.Hour       // after their end
+	attemptsKept = 25 * time.Hour       // longer than any rule remembers a failure
 	devicesKept  = 400 * 24 * time.Hour // as long as browsers keep the cookie
 )
 

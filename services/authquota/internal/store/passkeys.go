@@ -77,12 +77,15 @@ func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 	})
 }
 
-// RemovePasskey ends one of an account's. One that is gone already stays so.
+// RemovePasskey ends one of an account's; passkey.NotFound where it has none of this id.
 func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		var rows []passkeyRow
 		err := tx.Clauses(clause.Returning{}).Where("account_id = ? AND id = ?", accountID, id).Delete(&rows).Error
-		if err != nil || len(rows) == 0 {
+		if err == nil && len(rows) == 0 {
+			err = passkey.NotFound()
+		}
+		if err != nil {
 			return err
 		}
 		if err := record(tx, now, accountID, "factor.remove", id, map[string]any{"factor": "passkey", "name": rows[0].Name}); err != nil {

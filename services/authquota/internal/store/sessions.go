@@ -84,11 +84,14 @@ func (s *Store) Session(ctx context.Context, secret string) (session.Session, ac
 	return found, person, err
 }
 
-// EndSession ends one session of an account, on the person's behalf. One that has ended already stays as it is.
+// EndSession ends one session of an account, on the person's behalf; not_found where there is none of this id that has not ended.
 func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		n, err := end(tx, now, "account_id = ? AND id = ?", accountID, id)
-		if err != nil || n == 0 {
+		if err == nil && n == 0 {
+			err = problem.New(problem.NotFound, "There is no such session, or it has ended already.")
+		}
+		if err != nil {
 			return err
 		}
 		return record(tx, now, accountID, "session.end", id, map[string]any{})
