@@ -195,10 +195,14 @@ func TestARemovedPasskeyIsNoProof(t *testing.T) {
 		id := regexp.MustCompile(`name="id" value="(pky_[0-9a-f]+)"`).FindStringSubmatch(b.get("/account/security").body)[1]
 		stranger := b.svc.browser()
 		stranger.signUp("grace@example.org")
-		stranger.post("/account/security/passkeys/remove", "id", id).leads("/account/security")
+		stranger.post("/account/security/passkeys/remove", "id", id).shows(http.StatusNotFound)
+		for _, bad := range []string{"", "x", id + "\x00", "pky_\xff"} {
+			b.post("/account/security/passkeys/remove", "id", bad).shows(http.StatusNotFound)
+			b.post("/account/security/sessions/end", "id", bad).shows(http.StatusNotFound)
+		}
 		b.get("/account/security").shows(http.StatusOK, "Key ring")
 		b.post("/account/security/passkeys/remove", "id", id).leads("/account/security")
-		b.post("/account/security/passkeys/remove", "id", id).leads("/account/security")
+		b.post("/account/security/passkeys/remove", "id", id).shows(http.StatusNotFound, "removed already")
 		b.get("/account/security").shows(http.StatusOK, "You have none yet", "Second factor removed passkey, Key ring")
 		require.Contains(t, b.svc.mail(b.email, "factor-changed", 2).plain, "“Key ring” was removed")
 		phone.post("/account/sign-in/passkey", "answer", k.prove(form)).shows(422, "not accepted")

@@ -160,6 +160,10 @@ func (s *Site) addPasskey(v *visit) (view, error) {
 }
 
 func (s *Site) removePasskey(v *visit) (view, error) {
-	err := s.Passkeys.RemovePasskey(v.Request.Context(), v.Person.Account, v.PostForm("id"))
+	id := v.PostForm("id")
+	if !passkey.Known(id) {
+		return view{}, passkey.NotFound()
+	}
+	err := s.Passkeys.RemovePasskey(v.Request.Context(), v.Person.Account, id)
 	return view{Redirect: security, Notice: "The passkey was removed."}, err
 }

@@ -13,5 +13,9 @@ func (s *Site) signOut(v *visit) (view, error) {
 	if err != nil {
 		return out, nil // it has ended already
 	}
-	return out, s.Sessions.EndSession(v.Request.Context(), current.Account, current.ID)
+	err = s.Sessions.EndSession(v.Request.Context(), current.Account, current.ID)
+	if problem.Of(err).Code == problem.NotFound {
+		err = nil // another tab was quicker
+	}
+	return out, err
 }

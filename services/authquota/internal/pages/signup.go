@@ -76,10 +76,16 @@ func (s *Site) confirmForm(v *visit) (view, error) {
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/sign-up"), nil
 	}
+	if err != nil {
+		return view{}, err
+	}
+	if id, _, err := s.Passwords.Credentials(v.Request.Context(), l.Email); err != nil || id != "" { // by another link to the same address
+		return gone("/account/sign-in"), err
+	}
 	return view{
 		Template: "password", Title: "Choose a password",
 		Data: passwordForm{"/account/confirm", v.token(), l.Email, "Create the account"},
-	}, err
+	}, nil
 }
 
 func (s *Site) confirm(v *visit) (view, error) {
