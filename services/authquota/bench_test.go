@@ -123,7 +123,7 @@ func fill(b *testing.B, cfg database.Config) (secret string) {
 		exec("INSERT INTO accounts (id, tier, created_at) VALUES (?, 'free', ?)", others[i], at)
 	}
 	exec("INSERT INTO people (account_id, email, password_hash, totp_confirmed_at, created_at) VALUES (?, 'ada@example.org', 'none', ?, ?)", mine, at, at)
-	open, secret := session.New(mine, session.Full, session.Client{}, now)
+	open, secret := session.New(mine, session.Full, session.Life, session.Client{}, now)
 	exec(`INSERT INTO sessions (id, token_hash, account_id, stage, created_at, seen_at, authenticated_at, expires_at, agent, network)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '')`, open.ID, session.Hash(secret), mine, open.Stage, at, at, at, database.Micros(open.ExpiresAt))
 

@@ -128,7 +128,7 @@ func (b *browser) signIn(email string) {
 		now = b.svc.now()
 	}
 	b.email, b.account = email, account.NewID()
-	s, secret := session.New(b.account, session.Full, session.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}, now)
+	s, secret := session.New(b.account, session.Full, session.Life, session.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}, now)
 	at := database.Micros(now)
 	require.NoError(t, db.Exec("INSERT INTO accounts (id, tier, created_at) VALUES (?, 'free', ?)", b.account, at).Error)
 	require.NoError(t, db.Exec("INSERT INTO people (account_id, email, password_hash, totp_confirmed_at, created_at) VALUES (?, ?, 'none', ?, ?)",

@@ -14,7 +14,7 @@ import (
 // sealedTexts are the seeds in the database.
 func (s *stores) seeds(t *testing.T) (texts []string) {
 	t.Helper()
-	require.NoError(t, s.open(t).Raw("SELECT totp_seed FROM people WHERE totp_seed <> '' UNION SELECT new_seed FROM people WHERE new_seed <> ''").
+	require.NoError(t, s.open(t).Raw("SELECT totp_seed FROM people WHERE totp_seed <> '' UNION SELECT new_seed FROM sessions WHERE new_seed <> ''").
 		Scan(&texts).Error)
 	return texts
 }

@@ -229,11 +229,21 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 		b, clock := s.member(t, "ada@example.org")
 		elsewhere := b.other()
 		elsewhere.signInAgain(clock)
-		b.post("/account/security/authenticator", "code", b.code()).leads("/account/security/authenticator")
+		b.post("/account/security/authenticator", "code", b.code()).shows(422, "QR code on this page")
 		first := b.get("/account/security/authenticator").shows(http.StatusOK)
 		require.Regexp(t, qr, first.body)
+		clock.move(session.RecentProof - 3*time.Minute)
+		require.Equal(t, first.seed(), b.get("/account/security/authenticator").seed(), "it may be scanned already")
+		for range 3 {
+			clock.move(session.RecentProof)
+			b.get("/account")
+		}
+		b.post("/account/security/confirm", "password", goodPassword).leads("/account/security")
+		require.Equal(t, http.StatusOK, b.send(http.MethodHead, "/account/security/authenticator", nil, nil).status)
 		shown := b.get("/account/security/authenticator").shows(http.StatusOK)
-		require.NotEqual(t, first.seed(), shown.seed(), "a seed that was shown before is worth nothing")
+		require.NotEqual(t, first.seed(), shown.seed(), "one that was shown long ago is worth nothing")
+		elsewhere.signInAgain(clock)
+		require.NotEqual(t, shown.seed(), elsewhere.get("/account/security/authenticator").seed(), "each browser has its own")
 		require.NotEqual(t, b.seed, shown.seed())
 		newCode := func(seed string) string {
 			code, err := totp.GenerateCode(seed, clock.Now())

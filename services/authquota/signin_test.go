@@ -187,3 +187,26 @@ func TestANewBrowserIsToldByMail(t *testing.T) {
 		require.Contains(t, svc.mail(b.email, "new-sign-in", 2).plain, "09:04 UTC")
 	})
 }
+
+// Whoever has to find an app first has the time for it, and what was scanned stays right.
+func TestASetUpMayTakeHalfAnHour(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startWithClock(t)
+		b := svc.browser()
+		b.confirm(b.askFor("/account/sign-up", "ada@example.org", "confirm-address", 1))
+		b.email, b.password = "ada@example.org", goodPassword
+		b.seed = b.get("/account/authenticator").seed()
+		late := b.other()
+		late.enterPassword().leads("/account/sign-in/code")
+		late.seed = late.get("/account/authenticator").seed()
+		clock.move(29 * time.Minute)
+		require.Equal(t, b.seed, b.get("/account/authenticator").seed())
+		b.seed, late.seed = late.seed, b.seed
+		b.post("/account/authenticator", "code", b.code()).shows(http.StatusUnprocessableEntity, "QR code on this page")
+		b.seed, late.seed = late.seed, b.seed
+		clock.move(59 * time.Second)
+		b.post("/account/authenticator", "code", b.code()).shows(http.StatusOK, "Your recovery codes")
+		clock.move(time.Second)
+		late.get("/account/authenticator").leads("/account/sign-in")
+	})
+}

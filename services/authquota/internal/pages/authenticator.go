@@ -3,6 +3,7 @@ package pages
 import (
 	"encoding/base64"
 	"html/template"
+	"net/http"
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -20,14 +21,27 @@ type seedForm struct {
 	URI     template.URL // for an app on the same phone
 }
 
-func newSeedForm(seed, email string) (seedForm, error) {
-	uri := totp.URI(seed, email, issuer)
+// newSeedForm shows what this browser's app is to scan. Who asks for headers alone sees nothing, so that nothing is drawn.
+func (s *Site) newSeedForm(v *visit) (seedForm, account.NewSeed, error) {
+	if v.Request.Method == http.MethodHead {
+		return seedForm{}, account.NewSeed{}, nil
+	}
+	seed, err := s.Authenticators.NewSeed(v.Request.Context(), v.Session)
+	if err != nil {
+		return seedForm{}, seed, err
+	}
+	uri := totp.URI(seed.Seed, v.Person.Email, issuer)
 	png, err := totp.QR(uri)
 	return seedForm{
 		QR:      template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(png)), //nolint:gosec // our own image
-		Grouped: totp.Grouped(seed),
+		Grouped: totp.Grouped(seed.Seed),
 		URI:     template.URL(uri), //nolint:gosec // made of parts that are escaped
-	}, err
+	}, seed, err
+}
+
+// errNewCode is what is wrong with a code of an app that is being set up: mostly, an earlier page was scanned.
+var errNewCode = formError{
+	"code", "The code is not right. The app must show the code of the QR code on this page: if you have scanned another one, delete that one and scan this.",
 }
 
 // authenticatorForm shows the seed to who has no authenticator yet.
@@ -40,11 +54,7 @@ func (s *Site) authenticatorPage(v *visit) (view, account.NewSeed, error) {
 	if v.Person.AuthenticatorConfirmed {
 		return view{Redirect: "/account/sign-in/code"}, account.NewSeed{}, nil
 	}
-	seed, err := s.Authenticators.NewSeed(v.Request.Context(), v.Person.Account)
-	if err != nil {
-		return view{}, seed, err
-	}
-	form, err := newSeedForm(seed.Seed, v.Person.Email)
+	form, seed, err := s.newSeedForm(v)
 	return view{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
 }
 
@@ -60,7 +70,7 @@ func (s *Site) authenticator(v *visit) (view, error) {
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.now)
 	if !ok {
-		again.Errors = []formError{{"code", problem.Of(errCode()).Message}}
+		again.Errors = []formError{errNewCode}
 		return again, nil
 	}
 	codes, hashes := newCodes()

@@ -50,7 +50,8 @@ type Resets interface {
 
 // Authenticators are the second factor being set up.
 type Authenticators interface {
-	NewSeed(ctx context.Context, accountID string) (account.NewSeed, error)
+	// NewSeed is what a browser is shown: the same for as long as a set-up may take.
+	NewSeed(ctx context.Context, current session.Session) (account.NewSeed, error)
 	// ConfirmAuthenticator is refused with account.CodeUsed where another browser was quicker.
 	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string,
 		tried ...throttle.Subject) (session.Admitted, error)

@@ -43,31 +43,21 @@ func (s *Site) password(v *visit) (view, error) {
 	return view{Redirect: security, Notice: "Your password is changed, and every other browser is signed out."}, nil
 }
 
-// replaceForm shows a fresh seed, another each time: one that somebody saw before is worth nothing.
+// replaceForm shows the seed of another authenticator.
 func (s *Site) replaceForm(v *visit) (view, error) {
-	seed, err := s.Replacements.AnotherSeed(v.Request.Context(), v.Person.Account)
-	if err != nil {
-		return view{}, err
-	}
-	return replacePage(seed, v)
+	page, _, err := s.replacePage(v)
+	return page, err
 }
 
-func replacePage(seed account.NewSeed, v *visit) (view, error) {
-	form, err := newSeedForm(seed.Seed, v.Person.Email)
-	return view{Template: "security-authenticator", Title: "Move to another authenticator app", Data: form}, err
+func (s *Site) replacePage(v *visit) (view, account.NewSeed, error) {
+	form, seed, err := s.newSeedForm(v)
+	return view{Template: "security-authenticator", Title: "Move to another authenticator app", Data: form}, seed, err
 }
 
 // replace ends the old authenticator by the first code of the new one.
 func (s *Site) replace(v *visit) (view, error) {
 	ctx := v.Request.Context()
-	seed, err := s.Replacements.WaitingSeed(ctx, v.Person.Account)
-	if problem.Of(err).Code == problem.NotFound {
-		return view{Redirect: security + "/authenticator"}, nil // used up, or the person signed in anew in between
-	}
-	if err != nil {
-		return view{}, err
-	}
-	again, err := replacePage(seed, v)
+	again, seed, err := s.replacePage(v)
 	if err != nil {
 		return view{}, err
 	}
@@ -76,7 +66,7 @@ func (s *Site) replace(v *visit) (view, error) {
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.now)
 	if !ok {
-		again.Errors = []formError{{"code", refusal(errCode())}}
+		again.Errors = []formError{errNewCode}
 		return again, nil
 	}
 	secret, err := s.Replacements.ReplaceAuthenticator(ctx, v.Session, seed, step, v.again())

@@ -51,8 +51,6 @@ type Changes interface {
 
 // Replacements are authenticators that take the place of another.
 type Replacements interface {
-	AnotherSeed(ctx context.Context, accountID string) (account.NewSeed, error)
-	WaitingSeed(ctx context.Context, accountID string) (account.NewSeed, error)
 	ReplaceAuthenticator(ctx context.Context, current session.Session, seed account.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error)
 }
 

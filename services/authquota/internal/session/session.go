@@ -26,6 +26,7 @@ const (
 	Idle        = 30 * time.Minute
 	Life        = 12 * time.Hour
 	HalfwayLife = 10 * time.Minute
+	SetUpLife   = 30 * time.Minute // halfway, with an authenticator to be set up first: an app may have to be found
 )
 
 // RecentProof is how long after a proof of a factor what is delicate may be done.
@@ -58,12 +59,8 @@ type Client struct {
 	Network string // part of its address, such as 203.0.113.0/24
 }
 
-// New begins a session and makes the secret by which the browser is known again; only Hash of it is kept.
-func New(account string, stage Stage, client Client, now time.Time) (Session, string) {
-	life := Life
-	if stage == Halfway {
-		life = HalfwayLife
-	}
+// New begins a session of at most a life and makes the secret by which the browser is known again; only Hash of it is kept.
+func New(account string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
 	return Session{
 		ID: "ses_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""), Account: account, Stage: stage,
 		CreatedAt: now, SeenAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(life), Client: client,

@@ -12,7 +12,7 @@ import (
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
-	s, _ := session.New("acc", session.Full, session.Client{}, start)
+	s, _ := session.New("acc", session.Full, session.Life, session.Client{}, start)
 	require.True(t, s.Alive(start.Add(session.Idle-1)))
 	require.False(t, s.Alive(start.Add(session.Idle)), "idle")
 	for at := start; at.Before(start.Add(session.Life)); at = at.Add(session.Idle - 1) {
@@ -27,20 +27,20 @@ func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
 }
 
 func TestAHalfwaySessionIsShort(t *testing.T) {
-	s, _ := session.New("acc", session.Halfway, session.Client{}, start)
+	s, _ := session.New("acc", session.Halfway, session.HalfwayLife, session.Client{}, start)
 	require.True(t, s.Alive(start.Add(session.HalfwayLife-1)))
 	require.False(t, s.Alive(start.Add(session.HalfwayLife)))
 }
 
 func TestAProofIsRecentForAWhile(t *testing.T) {
-	s, _ := session.New("acc", session.Full, session.Client{}, start)
+	s, _ := session.New("acc", session.Full, session.Life, session.Client{}, start)
 	require.True(t, s.Recent(start.Add(session.RecentProof-1)))
 	require.False(t, s.Recent(start.Add(session.RecentProof)))
 }
 
 func TestSecretsDiffer(t *testing.T) {
-	_, a := session.New("acc", session.Full, session.Client{}, start)
-	_, b := session.New("acc", session.Full, session.Client{}, start)
+	_, a := session.New("acc", session.Full, session.Life, session.Client{}, start)
+	_, b := session.New("acc", session.Full, session.Life, session.Client{}, start)
 	require.NotEqual(t, a, b)
 	require.Len(t, a, 43)
 	require.Len(t, session.Hash(a), 64)

@@ -56,7 +56,7 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 			tx.Exec("UPDATE key_requests SET state = 'withdrawn', decided_at = ? WHERE account_id = ? AND state IN ('asked', 'approved')",
 				database.Micros(now), accountID).Error,
 			tx.Model(&personRow{}).Where("account_id = ?", accountID).Updates(map[string]any{
-				"email": "closed:" + accountID, "password_hash": "", "totp_seed": "", "new_seed": "", "totp_confirmed_at": nil, "reset_at": nil,
+				"email": "closed:" + accountID, "password_hash": "", "totp_seed": "", "totp_confirmed_at": nil, "reset_at": nil,
 				"closed_at": database.Micros(now),
 			}).Error,
 			record(tx, now, accountID, "account.close", accountID, map[string]any{"keys": len(keys)}),

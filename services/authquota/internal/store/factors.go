@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/session"
 	"opportunity.internal/services/authquota/internal/throttle"
-	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // seedContext binds a sealed seed to its account.
@@ -36,27 +35,6 @@ func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 	return string(plain), err
 }
 
-// NewSeed is the seed of an authenticator that waits for its first code. It stays the same until that is confirmed, so that the
-// page that shows it can be opened again.
-func (s *Store) NewSeed(ctx context.Context, accountID string) (account.NewSeed, error) {
-	made := totp.NewSeed()
-	// one statement, so that two pages opened at once show the same
-	err := s.db.WithContext(ctx).Model(&personRow{}).Where("account_id = ? AND new_seed = '' AND closed_at IS NULL", accountID).
-		Update("new_seed", s.box.Seal([]byte(made), seedContext(accountID))).Error
-	var row personRow
-	if err == nil {
-		err = s.db.WithContext(ctx).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
-	}
-	if err != nil {
-		return account.NewSeed{}, database.Outage(err)
-	}
-	plain, err := s.box.Open(row.NewSeed, seedContext(accountID))
-	return account.NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
-}
-
-// setUp is how somebody comes in who has just set up the authenticator.
-const setUp = "authenticator set-up"
-
 // errUsed is the refusal of a code that was right and has been used, or that another browser was quicker with.
 var errUsed = account.CodeUsed()
 
@@ -66,33 +44,6 @@ func one(update *gorm.DB) error {
 		return errUsed
 	}
 	return update.Error
-}
-
-// ConfirmAuthenticator makes the new seed the authenticator of somebody who has none, by the step whose code was right, keeps the
-// hashes of recovery codes and lets the browser in; account.CodeUsed where another browser was quicker.
-func (s *Store) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string, tried ...throttle.Subject) (admitted session.Admitted, err error) {
-	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		err := one(tx.Model(&personRow{}).
-			Where("account_id = ? AND new_seed = ? AND new_seed <> '' AND totp_confirmed_at IS NULL AND closed_at IS NULL", half.Account, seed.Sealed).
-			Updates(map[string]any{
-				"totp_seed": seed.Sealed, "new_seed": "", "totp_confirmed_at": database.Micros(now), "totp_last_step": step,
-			}))
-		if err == nil {
-			err = replaceCodes(tx, half.Account, codes)
-		}
-		if err == nil {
-			err = s.forgive(tx, tried)
-		}
-		if err == nil {
-			err = record(tx, now, half.Account, "factor.add", half.Account, map[string]any{"factor": "authenticator"})
-		}
-		if err != nil {
-			return err
-		}
-		admitted, err = s.complete(tx, now, half, entry, setUp)
-		return err
-	})
-	return admitted, err
 }
 
 // SignInByCode lets a browser in by the step of a code that was right. The step is used up by one statement: of two browsers with the
@@ -164,7 +115,7 @@ func (s *Store) complete(tx *gorm.DB, now time.Time, half session.Session, entry
 		return session.Admitted{}, err
 	}
 	entry.Before, entry.Device = "", device // half has ended already
-	admitted, err := comeIn(tx, now, half.Account, session.Full, entry)
+	admitted, err := comeIn(tx, now, half.Account, session.Full, session.Life, entry)
 	if err != nil {
 		return admitted, err
 	}

@@ -23,7 +23,6 @@ type personRow struct {
 	TOTPSeed        string `gorm:"column:totp_seed"`
 	TOTPConfirmedAt *int64 `gorm:"column:totp_confirmed_at"`
 	TOTPLastStep    int64  `gorm:"column:totp_last_step"`
-	NewSeed         string
 	ResetAt         *int64
 	ClosedAt        *int64
 	CreatedAt       int64 `gorm:"autoCreateTime:false"`
@@ -120,7 +119,7 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry s
 		if err != nil {
 			return err
 		}
-		admitted, err = comeIn(tx, now, a.ID, session.Halfway, entry)
+		admitted, err = comeIn(tx, now, a.ID, session.Halfway, session.SetUpLife, entry)
 		return err
 	})
 	return admitted, err
@@ -163,11 +162,15 @@ func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry sessi
 		if err := s.removeLost(tx, now, accountID); err != nil {
 			return err
 		}
-		// a seed that was shown before and never confirmed may have been seen by somebody else
-		if err := tx.Model(&personRow{}).Where("account_id = ? AND new_seed <> ''", accountID).Update("new_seed", "").Error; err != nil {
+		person, err := lockPerson(tx, accountID)
+		if err != nil {
 			return err
 		}
-		admitted, err = comeIn(tx, now, accountID, session.Halfway, entry)
+		life := session.HalfwayLife
+		if person.TOTPConfirmedAt == nil {
+			life = session.SetUpLife
+		}
+		admitted, err = comeIn(tx, now, accountID, session.Halfway, life, entry)
 		return err
 	})
 	return admitted, err

@@ -88,7 +88,7 @@ func (s *Store) keepFactor(tx *gorm.DB, now time.Time, accountID string) error {
 // removeLost removes the second factors of an account whose wait is over.
 func (s *Store) removeLost(tx *gorm.DB, now time.Time, accountID string) error {
 	update := tx.Model(&personRow{}).Where("account_id = ? AND reset_at <= ? AND closed_at IS NULL", accountID, database.Micros(now)).
-		Updates(map[string]any{"totp_seed": "", "totp_confirmed_at": nil, "new_seed": "", "reset_at": nil})
+		Updates(map[string]any{"totp_seed": "", "totp_confirmed_at": nil, "reset_at": nil})
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
 	}

@@ -17,7 +17,7 @@ type sealed struct {
 
 var allSealed = []sealed{
 	{"people", "account_id", "totp_seed", seedContext},
-	{"people", "account_id", "new_seed", seedContext},
+	{"sessions", "id", "new_seed", newSeedContext},
 	{"mails", "id", "letter", sealedMail},
 }
 

@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/session"
 	"opportunity.internal/services/authquota/internal/throttle"
-	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // lockPerson reads who signs in to an account and keeps everybody else from changing it until tx ends. On SQLite the transaction
@@ -143,53 +142,4 @@ func (s *Store) alone(tx *gorm.DB, now time.Time, current session.Session) (secr
 	}
 	secret, err = renew(tx, now, current)
 	return secret, errors.Join(err, tx.Model(&sessionRow{}).Where("id = ?", current.ID).Update("prev_hash", nil).Error)
-}
-
-// AnotherSeed is a fresh seed for somebody who has an authenticator and wants another. It takes the place of one that was shown
-// before, so that whoever saw that one has nothing.
-func (s *Store) AnotherSeed(ctx context.Context, accountID string) (account.NewSeed, error) {
-	made := account.NewSeed{Seed: totp.NewSeed()}
-	made.Sealed = s.box.Seal([]byte(made.Seed), seedContext(accountID))
-	return made, database.Outage(s.db.WithContext(ctx).Model(&personRow{}).
-		Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Update("new_seed", made.Sealed).Error)
-}
-
-// WaitingSeed is the seed that was shown last and waits for its first code; not_found where there is none.
-func (s *Store) WaitingSeed(ctx context.Context, accountID string) (account.NewSeed, error) {
-	var row personRow
-	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND new_seed <> '' AND closed_at IS NULL", accountID).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return account.NewSeed{}, account.NotFound()
-	}
-	if err != nil {
-		return account.NewSeed{}, database.Outage(err)
-	}
-	plain, err := s.box.Open(row.NewSeed, seedContext(accountID))
-	return account.NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
-}
-
-// ReplaceAuthenticator makes the new seed the authenticator in place of the old one, by the step whose code was right, ends all
-// other sessions and gives this one another secret; account.CodeUsed where another try was quicker.
-func (s *Store) ReplaceAuthenticator(ctx context.Context, current session.Session, seed account.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error) {
-	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		err := one(tx.Model(&personRow{}).
-			Where("account_id = ? AND new_seed = ? AND new_seed <> '' AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", current.Account, seed.Sealed).
-			Updates(map[string]any{
-				"totp_seed": seed.Sealed, "new_seed": "", "totp_confirmed_at": database.Micros(now), "totp_last_step": step,
-			}))
-		if err != nil {
-			return err
-		}
-		if secret, err = s.alone(tx, now, current); err != nil {
-			return err
-		}
-		return errors.Join(
-			s.keepFactor(tx, now, current.Account),
-			endAddressChange(tx, now, current.Account),
-			s.forgive(tx, tried),
-			record(tx, now, current.Account, "factor.remove", current.Account, map[string]any{"factor": "authenticator", "by": "another"}),
-			record(tx, now, current.Account, "factor.add", current.Account, map[string]any{"factor": "authenticator"}),
-			s.tell(tx, now, current.Account, "factor-changed", map[string]string{"what": "another authenticator app took the place of the one before"}))
-	})
-	return secret, err
 }

@@ -25,6 +25,8 @@ type sessionRow struct {
 	ExpiresAt       int64
 	Agent           string
 	Network         string
+	NewSeed         string
+	NewSeedAt       *int64
 	EndedAt         *int64
 }
 
@@ -51,7 +53,8 @@ func begin(tx *gorm.DB, s session.Session, secret string) error {
 
 // end ends sessions for good; where says which, of those that have not ended.
 func end(tx *gorm.DB, now time.Time, where string, args ...any) (int, error) {
-	update := tx.Model(&sessionRow{}).Where("ended_at IS NULL").Where(where, args...).Update("ended_at", database.Micros(now))
+	update := tx.Model(&sessionRow{}).Where("ended_at IS NULL").Where(where, args...).
+		Updates(map[string]any{"ended_at": database.Micros(now), "new_seed": ""})
 	return int(update.RowsAffected), update.Error
 }
 
@@ -99,13 +102,13 @@ func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 }
 
 // comeIn begins a session at a stage, in place of the one that the browser had.
-func comeIn(tx *gorm.DB, now time.Time, accountID string, stage session.Stage, entry session.Entry) (session.Admitted, error) {
+func comeIn(tx *gorm.DB, now time.Time, accountID string, stage session.Stage, life time.Duration, entry session.Entry) (session.Admitted, error) {
 	if entry.Before != "" {
 		if _, err := end(tx, now, "token_hash = ?", session.Hash(entry.Before)); err != nil {
 			return session.Admitted{}, err
 		}
 	}
-	begun, secret := session.New(accountID, stage, entry.Client, now)
+	begun, secret := session.New(accountID, stage, life, entry.Client, now)
 	return session.Admitted{Session: secret, Device: entry.Device}, begin(tx, begun, secret)
 }
 

@@ -1,6 +1,6 @@
 -- +goose Up
 -- Who signs in to an account. Accounts that operators made have no row here. Seeds are sealed with a key that is not in the
--- database; new_seed waits for its first code. totp_last_step is the last time step whose code was used, so that none works twice.
+-- database. totp_last_step is the last time step whose code was used, so that none works twice.
 CREATE TABLE people (
   account_id        text   PRIMARY KEY REFERENCES accounts (id),
   email             text   NOT NULL UNIQUE CHECK (email <> ''),
@@ -8,7 +8,6 @@ CREATE TABLE people (
   totp_seed         text   NOT NULL DEFAULT '',
   totp_confirmed_at bigint,
   totp_last_step    bigint NOT NULL DEFAULT 0,
-  new_seed          text   NOT NULL DEFAULT '',
   reset_at          bigint,
   closed_at         bigint,
   created_at        bigint NOT NULL
@@ -22,6 +21,7 @@ CREATE TABLE recovery_codes (
 );
 
 -- Browsers. Of the secret in the cookie only its hash is here, and for some seconds that of the one before.
+-- new_seed is the sealed seed of an authenticator that this browser sets up, until its first code.
 CREATE TABLE sessions (
   id               text   PRIMARY KEY,
   token_hash       text   NOT NULL UNIQUE CHECK (length(token_hash) = 64),
@@ -34,6 +34,8 @@ CREATE TABLE sessions (
   expires_at       bigint NOT NULL,
   agent            text   NOT NULL,
   network          text   NOT NULL,
+  new_seed         text   NOT NULL DEFAULT '',
+  new_seed_at      bigint,
   ended_at         bigint
 );
 CREATE INDEX sessions_by_prev ON sessions (prev_hash) WHERE prev_hash IS NOT NULL;
