@@ -3,6 +3,7 @@ package authquota
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"opportunity.internal/pkg/apikey"
@@ -13,6 +14,7 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/courier"
+	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/tier"
 )
@@ -29,6 +31,7 @@ type Config struct {
 	PublicURL   string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	Peppers     []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
 	Encryption  []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. What authenticator seeds and waiting mails are sealed with before they are kept: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). What is under an older key is sealed anew when the service starts; one may be taken away after that."`
+	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Where people write to the operator: an e-mail address or an https URL. Pages and mails name it where they say to write to the operator."`
 	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
 	AutoApprove bool     `env:"OPPORTUNITY_AUTO_APPROVE" envDefault:"false" doc:"Approve every request for a key at once, without an operator. For use on one machine; 'opportunity up' sets it."`
 
@@ -40,6 +43,7 @@ func (c Config) Validate() error {
 	errs := []error{
 		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(), c.Mail.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
 	}
+	errs = append(errs, contact(c.Contact))
 	if _, err := apikey.Peppers(c.Peppers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))
 	}
@@ -50,4 +54,11 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+func contact(s string) error {
+	if u, err := url.Parse(s); s == "" || mail.Address(s) == nil || err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {
+		return nil
+	}
+	return errors.New("OPPORTUNITY_CONTACT must be an e-mail address or an https URL")
 }

@@ -96,8 +96,8 @@ func TestKeysThatCannotBeConnected(t *testing.T) {
 		}
 		before := svc.listKeys("")
 		for key, words := range map[string]string{
-			"": "Paste the whole key", "nonsense": "Nobody holds this key", olderKey: "Nobody holds this key",
-			"oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8": "Nobody holds this key",
+			"": "Paste the whole key", "nonsense": "We do not know this key", olderKey: "We do not know this key",
+			"oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8": "We do not know this key",
 			suspended.Key: "suspended", revoked.Key: "it is revoked", crowd.Key: "5 active keys would come along",
 			own: "belongs to your account already",
 		} {
@@ -121,7 +121,7 @@ func TestGuessingAtKeysIsSlowedDown(t *testing.T) {
 		b.signIn("ada@example.org")
 		key := svc.issue(nil)
 		for i := range 10 {
-			b.connect(fmt.Sprint(olderKey, i)).shows(http.StatusUnprocessableEntity, "Nobody holds this key")
+			b.connect(fmt.Sprint(olderKey, i)).shows(http.StatusUnprocessableEntity, "We do not know this key")
 		}
 		require.Equal(t, http.StatusTooManyRequests, b.connect(key.Key).status)
 		require.Equal(t, key.Account, svc.principal(key.Key).Account)

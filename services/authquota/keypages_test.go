@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -111,11 +113,13 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		b.get("/account/keys").shows(http.StatusOK, "0 of 5 places", "You have no active key yet")
 		b.get("/account/keys/new").shows(http.StatusOK, "Ask for a key", "Use case")
 		b.post("/account/keys/new", "name", " ", "useCase", "<b>a board</b>").shows(http.StatusUnprocessableEntity,
-			"There is a problem", "The name must have 1 to 60 characters.", "<b>a board</b>")
+			"There is a problem", "Enter a name of at most 60 characters.", "<b>a board</b>")
+		b.post("/account/keys/new", "name", "Website", "useCase", "\r\n").shows(http.StatusUnprocessableEntity, "Tell us what you will use the data for.")
+		b.post("/account/keys/new", "name", "Web\u202esite", "useCase", "x").shows(http.StatusUnprocessableEntity, "The name must be one line without control or invisible characters.")
 		b.post("/account/keys/new", "name", "Website", "useCase", "instead of oda_live_x").shows(http.StatusUnprocessableEntity,
 			"The use case must not contain an API key.")
 
-		b.post("/account/keys/new", "name", " Website ", "useCase", "a job board for Ontario").leads("/account/keys")
+		b.post("/account/keys/new", "name", " Website ", "useCase", "a job board\r\nfor Ontario").leads("/account/keys")
 		b.get("/account/keys").shows(http.StatusOK, "with the operator", "Website", "Waits for the operator", "1 of 5 places")
 		asked := svc.listRequests("")
 		require.Equal(t, []api.KeyRequest{{
@@ -201,6 +205,8 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 		svc.decide(first, "decline", nil).refused(problem.InvalidParameter, "reason")
 		require.Equal(t, "say who reads it", read[api.KeyRequest](svc.decide(first, "decline", `{"reason":"say who reads it"}`)).Reason)
 		b.get("/account/keys").shows(http.StatusOK, "Declined", "say who reads it")
+		b.post("/account/keys/requests/"+first+"/collect").shows(http.StatusBadRequest, "This request was declined.", "Your keys")
+		b.post("/account/keys/requests/"+first+"/withdraw").shows(http.StatusBadRequest, "This request was declined.")
 		svc.decide(first, "approve", nil).refused(problem.InvalidParameter, "declined already")
 		b.post("/account/keys/requests/" + first + "/collect").shows(http.StatusBadRequest)
 		b.post("/account/keys/requests/" + first + "/withdraw").shows(http.StatusBadRequest)
@@ -413,6 +419,32 @@ func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 		b.post("/account/keys/connect", "key", olderKey).shows(http.StatusUnprocessableEntity)
 		b.post("/account/keys/" + id + "/revoke").leads("/account/keys")
 		require.Equal(t, "revoked", svc.listKeys("")[0].Status)
+	})
+}
+
+// Where people are told to write to the operator they are told how, if that is known.
+func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		for contact, address := range map[string]string{
+			"": "", "help@api.example": "mailto:help@api.example", "https://api.example/help?a=1&b=2": "https://api.example/help?a=1&amp;b=2",
+		} {
+			svc, _ := s.startMoved(t, begin, func(c *authquota.Config) { c.Contact = contact })
+			b := svc.browser()
+			b.signIn(strconv.Itoa(len(contact)) + "@example.org")
+			read[listedAccount](svc.change(b.account, "suspend", `{"reason":"unpaid"}`))
+			for path, status := range map[string]int{"/account": http.StatusOK, "/account/plan": http.StatusOK, "/account/nothing": http.StatusNotFound} {
+				p := b.get(path).shows(status, "the operator of the service")
+				require.Equal(t, contact != "", strings.Contains(p.body, `the operator of the service (<a href="`+address+`">`), p.body)
+			}
+			told := func(m received) bool {
+				return m.subject == "Your account is suspended" && strings.Contains(m.header.Get("To"), strconv.Itoa(len(contact))+"@example.org")
+			}
+			storetest.Eventually(t, "told", func() bool { return slices.ContainsFunc(s.mails(t), told) })
+			sent := s.mails(t)
+			letter := sent[slices.IndexFunc(sent, told)].plain
+			require.Equal(t, contact != "", strings.Contains(strings.Join(strings.Fields(letter), " "), "the operator of the service ("+contact+")"), letter)
+			svc.stop()
+		}
 	})
 }
 

@@ -53,7 +53,7 @@ type parts struct {
 }
 
 func newParts(cfg Config, s secrets, db *database.DB, client *redis.Client, tel *telemetry.Telemetry) (*parts, error) {
-	p := &parts{tel: tel, kept: store.New(db, cfg.Now, s.box, mail.NewWriter(cfg.PublicURL))}
+	p := &parts{tel: tel, kept: store.New(db, cfg.Now, s.box, mail.NewWriter(cfg.PublicURL).From(cfg.Contact))}
 	p.epochs, p.merges, p.books = epoch.New(client, p.kept), merge.New(client, p.kept, cfg.Now), ledger.New(client, p.kept, cfg.Now)
 	p.owed = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Changes that are recorded but not yet in force, because Redis is out of reach.",

@@ -238,6 +238,6 @@ func TestTheOverview(t *testing.T) {
 		require.Equal(t, http.StatusOK, svc.revoke(near.ID).status)
 		b.get("/account").shows(http.StatusOK, "1 of 5 in use", "expires on 20 November 2027")
 		s.exec(t, "UPDATE api_keys SET expires_at = ? WHERE id = ?", clock.Now().Add(29*24*time.Hour).UnixMicro(), far.ID)
-		b.get("/account").shows(http.StatusOK, "Soon", "Rotate it before that")
+		b.get("/account").shows(http.StatusOK, "Soon", "Ask for another key before that")
 	})
 }

@@ -136,16 +136,15 @@ func Invalid(field, what string) error {
 	return problem.New(problem.InvalidParameter, "Field %s %s.", field, what)
 }
 
-// Characters that a line may have.
-const (
-	maxText = 500
-	maxName = 60
-)
+// MaxName is how many characters the name of a key may have.
+const MaxName = 60
+
+const maxText = 500 // of any other line
 
 func text(field, s string) (string, error) { return line(field, s, maxText) }
 
 // KeyName accepts the name that a person gives a key.
-func KeyName(s string) (string, error) { return line("name", s, maxName) }
+func KeyName(s string) (string, error) { return line("name", s, MaxName) }
 
 // line accepts a line that people write for people. Control characters are refused because some stores cannot keep them, those
 // that show nothing or turn the direction of a text because they make one line look like another, keys because none may be kept.

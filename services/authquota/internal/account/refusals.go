@@ -49,8 +49,11 @@ func NoPlace() error {
 	return refuse("You have %d active keys and open requests already. Revoke a key or withdraw a request first.", MaxActive)
 }
 
-// NotOpen refuses to collect or withdraw what is no longer, or not yet, there for it.
-func NotOpen() error {
+// NotOpen refuses to collect or withdraw a request in a state that is no longer, or not yet, there for it.
+func NotOpen(state RequestState) error {
+	if state == Declined {
+		return refuse("This request was declined.")
+	}
 	return refuse("This request was dealt with already, perhaps in another tab. A key is shown once: if you missed it, rotate it.")
 }
 

@@ -35,10 +35,25 @@ type Letter struct {
 // Writer writes letters.
 type Writer struct {
 	publicURL string
+	contact   string
 }
 
 // NewWriter makes a Writer whose letters lead to the pages under publicURL.
-func NewWriter(publicURL string) Writer { return Writer{publicURL} }
+func NewWriter(publicURL string) Writer { return Writer{publicURL: publicURL} }
+
+// From is the Writer of an operator to whom people can write there: an e-mail address or an https URL. Empty means that it is not known.
+func (w Writer) From(contact string) Writer {
+	w.contact = contact
+	return w
+}
+
+// operator is who runs the service, as a letter says it.
+func (w Writer) operator() string {
+	if w.contact == "" {
+		return "the operator of the service"
+	}
+	return "the operator of the service (" + w.contact + ")"
+}
 
 // Page is the address of one of our pages, for a link.
 func (w Writer) Page(path string) string { return w.publicURL + path }

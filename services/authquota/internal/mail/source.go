@@ -51,8 +51,9 @@ var (
 	linked = regexp.MustCompile(`^\[(.*)\]\((.*)\)$`)
 )
 
-// noPage stands for Writer.page while a template is parsed; write puts the real one in its place.
+// What a template may call, while it is parsed; write puts the Writer's own in their place.
 func noPage(string) string { return "" }
+func nobody() string       { return "" }
 
 func parse(name, written string) source {
 	head, body, _ := strings.Cut(strings.TrimSpace(written), "\n\n")
@@ -85,7 +86,7 @@ func parse(name, written string) source {
 	if err != nil {
 		panic(err)
 	}
-	page := map[string]any{"page": noPage}
+	page := map[string]any{"page": noPage, "operator": nobody}
 	plain := func(s string) *texttemplate.Template {
 		return texttemplate.Must(texttemplate.New(name).Option("missingkey=error").Funcs(page).Parse(s))
 	}
@@ -97,7 +98,7 @@ func parse(name, written string) source {
 }
 
 func (s source) write(w Writer, to string, data map[string]string) (Letter, error) {
-	page := map[string]any{"page": func(path string) string { return w.publicURL + path }}
+	page := map[string]any{"page": w.Page, "operator": w.operator}
 	subject, err := executed(s.subject, page, data)
 	if err != nil {
 		return Letter{}, err

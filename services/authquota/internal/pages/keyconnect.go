@@ -35,7 +35,7 @@ func (s *Site) connectKey(v *visit) (view, error) {
 	keys, err := s.KeyLives.Connect(v.Request.Context(), v.Person.Account, digests)
 	switch problem.Of(err).Code {
 	case problem.NotFound:
-		again.Errors = []formError{{"key", "Nobody holds this key. Check that all of it was copied."}}
+		again.Errors = []formError{{"key", "We do not know this key. Check that you copied all of it."}}
 		return again, nil
 	case problem.InvalidParameter:
 		again.Errors = []formError{{"key", problem.Of(err).Message}}
@@ -45,7 +45,10 @@ func (s *Site) connectKey(v *visit) (view, error) {
 		return view{}, err
 	}
 	what := "The key is connected"
-	if keys > 1 {
+	switch {
+	case keys == 2:
+		what = "The key and one other of its account are connected"
+	case keys > 2:
 		what = fmt.Sprintf("The key and %d others of its account are connected", keys-1)
 	}
 	return view{Redirect: "/account/keys", Notice: s.said(v, what+". What was used today counts for your account now.")}, nil

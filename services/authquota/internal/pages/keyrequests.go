@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"strings"
 
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
@@ -29,10 +30,14 @@ func (s *Site) requestKey(v *visit) (view, error) {
 	var wish account.Wish
 	var err error
 	if wish.Name, err = account.KeyName(filled.Name); err != nil {
-		again.Errors = append(again.Errors, wrong("name", "The name", err))
+		again.Errors = append(again.Errors, badName(filled.Name, err))
 	}
 	if wish.UseCase, err = account.UseCase(filled.UseCase); err != nil {
-		again.Errors = append(again.Errors, wrong("useCase", "The use case", err))
+		bad := wrong("useCase", "The use case", err)
+		if strings.TrimSpace(filled.UseCase) == "" {
+			bad.Message = "Tell us what you will use the data for."
+		}
+		again.Errors = append(again.Errors, bad)
 	}
 	if len(again.Errors) > 0 {
 		return again, nil
@@ -69,7 +74,7 @@ func (s *Site) ownRequest(v *visit) (account.Request, error) {
 func (s *Site) askCollect(v *visit) (view, error) {
 	r, err := s.ownRequest(v)
 	if err == nil && r.State != account.Approved {
-		err = account.NotOpen()
+		err = account.NotOpen(r.State)
 	}
 	return view{Template: "key-collect", Title: "Get your key", Data: r}, err
 }

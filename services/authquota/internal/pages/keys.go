@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -173,11 +174,19 @@ func (s *Site) renameKey(v *visit) (view, error) {
 	if err != nil {
 		return view{
 			Template: "key", Title: k.Title(), Data: keyForm{k, v.PostForm("name")},
-			Errors: []formError{wrong("name", "The name", err)},
+			Errors: []formError{badName(v.PostForm("name"), err)},
 		}, nil
 	}
 	err = s.Keys.Rename(v.Request.Context(), v.Person.Account, k.ID, name)
 	return view{Redirect: "/account/keys/" + k.ID, Notice: "The key has its new name."}, err
+}
+
+// badName is the refusal of the name of a key.
+func badName(name string, err error) formError {
+	if strings.TrimSpace(name) == "" {
+		return formError{"name", fmt.Sprintf("Enter a name of at most %d characters.", account.MaxName)}
+	}
+	return wrong("name", "The name", err)
 }
 
 // wrong is the refusal of a field in the words of a page.

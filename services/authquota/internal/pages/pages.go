@@ -39,6 +39,7 @@ type Site struct {
 	Errors    problem.Writer
 	Tokens    peer.Tokens
 	PublicURL string // where browsers reach the gateway, without a trailing slash
+	Contact   string // e-mail address or https URL of the operator; may be empty
 	Now       func() time.Time
 	Log       *slog.Logger
 	Sessions  Sessions

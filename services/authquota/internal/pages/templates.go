@@ -17,6 +17,7 @@ var sources embed.FS
 func (s *Site) parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout.html").Funcs(template.FuncMap{
 		"asset": s.asset, "instant": instant, "day": day, "count": chart.Count, "class": chart.Class, "public": func() string { return s.PublicURL },
+		"operator": s.operator,
 	}).ParseFS(sources, "templates/layout.html", "templates/blocks.html")
 	if err != nil {
 		return nil, err
@@ -41,6 +42,19 @@ func (s *Site) parse() (map[string]*template.Template, error) {
 		pages[page] = t
 	}
 	return pages, nil
+}
+
+// operator is who runs the service, with where to write to if that is known.
+func (s *Site) operator() template.HTML {
+	const who = "the operator of the service"
+	if s.Contact == "" {
+		return who
+	}
+	address := s.Contact
+	if !strings.HasPrefix(address, "https://") {
+		address = "mailto:" + address
+	}
+	return template.HTML(who + ` (<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(s.Contact) + `</a>)`) //nolint:gosec // checked when the service starts, and escaped
 }
 
 // instant is a moment for people; a script adds the local time.

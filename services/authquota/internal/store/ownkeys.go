@@ -88,7 +88,7 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 			return err
 		}
 		if !row.toRequest().State.Open() {
-			return account.NotOpen()
+			return account.NotOpen(account.RequestState(row.State))
 		}
 		return errors.Join(
 			tx.Model(&requestRow{}).Where("id = ?", request).Update("state", account.Withdrawn).Error,
@@ -113,7 +113,7 @@ func (s *Store) Collect(ctx context.Context, id, request string, kept account.Ke
 			return err
 		}
 		if asked.State != string(account.Approved) {
-			return account.NotOpen()
+			return account.NotOpen(account.RequestState(asked.State))
 		}
 		row := keyRow{
 			ID: account.NewKeyID(), AccountID: a.ID, Digest: kept.Digest, Name: asked.Name, Prefix: kept.Prefix, LastFour: kept.LastFour,
