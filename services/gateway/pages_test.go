@@ -100,7 +100,7 @@ func TestPagesNeedNoKeyAndNoRedis(t *testing.T) {
 		require.Equal(t, c.method, pages[0].Method)
 		require.Equal(t, "127.0.0.1", pages[0].Header.Get("X-Opportunity-Client"))
 	}
-	for _, path := range []string{"/account/", "/account//keys", "/account/../internal/v1/principals", "/account%2Fkeys", "/accounts"} {
+	for _, path := range []string{"/account//keys", "/account/../internal/v1/principals", "/account%2Fkeys", "/accounts"} {
 		require.Equal(t, "not_found", gw.do(t, request{path: path}).code(t), path)
 	}
 	pages, _ := w.authority.visited()
@@ -250,4 +250,38 @@ func TestCheckpointsArePublic(t *testing.T) {
 	w.history.will(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: one}).code(t))
 	require.Contains(t, w.log.String(), `"route":"/.well-known/opportunity-history/{name}","status":200`)
+}
+
+// An address that somebody typed with a slash too many leads to its page; those of the API are exact.
+func TestPagesWithASlashTooMany(t *testing.T) {
+	w := newWorld(t)
+	gw := w.start()
+	for from, to := range map[string]string{
+		"/account/": "/account", "/account/keys/": "/account/keys", "/account/confirm/?token=a%2Fb": "/account/confirm?token=a%2Fb",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+			a := gw.do(t, request{method: method, path: from, header: browser})
+			require.Equal(t, http.StatusPermanentRedirect, a.status, from)
+			require.Equal(t, to, a.header.Get("Location"))
+			require.Equal(t, "no-store", a.header.Get("Cache-Control"))
+		}
+	}
+	for _, path := range []string{
+		"/account//", "/account/../", "/account/keys//", "/account%2F", "/accounts/", "/api/v1/opportunities/", "/api/jobs/", "/docs/account/",
+		"/.well-known/opportunity-history/", "//evil.example/account/", "/account/%6beys/",
+	} {
+		require.Equal(t, http.StatusNotFound, gw.do(t, request{path: path}).status, path)
+	}
+	pages, _ := w.authority.visited()
+	require.Empty(t, pages)
+}
+
+// An error that is no page is not to be taken for one.
+func TestErrorsBesidePagesAreNotSniffed(t *testing.T) {
+	w := newWorld(t)
+	gw := w.start()
+	a := gw.do(t, request{method: http.MethodPost, path: "/account/sign-in", body: strings.NewReader(strings.Repeat("x", 65<<10))})
+	require.Equal(t, http.StatusBadRequest, a.status)
+	require.Equal(t, "application/json", a.header.Get("Content-Type"))
+	require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
 }

@@ -139,6 +139,10 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
 	if !ok && r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) { // no document needs an escape in its address
 		to, ok = route.Route{Operation: route.Docs}, true
 	}
+	if path, page := route.Unslashed(r.URL); !ok && page {
+		telemetry.SetRoute(r.Context(), string(route.Account))
+		return unslash(w, r, path), nil
+	}
 	if !ok {
 		return 0, problem.New(problem.NotFound, "There is nothing at this address.")
 	}

@@ -36,6 +36,19 @@ func (e *Edge) page(w http.ResponseWriter, r *http.Request, to route.Route) (int
 	return e.hand(w, answer, err)
 }
 
+// unslash leads a browser to the page that it means, with what it sends.
+func unslash(w http.ResponseWriter, r *http.Request, path string) int {
+	if r.URL.RawQuery != "" {
+		path += "?" + r.URL.RawQuery
+	}
+	h := w.Header()
+	h.Set("Location", path)
+	h.Set("Cache-Control", "no-store") // a query may have the token of a mail's link
+	h.Set("Referrer-Policy", "no-referrer")
+	w.WriteHeader(http.StatusPermanentRedirect)
+	return http.StatusPermanentRedirect
+}
+
 // document hands on what history publishes for everybody.
 func (e *Edge) document(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
 	if err := bodiless(r); err != nil {
@@ -59,6 +72,9 @@ func (e *Edge) hand(w http.ResponseWriter, answer proxy.Answer, err error) (int,
 // /api everybody is a program.
 func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		if strings.HasPrefix(r.URL.Path, string(route.Account)) {
+			w.Header().Set("X-Content-Type-Options", "nosniff") // beside pages, nothing is to be taken for one
+		}
 		e.Errors.Write(w, r, err)
 		return
 	}

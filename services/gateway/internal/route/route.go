@@ -74,6 +74,17 @@ func Match(u *url.URL) (Route, bool) {
 	return Route{}, false
 }
 
+// Unslashed is the path of a page to which somebody has added a slash; ok is false where there is no such page. Paths of the API are
+// exact.
+func Unslashed(u *url.URL) (path string, ok bool) {
+	path, slashed := strings.CutSuffix(u.Path, "/")
+	if !slashed || u.EscapedPath() != u.Path {
+		return "", false
+	}
+	to, ok := Match(&url.URL{Path: path})
+	return path, ok && to.Operation == Account
+}
+
 // below reports whether a URL is below a path of pages. None of these needs an escape in its address.
 func below(u *url.URL, top Operation) bool {
 	return strings.HasPrefix(u.Path, string(top)+"/") && path.Clean(u.Path) == u.Path && u.EscapedPath() == u.Path
