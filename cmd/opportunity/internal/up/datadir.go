@@ -40,7 +40,20 @@ func openDir(path string) (*dataDir, error) {
 		}
 		return nil, errors.Join(err, lock.Close())
 	}
+	if err := ownDatabases(path); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	return &dataDir{path, lock}, nil
+}
+
+// ownDatabases keeps everybody but their owner from the databases that there are. The directory may have been there before, for
+// others to read.
+func ownDatabases(path string) error {
+	files, err := filepath.Glob(filepath.Join(path, "*.db*"))
+	for _, file := range files {
+		err = errors.Join(err, os.Chmod(file, 0o600))
+	}
+	return err
 }
 
 // unlock leaves the directory to others.
@@ -48,9 +61,14 @@ func (d *dataDir) unlock() { d.lock.Close() }
 
 func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) }
 
-// database is the URL of an SQLite file in the directory.
-func (d *dataDir) database(name string) string {
-	return (&url.URL{Scheme: "sqlite", Path: d.file(name + ".db")}).String()
+// database is the URL of an SQLite file in the directory. The file is made here, because SQLite would make it for others to read;
+// what it makes beside it has the same mode.
+func (d *dataDir) database(name string) (string, error) {
+	f, err := os.OpenFile(d.file(name+".db"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	return (&url.URL{Scheme: "sqlite", Path: d.file(name + ".db")}).String(), f.Close()
 }
 
 // secret reads the secret of that name, or makes one on the first start.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
 )
 
 func TestDataDir(t *testing.T) {
@@ -35,6 +37,36 @@ func TestDataDir(t *testing.T) {
 	d, err = openDir(path)
 	require.NoError(t, err)
 	d.unlock()
+}
+
+// A directory that was there before may be open to others; what is in the databases is not.
+func TestDatabasesAreTheirOwnersAlone(t *testing.T) {
+	path := t.TempDir()
+	require.NoError(t, os.Chmod(path, 0o755))
+	for _, name := range []string{"old.db", "old.db-wal", "old.db-shm"} {
+		require.NoError(t, os.WriteFile(filepath.Join(path, name), nil, 0o644))
+	}
+	d, err := openDir(path)
+	require.NoError(t, err)
+	defer d.unlock()
+	url, err := d.database("new")
+	require.NoError(t, err)
+	again, err := d.database("new")
+	require.NoError(t, err)
+	require.Equal(t, url, again)
+	plain := storetest.Plain(t, url)
+	for _, statement := range []string{"PRAGMA journal_mode = WAL", "CREATE TABLE a (b)"} {
+		_, err = plain.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	files, err := filepath.Glob(filepath.Join(path, "*.db*"))
+	require.NoError(t, err)
+	require.Len(t, files, 6)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), file)
+	}
 }
 
 // A file is replaced as a whole, and one that cannot be read is not taken for one that is not there.

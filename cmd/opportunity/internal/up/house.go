@@ -78,10 +78,17 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 		"OPPORTUNITY_MAIL_FROM":    "Opportunity Data API <no-reply@localhost>",
 	}
 	// settings are those of one service: what `up` decides, then the environment.
+	var err error
+	databases := map[string]string{}
+	for _, name := range []string{"catalog", "history", "authquota"} {
+		if databases[name], err = dir.database(name); err != nil {
+			return nil, err
+		}
+	}
 	settings := func(database string) func(string) (string, bool) {
 		return func(name string) (string, bool) {
 			if name == "OPPORTUNITY_DATABASE_URL" {
-				return dir.database(database), true
+				return databases[database], true
 			}
 			if v, ok := common[name]; ok {
 				return v, true
