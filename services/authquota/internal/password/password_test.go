@@ -17,7 +17,12 @@ const email = "ada.lovelace@example.org"
 
 func TestCheck(t *testing.T) {
 	for pw, want := range map[string]error{
-		"correct horse battery staple":    nil,
+		"correct horse battery staple":    password.TooEasy,
+		"correcthorsebatterystaple":       password.TooEasy,
+		"Correct-Horse-Battery-Staple-1!": password.TooEasy,
+		"You shall not pass! 2026":        password.TooEasy,
+		"liverpoolfc1892":                 password.TooEasy,
+		"correct mule battery walnut":     nil,
 		"walnut-harbour-42":               nil,
 		"kX9#mQ2$vL5p":                    nil,
 		"über große Straßenlaternen":      nil,
