@@ -122,7 +122,7 @@ func TestWrongPasswordsSlowDownWhoTriesAndNobodyElse(t *testing.T) {
 			for i := range 10 {
 				thief.address = fmt.Sprintf("198.51.100.%d", i) // one network
 				thief.post("/account/sign-in", "email", email, "password", "a guess that is wrong").
-					shows(http.StatusUnprocessableEntity, "do not belong together")
+					shows(http.StatusUnprocessableEntity, "address or the password is wrong")
 			}
 			thief.post("/account/sign-in", "email", email, "password", goodPassword).shows(http.StatusTooManyRequests, "30 seconds")
 		}

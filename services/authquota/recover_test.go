@@ -45,7 +45,7 @@ func TestAForgottenPassword(t *testing.T) {
 		stranger := b.other()
 		stranger.get("/account/forgot").shows(http.StatusOK, "Forgotten password")
 		late := stranger.askFor("/account/forgot", b.email, "reset-password", 1)
-		stranger.get("/account/forgot/sent").shows(http.StatusOK, "Look into your mail")
+		stranger.get("/account/forgot/sent").shows(http.StatusOK, "Check your e-mail")
 		stranger.get(late).shows(http.StatusOK, "Choose a new password", b.email)
 		clock.move(time.Hour)
 		stranger.get(late).shows(http.StatusGone)
@@ -87,7 +87,7 @@ func TestALostAuthenticator(t *testing.T) {
 			o.enterPassword().leads("/account/sign-in/code")
 			o.get("/account/lost-authenticator").shows(http.StatusOK, "three days")
 			o.post("/account/lost-authenticator").leads("/account/lost-authenticator/sent")
-			o.get("/account/lost-authenticator/sent").shows(http.StatusOK, "Look into your mail")
+			o.get("/account/lost-authenticator/sent").shows(http.StatusOK, "Check your e-mail")
 			found := svc.mail(b.email, "authenticator-reset-asked", n).links()
 			require.Len(t, found, 2)
 			return found[0], found[1]

@@ -87,6 +87,7 @@ func (b *browser) dump() map[string]string { return b.svc.dump(b.svc.t) }
 func TestACodeConfirmsOnceAndWrongOnesSlowDown(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
+		b.post("/account/security/confirm", "code", b.codes[0]).shows(422, "Recovery codes work only at sign-in")
 		code := b.code()
 		b.post("/account/security/confirm", "code", code).leads("/account/security")
 		b.post("/account/security/confirm", "code", code).shows(422, "used already")
@@ -126,7 +127,7 @@ func TestThePasswordIsChanged(t *testing.T) {
 		require.Contains(t, b.actions(), "person.password_change")
 
 		back := b.other()
-		back.enterPassword().shows(422, "do not belong together")
+		back.enterPassword().shows(422, "address or the password is wrong")
 		back.password = otherPassword
 		back.signInAgain(clock)
 	})
@@ -146,7 +147,7 @@ func TestOneOfTwoNewPasswordsIsTaken(t *testing.T) {
 		in := 0
 		for _, o := range []*browser{one, two} {
 			if o.get("/account").status != http.StatusOK {
-				o.enterPassword().shows(422, "do not belong together")
+				o.enterPassword().shows(422, "address or the password is wrong")
 				continue
 			}
 			in++
@@ -323,6 +324,8 @@ func TestASessionThatNobodyUsesIsNotListed(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
 		b.other().signInAgain(clock)
+		b.other().enterPassword()
+		b.get("/account/security").shows(http.StatusOK, "password only, not signed in")
 		for range 3 {
 			clock.move(session.Idle / 2)
 			b.get("/account")
@@ -396,7 +399,7 @@ func TestAnAccountIsClosed(t *testing.T) {
 		}
 		b.get(reset).shows(http.StatusGone)
 		require.NotContains(t, b.dump()["sessions"], "203.0.113")
-		b.enterPassword().shows(422, "do not belong together")
+		b.enterPassword().shows(422, "address or the password is wrong")
 		require.Subset(t, b.actions(), []string{"key.revoke", "account.close"})
 		for table, rows := range b.dump() {
 			if table != "mails" {

@@ -19,7 +19,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		b.get("/account/sign-up").shows(http.StatusOK, "Create an account")
 		b.post("/account/sign-up", "email", "nonsense").shows(http.StatusUnprocessableEntity, "Enter an e-mail address")
 		b.post("/account/sign-up", "email", " Ada@Example.org ").leads("/account/sign-up/sent")
-		b.get("/account/sign-up/sent").shows(http.StatusOK, "Look into your mail")
+		b.get("/account/sign-up/sent").shows(http.StatusOK, "Check your e-mail")
 
 		link := svc.mail("ada@example.org", "confirm-address", 1).links()[0]
 		form := b.get(link).shows(http.StatusOK, "Choose a password", "ada@example.org")

@@ -32,7 +32,7 @@ func (s *Site) forgot(v *visit) (view, error) {
 
 func (s *Site) forgotSent(*visit) (view, error) {
 	return view{
-		Template: "sent", Title: "Look into your mail",
+		Template: "sent", Title: "Check your e-mail",
 		Data: "a link by which you choose a new password, if there is an account with that address. It works once and for an hour",
 	}, nil
 }

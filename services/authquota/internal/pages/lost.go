@@ -41,7 +41,7 @@ func (s *Site) lost(v *visit) (view, error) {
 
 func (s *Site) lostSent(*visit) (view, error) {
 	return view{
-		Template: "sent", Title: "Look into your mail",
+		Template: "sent", Title: "Check your e-mail",
 		Data: "two links: one begins the wait of three days, the other stops it. The first works for 24 hours",
 	}, nil
 }
@@ -80,7 +80,7 @@ func (s *Site) lostCancelForm(v *visit) (view, error) {
 	}
 	return view{Template: "link", Title: "Keep the authenticator?", Data: linkForm{
 		"/account/lost-authenticator/cancel", v.token(),
-		"The authenticator stays as it is. If it was not you who said that it is lost, choose a new password after this: somebody knows the old one.",
+		"The authenticator stays as it is. If it was not you who said that it is lost, choose a new password after this: somebody had access to your account.",
 		"Keep the authenticator",
 	}}, err
 }
@@ -98,7 +98,7 @@ func (s *Site) keepAuthenticator(v *visit) (view, error) {
 	err := s.Losses.KeepAuthenticator(v.Request.Context(), v.Person.Account)
 	return view{
 		Redirect: security,
-		Notice:   "The authenticator stays as it is. If it was not you who said that it is lost, change your password: somebody knows it.",
+		Notice:   "The authenticator stays as it is. If it was not you who said that it is lost, change your password: somebody had access to your account.",
 	}, err
 }
 

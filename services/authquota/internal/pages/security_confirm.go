@@ -6,6 +6,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/password"
+	"opportunity.internal/services/authquota/internal/recovery"
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
@@ -88,8 +89,12 @@ func (s *Site) proveByCode(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	step, ok := totp.Step(seed, v.PostForm("code"), v.now)
-	if !ok {
+	given := v.PostForm("code")
+	step, ok := totp.Step(seed, given, v.now)
+	switch {
+	case recovery.Like(given):
+		return "", problem.New(problem.InvalidParameter, "Recovery codes work only at sign-in. Use a code from the app or your password.")
+	case !ok:
 		return "", errCode()
 	}
 	return s.Proofs.ConfirmByCode(ctx, v.Session, step, v.again())

@@ -50,7 +50,7 @@ func (s *Site) signIn(v *visit) (view, error) {
 		return view{}, problem.Unavailable(err)
 	}
 	if !ok || id == "" {
-		again.Errors = []formError{{"email", "The e-mail address and the password do not belong together."}}
+		again.Errors = []formError{{"email", "The e-mail address or the password is wrong."}}
 		return again, s.Passwords.SignInFailed(ctx, id, "password", v.client(), address)
 	}
 	if outdated {

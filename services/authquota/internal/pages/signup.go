@@ -46,7 +46,7 @@ func (s *Site) signUp(v *visit) (view, error) {
 }
 
 func (s *Site) signUpSent(*visit) (view, error) {
-	return view{Template: "sent", Title: "Look into your mail", Data: "a link by which you choose a password. It works once and for 24 hours"}, nil
+	return view{Template: "sent", Title: "Check your e-mail", Data: "a link by which you choose a password. It works once and for 24 hours"}, nil
 }
 
 // linkTo is the address of a page with the secret of a link.
