@@ -80,7 +80,11 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 	table(out, "Account\t"+a.ID, func(row func(...any)) {
 		row("Created", moment(a.CreatedAt))
 		row("Tier", a.Tier)
-		row("Status", accountStatus(a.Account))
+		status := accountStatus(a.Account)
+		if a.Person != nil && a.Person.ClosedAt != nil {
+			status = "closed"
+		}
+		row("Status", status)
 		if a.Suspended {
 			row("Suspended", fmt.Sprintf("%s: %s", moment(*a.SuspendedAt), *a.SuspendReason))
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -95,4 +96,15 @@ nothing was changed
 	_, errs, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
 	require.ErrorContains(t, err, "nothing was changed")
 	require.Equal(t, "line 2 (id x): kind: is not a known field\n", errs)
+}
+
+func TestAClosedAccountIsShownAsClosed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"id":"acc_0199a1c26f0e7a51b0a71d1f5a3b9c55","tier":"free","person":{"closedAt":"2026-11-20T09:00:00Z"}}`))
+	}))
+	t.Cleanup(server.Close)
+	out, _, err := verb(t, server.URL, "", "accounts", "show", "acc_0199a1c26f0e7a51b0a71d1f5a3b9c55")
+	require.NoError(t, err)
+	require.Regexp(t, `Status +closed\n`, out)
+	require.NotContains(t, out, "active")
 }
