@@ -149,7 +149,7 @@ func TestPagesAway(t *testing.T) {
 func TestErrorsForPeople(t *testing.T) {
 	w := newWorld(t)
 	gw := w.start()
-	for _, path := range []string{"/docs/nothing", "/nothing", "/account/"} {
+	for _, path := range []string{"/docs/nothing", "/nothing", "/account//"} {
 		a := gw.do(t, request{path: path, header: browser})
 		require.Equal(t, 404, a.status)
 		require.Contains(t, a.body, "<title>Not Found", path)
