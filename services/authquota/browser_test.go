@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type browser struct {
 	address string // of the person
 	agent   string
 	cookies map[string]string
+	jar     *sync.Mutex // held while cookies are read or kept: the tabs of a browser, copies of it, share them
 
 	email    string
 	account  string
@@ -35,7 +37,7 @@ type browser struct {
 }
 
 func (s *service) browser() *browser {
-	return &browser{svc: s, address: "203.0.113.7", agent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", cookies: map[string]string{}}
+	return &browser{svc: s, address: "203.0.113.7", agent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", cookies: map[string]string{}, jar: new(sync.Mutex)}
 }
 
 // page is an answer to a browser.
@@ -71,14 +73,18 @@ func (b *browser) send(method, path string, form url.Values, header http.Header)
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set(api.ClientHeader, b.address)
 	req.Header.Set("User-Agent", b.agent)
+	b.jar.Lock()
 	for name, value := range b.cookies {
 		req.AddCookie(&http.Cookie{Name: name, Value: value})
 	}
+	b.jar.Unlock()
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
+	b.jar.Lock()
+	defer b.jar.Unlock()
 	for _, c := range resp.Cookies() {
 		b.cookies[c.Name] = c.Value
 		if c.MaxAge < 0 {

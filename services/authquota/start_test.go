@@ -38,6 +38,9 @@ import (
 // TestMain demands, beside that nothing leaks, that a run of all tests has shown every page that there is a template for.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set("25") // each drives a whole service, and waits for the ledger's seconds
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		missing := unseenTemplates()
 		if code == 0 && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && len(missing) > 0 {
@@ -67,10 +70,12 @@ type counters interface {
 // onBothStores runs a test on what production has and on what a laptop has.
 func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Run("Postgres and Redis", func(t *testing.T) {
+		t.Parallel() // to each other: most of these tests wait
 		r := storetest.Redis(t)
 		test(t, &stores{database: storetest.Postgres(t), redis: r.URL, counters: r})
 	})
 	t.Run("SQLite and embedded Redis", func(t *testing.T) {
+		t.Parallel()
 		r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 		r.Start()
 		t.Cleanup(r.Stop)

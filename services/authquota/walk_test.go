@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,6 +141,6 @@ func (b *browser) enterPassword() page {
 // other is another browser of the same person, which nobody knows yet.
 func (b *browser) other() *browser {
 	o := *b
-	o.cookies = map[string]string{}
+	o.cookies, o.jar = map[string]string{}, new(sync.Mutex)
 	return &o
 }
