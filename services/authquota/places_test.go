@@ -27,6 +27,7 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 	s := &stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r}
 	svc, clock := s.startMoved(t, begin)
 	people := 0
+	fewer(t, 25) // each is a person's whole story
 	rapid.Check(t, func(rt *rapid.T) {
 		people++
 		b := svc.browser()

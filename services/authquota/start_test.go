@@ -38,9 +38,6 @@ import (
 // TestMain demands, beside that nothing leaks, that a run of all tests has shown every page that there is a template for.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		_ = checks.Value.Set("25") // each drives a whole service, and waits for the ledger's seconds
-	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		missing := unseenTemplates()
 		if code == 0 && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && len(missing) > 0 {
