@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"reflect"
 	"strings"
 
@@ -108,4 +109,17 @@ func Address(name, value string) error {
 		return nil
 	}
 	return fmt.Errorf("%s must be an http or https URL without a trailing slash", name)
+}
+
+// Prefixes are address ranges that are written as 10.0.0.0/8; the error names one that is not.
+func Prefixes(ranges []string) ([]netip.Prefix, error) {
+	out := make([]netip.Prefix, len(ranges))
+	for i, r := range ranges {
+		p, err := netip.ParsePrefix(r)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = p.Masked()
+	}
+	return out, nil
 }

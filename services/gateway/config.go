@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"time"
 
 	"opportunity.internal/pkg/apikey"
@@ -57,23 +56,11 @@ func (c Config) Validate() error {
 	if _, err := operator.ParseTokens(c.OperatorTokens); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_OPERATOR_TOKENS: %w", err))
 	}
-	if _, err := prefixes(c.TrustedProxies); err != nil {
+	if _, err := config.Prefixes(c.TrustedProxies); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TRUSTED_PROXIES: %w", err))
 	}
 	if c.ServiceCapacity < 1 {
 		errs = append(errs, errors.New("OPPORTUNITY_SERVICE_CAPACITY must be at least 1"))
 	}
 	return errors.Join(errs...)
-}
-
-func prefixes(ranges []string) ([]netip.Prefix, error) {
-	out := make([]netip.Prefix, len(ranges))
-	for i, r := range ranges {
-		p, err := netip.ParsePrefix(r)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = p.Masked()
-	}
-	return out, nil
 }

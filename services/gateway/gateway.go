@@ -83,7 +83,7 @@ func Run(ctx context.Context, cfg Config) error {
 	catalog, err1 := proxy.New(cfg.CatalogURL, cfg.Tokens.Values[0], tel.Transport(transport, "catalog"))
 	history, err2 := proxy.New(cfg.HistoryURL, cfg.Tokens.Values[0], tel.Transport(transport, "history"))
 	account, err3 := proxy.New(cfg.AuthquotaURL, cfg.Tokens.Values[0], tel.Transport(transport, "authquota"))
-	trusted, err4 := prefixes(cfg.TrustedProxies)
+	trusted, err4 := config.Prefixes(cfg.TrustedProxies)
 	older, err5 := authn.ParseOlderForm(cfg.OlderKeys)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return err

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/throttle"
@@ -14,20 +13,11 @@ func (s *Site) forgotForm(*visit) (view, error) {
 
 // forgot sends a link to an address that has an account, and tells the same to everybody.
 func (s *Site) forgot(v *visit) (view, error) {
-	again, _ := s.forgotForm(v)
-	email, ok := account.Email(v.PostForm("email"))
-	again.Data = addressForm{Email: email}
-	if !ok {
-		again.Errors = []formError{errEmail}
-		return again, nil
-	}
-	sent := view{Redirect: "/account/forgot/sent"}
-	if goes, err := s.mayMail(v, link.Reset, email); err != nil || !goes {
-		return sent, err
-	}
-	l := link.New(link.Reset, "", email, v.now)
-	return sent, s.Resets.AskReset(v.Request.Context(), l,
-		mail.Message{To: email, Template: "reset-password", Data: map[string]string{"link": s.linkTo("/account/reset", l)}})
+	form, _ := s.forgotForm(v)
+	return s.sendLink(v, form, link.Reset, "/account/forgot/sent", func(l link.Fresh) error {
+		return s.Resets.AskReset(v.Request.Context(), l,
+			mail.Message{To: l.Email, Template: "reset-password", Data: map[string]string{"link": s.linkTo("/account/reset", l)}})
+	})
 }
 
 func (s *Site) forgotSent(*visit) (view, error) {

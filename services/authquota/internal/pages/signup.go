@@ -28,21 +28,27 @@ func (s *Site) signUpForm(*visit) (view, error) {
 
 // signUp sends a mail to the address and tells the same to everybody, whether or not the address has an account.
 func (s *Site) signUp(v *visit) (view, error) {
-	again, _ := s.signUpForm(v)
+	form, _ := s.signUpForm(v)
+	return s.sendLink(v, form, link.Confirm, "/account/sign-up/sent", func(l link.Fresh) error {
+		return s.SignUps.AskSignUp(v.Request.Context(), l,
+			mail.Message{To: l.Email, Template: "confirm-address", Data: map[string]string{"link": s.linkTo("/account/confirm", l)}},
+			mail.Message{To: l.Email, Template: "already-have-account", Data: map[string]string{"link": s.PublicURL + "/account/sign-in"}})
+	})
+}
+
+// sendLink reads the address that form asks for and lets ask send a link to it, and leads to the page sent: also where the address
+// has had enough mails, of which nobody is told.
+func (s *Site) sendLink(v *visit, form view, purpose link.Purpose, sent string, ask func(link.Fresh) error) (view, error) {
 	email, ok := account.Email(v.PostForm("email"))
-	again.Data = addressForm{Email: email}
 	if !ok {
-		again.Errors = []formError{errEmail}
-		return again, nil
+		form.Data, form.Errors = addressForm{Email: email}, []formError{errEmail}
+		return form, nil
 	}
-	sent := view{Redirect: "/account/sign-up/sent"}
-	if goes, err := s.mayMail(v, link.Confirm, email); err != nil || !goes {
-		return sent, err
+	goes, err := s.mayMail(v, purpose, email)
+	if err == nil && goes {
+		err = ask(link.New(purpose, "", email, v.now))
 	}
-	l := link.New(link.Confirm, "", email, v.now)
-	return sent, s.SignUps.AskSignUp(v.Request.Context(), l,
-		mail.Message{To: email, Template: "confirm-address", Data: map[string]string{"link": s.linkTo("/account/confirm", l)}},
-		mail.Message{To: email, Template: "already-have-account", Data: map[string]string{"link": s.PublicURL + "/account/sign-in"}})
+	return view{Redirect: sent}, err
 }
 
 func (s *Site) signUpSent(*visit) (view, error) {

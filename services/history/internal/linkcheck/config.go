@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/config"
 )
 
 // Config says how links are asked.
@@ -46,7 +47,7 @@ func (c Config) Validate() error {
 	for name, ranges := range map[string][]string{
 		"OPPORTUNITY_LINK_CHECK_REFUSED_NETWORKS": c.RefusedNetworks, "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": c.AllowedNetworks,
 	} {
-		if _, err := prefixes(ranges); err != nil {
+		if _, err := config.Prefixes(ranges); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+
+	"opportunity.internal/pkg/config"
 )
 
 // wireServer is the address at which Azure serves metadata to its machines; it is in none of the reserved ranges.
@@ -20,11 +22,11 @@ const maxHeaders = 128 << 10
 // a name that resolves differently the second time gains nothing. No proxy is asked: it would be judged in place of its target.
 // A connection serves one request, in HTTP/1.1: to close it is to stop reading, however much is still to come.
 func NewTransport(cfg Config) (http.RoundTripper, error) {
-	refused, err := prefixes(cfg.RefusedNetworks)
+	refused, err := config.Prefixes(cfg.RefusedNetworks)
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := prefixes(cfg.AllowedNetworks)
+	allowed, err := config.Prefixes(cfg.AllowedNetworks)
 	if err != nil {
 		return nil, err
 	}
@@ -51,18 +53,6 @@ func NewTransport(cfg Config) (http.RoundTripper, error) {
 // forbidden reports whether err says that an address was not dialled because of what it is.
 func forbidden(err error) bool {
 	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) || errors.Is(err, ssrf.ErrProhibitedNetwork)
-}
-
-func prefixes(ranges []string) ([]netip.Prefix, error) {
-	out := make([]netip.Prefix, len(ranges))
-	for i, r := range ranges {
-		p, err := netip.ParsePrefix(r)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = p.Masked()
-	}
-	return out, nil
 }
 
 func family(all []netip.Prefix, four bool) []netip.Prefix {
