@@ -134,6 +134,20 @@ try {
   await passkey()
   await mail(address, /factor|passkey/i)
 
+  step('every other page of a person who is signed in')
+  for (const name of ['email', 'password', 'authenticator', 'close', 'confirm']) {
+    await page.goto(`/account/security/${name}`)
+    await inspect(page, `23-security-${name}`)
+  }
+  await page.goto('/account/recovery-codes')
+  await inspect(page, '23-recovery-codes-left')
+  await page.goto('/account/keys')
+  await page.locator('table.list tbody th a').first().click()
+  await inspect(page, '23-one-key')
+  await page.goto('/account/usage?days=90')
+  await page.getByText('The figures of the chart as a table').click()
+  await inspect(page, '23-usage-as-a-table')
+
   step('sign out, and in with the passkey')
   await signOut()
   await signIn()
@@ -160,6 +174,13 @@ try {
   await inspect(page, '25-lost-authenticator')
   await page.goto('/account/forgot')
   await inspect(page, '26-forgotten-password')
+  await page.getByLabel('E-mail address').fill(address)
+  await press('Send the link')
+  const reset = (await mail(address, /password/i)).link
+  await page.goto(reset)
+  await inspect(page, '26-new-password')
+  await page.goto(reset.replace(/token=.*/, 'token=gone'))
+  await inspect(page, '26-link-that-is-gone')
   await page.goto('/account/nothing-here')
   await inspect(page, '27-nothing-here')
 
