@@ -141,6 +141,10 @@ func TestVerifyFailsWhereSomethingDoesNotFit(t *testing.T) {
 		out.Reset()
 		require.ErrorIs(t, history.Verify(t.Context(), stranger, []string{"--output=json"}, &out), history.ErrDoesNotFit)
 		require.Contains(t, out.String(), "no key of this history signed it")
+		stranger.Proof.SigningKeys = nil
+		keyless := history.Verify(t.Context(), stranger, nil, &out)
+		require.ErrorContains(t, keyless, "OPPORTUNITY_HISTORY_PUBLIC_KEYS")
+		require.NotErrorIs(t, keyless, history.ErrDoesNotFit, "nobody is alarmed for want of a setting")
 		for _, args := range [][]string{{"x"}, {"--output", "xml"}, {"--against"}, {"--against", saved + ".nowhere"}} {
 			require.Error(t, history.Verify(t.Context(), cfg, args, &out))
 		}

@@ -103,6 +103,15 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	}
 	var report audit.Report
 	err = opened(ctx, cfg, func(s *store.Store, _ *telemetry.Telemetry) error {
+		if len(keys.Public()) == 0 { // without a key every signature would pass for a forged one
+			last, _, err := s.LastCheckpoint(ctx)
+			if err != nil {
+				return err
+			}
+			if last.Number > 0 || len(saved) > 0 {
+				return errors.New("the history is signed, and no key is known: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to its public keys")
+			}
+		}
 		return s.Audited(ctx, func(source audit.Source) error {
 			report, err = audit.Run(source, keys, saved)
 			return err

@@ -54,6 +54,9 @@ func (s *Site) reset(v *visit) (view, error) {
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/forgot"), nil
 	}
+	if err != nil {
+		return view{}, err
+	}
 	v.forget()
-	return view{Redirect: "/account/sign-in", Notice: "Your password is changed. Sign in with the new one."}, err
+	return view{Redirect: "/account/sign-in", Notice: "Your password is changed. Sign in with the new one."}, nil
 }
