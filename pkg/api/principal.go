@@ -32,6 +32,8 @@ type Principal struct {
 	ExpiresAt time.Time  `json:"expiresAt"`
 	RevokedAt *time.Time `json:"revokedAt"`
 	Suspended bool       `json:"suspended"`
+
+	Next *PrincipalChange `json:"next,omitempty"` // nil: nothing changes by itself
 }
 
 // Caller is the part of the principal that services are told.
