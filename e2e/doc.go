@@ -4,6 +4,7 @@
 // Every answer under /api is held against the interface description and decoded strictly into the types of pkg/api.
 //
 // The programs are built once for a run, or taken from the directory in OPPORTUNITY_E2E_BIN. The stores come from
-// scripts/with-stores. With OPPORTUNITY_E2E_URL, OPPORTUNITY_E2E_ADMIN_URL and OPPORTUNITY_OPERATOR_TOKEN the tests that need
-// no process of their own run against a deployment that is already there and holds the sample.
+// scripts/with-stores. With OPPORTUNITY_E2E_URL, which must be its OPPORTUNITY_PUBLIC_URL, OPPORTUNITY_E2E_ADMIN_URL and
+// OPPORTUNITY_OPERATOR_TOKEN the tests that need no process of their own, and only they, run against a deployment that is already
+// there and holds the sample.
 package e2e

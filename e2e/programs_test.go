@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -198,6 +199,12 @@ func curlLine(printed string) string {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Getenv("OPPORTUNITY_E2E_URL") != "" && flag.Lookup("test.run").Value.String() == "" {
+		if err := flag.Set("test.run", "^("+strings.Join(ofConsumers, "|")+")$"); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	closeShared()
 	remove()

@@ -119,7 +119,7 @@ func TestDay(t *testing.T) {
 // also where the replica has just served that key.
 func TestChangesHoldOnTheNextRequest(t *testing.T) {
 	s := newStack(t)
-	s.fill(t, shared(t))
+	s.fill(t, sample(t))
 	history := call{path: "/api/v1/opportunities/maple-scribe/history"}
 	plain := call{path: "/api/v1/opportunities"}
 	everywhere := func(key issued, c call, status int, code problem.Code) {

@@ -49,7 +49,7 @@ func TestRedisStops(t *testing.T) {
 // TestPostgresStops: lists go on from memory for keys that are known, history says at once that it cannot, and all comes back.
 func TestPostgresStops(t *testing.T) {
 	s := newStack(t)
-	s.fill(t, shared(t))
+	s.fill(t, sample(t))
 	key, unknown := s.issue(t, api.Developer), s.issue(t, api.Developer)
 	for _, gateway := range s.gateways {
 		require.Equal(t, http.StatusOK, do(t, gateway, call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)

@@ -83,6 +83,12 @@ func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	return u
 }
 
+// ofConsumers are the tests that need nothing but a deployment with the sample: all that run with OPPORTUNITY_E2E_URL.
+var ofConsumers = []string{
+	"TestAccountPagesAreReachable", "TestChargesAndHeaders", "TestCompression", "TestDescriptionIsServed", "TestErrors", "TestFilters",
+	"TestRecordsAgree", "TestRubbishOnTheSocket",
+}
+
 // The tests that change nothing share one deployment with the sample.
 var (
 	sharedOnce  sync.Once
@@ -90,8 +96,15 @@ var (
 	closeShared = func() {}
 )
 
-// shared is that deployment: the one of OPPORTUNITY_E2E_URL, or an `opportunity up` that lives to the end of the run.
+// shared is that deployment, for a test that is among ofConsumers.
 func shared(t *testing.T) deployment {
+	t.Helper()
+	require.Contains(t, ofConsumers, t.Name(), "without its name there it never runs against a deployment that is already there")
+	return sample(t)
+}
+
+// sample is the shared deployment: the one of OPPORTUNITY_E2E_URL, or an `opportunity up` that lives to the end of the run.
+func sample(t *testing.T) deployment {
 	t.Helper()
 	sharedOnce.Do(func() {
 		if url := os.Getenv("OPPORTUNITY_E2E_URL"); url != "" {

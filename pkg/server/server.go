@@ -74,7 +74,7 @@ const (
 func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 	stopping, stop := context.WithCancel(context.WithoutCancel(g.ctx))
 	srv := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: parting(h, g.ctx.Done()), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // rubbish on the socket is the sender's matter
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(stopping, drainKey{}, g.ctx.Done()) },
@@ -98,6 +98,19 @@ func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 			_ = srv.Close()
 		}
 		return nil
+	})
+}
+
+// parting tells whoever calls while the server stops to make its next call over another connection. One that is kept would lead
+// here until it is cut, and a call that is sent in that moment is lost.
+func parting(h http.Handler, stopping <-chan struct{}) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-stopping:
+			w.Header().Set("Connection", "close")
+		default:
+		}
+		h.ServeHTTP(w, r)
 	})
 }
 

@@ -75,6 +75,29 @@ func TestAStopDrainsWhatIsInFlightAndEndsLongPolls(t *testing.T) {
 	require.Zero(t, status, "nothing listens any more")
 }
 
+func TestWhileItStopsCallersAreSentToOtherConnections(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	group := server.NewGroup(ctx, server.Config{Grace: time.Second, Drain: time.Minute}, quiet, nil)
+	ln, url := listen(t)
+	group.HTTP("test", ln, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	ends := func() (status int, last bool) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		return resp.StatusCode, resp.Close
+	}
+	status, last := ends()
+	require.Equal(t, http.StatusNoContent, status)
+	require.False(t, last)
+	stop()
+	status, last = ends()
+	require.Equal(t, http.StatusNoContent, status, "it goes on serving for the grace")
+	require.True(t, last)
+	require.NoError(t, group.Wait())
+}
+
 func TestTheFirstFailureStopsAll(t *testing.T) {
 	group := server.NewGroup(t.Context(), server.Config{Drain: time.Minute}, quiet, nil)
 	ln, _ := listen(t)

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+)
+
+func TestEveryCallIsCountedAndNoneIsMadeAgain(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var arrived, kept atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := arrived.Add(1)
+		if r.Header.Get("Authorization") != "Bearer key" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if !r.Close {
+			kept.Add(1)
+		}
+		switch {
+		case n >= 200:
+			cancel()
+		case r.URL.Path == "/broken":
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				_ = conn.Close()
+			}
+		case r.URL.Path == "/busy":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	client, err := newClient(server.URL)
+	require.NoError(t, err)
+	l := load{client: client, rate: 2000, keys: []string{"key"}, asks: []ask{{"good", "/good"}, {"busy", "/busy"}, {"broken", "/broken"}}}
+	sum := l.run(ctx)
+
+	require.EqualValues(t, arrived.Load(), sum.calls, "a call that failed is not made again")
+	require.EqualValues(t, kept.Load(), sum.kept[1].sent)
+	require.InDelta(t, sum.calls/2, sum.kept[0].sent, 3)
+	require.Equal(t, sum.calls, sum.kept[0].sent+sum.kept[1].sent)
+	require.Positive(t, sum.ends["busy 503"])
+	require.Positive(t, sum.ends["broken connection closed before the answer"])
+	good := 0
+	for end, n := range sum.ends {
+		if strings.HasSuffix(end, " 200") {
+			good += n
+		}
+	}
+	require.Equal(t, sum.calls-good, sum.failed())
+	var text strings.Builder
+	sum.print(&text)
+	require.Contains(t, text.String(), "failures from")
+}
+
+func TestAConnectionThatWasClosedWhileIdleIsNotUsed(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
+	require.NoError(t, err)
+	defer ln.Close()
+	ours, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
+	require.NoError(t, err)
+	defer ours.Close()
+	theirs, err := ln.Accept()
+	require.NoError(t, err)
+	kept := newConn(ours)
+	require.True(t, kept.open())
+	require.NoError(t, theirs.Close())
+	storetest.Eventually(t, "it is seen to be closed", func() bool { return !kept.open() })
+}

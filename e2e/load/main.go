@@ -1,0 +1,138 @@
+// Command load asks a running API at a steady rate and counts how each call ended. It is what the run in a cluster holds upgrades
+// and outages against, so it hides nothing: no call is made a second time, and whatever is not the answer that was asked for is a
+// failure. The verb "wait" does nothing until it is told to end, so that a pod can hold the program for those who exec it.
+//
+//	load run --url http://gateway:8080 --rate 40 [--for 60s] [--paths list=/api/v1/opportunities,...]
+//	load stop
+//	load wait
+//
+// run takes its keys, comma-separated, from OPPORTUNITY_LOAD_KEYS or from its standard input, and uses them in turn. It ends
+// after --for, or when stop finds it by the file with its process id. Its exit code is 0 if every call was answered, 3 if not.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	code, err := command(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func command(args []string) (code int, err error) {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	if len(args) == 0 {
+		return 0, errors.New("usage: load run | stop | wait")
+	}
+	switch args[0] {
+	case "run":
+		return start(ctx, args[1:])
+	case "stop":
+		return 0, stop()
+	case "wait":
+		<-ctx.Done()
+		return 0, nil
+	default:
+		return 0, fmt.Errorf("no verb %q", args[0])
+	}
+}
+
+// failed is the exit code of a run in which not every call was answered.
+const failed = 3
+
+func start(ctx context.Context, args []string) (int, error) {
+	flags := flag.NewFlagSet("load run", flag.ContinueOnError)
+	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
+	rate := flags.Int("rate", 40, "calls per second")
+	length := flags.Duration("for", 0, "how long; 0: until stop")
+	paths := flags.String("paths", "list=/api/v1/opportunities?country=CA&limit=50,record=/api/v1/opportunities/maple-scribe,"+
+		"history=/api/v1/opportunities/maple-scribe/history,page=/account/sign-in", "what is asked for in turn, name=path each")
+	if err := flags.Parse(args); err != nil {
+		return 0, err
+	}
+	keys, err := readKeys()
+	if err != nil {
+		return 0, err
+	}
+	if *length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, *length)
+		defer cancel()
+	}
+	l := load{rate: *rate, keys: keys}
+	if l.client, err = newClient(*base); err != nil {
+		return 0, err
+	}
+	for _, p := range strings.Split(*paths, ",") {
+		name, path, ok := strings.Cut(p, "=")
+		if !ok {
+			return 0, fmt.Errorf("%q is not name=path", p)
+		}
+		l.asks = append(l.asks, ask{name, path})
+	}
+	if err := os.WriteFile(running(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		return 0, err
+	}
+	defer os.Remove(running())
+	sum := l.run(ctx)
+	sum.print(os.Stdout)
+	if sum.failed() > 0 {
+		return failed, nil
+	}
+	return 0, nil
+}
+
+func readKeys() ([]string, error) {
+	text := os.Getenv("OPPORTUNITY_LOAD_KEYS")
+	if text == "" {
+		in, err := io.ReadAll(os.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		text = strings.TrimSpace(string(in))
+	}
+	if text == "" {
+		return nil, errors.New("no keys in OPPORTUNITY_LOAD_KEYS or on the standard input")
+	}
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' }), nil
+}
+
+// running is the file with the process id of the run that stop ends.
+func running() string { return filepath.Join(os.TempDir(), "opportunity-load.pid") }
+
+// stop ends the run and waits until it has.
+func stop() error {
+	text, err := os.ReadFile(running())
+	if err != nil {
+		return fmt.Errorf("nothing runs: %w", err)
+	}
+	pid, err := strconv.Atoi(string(text))
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		return err
+	}
+	for {
+		if _, err := os.Stat(running()); errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// summary counts how calls ended.
+type summary struct {
+	start, end time.Time
+
+	mu          sync.Mutex
+	calls       int
+	kept        [2]count // over new connections, over kept ones
+	ends        map[string]int
+	took        []time.Duration // of calls that were answered
+	first, last time.Time       // failures, by the time at which the call was made
+}
+
+type count struct{ sent, failed int }
+
+func newSummary() *summary { return &summary{start: time.Now(), ends: map[string]int{}} }
+
+func (s *summary) count(name string, keep bool, status int, err error, began, ended time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	way := &s.kept[0]
+	if keep {
+		way = &s.kept[1]
+	}
+	s.calls++
+	way.sent++
+	s.ends[name+" "+how(status, err)]++
+	if status == http.StatusOK {
+		s.took = append(s.took, ended.Sub(began))
+		return
+	}
+	way.failed++
+	if s.first.IsZero() || began.Before(s.first) {
+		s.first = began
+	}
+	if began.After(s.last) {
+		s.last = began
+	}
+}
+
+// how is the end of a call in few words, without addresses and ports, so that equal ones can be counted.
+func how(status int, err error) string {
+	var network *net.OpError
+	switch {
+	case err == nil:
+		return fmt.Sprint(status)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "connection refused"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "connection closed before the answer"
+	case errors.As(err, &network):
+		return network.Op + ": " + network.Err.Error()
+	default:
+		return err.Error()
+	}
+}
+
+func (s *summary) failed() int { return s.kept[0].failed + s.kept[1].failed }
+
+func (s *summary) print(w io.Writer) {
+	long := s.end.Sub(s.start)
+	fmt.Fprintf(w, "sent %d, failed %d in %.0f s\n", s.calls, s.failed(), long.Seconds())
+	fmt.Fprintf(w, "  over kept connections: sent %d, failed %d; over a new one each: sent %d, failed %d\n",
+		s.kept[1].sent, s.kept[1].failed, s.kept[0].sent, s.kept[0].failed)
+	for _, end := range slices.Sorted(maps.Keys(s.ends)) {
+		fmt.Fprintf(w, "  %6d  %s\n", s.ends[end], end)
+	}
+	if len(s.took) > 0 {
+		slices.Sort(s.took)
+		at := func(share float64) time.Duration {
+			return s.took[int(share*float64(len(s.took)-1))].Round(100 * time.Microsecond)
+		}
+		fmt.Fprintf(w, "  answered within %v (half), %v (99 of 100), %v (all)\n", at(0.5), at(0.99), at(1))
+	}
+	if s.failed() > 0 {
+		fmt.Fprintf(w, "  failures from %.1f s to %.1f s, none in the last %.1f s\n",
+			s.first.Sub(s.start).Seconds(), s.last.Sub(s.start).Seconds(), s.end.Sub(s.last).Seconds())
+	}
+}
