@@ -23,6 +23,10 @@ build: ## Build the command and every service into bin/
 	@mkdir -p bin
 	$(BUILD) -o bin/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
 
+.PHONY: images
+images: ## Build the images of all services, with docker or buildah
+	@scripts/images
+
 .PHONY: test
 test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
 	@scripts/with-stores scripts/with-browser go test -race -shuffle=on $(PACKAGES)
