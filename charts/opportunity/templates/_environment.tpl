@@ -1,0 +1,73 @@
+{{/* The environment of a container: what the chart sets itself, and what .Values.env and <service>.env add. */}}
+
+{{/* Settings that are secrets. They come from existing Secrets, never from the values. */}}
+{{- define "opportunity.secrets" -}}
+- OPPORTUNITY_INTERNAL_TOKENS
+- OPPORTUNITY_OPERATOR_TOKENS
+- OPPORTUNITY_KEY_PEPPERS
+- OPPORTUNITY_ENCRYPTION_KEYS
+- OPPORTUNITY_DATABASE_URL
+- OPPORTUNITY_REDIS_URL
+- OPPORTUNITY_SMTP_URL
+- OPPORTUNITY_HISTORY_SIGNING_KEY
+- OPPORTUNITY_STRIPE_API_KEY
+- OPPORTUNITY_STRIPE_WEBHOOK_SECRETS
+{{- end -}}
+
+{{/* Settings that the chart makes: one that differs would not fit the ports, the Services or the grace period of the pods. */}}
+{{- define "opportunity.made" -}}
+- OPPORTUNITY_LISTEN
+- OPPORTUNITY_OPERATIONS_LISTEN
+- OPPORTUNITY_ADMIN_LISTEN
+- OPPORTUNITY_SHUTDOWN_GRACE
+- OPPORTUNITY_SHUTDOWN_DRAIN
+- OPPORTUNITY_PUBLIC_URL
+- OPPORTUNITY_CATALOG_URL
+- OPPORTUNITY_HISTORY_URL
+- OPPORTUNITY_AUTHQUOTA_URL
+- OPPORTUNITY_BILLING_URL
+- OPPORTUNITY_MAIL_FROM
+- OTEL_EXPORTER_OTLP_ENDPOINT
+- SSL_CERT_DIR
+{{- end -}}
+
+{{/* Takes (list $ "service" $set), $set being what the chart sets for this container. */}}
+{{- define "opportunity.environment" -}}
+{{- $root := index . 0 -}}
+{{- $service := index . 1 -}}
+{{- $secrets := include "opportunity.secrets" $root | fromYamlArray -}}
+{{- $made := include "opportunity.made" $root | fromYamlArray -}}
+{{- range $where, $given := dict "env" $root.Values.env (printf "%s.env" $service) (index $root.Values $service).env -}}
+{{- range $name, $value := $given -}}
+{{- if has $name $secrets -}}
+{{- fail (printf "%s.%s is a secret: put it into the Secret %s, never into the values" $where $name (include "opportunity.secretName" (list $root $service))) -}}
+{{- else if has $name $made -}}
+{{- fail (printf "%s.%s is set by the chart itself: take it out" $where $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $all := dict "OPPORTUNITY_PUBLIC_URL" $root.Values.publicURL -}}
+{{- with $root.Values.telemetry.endpoint -}}{{- $_ := set $all "OTEL_EXPORTER_OTLP_ENDPOINT" . -}}{{- end -}}
+{{- if $root.Values.trustedCA.configMapName -}}{{- $_ := set $all "SSL_CERT_DIR" "/etc/opportunity/trusted-ca" -}}{{- end -}}
+{{- $all = mergeOverwrite $all (deepCopy $root.Values.env) (deepCopy (index $root.Values $service).env) (index . 2) -}}
+{{- $list := list -}}
+{{- range $name := keys $all | sortAlpha -}}
+{{- $list = append $list (dict "name" $name "value" (index $all $name)) -}}
+{{- end -}}
+{{- toYaml $list -}}
+{{- end -}}
+
+{{/* How a serving process stops. It adds up to terminationGracePeriodSeconds: see shutdown in the values. */}}
+{{- define "opportunity.shutdown" -}}
+OPPORTUNITY_SHUTDOWN_GRACE: {{ .Values.shutdown.graceSeconds }}s
+OPPORTUNITY_SHUTDOWN_DRAIN: {{ .Values.shutdown.drainSeconds }}s
+{{- end -}}
+
+{{/* The one secret that a job holds. Takes (list "Secret's name"). */}}
+{{- define "opportunity.databaseURL" -}}
+- name: OPPORTUNITY_DATABASE_URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ index . 0 }}
+      key: OPPORTUNITY_DATABASE_URL
+{{- end -}}

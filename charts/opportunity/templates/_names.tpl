@@ -1,0 +1,59 @@
+{{/* Names and labels. What is about one service takes (list $ "service"). */}}
+
+{{- define "opportunity.fullname" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The name of everything that belongs to one service. */}}
+{{- define "opportunity.name" -}}
+{{- include "opportunity.fullname" (index . 0) }}-{{ index . 1 }}
+{{- end -}}
+
+{{/* What selects the pods of one component. It never changes: a Deployment's selector cannot. */}}
+{{- define "opportunity.selector" -}}
+app.kubernetes.io/name: {{ (index . 0).Chart.Name }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{/* Labels of pods. */}}
+{{- define "opportunity.podLabels" -}}
+{{ include "opportunity.selector" . }}
+app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: opportunity
+{{- end -}}
+
+{{/* Labels of everything else. */}}
+{{- define "opportunity.labels" -}}
+{{ include "opportunity.podLabels" . }}
+app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
+helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
+{{- end -}}
+
+{{/* Address of the service port of one service, as the others call it. */}}
+{{- define "opportunity.url" -}}
+http://{{ include "opportunity.name" . }}:8080
+{{- end -}}
+
+{{/* The existing Secret of one service. */}}
+{{- define "opportunity.secretName" -}}
+{{- (index (index . 0).Values (index . 1)).secretName | default (include "opportunity.name" .) -}}
+{{- end -}}
+
+{{/* The image of one binary. */}}
+{{- define "opportunity.image" -}}
+{{- $root := index . 0 -}}
+{{- $binary := index . 1 -}}
+{{- $own := (index $root.Values (ternary "test" $binary (eq $binary "opportunity"))).image -}}
+{{- $registry := ternary (printf "%s/" $root.Values.image.registry) "" (ne $root.Values.image.registry "") -}}
+{{- $own | default (printf "%sopportunity/%s:%s" $registry $binary ($root.Values.image.tag | default $root.Chart.AppVersion)) -}}
+{{- end -}}
+
+{{/* The host of publicURL. */}}
+{{- define "opportunity.host" -}}
+{{- (urlParse .Values.publicURL).host | splitList ":" | first -}}
+{{- end -}}

@@ -1,0 +1,183 @@
+{{/* What is the same for each of the five services. All take (list $ "service"). */}}
+
+{{- define "opportunity.deployment" -}}
+{{- $root := index . 0 -}}
+{{- $service := index . 1 -}}
+{{- $values := index $root.Values $service -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "opportunity.name" . }}
+  labels: {{- include "opportunity.labels" . | nindent 4 }}
+spec:
+  {{- if not $values.autoscaling.enabled }}
+  replicas: {{ $values.replicas }}
+  {{- end }}
+  revisionHistoryLimit: 5
+  strategy:
+    type: RollingUpdate
+    rollingUpdate:
+      maxUnavailable: 0 # the new pod is ready before an old one goes
+      maxSurge: 1
+  selector:
+    matchLabels: {{- include "opportunity.selector" . | nindent 6 }}
+  template:
+    metadata:
+      {{- include "opportunity.podMetadata" . | nindent 6 }}
+    spec:
+      {{- include "opportunity.pod" $root | nindent 6 }}
+      serviceAccountName: {{ include "opportunity.name" . }}
+      terminationGracePeriodSeconds: {{ add $root.Values.shutdown.graceSeconds $root.Values.shutdown.drainSeconds 10 }}
+      topologySpreadConstraints:
+        {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+        - topologyKey: {{ . }}
+          maxSkew: 1
+          whenUnsatisfiable: ScheduleAnyway
+          matchLabelKeys: [pod-template-hash] # pods of the last version do not count
+          labelSelector:
+            matchLabels: {{- include "opportunity.selector" (list $root $service) | nindent 14 }}
+        {{- end }}
+      containers:
+        - name: {{ $service }}
+          args: [serve]
+          {{- include "opportunity.container" . | nindent 10 }}
+          resources: {{- toYaml $values.resources | nindent 12 }}
+          {{- include "opportunity.probes" $root | nindent 10 }}
+          ports:
+            - name: http
+              containerPort: 8080
+            - name: operations
+              containerPort: 9090
+            {{- if eq $service "gateway" }}
+            - name: admin
+              containerPort: 8081
+            {{- end }}
+          envFrom:
+            - secretRef:
+                name: {{ include "opportunity.secretName" . }}
+          env: {{- include (printf "opportunity.%s.environment" $service) $root | nindent 12 }}
+{{- end -}}
+
+{{/* A Service inside the cluster. */}}
+{{- define "opportunity.service" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "opportunity.name" . }}
+  labels: {{- include "opportunity.labels" . | nindent 4 }}
+spec:
+  type: ClusterIP
+  selector: {{- include "opportunity.selector" . | nindent 4 }}
+  ports:
+    - name: http
+      port: 8080
+      targetPort: http
+{{- end -}}
+
+{{/* The operations port, for Prometheus alone: a Service of its own, so that no Ingress or load balancer of consumers ever has it.
+     Pods that are not ready are in it too, since those are the ones to look at. */}}
+{{- define "opportunity.operationsService" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "opportunity.name" . }}-operations
+  labels:
+    {{- include "opportunity.labels" . | nindent 4 }}
+    opportunity.internal/port: operations
+spec:
+  type: ClusterIP
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector: {{- include "opportunity.selector" . | nindent 4 }}
+  ports:
+    - name: operations
+      port: 9090
+      targetPort: operations
+{{- end -}}
+
+{{- define "opportunity.serviceAccount" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "opportunity.name" . }}
+  labels: {{- include "opportunity.labels" . | nindent 4 }}
+automountServiceAccountToken: false
+{{- end -}}
+
+{{/* One pod at a time may be taken away, also where there is only one: a node can always be drained. */}}
+{{- define "opportunity.disruptionBudget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ include "opportunity.name" . }}
+  labels: {{- include "opportunity.labels" . | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels: {{- include "opportunity.selector" . | nindent 6 }}
+{{- end -}}
+
+{{- define "opportunity.autoscaler" -}}
+{{- $scale := (index (index . 0).Values (index . 1)).autoscaling -}}
+{{- if $scale.enabled -}}
+{{- if lt (int $scale.maxReplicas) (int $scale.minReplicas) -}}
+{{- fail (printf "%s.autoscaling.maxReplicas (%d) must not be below minReplicas (%d)" (index . 1) (int $scale.maxReplicas) (int $scale.minReplicas)) -}}
+{{- end -}}
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: {{ include "opportunity.name" . }}
+  labels: {{- include "opportunity.labels" . | nindent 4 }}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: {{ include "opportunity.name" . }}
+  minReplicas: {{ $scale.minReplicas }}
+  maxReplicas: {{ $scale.maxReplicas }}
+  metrics:
+    - type: Resource
+      resource:
+        name: cpu
+        target:
+          type: Utilization
+          averageUtilization: {{ $scale.targetCPUPercent }}
+{{- end -}}
+{{- end -}}
+
+{{/* The job that brings the schema up to date, before anything of the new version runs. It holds the URL of the database and no
+     other secret. Its account and its network policy are hooks too (templates/release/migrate.yaml): on the first install
+     nothing else is there yet. */}}
+{{- define "opportunity.migration" -}}
+{{- $root := index . 0 -}}
+{{- $service := index . 1 -}}
+{{- $values := index $root.Values $service -}}
+{{- $component := list $root "migrate" -}}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ include "opportunity.name" . }}-migrate
+  labels: {{- include "opportunity.labels" $component | nindent 4 }}
+  annotations:
+    helm.sh/hook: pre-install,pre-upgrade
+    helm.sh/hook-weight: "0"
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded # one that failed stays, so that its log can be read
+spec:
+  backoffLimit: 5 # 5 minutes with the pauses between: on a first install the database may still be starting
+  template:
+    metadata:
+      {{- include "opportunity.podMetadata" $component | nindent 6 }}
+    spec:
+      {{- include "opportunity.pod" $root | nindent 6 }}
+      serviceAccountName: {{ include "opportunity.name" $component }}
+      restartPolicy: Never
+      containers:
+        - name: migrate
+          args: [migrate]
+          {{- include "opportunity.container" . | nindent 10 }}
+          resources: {{- toYaml $root.Values.jobResources | nindent 12 }}
+          env:
+            {{- include "opportunity.databaseURL" (list ($values.migrateSecretName | default (include "opportunity.secretName" .))) | nindent 12 }}
+            {{- include "opportunity.environment" (list $root $service dict) | nindent 12 }}
+{{- end -}}

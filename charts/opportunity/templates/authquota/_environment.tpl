@@ -1,0 +1,8 @@
+{{- define "opportunity.authquota.environment" -}}
+{{- $set := include "opportunity.shutdown" . | fromYaml -}}
+{{- $_ := set $set "OPPORTUNITY_MAIL_FROM" .Values.mailFrom -}}
+{{- if .Values.billing.enabled -}}
+{{- $_ := set $set "OPPORTUNITY_BILLING_URL" (include "opportunity.url" (list . "billing")) -}}
+{{- end -}}
+{{- include "opportunity.environment" (list . "authquota" $set) -}}
+{{- end -}}

@@ -1,0 +1,5 @@
+{{- define "opportunity.catalog.environment" -}}
+{{- $set := include "opportunity.shutdown" . | fromYaml -}}
+{{- $_ := set $set "OPPORTUNITY_HISTORY_URL" (include "opportunity.url" (list . "history")) -}}
+{{- include "opportunity.environment" (list . "catalog" $set) -}}
+{{- end -}}
