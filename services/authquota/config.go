@@ -33,6 +33,7 @@ type Config struct {
 	Encryption  []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. What authenticator seeds and waiting mails are sealed with before they are kept: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). What is under an older key is sealed anew when the service starts; one may be taken away after that."`
 	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Where people write to the operator: an e-mail address or an https URL. Pages and mails name it where they say to write to the operator."`
 	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
+	BillingURL  string   `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Where it is empty nothing is sold, and there is nothing below /billing."`
 	AutoApprove bool     `env:"OPPORTUNITY_AUTO_APPROVE" envDefault:"false" doc:"Approve every request for a key at once, without an operator. For use on one machine; 'opportunity up' sets it."`
 
 	Now func() time.Time `env:"-"` // nil: time.Now
@@ -42,6 +43,7 @@ type Config struct {
 func (c Config) Validate() error {
 	errs := []error{
 		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(), c.Mail.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
+		config.Address("OPPORTUNITY_BILLING_URL", c.BillingURL),
 	}
 	errs = append(errs, contact(c.Contact))
 	if _, err := apikey.Peppers(c.Peppers); err != nil {

@@ -83,15 +83,16 @@ func Run(ctx context.Context, cfg Config) error {
 	catalog, err1 := proxy.New(cfg.CatalogURL, cfg.Tokens.Values[0], tel.Transport(transport, "catalog"))
 	history, err2 := proxy.New(cfg.HistoryURL, cfg.Tokens.Values[0], tel.Transport(transport, "history"))
 	account, err3 := proxy.New(cfg.AuthquotaURL, cfg.Tokens.Values[0], tel.Transport(transport, "authquota"))
-	trusted, err4 := config.Prefixes(cfg.TrustedProxies)
-	older, err5 := authn.ParseOlderForm(cfg.OlderKeys)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	billing, err4 := newBilling(cfg, tel.Transport(transport, "billing"))
+	trusted, err5 := config.Prefixes(cfg.TrustedProxies)
+	older, err6 := authn.ParseOlderForm(cfg.OlderKeys)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return err
 	}
 	tallies := newTallies(authquota, tel)
 	public, err := edge.Edge{
-		Keys: keys, OlderKeys: older, Tallies: tallies, Catalog: catalog, History: history, Account: account, Pages: pages,
-		Trusted: trusted, HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: refusals, Telemetry: tel, Now: cfg.now(),
+		Keys: keys, OlderKeys: older, Tallies: tallies, Catalog: catalog, History: history, Account: account, Billing: billing,
+		Pages: pages, Trusted: trusted, HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: refusals, Telemetry: tel, Now: cfg.now(),
 		Limiter: admission.New(counters, tel.Tracer, cfg.ServiceCapacity, func(ctx context.Context, day string) (usage api.DayUsage, err error) {
 			err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
 			return usage, err
@@ -135,7 +136,19 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 func (c Config) services() map[string]string {
-	return map[string]string{"catalog": c.CatalogURL, "history": c.HistoryURL, "authquota": c.AuthquotaURL}
+	services := map[string]string{"catalog": c.CatalogURL, "history": c.HistoryURL, "authquota": c.AuthquotaURL}
+	if c.BillingURL != "" {
+		services["billing"] = c.BillingURL
+	}
+	return services
+}
+
+// newBilling makes the way to billing, or none where nothing is sold.
+func newBilling(cfg Config, transport http.RoundTripper) (*proxy.Service, error) {
+	if cfg.BillingURL == "" {
+		return nil, nil
+	}
+	return proxy.New(cfg.BillingURL, cfg.Tokens.Values[0], transport)
 }
 
 func (c Config) now() func() time.Time {

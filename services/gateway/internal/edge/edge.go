@@ -32,6 +32,7 @@ type Edge struct {
 	Catalog   *proxy.Service
 	History   *proxy.Service
 	Account   *proxy.Service // of the account pages
+	Billing   *proxy.Service // nil: nothing is sold
 	Pages     *docs.Site     // the gateway's own
 	Trusted   []netip.Prefix // of proxies whose X-Forwarded-For is believed
 	HTTPS     bool           // the service is reached by HTTPS, and browsers are to use nothing else
@@ -143,12 +144,17 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
 		telemetry.SetRoute(r.Context(), string(route.Account))
 		return unslash(w, r, path), nil
 	}
-	if !ok {
+	if !ok || e.Billing == nil && (to.Operation == route.Webhook || to.Operation == route.Sandbox) {
 		return 0, problem.New(problem.NotFound, "There is nothing at this address.")
 	}
 	telemetry.SetRoute(r.Context(), string(to.Operation))
-	if to.Operation == route.Account {
-		return e.page(w, r, to)
+	switch to.Operation {
+	case route.Account:
+		return e.page(w, r, to, e.Account)
+	case route.Sandbox:
+		return e.page(w, r, to, e.Billing)
+	case route.Webhook:
+		return e.webhook(w, r, to)
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:

@@ -17,13 +17,24 @@ var forPages = []string{
 	"Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "User-Agent",
 }
 
+// forEvents are the headers of a payment processor that reach the service.
+var forEvents = []string{"Content-Type", "Stripe-Signature", "User-Agent"}
+
 // Page sends the request r of a browser, with its body, to the service. client is where it comes from.
 //
 // What the service says passes as it is, be it a redirect, a cookie or an error page: pages are its own affair. The one thing
 // that is taken for a failure is an answer that was not made for a person: that of something in between, or a refusal of the
 // internal token.
 func (s *Service) Page(r *http.Request, path string, body []byte, client netip.Addr) (Answer, error) {
-	header := pass(r, forPages)
+	return s.present(r, path, pass(r, forPages), body, client)
+}
+
+// Event sends what a payment processor announces; otherwise as Page.
+func (s *Service) Event(r *http.Request, path string, body []byte, client netip.Addr) (Answer, error) {
+	return s.present(r, path, pass(r, forEvents), body, client)
+}
+
+func (s *Service) present(r *http.Request, path string, header http.Header, body []byte, client netip.Addr) (Answer, error) {
 	if client.IsValid() {
 		header[api.ClientHeader] = []string{client.Unmap().WithZone("").String()}
 	}

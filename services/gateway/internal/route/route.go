@@ -25,6 +25,8 @@ const (
 	Account     Operation = "/account" // and all below: pages for a browser, in any method
 	Checkpoints Operation = "/.well-known/opportunity-history"
 	Checkpoint  Operation = "/.well-known/opportunity-history/{name}" // or its heads
+	Webhook     Operation = "/billing/stripe/webhook"                 // where the payment processor says that something changed
+	Sandbox     Operation = "/billing/sandbox"                        // and all below: pages of the processor that stands in for it
 )
 
 // Allow is what the Allow header says for every path that is only read.
@@ -52,9 +54,16 @@ func Match(u *url.URL) (Route, bool) {
 		return Route{Account, string(Account)}, true
 	case Checkpoints:
 		return Route{Checkpoints, string(Checkpoints)}, true
+	case Webhook:
+		return Route{Webhook, string(Webhook)}, true
+	case Sandbox:
+		return Route{Sandbox, string(Sandbox)}, true
 	}
 	if below(u, Account) {
 		return Route{Account, u.Path}, true
+	}
+	if below(u, Sandbox) {
+		return Route{Sandbox, u.Path}, true
 	}
 	if below(u, Checkpoints) && path.Dir(u.Path) == string(Checkpoints) {
 		return Route{Checkpoint, u.Path}, true

@@ -1,0 +1,160 @@
+package gateway_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/gateway"
+)
+
+// seller is billing as the gateway sees it: it keeps what it was sent.
+type seller struct {
+	*service
+
+	mu     sync.Mutex
+	bodies []string
+	answer http.HandlerFunc
+}
+
+func (w *world) seller() *seller {
+	s := &seller{service: newService(w.t)}
+	s.will(html(http.StatusOK, "ok", nil))
+	return s
+}
+
+func (s *seller) will(answer http.HandlerFunc) {
+	s.service.will(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.bodies = append(s.bodies, string(body))
+		s.mu.Unlock()
+		answer(w, r)
+	})
+}
+
+func (s *seller) sent() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bodies
+}
+
+func selling(s *seller) func(*gateway.Config) {
+	return func(cfg *gateway.Config) { cfg.BillingURL, cfg.TrustedProxies = s.URL, []string{"127.0.0.0/8"} }
+}
+
+// An event arrives byte for byte, with its signature and where it came from, and with nothing else that its sender says.
+func TestEventsOfTheProcessorPassUntouched(t *testing.T) {
+	w := newWorld(t)
+	s := w.seller()
+	gw := w.start(selling(s))
+	w.redis.Stop() // nobody is asked for a key or an allowance
+	const body = "{\"id\": \"evt_1\",\r\n  \"é\": \"\\u00e9\"}\n\x00"
+	s.will(says(http.StatusOK, `{}`))
+	a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook?a=b", body: strings.NewReader(body), header: http.Header{
+		"Content-Type": {"application/json; charset=utf-8"}, "Stripe-Signature": {"t=1,v1=ab,v1=cd"}, "User-Agent": {"Stripe/1.0"},
+		"Accept-Encoding": {"gzip"}, "Authorization": {"Bearer x"}, "Cookie": {"a=b"}, "X-Opportunity-Actor": {"root"},
+		"X-Opportunity-Client": {"192.0.2.1"}, "X-Forwarded-For": {"198.51.100.1"},
+	}})
+	require.Equal(t, http.StatusOK, a.status)
+	require.Equal(t, []string{body}, s.sent())
+	got := s.requests()[0]
+	require.Equal(t, "/billing/stripe/webhook?a=b", got.RequestURI)
+	require.Equal(t, http.Header{
+		"Content-Type": {"application/json; charset=utf-8"}, "Stripe-Signature": {"t=1,v1=ab,v1=cd"}, "User-Agent": {"Stripe/1.0"},
+		"Authorization": {"Bearer " + internalToken}, "X-Opportunity-Client": {"198.51.100.1"}, "Content-Length": got.Header["Content-Length"],
+		"X-Request-Id": {a.header.Get("X-Request-Id")},
+	}, got.Header)
+	require.Contains(t, w.log.String(), `"route":"/billing/stripe/webhook","status":200`)
+
+	for status, want := range map[int]int{400: 400, 500: 500, 503: 503, 502: 503} {
+		s.will(says(status, `{"error":{"code":"x"}}`))
+		a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: strings.NewReader("x")})
+		require.Equal(t, want, a.status, "a processor sends it again unless it is 2xx")
+	}
+}
+
+func TestEventsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	s := w.seller()
+	gw := w.start(selling(s))
+	post := func(body io.Reader) answer {
+		return gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: body})
+	}
+	most := strings.Repeat("a", 256<<10)
+	require.Equal(t, 200, post(strings.NewReader(most)).status)
+	for _, body := range []io.Reader{strings.NewReader(most + "a"), io.MultiReader(strings.NewReader(most + "a"))} {
+		a := post(body)
+		require.Equal(t, 400, a.status)
+		require.Contains(t, a.body, "256 KiB")
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodOptions} {
+		a := gw.do(t, request{method: method, path: "/billing/stripe/webhook"})
+		require.Equal(t, 405, a.status, method)
+		require.Equal(t, "POST", a.header.Get("Allow"))
+	}
+	require.Equal(t, []string{most}, s.sent())
+}
+
+// The sandbox's pages are pages as those of the account are, and nothing else of billing is within reach.
+func TestPagesOfTheSandbox(t *testing.T) {
+	w := newWorld(t)
+	s := w.seller()
+	gw := w.start(selling(s))
+	s.will(html(http.StatusSeeOther, strings.Repeat("a", 5000), http.Header{"Location": {"/account/plan"}, "Set-Cookie": {"a=b"}}))
+	a := gw.do(t, request{method: http.MethodPost, path: "/billing/sandbox/checkout/1?x=y", body: strings.NewReader("card=ok"), header: http.Header{
+		"Accept": {"text/html"}, "Accept-Encoding": {"gzip"}, "Origin": {publicURL}, "Cookie": {"a=b"}, "Stripe-Signature": {"x"},
+		"Content-Type": {"application/x-www-form-urlencoded"},
+	}})
+	require.Equal(t, http.StatusSeeOther, a.status)
+	require.Equal(t, "/account/plan", a.header.Get("Location"))
+	require.Equal(t, []string{"card=ok"}, s.sent())
+	require.Empty(t, a.header.Get("Content-Encoding"), "a page may show a secret")
+	got := s.requests()[0]
+	require.Equal(t, "/billing/sandbox/checkout/1?x=y", got.RequestURI)
+	require.Equal(t, publicURL, got.Header.Get("Origin"))
+	require.Equal(t, "a=b", got.Header.Get("Cookie"))
+	require.Empty(t, got.Header.Get("Stripe-Signature"))
+	require.Contains(t, w.log.String(), `"route":"/billing/sandbox","status":303`)
+	require.Equal(t, 400, gw.do(t, request{method: http.MethodPost, path: "/billing/sandbox", body: strings.NewReader(strings.Repeat("x", 65<<10))}).status)
+
+	for _, path := range []string{
+		"/billing", "/billing/", "/billing/internal/v1/checkouts", "/billing/sandbox/../internal/v1/checkouts", "/billing/sandbox/%2e%2e/x",
+		"/billing/operator/v1/reconcile", "/internal/v1/checkouts", "/operator/v1/billing/reconcile", "/billing/stripe/webhook/", "/billing/readyz",
+	} {
+		require.Equal(t, "not_found", gw.do(t, request{method: http.MethodPost, path: path}).code(t), path)
+	}
+	require.Len(t, s.requests(), 1)
+}
+
+func TestBillingAway(t *testing.T) {
+	w := newWorld(t)
+	s := w.seller()
+	gw := w.start(selling(s))
+	s.CloseClientConnections()
+	s.Close()
+	for _, path := range []string{"/billing/stripe/webhook", "/billing/sandbox"} {
+		a := gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x")})
+		require.Equal(t, "service_unavailable", a.code(t))
+		require.Equal(t, "1", a.header.Get("Retry-After"))
+	}
+	a := gw.do(t, request{path: "/billing/sandbox", header: browser})
+	require.Equal(t, 503, a.status)
+	require.Contains(t, a.body, "<h1>")
+	require.Equal(t, 3, w.outcomes()["upstream_fault"])
+	key := w.authority.issue("acc_a", developer)
+	require.Equal(t, 200, gw.get(t, key).status, "whoever has paid does not notice")
+}
+
+// Where nothing is sold there is nothing to find.
+func TestWithoutBilling(t *testing.T) {
+	w := newWorld(t)
+	gw := w.start()
+	for _, path := range []string{"/billing/stripe/webhook", "/billing/sandbox", "/billing/sandbox/x"} {
+		require.Equal(t, "not_found", gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x")}).code(t), path)
+	}
+}
