@@ -1,0 +1,96 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// statusTime is how long the API may take to say how it is.
+const statusTime = 10 * time.Second
+
+func (v *verbs) status() *cobra.Command {
+	var public string
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say whether the whole API is ready, or what is missing; needs no token",
+		Example: "  opportunity status\n" +
+			"  opportunity status --public-url https://data.example.com",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), statusTime)
+			defer cancel()
+			raw, err := ready(ctx, v.adminURL)
+			if raw != nil {
+				v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+					if err == nil {
+						fmt.Fprintln(out, "ready")
+					}
+				})
+			}
+			if err == nil && public != "" {
+				err = guarded(ctx, public)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&public, "public-url", "", "also ask the public port, which must turn away a call without a key")
+	return c
+}
+
+// ready asks the admin listener for the state of the whole. The error names what is missing.
+func ready(ctx context.Context, admin string) (raw []byte, err error) {
+	status, raw, err := get(ctx, admin, "/readyz")
+	if err != nil {
+		return nil, err
+	}
+	var state struct {
+		Status  string
+		Missing []string
+	}
+	switch err := json.Unmarshal(raw, &state); {
+	case err != nil || state.Status == "":
+		return nil, fmt.Errorf("%s does not answer as an admin listener does: %d", admin, status)
+	case status != http.StatusOK:
+		return raw, errors.New("not ready: " + strings.Join(state.Missing, ", "))
+	}
+	return raw, nil
+}
+
+// guarded makes a call without a key, which every gateway refuses in its own words, and no proxy or default page does.
+func guarded(ctx context.Context, public string) error {
+	status, raw, err := get(ctx, public, "/api/v1/opportunities")
+	if err != nil {
+		return err
+	}
+	var refusal api.Error
+	if json.Unmarshal(raw, &refusal) != nil || refusal.Error.Code != string(problem.MissingAPIKey) {
+		return fmt.Errorf("%s does not answer as the gateway does: %d", public, status)
+	}
+	return nil
+}
+
+// get gives the status and the body of an answer, without the space around it.
+func get(ctx context.Context, base, path string) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+path, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return resp.StatusCode, []byte(strings.TrimSpace(string(raw))), err
+}
