@@ -39,6 +39,10 @@ func TestRefusedFiles(t *testing.T) {
 	require.NotContains(t, errs, "line 1")
 	require.JSONEq(t, `{"format":"opportunity-listings","version":1}`, u.verb(t, "", "listings", "export"), "a header and no listing")
 
+	require.Equal(t, "The sample is in.\n", u.verb(t, "", "sample"))
+	require.Equal(t, "There are listings already; nothing was changed.\n", u.verb(t, "", "sample"))
+	eventually(t, "the sample shows", func() bool { return len(list(t, u.url, u.keys[api.Commercial], "/api/v1/opportunities")) > 60 })
+
 	report, errs, code := u.tryVerb(t, listings, "listings", "import", "-", "--output", "json")
 	require.Equal(t, 1, code, errs)
 	refused, err := strict[api.ImportReport]([]byte(report))

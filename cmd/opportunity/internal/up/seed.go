@@ -1,7 +1,6 @@
 package up
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,42 +39,12 @@ func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (sa
 		return false, err
 	}
 	if state.Seed == "sample" {
-		if err := importSample(ctx, c, state.At); err != nil {
+		if err := c.ImportSample(ctx, state.At); err != nil {
 			return false, fmt.Errorf("sample: %w", err)
 		}
 	}
 	state.Done = true
 	return state.Seed == "sample", dir.save(seedFile, state)
-}
-
-func importSample(ctx context.Context, c operator.Client, at time.Time) error {
-	s, err := sample.At(at)
-	if err != nil {
-		return err
-	}
-	listings := func(file []byte) error {
-		report, _, err := c.Import(ctx, bytes.NewReader(file))
-		return outcome(report.Applied, report.Refused, err)
-	}
-	if err := listings(s.Listings); err != nil {
-		return err
-	}
-	published, _, err := c.Publish(ctx, s.Published, false)
-	if err := outcome(published.Applied, published.Refused, err); err != nil {
-		return err
-	}
-	appended, _, err := c.Append(ctx, bytes.NewReader(s.Events))
-	if err := outcome(appended.Applied, appended.Refused, err); err != nil {
-		return err
-	}
-	return listings(s.Edits)
-}
-
-func outcome(applied bool, refused []api.Refusal, err error) error {
-	if err == nil && !applied {
-		err = fmt.Errorf("refused: %v", refused)
-	}
-	return err
 }
 
 // demoUse is the use case of demo keys, by which a later start knows its own.
