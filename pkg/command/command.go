@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/probe"
 	"opportunity.internal/pkg/telemetry"
 )
 
@@ -30,7 +31,7 @@ type Service[C any] struct {
 
 	Serve func(context.Context, C) error // until the context ends
 	Check func(context.Context, C) error // whether what it needs beside its database answers
-	Verbs map[string]Verb[C]             // what it can do beside serve, migrate and check, by name; may be nil
+	Verbs map[string]Verb[C]             // what it can do beside serve, migrate, check and ready, by name; may be nil
 }
 
 // Verb is something that only one service can do.
@@ -45,7 +46,7 @@ type Verb[C any] struct {
 // checkTime is how long check may take.
 const checkTime = 10 * time.Second
 
-// Main runs one verb: serve; migrate, which brings the schema up to date; check; or one of Verbs. Only those take arguments.
+// Main runs one verb: serve; migrate, which brings the schema up to date; check; ready; or one of Verbs. Only those take arguments.
 func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	if len(args) == 0 {
 		return s.usage()
@@ -69,6 +70,8 @@ func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool)
 			return err
 		}
 		return s.migrate(ctx, only)
+	case name == "ready":
+		return probe.Ready(ctx, lookup)
 	case name == "serve":
 		run = s.Serve
 	case name == "check":
@@ -85,7 +88,7 @@ func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool)
 
 // usage names every verb.
 func (s Service[C]) usage() error {
-	verbs := []string{"serve", "migrate", "check"}
+	verbs := []string{"serve", "migrate", "check", "ready"}
 	for _, name := range slices.Sorted(maps.Keys(s.Verbs)) {
 		verbs = append(verbs, strings.TrimSpace(name+" "+s.Verbs[name].Usage))
 	}

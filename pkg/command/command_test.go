@@ -38,8 +38,8 @@ func TestAServiceHasVerbsOfItsOwn(t *testing.T) {
 	require.NoError(t, main("serve"))
 	require.Equal(t, []string{"show yes --at 2026-11-20 maple", "count yes", "serve yes"}, ran)
 
-	const usage = "usage: test serve | migrate | check | count | show [--at DATE] ID"
-	for _, wrong := range [][]string{nil, {"dance"}, {"serve", "now"}, {"migrate", "now"}, {"count", "more"}} {
+	const usage = "usage: test serve | migrate | check | ready | count | show [--at DATE] ID"
+	for _, wrong := range [][]string{nil, {"dance"}, {"serve", "now"}, {"migrate", "now"}, {"ready", "now"}, {"count", "more"}} {
 		require.EqualError(t, main(wrong...), usage)
 	}
 	require.Len(t, ran, 3)

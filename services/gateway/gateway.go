@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/probe"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
@@ -32,11 +33,14 @@ import (
 )
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; check tells whether the settings are
-// right, and Redis and the services behind answer.
+// right, and Redis and the services behind answer; ready asks the process that serves beside it.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	verbs := map[string]func(context.Context, Config) error{"serve": Run, "check": check}
+	if len(args) == 1 && args[0] == "ready" {
+		return probe.Ready(ctx, lookup)
+	}
 	if len(args) != 1 || verbs[args[0]] == nil {
-		return errors.New("usage: gateway serve | check")
+		return errors.New("usage: gateway serve | check | ready")
 	}
 	cfg, err := config.Load[Config](lookup)
 	if err != nil {
