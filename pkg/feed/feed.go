@@ -6,7 +6,6 @@ package feed
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/telemetry"
 )
 
 // Page is how many changes one answer holds at most.
@@ -80,11 +80,13 @@ func parse(raw string) (after int64, wait time.Duration, err error) {
 // Pull asks once for changes after the copy's own position, waits for them up to wait, saves them, and tells how many came.
 type Pull func(ctx context.Context, wait time.Duration) (changes int, err error)
 
-// Follow pulls until ctx ends. A failure is tried again after a pause that grows; what names the feed in the log.
-func Follow(ctx context.Context, log *slog.Logger, what string, pull Pull) error {
+// Follow pulls until ctx ends. A failure is tried again after a pause that grows; what names the feed in the log and the metrics.
+func Follow(ctx context.Context, tel *telemetry.Telemetry, what string, pull Pull) error {
+	watch := newWatch(tel.Registry, what)
 	pause := firstPause
 	for failing := false; ; {
 		changes, err := once(ctx, pull, maxWait)
+		watch.pulled(changes, err)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -95,7 +97,7 @@ func Follow(ctx context.Context, log *slog.Logger, what string, pull Pull) error
 			}
 		case !failing: // once per outage
 			failing = true
-			log.WarnContext(ctx, "feed interrupted, trying again", "feed", what, "error", err.Error())
+			tel.Log.WarnContext(ctx, "feed interrupted, trying again", "feed", what, "error", err.Error())
 		default:
 			pause = min(2*pause, maxPause)
 		}

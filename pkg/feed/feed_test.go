@@ -3,7 +3,7 @@ package feed_test
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -14,6 +14,7 @@ import (
 
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
 )
 
 func request(t *testing.T, query string) *http.Request {
@@ -63,7 +64,9 @@ func TestServeRefusesWhatItDoesNotUnderstand(t *testing.T) {
 func TestFollowGoesOnAfterFailuresAndEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	pulls := 0
-	require.NoError(t, feed.Follow(ctx, slog.New(slog.DiscardHandler), "test", func(context.Context, time.Duration) (int, error) {
+	tel, err := telemetry.Start(ctx, "test", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	require.NoError(t, feed.Follow(ctx, tel, "test", func(context.Context, time.Duration) (int, error) {
 		switch pulls++; pulls {
 		case 1, 2:
 			return 0, errors.New("away")
@@ -74,6 +77,47 @@ func TestFollowGoesOnAfterFailuresAndEndsWithItsContext(t *testing.T) {
 		return 0, nil
 	}))
 	require.Equal(t, 4, pulls)
+	require.Equal(t, 2.0, gather(t, tel)["feed_pull_failures_total"])
+}
+
+// A copy lags until a pull shows that there is no more: neither a failure nor a full page does.
+func TestTheLagOfAFeed(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	tel, err := telemetry.Start(ctx, "test", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	pulls, before := 0, 0.0
+	require.NoError(t, feed.Follow(ctx, tel, "test", func(context.Context, time.Duration) (int, error) {
+		lag := gather(t, tel)["feed_lag_seconds"]
+		switch pulls++; pulls {
+		case 1:
+			before = lag
+			return 0, errors.New("away")
+		case 2:
+			require.Greater(t, lag, before)
+			before = lag
+			return feed.Page, nil
+		case 3:
+			require.Greater(t, lag, before)
+			before = lag
+			return feed.Page - 1, nil
+		case 4:
+			require.Less(t, lag, before, "the copy is complete")
+		}
+		stop()
+		return 0, nil
+	}))
+}
+
+// gather is the value of each metric that has one without a histogram.
+func gather(t *testing.T, tel *telemetry.Telemetry) map[string]float64 {
+	t.Helper()
+	families, err := tel.Registry.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, f := range families {
+		values[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
+	}
+	return values
 }
 
 func TestCatchUpEndsWhereNothingIsNewer(t *testing.T) {

@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
 	history := peer.New(cfg.HistoryURL, cfg.Tokens, tel.Transport(transport, "history"))
-	summaries := feed.Summaries{History: history, Store: listings, Log: tel.Log}
+	summaries := feed.Summaries{History: history, Store: listings, Tel: tel}
 	ready := new(server.Ready)
 	ready.Add("snapshot", live.Loaded) // it cannot be there before the schema is
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}

@@ -54,6 +54,12 @@ func gauges(live *snapshot.Live) []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		gauge("catalog_records", "Published records in memory.", func(s snapshot.Stats) float64 { return float64(s.Records) }),
+		gauge("catalog_snapshot_bytes", "Size of the encoded records in memory; the index comes on top.",
+			func(s snapshot.Stats) float64 { return float64(s.Bytes) }),
+		gauge("catalog_snapshot_build_duration_seconds", "How long the newest snapshot took to make, reading included. All at the start, then changes.",
+			func(s snapshot.Stats) float64 { return s.Took.Seconds() }),
+		gauge("catalog_snapshot_timestamp_seconds", "When the newest snapshot was made: the last time that anything published changed, or the start. 0: none yet.",
+			func(s snapshot.Stats) float64 { return seconds(s.Made) }),
 		gauge("catalog_records_left_out", "Published records that are not served because they cannot be read; the log names them.",
 			func(s snapshot.Stats) float64 { return float64(s.LeftOut) }),
 		gauge("catalog_sequence", "Position in the change sequence up to which changes are in memory.",
@@ -61,4 +67,11 @@ func gauges(live *snapshot.Live) []prometheus.Collector {
 		gauge("catalog_source_age_seconds", "Time since the database last answered.",
 			func(s snapshot.Stats) float64 { return s.Age.Seconds() }),
 	}
+}
+
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
 }

@@ -75,7 +75,7 @@ func Run(ctx context.Context, cfg Config) error {
 	tel.Registry.MustRegister(store.NewMetrics(db))
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
-	listings := feed.New(peer.New(cfg.CatalogURL, cfg.Tokens, tel.Transport(transport, "catalog")), events, tel.Log, tel.Registry)
+	listings := feed.New(peer.New(cfg.CatalogURL, cfg.Tokens, tel.Transport(transport, "catalog")), events, tel)
 	keys, err := cfg.Proof.Keys()
 	if err != nil {
 		return err

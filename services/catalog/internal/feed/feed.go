@@ -5,12 +5,12 @@ package feed
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/catalog/internal/store"
 )
 
@@ -18,12 +18,12 @@ import (
 type Summaries struct {
 	History *peer.Client
 	Store   *store.Store
-	Log     *slog.Logger
+	Tel     *telemetry.Telemetry
 }
 
 // Run pulls until ctx ends. Whatever fails is tried again.
 func (s Summaries) Run(ctx context.Context) error {
-	return feed.Follow(ctx, s.Log, "summaries", s.pull)
+	return feed.Follow(ctx, s.Tel, "summaries", s.pull)
 }
 
 func (s Summaries) pull(ctx context.Context, wait time.Duration) (int, error) {

@@ -41,6 +41,8 @@ type Live struct {
 	current atomic.Pointer[Snapshot] // nil until the first one is there
 	heard   atomic.Int64             // instant at which the source last answered
 	seen    int64                    // the source's sequence at that poll
+	took    atomic.Int64             // nanoseconds that the newest snapshot took to make
+	made    atomic.Int64             // instant at which it was there
 }
 
 // NewLive prepares a catalog that Run fills.
@@ -87,6 +89,8 @@ func (l *Live) poll(ctx context.Context) error {
 		}
 		if l.seen = sequence; next != current {
 			l.current.Store(next)
+			l.took.Store(int64(time.Since(start)))
+			l.made.Store(l.now().UnixNano())
 			l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
 		}
 	}
@@ -183,9 +187,12 @@ func (l *Live) Loaded(context.Context) error {
 // Stats are the figures that operators watch.
 type Stats struct {
 	Records  int
-	LeftOut  int // published, but not to be read
+	Bytes    int64 // of the encoded records
+	LeftOut  int   // published, but not to be read
 	Sequence int64
 	Age      time.Duration // since the source last answered; 0 before it ever did
+	Took     time.Duration // to make the newest snapshot
+	Made     time.Time     // when that was there; zero before there is one
 }
 
 // Stats reads the figures of this moment.
@@ -194,5 +201,8 @@ func (l *Live) Stats() Stats {
 	if s == nil {
 		return Stats{}
 	}
-	return Stats{Records: s.Len(), LeftOut: len(s.leftOut), Sequence: s.sequence, Age: l.now().Sub(time.Unix(0, l.heard.Load()))}
+	return Stats{
+		Records: s.Len(), Bytes: s.bytes, LeftOut: len(s.leftOut), Sequence: s.sequence,
+		Age: l.now().Sub(time.Unix(0, l.heard.Load())), Took: time.Duration(l.took.Load()), Made: time.Unix(0, l.made.Load()),
+	}
 }

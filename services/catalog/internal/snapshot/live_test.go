@@ -58,6 +58,11 @@ func (s *source) put(t *testing.T, records ...oracle.Record) {
 	}
 }
 
+// counted are the figures that count something.
+func counted(s Stats) Stats {
+	return Stats{Records: s.Records, LeftOut: s.LeftOut, Sequence: s.Sequence, Age: s.Age}
+}
+
 func TestLiveFollowsItsSource(t *testing.T) {
 	at := now
 	s := &source{rows: map[string]Row{}}
@@ -71,12 +76,24 @@ func TestLiveFollowsItsSource(t *testing.T) {
 	s.put(t, records...)
 	require.NoError(t, l.poll(t.Context()))
 	require.NoError(t, l.Loaded(t.Context()))
-	require.Equal(t, Stats{Records: 700, Sequence: 700}, l.Stats())
+	stats := l.Stats()
+	require.Equal(t, Stats{Records: 700, Sequence: 700}, counted(stats))
+	require.Equal(t, at.UnixNano(), stats.Made.UnixNano())
+	require.Positive(t, stats.Took)
+	size := int64(0)
+	for _, r := range l.current.Load().order {
+		size += int64(len(r.body))
+	}
+	require.Equal(t, size, stats.Bytes)
+	require.Positive(t, size)
+	at = at.Add(time.Second)
 
 	records[3].Entry.Visibility = listingfile.Withdrawn
 	s.put(t, records[3])
 	require.NoError(t, l.poll(t.Context()))
-	require.Equal(t, Stats{Records: 699, Sequence: 701}, l.Stats())
+	require.Equal(t, Stats{Records: 699, Sequence: 701}, counted(l.Stats()))
+	require.Equal(t, at.UnixNano(), l.Stats().Made.UnixNano())
+	require.Less(t, l.Stats().Bytes, size)
 	require.Equal(t, 701, s.read, "only what changed is read again")
 
 	before := l.current.Load()
@@ -139,7 +156,7 @@ func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
 		t.Helper()
 		log.Reset()
 		require.NoError(t, l.poll(t.Context()))
-		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, l.Stats())
+		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, counted(l.Stats()))
 		require.Equal(t, named, strings.Count(log.String(), "level=ERROR"), log.String())
 	}
 	records := oracle.Records(1, 300, now)

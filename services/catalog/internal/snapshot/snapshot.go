@@ -34,6 +34,7 @@ type Snapshot struct {
 	checked  []int64         // order[i].checked; side by side because every request searches them
 	profiles []int64         // freshUntil of all profiles that have one, ascending
 	index    index
+	bytes    int64 // of the encoded records
 
 	// What the last request computed; each is a cache that is checked before it is used.
 	cutoff  atomic.Int64
@@ -84,6 +85,7 @@ func (s *Snapshot) with(changes []change, sequence int64) *Snapshot {
 	next.checked = make([]int64, len(next.order))
 	for i, r := range next.order {
 		next.checked[i] = r.checked
+		next.bytes += int64(len(r.body))
 		if r.freshnessAt > 0 {
 			next.profiles = append(next.profiles, r.freshUntil)
 		}

@@ -5,7 +5,6 @@ package feed
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +12,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/store"
 )
 
@@ -20,21 +20,21 @@ import (
 type Listings struct {
 	catalog *peer.Client
 	store   *store.Store
-	log     *slog.Logger
+	tel     *telemetry.Telemetry
 	cursor  prometheus.Gauge
 }
 
-// New makes the feed; its metrics go to registry.
-func New(catalog *peer.Client, store *store.Store, log *slog.Logger, registry prometheus.Registerer) *Listings {
+// New makes the feed.
+func New(catalog *peer.Client, store *store.Store, tel *telemetry.Telemetry) *Listings {
 	cursor := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "history_listings_cursor", Help: "Sequence up to which the catalog's listings were copied by this process.",
 	})
-	registry.MustRegister(cursor)
-	return &Listings{catalog, store, log, cursor}
+	tel.Registry.MustRegister(cursor)
+	return &Listings{catalog, store, tel, cursor}
 }
 
 // Run pulls until ctx ends. While the catalog or the database is away it tries again with growing pauses.
-func (l *Listings) Run(ctx context.Context) error { return feed.Follow(ctx, l.log, "listings", l.pull) }
+func (l *Listings) Run(ctx context.Context) error { return feed.Follow(ctx, l.tel, "listings", l.pull) }
 
 // CatchUp pulls until the catalog has nothing newer.
 func (l *Listings) CatchUp(ctx context.Context) error { return feed.CatchUp(ctx, l.pull) }
