@@ -59,7 +59,11 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 30},
 		}, []string{"route", "method", "status"}),
 	}
-	t.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), t.requests)
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "opportunity_service_info", Help: "1 for each process of a service.", ConstLabels: prometheus.Labels{"service": service},
+	})
+	info.Set(1)
+	t.Registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), t.requests)
 	if tracingWanted() {
 		exporter, err := autoexport.NewSpanExporter(ctx)
 		if err != nil {

@@ -174,10 +174,18 @@ func TestMailsAreTriedForThreeDaysWithGrowingPauses(t *testing.T) {
 			require.GreaterOrEqual(t, wait, most-most/10, "after try %d", i+1)
 			now.move(wait)
 		}
+		metric := func(name string) (value float64) {
+			_, after, _ := strings.Cut(svc.metrics(), "\n"+name+" ")
+			_, err := fmt.Sscan(after, &value)
+			require.NoError(t, err)
+			return value
+		}
+		storetest.Eventually(t, "its age is known", func() bool { return metric("authquota_mails_oldest_age_seconds") > (2 * time.Hour).Seconds() })
 		now.move(72 * time.Hour)
 		storetest.Eventually(t, "given up", func() bool { return s.waiting(t) == 0 })
 		require.Contains(t, svc.log.String(), "mail given up")
 		require.Empty(t, server.deliveries())
+		storetest.Eventually(t, "nothing waits", func() bool { return metric("authquota_mails_oldest_age_seconds") == 0 })
 	})
 }
 

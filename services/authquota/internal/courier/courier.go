@@ -39,7 +39,7 @@ type Mails interface {
 	ClaimMail(ctx context.Context, lease time.Duration) (claimed mail.Posted, ok bool, err error)
 	DeferMail(ctx context.Context, id string, due time.Time) error
 	ForgetMail(ctx context.Context, id string) error
-	PendingMails(ctx context.Context) (int, error)
+	PendingMails(ctx context.Context) (n int, oldest time.Time, err error)
 }
 
 // Courier sends mails.
@@ -51,7 +51,7 @@ type Courier struct {
 	now    func() time.Time
 	log    *slog.Logger
 
-	pending              prometheus.Gauge
+	pending, age         prometheus.Gauge
 	sent, retried, given *prometheus.CounterVec
 }
 
@@ -63,17 +63,24 @@ func New(cfg Config, mails Mails, now func() time.Time, log *slog.Logger, metric
 		return nil, err
 	}
 	count := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"template"})
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"template"})
+		for _, template := range mail.Templates() { // or the first of each would be in no rate
+			vec.WithLabelValues(template)
+		}
+		return vec
 	}
 	c := &Courier{
 		mails: mails, target: to, from: from, now: now, log: log,
 		relay:   relay{target: to, roots: cfg.Roots, helo: domain(from.Address)},
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{Name: "authquota_mails_pending", Help: "Mails that wait to be sent."}),
+		age: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "authquota_mails_oldest_age_seconds", Help: "How long the oldest of the mails that wait has done so; 0 where none does.",
+		}),
 		sent:    count("authquota_mails_sent_total", "Mails that the mail server took, or that were written to a file."),
 		retried: count("authquota_mails_retried_total", "Attempts to send a mail that failed and are made again."),
 		given:   count("authquota_mails_failed_total", "Mails that were given up."),
 	}
-	metrics.MustRegister(c.pending, c.sent, c.retried, c.given)
+	metrics.MustRegister(c.pending, c.age, c.sent, c.retried, c.given)
 	return c, nil
 }
 
@@ -83,9 +90,13 @@ func (c *Courier) Deliver(ctx context.Context) error {
 	failure := c.deliverAll(ctx)
 	ask, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	n, err := c.mails.PendingMails(ask)
+	n, oldest, err := c.mails.PendingMails(ask)
 	if err == nil {
 		c.pending.Set(float64(n))
+		c.age.Set(0)
+	}
+	if err == nil && n > 0 {
+		c.age.Set(c.now().Sub(oldest).Seconds())
 	}
 	return errors.Join(failure, err)
 }

@@ -83,9 +83,16 @@ func (s *Store) ForgetMail(ctx context.Context, id string) error {
 	return database.Outage(s.db.WithContext(ctx).Delete(&mailRow{}, "id = ?", id).Error)
 }
 
-// PendingMails is how many mails wait, those that are being sent included.
-func (s *Store) PendingMails(ctx context.Context) (int, error) {
-	var n int64
-	err := s.db.WithContext(ctx).Model(&mailRow{}).Count(&n).Error
-	return int(n), database.Outage(err)
+// PendingMails is how many mails wait, those that are being sent included, and when the oldest of them was written; zero where there
+// is none.
+func (s *Store) PendingMails(ctx context.Context) (n int, oldest time.Time, err error) {
+	var waiting struct {
+		Mails  int
+		Oldest int64
+	}
+	err = s.db.WithContext(ctx).Model(&mailRow{}).Select("count(*) AS mails, coalesce(min(created_at), 0) AS oldest").Scan(&waiting).Error
+	if waiting.Mails > 0 {
+		oldest = database.FromMicros(waiting.Oldest)
+	}
+	return waiting.Mails, oldest, database.Outage(err)
 }
