@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -20,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func silent() *telemetry.Telemetry {
-	return &telemetry.Telemetry{Tracer: noop.NewTracerProvider().Tracer("")}
+	return &telemetry.Telemetry{Tracer: noop.NewTracerProvider().Tracer(""), Registry: prometheus.NewRegistry()}
 }
 
 func open(t *testing.T, url string, tel *telemetry.Telemetry) *redis.Client {
@@ -103,13 +104,42 @@ func TestServiceResumesByItself(t *testing.T) {
 	require.ErrorIs(t, client.Get(t.Context(), "k").Err(), redis.Nil, "up again, and empty")
 }
 
+func TestCommandsAreTimedByNameAndOutcome(t *testing.T) {
+	server, err := embedded.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	tel := silent()
+	client := open(t, server.URL(), tel)
+	require.NoError(t, client.Set(t.Context(), "private", "v", 0).Err())
+	require.ErrorIs(t, client.Get(t.Context(), "no such key").Err(), redis.Nil)
+	server.Close()
+	require.Error(t, client.Get(t.Context(), "private").Err())
+
+	families, err := tel.Registry.Gather()
+	require.NoError(t, err)
+	timed := map[string]uint64{}
+	for _, f := range families {
+		require.Equal(t, "redis_command_duration_seconds", f.GetName())
+		for _, m := range f.GetMetric() {
+			series := ""
+			for _, l := range m.GetLabel() {
+				series += l.GetName() + "=" + l.GetValue() + " "
+			}
+			timed[series] = m.GetHistogram().GetSampleCount()
+		}
+	}
+	delete(timed, "command=hello outcome=answered ") // those of the connection itself
+	require.Equal(t, map[string]uint64{
+		"command=set outcome=answered ": 1, "command=get outcome=answered ": 1, "command=get outcome=failed ": 1,
+	}, timed)
+}
+
 func TestSpansCarryTheCommandAndNeverItsArguments(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
 	server, err := embedded.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	defer server.Close()
-	client := open(t, server.URL(), &telemetry.Telemetry{Tracer: tracer})
+	client := open(t, server.URL(), &telemetry.Telemetry{Tracer: tracer, Registry: prometheus.NewRegistry()})
 
 	require.NoError(t, client.Set(t.Context(), "private", "value", 0).Err())
 	require.Empty(t, spans.Ended(), "outside a request nothing is traced")

@@ -365,10 +365,12 @@ func (w *world) outcomes() map[string]int {
 	w.t.Helper()
 	counts := map[string]int{}
 	for line := range strings.Lines(w.metrics()) {
-		var outcome string
-		var n int
-		if _, err := fmt.Sscanf(line, "gateway_requests_total{outcome=%q} %d", &outcome, &n); err == nil {
-			counts[outcome] = n
+		if series, n, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(series, "gateway_requests_total{") {
+			_, after, _ := strings.Cut(series, `outcome="`)
+			outcome, _, _ := strings.Cut(after, `"`)
+			calls, err := strconv.Atoi(n)
+			require.NoError(w.t, err)
+			counts[outcome] += calls
 		}
 	}
 	return counts

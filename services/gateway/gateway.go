@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
@@ -94,13 +95,11 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	tallies := newTallies(authquota, tel)
+	limiter := newLimiter(cfg, counters, authquota, tel)
 	public, err := edge.Edge{
 		Keys: keys, OlderKeys: older, Tallies: tallies, Catalog: catalog, History: history, Account: account, Billing: billing,
 		Pages: pages, Trusted: trusted, HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: refusals, Telemetry: tel, Now: cfg.now(),
-		Limiter: admission.New(counters, tel.Tracer, cfg.ServiceCapacity, func(ctx context.Context, day string) (usage api.DayUsage, err error) {
-			err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
-			return usage, err
-		}, cfg.Now),
+		Limiter: limiter,
 	}.Handler()
 	if err != nil {
 		return err
@@ -176,12 +175,30 @@ func newTallies(authquota *peer.Client, tel *telemetry.Telemetry) *tally.Book {
 	return book
 }
 
+func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel *telemetry.Telemetry) *admission.Limiter {
+	limiter := admission.New(counters, tel.Tracer, cfg.ServiceCapacity, func(ctx context.Context, day string) (usage api.DayUsage, err error) {
+		err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
+		return usage, err
+	}, cfg.Now)
+	tel.Registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_service_capacity_calls", Help: "Calls that all accounts together may make on one UTC day.",
+		}, func() float64 { return float64(cfg.ServiceCapacity) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_service_capacity_used_ratio",
+			Help: "Share of the capacity of this UTC day that is used up, as this replica last heard of it. Take the greatest of all replicas.",
+		}, limiter.Used))
+	return limiter
+}
+
 func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *authn.Authenticator {
 	peppers, _ := apikey.Peppers(cfg.Peppers) // Validate saw to it
-	return authn.New(peppers, func(ctx context.Context, q api.PrincipalQuery) (p api.Principal, err error) {
+	keys := authn.New(peppers, func(ctx context.Context, q api.PrincipalQuery) (p api.Principal, err error) {
 		err = authquota.Post(ctx, "/internal/v1/principals", q, &p)
 		return p, err
 	}, cfg.now(), tel.Log)
+	tel.Registry.MustRegister(keys.Collectors()...)
+	return keys
 }
 
 func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, refusals problem.Writer) (http.Handler, error) {

@@ -60,6 +60,7 @@ type Limiter struct {
 	seeding  singleflight.Group
 	now      func() time.Time
 	day      atomic.Int64 // as Redis last told it; a wrong one costs one more round trip
+	used     atomic.Int64 // calls of the whole service, below the number of their day: see Used
 
 	started time.Time    // what behind is counted from, by the steady clock of this process
 	behind  atomic.Int64 // microseconds between the clock of Redis and the time since started, from its last reply; 0: none yet
@@ -182,6 +183,7 @@ func (l *Limiter) decode(reply []any, limits api.Limits, day Day) Decision {
 		Verdict: Refused, Limits: limits, Clock: time.UnixMicro(integer(reply, 1)), Day: day,
 		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)), Room: time.Duration(integer(reply, 4)) * time.Microsecond,
 	}
+	l.used.Store(int64(day)<<32 | integer(reply, 5))
 	if reply[0] == string(Admitted) {
 		d.Verdict = Admitted
 		return d
@@ -208,6 +210,20 @@ func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error
 		d.Today = today
 	}
 	return nil
+}
+
+// Used is the share of today's capacity that is used up, as far as the last call that this process asked Redis about showed it. 0
+// where none of today was asked about: an idle replica knows less than the others.
+func (l *Limiter) Used() float64 {
+	now := time.Now
+	if l.now != nil {
+		now = l.now
+	}
+	used := l.used.Load()
+	if Day(used>>32) != dayOf(now()) {
+		return 0
+	}
+	return float64(used&(1<<32-1)) / float64(l.capacity)
 }
 
 // Current reports whether the principal is up to date, by its account's epoch.

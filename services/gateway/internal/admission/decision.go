@@ -66,17 +66,27 @@ func (d Decision) RetryAfter() time.Duration {
 	return wait
 }
 
-// Problem says why the call was refused. Where several limits refuse it names the one that the caller can do least about:
-// the shared capacity, then the day, then the minute.
-func (d Decision) Problem() *problem.Error {
-	code, message := problem.MinuteLimitReached, fmt.Sprintf(
-		"The limit of %d requests in 60 seconds is reached.", d.Limits.PerMinute)
+// Limit is the limit that refuses. Where several do it is the one that the caller can do least about: the shared capacity, then the
+// day, then the minute.
+func (d Decision) Limit() problem.Code {
 	switch {
 	case d.ServiceFull:
-		code, message = problem.ServiceCapacityReached, "The daily capacity that all accounts share is used up until midnight UTC."
+		return problem.ServiceCapacityReached
 	case d.DayFull:
-		code, message = problem.DailyLimitReached, fmt.Sprintf(
-			"The allowance of %d requests for this UTC day is used up.", d.Limits.PerDay)
+		return problem.DailyLimitReached
+	}
+	return problem.MinuteLimitReached
+}
+
+// Problem says why the call was refused.
+func (d Decision) Problem() *problem.Error {
+	code := d.Limit()
+	message := fmt.Sprintf("The limit of %d requests in 60 seconds is reached.", d.Limits.PerMinute)
+	switch code {
+	case problem.ServiceCapacityReached:
+		message = "The daily capacity that all accounts share is used up until midnight UTC."
+	case problem.DailyLimitReached:
+		message = fmt.Sprintf("The allowance of %d requests for this UTC day is used up.", d.Limits.PerDay)
 	}
 	return problem.New(code, "%s", message).Retry(d.RetryAfter())
 }

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+	"github.com/maypok86/otter/v2/stats"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
@@ -52,6 +54,9 @@ type Authenticator struct {
 	known   *otter.Cache[fingerprint, *Principal]
 	unknown *otter.Cache[fingerprint, struct{}]
 	askers  *otter.Cache[netip.Addr, *asker]
+
+	asked   *stats.Counter // of known
+	lookups *prometheus.CounterVec
 }
 
 // asker is an address that has keys looked up.
@@ -75,11 +80,11 @@ type fingerprint [sha256.Size]byte
 // New makes an authenticator. peppers are the keys of the digests, newest first; resolve asks authquota, and a
 // *peer.StatusError with 404 from it means that nobody holds the key.
 func New(peppers [][]byte, resolve func(context.Context, api.PrincipalQuery) (api.Principal, error), now func() time.Time, log *slog.Logger) *Authenticator {
-	clock := clock{now}
+	clock, asked := clock{now}, stats.NewCounter()
 	return &Authenticator{
-		peppers: peppers, resolve: resolve, now: now,
+		peppers: peppers, resolve: resolve, now: now, asked: asked, lookups: newLookups(),
 		known: otter.Must(&otter.Options[fingerprint, *Principal]{
-			MaximumSize: maxKeys, Clock: clock, Logger: logger{log},
+			MaximumSize: maxKeys, Clock: clock, Logger: logger{log}, StatsRecorder: asked,
 			ExpiryCalculator:  otter.ExpiryWriting[fingerprint, *Principal](usableFor),
 			RefreshCalculator: otter.RefreshWriting[fingerprint, *Principal](refreshAfter),
 		}),
@@ -157,7 +162,7 @@ func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
 	if err := l.mayAsk(of, from); err != nil { // what those before it asked for may have been guesses
 		return nil, err
 	}
-	p, err := l.ask(ctx, of)
+	p, err := l.ask(ctx, of, missed)
 	if errors.Is(err, otter.ErrNotFound) {
 		l.unknown.Set(of, struct{}{})
 		from.guesses.AllowN(l.now(), 1)
@@ -167,10 +172,11 @@ func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
 
 // Reload is called in the background for a key that has been known for a while.
 func (l lookup) Reload(ctx context.Context, of fingerprint, _ *Principal) (*Principal, error) {
-	return l.ask(ctx, of)
+	return l.ask(ctx, of, refreshed)
 }
 
-func (l lookup) ask(ctx context.Context, of fingerprint) (*Principal, error) {
+func (l lookup) ask(ctx context.Context, of fingerprint, why string) (found *Principal, err error) {
+	defer func() { l.lookups.WithLabelValues(why, outcome(err)).Inc() }()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: l.key.digests(l.peppers)})

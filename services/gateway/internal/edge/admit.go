@@ -23,7 +23,7 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 	for range rounds {
 		p, err := e.Keys.Resolve(ctx, key, e.client(r))
 		if p != nil {
-			c.caller = p
+			c.caller, c.end.tier = p, p.Tier
 		}
 		if err != nil {
 			return upstream{err}
@@ -31,15 +31,18 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 		if p.Suspended {
 			current, err := e.Limiter.Current(ctx, p.Principal)
 			if err != nil {
+				e.meters.decided(admission.Decision{}, err, p.Tier)
 				return err
 			}
 			if current {
+				e.meters.decided(admission.Decision{Verdict: suspended}, nil, p.Tier)
 				return problem.New(problem.AccountSuspended, "Access of this account is suspended.")
 			}
 			e.Keys.Forget(p)
 			continue
 		}
 		charge, err := e.Limiter.Admit(ctx, p.Principal)
+		e.meters.decided(charge, err, p.Tier)
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 // call is what comes to be known of a call of the API while it runs.
 type call struct {
+	end     *ended
 	caller  *authn.Principal // nil as long as nobody knows whose key it is
 	charge  admission.Decision
 	outcome api.CallOutcome
@@ -20,12 +21,12 @@ type call struct {
 
 // call is the part of the chain that only the API has: a key, a charge, the service, the charge kept or given back; and a note of
 // how it ended, for the owner of the key.
-func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
+func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route, end *ended) (int, error) {
 	key, err := authn.Read(r.Header["Authorization"], e.OlderKeys)
 	if err != nil {
 		return 0, err
 	}
-	c := call{outcome: api.CallFailed} // which it has when a panic ends it
+	c := call{end: end, outcome: api.CallFailed} // which it has when a panic ends it
 	defer e.note(&c)
 	status, err := e.charged(w, r, to, key, &c)
 	c.outcome = outcome(status, err)

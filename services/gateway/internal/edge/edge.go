@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
@@ -40,27 +39,13 @@ type Edge struct {
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time
 
-	outcomes *prometheus.CounterVec
+	meters meters
 }
-
-// How requests end, for the counter gateway_requests_total.
-const (
-	served        = "served"
-	refused       = "refused"        // the request was wrong, or one too many, or its sender left
-	ourFault      = "our_fault"      // the gateway or its Redis
-	upstreamFault = "upstream_fault" // a service behind it
-)
 
 // Handler makes the handler of the public listener, outermost first: identity that callers make up is gone before anything
 // reads it; then a request is observed; compression is applied to whatever is answered inside.
 func (e Edge) Handler() (http.Handler, error) {
-	e.outcomes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gateway_requests_total", Help: "Requests by how they ended: served, refused, our_fault, upstream_fault.",
-	}, []string{"outcome"})
-	e.Telemetry.Registry.MustRegister(e.outcomes)
-	for _, outcome := range []string{served, refused, ourFault, upstreamFault} {
-		e.outcomes.WithLabelValues(outcome)
-	}
+	e.meters = newMeters(e.Telemetry.Registry)
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
 	if err != nil {
 		return nil, err
@@ -99,8 +84,8 @@ func (l lengthless) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
 // observed counts how a request ended and turns errors and panics into answers.
 func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
-	outcome := ourFault
-	defer func() { e.outcomes.WithLabelValues(outcome).Inc() }()
+	outcome, end := ourFault, ended{unmatched, noTier, time.Now()}
+	defer func() { e.meters.ended(&end, outcome) }()
 	defer func() {
 		if cause := recover(); cause != nil {
 			if cause == http.ErrAbortHandler { //nolint:errorlint // the sentinel itself is what is thrown
@@ -109,7 +94,7 @@ func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
 			e.refuse(w, r, fmt.Errorf("panic: %v", cause))
 		}
 	}()
-	status, err := e.serve(w, r)
+	status, err := e.serve(w, r, &end)
 	var fault upstream
 	switch {
 	case err == nil && status < http.StatusBadRequest:
@@ -134,20 +119,23 @@ type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }
 
-// serve is the chain. It answers with the status it returns, or leaves the answer to the error it returns.
-func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
+// serve is the chain. It answers with the status it returns, or leaves the answer to the error it returns. What it finds out of
+// the request on the way is left in end.
+func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *ended) (int, error) {
 	to, ok := route.Match(r.URL)
 	if !ok && r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) { // no document needs an escape in its address
 		to, ok = route.Route{Operation: route.Docs}, true
 	}
 	if path, page := route.Unslashed(r.URL); !ok && page {
-		telemetry.SetRoute(r.Context(), string(route.Account))
+		end.route = route.Account
+		telemetry.SetRoute(r.Context(), string(end.route))
 		return unslash(w, r, path), nil
 	}
 	if !ok || e.Billing == nil && (to.Operation == route.Webhook || to.Operation == route.Sandbox) {
 		return 0, problem.New(problem.NotFound, "There is nothing at this address.")
 	}
-	telemetry.SetRoute(r.Context(), string(to.Operation))
+	end.route = to.Operation
+	telemetry.SetRoute(r.Context(), string(end.route))
 	switch to.Operation {
 	case route.Account:
 		return e.page(w, r, to, e.Account)
@@ -173,5 +161,5 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request) (int, error) {
 	case route.Checkpoints, route.Checkpoint:
 		return e.document(w, r, to)
 	}
-	return e.call(w, r, to)
+	return e.call(w, r, to, end)
 }

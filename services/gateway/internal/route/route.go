@@ -29,6 +29,9 @@ const (
 	Sandbox     Operation = "/billing/sandbox"                        // and all below: pages of the processor that stands in for it
 )
 
+// Operations are all of them.
+var Operations = []Operation{List, Alias, Detail, History, Docs, Account, Checkpoints, Checkpoint, Webhook, Sandbox}
+
 // Allow is what the Allow header says for every path that is only read.
 const Allow = "GET, HEAD, OPTIONS"
 
