@@ -3,6 +3,7 @@ package e2e
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -41,6 +42,18 @@ func TestRefusedFiles(t *testing.T) {
 
 	require.Equal(t, "The sample is in.\n", u.verb(t, "", "sample"))
 	require.Equal(t, "There are listings already; nothing was changed.\n", u.verb(t, "", "sample"))
+	demo := filepath.Join(t.TempDir(), "demo-keys.json")
+	for range 2 {
+		require.Equal(t, "There are listings already; nothing was changed.\n", u.verb(t, "", "sample", "--demo-keys", demo))
+		text, err := os.ReadFile(demo)
+		require.NoError(t, err)
+		var keys map[api.Tier]string
+		require.NoError(t, json.Unmarshal(text, &keys))
+		require.Len(t, keys, len(api.Tiers))
+	}
+	var issued api.KeyList
+	require.NoError(t, json.Unmarshal([]byte(u.verb(t, "", "keys", "list", "--output", "json")), &issued))
+	require.Len(t, issued.Keys, 2*len(api.Tiers), "those of up, and those of the first call")
 	eventually(t, "the sample shows", func() bool { return len(list(t, u.url, u.keys[api.Commercial], "/api/v1/opportunities")) > 60 })
 
 	report, errs, code := u.tryVerb(t, listings, "listings", "import", "-", "--output", "json")

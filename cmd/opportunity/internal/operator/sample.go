@@ -3,8 +3,12 @@ package operator
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,15 +48,55 @@ func outcome(applied bool, refused []api.Refusal, err error) error {
 	return err
 }
 
+// DemoKeys adds a key for each tier that keys has none for, and calls save after each, so that one that is cut off loses one key
+// at most.
+func (c Client) DemoKeys(ctx context.Context, useCase string, keys map[api.Tier]string, save func() error) error {
+	for _, t := range api.Tiers {
+		if keys[t.Tier] != "" {
+			continue
+		}
+		key, _, err := c.IssueKey(ctx, KeyRequest{Tier: t.Tier, UseCase: useCase, Test: true})
+		if err != nil {
+			return err
+		}
+		keys[t.Tier] = key.Key
+		if err := save(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// demoKeysIn is DemoKeys with a file in which the keys are kept, for its owner's eyes only.
+func (c Client) demoKeysIn(ctx context.Context, file string) error {
+	keys := map[api.Tier]string{}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &keys)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return c.DemoKeys(ctx, "demo key", keys, func() error {
+		text, err := json.MarshalIndent(keys, "", "  ")
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, append(text, '\n'), 0o600)
+	})
+}
+
 func (v *verbs) sample() *cobra.Command {
-	return &cobra.Command{
+	var keysFile string
+	c := &cobra.Command{
 		Use:   "sample",
 		Short: "Fill a deployment without listings with invented records, to try it out",
 		Long: `Import, publish and review the records with which 'opportunity up' starts: invented platforms on .example domains.
 
 A deployment that has any listing is left as it is. Histories cannot be taken back, so this is nothing for one that is
-to hold real records.`,
-		Args: cobra.NoArgs,
+to hold real records. With --demo-keys there is then a key for each tier in that file; a file that has them stays as it is.`,
+		Example: "  opportunity sample --demo-keys demo-keys.json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {
@@ -69,8 +113,15 @@ to hold real records.`,
 				}
 				said, raw = "The sample is in.", `{"imported":true}`
 			}
+			if keysFile != "" {
+				if err := c.demoKeysIn(cmd.Context(), keysFile); err != nil {
+					return err
+				}
+			}
 			v.print(cmd.OutOrStdout(), []byte(raw), func(out io.Writer) { fmt.Fprintln(out, said) })
 			return nil
 		},
 	}
+	c.Flags().StringVar(&keysFile, "demo-keys", "", "also issue a key for each tier and write them into this file")
+	return c
 }

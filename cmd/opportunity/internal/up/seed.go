@@ -52,21 +52,12 @@ const demoUse = "demo key of this machine"
 
 // demoKeys adds a key for each tier that keys has none for, and writes them down.
 func demoKeys(ctx context.Context, dir *dataDir, c operator.Client, keys map[api.Tier]string) error {
-	if err := revokeLost(ctx, c, keys); err != nil {
-		return fmt.Errorf("demo keys: %w", err)
+	err := revokeLost(ctx, c, keys)
+	if err == nil {
+		err = c.DemoKeys(ctx, demoUse, keys, func() error { return dir.save(keysFile, keys) })
 	}
-	for _, t := range api.Tiers {
-		if keys[t.Tier] != "" {
-			continue
-		}
-		key, _, err := c.IssueKey(ctx, operator.KeyRequest{Tier: t.Tier, UseCase: demoUse, Test: true})
-		if err != nil {
-			return fmt.Errorf("demo keys: %w", err)
-		}
-		keys[t.Tier] = key.Key
-		if err := dir.save(keysFile, keys); err != nil { // after each, so that a start that is cut off loses one at most
-			return err
-		}
+	if err != nil {
+		return fmt.Errorf("demo keys: %w", err)
 	}
 	return nil
 }
