@@ -1,7 +1,7 @@
 # Everything a developer does here. It needs Go, git and make; test and bench install Postgres and Redis from Debian's packages
 # where they are missing, and test Chromium and Node too.
 
-SERVICES := gateway catalog history authquota
+SERVICES := gateway catalog history authquota billing
 MODULES  := cmd/opportunity docs e2e pkg $(addprefix services/,$(SERVICES))
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 

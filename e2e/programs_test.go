@@ -37,7 +37,8 @@ var built = sync.OnceValues(func() (string, error) {
 		"opportunity.internal/services/gateway/cmd/gateway",
 		"opportunity.internal/services/catalog/cmd/catalog",
 		"opportunity.internal/services/history/cmd/history",
-		"opportunity.internal/services/authquota/cmd/authquota")
+		"opportunity.internal/services/authquota/cmd/authquota",
+		"opportunity.internal/services/billing/cmd/billing")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

@@ -8,6 +8,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5
 	opportunity.internal/pkg v0.0.0
 	opportunity.internal/services/authquota v0.0.0
+	opportunity.internal/services/billing v0.0.0
 	opportunity.internal/services/catalog v0.0.0
 	opportunity.internal/services/gateway v0.0.0
 	opportunity.internal/services/history v0.0.0
@@ -85,6 +86,7 @@ require (
 	github.com/sethvargo/go-retry v0.5.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/stripe/stripe-go/v86 v86.0.0 // indirect
 	github.com/temoto/robotstxt v1.1.2 // indirect
 	github.com/tinylib/msgp v1.6.4 // indirect
 	github.com/transparency-dev/formats v0.1.1 // indirect
@@ -145,6 +147,7 @@ replace (
 	opportunity.internal/docs => ../../docs
 	opportunity.internal/pkg => ../../pkg
 	opportunity.internal/services/authquota => ../../services/authquota
+	opportunity.internal/services/billing => ../../services/billing
 	opportunity.internal/services/catalog => ../../services/catalog
 	opportunity.internal/services/gateway => ../../services/gateway
 	opportunity.internal/services/history => ../../services/history

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/billing"
 	"opportunity.internal/services/catalog"
 	"opportunity.internal/services/gateway"
 	"opportunity.internal/services/history"
@@ -40,7 +41,7 @@ func TestSettingsPage(t *testing.T) {
 		name string
 		cfg  any
 	}{
-		{"gateway", gateway.Config{}}, {"catalog", catalog.Config{}}, {"history", history.Config{}}, {"authquota", authquota.Config{}},
+		{"gateway", gateway.Config{}}, {"catalog", catalog.Config{}}, {"history", history.Config{}}, {"authquota", authquota.Config{}}, {"billing", billing.Config{}},
 	} {
 		for _, setting := range config.Describe(s.cfg) {
 			require.NotEmpty(t, setting.Doc, "%s of %s", setting.Name, s.name)
@@ -56,7 +57,7 @@ func TestSettingsPage(t *testing.T) {
 	page.WriteString(settingsHead)
 	for _, s := range all {
 		where, without := strings.Join(services[s.Name], ", "), ""
-		if len(services[s.Name]) == 4 {
+		if len(services[s.Name]) == 5 {
 			where = "all"
 		}
 		switch {

@@ -20,7 +20,7 @@ type Entitlement struct {
 	PaidUntil *time.Time `json:"paidUntil"` // the first instant that is not paid for; nil exactly where Tier is Free
 	Renews    bool       `json:"renews"`    // whether the processor will charge again at PaidUntil
 	Trouble   Trouble    `json:"trouble"`
-	Version   int64      `json:"version"` // of the account's entitlement, from 1
+	Version   int64      `json:"version"` // of the account's entitlement: above 0, and greater with each change, if not by one
 }
 
 // Live reports whether something is paid for at an instant.
@@ -62,4 +62,33 @@ type Subscription struct {
 	Renewing    bool        `json:"renewing"`  // a subscription is there that charges again; it can be cancelled
 	Cancelled   bool        `json:"cancelled"` // one is there that ends by itself at PaidUntil; it can be resumed
 	Sandbox     bool        `json:"sandbox"`   // no real money moves
+}
+
+// BillingDifference is what a comparison with the payment processor found of one subscription.
+type BillingDifference struct {
+	Account      string `json:"account"`
+	Subscription string `json:"subscription"`
+	Field        string `json:"field"`
+	Had          string `json:"had"` // what was kept here
+	Has          string `json:"has"` // what the processor has, and what is kept here since, where it was healed
+	Healed       bool   `json:"healed"`
+}
+
+// BillingReport is what a comparison of all that is kept with the payment processor came to: POST /operator/v1/billing/reconcile.
+type BillingReport struct {
+	Customers     int                 `json:"customers"`     // compared
+	Subscriptions int                 `json:"subscriptions"` // compared
+	Failed        int                 `json:"failed"`        // customers and subscriptions of which the processor could not be asked
+	Differences   []BillingDifference `json:"differences"`
+}
+
+// Healed is how many of the differences are no more.
+func (r BillingReport) Healed() int {
+	n := 0
+	for _, d := range r.Differences {
+		if d.Healed {
+			n++
+		}
+	}
+	return n
 }

@@ -93,11 +93,20 @@ func (c *Client) Get(ctx context.Context, path string, out any) error {
 
 // Post sends in as JSON; otherwise as Get.
 func (c *Client) Post(ctx context.Context, path string, in, out any) error {
+	return c.send(ctx, http.MethodPost, path, in, out)
+}
+
+// Put sends in as JSON, to be what is at path; otherwise as Get.
+func (c *Client) Put(ctx context.Context, path string, in, out any) error {
+	return c.send(ctx, http.MethodPut, path, in, out)
+}
+
+func (c *Client) send(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	return c.do(ctx, http.MethodPost, path, body, out)
+	return c.do(ctx, method, path, body, out)
 }
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte, out any) error {
