@@ -99,7 +99,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
 	api := httpapi.API{
 		Errors: refusals, Tokens: cfg.Tokens,
-		Keys: p.kept, Requests: p.kept, Principals: p.kept, Accounts: p.kept, Audit: p.kept, Usage: p.kept, Tallies: p.kept,
+		Keys: p.kept, Requests: p.kept, Principals: p.kept, Accounts: p.kept, Paid: p.kept, Audit: p.kept, Usage: p.kept, Tallies: p.kept,
 		Epochs: p.epochs, Tiers: told.tiers, Peppers: told.peppers, Now: cfg.Now, Ready: ready,
 	}
 	serving = true

@@ -86,6 +86,7 @@ func (p *parts) start(group *server.Group, db *database.DB) {
 		loop("sealing", time.Hour, p.kept.Reseal)
 		loop("ledger", ledger.Interval, p.books.Copy)
 		loop("notices", time.Minute, p.kept.Remind)
+		loop("plans", time.Minute, p.kept.EndPlans)
 		// not bounded by a turn's time: an SMTP server may take longer
 		loop("mails", courier.Interval, func(context.Context) error { return p.mails.Deliver(ctx) })
 		loop("epochs", epoch.Interval, p.deliverEpochs)

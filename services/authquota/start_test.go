@@ -318,6 +318,9 @@ type listedAccount struct {
 	CreatedAt     time.Time  `json:"createdAt"`
 	UsedToday     int        `json:"usedToday"`
 	Keys          int        `json:"keys"`
+
+	Granted api.Tier         `json:"granted"`
+	Paid    *api.Entitlement `json:"paid"`
 }
 
 // issue orders a key with fields beside its use case.

@@ -29,9 +29,13 @@ func (v *verbs) accountList() *cobra.Command {
 				return err
 			}
 			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-				table(out, "ID\tTIER\tSTATUS\tUSED TODAY\tKEYS\tCREATED\tE-MAIL", func(row func(...any)) {
+				table(out, "ID\tTIER\tPAID UNTIL\tSTATUS\tUSED TODAY\tKEYS\tCREATED\tE-MAIL", func(row func(...any)) {
 					for _, a := range found.Accounts {
-						row(a.ID, a.Tier, accountStatus(a.Account), a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly), cmp.Or(a.Email, "-"))
+						until := "-"
+						if a.Paid != nil && a.Paid.PaidUntil != nil {
+							until = moment(*a.Paid.PaidUntil)
+						}
+						row(a.ID, a.Tier, until, accountStatus(a.Account), a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly), cmp.Or(a.Email, "-"))
 					}
 				})
 				more(out, "after", found.Next)
@@ -80,6 +84,8 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 	table(out, "Account\t"+a.ID, func(row func(...any)) {
 		row("Created", moment(a.CreatedAt))
 		row("Tier", a.Tier)
+		row("Granted", a.Granted)
+		row("Paid", paid(a.Paid))
 		status := accountStatus(a.Account)
 		if a.Person != nil && a.Person.ClosedAt != nil {
 			status = "closed"
@@ -115,6 +121,24 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 	}
 	fmt.Fprintln(out)
 	showAudit(out, a.Audit)
+}
+
+// paid says what billing has told of an account.
+func paid(e *api.Entitlement) string {
+	if e == nil {
+		return "nothing"
+	}
+	said := "nothing"
+	if e.PaidUntil != nil {
+		said = fmt.Sprintf("%s until %s", e.Tier, moment(*e.PaidUntil))
+	}
+	if e.Renews {
+		said += ", renews"
+	}
+	if e.Trouble != api.NoTrouble {
+		said += ", " + string(e.Trouble)
+	}
+	return said
 }
 
 func showPerson(row func(...any), p *api.AccountPerson) {

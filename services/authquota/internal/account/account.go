@@ -16,10 +16,11 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Account is a holder of keys. Its tier, its suspension and its allowance hold for all its keys alike.
+// Account is a holder of keys. Its standing, its suspension and its allowance hold for all its keys alike.
 type Account struct {
+	Standing
+
 	ID            string
-	Tier          api.Tier
 	SuspendedAt   *time.Time // nil while the account may call
 	SuspendReason string
 	MergedInto    string // the account that has taken over its keys; empty while it has them itself
@@ -75,7 +76,7 @@ func Merged(into string) error {
 // Change is an act on an account.
 type Change struct {
 	Action string // its name in the audit log
-	Mail   string // which mail tells the account's person
+	Mail   string // which mail tells the account's person; empty for a tier, whose change is told where it makes a difference
 
 	apply func(a *Account, now time.Time) map[string]any
 }
@@ -108,14 +109,14 @@ func Resume(reason string) (Change, error) {
 	}}, err
 }
 
-// Grant moves the account to a tier. What it used today stays used.
+// Grant gives the account a tier, beside what it pays for. What it used today stays used.
 func Grant(to api.Tier) (Change, error) {
-	return Change{"account.grant", "tier-changed", func(a *Account, _ time.Time) map[string]any {
-		from := a.Tier
+	return Change{"account.grant", "", func(a *Account, _ time.Time) map[string]any {
+		from := a.Granted
 		if from == to {
 			return nil
 		}
-		a.Tier = to
+		a.Granted = to
 		return map[string]any{"from": from, "to": to}
 	}}, validTier(to)
 }

@@ -21,10 +21,11 @@ const Grace = 24 * time.Hour
 
 // Key is what is kept of an API key: enough to recognise it, not enough to use it.
 type Key struct {
+	Standing // of the account
+
 	ID         string
 	Account    string
-	Tier       api.Tier // of the account
-	Name       string   // that its holder gave it; may be empty
+	Name       string // that its holder gave it; may be empty
 	Prefix     string
 	LastFour   string
 	UseCase    string

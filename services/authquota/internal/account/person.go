@@ -11,12 +11,14 @@ import (
 
 // Person is somebody who signs in to an account. An account that an operator made has none.
 type Person struct {
+	Standing
+
 	Account                string // id
 	Email                  string
 	AuthenticatorConfirmed bool // without it no key is to be had
 	RecoveryCodesLeft      int
 	ResetAt                *time.Time // when a lost authenticator is given up, where that was asked for
-	Tier                   api.Tier
+	Tier                   api.Tier   // when the person was read
 	SuspendedAt            *time.Time
 	CreatedAt              time.Time
 }

@@ -9,10 +9,14 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-func shown(a account.Account) api.Account {
-	shown := api.Account{ID: a.ID, Tier: a.Tier, Suspended: a.SuspendedAt != nil, SuspendedAt: a.SuspendedAt, CreatedAt: a.CreatedAt, MergedInto: a.MergedInto}
+func (a API) shown(of account.Account) api.Account {
+	now := a.Now()
+	shown := api.Account{
+		ID: of.ID, Tier: of.TierAt(now), Granted: of.Granted, Paid: of.PaidAt(now),
+		Suspended: of.SuspendedAt != nil, SuspendedAt: of.SuspendedAt, CreatedAt: of.CreatedAt, MergedInto: of.MergedInto,
+	}
 	if shown.Suspended {
-		shown.SuspendReason = &a.SuspendReason
+		shown.SuspendReason = &of.SuspendReason
 	}
 	return shown
 }
@@ -51,7 +55,7 @@ func (a API) listAccounts(g *gin.Context) (web.Reply, error) {
 	accounts, more, err := a.Accounts.Accounts(g.Request.Context(), account.Search{Email: query["email"], Page: page})
 	list := api.AccountList{Accounts: make([]api.ListedAccount, len(accounts))}
 	for i, l := range accounts {
-		list.Accounts[i] = api.ListedAccount{Account: shown(l.Account), Email: l.Email, UsedToday: l.UsedToday, Keys: l.ActiveKeys}
+		list.Accounts[i] = api.ListedAccount{Account: a.shown(l.Account), Email: l.Email, UsedToday: l.UsedToday, Keys: l.ActiveKeys}
 		if more {
 			list.Next = l.ID
 		}
@@ -71,7 +75,7 @@ func (a API) showAccount(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	detail := api.AccountDetail{
-		Account: shown(seen.Account), UsedToday: seen.UsedToday, PerDay: a.Tiers[seen.Tier].PerDay,
+		Account: a.shown(seen.Account), UsedToday: seen.UsedToday, PerDay: a.Tiers[seen.TierAt(a.Now())].PerDay,
 		Keys: make([]api.ListedKey, len(seen.Keys)), Requests: make([]api.KeyRequest, len(seen.Requests)), Audit: entries(seen.Audit),
 	}
 	if p := seen.Person; p != nil {
@@ -130,5 +134,5 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: shown(changed)}, a.inForce(g.Request.Context(), changed.ID)
+	return web.Reply{JSON: a.shown(changed)}, a.inForce(g.Request.Context(), changed.ID)
 }

@@ -1,4 +1,4 @@
-// Package httpapi is how authquota is asked: by the gateway for principals and usage, by operators (through the gateway) for
+// Package httpapi is how authquota is asked: by the gateway for principals and usage, by billing, which tells what was paid for, and by operators (through the gateway) for
 // keys and accounts. Everything is JSON behind the internal token.
 package httpapi
 
@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -57,6 +58,12 @@ type Accounts interface {
 	ChangeAccount(ctx context.Context, actor, id string, change account.Change) (account.Account, error)
 }
 
+// Entitlements are what accounts have paid for, as billing tells it.
+type Entitlements interface {
+	// Entitle keeps one unless something as new is kept; holder is the account whose tier it counts for.
+	Entitle(ctx context.Context, id string, e api.Entitlement) (holder string, err error)
+}
+
 // Audit is the audit log.
 type Audit interface {
 	Audit(ctx context.Context, search account.AuditSearch) (entries []account.AuditEntry, more bool, err error)
@@ -89,6 +96,7 @@ type API struct {
 	Requests   Requests
 	Principals Principals
 	Accounts   Accounts
+	Paid       Entitlements
 	Audit      Audit
 	Usage      Usage
 	Tallies    Tallies
@@ -110,6 +118,7 @@ func (a API) Handler() http.Handler {
 	route(inside, http.MethodPost, "/internal/v1/principals", a.resolve)
 	route(inside, http.MethodGet, "/internal/v1/usage/:day", a.day)
 	route(inside, http.MethodPost, "/internal/v1/tallies", a.tally)
+	route(inside, http.MethodPut, "/internal/v1/entitlements/:account", a.entitle)
 	route(inside, http.MethodPost, "/operator/v1/keys", a.issue)
 	route(inside, http.MethodGet, "/operator/v1/keys", a.listKeys)
 	route(inside, http.MethodPost, "/operator/v1/keys/import", a.importKeys)
@@ -162,6 +171,9 @@ func decodeUpTo(g *gin.Context, out any, most int64) error {
 			return nil
 		}
 		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
+	}
+	if wrong := new(time.ParseError); errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {
+		return problem.New(problem.InvalidParameter, "Instants must be such as 2027-01-31T00:00:00Z.")
 	}
 	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) && wrong.Field != "" {
 		return account.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)

@@ -65,7 +65,7 @@ func (p *parts) Resolve(context.Context, []string) (account.Key, bool, error) {
 	if p.moves > 0 {
 		p.moves, at = p.moves-1, "acc_another"
 	}
-	return account.Key{Account: at, Tier: p.tier}, false, p.ask("resolve")
+	return account.Key{Account: at, Standing: account.Standing{Granted: p.tier}}, false, p.ask("resolve")
 }
 func (p *parts) Accounts(context.Context, account.Search) ([]account.Listed, bool, error) {
 	return nil, false, p.ask("accounts")
@@ -78,6 +78,9 @@ func (p *parts) Audit(context.Context, account.AuditSearch) ([]account.AuditEntr
 }
 func (p *parts) ChangeAccount(context.Context, string, string, account.Change) (account.Account, error) {
 	return account.Account{}, p.ask("change")
+}
+func (p *parts) Entitle(context.Context, string, api.Entitlement) (string, error) {
+	return someAcc, p.ask("entitle")
 }
 func (p *parts) Day(context.Context, string) (api.DayUsage, error) {
 	return api.DayUsage{}, p.ask("day")
@@ -93,7 +96,7 @@ func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRe
 	require.NoError(t, err)
 	handler := httpapi.API{
 		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
-		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Requests: p, Principals: p, Accounts: p, Audit: p, Usage: p, Tallies: p, Epochs: p,
+		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Requests: p, Principals: p, Accounts: p, Paid: p, Audit: p, Usage: p, Tallies: p, Epochs: p,
 		Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now, Ready: http.NotFoundHandler(),
 	}.Handler()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -172,6 +175,7 @@ func TestFailures(t *testing.T) {
 		"audit":    {http.MethodGet, "/operator/v1/audit", ""},
 		"change":   {http.MethodPost, "/operator/v1/accounts/" + someAcc + "/grant", `{"tier":"free"}`},
 		"count":    {http.MethodPost, "/internal/v1/tallies", `{"id":"0199a7a0-0000-7000-8000-000000000000","tallies":[]}`},
+		"entitle":  {http.MethodPut, "/internal/v1/entitlements/" + someAcc, `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1}`},
 		"day":      {http.MethodGet, "/internal/v1/usage/2026-11-20", ""},
 	} {
 		for status, failure := range map[int]error{

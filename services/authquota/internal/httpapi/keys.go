@@ -14,7 +14,7 @@ import (
 
 func (a API) listed(k account.Key) api.ListedKey {
 	return api.ListedKey{
-		ID: k.ID, Account: k.Account, Tier: k.Tier, Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
+		ID: k.ID, Account: k.Account, Tier: k.TierAt(a.Now()), Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
 		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Status: string(k.StatusAt(a.Now())),
 		Name: k.Name, ReplacedAt: k.ReplacedAt, Successor: k.Successor, LastUsedAt: k.LastUsedAt,
 	}
@@ -42,7 +42,7 @@ func (a API) issue(g *gin.Context) (web.Reply, error) {
 	return web.Reply{
 		Status: http.StatusCreated,
 		Header: http.Header{"Cache-Control": {"no-store"}},
-		JSON:   api.IssuedKey{ID: key.ID, Key: secret.Reveal(), Account: key.Account, Tier: key.Tier, ExpiresAt: key.ExpiresAt},
+		JSON:   api.IssuedKey{ID: key.ID, Key: secret.Reveal(), Account: key.Account, Tier: key.TierAt(a.Now()), ExpiresAt: key.ExpiresAt},
 	}, nil
 }
 

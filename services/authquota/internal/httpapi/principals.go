@@ -45,14 +45,20 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	limits, ok := a.Tiers[key.Tier]
+	now := a.Now()
+	tier := key.TierAt(now)
+	limits, ok := a.Tiers[tier]
 	if !ok {
-		return web.Reply{}, fmt.Errorf("account %s has the unknown tier %q", key.Account, key.Tier)
+		return web.Reply{}, fmt.Errorf("account %s has the unknown tier %q", key.Account, tier)
 	}
-	return web.Reply{JSON: api.Principal{
-		Key: key.ID, Account: key.Account, Tier: key.Tier, Limits: limits, Epoch: epoch,
+	found := api.Principal{
+		Key: key.ID, Account: key.Account, Tier: tier, Limits: limits, Epoch: epoch,
 		ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, Suspended: suspended,
-	}}, nil
+	}
+	if at, to, ok := key.ChangeAfter(now); ok {
+		found.Next = &api.PrincipalChange{At: at, Tier: to, Limits: a.Tiers[to]}
+	}
+	return web.Reply{JSON: found}, nil
 }
 
 // owned is a key with the epoch of the account that it belongs to.

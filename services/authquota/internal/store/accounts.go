@@ -26,7 +26,7 @@ func (accountRow) TableName() string { return "accounts" }
 
 func (r accountRow) toAccount() account.Account {
 	a := account.Account{
-		ID: r.ID, Tier: api.Tier(r.Tier), SuspendedAt: instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
+		Standing: account.Standing{Granted: api.Tier(r.Tier)}, ID: r.ID, SuspendedAt: instant(r.SuspendedAt), SuspendReason: r.SuspendReason,
 		CreatedAt: database.FromMicros(r.CreatedAt),
 	}
 	if r.MergedInto != nil {
@@ -37,13 +37,21 @@ func (r accountRow) toAccount() account.Account {
 
 func fromAccount(a account.Account) accountRow {
 	row := accountRow{
-		ID: a.ID, Tier: string(a.Tier), SuspendedAt: micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
+		ID: a.ID, Tier: string(a.Granted), SuspendedAt: micros(a.SuspendedAt), SuspendReason: a.SuspendReason,
 		CreatedAt: database.Micros(a.CreatedAt),
 	}
 	if a.MergedInto != "" {
 		row.MergedInto = &a.MergedInto
 	}
 	return row
+}
+
+// withPaid is the account with what it has paid for.
+func (r accountRow) withPaid(tx *gorm.DB) (account.Account, error) {
+	a := r.toAccount()
+	paid, err := paidBy(tx, r.ID)
+	a.Paid = paid[r.ID]
+	return a, err
 }
 
 // lockAccount reads an account and keeps everybody else from changing it, or issuing it a key, until tx ends. On SQLite the
@@ -57,7 +65,10 @@ func lockAccount(tx *gorm.DB, id string) (account.Account, error) {
 	if err == nil && row.MergedInto != nil {
 		err = account.Merged(*row.MergedInto)
 	}
-	return row.toAccount(), err
+	if err != nil {
+		return row.toAccount(), err
+	}
+	return row.withPaid(tx)
 }
 
 // ChangeAccount does an act on an account, on behalf of actor, and returns the account as it is then.
@@ -68,21 +79,31 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 		if err != nil {
 			return err
 		}
-		before := a.Tier
+		before := a.TierAt(now)
 		detail := change.Apply(&a, now)
 		changed = a
 		if detail == nil {
 			return nil
 		}
-		told := map[string]string{}
-		if a.Tier != before {
-			told["from"], told["to"] = string(before), string(a.Tier)
-		}
 		row := fromAccount(a)
 		if err := tx.Save(&row).Error; err != nil {
 			return err
 		}
-		return errors.Join(record(tx, now, actor, change.Action, id, detail), owe(tx, id), s.tell(tx, now, id, change.Mail, told))
+		var told error
+		if change.Mail != "" {
+			told = s.tell(tx, now, id, change.Mail, nil)
+		}
+		return errors.Join(
+			told, record(tx, now, actor, change.Action, id, detail), owe(tx, id), s.tellOfTier(tx, now, before, a))
 	})
 	return changed, err
+}
+
+// tellOfTier posts the mail on another tier than before, unless what the account pays for gives it the same as before.
+func (s *Store) tellOfTier(tx *gorm.DB, now time.Time, before api.Tier, a account.Account) error {
+	after := a.TierAt(now)
+	if after == before {
+		return nil
+	}
+	return s.tell(tx, now, a.ID, "tier-changed", map[string]string{"from": string(before), "to": string(after)})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Connect takes the account of the key that is kept under one of the digests over into the person's account: its keys, the better of
-// both tiers, and what was used today. It returns how many keys came along.
+// both granted tiers, what it has paid for, and what was used today. It returns how many keys came along.
 //
 // A key comes to a person once: its account has none then, and the person's is taken over by nobody.
 func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved int, err error) {
@@ -92,21 +92,21 @@ func (s *Store) merge(tx *gorm.DB, now time.Time, to, from account.Account) (mov
 	if keys.Error != nil {
 		return 0, keys.Error
 	}
-	tier := account.Better(to.Tier, from.Tier)
+	granted, before := account.Better(to.Granted, from.Granted), to.TierAt(now)
 	errs := []error{
 		moveUsage(tx, from.ID, to.ID),
 		tx.Model(&accountRow{}).Where("id = ?", from.ID).Update("merged_into", to.ID).Error,
-		tx.Model(&accountRow{}).Where("id = ?", to.ID).Update("tier", tier).Error,
+		tx.Model(&accountRow{}).Where("id = ?", to.ID).Update("tier", granted).Error,
+		tx.Model(&entitlementRow{}).Where("holder_id = ?", from.ID).Update("holder_id", to.ID).Error,
 		record(tx, now, to.ID, "account.merge", to.ID, map[string]any{
-			"from": from.ID, "keys": keys.RowsAffected, "tier": tier, "tierBefore": to.Tier,
+			"from": from.ID, "keys": keys.RowsAffected, "tier": granted, "tierBefore": to.Granted,
 		}),
 		owe(tx, to.ID), // the epoch of the other is raised with the move
 	}
 	for _, m := range usage.Moves(from.ID, to.ID, now) {
 		errs = append(errs, tx.Create(&moveRow{Day: m.Day, FromAccount: m.From, ToAccount: m.To}).Error)
 	}
-	if tier != to.Tier {
-		errs = append(errs, s.tell(tx, now, to.ID, "tier-changed", map[string]string{"from": string(to.Tier), "to": string(tier)}))
-	}
+	to.Granted, to.Paid = granted, append(to.Paid, from.Paid...)
+	errs = append(errs, s.tellOfTier(tx, now, before, to))
 	return int(keys.RowsAffected), database.Outage(errors.Join(errs...))
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -35,6 +36,8 @@ type ownedRow struct {
 	Row         keyRow `gorm:"embedded"`
 	Tier        string
 	SuspendedAt *int64
+
+	Paid []api.Entitlement `gorm:"-"`
 }
 
 const owned = `SELECT k.*, a.tier, a.suspended_at FROM api_keys k JOIN accounts a ON a.id = k.account_id `
@@ -44,7 +47,8 @@ const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at 
 
 func (r ownedRow) toKey() account.Key {
 	key := account.Key{
-		ID: r.Row.ID, Account: r.Row.AccountID, Tier: api.Tier(r.Tier),
+		Standing: account.Standing{Granted: api.Tier(r.Tier), Paid: r.Paid},
+		ID:       r.Row.ID, Account: r.Row.AccountID,
 		Name: r.Row.Name, Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt), ExpiresAt: database.FromMicros(r.Row.ExpiresAt),
 		RevokedAt: instant(r.Row.RevokedAt), ReplacedAt: instant(r.Row.ReplacedAt), LastUsedAt: instant(r.Row.LastUsedAt),
@@ -53,6 +57,11 @@ func (r ownedRow) toKey() account.Key {
 		key.Successor = *r.Row.SuccessorID
 	}
 	return key
+}
+
+// keyOf is a key of an account.
+func keyOf(a account.Account, row keyRow) account.Key {
+	return ownedRow{Row: row, Tier: string(a.Granted), Paid: a.Paid}.toKey()
 }
 
 // Owner is the account of the key that is kept under one of the digests. It is another one after the key was connected.
@@ -83,7 +92,21 @@ func take(tx *gorm.DB, where string, args ...any) (ownedRow, error) {
 	if err != nil {
 		return ownedRow{}, err
 	}
-	return rows[0], nil
+	return rows[0], addPaid(tx, rows[:1])
+}
+
+// addPaid adds to keys what their accounts have paid for.
+func addPaid(tx *gorm.DB, rows []ownedRow) error {
+	ids := make([]string, 0, len(rows))
+	for _, r := range rows {
+		ids = append(ids, r.Row.AccountID)
+	}
+	slices.Sort(ids)
+	paid, err := paidBy(tx, slices.Compact(ids)...)
+	for i := range rows {
+		rows[i].Paid = paid[rows[i].Row.AccountID]
+	}
+	return err
 }
 
 // Keys lists a page of the keys of one account, or of all where id is empty, in the order in which they were made; more reports
@@ -109,6 +132,9 @@ func (s *Store) Keys(ctx context.Context, id string, page account.Page) (keys []
 	if more = page.Limit > 0 && len(rows) > page.Limit; more {
 		rows = rows[:page.Limit]
 	}
+	if err == nil {
+		err = addPaid(s.db.WithContext(ctx), rows)
+	}
 	keys = make([]account.Key, len(rows))
 	for i, r := range rows {
 		keys[i] = r.toKey()
@@ -131,9 +157,9 @@ func (s *Store) Issue(ctx context.Context, actor string, order account.Order, li
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
-		key = ownedRow{Row: row, Tier: string(a.Tier)}.toKey()
+		key = keyOf(a, row)
 		return record(tx, now, actor, "key.issue", key.ID, map[string]any{
-			"account": key.Account, "tier": key.Tier, "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "test": order.Test,
+			"account": key.Account, "tier": key.TierAt(now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "test": order.Test,
 		})
 	})
 	return key, err
@@ -142,19 +168,19 @@ func (s *Store) Issue(ctx context.Context, actor string, order account.Order, li
 // holder is the account that gets a key: it is locked until tx ends, so that the count of its keys stays true.
 func holder(tx *gorm.DB, now time.Time, actor string, order account.Order) (account.Account, error) {
 	if order.Account == "" {
-		a := account.Account{ID: account.NewID(), Tier: order.Tier, CreatedAt: now}
+		a := account.Account{Standing: account.Standing{Granted: order.Tier}, ID: account.NewID(), CreatedAt: now}
 		row := fromAccount(a)
 		if err := tx.Create(&row).Error; err != nil {
 			return a, err
 		}
-		return a, record(tx, now, actor, "account.create", a.ID, map[string]any{"tier": a.Tier})
+		return a, record(tx, now, actor, "account.create", a.ID, map[string]any{"tier": a.Granted})
 	}
 	a, err := lockAccount(tx, order.Account)
 	if err != nil {
 		return a, err
 	}
-	if order.Tier != "" && order.Tier != a.Tier {
-		return a, account.Invalid("tier", "is "+string(order.Tier)+", but the account's is "+string(a.Tier)+"; leave it out, or grant the account another")
+	if tier := a.TierAt(now); order.Tier != "" && order.Tier != tier {
+		return a, account.Invalid("tier", "is "+string(order.Tier)+", but the account's is "+string(tier)+"; leave it out, or grant the account another")
 	}
 	taken, err := places(tx, now, a.ID)
 	if err == nil && taken >= account.MaxActive {

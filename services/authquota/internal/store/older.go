@@ -61,6 +61,6 @@ func takeOver(tx *gorm.DB, now time.Time, actor string, k account.OlderKey, pepp
 		return err
 	}
 	return record(tx, now, actor, "key.import", row.ID, map[string]any{
-		"account": a.ID, "tier": a.Tier, "useCase": k.UseCase, "expiresAt": k.ExpiresAt,
+		"account": a.ID, "tier": a.Granted, "useCase": k.UseCase, "expiresAt": k.ExpiresAt,
 	})
 }

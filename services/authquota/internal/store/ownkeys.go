@@ -119,14 +119,14 @@ func (s *Store) Collect(ctx context.Context, id, request string, kept account.Ke
 			ID: account.NewKeyID(), AccountID: a.ID, Digest: kept.Digest, Name: asked.Name, Prefix: kept.Prefix, LastFour: kept.LastFour,
 			UseCase: asked.UseCase, CreatedAt: database.Micros(now), ExpiresAt: database.Micros(now.Add(account.MaxLife)),
 		}
-		key = ownedRow{Row: row, Tier: string(a.Tier)}.toKey()
+		key = keyOf(a, row)
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
 		return errors.Join(
 			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": account.Collected, "key_id": key.ID}).Error,
 			record(tx, now, id, "key.issue", key.ID, map[string]any{
-				"account": id, "tier": key.Tier, "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request,
+				"account": id, "tier": key.TierAt(now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request,
 			}),
 		)
 	})
@@ -193,7 +193,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 		if err != nil {
 			return err
 		}
-		old = ownedRow{Row: row, Tier: string(a.Tier)}.toKey()
+		old = keyOf(a, row)
 		if !old.Counts(now) {
 			return account.NotRotatable()
 		}
@@ -208,7 +208,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 		next := row
 		next.ID, next.Digest, next.Prefix, next.LastFour = account.NewKeyID(), kept.Digest, kept.Prefix, kept.LastFour
 		next.CreatedAt, next.LastUsedAt = database.Micros(now), nil
-		successor = ownedRow{Row: next, Tier: string(a.Tier)}.toKey()
+		successor = keyOf(a, next)
 		old.ReplacedAt, old.ExpiresAt, old.Successor = &now, old.GraceEnd(now), successor.ID
 		if err := tx.Create(&next).Error; err != nil {
 			return err

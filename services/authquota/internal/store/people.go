@@ -50,11 +50,13 @@ func (s *Store) Person(ctx context.Context, accountID string) (account.Person, e
 		return account.Person{}, database.Outage(err)
 	}
 	r := rows[0]
+	paid, err := paidBy(s.db.WithContext(ctx), accountID)
+	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
 	return account.Person{
-		Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
-		ResetAt: instant(r.Row.ResetAt), Tier: api.Tier(r.Tier), SuspendedAt: instant(r.SuspendedAt),
+		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
+		ResetAt: instant(r.Row.ResetAt), Tier: standing.TierAt(s.now()), SuspendedAt: instant(r.SuspendedAt),
 		CreatedAt: database.FromMicros(r.Row.CreatedAt),
-	}, nil
+	}, database.Outage(err)
 }
 
 // byEmail finds who signs in with an address. The zero row is nobody.
@@ -102,7 +104,7 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry s
 		if err != nil {
 			return err
 		}
-		a := account.Account{ID: account.NewID(), Tier: api.Free, CreatedAt: now}
+		a := account.Account{Standing: account.Standing{Granted: api.Free}, ID: account.NewID(), CreatedAt: now}
 		row := fromAccount(a)
 		if err := tx.Create(&row).Error; err != nil {
 			return err
@@ -114,7 +116,7 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry s
 			return link.Gone()
 		}
 		if err == nil {
-			err = record(tx, now, a.ID, "person.sign_up", a.ID, map[string]any{"tier": a.Tier})
+			err = record(tx, now, a.ID, "person.sign_up", a.ID, map[string]any{"tier": a.Granted})
 		}
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
@@ -40,9 +39,16 @@ func (s *Store) Accounts(ctx context.Context, search account.Search) (listed []a
 	if more = len(rows) > search.Limit; more {
 		rows = rows[:search.Limit]
 	}
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		ids[i] = r.Row.ID
+	}
+	paid, wrong := paidBy(s.db.WithContext(ctx), ids...)
+	err = errors.Join(err, wrong)
 	listed = make([]account.Listed, len(rows))
 	for i, r := range rows {
 		listed[i] = account.Listed{Account: r.Row.toAccount(), Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: r.ActiveKeys}
+		listed[i].Paid = paid[r.Row.ID]
 	}
 	return listed, more, database.Outage(err)
 }
@@ -61,7 +67,11 @@ func (s *Store) Account(ctx context.Context, id string) (account.Seen, error) {
 	if err != nil {
 		return account.Seen{}, database.Outage(err)
 	}
-	seen := account.Seen{Account: row.toAccount()}
+	a, err := row.withPaid(db)
+	if err != nil {
+		return account.Seen{}, database.Outage(err)
+	}
+	seen := account.Seen{Account: a}
 	var usage []int
 	var living int64
 	var requests []requestRow
@@ -83,7 +93,7 @@ func (s *Store) Account(ctx context.Context, id string) (account.Seen, error) {
 		seen.ClosedAt = instant(p.ClosedAt)
 		seen.Person = &account.Person{
 			Account: id, AuthenticatorConfirmed: p.TOTPConfirmedAt != nil, RecoveryCodesLeft: int(codes), ResetAt: instant(p.ResetAt),
-			Tier: api.Tier(row.Tier), SuspendedAt: instant(row.SuspendedAt), CreatedAt: database.FromMicros(p.CreatedAt),
+			Standing: a.Standing, Tier: a.TierAt(now), SuspendedAt: instant(row.SuspendedAt), CreatedAt: database.FromMicros(p.CreatedAt),
 		}
 		if p.ClosedAt == nil { // what is left in its place after that is nobody's address
 			seen.Person.Email = p.Email
