@@ -4,7 +4,8 @@
 // resolved by authquota, by its keyed hash: the key itself never leaves this process and is kept nowhere in it. Answers are
 // cached: one is asked for again in the background after a minute, and serves for at most five minutes after authquota last
 // gave it, so an outage of authquota is not felt for that long. That an answer is out of date before that (a revocation,
-// another tier) the admission script finds out; see Forget.
+// another tier) the admission script finds out; see Forget. What is known in advance, the end of a paid period, is applied on its
+// second by the clock of this process, whoever is away then.
 //
 // Guessing is kept away from authquota: keys that nobody holds are remembered for ten seconds, and each address may have
 // thirty such keys looked up at once and one a second from then on. Whether a key is such a one shows only in the answer, so an
@@ -70,7 +71,30 @@ type Principal struct {
 	api.Principal
 	Caller string // what services are told of it: the value of api.CallerHeader
 
-	key fingerprint
+	key   fingerprint
+	after *Principal // what it becomes at Next.At; nil where nothing changes by itself
+}
+
+// at is the principal as it is at an instant.
+func (p *Principal) at(now time.Time) *Principal {
+	if p.after != nil && !now.Before(p.Next.At) {
+		return p.after
+	}
+	return p
+}
+
+// made prepares what is known of a key for every call that it will make.
+func made(p api.Principal, of fingerprint) (*Principal, error) {
+	caller, err := json.Marshal(p.Caller())
+	if err != nil {
+		return nil, err
+	}
+	first := &Principal{Principal: p, Caller: string(caller), key: of}
+	if change := p.Next; change != nil {
+		p.Tier, p.Limits, p.Next = change.Tier, change.Limits, nil
+		first.after, err = made(p, of)
+	}
+	return first, err
 }
 
 // fingerprint stands for a key in the caches, so that these do not hold keys. It needs no pepper: it never leaves the process,
@@ -117,6 +141,9 @@ func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (
 		return nil, nobody()
 	case err != nil:
 		return nil, err
+	}
+	p = p.at(a.now())
+	switch {
 	case p.RevokedAt != nil:
 		return p, problem.New(problem.RevokedAPIKey, "This API key was revoked.")
 	case !a.now().Before(p.ExpiresAt):
@@ -129,7 +156,7 @@ func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (
 // meanwhile stays.
 func (a *Authenticator) Forget(p *Principal) {
 	a.known.ComputeIfPresent(p.key, func(cached *Principal) (*Principal, otter.ComputeOp) {
-		if cached == p {
+		if cached == p || cached.after == p {
 			return nil, otter.InvalidateOp
 		}
 		return cached, otter.CancelOp
@@ -186,8 +213,7 @@ func (l lookup) ask(ctx context.Context, of fingerprint, why string) (found *Pri
 	if err != nil {
 		return nil, problem.Unavailable(err)
 	}
-	caller, err := json.Marshal(p.Caller())
-	return &Principal{Principal: p, Caller: string(caller), key: of}, err
+	return made(p, of)
 }
 
 // mayAsk refuses what need not be asked: a key that was unknown a moment ago, or one more from an address that guesses. Known
