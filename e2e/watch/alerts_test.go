@@ -1,0 +1,199 @@
+package watch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// growing is a counter that grows by perMinute until it stands still, so long before now.
+func growing(perMinute float64, still time.Duration) func(time.Duration) float64 {
+	return func(before time.Duration) float64 { return 1e6 - perMinute*max(before, still).Minutes() }
+}
+
+// lately is a counter that has grown by perMinute for so long, and stood at 0 before.
+func lately(perMinute float64, since time.Duration) func(time.Duration) float64 {
+	return func(before time.Duration) float64 { return max(0, perMinute*(since-before).Minutes()) }
+}
+
+func constant(v float64) func(time.Duration) float64 { return func(time.Duration) float64 { return v } }
+
+const days4 = 4 * 24 * time.Hour
+
+// Of calls that are admitted at an even rate, a share has failed for a while.
+func TestWhenAvailabilityAlerts(t *testing.T) {
+	for name, c := range map[string]struct {
+		share             float64
+		since             time.Duration
+		critical, warning bool
+	}{
+		"within the objective for ever":        {0.0009, days4, false, false},
+		"just above it for ever":               {0.0013, days4, false, true},
+		"four times the budget for a day":      {0.004, 25 * time.Hour, false, true},
+		"seven times the budget for six hours": {0.007, 6*time.Hour + 5*time.Minute, true, false},
+		"everything for one minute":            {1, time.Minute, true, false},
+		"a few per cent for five minutes":      {0.03, 5 * time.Minute, false, false},
+		"a few per cent for an hour":           {0.03, time.Hour, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s series
+			const calls = 600
+			route := []string{"route", "/api/v1/opportunities", "tier", "free", "namespace", "prod", "outcome"}
+			s.add(days4, growing(calls, 0), "gateway_requests_total", append(route, "served")...)
+			s.add(days4, growing(100*calls, 0), "gateway_requests_total", append(route, "refused")...) // dilutes nothing
+			s.add(days4, lately(c.share*calls/2, c.since), "gateway_requests_total", append(route, "our_fault")...)
+			s.add(days4, lately(c.share*calls/2, c.since), "gateway_requests_total", append(route, "upstream_fault")...)
+			s.add(days4, growing(calls, 0), "gateway_requests_total", "route", "/docs", "namespace", "prod", "outcome", "our_fault") // no call
+			require.Equal(t, c.critical, fires(t, s, "OpportunityAvailabilityBurn", "critical"), "critical")
+			require.Equal(t, c.warning, fires(t, s, "OpportunityAvailabilityBurn", "warning"), "warning")
+		})
+	}
+}
+
+// An outage that is over wakes nobody, though the long windows still know of it.
+func TestAvailabilityAlertsEnd(t *testing.T) {
+	for still, want := range map[time.Duration]bool{0: true, 35 * time.Minute: false} {
+		var s series
+		route := []string{"route", "/api/v1/opportunities", "outcome"}
+		s.add(days4, growing(600, 0), "gateway_requests_total", append(route, "served")...)
+		s.add(2*time.Hour, growing(100, still), "gateway_requests_total", append(route, "our_fault")...)
+		require.Equal(t, want, fires(t, s, "OpportunityAvailabilityBurn", "critical"), still)
+	}
+}
+
+func TestWhenLatencyAlerts(t *testing.T) {
+	for name, c := range map[string]struct {
+		slow              float64
+		critical, warning bool
+	}{
+		"within the objective": {0.009, false, false},
+		"just above it":        {0.013, false, true},
+		"a fifth is slow":      {0.2, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s series
+			of := []string{"route", "/api/v1/opportunities/{id}", "outcome"}
+			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_count", append(of, "served")...)
+			s.add(days4, growing(600*(1-c.slow), 0), "gateway_request_duration_seconds_bucket", append(of, "served", "le", "0.25")...)
+			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_bucket", append(of, "served", "le", "0.5")...)
+			s.add(days4, growing(600, 0), "gateway_request_duration_seconds_count", append(of, "upstream_fault")...) // counts as unavailable
+			require.Equal(t, c.critical, fires(t, s, "OpportunityLatencyBurn", "critical"), "critical")
+			require.Equal(t, c.warning, fires(t, s, "OpportunityLatencyBurn", "warning"), "warning")
+		})
+	}
+}
+
+// Each of the other alerts on a series that must fire it, and on one that must not.
+func TestWhenTheOthersAlert(t *testing.T) {
+	ago := func(d time.Duration) func(time.Duration) float64 { return constant(float64(now.Add(-d).Unix())) }
+	type metric struct {
+		value func(time.Duration) float64
+		name  string
+		pairs []string
+	}
+	for _, c := range []struct {
+		alert, severity string
+		fires           bool
+		metrics         []metric
+	}{
+		{"OpportunityListingsStale", "warning", true, []metric{
+			{constant(94), "catalog_listings", []string{"category", "surveys", "status", "verified", "instance", "a"}},
+			{constant(94), "catalog_listings", []string{"category", "surveys", "status", "verified", "instance", "b"}},
+			{constant(6), "catalog_listings", []string{"category", "surveys", "status", "stale", "instance", "b"}},
+		}},
+		{"OpportunityListingsStale", "warning", false, []metric{
+			{constant(96), "catalog_listings", []string{"category", "surveys", "status", "verified", "instance", "a"}},
+			{constant(4), "catalog_listings", []string{"category", "surveys", "status", "stale", "instance", "b"}},
+		}},
+		{"OpportunityServiceAbsent", "critical", true, []metric{
+			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
+			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
+			{constant(1), "opportunity_service_info", []string{"service", "history"}},
+		}},
+		{"OpportunityServiceAbsent", "critical", false, []metric{
+			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
+			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
+			{constant(1), "opportunity_service_info", []string{"service", "history"}},
+			{constant(1), "opportunity_service_info", []string{"service", "authquota"}},
+		}},
+		{"OpportunityRedisFailing", "critical", true, []metric{
+			{growing(100, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
+			{growing(10, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
+		}},
+		{"OpportunityRedisFailing", "critical", false, []metric{
+			{growing(100, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
+			{growing(10, 10*time.Minute), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
+		}},
+		{"OpportunityKeyLookupsFailing", "critical", true, []metric{
+			{growing(1, 0), "gateway_key_lookups_total", []string{"reason", "refresh", "outcome", "failed"}},
+			{growing(9, 0), "gateway_key_lookups_total", []string{"reason", "miss", "outcome", "found"}},
+		}},
+		{"OpportunityKeyLookupsFailing", "critical", false, []metric{
+			{growing(0, 0), "gateway_key_lookups_total", []string{"reason", "refresh", "outcome", "failed"}},
+			{growing(9, 0), "gateway_key_lookups_total", []string{"reason", "miss", "outcome", "unknown"}},
+		}},
+		{"OpportunityServiceCapacityNearEnd", "warning", true, []metric{{constant(.81), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityServiceCapacityNearEnd", "warning", false, []metric{{constant(.79), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityServiceCapacityNearEnd", "critical", true, []metric{{constant(1), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityServiceCapacityNearEnd", "critical", false, []metric{{constant(.99), "gateway_service_capacity_used_ratio", nil}}},
+		{"OpportunityEpochRaisesPending", "critical", true, []metric{{constant(1), "authquota_epoch_raises_pending", nil}}},
+		{"OpportunityEpochRaisesPending", "critical", false, []metric{{constant(0), "authquota_epoch_raises_pending", nil}}},
+		{"OpportunityLedgerLag", "warning", true, []metric{{constant(11), "authquota_ledger_lag_seconds", nil}}},
+		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica keeps the ledger for all
+			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}}, {constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
+		}},
+		{"OpportunityTalliesLost", "warning", true, []metric{{lately(1, 5*time.Minute), "gateway_tallied_calls_lost_total", nil}}},
+		{"OpportunityTalliesLost", "warning", false, []metric{{constant(7), "gateway_tallied_calls_lost_total", nil}}},
+		{"OpportunitySnapshotOld", "critical", true, []metric{ // each replica answers from its own memory
+			{constant(1), "catalog_source_age_seconds", []string{"instance", "a"}}, {constant(61), "catalog_source_age_seconds", []string{"instance", "b"}},
+		}},
+		{"OpportunitySnapshotOld", "critical", false, []metric{{constant(59), "catalog_source_age_seconds", nil}}},
+		{"OpportunityRecordsLeftOut", "warning", true, []metric{{constant(1), "catalog_records_left_out", nil}}},
+		{"OpportunityRecordsLeftOut", "warning", false, []metric{{constant(0), "catalog_records_left_out", nil}}},
+		{"OpportunityFeedLag", "warning", true, []metric{
+			{constant(121), "feed_lag_seconds", []string{"feed", "listings"}}, {constant(1), "feed_lag_seconds", []string{"feed", "summaries"}},
+		}},
+		{"OpportunityFeedLag", "warning", false, []metric{{constant(26), "feed_lag_seconds", []string{"feed", "listings"}}}},
+		{"OpportunityLinkChecksMissing", "warning", true, []metric{{ago(25 * time.Hour), "history_link_run_success_timestamp_seconds", nil}}},
+		{"OpportunityLinkChecksMissing", "warning", true, []metric{{constant(1), "opportunity_service_info", []string{"service", "history"}}}},
+		{"OpportunityLinkChecksMissing", "warning", false, []metric{
+			{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}, {constant(1), "opportunity_service_info", []string{"service", "history"}},
+		}},
+		{"OpportunityCheckpointMissing", "warning", true, []metric{{ago(27 * time.Hour), "history_checkpoint_timestamp_seconds", nil}}},
+		{"OpportunityCheckpointMissing", "warning", true, []metric{{lately(1, 10*time.Minute), "history_checkpoint_failures_total", nil}}},
+		{"OpportunityCheckpointMissing", "warning", false, []metric{
+			{ago(25 * time.Hour), "history_checkpoint_timestamp_seconds", nil}, {constant(3), "history_checkpoint_failures_total", nil},
+		}},
+		{"OpportunityMailsStuck", "warning", true, []metric{
+			{constant(901), "authquota_mails_oldest_age_seconds", nil}, {constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
+		}},
+		{"OpportunityMailsStuck", "warning", false, []metric{ // one address does not take mail, others do
+			{constant(9000), "authquota_mails_oldest_age_seconds", nil}, {growing(1, 0), "authquota_mails_sent_total", []string{"template", "x"}},
+		}},
+		{"OpportunityMailsGivenUp", "warning", true, []metric{
+			{lately(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}}, {constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
+		}},
+		{"OpportunityMailsGivenUp", "warning", false, []metric{
+			{lately(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}}, {growing(10, 0), "authquota_mails_sent_total", []string{"template", "x"}},
+		}},
+		{"OpportunityWebhooksFailing", "critical", true, []metric{{lately(1, 10*time.Minute), "billing_webhooks_total", []string{"outcome", "failed"}}}},
+		{"OpportunityWebhooksFailing", "critical", false, []metric{
+			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}}, {constant(4), "billing_webhooks_total", []string{"outcome", "failed"}},
+		}},
+		{"OpportunityWebhooksFailing", "warning", true, []metric{
+			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}}, {growing(2, 0), "billing_webhooks_total", []string{"outcome", "bad_signature"}},
+		}},
+		{"OpportunityWebhooksFailing", "warning", false, []metric{
+			{growing(2, 0), "billing_webhooks_total", []string{"outcome", "done"}}, {growing(1, 0), "billing_webhooks_total", []string{"outcome", "bad_signature"}},
+		}},
+		{"OpportunityEntitlementsPending", "critical", true, []metric{{constant(1), "billing_entitlements_pending", nil}}},
+		{"OpportunityEntitlementsPending", "critical", false, []metric{{constant(0), "billing_entitlements_pending", nil}}},
+	} {
+		var s series
+		for _, m := range c.metrics {
+			s.add(7*time.Hour, m.value, m.name, append([]string{"namespace", "prod"}, m.pairs...)...)
+		}
+		require.Equal(t, c.fires, fires(t, s, c.alert, c.severity), "%s %s %v", c.alert, c.severity, c.metrics)
+	}
+}

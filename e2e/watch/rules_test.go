@@ -1,0 +1,175 @@
+package watch_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/e2e/watch"
+)
+
+const (
+	rulesDir      = "../../charts/opportunity/rules"
+	dashboardsDir = "../../charts/opportunity/dashboards"
+	runbooksDir   = "../../docs/runbooks"
+)
+
+func rules(t *testing.T) []rulefmt.Rule {
+	t.Helper()
+	all, err := watch.Rules(rulesDir)
+	require.NoError(t, err)
+	return all
+}
+
+// pages are the runbooks by the name of their alert.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(runbooksDir + "/*.md")
+	require.NoError(t, err)
+	found := map[string]string{}
+	for _, file := range files {
+		if filepath.Base(file) == "README.md" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		found[strings.TrimSuffix(filepath.Base(file), ".md")] = string(text)
+	}
+	return found
+}
+
+// Whoever is woken finds what to do.
+func TestEveryAlertHasItsPageAndEveryPageItsAlert(t *testing.T) {
+	pages := pages(t)
+	index, err := os.ReadFile(runbooksDir + "/README.md")
+	require.NoError(t, err)
+	severities := map[string][]string{}
+	for _, r := range rules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		severities[r.Alert] = append(severities[r.Alert], r.Labels["severity"])
+		require.Contains(t, []string{"critical", "warning"}, r.Labels["severity"], r.Alert)
+		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
+		require.NotEmpty(t, r.Annotations["description"], r.Alert)
+		require.Equal(t, "runbooks/"+r.Alert+".md", r.Annotations["runbook_url"])
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(severities)), slices.Sorted(maps.Keys(pages)))
+	for alert, text := range pages {
+		require.True(t, strings.HasPrefix(text, "# "+alert+"\n"), alert)
+		for _, section := range []string{"## What it means", "## How to look", "## What to do", "## When it is over"} {
+			require.Contains(t, text, "\n"+section+"\n", alert)
+		}
+		require.NotEmpty(t, watch.Queries(text), alert)
+		row := regexp.MustCompile(`(?m)^\| \[` + alert + `\]\(` + alert + `\.md\) \| ([a-z, ]+) \|`).FindStringSubmatch(string(index))
+		require.NotNil(t, row, "the index has no row for "+alert)
+		want := slices.Compact(slices.Sorted(slices.Values(severities[alert])))
+		require.Equal(t, strings.Join(want, ", "), row[1], alert)
+	}
+}
+
+// A rule that asks for another one's result names one that is there.
+func TestEveryRecordedSeriesIsRecorded(t *testing.T) {
+	recorded, asked := map[string]bool{}, map[string]bool{}
+	for _, r := range rules(t) {
+		recorded[r.Record] = true
+		names, err := watch.Metrics(r.Expr)
+		require.NoError(t, err)
+		for _, name := range names {
+			asked[name] = true
+		}
+	}
+	for _, text := range texts(t) {
+		for _, query := range watch.Queries(text) {
+			names, err := watch.Metrics(query)
+			require.NoError(t, err)
+			for _, name := range names {
+				asked[name] = true
+			}
+		}
+	}
+	for name := range asked {
+		if strings.Contains(name, ":") {
+			require.True(t, recorded[name], name)
+		}
+	}
+	for name := range recorded {
+		require.True(t, name == "" || asked[name], "nobody asks for %s", name)
+	}
+}
+
+// texts are all pages with queries in them.
+func texts(t *testing.T) map[string]string {
+	t.Helper()
+	found := pages(t)
+	for _, file := range []string{"../../docs/operators/slo.md", "../../docs/operators/observability.md"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		found[file] = string(text)
+	}
+	return found
+}
+
+// What the page of the objectives says is what the rules compute.
+func TestObjectivesAreThoseOfTheRules(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operators/slo.md")
+	require.NoError(t, err)
+	queries := map[string]bool{}
+	for _, q := range watch.Queries(string(text)) {
+		queries[canonical(t, q)] = true
+	}
+	for _, record := range []string{"namespace:opportunity_calls_failed:ratio_rate", "namespace:opportunity_calls_slow:ratio_rate"} {
+		for _, r := range rules(t) {
+			if window, ok := strings.CutPrefix(r.Record, record); ok {
+				monthly := strings.ReplaceAll(r.Expr, "["+window+"]", "[30d]")
+				require.True(t, queries[canonical(t, monthly)], "the page has not: %s", monthly)
+			}
+		}
+	}
+	require.True(t, queries["avg_over_time(namespace:opportunity_listings_verified:ratio[30d])"])
+}
+
+func canonical(t *testing.T, expr string) string {
+	t.Helper()
+	parsed, err := watch.Parser.ParseExpr(expr)
+	require.NoError(t, err)
+	return parsed.String()
+}
+
+// Alerts that ask for what another rule records are asked with its expression in place, so that one evaluation tells.
+func expression(t *testing.T, alert, severity string) string {
+	t.Helper()
+	var found []string
+	all := rules(t)
+	for _, r := range all {
+		if r.Alert == alert && r.Labels["severity"] == severity {
+			expr := r.Expr
+			for range 2 {
+				for _, other := range all {
+					if other.Record != "" {
+						expr = regexp.MustCompile(regexp.QuoteMeta(other.Record)+`\b`).ReplaceAllLiteralString(expr, "("+other.Expr+")")
+					}
+				}
+			}
+			found = append(found, "("+expr+")")
+		}
+	}
+	require.NotEmpty(t, found, "%s %s", alert, severity)
+	return strings.Join(found, " or ")
+}
+
+// fires evaluates an alert at an instant on the given series.
+func fires(t *testing.T, s series, alert, severity string) bool {
+	t.Helper()
+	result, err := s.query(t.Context(), expression(t, alert, severity))
+	require.NoError(t, err, fmt.Sprintf("%s %s", alert, severity))
+	return len(result) > 0
+}

@@ -1,0 +1,153 @@
+// Package watch reads what operators watch the service by, as Prometheus and Grafana do: the rules and the dashboards of the chart,
+// and the pages of docs/runbooks.
+package watch
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// Parser is that of Prometheus, without what is experimental.
+var Parser = parser.NewParser(parser.Options{})
+
+// Rules are the rules of all files in a folder, which must have no mistake that Prometheus would find.
+func Rules(dir string) ([]rulefmt.Rule, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no rules in %s: %w", dir, err)
+	}
+	var rules []rulefmt.Rule
+	for _, file := range files {
+		groups, errs := rulefmt.ParseFile(file, false, model.LegacyValidation, Parser, slog.New(slog.DiscardHandler))
+		if len(errs) > 0 {
+			return nil, fmt.Errorf("%s: %v", file, errs)
+		}
+		for _, g := range groups.Groups {
+			rules = append(rules, g.Rules...)
+		}
+	}
+	return rules, nil
+}
+
+// Panel is a panel of a dashboard.
+type Panel struct {
+	ID         int            `json:"id"`
+	Type       string         `json:"type"`
+	Title      string         `json:"title"`
+	Datasource *Datasource    `json:"datasource"`
+	GridPos    map[string]int `json:"gridPos"`
+	Panels     []Panel        `json:"panels"`
+	Targets    []struct {
+		RefID      string      `json:"refId"`
+		Expr       string      `json:"expr"`
+		Datasource *Datasource `json:"datasource"`
+	} `json:"targets"`
+	FieldConfig struct {
+		Defaults struct {
+			Unit string `json:"unit"`
+		} `json:"defaults"`
+	} `json:"fieldConfig"`
+}
+
+// Datasource is where a panel has its figures from.
+type Datasource struct{ Type, UID string }
+
+// Dashboard is a dashboard of Grafana.
+type Dashboard struct {
+	UID           string  `json:"uid"`
+	Title         string  `json:"title"`
+	SchemaVersion int     `json:"schemaVersion"`
+	Panels        []Panel `json:"panels"`
+	Templating    struct {
+		List []struct {
+			Name, Type string
+			AllValue   string
+			Query      any
+		}
+	} `json:"templating"`
+}
+
+// Dashboards are those of a folder, by file.
+func Dashboards(dir string) (map[string]Dashboard, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("no dashboards in %s: %w", dir, err)
+	}
+	found := map[string]Dashboard{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var d Dashboard
+		if err := json.Unmarshal(text, &d); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		found[filepath.Base(file)] = d
+	}
+	return found, nil
+}
+
+// All are the panels of a dashboard, those inside rows too.
+func (d Dashboard) All() []Panel {
+	var all []Panel
+	for _, p := range d.Panels {
+		all = append(append(all, p), p.Panels...)
+	}
+	return all
+}
+
+var grafana = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$namespace", ".*")
+
+// Expr is an expression of a panel, with values in place of Grafana's variables.
+func Expr(panel string) string { return grafana.Replace(panel) }
+
+// Metrics are the names of the metrics that an expression asks for.
+func Metrics(expr string) ([]string, error) {
+	parsed, err := Parser.ParseExpr(expr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", expr, err)
+	}
+	names := map[string]bool{}
+	parser.Inspect(parsed, func(n parser.Node, _ []parser.Node) error {
+		if s, ok := n.(*parser.VectorSelector); ok {
+			names[name(s)] = true
+		}
+		return nil
+	})
+	return slices.Sorted(maps.Keys(names)), nil
+}
+
+func name(s *parser.VectorSelector) string {
+	for _, m := range s.LabelMatchers {
+		if m.Name == labels.MetricName {
+			return m.Value
+		}
+	}
+	return s.Name
+}
+
+var block = regexp.MustCompile("(?ms)^```promql\n(.*?)^```$")
+
+// Queries are the expressions in the promql blocks of a page: one to each paragraph of a block.
+func Queries(page string) []string {
+	var found []string
+	for _, m := range block.FindAllStringSubmatch(page, -1) {
+		for query := range strings.SplitSeq(strings.TrimSpace(m[1]), "\n\n") {
+			found = append(found, query)
+		}
+	}
+	return found
+}
