@@ -2,7 +2,7 @@
 # where they are missing, and test Chromium and Node too.
 
 SERVICES := gateway catalog history authquota billing
-MODULES  := cmd/opportunity docs e2e pkg $(addprefix services/,$(SERVICES))
+MODULES  := cmd/opportunity docker docs e2e k8s pkg $(addprefix services/,$(SERVICES))
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 
 BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"

@@ -1,0 +1,2 @@
+// Package docker holds the tests of the Dockerfile and of compose.yaml.
+package docker

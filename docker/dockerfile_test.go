@@ -1,0 +1,50 @@
+package docker_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// names are all images there are: of each service, and of the command.
+func names(t *testing.T) []string {
+	t.Helper()
+	mains, err := filepath.Glob("../services/*/cmd/*")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(mains), 4)
+	all := []string{"opportunity"}
+	for _, main := range mains {
+		all = append(all, filepath.Base(main))
+	}
+	return all
+}
+
+// TestDockerfileKnowsEveryService: a module whose go.mod is not copied ends the build of every image, also of those that do not
+// need it, and only on a machine that builds images.
+func TestDockerfileKnowsEveryService(t *testing.T) {
+	text, err := os.ReadFile("Dockerfile")
+	require.NoError(t, err)
+	dockerfile := string(text)
+	for _, name := range names(t) {
+		require.Contains(t, dockerfile, "\nFROM image AS "+name+"\nENTRYPOINT [\"/"+name+"\"]\n")
+		module := "services/" + name
+		if name == "opportunity" {
+			module = "cmd/opportunity"
+		}
+		mod, err := os.ReadFile(filepath.Join("..", module, "go.mod"))
+		require.NoError(t, err)
+		needed := []string{module}
+		for _, line := range strings.Split(string(mod), "\n") {
+			if _, path, replaced := strings.Cut(line, " => "); replaced {
+				needed = append(needed, filepath.Join(module, path))
+			}
+		}
+		for _, path := range needed {
+			require.Contains(t, dockerfile, "\nCOPY "+path+"/go.mod "+path+"/go.sum "+path+"/\n")
+		}
+	}
+	require.NotContains(t, dockerfile, "# syntax=", "it would want a registry before anything is built")
+}

@@ -1,0 +1,168 @@
+package k8s_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// kinds are the API types that manifests may use. Those of operators that are in no module are not decoded.
+var kinds = map[string]func() any{
+	"apps/v1 Deployment":                     func() any { return new(appsv1.Deployment) },
+	"apps/v1 StatefulSet":                    func() any { return new(appsv1.StatefulSet) },
+	"v1 Service":                             func() any { return new(corev1.Service) },
+	"policy/v1 PodDisruptionBudget":          func() any { return new(policyv1.PodDisruptionBudget) },
+	"networking.k8s.io/v1 NetworkPolicy":     func() any { return new(networkingv1.NetworkPolicy) },
+	"gateway.networking.k8s.io/v1 Gateway":   func() any { return new(gatewayv1.Gateway) },
+	"gateway.networking.k8s.io/v1 HTTPRoute": func() any { return new(gatewayv1.HTTPRoute) },
+	"postgresql.cnpg.io/v1 Cluster":          nil,
+	"postgresql.cnpg.io/v1 Database":         nil,
+	"postgresql.cnpg.io/v1 ScheduledBackup":  nil,
+	"barmancloud.cnpg.io/v1 ObjectStore":     nil,
+}
+
+// manifests are all objects of both folders, by file and name.
+func manifests(t *testing.T) map[string]any {
+	t.Helper()
+	files, err := filepath.Glob("*/*.yaml")
+	require.NoError(t, err)
+	objects := map[string]any{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, doc := range strings.Split(string(text), "\n---\n") {
+			var head struct {
+				metav1.TypeMeta   `json:",inline"`
+				metav1.ObjectMeta `json:"metadata"`
+			}
+			require.NoError(t, yaml.Unmarshal([]byte(doc), &head), file)
+			if head.Kind == "" || head.Kind == "Kustomization" {
+				continue
+			}
+			kind, known := kinds[head.APIVersion+" "+head.Kind]
+			require.True(t, known, "%s: %s %s", file, head.APIVersion, head.Kind)
+			if kind == nil {
+				continue
+			}
+			object := kind()
+			require.NoError(t, yaml.UnmarshalStrict([]byte(doc), object), "%s: %s", file, head.Name)
+			objects[file+" "+head.Kind+" "+head.Name] = object
+		}
+	}
+	return objects
+}
+
+// pods are the templates of pods in all manifests.
+func pods(t *testing.T) map[string]corev1.PodTemplateSpec {
+	t.Helper()
+	templates := map[string]corev1.PodTemplateSpec{}
+	for name, object := range manifests(t) {
+		switch o := object.(type) {
+		case *appsv1.Deployment:
+			templates[name] = o.Spec.Template
+		case *appsv1.StatefulSet:
+			templates[name] = o.Spec.Template
+		}
+	}
+	require.Len(t, templates, 6)
+	return templates
+}
+
+func TestPodsAreRestricted(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	require.NoError(t, err)
+	for name, pod := range pods(t) {
+		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+			require.True(t, result.Allowed, "%s: %s: %s", name, result.ForbiddenReason, result.ForbiddenDetail)
+		}
+		require.False(t, *pod.Spec.AutomountServiceAccountToken, name)
+		for _, c := range pod.Spec.Containers {
+			require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, name)
+			require.NotZero(t, c.Resources.Limits.Memory().Value(), name)
+			require.NotNil(t, c.ReadinessProbe, name)
+			require.Regexp(t, regexp.MustCompile(`:v?\d+\.\d+`), c.Image, "%s: the image has a version", name)
+		}
+	}
+}
+
+// TestServicesLeadToPods: a selector or a port that fits nothing is accepted by the API server and answers nobody.
+func TestServicesLeadToPods(t *testing.T) {
+	templates := pods(t)
+	for name, object := range manifests(t) {
+		service, ok := object.(*corev1.Service)
+		if !ok {
+			continue
+		}
+		found := false
+		for owner, pod := range templates {
+			delete(service.Spec.Selector, "statefulset.kubernetes.io/pod-name") // the cluster puts it on
+			if filepath.Dir(owner) != filepath.Dir(name) || !fits(service.Spec.Selector, pod.Labels) {
+				continue
+			}
+			found = true
+			for _, port := range service.Spec.Ports {
+				require.True(t, slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool {
+					return p.Name == port.TargetPort.StrVal && p.ContainerPort == port.Port
+				}), "%s: port %s", name, port.Name)
+			}
+		}
+		require.True(t, found, name)
+	}
+}
+
+func fits(selector, labels map[string]string) bool {
+	for k, v := range selector {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// TestValuesAreThoseOfTheChart holds the values files against the schema of the chart, alone and on top of each other.
+func TestValuesAreThoseOfTheChart(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile("../charts/opportunity/values.schema.json")
+	require.NoError(t, err)
+	for _, files := range [][]string{
+		{"dev/values.yaml"}, {"dev/values.yaml", "dev/values-debug.yaml"}, {"dev/values.yaml", "dev/values-prod-like.yaml"},
+		{"production/values.yaml"},
+	} {
+		all := map[string]any{}
+		for _, file := range append([]string{"../charts/opportunity/values.yaml"}, files...) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var values map[string]any
+			require.NoError(t, yaml.UnmarshalStrict(text, &values), file)
+			merge(all, values)
+		}
+		require.NoError(t, schema.Validate(all), files)
+	}
+}
+
+// merge lays values over others as helm does.
+func merge(under, over map[string]any) {
+	for name, value := range over {
+		inner, ok := value.(map[string]any)
+		below, both := under[name].(map[string]any)
+		if ok && both {
+			merge(below, inner)
+		} else {
+			under[name] = value
+		}
+	}
+}
