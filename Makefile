@@ -27,6 +27,10 @@ build: ## Build the command and every service into bin/
 images: ## Build the images of all services, with docker or buildah
 	@scripts/images
 
+.PHONY: try-image
+try-image: ## Build one image where a builder is here, and say so where none is
+	@scripts/try-image
+
 .PHONY: test
 test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
 	@scripts/with-stores scripts/with-browser go test -race -shuffle=on $(PACKAGES)
@@ -66,4 +70,4 @@ bench: ## Measure the ratios of docs/benchmarks.md
 	@scripts/with-stores scripts/bench
 
 .PHONY: check
-check: lint alone generate-check test ## Everything that CI runs
+check: lint alone generate-check test try-image ## Everything that CI runs
