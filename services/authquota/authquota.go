@@ -10,6 +10,7 @@
 //   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is recorded and answered with 503,
 //     and takes force as soon as Redis is back; so does the move of today's calls when a key is connected;
 //   - Redis for good, with all that it held: the epochs heal by themselves, the counters come back from the ledger;
+//   - billing: nothing can be bought or cancelled. What was paid for is in force all the same, and ends on its second;
 //   - the mail server: mails wait in the database and are tried again for three days.
 //
 // Known hole: a loss of Redis forgets the calls of at most the last second before it, those since the last copy. They can then be
@@ -24,10 +25,12 @@ import (
 
 	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/billing"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/ledger"
 	"opportunity.internal/services/authquota/internal/pages"
@@ -88,9 +91,15 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
-	site, err := newSite(cfg, p.kept, pages.Site{
+	site := pages.Site{
 		Errors: refusals, Counters: ledger.Counters{Redis: redis}, Tiers: told.tiers, Peppers: told.peppers, InForce: p.inForce,
-	})
+	}
+	transport := peer.Transport()
+	defer transport.CloseIdleConnections()
+	if cfg.BillingURL != "" {
+		site.Billing = billing.New(cfg.BillingURL, cfg.Tokens, tel.Transport(transport, "billing"))
+	}
+	shown, err := newSite(cfg, p.kept, site)
 	if err != nil {
 		return err
 	}
@@ -105,7 +114,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	serving = true
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", public, tel.Handler(split(site.Handler(), api.Handler())))
+	group.HTTP("service", public, tel.Handler(split(shown.Handler(), api.Handler())))
 	p.start(group, db)
 	err = group.Wait()
 	p.copyLast(ctx)

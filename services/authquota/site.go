@@ -16,7 +16,7 @@ func newSite(cfg Config, kept *store.Store, site pages.Site) (*pages.Site, error
 	site.Passkeys, site.Challenges, site.Proofs, site.Changes, site.Replacements = kept, kept, kept, kept, kept
 	site.Presence, site.Events, site.Closing = kept, kept, kept
 	site.Keys, site.KeyRequests, site.KeyLives = kept, kept, kept
-	site.Overview, site.Usage = kept, kept
+	site.Overview, site.Usage, site.Wishes = kept, kept, kept
 	return pages.New(site)
 }
 

@@ -39,18 +39,12 @@ func linksWanted() (bool, error) {
 // checkLinks calls check by the timer until ctx ends. Without a contact page it calls it no more: no later run would have one.
 // Whatever else keeps a run from its end, the next one takes up what is left; check has logged it.
 func checkLinks(ctx context.Context, log io.Writer, check func(context.Context) error) error {
-	for wait := firstLinks; ; wait = linksEvery {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		}
-		if err := check(ctx); errors.Is(err, history.ErrNoContact) {
+	return byTimer(ctx, firstLinks, linksEvery, func(ctx context.Context) (again bool) {
+		err := check(ctx)
+		if errors.Is(err, history.ErrNoContact) {
 			slog.New(slog.NewJSONHandler(log, nil)).InfoContext(ctx, "links are not checked", "service", "up", "reason", err.Error())
-			<-ctx.Done()
-			return nil
+			return false
 		}
-	}
+		return true
+	})
 }

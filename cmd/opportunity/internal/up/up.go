@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/services/billing"
 )
 
 // Options are what a start is told.
@@ -112,7 +113,7 @@ func (h *house) ready(ctx context.Context) error {
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for _, service := range []string{h.authquotaURL, h.catalogURL, h.historyURL} {
+	for _, service := range []string{h.authquotaURL, h.catalogURL, h.historyURL, h.billingURL} {
 		for !answers(ctx, service+"/readyz") {
 			select {
 			case <-ctx.Done():
@@ -146,6 +147,9 @@ func announce(out io.Writer, h *house, dir *dataDir, keys map[api.Tier]string) {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
 	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n", keys[api.Developer], base)
+	if h.billing.Processor == billing.Sandbox {
+		fmt.Fprintln(out, "\nPlans are sold by a sandbox: no money moves.")
+	}
 	if to, err := url.Parse(h.authquota.Mail.URL); err == nil && to.Scheme == "file" {
 		fmt.Fprintf(out, "\nMails to people are not sent: they are files in %s.\n", to.Path)
 	}

@@ -74,6 +74,9 @@ type Site struct {
 	Events       Events
 	Closing      Closing
 
+	Billing Billing // nil: nothing is sold
+	Wishes  Wishes
+
 	passkeys  passkey.Site
 	templates map[string]*template.Template
 	files     map[string]file
@@ -140,11 +143,16 @@ func (s *Site) Routes(inside gin.IRouter) {
 	}
 }
 
+// policy is what browsers are told to load and to send: our own alone, but for forms that lead to formsTo.
+func policy(formsTo ...string) string {
+	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+		"form-action " + strings.Join(append([]string{"'self'"}, formsTo...), " ") + "; frame-ancestors 'none'; base-uri 'none'"
+}
+
 // headers go out with every page.
 func headers(https bool) map[string]string {
 	h := map[string]string{
-		"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-			"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+		"Content-Security-Policy": policy(),
 		// not no-referrer: browsers would then send forms with the origin "null", which the check of origins refuses
 		"Referrer-Policy":              "same-origin",
 		"X-Content-Type-Options":       "nosniff",

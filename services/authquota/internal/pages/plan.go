@@ -47,10 +47,11 @@ func gains(from, to offer) []string {
 
 // planView is what the page of the plan shows.
 type planView struct {
-	Mine   offer
-	Offers []offer // by what they give
-	Next   *offer  // the next one that can be bought, if any
-	Gains  []string
+	Mine    offer
+	Offers  []offer // by what they give
+	Next    *offer  // the next one that can be bought, if any
+	Gains   []string
+	Payment payment
 }
 
 func (s *Site) plan(v *visit) (view, error) {
@@ -75,7 +76,8 @@ func (s *Site) plan(v *visit) (view, error) {
 	if shown.Next != nil {
 		shown.Gains = gains(shown.Mine, *shown.Next)
 	}
-	return view{Template: "plan", Title: "Plan", Data: shown}, nil
+	shown.Payment = s.payment(v)
+	return view{Template: "plan", Title: "Plan", Data: shown, Leaves: shown.Payment.Sold}, nil
 }
 
 func (s *Site) offer(t api.Tier) offer {

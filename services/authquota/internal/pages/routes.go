@@ -105,5 +105,10 @@ func routes() []route {
 		{get, "/account/usage", signedIn, (*Site).usage},
 		{get, "/account/usage.csv", signedIn, (*Site).usageFile},
 		{get, "/account/plan", signedIn, (*Site).plan},
+		{post, "/account/plan/upgrade", recent, (*Site).upgrade},
+		{post, "/account/plan/portal", recent, (*Site).portal},
+		{get, "/account/plan/cancel", recent, (*Site).askCancel},
+		{post, "/account/plan/cancel", recent, (*Site).cancel},
+		{post, "/account/plan/resume", recent, (*Site).resume},
 	}
 }

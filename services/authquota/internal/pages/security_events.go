@@ -48,6 +48,10 @@ var words = map[string]string{
 	"account.suspend":             "Account suspended",
 	"account.resume":              "Account resumed",
 	"account.grant":               "Plan changed",
+	"plan.upgrade":                "Went to buy a plan",
+	"plan.portal":                 "Went to the payment processor",
+	"plan.cancel":                 "Asked to cancel the plan",
+	"plan.resume":                 "Asked to resume the plan",
 }
 
 // failures are what anybody can make happen: of each one row is shown, with how often it happened.

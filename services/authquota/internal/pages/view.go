@@ -27,6 +27,8 @@ type view struct {
 	Status   int         // 0: 200, or 422 where there are Errors
 	Errors   []formError // what is wrong with the form that was sent; the page shows it again with what was filled in
 	Redirect string      // 303 to one of our own pages
+	LeaveTo  string      // 303 to a page of the payment processor
+	Leaves   bool        // a form of the page leads to the payment processor
 	Notice   string      // shown on this page, or on the one that Redirect leads to
 
 	Body   []byte                // in place of a template: a file
@@ -123,6 +125,12 @@ func (s *Site) answer(v *visit, level access, handle handler) (answer view, err 
 
 func (s *Site) write(v *visit, answer view) error {
 	switch {
+	case answer.LeaveTo != "":
+		if !s.mayLeaveTo(answer.LeaveTo) {
+			return errors.New("billing sends people to what is no page of the payment processor")
+		}
+		redirect(v, answer.LeaveTo)
+		return nil
 	case answer.Redirect != "":
 		if !ownPath(answer.Redirect) {
 			return errors.New("a page redirects to what is none of ours")
@@ -130,9 +138,7 @@ func (s *Site) write(v *visit, answer view) error {
 		if answer.Notice != "" {
 			v.leaveNotice(answer.Notice)
 		}
-		v.Header("Location", answer.Redirect)
-		v.Status(http.StatusSeeOther)
-		v.Writer.WriteHeaderNow()
+		redirect(v, answer.Redirect)
 		return nil
 	case answer.Stream != nil:
 		return stream(v, answer)
@@ -151,11 +157,20 @@ func (s *Site) write(v *visit, answer view) error {
 	case status == 0:
 		status = http.StatusOK
 	}
+	if answer.Leaves {
+		v.Header("Content-Security-Policy", policy(processors...))
+	}
 	body, err := s.render(v, answer)
 	if err == nil {
 		send(v, status, "text/html; charset=utf-8", body)
 	}
 	return err
+}
+
+func redirect(v *visit, to string) {
+	v.Header("Location", to)
+	v.Status(http.StatusSeeOther)
+	v.Writer.WriteHeaderNow()
 }
 
 func (s *Site) render(v *visit, answer view) ([]byte, error) {

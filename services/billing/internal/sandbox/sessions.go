@@ -29,7 +29,7 @@ const sessionLife = 24 * time.Hour
 type Session struct {
 	ID        string
 	Kind      Kind
-	ReturnURL string
+	ReturnURL string // without a query
 	Account   string
 	Plan      string
 	USD       int

@@ -165,7 +165,7 @@ func (s site) pay(r *http.Request) (view, error) {
 		err = s.processor.Pay(r.Context(), session.ID, declines)
 	}
 	if err != nil || !declines {
-		return view{redirect: session.ReturnURL}, err
+		return view{redirect: session.ReturnURL + "?checkout=done"}, err
 	}
 	return view{redirect: r.URL.Path + "?declined"}, nil
 }

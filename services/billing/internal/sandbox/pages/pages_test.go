@@ -22,7 +22,7 @@ import (
 
 const (
 	public   = "https://api.example"
-	back     = public + "/account/plan?checkout=done"
+	back     = public + "/account/plan"
 	checkout = "/billing/sandbox/checkout/abc"
 	portal   = "/billing/sandbox/portal/abc"
 )
@@ -96,13 +96,13 @@ func TestBuying(t *testing.T) {
 	answer := p.send(t, io.Discard, http.MethodGet, checkout, "")
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 	page := text(t, answer)
-	for _, words := range []string{"This is a sandbox.", "Business", "29 USD a month", "acc_&lt;1&gt;", `href="` + back + `"`} {
+	for _, words := range []string{"This is a sandbox.", "Business", "29 USD a month", "acc_&lt;1&gt;", `href="` + back + `?checkout=left"`} {
 		require.Contains(t, page, words)
 	}
 
 	answer = p.send(t, io.Discard, http.MethodPost, checkout, "card=works")
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
-	require.Equal(t, back, answer.Header.Get("Location"))
+	require.Equal(t, back+"?checkout=done", answer.Header.Get("Location"))
 	require.Equal(t, []any{"abc", false}, p.asked)
 
 	answer = p.send(t, io.Discard, http.MethodPost, checkout, "card=declined")
