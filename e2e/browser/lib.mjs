@@ -134,5 +134,5 @@ export async function verb(...args) {
 // call asks the API with a key.
 export async function call(key, where = '/api/v1/opportunities') {
   const answer = await fetch(base + where, { headers: { Authorization: `Bearer ${key}` } })
-  return { status: answer.status, body: await answer.json() }
+  return { status: answer.status, headers: answer.headers, body: await answer.json() }
 }

@@ -83,9 +83,8 @@ func onBothStores(t *testing.T, test func(t *testing.T, d *desk)) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
 			d := &desk{t: t, at: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
+			d.Sandbox = sandbox.New(opened(t, url), public, d.now)
 			var err error
-			d.Sandbox, err = sandbox.New(opened(t, url), public, d.now)
-			require.NoError(t, err)
 			d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org")
 			require.NoError(t, err)
 			ctx, end := context.WithCancel(t.Context())
@@ -292,9 +291,8 @@ func TestAnnouncementsAreTakenIn(t *testing.T) {
 			db := opened(t, url)
 			start := func() (*desk, chan processor.Event, func()) {
 				d := &desk{t: t, at: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
+				d.Sandbox = sandbox.New(db, public, d.now)
 				var err error
-				d.Sandbox, err = sandbox.New(db, public, d.now)
-				require.NoError(t, err)
 				d.customer, err = d.Customer(t.Context(), "acc_1", "")
 				require.NoError(t, err)
 				tries := make(chan processor.Event, 100)
