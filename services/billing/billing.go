@@ -14,13 +14,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/billing/internal/httpapi"
+	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/sandbox/pages"
 	"opportunity.internal/services/billing/migrations"
 )
 
@@ -73,9 +78,17 @@ func Run(ctx context.Context, cfg Config) error {
 		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}, Tokens: cfg.Tokens, Sales: p.sales, Store: p.kept,
 		Reconcile: p.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: ready, Webhook: p.webhook,
 	}
+	engine := api.Engine()
+	if p.sandbox != nil {
+		site, err := pages.New(p.sandbox, cfg.PublicURL, tel.Log)
+		if err != nil {
+			return err
+		}
+		engine.Any(sandbox.Path+"*page", web.Internal(api.Errors, cfg.Tokens), gin.WrapH(site))
+	}
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", public, tel.Handler(api.Engine()))
+	group.HTTP("service", public, tel.Handler(engine))
 	p.start(group)
 	return group.Wait()
 }

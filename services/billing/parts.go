@@ -19,6 +19,7 @@ import (
 	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sales"
+	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/migrations"
@@ -32,6 +33,7 @@ type parts struct {
 	db      *database.DB
 	kept    *store.Store
 	money   processor.Processor
+	sandbox *sandbox.Sandbox // nil where it is not the processor
 	intake  intake.Intake
 	sales   sales.Sales
 	webhook *httpapi.Webhook // nil: announcements come in no other way than through the processor itself
@@ -50,7 +52,8 @@ func newParts(cfg Config, db *database.DB, tel *telemetry.Telemetry, m *metrics)
 	p.intake = intake.Intake{Store: p.kept, Log: tel.Log}
 	switch cfg.Processor {
 	case Sandbox:
-		// the sandbox is put in here
+		p.sandbox = sandbox.New(db, cfg.PublicURL, cfg.Now)
+		p.money = timed{p.sandbox, m}
 	default:
 		s := stripe.New(cfg.Stripe)
 		p.money, p.close = timed{s, m}, s.Close
@@ -82,6 +85,14 @@ func (p *parts) start(group *server.Group) {
 			return err
 		}
 		group.Go("entitlements", p.pusher.Run)
+		if p.sandbox != nil {
+			group.Go("sandbox", func(ctx context.Context) error {
+				return p.sandbox.Run(ctx, p.tel.Log, func(ctx context.Context, e processor.Event) error {
+					_, err := p.intake.Announced(ctx, e)
+					return err
+				})
+			})
+		}
 		group.Go("forgetting", func(ctx context.Context) error { return p.every(ctx, time.Hour, "forgetting", p.kept.Forget) })
 		return nil
 	})

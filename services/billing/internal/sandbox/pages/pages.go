@@ -92,7 +92,7 @@ func (s site) answer(handle func(*http.Request) (view, error)) http.HandlerFunc 
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy",
-			"default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+			"default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 		h.Set("Referrer-Policy", "same-origin") // not no-referrer: forms would come from the origin "null"; the address is a secret
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")

@@ -194,7 +194,7 @@ func TestHeadersAndFailures(t *testing.T) {
 		answer := p.send(t, io.Discard, http.MethodGet, path, "")
 		h := answer.Header
 		require.Equal(t, "no-store", h.Get("Cache-Control"), path)
-		require.Equal(t, "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'", h.Get("Content-Security-Policy"))
+		require.Equal(t, "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'", h.Get("Content-Security-Policy"))
 		require.Equal(t, "same-origin", h.Get("Referrer-Policy"))
 		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
 		require.Contains(t, text(t, answer), "This is a sandbox.", path)
