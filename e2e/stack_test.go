@@ -27,17 +27,19 @@ const (
 type stack struct {
 	deployment // of the first gateway
 
-	gateways  []string // public addresses
-	redis     *storetest.RedisServer
-	databases *cut
-	processes []*process
+	gateways   []string            // public addresses
+	operations []string            // addresses of the operations ports
+	settings   map[string][]string // by service; of the last gateway
+	redis      *storetest.RedisServer
+	databases  *cut
+	processes  []*process
 }
 
 // newStack starts a stack, empty, as its operator would: migrations as the owner of the schema, services as a role with no
 // right but what serving needs.
 func newStack(t testing.TB, settings ...string) *stack {
 	t.Helper()
-	s := &stack{redis: storetest.Redis(t)}
+	s := &stack{redis: storetest.Redis(t), settings: map[string][]string{}}
 	server, err := url.Parse(os.Getenv(storetest.PostgresVariable))
 	require.NoError(t, err)
 	s.databases = newCut(t, server.Host)
@@ -64,7 +66,9 @@ func newStack(t testing.TB, settings ...string) *stack {
 		"OPPORTUNITY_AUTHQUOTA_URL=http://" + addresses["authquota"],
 	}, settings...)
 	serve := func(name, address string, more ...string) {
-		env := slices.Concat(common, more, []string{"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + freeAddress(t)})
+		operations := freeAddress(t)
+		env := slices.Concat(common, more, []string{"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations})
+		s.settings[name], s.operations = env, append(s.operations, "http://"+operations)
 		s.processes = append(s.processes, start(t, env, program(t, name), "serve"))
 	}
 	for _, name := range []string{"catalog", "history", "authquota"} {

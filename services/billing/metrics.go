@@ -10,8 +10,15 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/billing/internal/entitle"
+	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/subscription"
+)
+
+// How comparisons with the processor end.
+const (
+	complete   = "complete"
+	incomplete = "incomplete" // of some accounts the processor did not say
 )
 
 // metrics tell how the service does; never of one account.
@@ -46,6 +53,16 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "billing_reconcile_differences_total", Help: "Differences that comparisons in this process found, by field.",
 		}, []string{"field"}),
 	}
+	// The first of a series that comes into being with it is in no rate, and no alert would see it.
+	for _, outcome := range httpapi.Outcomes {
+		m.webhooks.WithLabelValues(outcome)
+	}
+	for _, outcome := range entitle.Outcomes {
+		m.pushes.WithLabelValues(string(outcome))
+	}
+	for _, outcome := range []string{complete, incomplete} {
+		m.reconciles.WithLabelValues(outcome)
+	}
 	registry.MustRegister(m.webhooks, m.pushes, m.pending, m.calls, m.reconciles, m.differences)
 	return m
 }
@@ -55,9 +72,9 @@ func (m *metrics) push(outcome entitle.Outcome) { m.pushes.WithLabelValues(strin
 func (m *metrics) owed(pending int)             { m.pending.Set(float64(pending)) }
 
 func (m *metrics) reconciled(report api.BillingReport, err error) {
-	outcome := "complete"
+	outcome := complete
 	if err != nil || report.Failed > 0 {
-		outcome = "incomplete"
+		outcome = incomplete
 	}
 	m.reconciles.WithLabelValues(outcome).Inc()
 	for _, d := range report.Differences {

@@ -60,6 +60,9 @@ const (
 	Failed   Outcome = "failed"
 )
 
+// Outcomes are all of them.
+var Outcomes = []Outcome{Accepted, Unknown, Failed}
+
 // Pusher tells authquota.
 type Pusher struct {
 	Outbox    Outbox

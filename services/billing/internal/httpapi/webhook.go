@@ -40,6 +40,9 @@ const (
 	failed       = "failed"
 )
 
+// Outcomes are all that an announcement may come to.
+var Outcomes = []string{string(intake.Done), string(intake.Repeated), string(intake.Irrelevant), badSignature, malformed, failed}
+
 func (w *Webhook) answer(g *gin.Context) (web.Reply, error) {
 	outcome, err := w.take(g)
 	w.Count(outcome)

@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/e2e/watch"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+)
+
+// labels are all that metrics are told apart by. None of them names a person, an account or a key, and none has what a caller made up.
+var labels = []string{
+	"category", "command", "decision", "feed", "field", "method", "operation", "outcome", "reason", "result", "route", "service", "status",
+	"template", "tier", "within", "version",
+}
+
+// scrape is what all processes of the stack tell, by metric. None may break the conventions for names, units and help.
+func (s *stack) scrape(t testing.TB) map[string]*dto.MetricFamily {
+	t.Helper()
+	all := map[string]*dto.MetricFamily{}
+	for _, operations := range s.operations {
+		resp, err := http.Get(operations + "/metrics") //nolint:noctx // ends with the test
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		parser := expfmt.NewTextParser(model.LegacyValidation)
+		families, err := parser.TextToMetricFamilies(resp.Body)
+		require.NoError(t, err)
+		mistakes, err := promlint.NewWithMetricFamilies(slices.Collect(maps.Values(families))).Lint()
+		require.NoError(t, err)
+		require.Empty(t, mistakes, "by the conventions of Prometheus")
+		for name, family := range families {
+			if all[name] == nil {
+				all[name] = family
+				continue
+			}
+			all[name].Metric = append(all[name].Metric, family.Metric...)
+		}
+	}
+	return all
+}
+
+// series are the names under which Prometheus keeps a metric.
+func series(family *dto.MetricFamily) []string {
+	name := family.GetName()
+	switch family.GetType() {
+	case dto.MetricType_HISTOGRAM:
+		return []string{name + "_bucket", name + "_sum", name + "_count"}
+	case dto.MetricType_SUMMARY:
+		return []string{name, name + "_sum", name + "_count"}
+	default:
+		return []string{name}
+	}
+}
+
+// What dashboards, rules and runbooks ask for is there, and no more is told of anybody than they need.
+func TestWhatOperatorsWatch(t *testing.T) {
+	s := newStack(t, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32))
+	s.verb(t, "", "sample")
+	s.bill(t)
+	for _, verb := range []string{"check-links", "checkpoint"} {
+		_, errs, code := run(t, append(slices.Clone(s.settings["history"]), "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS=127.0.0.1/32"), "", program(t, "history"), verb)
+		require.Zero(t, code, "history %s: %s", verb, errs)
+	}
+	first := s.issue(t, api.Developer)
+	s.visit(t, first)
+	before := s.scrape(t)
+
+	known := map[string]bool{"up": true} // Prometheus' own
+	for _, family := range before {
+		for _, name := range series(family) {
+			known[name] = true
+		}
+	}
+	for name, where := range asked(t) {
+		if !strings.Contains(name, ":") { // recorded by a rule
+			require.True(t, known[name], "%s asks for %s, which nobody tells", where, name)
+		}
+	}
+	page, err := os.ReadFile("../docs/operators/observability.md")
+	require.NoError(t, err)
+	for name, family := range before {
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+			continue
+		}
+		require.Contains(t, string(page), "`"+name+"`", "the page of the metrics does not explain it")
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				require.Contains(t, labels, label.GetName(), name)
+			}
+		}
+	}
+	// Another person's calls are told under the same labels.
+	second := s.issue(t, api.Developer)
+	s.visit(t, second)
+	after := s.scrape(t)
+	require.Equal(t, told(before), told(after))
+	for name, family := range after {
+		for _, m := range family.GetMetric() {
+			for _, label := range m.GetLabel() {
+				for _, private := range []string{first.ID, first.Account, first.Key, second.ID, second.Account, second.Key, "acc_", "key_", "oda_", "nobody-knows"} {
+					require.NotContains(t, label.GetValue(), private, name)
+				}
+			}
+		}
+	}
+}
+
+// asked are the metrics that dashboards, rules and pages ask for, and who does.
+func asked(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	ask := func(where, expr string) {
+		names, err := watch.Metrics(expr)
+		require.NoError(t, err, where)
+		for _, name := range names {
+			found[name] = where
+		}
+	}
+	rules, err := watch.Rules("../charts/opportunity/rules")
+	require.NoError(t, err)
+	for _, r := range rules {
+		ask(r.Alert+r.Record, r.Expr)
+	}
+	dashboards, err := watch.Dashboards("../charts/opportunity/dashboards")
+	require.NoError(t, err)
+	for file, d := range dashboards {
+		for _, p := range d.All() {
+			for _, target := range p.Targets {
+				ask(file+": "+p.Title, watch.Expr(target.Expr))
+			}
+		}
+	}
+	files, err := filepath.Glob("../docs/*/*.md")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, query := range watch.Queries(string(text)) {
+			ask(file, query)
+		}
+	}
+	return found
+}
+
+// told is which series of calls there are, without their values.
+func told(all map[string]*dto.MetricFamily) []string {
+	found := map[string]bool{}
+	for name, family := range all {
+		if !strings.HasPrefix(name, "gateway_") {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			found[fmt.Sprint(name, m.GetLabel())] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// bill starts billing beside the stack, with a payment processor that does not answer, and announces something to it that no
+// processor signed.
+func (s *stack) bill(t *testing.T) {
+	t.Helper()
+	address, operations := freeAddress(t), freeAddress(t)
+	env := append(slices.Clone(s.settings["history"]), "OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_SERVING_ROLE=",
+		"OPPORTUNITY_LISTEN="+address, "OPPORTUNITY_OPERATIONS_LISTEN="+operations, "OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",
+		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS=whsec_0123456789abcdef", "OPPORTUNITY_STRIPE_PRICE=price_0123456789", "OPPORTUNITY_STRIPE_API_BASE=http://"+freeAddress(t))
+	_, errs, code := run(t, env, "", program(t, "billing"), "migrate")
+	require.Zero(t, code, "billing migrate: %s", errs)
+	process := start(t, env, program(t, "billing"), "serve")
+	ready(t, "http://"+operations+"/livez", process)
+	s.operations = append(s.operations, "http://"+operations)
+	resp, err := http.Post("http://"+address+"/billing/stripe/webhook", "application/json", strings.NewReader("{}")) //nolint:noctx // ends with the test
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	eventually(t, "the processor was asked", func() bool { return s.scrape(t)["billing_processor_seconds"] != nil })
+	require.Contains(t, fmt.Sprint(s.scrape(t)["billing_webhooks_total"]), `value:"bad_signature"`)
+}
+
+// visit makes calls as one person: some that are served, some that are not.
+func (s *stack) visit(t *testing.T, key issued) {
+	t.Helper()
+	for i := range s.gateways {
+		for path, status := range map[string]int{
+			"/api/v1/opportunities": 200, "/api/jobs": 200, "/api/v1/opportunities/nobody-knows": 404, "/api/v1/opportunities?nobody-knows=1": 400,
+			"/api/v1/opportunities/nobody-knows/history": 404, "/nobody-knows": 404, "/docs": 200, "/account/nobody-knows": 404,
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.rotate(i)+path, nil)
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+key.Key)
+			resp, err := client.Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, status, resp.StatusCode, path)
+		}
+	}
+}
