@@ -1,0 +1,232 @@
+package authquota_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+)
+
+// subscriber is a person whose mails are compared after each step.
+type subscriber struct {
+	t       *testing.T
+	stores  *stores
+	svc     *service
+	now     *clock
+	account string
+	version int64
+	told    []string
+}
+
+func (s *stores) subscriber(t *testing.T) *subscriber {
+	t.Helper()
+	svc, now := s.startMoved(t, begin)
+	key := svc.issue(nil)
+	s.person(t, key.Account, "ada@example.org")
+	return &subscriber{t: t, stores: s, svc: svc, now: now, account: key.Account}
+}
+
+// hears demands that exactly these mails came since the last time.
+func (p *subscriber) hears(more ...string) {
+	p.t.Helper()
+	p.told = append(p.told, more...)
+	storetest.Eventually(p.t, "mails", func() bool {
+		return len(p.stores.subjects(p.t, "ada@example.org")) >= len(p.told) && p.stores.waiting(p.t) == 0
+	})
+	require.Equal(p.t, p.told, p.stores.subjects(p.t, "ada@example.org"))
+}
+
+// last is the text of the last mail.
+func (p *subscriber) last() string {
+	p.t.Helper()
+	mails := p.stores.mails(p.t)
+	return mails[len(mails)-1].plain
+}
+
+func (p *subscriber) pushed(e api.Entitlement) {
+	p.t.Helper()
+	p.version++
+	e.Version = p.version
+	p.now.move(time.Millisecond) // or the files of mails would have no order
+	p.svc.entitled(p.account, e)
+}
+
+// waits moves the clock to an instant and has the loops run by then.
+func (p *subscriber) waits(until time.Time) {
+	p.t.Helper()
+	p.svc.stop()
+	p.now.move(until.Sub(p.now.Now()))
+	p.svc = p.stores.startMigrated(p.t, on(p.now))
+}
+
+func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		p := s.subscriber(t)
+		month := paid(begin, 0)
+		p.pushed(month)
+		p.hears("Your plan has begun")
+		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC; it renews by itself then")
+		require.Contains(t, p.last(), "the tier commercial")
+		p.pushed(month)
+		p.hears()
+		month.Renews = false
+		p.pushed(month)
+		p.hears("Your plan is cancelled")
+		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC")
+		require.Contains(t, p.last(), "Tier from then on: free")
+		month.Renews = true
+		p.pushed(month)
+		p.hears("Your plan goes on")
+
+		p.waits(*month.PaidUntil) // the renewal is on its way
+		p.hears()
+		p.now.move(time.Hour)
+		month = paid(begin.AddDate(0, 1, 0), 0)
+		p.pushed(month)
+		p.hears() // it was late; nobody has heard of an end
+		month.Renews = false
+		p.pushed(month)
+		p.hears("Your plan is cancelled")
+		p.waits(month.PaidUntil.Add(-time.Microsecond))
+		p.hears()
+		p.waits(*month.PaidUntil)
+		p.hears("Your plan has ended")
+		require.Contains(t, p.last(), "the tier free now")
+		p.waits(month.PaidUntil.Add(time.Hour))
+		p.pushed(month)
+		p.hears()
+	})
+}
+
+func TestMailsOfPaymentsThatFail(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		p := s.subscriber(t)
+		month := paid(begin, 0)
+		p.pushed(month)
+		month.Trouble = api.PaymentFailed
+		p.pushed(month)
+		p.pushed(month)
+		p.hears("Your plan has begun", "A payment for your plan failed")
+		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC")
+		p.waits(*month.PaidUntil)
+		p.hears("Your plan has ended, because a payment failed")
+		month = paid(p.now.Now(), 0)
+		p.pushed(month)
+		p.hears("Your plan has begun")
+
+		p.waits(*month.PaidUntil)
+		p.now.move(time.Hour)
+		month.Trouble = api.PaymentFailed
+		p.pushed(month) // the charge for the next month, an hour after it had begun
+		p.hears("Your plan has ended, because a payment failed")
+		p.waits(p.now.Now().Add(24 * time.Hour))
+		p.hears()
+
+		month = paid(p.now.Now(), 0)
+		p.pushed(month)
+		p.hears("Your plan has begun")
+		p.waits(month.PaidUntil.Add(4 * time.Hour)) // and nothing was heard of billing since
+		p.hears("Your plan has ended")
+	})
+}
+
+func TestMailsOfMoneyThatGoesBack(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		p := s.subscriber(t)
+		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
+		p.hears("Your plan is now developer")
+		p.pushed(paid(begin, 0))
+		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"free"}`)) // no difference as long as more is paid for
+		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
+		p.hears("Your plan has begun")
+		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Refunded})
+		p.hears("Your payment was refunded and your plan has ended")
+		require.Contains(t, p.last(), "the tier developer now")
+		p.waits(begin.AddDate(0, 2, 0))
+		p.hears() // it is not told again that it has ended
+
+		p.pushed(paid(p.now.Now(), 0))
+		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
+		p.hears("Your plan has begun", "Your payment is disputed and your plan has ended")
+		p.pushed(paid(p.now.Now(), 0)) // the dispute is won
+		p.hears("Your plan has begun")
+	})
+}
+
+// Several processes that find the end of a plan say so once, and a renewal that comes at that moment is not contradicted.
+func TestTheEndIsToldOnce(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, now := s.startMoved(t, begin)
+		month := paid(begin, 1, func(e *api.Entitlement) { e.Renews = false })
+		var ids []string
+		for range 20 {
+			key := svc.issue(nil)
+			s.person(t, key.Account, key.Account+"@example.org")
+			svc.entitled(key.Account, month)
+			ids = append(ids, key.Account)
+		}
+		svc.stop()
+		now.move(month.PaidUntil.Sub(begin))
+		var all sync.WaitGroup
+		running := make([]*service, 3)
+		for i := range running {
+			all.Go(func() { running[i] = s.startMigrated(t, on(now)) })
+		}
+		all.Wait()
+		for _, id := range ids[:5] {
+			running[0].entitled(id, paid(now.Now(), 2, func(e *api.Entitlement) { e.Renews = false }))
+		}
+		storetest.Eventually(t, "told", func() bool {
+			for _, id := range ids[5:] {
+				if !slices.Contains(s.subjects(t, id+"@example.org"), "Your plan has ended") {
+					return false
+				}
+			}
+			return s.waiting(t) == 0
+		})
+		for i, id := range ids {
+			told := s.subjects(t, id+"@example.org")
+			want := []string{"Your plan has begun", "Your plan has ended"}
+			if i < 5 && len(told) != 2 { // renewed before or after anybody noticed the end
+				want = []string{"Your plan has begun"}
+				if len(told) > 2 {
+					want = []string{"Your plan has begun", "Your plan has begun", "Your plan has ended"} // of one instant, by their names
+				}
+			}
+			slices.Sort(told)
+			require.Equal(t, want, told)
+		}
+	})
+}
+
+// What an account paid for comes along when it is joined to another one, and goes on being told by billing under its own id.
+func TestWhatIsPaidForComesAlong(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, now := s.startMoved(t, begin)
+		b := svc.browser()
+		b.signIn("ada@example.org")
+		own, _ := b.obtain("Mine")
+		older := svc.issue(nil)
+		svc.entitled(older.Account, paid(begin, 1))
+		b.connect(older.Key).leads("/account/keys")
+		require.Equal(t, api.Commercial, svc.principal(own).Tier)
+		require.Equal(t, begin.AddDate(0, 1, 0), svc.principal(older.Key).Next.At)
+		storetest.Eventually(t, "told", func() bool { return slices.Contains(s.subjects(t, "ada@example.org"), "Your plan is now commercial") })
+		b.get("/account/plan").shows(200, "commercial")
+
+		before := svc.principal(own).Epoch
+		svc.entitled(older.Account, paid(begin.AddDate(0, 1, 0), 2))
+		require.Equal(t, begin.AddDate(0, 2, 0), svc.principal(own).Next.At)
+		require.Greater(t, svc.principal(own).Epoch, before)
+		svc.entitled(b.account, paid(begin, 1))
+		require.Equal(t, begin.AddDate(0, 2, 0), svc.principal(own).Next.At, "the later of both")
+		require.Equal(t, int64(2), svc.shown(b.account).Paid.Version)
+		now.move(62 * 24 * time.Hour)
+		require.Equal(t, api.Free, svc.principal(own).Tier)
+	})
+}
