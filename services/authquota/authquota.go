@@ -10,7 +10,8 @@
 //   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is recorded and answered with 503,
 //     and takes force as soon as Redis is back; so does the move of today's calls when a key is connected;
 //   - Redis for good, with all that it held: the epochs heal by themselves, the counters come back from the ledger;
-//   - billing: nothing can be bought or cancelled. What was paid for is in force all the same, and ends on its second;
+//   - billing: nothing can be bought or cancelled, and accounts that are closed are cancelled when it is back. What was paid for is in
+//     force all the same, and ends on its second;
 //   - the mail server: mails wait in the database and are tried again for three days.
 //
 // Known hole: a loss of Redis forgets the calls of at most the last second before it, those since the last copy. They can then be
@@ -97,7 +98,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
 	if cfg.BillingURL != "" {
-		site.Billing = billing.New(cfg.BillingURL, cfg.Tokens, tel.Transport(transport, "billing"))
+		seller := billing.New(cfg.BillingURL, cfg.Tokens, tel.Transport(transport, "billing"))
+		site.Billing, p.seller = seller, seller
 	}
 	shown, err := newSite(cfg, p.kept, site)
 	if err != nil {

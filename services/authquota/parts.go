@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/closing"
 	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/ledger"
@@ -49,7 +50,9 @@ type parts struct {
 	merges *merge.Merges
 	books  *ledger.Ledger
 	mails  *courier.Courier
-	owed   prometheus.Gauge
+	seller closing.Billing // nil: nothing is sold
+
+	owed, uncancelled prometheus.Gauge
 }
 
 func newParts(cfg Config, s secrets, db *database.DB, client *redis.Client, tel *telemetry.Telemetry) (*parts, error) {
@@ -58,7 +61,10 @@ func newParts(cfg Config, s secrets, db *database.DB, client *redis.Client, tel 
 	p.owed = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Changes that are recorded but not yet in force, because Redis is out of reach.",
 	})
-	tel.Registry.MustRegister(p.owed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	p.uncancelled = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "authquota_cancels_pending", Help: "Closed accounts that billing could not be told of yet: they may still be charged.",
+	})
+	tel.Registry.MustRegister(p.owed, p.uncancelled, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
 	}, func() float64 { return p.books.Lag().Seconds() }))
 	var err error
@@ -87,6 +93,7 @@ func (p *parts) start(group *server.Group, db *database.DB) {
 		loop("ledger", ledger.Interval, p.books.Copy)
 		loop("notices", time.Minute, p.kept.Remind)
 		loop("plans", time.Minute, p.kept.EndPlans)
+		loop("closing", closing.Interval, p.cancelClosed)
 		// not bounded by a turn's time: an SMTP server may take longer
 		loop("mails", courier.Interval, func(context.Context) error { return p.mails.Deliver(ctx) })
 		loop("epochs", epoch.Interval, p.deliverEpochs)
@@ -98,6 +105,14 @@ func (p *parts) deliverEpochs(ctx context.Context) error {
 	n, err := p.epochs.Deliver(ctx, "")
 	if err == nil || n > 0 { // a database that is away does not know what is owed
 		p.owed.Set(float64(n))
+	}
+	return err
+}
+
+func (p *parts) cancelClosed(ctx context.Context) error {
+	n, err := closing.Deliver(ctx, p.kept, p.seller)
+	if err == nil || n > 0 {
+		p.uncancelled.Set(float64(n))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"slices"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -58,12 +59,7 @@ func outdoes(e, other *api.Entitlement, at time.Time) bool {
 	return e.PaidUntil != nil && e.PaidUntil.After(*other.PaidUntil) // the same tier: both have an end, or none has
 }
 
-// Renews reports whether something of it is going to be charged again.
-func (s Standing) Renews() bool {
-	for _, e := range s.Paid {
-		if e.Renews {
-			return true
-		}
-	}
-	return false
+// Pays reports whether something is paid for at an instant, or is going to be charged again.
+func (s Standing) Pays(at time.Time) bool {
+	return slices.ContainsFunc(s.Paid, func(e api.Entitlement) bool { return e.Renews || e.Live(at) })
 }

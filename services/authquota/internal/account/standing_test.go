@@ -70,7 +70,7 @@ func TestTheTierIsTheBestOfWhatHolds(t *testing.T) {
 func TestWhatIsShownOfPayments(t *testing.T) {
 	none := account.Standing{Granted: api.Free}
 	require.Nil(t, none.PaidAt(noon))
-	require.False(t, none.Renews())
+	require.False(t, none.Pays(noon))
 	past := api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(0), Version: 1, Renews: true}
 	soon := api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(1), Version: 2}
 	later := api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(2), Version: 3}
@@ -78,9 +78,13 @@ func TestWhatIsShownOfPayments(t *testing.T) {
 	for _, paid := range [][]api.Entitlement{{past, soon, later, nothing}, {nothing, later, soon, past}, {soon, nothing, past, later}} {
 		s := account.Standing{Paid: paid}
 		require.Equal(t, later, *s.PaidAt(noon))
-		require.True(t, s.Renews())
+		require.True(t, s.Pays(noon))
 	}
 	require.Equal(t, past, *account.Standing{Paid: []api.Entitlement{nothing, past}}.PaidAt(noon))
+	for _, e := range []api.Entitlement{past, soon} {
+		require.True(t, account.Standing{Paid: []api.Entitlement{nothing, e}}.Pays(noon))
+	}
+	require.False(t, account.Standing{Paid: []api.Entitlement{nothing, soon}}.Pays(*minutes(1)))
 	require.Equal(t, nothing, *account.Standing{Paid: []api.Entitlement{nothing}}.PaidAt(noon))
 }
 

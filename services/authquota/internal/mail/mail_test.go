@@ -15,6 +15,7 @@ import (
 // occasions are all mails with the data that their senders have.
 var occasions = map[string][]string{
 	"account-closed":            nil,
+	"account-closed-plan":       nil,
 	"account-resumed":           nil,
 	"account-suspended":         nil,
 	"address-change-asked":      {"cancel", "to_hint"},

@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"time"
+
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/passkey"
@@ -57,8 +59,18 @@ func (s *Site) endSessions(v *visit) (view, error) {
 	return view{Redirect: "/account/sign-in", Notice: "You are signed out everywhere."}, nil
 }
 
-func (s *Site) closeForm(*visit) (view, error) {
-	return view{Template: "security-close", Title: "Close the account"}, nil
+// closeView is what the page says before an account is closed.
+type closeView struct {
+	Pays  bool       // for a plan, which is cancelled
+	Until *time.Time // the end of what is paid for
+}
+
+func (s *Site) closeForm(v *visit) (view, error) {
+	shown := closeView{Pays: v.Person.Pays(v.now)}
+	if paid := v.Person.PaidAt(v.now); paid != nil && paid.Live(v.now) {
+		shown.Until = paid.PaidUntil
+	}
+	return view{Template: "security-close", Title: "Close the account", Data: shown}, nil
 }
 
 // closeAccount ends the account for good. Its keys are refused from the next call on.

@@ -4,14 +4,19 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/closing"
 )
 
-// Uncancelled are accounts that were closed by their person and renew all the same, as far as billing has told: because nobody has told
-// billing yet, or somebody paid on a page that was open when the account was closed. That is all there is of the debt, so it cannot be
-// lost, and it is paid once billing says that nothing renews.
-func (s *Store) Uncancelled(ctx context.Context) (ids []string, err error) {
+// Uncancelled are closed accounts of which billing has yet to be told to cancel, at most limit.
+func (s *Store) Uncancelled(ctx context.Context, limit int) (debts []closing.Debt, err error) {
 	err = s.db.WithContext(ctx).Raw(`
-		SELECT e.account_id FROM entitlements e JOIN people p ON p.account_id = e.holder_id
-		WHERE e.renews AND p.closed_at IS NOT NULL ORDER BY e.account_id`).Scan(&ids).Error
-	return ids, database.Outage(err)
+		SELECT e.account_id AS account, e.version FROM entitlements e JOIN people p ON p.account_id = e.holder_id
+		WHERE p.closed_at IS NOT NULL AND e.cancel_told < e.version ORDER BY e.account_id LIMIT ?`, limit).Scan(&debts).Error
+	return debts, database.Outage(err)
+}
+
+// CancelTold strikes a debt out. What billing says later is another one.
+func (s *Store) CancelTold(ctx context.Context, d closing.Debt) error {
+	return database.Outage(s.db.WithContext(ctx).Model(&entitlementRow{}).
+		Where("account_id = ? AND cancel_told < ?", d.Account, d.Version).Update("cancel_told", d.Version).Error)
 }

@@ -14,14 +14,14 @@ import (
 )
 
 // CloseAccount ends an account on behalf of its person: its keys are revoked, its sessions end, what only the person needed is
-// deleted, and the address is free. What it was used for stays, without a name.
+// deleted, and the address is free. What it was used for stays, without a name. Billing is told to cancel its plan: see package closing.
 func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		row, err := lockAccount(tx, accountID)
+		closed, err := lockAccount(tx, accountID)
 		if err != nil {
 			return err
 		}
-		if row.SuspendedAt != nil { // its address would be free for another account
+		if closed.SuspendedAt != nil { // its address would be free for another account
 			return account.ClosedLater()
 		}
 		person, err := lockPerson(tx, accountID)
@@ -51,6 +51,10 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 		if _, err := end(tx, now, "account_id = ?", accountID); err != nil {
 			return err
 		}
+		template, pays := "account-closed", closed.Pays(now)
+		if pays {
+			template = "account-closed-plan"
+		}
 		return errors.Join(
 			tx.Exec("UPDATE sessions SET agent = '', network = '' WHERE account_id = ?", accountID).Error,
 			tx.Exec("UPDATE key_requests SET state = 'withdrawn', decided_at = ? WHERE account_id = ? AND state IN ('asked', 'approved')",
@@ -59,8 +63,8 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 				"email": "closed:" + accountID, "password_hash": "", "totp_seed": "", "totp_confirmed_at": nil, "reset_at": nil,
 				"closed_at": database.Micros(now),
 			}).Error,
-			record(tx, now, accountID, "account.close", accountID, map[string]any{"keys": len(keys)}),
+			record(tx, now, accountID, "account.close", accountID, map[string]any{"keys": len(keys), "plan": pays}),
 			owe(tx, accountID),
-			s.post(tx, now, mail.Message{To: person.Email, Template: "account-closed"}))
+			s.post(tx, now, mail.Message{To: person.Email, Template: template}))
 	})
 }

@@ -1,0 +1,145 @@
+package authquota_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota"
+)
+
+// canceller is billing as far as it cancels.
+type canceller struct {
+	*httptest.Server
+	mu     sync.Mutex
+	away   bool
+	called []string
+}
+
+func newCanceller(t *testing.T) *canceller {
+	c := new(canceller)
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.away || r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+token {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		c.called = append(c.called, r.URL.Path)
+		_ = json.NewEncoder(w).Encode(api.Subscription{})
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *canceller) set(away bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away = away
+}
+
+// calls are those since the last time, in order.
+func (c *canceller) calls() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.called
+	c.called = nil
+	slices.Sort(calls)
+	return calls
+}
+
+func (c *canceller) config(cfg *authquota.Config) { cfg.BillingURL = c.URL }
+
+// restart makes the loops turn at once.
+func (s *service) restart(adjust ...func(*authquota.Config)) *service {
+	s.t.Helper()
+	s.stop()
+	next := s.startMigrated(s.t, append(adjust, func(cfg *authquota.Config) { cfg.Now = s.now })...)
+	next.now = s.now
+	return next
+}
+
+// Whoever closes an account is told what becomes of the plan, and is not charged again: billing is told, however long it is away, and
+// once more for each payment that comes after all.
+func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		seller := newCanceller(t)
+		seller.set(true)
+		svc, now := s.startMoved(t, begin, seller.config)
+		b, other := svc.browser(), svc.browser()
+		b.signIn("ada@example.org")
+		other.signIn("bob@example.org")
+		svc.entitled(b.account, paid(begin, 1))
+		svc.entitled(other.account, paid(begin, 1))
+		b.get("/account/security/close").shows(http.StatusOK, "Your plan is cancelled: you are not charged again.", "20 December 2026")
+		other.get("/account/security/close").shows(http.StatusOK, "Your plan is cancelled")
+		b.post("/account/security/close", "email", "ada@example.org").leads("/account/sign-in")
+		storetest.Eventually(t, "told", func() bool {
+			return slices.Contains(s.subjects(t, "ada@example.org"), "Your account is closed and its plan cancelled")
+		})
+		svc = svc.restart(seller.config)
+		storetest.Eventually(t, "billing is missed", func() bool { return strings.Contains(svc.metrics(), "authquota_cancels_pending 1") })
+		require.Contains(t, svc.log.String(), `"loop":"closing"`)
+		svc = svc.restart()
+		storetest.Eventually(t, "the setting is missed", func() bool { return strings.Contains(svc.log.String(), "OPPORTUNITY_BILLING_URL is not set") })
+
+		seller.set(false)
+		svc = svc.restart(seller.config)
+		s.settled(t)
+		require.Equal(t, []string{"/internal/v1/subscriptions/" + b.account + "/cancel"}, seller.calls())
+		svc = svc.restart(seller.config)
+		svc.entitled(other.account, paid(begin, 2))
+		svc.entitled(b.account, paid(begin, 2, func(e *api.Entitlement) { e.Renews = false })) // which is what came of it
+		svc.entitled(b.account, paid(begin, 2))
+		now.move(time.Hour)
+		svc = svc.restart(seller.config)
+		s.settled(t)
+		require.Equal(t, []string{"/internal/v1/subscriptions/" + b.account + "/cancel"}, seller.calls(), "once for what was said since, and nobody else's")
+
+		svc.entitled(b.account, paid(now.Now(), 3)) // somebody paid on a page that was still open
+		svc.restart(seller.config)
+		s.settled(t)
+		require.Len(t, seller.calls(), 1)
+		require.Len(t, s.subjects(t, "ada@example.org"), 2, "nobody to tell of plans: the address is somebody else's by now")
+	})
+}
+
+// settled waits until billing was told of everything that it said of closed accounts.
+func (s *stores) settled(t *testing.T) {
+	t.Helper()
+	db := s.open(t)
+	storetest.Eventually(t, "nothing is owed", func() bool {
+		var debts int
+		require.NoError(t, db.Raw(`SELECT count(*) FROM entitlements e JOIN people p ON p.account_id = e.account_id
+			WHERE p.closed_at IS NOT NULL AND e.cancel_told < e.version`).Scan(&debts).Error)
+		return debts == 0
+	})
+}
+
+// Without a plan nothing is said of one, and billing is not asked.
+func TestClosingWithoutAPlan(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		seller := newCanceller(t)
+		svc, _ := s.startMoved(t, begin, seller.config)
+		b, other := svc.browser(), svc.browser()
+		b.signIn("ada@example.org")
+		other.signIn("bob@example.org")
+		require.NotContains(t, b.get("/account/security/close").shows(http.StatusOK).text(), "plan")
+		b.post("/account/security/close", "email", "ada@example.org").leads("/account/sign-in")
+		require.Equal(t, []string{"Your account is closed"}, s.sent(t, 1))
+		svc.entitled(other.account, paid(begin, 1))
+		other.post("/account/security/close", "email", "bob@example.org").leads("/account/sign-in")
+		svc.restart(seller.config)
+		s.settled(t)
+		require.Equal(t, []string{"/internal/v1/subscriptions/" + other.account + "/cancel"}, seller.calls())
+	})
+}
