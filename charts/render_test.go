@@ -1,0 +1,123 @@
+package charts_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	chartDir  = "opportunity"
+	release   = "opportunity"
+	namespace = "data"
+)
+
+var services = []string{"authquota", "billing", "catalog", "gateway", "history"}
+
+// values are what somebody gives the chart.
+type values = map[string]any
+
+// least is the least that can be installed.
+func least() values {
+	return values{"publicURL": "https://data.example.com", "mailFrom": "no-reply@example.com"}
+}
+
+// with sets one value in a copy of the least values. path is written as on helm's command line.
+func with(path string, value any) values { return set(least(), path, value) }
+
+func set(v values, path string, value any) values {
+	at, names := v, strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		next, _ := at[name].(values)
+		if next == nil {
+			next = values{}
+			at[name] = next
+		}
+		at = next
+	}
+	at[names[len(names)-1]] = value
+	return v
+}
+
+func load(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := loader.Load(chartDir)
+	require.NoError(t, err)
+	return c
+}
+
+// render makes the manifests, as helm install does it in a cluster that has everything.
+func render(t *testing.T, given values) ([]manifest, error) {
+	t.Helper()
+	c := load(t)
+	if err := chartutil.ProcessDependencies(c, given); err != nil {
+		return nil, err
+	}
+	capabilities := chartutil.DefaultCapabilities.Copy()
+	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"}
+	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, capabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(c, all)
+	if err != nil {
+		return nil, err
+	}
+	var out []manifest
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if filepath.Ext(name) != ".yaml" {
+			continue
+		}
+		documents := releaseutil.SplitManifests(files[name])
+		for _, key := range slices.Sorted(maps.Keys(documents)) {
+			out = append(out, decode(t, name, documents[key]))
+		}
+	}
+	return out, nil
+}
+
+// rendered is render for values that must be right.
+func rendered(t *testing.T, given values) []manifest {
+	t.Helper()
+	out, err := render(t, given)
+	require.NoError(t, err)
+	return out
+}
+
+// cases are the combinations of values that the chart is held to: those of ci, and those for development.
+func cases(t *testing.T) map[string]values {
+	t.Helper()
+	files, err := filepath.Glob(chartDir + "/ci/*-values.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	more, err := filepath.Glob("../k8s/*/values.yaml")
+	require.NoError(t, err)
+	out := map[string]values{}
+	for _, file := range append(files, more...) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var v values
+		require.NoError(t, yaml.UnmarshalStrict(text, &v), file)
+		out[strings.TrimPrefix(file, chartDir+"/")] = v
+	}
+	return out
+}
+
+// eachCase runs a test on what each combination of values makes.
+func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
+	t.Helper()
+	for name, given := range cases(t) {
+		t.Run(name, func(t *testing.T) { test(t, rendered(t, given)) })
+	}
+}

@@ -1,0 +1,92 @@
+package charts_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+// TestRestrictedPodSecurity holds every pod against the checks of the admission plugin itself.
+func TestRestrictedPodSecurity(t *testing.T) {
+	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	require.NoError(t, err)
+	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	bare := corev1.PodSpec{Containers: []corev1.Container{{Name: "bare", Image: "bare"}}}
+	require.False(t, policy.AggregateCheckResults(checks.EvaluatePod(restricted, &metav1.ObjectMeta{}, &bare)).Allowed, "the checks refuse")
+
+	eachCase(t, func(t *testing.T, all []manifest) {
+		require.NotEmpty(t, pods(all))
+		for _, p := range pods(all) {
+			result := policy.AggregateCheckResults(checks.EvaluatePod(restricted, &p.meta, &p.spec))
+			require.True(t, result.Allowed, "%s: %s", p.owner, result.ForbiddenDetail())
+		}
+	})
+}
+
+// TestPodsHoldLittle: what the restricted standard leaves open.
+func TestPodsHoldLittle(t *testing.T) {
+	eachCase(t, func(t *testing.T, all []manifest) {
+		for _, p := range pods(all) {
+			require.False(t, *p.spec.AutomountServiceAccountToken, p.owner)
+			require.False(t, *p.spec.EnableServiceLinks, p.owner)
+			require.NotEmpty(t, p.spec.ServiceAccountName, p.owner)
+			require.Len(t, p.spec.Containers, 1, p.owner)
+			c := p.spec.Containers[0]
+			require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, p.owner)
+			require.Empty(t, c.Command, "%s: the image says what runs", p.owner)
+			require.False(t, c.Resources.Limits.Memory().IsZero(), p.owner)
+			require.False(t, c.Resources.Requests.Memory().IsZero(), p.owner)
+			require.False(t, c.Resources.Requests.Cpu().IsZero(), p.owner)
+			require.True(t, c.Resources.Limits.Cpu().IsZero(), "%s: a limit of CPU slows answers down without need", p.owner)
+		}
+		for _, account := range of[*corev1.ServiceAccount](all) {
+			require.False(t, *account.AutomountServiceAccountToken, account.Name)
+		}
+	})
+}
+
+// TestAccountsAreThereBeforeTheirPods: what a hook uses is a hook of the same moments, and comes before it.
+func TestAccountsAreThereBeforeTheirPods(t *testing.T) {
+	eachCase(t, func(t *testing.T, all []manifest) {
+		for _, p := range pods(all) {
+			account := named[*corev1.ServiceAccount](t, all, p.spec.ServiceAccountName)
+			if strings.HasPrefix(p.owner, "Job ") {
+				require.Equal(t, "pre-install,pre-upgrade", account.Annotations["helm.sh/hook"], p.owner)
+				require.Equal(t, "-10", account.Annotations["helm.sh/hook-weight"], p.owner)
+			} else {
+				require.Empty(t, account.Annotations["helm.sh/hook"], p.owner)
+			}
+		}
+	})
+}
+
+// TestJobsHoldOneSecret: whoever asks strangers, or changes the schema, holds the URL of its database and nothing else.
+func TestJobsHoldOneSecret(t *testing.T) {
+	given := set(least(), "catalog.migrateSecretName", "catalog-owner")
+	seen := map[string]string{}
+	for _, p := range pods(rendered(t, given)) {
+		c := p.spec.Containers[0]
+		if c.Args[0] != "migrate" && c.Args[0] != "check-links" {
+			continue
+		}
+		require.Empty(t, c.EnvFrom, p.owner)
+		for _, e := range c.Env {
+			if e.ValueFrom != nil {
+				require.Equal(t, "OPPORTUNITY_DATABASE_URL", e.ValueFrom.SecretKeyRef.Key, p.owner)
+				seen[p.owner] = e.ValueFrom.SecretKeyRef.Name
+			}
+		}
+	}
+	require.Equal(t, map[string]string{
+		"Job opportunity-catalog-migrate":         "catalog-owner",
+		"Job opportunity-history-migrate":         "opportunity-history",
+		"Job opportunity-authquota-migrate":       "opportunity-authquota",
+		"Job opportunity-billing-migrate":         "opportunity-billing",
+		"CronJob opportunity-history-check-links": "opportunity-history",
+	}, seen)
+}
