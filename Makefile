@@ -2,11 +2,14 @@
 # where they are missing, and test Chromium and Node too.
 
 SERVICES := gateway catalog history authquota billing
-MODULES  := cmd/opportunity docker docs e2e k8s pkg $(addprefix services/,$(SERVICES))
+MODULES  := charts cmd/opportunity docker docs e2e k8s pkg $(addprefix services/,$(SERVICES))
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
+# Nothing runs at once in these, and the race detector would build Kubernetes and Helm a second time.
+UNRACED  := ./charts/... ./k8s/...
 
 BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 LINT     := .cache/golangci-lint-2.15.0
+DOCS     := .cache/helm-docs-1.14.2
 
 .DEFAULT_GOAL := help
 
@@ -33,7 +36,8 @@ try-image: ## Build one image where a builder is here, and say so where none is
 
 .PHONY: test
 test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
-	@scripts/with-stores scripts/with-browser go test -race -shuffle=on $(PACKAGES)
+	@go test -shuffle=on $(UNRACED)
+	@scripts/with-stores scripts/with-browser go test -race -shuffle=on $(filter-out $(UNRACED),$(PACKAGES))
 
 .PHONY: lint
 lint: $(LINT) ## Check form and import rules
@@ -54,12 +58,18 @@ tidy: ## Tidy every module
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: generate
-generate: ## Write again what is made from the code
+generate: $(DOCS) ## Write again what is made from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
+	@$(DOCS) --log-level warning -c charts/opportunity
+
+$(DOCS):
+	@mkdir -p .cache
+	GOBIN=$(CURDIR)/.cache go install github.com/norwoodj/helm-docs/cmd/helm-docs@v1.14.2
+	@mv .cache/helm-docs $@
 
 .PHONY: generate-check
 generate-check: generate tidy ## Fail where a generated file or a go.mod is out of date
-	@git diff --exit-code -- docs '**/go.mod' '**/go.sum'
+	@git diff --exit-code -- docs charts '**/go.mod' '**/go.sum'
 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (default 30s)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,9 +29,12 @@ var services = []string{"authquota", "billing", "catalog", "gateway", "history"}
 // values are what somebody gives the chart.
 type values = map[string]any
 
-// least is the least that can be installed.
+// least is the least that can be installed where something is sold.
 func least() values {
-	return values{"publicURL": "https://data.example.com", "mailFrom": "no-reply@example.com"}
+	return values{
+		"publicURL": "https://data.example.com", "mailFrom": "no-reply@example.com",
+		"billing": values{"env": values{"OPPORTUNITY_STRIPE_PRICE": "price_1"}},
+	}
 }
 
 // with sets one value in a copy of the least values. path is written as on helm's command line.
@@ -50,10 +54,14 @@ func set(v values, path string, value any) values {
 	return v
 }
 
+// loaded is the chart, read once: it has no dependencies, so rendering does not change it.
+var loaded = sync.OnceValues(func() (*chart.Chart, error) { return loader.Load(chartDir) })
+
 func load(t *testing.T) *chart.Chart {
 	t.Helper()
-	c, err := loader.Load(chartDir)
+	c, err := loaded()
 	require.NoError(t, err)
+	require.Empty(t, c.Dependencies())
 	return c
 }
 
@@ -61,9 +69,6 @@ func load(t *testing.T) *chart.Chart {
 func render(t *testing.T, given values) ([]manifest, error) {
 	t.Helper()
 	c := load(t)
-	if err := chartutil.ProcessDependencies(c, given); err != nil {
-		return nil, err
-	}
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.35.0", Major: "1", Minor: "35"}
 	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, capabilities)

@@ -26,7 +26,7 @@ const Budget = 200 * time.Millisecond
 
 // Config says where Redis is.
 type Config struct {
-	URL string `env:"OPPORTUNITY_REDIS_URL,required,notEmpty" doc:"Redis 7 with the shared counters: redis://[user:password@]host:port[/number], or rediss:// for TLS."`
+	URL string `env:"OPPORTUNITY_REDIS_URL,required,notEmpty" doc:"Secret. Redis 7 with the shared counters: redis://[user:password@]host:port[/number], or rediss:// for TLS."`
 }
 
 // Validate reports whether the URL can be used. The URL may hold a password, so it is not repeated.

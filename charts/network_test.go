@@ -1,0 +1,213 @@
+package charts_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+)
+
+// Ports on which somebody in or around a release listens. 22 stands for all that nobody may reach.
+var (
+	service    = tcp(8080)
+	admin      = tcp(8081)
+	operations = tcp(9090)
+	dns        = []port{{53, corev1.ProtocolUDP}, {53, corev1.ProtocolTCP}}
+	collector  = []port{tcp(4317), tcp(4318)}
+	postgres   = tcp(5432)
+	redis      = tcp(6379)
+	smtp       = []port{tcp(587), tcp(465)}
+	web        = []port{tcp(80), tcp(443)}
+	all        = slices.Concat([]port{service, admin, operations, postgres, redis, tcp(22)}, dns, collector, smtp, web)
+)
+
+func tcp(number int32) port { return port{number, corev1.ProtocolTCP} }
+
+// talk is who may talk to whom, on which ports.
+type talk map[string]map[string][]port
+
+// whoTalks is the table of docs/operators/kubernetes.md. What is not in it is refused. "public" is every public address.
+var whoTalks = talk{
+	"ingress controller":  {"gateway": {service}},
+	"operator":            {"gateway": {admin}},
+	"prometheus":          {"gateway": {operations}, "catalog": {operations}, "history": {operations}, "authquota": {operations}, "billing": {operations}},
+	"gateway":             {"authquota": {service}, "catalog": {service}, "history": {service}, "billing": {service}, "redis": {redis}},
+	"authquota":           {"billing": {service}, "postgres": {postgres}, "redis": {redis}, "public": smtp},
+	"catalog":             {"history": {service}, "postgres": {postgres}},
+	"history":             {"catalog": {service}, "postgres": {postgres}},
+	"history-check-links": {"postgres": {postgres}, "public": web},
+	"billing":             {"authquota": {service}, "postgres": {postgres}, "public": {tcp(443)}},
+	"billing-reconcile":   {"postgres": {postgres}, "public": {tcp(443)}},
+	"migrate":             {"postgres": {postgres}},
+	"test":                {"gateway": {service, admin}},
+}
+
+// everybodyInside reaches these.
+var everybodyInside = map[string][]port{"dns": dns, "otel-collector": collector}
+
+// around is what stands around a release. Public addresses come last.
+var around = []party{
+	{"ingress controller", "ingress-nginx", map[string]string{"app.kubernetes.io/name": "ingress-nginx"}, ip("10.244.1.1")},
+	{"operator", namespace, map[string]string{"app.kubernetes.io/name": "operator"}, ip("10.244.1.2")},
+	{"prometheus", "monitoring", map[string]string{"app.kubernetes.io/name": "prometheus"}, ip("10.244.1.3")},
+	{"postgres", namespace, map[string]string{"app.kubernetes.io/name": "postgres"}, ip("10.244.1.4")},
+	{"redis", namespace, map[string]string{"app.kubernetes.io/name": "redis"}, ip("10.244.1.5")},
+	{"otel-collector", namespace, map[string]string{"app.kubernetes.io/name": "otel-collector"}, ip("10.244.1.6")},
+	{"dns", "kube-system", map[string]string{"k8s-app": "kube-dns"}, ip("10.244.1.7")},
+	{"a neighbour", namespace, map[string]string{"app.kubernetes.io/name": "neighbour"}, ip("10.244.1.8")},
+	{"postgres of others", "elsewhere", map[string]string{"app.kubernetes.io/name": "postgres"}, ip("10.244.1.9")},
+	{"another release", namespace, map[string]string{
+		"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "gateway",
+	}, ip("10.244.1.10")},
+	{"a stranger with a public address", "elsewhere", map[string]string{"app.kubernetes.io/name": "stranger"}, ip("203.0.113.9")},
+	{"the API server", "", nil, ip("10.96.0.1")},
+	{"a node", "", nil, ip("192.168.1.10")},
+	{"the metadata of the cloud", "", nil, ip("169.254.169.254")},
+	{"a machine of ours", "", nil, ip("2600:1f00:1::1")},
+	{"a private address of version 6", "", nil, ip("fd00::1")},
+	{"public", "", nil, ip("1.1.1.1")},
+	{"public", "", nil, ip("2606:4700::1111")},
+}
+
+func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// inside are the pods of a release, one of each component.
+func inside(manifests []manifest) []party {
+	byComponent := map[string]party{}
+	for _, p := range pods(manifests) {
+		name := p.meta.Labels["app.kubernetes.io/component"]
+		byComponent[name] = party{name, namespace, p.meta.Labels, netip.AddrFrom4([4]byte{10, 244, 0, byte(len(byComponent) + 1)})}
+	}
+	return slices.Collect(maps.Values(byComponent))
+}
+
+// hold asks for every pair and every port whether a connection is possible exactly where the table has it.
+func hold(t *testing.T, table talk, manifests []manifest) {
+	t.Helper()
+	policies := network(of[*networkingv1.NetworkPolicy](manifests))
+	ours := inside(manifests)
+	allowed := 0
+	for _, from := range slices.Concat(ours, around) {
+		for _, to := range slices.Concat(ours, around) {
+			if !slices.ContainsFunc(ours, func(p party) bool { return p.name == from.name || p.name == to.name }) {
+				continue // none of ours
+			}
+			for _, p := range all {
+				want := slices.Contains(table[from.name][to.name], p)
+				if slices.ContainsFunc(ours, func(o party) bool { return o.name == from.name }) {
+					want = want || slices.Contains(everybodyInside[to.name], p)
+				}
+				if want {
+					allowed++
+				}
+				require.Equal(t, want, policies.connects(from, to, p), "%s -> %s %s %d %s", from.name, to.name, to.address, p.number, p.protocol)
+			}
+		}
+	}
+	require.Greater(t, allowed, 50, "the table was asked")
+}
+
+func TestWhoMayTalkToWhom(t *testing.T) {
+	given := set(least(), "networkPolicy.clusterRanges", []any{"203.0.113.0/24", "2600:1f00::/24"})
+	set(given, "networkPolicy.operators.peers", []any{values{"podSelector": values{"matchLabels": values{"app.kubernetes.io/name": "operator"}}}})
+	hold(t, whoTalks, rendered(t, given))
+}
+
+func TestWithoutBillingNobodySpeaksOfIt(t *testing.T) {
+	given := set(with("billing.enabled", false), "networkPolicy.clusterRanges", []any{"203.0.113.0/24", "2600:1f00::/24"})
+	manifests := rendered(t, given)
+	for _, p := range inside(manifests) {
+		require.NotContains(t, p.name, "billing")
+	}
+	for _, m := range manifests {
+		require.NotContains(t, m.text, "billing", m.file)
+	}
+	table := maps.Clone(whoTalks)
+	table["operator"] = nil // by port-forward only
+	hold(t, table, manifests)
+}
+
+// TestOutsideIsWhatTheValuesSay: stores outside the cluster, a mail server that is named, and nobody where nobody is named.
+func TestOutsideIsWhatTheValuesSay(t *testing.T) {
+	given := cases(t)["ci/external-stores-values.yaml"]
+	set(given, "networkPolicy.scraper.peers", []any{})
+	set(given, "networkPolicy.processor.internet", false)
+	policies := network(of[*networkingv1.NetworkPolicy](rendered(t, given)))
+	ours := map[string]party{}
+	for _, p := range inside(rendered(t, given)) {
+		ours[p.name] = p
+	}
+	outside := func(address string) party { return party{address: ip(address)} }
+	for _, c := range []struct {
+		from, to party
+		port     port
+		want     bool
+	}{
+		{ours["catalog"], outside("192.0.2.10"), postgres, true},
+		{ours["catalog"], outside("2001:db8::10"), postgres, true},
+		{ours["catalog"], outside("192.0.2.11"), postgres, false},
+		{ours["migrate"], outside("192.0.2.10"), postgres, true},
+		{ours["catalog"], around[3], postgres, false}, // the pod that is called postgres
+		{ours["gateway"], outside("192.0.2.20"), tcp(6380), true},
+		{ours["gateway"], outside("192.0.2.20"), redis, false},
+		{ours["authquota"], outside("192.0.2.30"), tcp(587), true},
+		{ours["authquota"], outside("1.1.1.1"), tcp(587), false},
+		{ours["billing"], outside("1.1.1.1"), tcp(443), false},
+		{around[2], ours["catalog"], operations, false}, // Prometheus: an empty list must not become "everybody"
+	} {
+		require.Equal(t, c.want, policies.connects(c.from, c.to, c.port), "%s -> %s %s %d", c.from.name, c.to.name, c.to.address, c.port.number)
+	}
+}
+
+// TestEveryPodIsClosed: also one of a component that has no policy of its own yet.
+func TestEveryPodIsClosed(t *testing.T) {
+	for name, given := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			manifests := rendered(t, given)
+			policies := network(of[*networkingv1.NetworkPolicy](manifests))
+			if len(policies) == 0 {
+				require.Equal(t, values{"enabled": false}, given["networkPolicy"])
+				return
+			}
+			unknown := party{name: "new", namespace: namespace, address: ip("10.244.0.200"), labels: map[string]string{
+				"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": release, "app.kubernetes.io/component": "new",
+			}}
+			for _, own := range append(inside(manifests), unknown) {
+				for _, other := range around[7:10] { // a neighbour, others
+					require.False(t, policies.connects(own, other, tcp(22)), own.name)
+					require.False(t, policies.connects(other, own, operations), own.name)
+				}
+			}
+			require.True(t, policies.connects(around[7], around[3], postgres), "what is not ours is left alone")
+		})
+	}
+}
+
+// TestTheEvaluatorItself: what the tests above stand on.
+func TestTheEvaluatorItself(t *testing.T) {
+	a := party{"a", namespace, map[string]string{"app": "a"}, ip("10.0.0.1")}
+	b := party{"b", namespace, map[string]string{"app": "b"}, ip("10.0.0.2")}
+	far := party{"far", "elsewhere", map[string]string{"app": "b"}, ip("10.0.0.3")}
+	policy := func(spec string) network {
+		m := decode(t, "", fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: %s\n", spec))
+		return network{m.Object.(*networkingv1.NetworkPolicy)}
+	}
+	require.True(t, network{}.connects(a, b, service), "without policies all is open")
+	closed := policy(`{podSelector: {matchLabels: {app: a}}, policyTypes: [Ingress]}`)
+	require.False(t, closed.connects(b, a, service))
+	require.True(t, closed.connects(a, b, service), "the other direction is not closed")
+	open := policy(`{podSelector: {}, policyTypes: [Egress], egress: [{to: []}]}`)
+	require.True(t, open.connects(a, b, service), "no peers: everybody")
+	same := policy(`{podSelector: {matchLabels: {app: a}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: b}}}]}]}`)
+	require.True(t, same.connects(a, b, service))
+	require.False(t, same.connects(a, far, service), "a pod selector alone is of the same namespace")
+	block := policy(`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.0.0.3/32]}}], ports: [{port: 8080}]}]}`)
+	require.True(t, block.connects(a, b, service))
+	require.False(t, block.connects(a, b, admin))
+	require.False(t, block.connects(a, far, service))
+}

@@ -1,0 +1,165 @@
+package charts_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// setting is a row of docs/configuration.md.
+type setting struct {
+	services         []string
+	required, secret bool
+}
+
+// settings is docs/configuration.md, which is made from the code of the services.
+func settings(t *testing.T) map[string]setting {
+	t.Helper()
+	out := map[string]setting{}
+	for _, row := range tableRows(t, "../docs/configuration.md", "OPPORTUNITY_") {
+		s := setting{services: strings.Split(row[1], ", "), required: row[2] == "required", secret: strings.HasPrefix(row[3], "Secret.")}
+		if row[1] == "all" {
+			s.services = services
+		}
+		out[strings.Trim(row[0], "`")] = s
+	}
+	require.Greater(t, len(out), 30)
+	return out
+}
+
+// documentedSecrets are the keys of each service's Secret, as docs/operators/kubernetes.md names them.
+func documentedSecrets(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for _, row := range tableRows(t, "../docs/operators/kubernetes.md", "OPPORTUNITY_") {
+		for _, service := range strings.Split(row[1], ", ") {
+			out[service] = append(out[service], strings.Trim(row[0], "`"))
+		}
+	}
+	return out
+}
+
+// tableRows are the cells of the rows of a page's tables whose first cell begins with a code of that prefix.
+func tableRows(t *testing.T, file, prefix string) (out [][]string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "| `"+prefix) {
+			cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+			for i, c := range cells {
+				cells[i] = strings.TrimSpace(c)
+			}
+			out = append(out, cells)
+		}
+	}
+	require.NotEmpty(t, out, file)
+	return out
+}
+
+func given(p pod) []string {
+	var out []string
+	for _, e := range p.spec.Containers[0].Env {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
+// TestEveryServiceGetsWhatItRequires: by the chart, or by the Secret that is documented.
+func TestEveryServiceGetsWhatItRequires(t *testing.T) {
+	all, secrets := settings(t), documentedSecrets(t)
+	require.ElementsMatch(t, services, keys(secrets), "every service has a Secret")
+	for _, p := range pods(rendered(t, least())) {
+		service := p.spec.Containers[0].Name
+		if !p.serves {
+			continue
+		}
+		require.Equal(t, []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "opportunity-" + service},
+		}}}, p.spec.Containers[0].EnvFrom)
+		for name, s := range all {
+			if s.required && slices.Contains(s.services, service) {
+				require.True(t, slices.Contains(given(p), name) || slices.Contains(secrets[service], name), "%s lacks %s", service, name)
+			}
+		}
+	}
+	for service, names := range secrets {
+		for _, name := range names {
+			require.True(t, all[name].secret, "%s is no secret", name)
+			require.Contains(t, all[name].services, service, name)
+		}
+		for name, s := range all {
+			require.False(t, s.secret && slices.Contains(s.services, service) && !slices.Contains(names, name),
+				"%s of %s is not documented", name, service)
+		}
+	}
+}
+
+// TestSettingsExist: every name that the chart uses is a setting of the service that gets it, or a standard one.
+func TestSettingsExist(t *testing.T) {
+	all := settings(t)
+	eachCase(t, func(t *testing.T, manifests []manifest) {
+		for _, p := range pods(manifests) {
+			for _, name := range given(p) {
+				if strings.HasPrefix(name, "OPPORTUNITY_") {
+					require.Contains(t, all, name, p.owner)
+				} else {
+					require.Regexp(t, `^(OTEL_[A-Z_]+|SSL_CERT_DIR)$`, name, p.owner)
+				}
+			}
+			if p.serves {
+				service := p.spec.Containers[0].Name
+				for _, e := range p.spec.Containers[0].Env {
+					if strings.HasPrefix(e.Name, "OPPORTUNITY_") {
+						require.Contains(t, all[e.Name].services, service, e.Name)
+					}
+				}
+			}
+		}
+	})
+	files, err := os.ReadFile(chartDir + "/templates/_environment.tpl")
+	require.NoError(t, err)
+	for _, name := range regexp.MustCompile(`OPPORTUNITY_[A-Z_]+`).FindAllString(string(files), -1) {
+		require.Contains(t, all, name)
+	}
+}
+
+// TestSecretsAreRefusedInTheValues, whichever they are, for one service or for all.
+func TestSecretsAreRefusedInTheValues(t *testing.T) {
+	for name, s := range settings(t) {
+		if !s.secret {
+			continue
+		}
+		for _, where := range []string{"env", s.services[0] + ".env"} {
+			_, err := render(t, with(where+"."+name, "hunter2"))
+			require.ErrorContains(t, err, where+"."+name+" is a secret", "the message says where it stands")
+			require.NotContains(t, err.Error(), "hunter2")
+		}
+	}
+}
+
+// TestNoSecretIsRendered: no object and no variable of a pod has the value of a secret.
+func TestNoSecretIsRendered(t *testing.T) {
+	all := settings(t)
+	eachCase(t, func(t *testing.T, manifests []manifest) {
+		for _, m := range manifests { // that none is a Secret, decode sees to
+			for name, s := range all {
+				if s.secret {
+					require.NotRegexp(t, name+`"?:|name: "?`+name+`"?\s+value:`, m.text, m.file)
+				}
+			}
+		}
+	})
+}
+
+func keys[V any](m map[string]V) (out []string) {
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
