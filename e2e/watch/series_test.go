@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -35,7 +36,7 @@ func (s *series) add(length time.Duration, value func(before time.Duration) floa
 		labels labels.Labels
 		value  func(before time.Duration) float64
 		length time.Duration
-	}{labels.FromStrings(append([]string{labels.MetricName, name}, pairs...)...), value, length})
+	}{labels.FromStrings(append([]string{model.MetricNameLabel, name}, pairs...)...), value, length})
 }
 
 // query evaluates an expression now with the engine of Prometheus.

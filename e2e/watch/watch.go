@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 )
@@ -132,7 +131,7 @@ func Metrics(expr string) ([]string, error) {
 
 func name(s *parser.VectorSelector) string {
 	for _, m := range s.LabelMatchers {
-		if m.Name == labels.MetricName {
+		if m.Name == model.MetricNameLabel {
 			return m.Value
 		}
 	}
