@@ -1,0 +1,77 @@
+package stripe_test
+
+import (
+	"bufio"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/stripe"
+	"opportunity.internal/services/billing/internal/stripetest"
+)
+
+// mocked starts stripe-mock, which holds every request against Stripe's own description of its API: a parameter that does not exist,
+// or of another form, is refused. It is built at the version that testdata/mock pins.
+func mocked(t *testing.T) *stripe.Stripe {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "stripe-mock")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/stripe/stripe-mock")
+	build.Dir, build.Env = filepath.Join("testdata", "mock"), append(build.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	mock := exec.Command(program, "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0") // one that is not named it opens to all addresses
+	pipe, err := mock.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, mock.Start())
+	t.Cleanup(func() {
+		_ = mock.Process.Kill()
+		_ = mock.Wait()
+	})
+	lines := bufio.NewScanner(pipe)
+	for lines.Scan() {
+		if found := regexp.MustCompile(`HTTP at address: (127\.0\.0\.1:\d+)`).FindStringSubmatch(lines.Text()); found != nil {
+			s := stripe.New(stripe.Config{APIKey: "sk_test_123", WebhookSecrets: []string{secret}, Price: "price_1", APIBase: "http://" + found[1]})
+			t.Cleanup(s.Close)
+			return s
+		}
+	}
+	require.FailNow(t, "stripe-mock does not say where it listens")
+	return nil
+}
+
+func TestEveryRequestIsOneThatStripeKnows(t *testing.T) {
+	s := mocked(t)
+	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com")
+	require.NoError(t, err)
+	require.NotEmpty(t, customer)
+	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"})
+	require.NoError(t, err)
+	require.NotEmpty(t, page.ID)
+	portal, err := s.Portal(t.Context(), customer, "https://api.example/account/plan")
+	require.NoError(t, err)
+	require.Contains(t, portal, "https://")
+	ids, err := s.Subscriptions(t.Context(), customer)
+	require.NoError(t, err)
+	require.NotEmpty(t, ids)
+	require.NoError(t, s.SetCancel(t.Context(), ids[0], true))
+	require.NoError(t, s.SetCancel(t.Context(), ids[0], false))
+	state, err := s.Subscription(t.Context(), ids[0])
+	require.NoError(t, err)
+	require.Equal(t, ids[0], state.ID)
+	require.NotEmpty(t, state.Customer)
+	require.ErrorContains(t, s.CheckOffer(t.Context()), "is not the plan Business", "stripe-mock sells something else")
+
+	for kind, about := range map[string]string{
+		"charge.refunded":        `{"id":"ch_1","object":"charge","payment_intent":"pi_1"}`,
+		"charge.dispute.created": `{"id":"dp_1","object":"dispute","charge":"ch_1"}`,
+	} {
+		e := stripetest.Event(`{"id":"evt_1","object":"event","type":"` + kind + `","data":{"object":` + about + `}}`)
+		_, err := s.Event(t.Context(), e, e.Signed(secret, now), now)
+		require.NoError(t, err, kind)
+	}
+}

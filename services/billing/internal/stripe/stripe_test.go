@@ -1,0 +1,198 @@
+package stripe_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/stripe"
+	"opportunity.internal/services/billing/internal/stripetest"
+	"opportunity.internal/services/billing/internal/subscription"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	secret = "whsec_of_the_webhook_endpoint"
+	older  = "whsec_of_the_endpoint_before"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func start(t *testing.T) (*stripe.Stripe, *stripetest.Server) {
+	t.Helper()
+	fake := stripetest.New(t, now)
+	s := stripe.New(stripe.Config{APIKey: stripetest.Key, WebhookSecrets: []string{secret, older}, Price: stripetest.Price, APIBase: fake.URL})
+	t.Cleanup(s.Close)
+	return s, fake
+}
+
+// bought is a subscription that a person has bought.
+func bought(t *testing.T, s *stripe.Stripe, fake *stripetest.Server) (id string, told []stripetest.Event) {
+	t.Helper()
+	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com")
+	require.NoError(t, err)
+	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"})
+	require.NoError(t, err)
+	return fake.Pay(page.URL)
+}
+
+func TestStateOfASubscription(t *testing.T) {
+	end := now.Add(stripetest.Period)
+	for _, c := range []struct {
+		name    string
+		happens func(fake *stripetest.Server, id string)
+		is      func(s *subscription.State)
+	}{
+		{"paid", func(*stripetest.Server, string) {}, func(*subscription.State) {}},
+		{"renewed", func(f *stripetest.Server, id string) { f.Renew(id, true) }, func(s *subscription.State) {
+			s.Paid.Until = end.Add(stripetest.Period)
+		}},
+		{"the renewal fails: what was paid before runs on", func(f *stripetest.Server, id string) { f.Renew(id, false) }, func(s *subscription.State) {
+			s.Failing = true
+		}},
+		{"the renewal after a failed one is paid", func(f *stripetest.Server, id string) { f.Renew(id, false); f.Renew(id, true) }, func(s *subscription.State) {
+			s.Paid.Until = end.Add(2 * stripetest.Period)
+		}},
+		{"cancelled", func(f *stripetest.Server, id string) { f.Cancel(id, true) }, func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
+		{"resumed", func(f *stripetest.Server, id string) { f.Cancel(id, true); f.Cancel(id, false) }, func(*subscription.State) {}},
+		{"ended", func(f *stripetest.Server, id string) { f.Delete(id) }, func(s *subscription.State) { s.Ended = true }},
+		{"refunded in part", func(f *stripetest.Server, id string) { f.Refund(id, 2899) }, func(*subscription.State) {}},
+		{"refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2899); f.Refund(id, 1) }, func(s *subscription.State) { s.Paid.Refunded = true }},
+		{"an older payment refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2900); f.Renew(id, true) }, func(s *subscription.State) {
+			s.Paid.Until = end.Add(stripetest.Period)
+		}},
+		{"disputed", func(f *stripetest.Server, id string) { f.Dispute(id, "needs_response") }, func(s *subscription.State) { s.Paid.Disputed = true }},
+		{"the dispute is lost", func(f *stripetest.Server, id string) { f.Dispute(id, "lost") }, func(s *subscription.State) { s.Paid.Disputed = true }},
+		{"the dispute is won", func(f *stripetest.Server, id string) { f.Dispute(id, "won") }, func(*subscription.State) {}},
+		{"the bank only inquires", func(f *stripetest.Server, id string) { f.Dispute(id, "warning_under_review") }, func(*subscription.State) {}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, fake := start(t)
+			id, _ := bought(t, s, fake)
+			c.happens(fake, id)
+			got, err := s.Subscription(t.Context(), id)
+			require.NoError(t, err)
+			require.NotEmpty(t, got.Customer)
+			require.NotEmpty(t, got.Paid.Invoice)
+			want := subscription.State{
+				ID: id, Customer: got.Customer, Account: "acc_1", Tier: api.Commercial,
+				Paid: &subscription.Payment{Invoice: got.Paid.Invoice, Until: end},
+			}
+			c.is(&want)
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// A subscription without metadata of its own, as an operator makes one at Stripe, is its customer's; one of another product gives nothing.
+func TestSubscriptionsMadeAtStripe(t *testing.T) {
+	s, fake := start(t)
+	customer, err := s.Customer(t.Context(), "acc_2", "ben@example.com")
+	require.NoError(t, err)
+	id, _ := fake.Subscribe(customer, map[string]any{})
+	got, err := s.Subscription(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, "acc_2", got.Account)
+	require.Equal(t, api.Commercial, got.Tier)
+
+	ids, err := s.Subscriptions(t.Context(), customer)
+	require.NoError(t, err)
+	require.Equal(t, []string{id}, ids)
+}
+
+func TestCancelAndResumeReachStripe(t *testing.T) {
+	s, fake := start(t)
+	id, _ := bought(t, s, fake)
+	for _, cancel := range []bool{true, false} {
+		require.NoError(t, s.SetCancel(t.Context(), id, cancel))
+		got, err := s.Subscription(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, cancel, got.CancelAtPeriodEnd)
+	}
+}
+
+// Whoever asks again for the same, as after a crash, gets the same customer and the same page.
+func TestRepeatsMakeNothingTwice(t *testing.T) {
+	s, fake := start(t)
+	one, err := s.Customer(t.Context(), "acc_1", "ada@example.com")
+	require.NoError(t, err)
+	two, err := s.Customer(t.Context(), "acc_1", "ada@example.com")
+	require.NoError(t, err)
+	require.Equal(t, one, two)
+	order := processor.Order{Account: "acc_1", Customer: one, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"}
+	first, err := s.Checkout(t.Context(), order)
+	require.NoError(t, err)
+	again, err := s.Checkout(t.Context(), order)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	order.Attempt = "att_2"
+	other, err := s.Checkout(t.Context(), order)
+	require.NoError(t, err)
+	require.NotEqual(t, first, other)
+
+	session := fake.Session(first.URL)
+	require.Equal(t, "subscription", session["mode"])
+	require.Equal(t, map[string]any{"account": "acc_1"}, session["metadata"])
+	require.Equal(t, map[string]any{"account": "acc_1"}, session["about"])
+	require.Equal(t, "https://api.example/account/plan?checkout=done", session["success_url"])
+	require.Equal(t, "https://api.example/account/plan?checkout=left", session["cancel_url"])
+	require.Equal(t, stripetest.Price, session["price"])
+}
+
+func TestOfferMustBeThePlanTables(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(price, product map[string]any)
+		says   string // empty: it is right
+	}{
+		{"as it should be", func(_, _ map[string]any) {}, ""},
+		{"dearer", func(p, _ map[string]any) { p["unit_amount"] = 3900 }, "its amount in cents is 3900 and should be 2900"},
+		{"other money", func(p, _ map[string]any) { p["currency"] = "cad" }, "its currency is cad and should be usd"},
+		{"yearly", func(p, _ map[string]any) {
+			p["recurring"] = map[string]any{"interval": "year", "interval_count": 1, "usage_type": "licensed"}
+		}, "its interval is 1 year and should be 1 month"},
+		{"once", func(p, _ map[string]any) { p["recurring"] = nil }, "it is charged once"},
+		{"retired", func(p, _ map[string]any) { p["active"] = false }, "whether it is active is false"},
+		{"another product", func(_, p map[string]any) { p["name"] = "T-shirt" }, "the name of its product is T-shirt and should be Business"},
+		{"a retired product", func(_, p map[string]any) { p["active"] = false }, "whether its product is active is false"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, fake := start(t)
+			c.change(fake.Offer, fake.Offer["product"].(map[string]any))
+			err := s.CheckOffer(t.Context())
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, "OPPORTUNITY_STRIPE_PRICE")
+			require.NotErrorAs(t, err, new(*problem.Error), "a mismatch is no outage")
+		})
+	}
+}
+
+func TestFailuresOfStripe(t *testing.T) {
+	s, fake := start(t)
+	_, err := s.Subscription(t.Context(), "sub_nowhere")
+	require.ErrorIs(t, err, processor.ErrUnknown)
+
+	wrong := stripe.New(stripe.Config{APIKey: "sk_test_wrong_and_secret", Price: stripetest.Price, APIBase: fake.URL})
+	t.Cleanup(wrong.Close)
+	err = wrong.CheckOffer(t.Context())
+	require.ErrorContains(t, err, "OPPORTUNITY_STRIPE_API_KEY")
+	require.NotContains(t, err.Error(), "wrong_and_secret")
+	require.NotErrorAs(t, err, new(*problem.Error))
+
+	fake.Away(true)
+	unavailable := new(problem.Error)
+	require.ErrorAs(t, s.CheckOffer(t.Context()), &unavailable)
+	require.Equal(t, problem.ServiceUnavailable, unavailable.Code)
+	fake.Close()
+	require.ErrorAs(t, s.CheckOffer(t.Context()), &unavailable)
+}

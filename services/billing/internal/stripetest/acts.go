@@ -1,0 +1,171 @@
+package stripetest
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/stripe/stripe-go/v86"
+	"github.com/stripe/stripe-go/v86/webhook"
+)
+
+// Period is for how long an invoice pays.
+const Period = 30 * 24 * time.Hour
+
+// Event is an announcement as Stripe sends it, unsigned.
+type Event []byte
+
+// Signed is the header that goes with the announcement.
+func (e Event) Signed(secret string, at time.Time) string {
+	return webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e, Secret: secret, Timestamp: at}).Header
+}
+
+func (s *Server) event(kind string, about object) Event {
+	e := s.make("evt", "event", object{"type": kind, "api_version": stripe.APIVersion, "data": object{"object": about}})
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// Session is what was asked for the checkout page at a URL, its id included.
+func (s *Server) Session(url string) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[url[strings.LastIndexByte(url, '/')+1:]]
+}
+
+// Pay is what a person does on a checkout page whose card is good.
+func (s *Server) Pay(url string) (subscription string, told []Event) {
+	session := s.Session(url)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.subscribe(session["customer"].(string), session["about"].(object))
+	session["subscription"], session["status"] = sub["id"], "complete"
+	invoice := s.invoice(sub, true)
+	return sub["id"].(string), []Event{
+		s.event("checkout.session.completed", session), s.event("customer.subscription.created", sub),
+		s.event("invoice.paid", invoice), s.event("invoice.payment_succeeded", invoice),
+	}
+}
+
+// Subscribe makes a paid subscription as an operator does at Stripe, without a checkout page.
+func (s *Server) Subscribe(customer string, metadata map[string]any) (subscription string, told []Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.subscribe(customer, metadata)
+	return sub["id"].(string), []Event{s.event("customer.subscription.created", sub), s.event("invoice.paid", s.invoice(sub, true))}
+}
+
+func (s *Server) subscribe(customer string, about object) object {
+	sub := s.make("sub", "subscription", object{
+		"customer": customer, "status": "active", "cancel_at_period_end": false, "metadata": about,
+		"items": page([]object{{"id": "si_1", "object": "subscription_item", "price": object{"id": Price, "object": "price", "product": Product}}}),
+	})
+	sub["until"] = s.now
+	s.subscriptions[sub["id"].(string)] = sub
+	return sub
+}
+
+// invoice charges for the period that begins where the last one ended.
+func (s *Server) invoice(sub object, paid bool) object {
+	from := sub["until"].(time.Time)
+	until := from.Add(Period)
+	sub["until"] = until
+	i := s.make("in", "invoice", object{
+		"of": sub["id"], "customer": sub["customer"], "status": "open", "attempted": true, "total": 2900,
+		"parent": object{"type": "subscription_details", "subscription_details": object{"subscription": sub["id"]}},
+		"lines": page([]object{{
+			"id": "il_1", "object": "line_item", "amount": 2900, "period": object{"start": unix(from), "end": unix(until)},
+			"parent": object{"type": "subscription_item_details", "subscription_item_details": object{"subscription": sub["id"]}},
+		}}),
+	})
+	if paid {
+		charge := s.make("ch", "charge", object{"amount": 2900, "amount_refunded": 0, "refunded": false, "disputed": false})
+		charge["payment_intent"] = strings.Replace(charge["id"].(string), "ch_", "pi_", 1)
+		s.charges[charge["id"].(string)] = charge
+		i["status"], i["charge"] = "paid", charge["id"]
+	}
+	s.invoices = append(s.invoices, i)
+	return i
+}
+
+// Renew charges for another period.
+func (s *Server) Renew(subscription string, paid bool) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.subscriptions[subscription]
+	invoice, kind := s.invoice(sub, paid), "invoice.paid"
+	sub["status"] = "active"
+	if !paid {
+		sub["status"], kind = "past_due", "invoice.payment_failed"
+	}
+	return []Event{s.event(kind, invoice), s.event("customer.subscription.updated", sub)}
+}
+
+// Cancel is a click in the portal: the subscription ends at the end of its period, or goes on.
+func (s *Server) Cancel(subscription string, cancel bool) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscriptions[subscription]["cancel_at_period_end"] = cancel
+	return []Event{s.event("customer.subscription.updated", s.subscriptions[subscription])}
+}
+
+// Delete ends a subscription for good.
+func (s *Server) Delete(subscription string) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscriptions[subscription]["status"] = "canceled"
+	return []Event{s.event("customer.subscription.deleted", s.subscriptions[subscription])}
+}
+
+// Lose removes a subscription as if it had never been.
+func (s *Server) Lose(subscription string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subscriptions, subscription)
+}
+
+// lastCharge is that of the latest paid invoice.
+func (s *Server) lastCharge(subscription string) (charge object) {
+	for _, i := range s.invoices {
+		if id, ok := i["charge"].(string); ok && i["of"] == subscription {
+			charge = s.charges[id]
+		}
+	}
+	return charge
+}
+
+// Refund gives cents of the latest payment back.
+func (s *Server) Refund(subscription string, cents int) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	charge := s.lastCharge(subscription)
+	charge["amount_refunded"] = charge["amount_refunded"].(int) + cents
+	charge["refunded"] = charge["amount_refunded"] == charge["amount"]
+	refund := s.make("re", "refund", object{"charge": charge["id"], "payment_intent": charge["payment_intent"], "amount": cents})
+	return []Event{s.event("charge.refunded", charge), s.event("refund.created", refund)}
+}
+
+// Dispute is what the bank of the card says of the latest payment: a status of Stripe's.
+func (s *Server) Dispute(subscription, status string) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	charge := s.lastCharge(subscription)
+	charge["disputed"] = true
+	s.disputes[charge["id"].(string)] = status
+	kind := "charge.dispute.created"
+	if status == "won" || status == "lost" {
+		kind = "charge.dispute.closed"
+	}
+	// without the payment intent, as older accounts have it: the charge leads to it
+	return []Event{s.event(kind, s.make("dp", "dispute", object{"charge": charge["id"], "status": status}))}
+}
+
+// Other is an announcement of a kind that has nothing to do with plans.
+func (s *Server) Other(kind string) Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.event(kind, object{"id": "prod_1", "object": "product"})
+}

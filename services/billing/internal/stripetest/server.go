@@ -1,0 +1,262 @@
+// Package stripetest is a stand-in for Stripe's API, for tests: small, but with a memory, which stripe-mock has not. It knows what this
+// service asks for and refuses everything else.
+package stripetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What the stand-in sells, and the key that it takes.
+const (
+	Price   = "price_business"
+	Product = "prod_business"
+	Key     = "sk_test_of_the_stand_in"
+)
+
+type object = map[string]any
+
+// Server is the stand-in. A test changes what it holds by its methods, each of which gives the announcements that Stripe would make.
+type Server struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	next     int
+	away     bool
+	gate     func(r *http.Request)
+	requests []string
+	answered map[string]object // by idempotency key
+
+	Offer         object // the price, with its product
+	now           time.Time
+	customers     map[string]object
+	sessions      map[string]object
+	subscriptions map[string]object
+	invoices      []object // oldest first
+	charges       map[string]object
+	disputes      map[string]string // status by charge
+}
+
+// New starts a stand-in whose clock stands at now. It ends with the test.
+func New(t testing.TB, now time.Time) *Server {
+	t.Helper()
+	s := &Server{
+		answered: map[string]object{}, now: now, customers: map[string]object{}, sessions: map[string]object{},
+		subscriptions: map[string]object{}, charges: map[string]object{}, disputes: map[string]string{},
+		Offer: object{
+			"id": Price, "object": "price", "active": true, "currency": "usd", "unit_amount": 2900, "type": "recurring",
+			"recurring": object{"interval": "month", "interval_count": 1, "usage_type": "licensed"},
+			"product":   object{"id": Product, "object": "product", "name": "Business", "active": true},
+		},
+	}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Away makes every request fail as it does when Stripe is out of order, or no more.
+func (s *Server) Away(away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
+}
+
+// Gate is called with each request before it is answered; it may wait.
+func (s *Server) Gate(gate func(r *http.Request)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gate = gate
+}
+
+// Requests are all requests so far, as method and path, that begin so.
+func (s *Server) Requests(prefix string) (found []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if strings.HasPrefix(r, prefix) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	if gate != nil {
+		gate(r)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+	w.Header().Set("Content-Type", "application/json")
+	status, body := s.reply(r)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func refuse(status int, code, message string) (int, object) {
+	return status, object{"error": object{"type": "invalid_request_error", "code": code, "message": message}}
+}
+
+func (s *Server) reply(r *http.Request) (int, object) {
+	switch {
+	case s.away:
+		return refuse(http.StatusInternalServerError, "api_error", "out of order")
+	case r.Header.Get("Authorization") != "Bearer "+Key:
+		return refuse(http.StatusUnauthorized, "", "Invalid API Key provided")
+	}
+	_ = r.ParseForm()
+	key := r.Header.Get("Idempotency-Key")
+	if r.Method == http.MethodPost && key != "" {
+		if before, ok := s.answered[key]; ok {
+			return http.StatusOK, before
+		}
+	}
+	found, ok := s.route(r)
+	if !ok {
+		return refuse(http.StatusNotFound, "resource_missing", "No such thing: "+r.URL.Path)
+	}
+	if r.Method == http.MethodPost && key != "" {
+		s.answered[key] = found
+	}
+	return http.StatusOK, found
+}
+
+func (s *Server) route(r *http.Request) (found object, ok bool) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")[1:]
+	id := parts[len(parts)-1]
+	switch kind := r.Method + " " + parts[0]; {
+	case kind == "GET prices" && id == Price:
+		return s.Offer, true
+	case kind == "POST customers":
+		c := s.make("cus", "customer", object{"email": r.PostForm.Get("email"), "metadata": metadata(r, "metadata")})
+		s.customers[c["id"].(string)] = c
+		return c, true
+	case kind == "POST checkout":
+		return s.session(r), s.customers[r.PostForm.Get("customer")] != nil
+	case kind == "POST billing_portal":
+		return s.make("bps", "billing_portal.session", object{"url": s.URL + "/portal/" + r.PostForm.Get("customer")}), true
+	case kind == "GET subscriptions" && len(parts) == 1:
+		return s.list(r.Form.Get("customer"), "customer", values(s.subscriptions)), true
+	case kind == "GET subscriptions":
+		found, ok = s.subscriptions[id]
+		return s.expanded(found), ok
+	case kind == "POST subscriptions":
+		if found, ok = s.subscriptions[id]; ok {
+			found["cancel_at_period_end"] = r.PostForm.Get("cancel_at_period_end") == "true"
+		}
+		return found, ok
+	case kind == "GET invoices":
+		paid := slices.DeleteFunc(slices.Clone(s.invoices), func(i object) bool { return i["status"] != r.Form.Get("status") })
+		slices.Reverse(paid)
+		return s.list(r.Form.Get("subscription"), "of", paid), true
+	case kind == "GET invoice_payments":
+		return s.payments(r), true
+	case kind == "GET charges":
+		found, ok = s.charges[id]
+		return found, ok
+	case kind == "GET disputes":
+		status := s.disputes[r.Form.Get("charge")]
+		if status == "" {
+			return page(nil), true
+		}
+		return page([]object{{"id": "dp_1", "object": "dispute", "status": status}}), true
+	}
+	return nil, false
+}
+
+func values(of map[string]object) (out []object) {
+	for _, o := range of {
+		out = append(out, o)
+	}
+	slices.SortFunc(out, func(a, b object) int { return strings.Compare(b["id"].(string), a["id"].(string)) })
+	return out
+}
+
+func page(data []object) object {
+	if data == nil {
+		data = []object{}
+	}
+	return object{"object": "list", "has_more": false, "data": data}
+}
+
+func (s *Server) list(want, field string, of []object) object {
+	return page(slices.DeleteFunc(of, func(o object) bool { return o[field] != want }))
+}
+
+func (s *Server) make(prefix, kind string, fields object) object {
+	s.next++
+	fields["id"], fields["object"] = fmt.Sprintf("%s_%06d", prefix, s.next), kind
+	return fields
+}
+
+func metadata(r *http.Request, name string) object {
+	out := object{}
+	for key, v := range r.PostForm {
+		if field, ok := strings.CutPrefix(key, name+"["); ok {
+			out[strings.TrimSuffix(field, "]")] = v[0]
+		}
+	}
+	return out
+}
+
+func (s *Server) session(r *http.Request) object {
+	c := s.make("cs", "checkout.session", object{
+		"customer": r.PostForm.Get("customer"), "price": r.PostForm.Get("line_items[0][price]"), "mode": r.PostForm.Get("mode"),
+		"metadata": metadata(r, "metadata"), "about": metadata(r, "subscription_data[metadata]"),
+		"success_url": r.PostForm.Get("success_url"), "cancel_url": r.PostForm.Get("cancel_url"),
+	})
+	c["url"] = s.URL + "/pay/" + c["id"].(string)
+	s.sessions[c["id"].(string)] = c
+	return c
+}
+
+// expanded is a subscription with its customer and latest invoice.
+func (s *Server) expanded(sub object) object {
+	if sub == nil {
+		return nil
+	}
+	out := object{}
+	for k, v := range sub {
+		out[k] = v
+	}
+	out["customer"] = s.customers[sub["customer"].(string)]
+	for _, i := range s.invoices {
+		if i["of"] == sub["id"] {
+			out["latest_invoice"] = i
+		}
+	}
+	return out
+}
+
+func (s *Server) payments(r *http.Request) object {
+	var out []object
+	for _, i := range s.invoices {
+		charge, _ := i["charge"].(string)
+		if charge == "" {
+			continue
+		}
+		intent := strings.Replace(charge, "ch_", "pi_", 1)
+		if r.Form.Get("invoice") == i["id"] || r.Form.Get("payment[payment_intent]") == intent {
+			out = append(out, object{
+				"id": "inpay_" + intent, "object": "invoice_payment", "status": "paid", "invoice": i,
+				"payment": object{"type": "payment_intent", "payment_intent": object{
+					"id": intent, "object": "payment_intent", "latest_charge": s.charges[charge],
+				}},
+			})
+		}
+	}
+	return page(out)
+}
+
+func unix(t time.Time) json.Number { return json.Number(strconv.FormatInt(t.Unix(), 10)) }

@@ -1,0 +1,142 @@
+package subscription_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/billing/internal/subscription"
+)
+
+var day0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func day(n int) time.Time { return day0.AddDate(0, 0, n) }
+
+// sub is a subscription of the plan that is sold, paid until a day; 0: never paid.
+func sub(id string, until int, change ...func(*subscription.State)) subscription.State {
+	s := subscription.State{ID: id, Customer: "cus_1", Account: "acc_1", Tier: api.Commercial}
+	if until > 0 {
+		s.Paid = &subscription.Payment{Invoice: "in_" + id, Until: day(until)}
+	}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func ended(s *subscription.State)     { s.Ended = true }
+func cancelled(s *subscription.State) { s.CancelAtPeriodEnd = true }
+func failing(s *subscription.State)   { s.Failing = true }
+func refunded(s *subscription.State)  { s.Paid.Refunded = true }
+func disputed(s *subscription.State)  { s.Paid.Disputed = true }
+func other(s *subscription.State)     { s.Tier = api.Free }
+
+func TestEntitle(t *testing.T) {
+	paid := func(until int, renews bool, trouble api.Trouble) api.Entitlement {
+		at := day(until)
+		return api.Entitlement{Tier: api.Commercial, PaidUntil: &at, Renews: renews, Trouble: trouble}
+	}
+	nothing := func(trouble api.Trouble) api.Entitlement { return api.Entitlement{Tier: api.Free, Trouble: trouble} }
+	for _, c := range []struct {
+		name   string
+		states []subscription.State
+		want   api.Entitlement
+	}{
+		{"none", nil, nothing("")},
+		{"paid", []subscription.State{sub("a", 30)}, paid(30, true, "")},
+		{"cancelled: to the end of what is paid", []subscription.State{sub("a", 30, cancelled)}, paid(30, false, "")},
+		{"ended early: what was paid runs on", []subscription.State{sub("a", 30, ended)}, paid(30, false, "")},
+		{"a payment fails: what was paid before runs on", []subscription.State{sub("a", 30, failing)}, paid(30, true, api.PaymentFailed)},
+		{"given up after failed payments", []subscription.State{sub("a", 30, failing, ended)}, paid(30, false, api.PaymentFailed)},
+		{"the first payment fails", []subscription.State{sub("a", 0, failing)}, nothing(api.PaymentFailed)},
+		{"the first payment never came", []subscription.State{sub("a", 0, failing, ended)}, nothing("")},
+		{"refunded", []subscription.State{sub("a", 30, refunded)}, nothing(api.Refunded)},
+		{"disputed", []subscription.State{sub("a", 30, disputed)}, nothing(api.Disputed)},
+		{"bought again after a refund", []subscription.State{sub("a", 30, refunded, ended), sub("b", 10)}, paid(10, true, "")},
+		{"the longest of two", []subscription.State{sub("a", 10), sub("b", 30, cancelled)}, paid(30, true, "")},
+		{"the longest of two that end", []subscription.State{sub("a", 10, cancelled), sub("b", 30, cancelled)}, paid(30, false, "")},
+		{"one fails, the longer one does not", []subscription.State{sub("a", 10, failing), sub("b", 30, cancelled)}, paid(30, false, "")},
+		{"of two alike one fails", []subscription.State{sub("a", 30, failing), sub("b", 30)}, paid(30, true, "")},
+		{"something else that is sold at Stripe", []subscription.State{sub("a", 30, other)}, nothing("")},
+		{"a dispute is graver than a refund", []subscription.State{sub("a", 30, refunded), sub("b", 30, disputed), sub("c", 0, failing)}, nothing(api.Disputed)},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, subscription.Entitle(c.states)) })
+	}
+}
+
+func anyState(t *rapid.T, id string) subscription.State {
+	s := sub(id, rapid.IntRange(0, 4).Draw(t, "until"))
+	s.Tier = rapid.SampledFrom([]api.Tier{api.Commercial, api.Commercial, api.Developer, api.Free}).Draw(t, "tier")
+	s.Ended, s.CancelAtPeriodEnd, s.Failing = rapid.Bool().Draw(t, "ended"), rapid.Bool().Draw(t, "cancelled"), rapid.Bool().Draw(t, "failing")
+	if s.Paid != nil {
+		s.Paid.Refunded, s.Paid.Disputed = rapid.Bool().Draw(t, "refunded"), rapid.Bool().Draw(t, "disputed")
+	}
+	return s
+}
+
+func TestEntitlementsHoldTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		states := make([]subscription.State, rapid.IntRange(0, 5).Draw(t, "n"))
+		for i := range states {
+			states[i] = anyState(t, string(rune('a'+i)))
+		}
+		e := subscription.Entitle(states)
+		require.Equal(t, e, subscription.Entitle(rapid.Permutation(states).Draw(t, "order")), "the order is no matter")
+		require.Equal(t, e.Tier == api.Free, e.PaidUntil == nil)
+		require.Zero(t, e.Version)
+		require.False(t, e.Renews && e.PaidUntil == nil)
+		for _, s := range states {
+			until, paid := s.Paying()
+			if paid && s.Tier == e.Tier {
+				require.False(t, until.After(*e.PaidUntil), "the longest of the tier counts")
+			}
+			require.False(t, paid && e.Tier == api.Free, "what is paid for counts")
+			require.False(t, paid && s.Tier == api.Commercial && e.Tier != api.Commercial, "the best tier counts")
+		}
+		if e.PaidUntil != nil { // another one that gives nothing takes nothing
+			require.Equal(t, e, subscription.Entitle(append(states, sub("z", 30, refunded), sub("y", 0, failing))))
+		}
+	})
+}
+
+func TestDifferences(t *testing.T) {
+	was := sub("a", 30)
+	require.Empty(t, subscription.Differences(was, sub("a", 30)))
+	require.True(t, subscription.Same(was, sub("a", 30)))
+	is := sub("a", 60, cancelled, disputed)
+	require.Equal(t, []api.BillingDifference{
+		{Account: "acc_1", Subscription: "a", Field: "cancelAtPeriodEnd", Had: "false", Has: "true"},
+		{Account: "acc_1", Subscription: "a", Field: "paidUntil", Had: "2026-12-20T12:00:00Z", Has: "2027-01-19T12:00:00Z"},
+		{Account: "acc_1", Subscription: "a", Field: "disputed", Had: "false", Has: "true"},
+	}, subscription.Differences(was, is))
+	require.False(t, subscription.Same(was, is))
+}
+
+func TestStanding(t *testing.T) {
+	for _, c := range []struct {
+		name                                  string
+		states                                []subscription.State
+		renewing, cancelled, sold, somethings bool
+	}{
+		{"nothing", nil, false, false, false, false},
+		{"renews", []subscription.State{sub("a", 30)}, true, false, true, true},
+		{"cancelled", []subscription.State{sub("a", 30, cancelled)}, false, true, true, true},
+		{"ended", []subscription.State{sub("a", 30, ended)}, false, false, false, true},
+		{"a first payment that is not there yet", []subscription.State{sub("a", 0)}, false, false, false, false},
+		{"refunded and still renewing", []subscription.State{sub("a", 30, refunded)}, true, false, true, false},
+		{"refunded and cancelled", []subscription.State{sub("a", 30, refunded, cancelled)}, false, false, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := subscription.Standing{Account: "acc_1", Customer: "cus_1", Entitlement: subscription.Entitle(c.states), States: c.states}
+			page := s.Page(true)
+			require.Equal(t, c.renewing, page.Renewing)
+			require.Equal(t, c.cancelled, page.Cancelled)
+			require.Equal(t, c.sold, s.Sold())
+			require.Equal(t, c.somethings, page.Entitlement.Live(day(1)))
+			require.True(t, page.Sandbox && page.Customer)
+		})
+	}
+}
