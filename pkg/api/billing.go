@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Trouble is why less, or nothing, is paid for although nobody cancelled.
 type Trouble string
@@ -91,4 +94,10 @@ func (r BillingReport) Healed() int {
 		}
 	}
 	return n
+}
+
+// Summary is the report in one line.
+func (r BillingReport) Summary() string {
+	return fmt.Sprintf("compared %d subscriptions of %d customers: %d differences, %d healed; %d could not be compared",
+		r.Subscriptions, r.Customers, len(r.Differences), r.Healed(), r.Failed)
 }

@@ -3,7 +3,6 @@ package billing
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -142,17 +141,11 @@ func (p *parts) reconcile(ctx context.Context, actor string) (api.BillingReport,
 	}.Run(ctx, actor)
 	p.metrics.reconciled(report, err)
 	if err != nil {
-		p.tel.Log.ErrorContext(ctx, "reconcile", "did", summary(report), "error", err.Error())
+		p.tel.Log.ErrorContext(ctx, "reconcile", "did", report.Summary(), "error", err.Error())
 		return report, err
 	}
-	p.tel.Log.InfoContext(ctx, "reconcile", "did", summary(report))
+	p.tel.Log.InfoContext(ctx, "reconcile", "did", report.Summary())
 	return report, nil
-}
-
-// summary is a report in one line.
-func summary(r api.BillingReport) string {
-	return fmt.Sprintf("compared %d subscriptions of %d customers: %d differences, %d healed; %d could not be compared",
-		r.Subscriptions, r.Customers, len(r.Differences), r.Healed(), r.Failed)
 }
 
 func check(ctx context.Context, cfg Config) error {

@@ -89,6 +89,6 @@ func print(out io.Writer, form string, report api.BillingReport) error {
 	for _, d := range report.Differences {
 		fmt.Fprintf(out, "%s %s: %s was %q and is %q\n", d.Account, d.Subscription, d.Field, d.Had, d.Has)
 	}
-	_, err := fmt.Fprintln(out, summary(report))
+	_, err := fmt.Fprintln(out, report.Summary())
 	return err
 }

@@ -206,8 +206,11 @@ func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, refus
 	owners := operator.Owners{}
 	for verb, base := range map[string]string{
 		"listings": cfg.CatalogURL, "reviews": cfg.CatalogURL, "events": cfg.HistoryURL, "history": cfg.HistoryURL,
-		"keys": cfg.AuthquotaURL, "accounts": cfg.AuthquotaURL, "audit": cfg.AuthquotaURL,
+		"keys": cfg.AuthquotaURL, "accounts": cfg.AuthquotaURL, "audit": cfg.AuthquotaURL, "billing": cfg.BillingURL,
 	} {
+		if base == "" { // nothing is sold, so there is no such verb
+			continue
+		}
 		u, wrong := url.Parse(base)
 		err = errors.Join(err, wrong)
 		owners[verb] = u

@@ -29,7 +29,7 @@ type verbs struct {
 // Commands are the operator's verbs.
 func Commands() []*cobra.Command {
 	v := new(verbs)
-	groups := []*cobra.Command{v.listings(), v.reviews(), v.events(), v.history(), v.keys(), v.accounts(), v.audit(), v.sample(), v.status()}
+	groups := []*cobra.Command{v.listings(), v.reviews(), v.events(), v.history(), v.keys(), v.accounts(), v.audit(), v.billing(), v.sample(), v.status()}
 	for _, c := range groups {
 		f := c.PersistentFlags()
 		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+DefaultAdmin),

@@ -94,16 +94,17 @@ func (p *Pusher) Run(ctx context.Context) error {
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for failing, account := false, ""; ; {
-		err := p.Deliver(ctx, account)
+		pending, err := p.Deliver(ctx, account)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing: // once per outage
 			p.Log.ErrorContext(ctx, "entitlements cannot be told, trying again", "error", err.Error())
-		case err == nil && failing:
+			failing = true
+		case err == nil && failing && pending == 0: // what was put off has come through
 			p.Log.InfoContext(ctx, "entitlements are told again")
+			failing = false
 		}
-		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return nil
@@ -115,22 +116,19 @@ func (p *Pusher) Run(ctx context.Context) error {
 }
 
 // Deliver tells what is owed for one account or, where it is empty, for all. An account at fault holds up no other; where authquota or
-// the database is away it fails.
-func (p *Pusher) Deliver(ctx context.Context, account string) error {
+// the database is away it fails. pending is how many are owed still, of all.
+func (p *Pusher) Deliver(ctx context.Context, account string) (pending int, err error) {
 	owed, err := p.Outbox.Owed(ctx, account, batch)
-	if err != nil {
-		return err
-	}
 	for _, o := range owed {
-		if err := p.tell(ctx, o); err != nil {
-			return err
+		if err == nil {
+			err = p.tell(ctx, o)
 		}
 	}
-	pending, err := p.Outbox.Pending(ctx)
-	if err == nil {
+	pending, pendingErr := p.Outbox.Pending(ctx) // also in an outage: it is then that somebody looks
+	if pendingErr == nil {
 		p.Gauge(pending)
 	}
-	return err
+	return pending, errors.Join(err, pendingErr)
 }
 
 func (p *Pusher) tell(ctx context.Context, o Owed) error {

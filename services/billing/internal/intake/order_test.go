@@ -65,10 +65,14 @@ var life = []struct {
 	{"paid", func(s *subscription.State) {
 		s.Failing, s.Paid = false, &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)}
 	}},
-	{"updated", func(s *subscription.State) { s.Paid = &subscription.Payment{Invoice: "in_2", Until: now.AddDate(0, 2, 0)} }},
+	{"updated", func(s *subscription.State) {
+		s.Paid = &subscription.Payment{Invoice: "in_2", Until: now.AddDate(0, 2, 0)}
+	}},
 	{"cancelled", func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
 	{"deleted", func(s *subscription.State) { s.Ended = true }},
-	{"refunded", func(s *subscription.State) { s.Paid = &subscription.Payment{Invoice: "in_2", Until: now.AddDate(0, 2, 0), Refunded: true} }},
+	{"refunded", func(s *subscription.State) {
+		s.Paid = &subscription.Payment{Invoice: "in_2", Until: now.AddDate(0, 2, 0), Refunded: true}
+	}},
 }
 
 func permutations(n int, each func([]int)) {

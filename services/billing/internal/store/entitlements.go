@@ -65,12 +65,15 @@ func (s *Store) entitle(tx *gorm.DB, now time.Time, why intake.Cause, account st
 	}
 	err = tx.Exec(`UPDATE entitlements SET tier = ?, paid_until = ?, renews = ?, trouble = ?, version = ?, push_at = ?, push_failures = 0,
 			changed_at = ? WHERE account = ?`,
-		has.Tier, micros(has.PaidUntil), has.Renews, has.Trouble, has.Version, database.Micros(now), database.Micros(now), account).Error
+		has.Tier, micros(has.PaidUntil), has.Renews, has.Trouble, has.Version, atOnce, database.Micros(now), account).Error
 	if err != nil {
 		return err
 	}
 	return record(tx, now, why.Actor, "entitlement.change", account, detail(why, "had", had, "has", has))
 }
+
+// atOnce is the instant at which what has never been tried is due: by the clock of every replica.
+const atOnce = 0
 
 // same compares all but the version.
 func same(a, b api.Entitlement) bool {
@@ -133,5 +136,5 @@ func (s *Store) Pending(ctx context.Context) (int, error) {
 // OweAll has authquota told of every entitlement once more, in case it has lost some.
 func (s *Store) OweAll(ctx context.Context) error {
 	return database.Outage(s.db.WithContext(ctx).
-		Exec("UPDATE entitlements SET push_at = ? WHERE version > 0 AND push_at IS NULL", database.Micros(s.now())).Error)
+		Exec("UPDATE entitlements SET push_at = ? WHERE version > 0 AND push_at IS NULL", atOnce).Error)
 }

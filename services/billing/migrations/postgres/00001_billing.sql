@@ -18,7 +18,7 @@ CREATE TABLE entitlements (
     trouble        text    NOT NULL,
     version        bigint  NOT NULL, -- 0: nothing was ever paid for, and authquota need not know
     pushed_version bigint  NOT NULL CHECK (pushed_version <= version), -- the last that authquota has accepted
-    push_at        bigint,           -- when to tell authquota; null: it knows
+    push_at        bigint,           -- when to tell authquota, 0: at once; null: it knows
     push_failures  integer NOT NULL, -- in a row
     changed_at     bigint  NOT NULL
 );

@@ -18,7 +18,7 @@ CREATE TABLE entitlements (
     trouble        TEXT    NOT NULL,
     version        INTEGER NOT NULL, -- 0: nothing was ever paid for, and authquota need not know
     pushed_version INTEGER NOT NULL CHECK (pushed_version <= version), -- the last that authquota has accepted
-    push_at        INTEGER,          -- when to tell authquota; null: it knows
+    push_at        INTEGER,          -- when to tell authquota, 0: at once; null: it knows
     push_failures  INTEGER NOT NULL, -- in a row
     changed_at     INTEGER NOT NULL
 ) STRICT;
