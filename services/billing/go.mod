@@ -8,8 +8,10 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/stretchr/testify v1.12.1
 	github.com/stripe/stripe-go/v86 v86.0.0
+	go.uber.org/goleak v1.3.0
 	gorm.io/gorm v1.31.2
 	opportunity.internal/pkg v0.0.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (
