@@ -119,10 +119,18 @@ func cases(t *testing.T) map[string]values {
 	return out
 }
 
+// made is what each combination of values makes. No test changes it.
+var made = map[string][]manifest{}
+
 // eachCase runs a test on what each combination of values makes.
 func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
 	t.Helper()
 	for name, given := range cases(t) {
-		t.Run(name, func(t *testing.T) { test(t, rendered(t, given)) })
+		t.Run(name, func(t *testing.T) {
+			if made[name] == nil {
+				made[name] = rendered(t, given)
+			}
+			test(t, made[name])
+		})
 	}
 }
