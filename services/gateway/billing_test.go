@@ -18,7 +18,6 @@ type seller struct {
 
 	mu     sync.Mutex
 	bodies []string
-	answer http.HandlerFunc
 }
 
 func (w *world) seller() *seller {
