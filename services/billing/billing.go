@@ -12,9 +12,8 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"time"
-
-	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
@@ -22,7 +21,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/sandbox/pages"
@@ -76,19 +74,16 @@ func Run(ctx context.Context, cfg Config) error {
 	ready.Add("processor", p.offered)
 	api := httpapi.API{
 		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}, Tokens: cfg.Tokens, Sales: p.sales, Store: p.kept,
-		Reconcile: p.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: ready, Webhook: p.webhook,
+		Reconcile: p.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: ready, Webhook: p.webhook, SandboxPath: sandbox.Path,
 	}
-	engine := api.Engine()
 	if p.sandbox != nil {
-		site, err := pages.New(p.sandbox, cfg.PublicURL, tel.Log)
-		if err != nil {
-			return err
+		if api.SandboxPages, err = pages.New(p.sandbox, cfg.PublicURL, tel.Log); err != nil {
+			return errors.Join(err, public.Close(), operations.Close())
 		}
-		engine.Any(sandbox.Path+"*page", web.Internal(api.Errors, cfg.Tokens), gin.WrapH(site))
 	}
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", public, tel.Handler(engine))
+	group.HTTP("service", public, tel.Handler(api.Handler()))
 	p.start(group)
 	return group.Wait()
 }

@@ -41,16 +41,19 @@ type API struct {
 	Sales     Sales
 	Store     Store
 	Reconcile func(ctx context.Context, actor string) (api.BillingReport, error)
-	Sandbox   bool
+	Sandbox   bool // no real money moves
 	Ready     http.Handler
 	Webhook   *Webhook // nil: no processor announces anything here
+
+	SandboxPath  string
+	SandboxPages http.Handler // of the sandbox, below SandboxPath; nil: it is not the processor
 }
 
 // pageTime is how long a person waits for the processor before the page says that it is away.
 const pageTime = 8 * time.Second
 
-// Engine makes the engine with all routes. The sandbox adds pages of its own.
-func (a API) Engine() *gin.Engine {
+// Handler routes requests.
+func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
 	e.GET("/readyz", gin.WrapH(a.Ready))
 	if a.Webhook != nil {
@@ -63,6 +66,9 @@ func (a API) Engine() *gin.Engine {
 	inside.POST("/internal/v1/subscriptions/:account/cancel", web.Answer(a.Errors, a.standing(a.Sales.Cancel)))
 	inside.POST("/internal/v1/subscriptions/:account/resume", web.Answer(a.Errors, a.standing(a.Sales.Resume)))
 	inside.POST("/operator/v1/billing/reconcile", web.Answer(a.Errors, a.reconcile))
+	if a.SandboxPages != nil {
+		inside.Any(a.SandboxPath+"*page", gin.WrapH(a.SandboxPages))
+	}
 	return e
 }
 

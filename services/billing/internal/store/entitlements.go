@@ -69,7 +69,7 @@ func (s *Store) entitle(tx *gorm.DB, now time.Time, why intake.Cause, account st
 	if err != nil {
 		return err
 	}
-	return record(tx, now, why.Actor, "entitlement.change", account, detail(why, "had", had, "has", has))
+	return record(tx, now, why.Actor, "entitlement.change", account, detail(why, map[string]any{"had": had, "has": has}))
 }
 
 // atOnce is the instant at which what has never been tried is due: by the clock of every replica.

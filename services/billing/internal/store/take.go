@@ -165,19 +165,15 @@ func keep(tx *gorm.DB, now time.Time, f intake.Fetched, state subscription.State
 			return err
 		}
 	}
-	return record(tx, now, f.Cause.Actor, "subscription.change", state.ID, detail(f.Cause, "account", state.Account, "state", state))
+	return record(tx, now, f.Cause.Actor, "subscription.change", state.ID, detail(f.Cause, map[string]any{"account": state.Account, "state": state}))
 }
 
-// detail is what an entry of the audit log tells beside who did what: name and value, one after the other.
-func detail(why intake.Cause, pairs ...any) map[string]any {
-	out := map[string]any{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[pairs[i].(string)] = pairs[i+1]
-	}
+// detail is what an entry of the audit log tells beside who did what: the event, where one was the cause.
+func detail(why intake.Cause, of map[string]any) map[string]any {
 	if why.Event != "" {
-		out["event"] = why.Event
+		of["event"] = why.Event
 	}
-	return out
+	return of
 }
 
 // Claimed reports whether an event was dealt with.

@@ -24,19 +24,19 @@ func (c Config) Given() bool {
 func (c Config) Validate() error {
 	var errs []error
 	if !strings.HasPrefix(c.APIKey, "sk_") && !strings.HasPrefix(c.APIKey, "rk_") {
-		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_API_KEY must be a secret or restricted key of Stripe: sk_... or rk_..."))
+		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_API_KEY must be a secret or restricted key of Stripe, which begins with sk_ or rk_"))
 	}
 	if len(c.WebhookSecrets) == 0 {
-		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_WEBHOOK_SECRETS must be the signing secrets of the webhook endpoint: whsec_..."))
+		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_WEBHOOK_SECRETS must be the signing secrets of the webhook endpoint, which begin with whsec_"))
 	}
 	for _, s := range c.WebhookSecrets {
 		if !strings.HasPrefix(s, "whsec_") || len(s) < len("whsec_")+16 {
-			errs = append(errs, errors.New("OPPORTUNITY_STRIPE_WEBHOOK_SECRETS: each must be a signing secret of Stripe: whsec_..."))
+			errs = append(errs, errors.New("OPPORTUNITY_STRIPE_WEBHOOK_SECRETS: each must be a signing secret of Stripe, which begins with whsec_"))
 			break
 		}
 	}
 	if !strings.HasPrefix(c.Price, "price_") {
-		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_PRICE must be the id of a price: price_..."))
+		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_PRICE must be the id of a price, which begins with price_"))
 	}
 	return errors.Join(append(errs, config.Address("OPPORTUNITY_STRIPE_API_BASE", c.APIBase))...)
 }
