@@ -34,6 +34,10 @@ images: ## Build the images of all services, with docker or buildah
 try-image: ## Build one image where a builder is here, and say so where none is
 	@scripts/try-image
 
+.PHONY: cluster-test
+cluster-test: ## Try everything in the cluster of KUBECONFIG; scripts/cluster-test says what it needs
+	@scripts/cluster-test
+
 .PHONY: test
 test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
 	@go test -shuffle=on $(UNRACED)

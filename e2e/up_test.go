@@ -115,6 +115,10 @@ func sample(t *testing.T) deployment {
 			for _, tier := range api.Tiers {
 				sharedUp.keys[tier.Tier] = sharedUp.issue(t, tier.Tier).Key
 			}
+			eventually(t, "the sample shows", func() bool {
+				a := do(t, url, call{path: "/api/v1/opportunities?verified=true", key: sharedUp.keys[api.Commercial]})
+				return decode[api.OpportunityList](t, a).Pagination.Total > 0
+			})
 			return
 		}
 		dir, err := os.MkdirTemp("", "opportunity-e2e-data")

@@ -2,12 +2,15 @@
 // and outages against, so it hides nothing: no call is made a second time, and whatever is not the answer that was asked for is a
 // failure. The verb "wait" does nothing until it is told to end, so that a pod can hold the program for those who exec it.
 //
-//	load run --url http://gateway:8080 --rate 40 [--for 60s] [--paths list=/api/v1/opportunities,...]
+//	load run [--url http://gateway:8080] [--rate 40] [--for 60s] [--paths list=/api/v1/opportunities,...]
+//	load running
 //	load stop
+//	load ask [--url http://gateway:8080] --trace ID PATH
 //	load wait
 //
-// run takes its keys, comma-separated, from OPPORTUNITY_LOAD_KEYS or from its standard input, and uses them in turn. It ends
-// after --for, or when stop finds it by the file with its process id. Its exit code is 0 if every call was answered, 3 if not.
+// run reads its keys from its standard input, one on each line, and uses them in turn. It ends after --for, or when stop finds it
+// by the file with its process id; running tells by its exit code whether there is one. The exit code of run is 0 if every call
+// was answered, 3 if not. ask makes one call, with the key on its standard input, as part of a trace.
 package main
 
 import (
@@ -16,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -38,13 +42,18 @@ func command(args []string) (code int, err error) {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	if len(args) == 0 {
-		return 0, errors.New("usage: load run | stop | wait")
+		return 0, errors.New("usage: load run | running | stop | ask | wait")
 	}
 	switch args[0] {
 	case "run":
 		return start(ctx, args[1:])
+	case "running":
+		_, err := os.Stat(running())
+		return 0, err
 	case "stop":
 		return 0, stop()
+	case "ask":
+		return 0, one(ctx, args[1:])
 	case "wait":
 		<-ctx.Done()
 		return 0, nil
@@ -99,18 +108,44 @@ func start(ctx context.Context, args []string) (int, error) {
 }
 
 func readKeys() ([]string, error) {
-	text := os.Getenv("OPPORTUNITY_LOAD_KEYS")
-	if text == "" {
-		in, err := io.ReadAll(os.Stdin)
-		if err != nil {
-			return nil, err
-		}
-		text = strings.TrimSpace(string(in))
+	text, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return nil, err
 	}
-	if text == "" {
-		return nil, errors.New("no keys in OPPORTUNITY_LOAD_KEYS or on the standard input")
+	keys := strings.Fields(string(text))
+	if len(keys) == 0 {
+		return nil, errors.New("no keys on the standard input")
 	}
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' }), nil
+	return keys, nil
+}
+
+// one makes one call that must be answered with 200.
+func one(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("load ask", flag.ContinueOnError)
+	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
+	trace := flags.String("trace", "", "id of the trace, 32 hexadecimal digits")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	keys, err := readKeys()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, *base+flags.Arg(0), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+keys[0])
+	req.Header.Set("traceparent", "00-"+*trace+"-00f067aa0ba902b7-01")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
 }
 
 // running is the file with the process id of the run that stop ends.
