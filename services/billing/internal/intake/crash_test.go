@@ -204,52 +204,63 @@ func TestACrashAtAnyStepLosesNothingAndTellsOnce(t *testing.T) {
 	}
 }
 
-// Of two subscriptions of an account that change at once, neither is reckoned without the other.
+// Of two subscriptions of an account that change at once, neither is reckoned without the other; each is announced twice, at once too.
 func TestChangesOfOneAccountAtOnce(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kept := store.New(opened(t, url), func() time.Time { return now })
-			has := money{}
-			for i := range 24 {
-				id := fmt.Sprintf("sub_%02d", i)
-				has[id] = subscription.State{ID: id, Account: "acc_1", Customer: "cus_1", Tier: api.Commercial,
-					Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(1+i*7%24) * time.Hour)}}
-			}
-			in := intake.Intake{Store: kept, Source: has, Log: slog.New(slog.DiscardHandler)}
-			var all sync.WaitGroup
-			failed := make(chan error, 2*len(has))
-			for id := range has {
-				for range 2 { // the same event, twice at once
+			in := intake.Intake{Store: kept, Log: slog.New(slog.DiscardHandler)}
+			for n := range 20 {
+				account := fmt.Sprintf("acc_%d", n)
+				has, ids := money{}, []string{}
+				for i := range 3 {
+					id := fmt.Sprintf("sub_%d_%d", n, i)
+					ids = append(ids, id)
+					has[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+						Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(i+1) * time.Hour)}}
+				}
+				in.Source = has
+				_, err := in.Refresh(t.Context(), ids[0], intake.Cause{Actor: "test"}) // from now on the account is known
+				require.NoError(t, err)
+				var all sync.WaitGroup
+				outcomes := make(chan intake.Outcome, 4)
+				for _, id := range []string{ids[1], ids[1], ids[2], ids[2]} {
 					all.Go(func() {
 						outcome, err := in.Announced(t.Context(), processor.Event{ID: "evt_" + id, Subscription: id})
-						if err == nil && outcome == intake.Irrelevant {
-							err = errors.New("not taken")
+						if err != nil {
+							outcome = intake.Outcome(err.Error())
 						}
-						failed <- err
+						outcomes <- outcome
 					})
 				}
-			}
-			all.Wait()
-			close(failed)
-			for err := range failed {
+				all.Wait()
+				close(outcomes)
+				counts := map[intake.Outcome]int{}
+				for o := range outcomes {
+					counts[o]++
+				}
+				require.Equal(t, map[intake.Outcome]int{intake.Done: 2, intake.Repeated: 2}, counts)
+				standing, err := kept.Standing(t.Context(), account)
 				require.NoError(t, err)
+				require.Equal(t, now.Add(3*time.Hour), *standing.Entitlement.PaidUntil, account)
 			}
-			standing, err := kept.Standing(t.Context(), "acc_1")
-			require.NoError(t, err)
-			require.Len(t, standing.States, len(has))
-			require.Equal(t, now.Add(24*time.Hour), *standing.Entitlement.PaidUntil)
 		})
 	}
 }
 
 // refusing is an authquota with something against an account.
 type refusing struct {
-	of  *authquota
-	err map[string]error
+	of     *authquota
+	err    map[string]error
+	during func() // something that happens while it is being told; may be nil
 }
 
-func (r refusing) Put(ctx context.Context, path string, in, out any) error {
+func (r *refusing) Put(ctx context.Context, path string, in, out any) error {
+	if during := r.during; during != nil {
+		r.during = nil
+		during()
+	}
 	if err := r.err[path[strings.LastIndexByte(path, '/')+1:]]; err != nil {
 		return err
 	}
@@ -273,7 +284,7 @@ func TestOneAccountHoldsUpNoOther(t *testing.T) {
 				_, err := in.Refresh(t.Context(), id, intake.Cause{Actor: "test"})
 				require.NoError(t, err)
 			}
-			to := refusing{&authquota{kept: map[string]api.Entitlement{}, changes: map[string][]int64{}}, map[string]error{
+			to := &refusing{of: &authquota{kept: map[string]api.Entitlement{}, changes: map[string][]int64{}}, err: map[string]error{
 				"acc_gone": &peer.StatusError{Status: http.StatusNotFound}, "acc_bad": &peer.StatusError{Status: http.StatusInternalServerError},
 			}}
 			counts, pending := map[entitle.Outcome]int{}, 0
@@ -320,6 +331,14 @@ func TestOneAccountHoldsUpNoOther(t *testing.T) {
 			clock = clock.Add(10 * time.Second)
 			deliver("acc_good")
 			require.Equal(t, now.AddDate(0, 2, 0), *to.of.kept["acc_good"].PaidUntil)
+
+			buy("acc_good", 3)
+			to.during = func() { buy("acc_good", 4) }
+			deliver("acc_good")
+			require.Equal(t, 1, pending, "what has changed meanwhile is owed still")
+			deliver("")
+			require.Equal(t, now.AddDate(0, 4, 0), *to.of.kept["acc_good"].PaidUntil)
+			require.Zero(t, pending)
 		})
 	}
 }

@@ -95,26 +95,29 @@ func permutations(n int, each func([]int)) {
 	next()
 }
 
-// Each of six answers was asked for at once when it was announced, and then delayed: whatever the order in which they are written, with
-// each announced twice, the last that was asked for stays.
+// Each answer was asked for at once when it was announced, and then delayed: whatever the order in which they are written, with one of
+// them announced twice, the last that was asked for stays. All six make 720 orders; where the store is the slower one, the first five
+// make 120.
 func TestAllOrdersOfDelayedAnswersEndAlike(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
+		steps, orders := life, 720
+		if name == database.SQLite {
+			steps, orders = life[:5], 120
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kept := store.New(opened(t, url), func() time.Time { return now })
 			n := 0
-			permutations(len(life), func(order []int) {
+			permutations(len(steps), func(order []int) {
 				n++
 				account := fmt.Sprintf("acc_%d", n)
 				state := subscription.State{ID: "sub_" + account, Account: account}
-				answers := make([]intake.Fetched, len(life))
-				for i, step := range life {
+				answers := make([]intake.Fetched, len(steps))
+				for i, step := range steps {
 					step.happens(&state)
 					answer, err := money{state.ID: state}.Subscription(t.Context(), state.ID)
 					require.NoError(t, err)
-					ticket, err := kept.Ticket(t.Context())
-					require.NoError(t, err)
-					answers[i] = intake.Fetched{Ticket: ticket, Cause: intake.Cause{Actor: intake.Processor, Event: fmt.Sprintf("evt_%d_%d", n, i)}, State: &answer}
+					answers[i] = intake.Fetched{Ticket: int64(i + 1), Cause: intake.Cause{Actor: intake.Processor, Event: fmt.Sprintf("evt_%d_%d", n, i)}, State: &answer}
 				}
 				for i, which := range order {
 					change, err := kept.Take(t.Context(), answers[which])
@@ -132,7 +135,7 @@ func TestAllOrdersOfDelayedAnswersEndAlike(t *testing.T) {
 				standing.Entitlement.Version = 0
 				require.Equal(t, subscription.Entitle([]subscription.State{state}), standing.Entitlement, "order %v", order)
 			})
-			require.Equal(t, 720, n)
+			require.Equal(t, orders, n)
 		})
 	}
 }
