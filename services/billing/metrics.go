@@ -126,6 +126,11 @@ func (t timed) Subscriptions(ctx context.Context, customer string) ([]string, er
 	return measured(t, "subscriptions", func() ([]string, error) { return t.of.Subscriptions(ctx, customer) })
 }
 
+func (t timed) Charge(ctx context.Context, invoice string) error {
+	_, err := measured(t, "charge", func() (struct{}, error) { return struct{}{}, t.of.Charge(ctx, invoice) })
+	return err
+}
+
 func (t timed) SetCancel(ctx context.Context, id string, cancel bool) error {
 	_, err := measured(t, "set_cancel", func() (struct{}, error) { return struct{}{}, t.of.SetCancel(ctx, id, cancel) })
 	return err

@@ -41,8 +41,9 @@ func Entitled(e api.Entitlement) (api.Entitlement, error) {
 	return e, nil
 }
 
-// settling is how long after the end of a paid period a renewal may take that is on its way: processors charge an hour or so after the
-// period has begun. The tier ends on the second all the same; only the person is not alarmed for that hour.
+// settling is how long after the end of a paid period a renewal may take that is on its way: billing has it charged within seconds
+// and, where that fails, the processor does it an hour or so later. The tier ends on the second all the same; only the person is not
+// alarmed meanwhile.
 const settling = 3 * time.Hour
 
 // News is which mail the person is sent as after takes the place of before, or none, and whether the person takes the plan to be on from

@@ -140,6 +140,10 @@ func (c crashing) Subscription(ctx context.Context, id string) (s subscription.S
 	return s, err
 }
 
+func (c crashing) Charge(ctx context.Context, invoice string) error {
+	return c.p.step("charge", func() error { return c.of.Charge(ctx, invoice) })
+}
+
 func (c crashing) Put(ctx context.Context, path string, in, out any) error {
 	return c.p.step("tell authquota", func() error { return c.to.Put(ctx, path, in, out) })
 }
@@ -172,9 +176,9 @@ func TestACrashAtAnyStepLosesNothingAndTellsOnce(t *testing.T) {
 				account := fmt.Sprintf("acc_%d", n)
 				id := "sub_" + account
 				has := money{id: {ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-					Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)}}}
+					Paid: &subscription.Payment{Invoice: "in_1", Until: now}, Waiting: "in_2"}}
 				to := &authquota{kept: map[string]api.Entitlement{}, changes: map[string][]int64{}}
-				e := processor.Event{ID: "evt_" + account, Kind: "invoice.paid", Subscription: id}
+				e := processor.Event{ID: "evt_" + account, Kind: "invoice.created", Subscription: id}
 				err := p.live(ctx, db, has, to, e)
 				if p.crash > 0 {
 					require.ErrorIs(t, err, errCrash)
@@ -184,6 +188,7 @@ func TestACrashAtAnyStepLosesNothingAndTellsOnce(t *testing.T) {
 				}
 				got := to.kept[account]
 				got.Version = 0
+				require.Equal(t, "in_2", has[id].Paid.Invoice, "%d of %v", p.crash, p.steps)
 				require.Equal(t, subscription.Entitle([]subscription.State{has[id]}), got, "%d of %v", p.crash, p.steps)
 				require.Len(t, to.changes[account], 1, "%d of %v", p.crash, p.steps)
 				pending, err := store.New(db, func() time.Time { return now }).Pending(ctx)
@@ -192,7 +197,7 @@ func TestACrashAtAnyStepLosesNothingAndTellsOnce(t *testing.T) {
 			}
 			run(0, whole)
 			steps := strings.Join(whole.steps, "\n")
-			for _, one := range []string{"UPDATE tickets", "ask the processor", "INSERT INTO events", "COMMIT", "tell authquota", "UPDATE entitlements SET\n"} {
+			for _, one := range []string{"UPDATE tickets", "ask the processor", "charge", "INSERT INTO events", "COMMIT", "tell authquota", "UPDATE entitlements SET\n"} {
 				require.Contains(t, steps, one, "a step that is not counted is not tried")
 			}
 			for i := range whole.steps {

@@ -6,6 +6,9 @@
 // with it, and answers that overtake each other, or announcements that come twice, late or in the wrong order, leave the same: what the
 // processor had last. No clock is compared.
 //
+// Of a renewal that the processor has made, and would charge only later, the state is a question to us: the paid period is over. It is
+// charged first, and the state is asked for once more.
+//
 // What the processor or the database does not answer fails as a whole, with nothing claimed: the announcement comes again.
 package intake
 
@@ -14,6 +17,8 @@ import (
 	"errors"
 	"log/slog"
 
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/subscription"
 )
@@ -31,6 +36,8 @@ type Store interface {
 // Source reads states.
 type Source interface {
 	Subscription(ctx context.Context, id string) (subscription.State, error)
+	// Charge charges a renewal that waits.
+	Charge(ctx context.Context, invoice string) error
 }
 
 // Cause is why a state is read: for the audit log.
@@ -102,14 +109,17 @@ func (in Intake) Announced(ctx context.Context, e processor.Event) (Outcome, err
 	return Done, nil
 }
 
-// Refresh reads a subscription and keeps what it says. One that the processor does not have is processor.ErrUnknown; the event is claimed
-// all the same, and what was kept stays: it ends by itself at the end of what was paid.
+// Refresh reads a subscription, charges its renewal where that waits, and keeps what the processor says then. One that the processor does
+// not have is processor.ErrUnknown; the event is claimed all the same, and what was kept stays: it ends by itself at the end of what was
+// paid.
 func (in Intake) Refresh(ctx context.Context, id string, why Cause) (Change, error) {
-	ticket, err := in.Store.Ticket(ctx)
-	if err != nil {
-		return Change{}, err
+	ticket, state, err := in.ask(ctx, id)
+	if err == nil && renews(state) {
+		if err := in.charge(ctx, state); err != nil {
+			return Change{}, err
+		}
+		ticket, state, err = in.ask(ctx, id)
 	}
-	state, err := in.Source.Subscription(ctx, id)
 	unknown := errors.Is(err, processor.ErrUnknown)
 	if err != nil && !unknown {
 		return Change{}, err
@@ -126,4 +136,30 @@ func (in Intake) Refresh(ctx context.Context, id string, why Cause) (Change, err
 		in.Changed(change.Account)
 	}
 	return change, err
+}
+
+// ask reads a state, under a ticket that was taken before.
+func (in Intake) ask(ctx context.Context, id string) (ticket int64, state subscription.State, err error) {
+	if ticket, err = in.Store.Ticket(ctx); err != nil {
+		return 0, state, err
+	}
+	state, err = in.Source.Subscription(ctx, id)
+	return ticket, state, err
+}
+
+// renews reports whether a subscription has a renewal that waits and that is ours to hurry. Whoever has cancelled is charged when the
+// processor does it, and not because of the cancelling.
+func renews(s subscription.State) bool {
+	return s.Waiting != "" && s.Account != "" && s.Tier != api.Free && !s.Ended && !s.CancelAtPeriodEnd
+}
+
+// charge fails where the processor is away, so that the announcement comes again. What the processor refuses, such as for a key that may
+// not charge, would be refused again, and an announcement that is never taken in makes it wait for longer still: it charges by itself.
+func (in Intake) charge(ctx context.Context, s subscription.State) error {
+	err := in.Source.Charge(ctx, s.Waiting)
+	if away := new(problem.Error); err == nil || errors.As(err, &away) {
+		return err
+	}
+	in.Log.ErrorContext(ctx, "a renewal is not charged at once", "account", s.Account, "subscription", s.ID, "error", err.Error())
+	return nil
 }

@@ -22,6 +22,9 @@ type Processor interface {
 	Subscription(ctx context.Context, id string) (subscription.State, error)
 	// Subscriptions are the ids of all subscriptions of a customer, also of those that have ended.
 	Subscriptions(ctx context.Context, customer string) ([]string, error)
+	// Charge charges an invoice that waits, at once, and harms none that waits no more. A card that is declined is no failure: the
+	// state of the subscription tells.
+	Charge(ctx context.Context, invoice string) error
 	// SetCancel makes a subscription end by itself at its period's end, or takes that back.
 	SetCancel(ctx context.Context, id string, cancel bool) error
 	// CheckOffer fails with a message that says what differs where the processor does not sell the plan of the plan table at its price.

@@ -1,5 +1,6 @@
 // Package reconcile compares all that is kept of subscriptions with the payment processor, and heals what differs: an announcement that
-// never came, a subscription that an operator made at the processor, a database that was set back to a backup.
+// never came, a renewal that waits to be charged, a subscription that an operator made at the processor, a database that was set back to a
+// backup.
 package reconcile
 
 import (

@@ -83,6 +83,9 @@ func (s *Sandbox) SetCancel(ctx context.Context, id string, cancel bool) error {
 	return s.act(ctx, row.Customer, id, func(sub *Subscription, _ bool, _ time.Time) ([]string, error) { return sub.setCancel(cancel) })
 }
 
+// Charge has nothing to do: no invoice waits here. Each is charged when it is made.
+func (s *Sandbox) Charge(context.Context, string) error { return nil }
+
 // CheckOffer fails only where the plan table sells nothing: the price is read from it.
 func (s *Sandbox) CheckOffer(context.Context) error {
 	if s.plan.MonthlyUSD == 0 {

@@ -88,7 +88,7 @@ func fresh(signature string, now time.Time) error {
 
 // The kinds of events that can change what an account has paid for. Those that end with a dot are all of that beginning.
 var kinds = []string{
-	"customer.subscription.", "invoice.paid", "invoice.payment_failed", "invoice.payment_succeeded", "invoice.marked_uncollectible",
+	"customer.subscription.", "invoice.created", "invoice.paid", "invoice.payment_failed", "invoice.payment_succeeded", "invoice.marked_uncollectible",
 	"invoice.voided", "checkout.session.completed", "charge.refunded", "charge.refund.updated", "refund.", "charge.dispute.",
 }
 

@@ -64,6 +64,7 @@ func TestEveryRequestIsOneThatStripeKnows(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ids[0], state.ID)
 	require.NotEmpty(t, state.Customer)
+	require.NoError(t, s.Charge(t.Context(), "in_1"))
 	require.ErrorContains(t, s.CheckOffer(t.Context()), "is not the plan Business", "stripe-mock sells something else")
 
 	for kind, about := range map[string]string{

@@ -37,6 +37,7 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.Stat
 			}
 		}
 	}
+	state.Waiting = waiting(sub.LatestInvoice)
 	state.Ended = sub.Status == api.SubscriptionStatusCanceled || sub.Status == api.SubscriptionStatusIncompleteExpired
 	invoice, err := s.latestPaid(ctx, id)
 	if err != nil {

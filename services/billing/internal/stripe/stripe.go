@@ -26,11 +26,14 @@ const accountKey = "account"
 const (
 	callTime = 4 * time.Second // for one attempt
 	retries  = 2               // stripe-go's own, with its pauses; it repeats a POST under the same idempotency key
+	// chargeTime is for a charge, which waits for the bank of the card. The gateway gives an announcement up after ten seconds.
+	chargeTime = 6 * time.Second
 )
 
 // Stripe is the processor.
 type Stripe struct {
 	client  *api.Client
+	charges *api.Client // more patient, and without repeats
 	price   string
 	secrets []string
 	product atomic.Pointer[string] // of the price, once known
@@ -43,18 +46,21 @@ var _ processor.Processor = (*Stripe)(nil)
 func New(cfg Config) *Stripe {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-	backend := &api.BackendConfig{
-		HTTPClient:        &http.Client{Transport: transport, Timeout: callTime},
-		LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // what it would log is in the errors, and might say too much
-		MaxNetworkRetries: api.Int64(retries),
-		EnableTelemetry:   api.Bool(false),
-	}
-	if cfg.APIBase != "" {
-		backend.URL = api.String(cfg.APIBase)
+	client := func(timeout time.Duration, retries int64) *api.Client {
+		backend := &api.BackendConfig{
+			HTTPClient:        &http.Client{Transport: transport, Timeout: timeout},
+			LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // what it would log is in the errors, and might say too much
+			MaxNetworkRetries: api.Int64(retries),
+			EnableTelemetry:   api.Bool(false),
+		}
+		if cfg.APIBase != "" {
+			backend.URL = api.String(cfg.APIBase)
+		}
+		return api.NewClient(cfg.APIKey, api.WithBackends(api.NewBackendsWithConfig(backend)))
 	}
 	return &Stripe{
-		client: api.NewClient(cfg.APIKey, api.WithBackends(api.NewBackendsWithConfig(backend))),
-		price:  cfg.Price, secrets: cfg.WebhookSecrets, close: transport.CloseIdleConnections,
+		client: client(callTime, retries), charges: client(chargeTime, 0),
+		price: cfg.Price, secrets: cfg.WebhookSecrets, close: transport.CloseIdleConnections,
 	}
 }
 

@@ -59,6 +59,7 @@ func TestStateOfASubscription(t *testing.T) {
 		{"the renewal after a failed one is paid", func(f *stripetest.Server, id string) { f.Renew(id, false); f.Renew(id, true) }, func(s *subscription.State) {
 			s.Paid.Until = end.Add(2 * stripetest.Period)
 		}},
+		{"the renewal is a draft", func(f *stripetest.Server, id string) { f.Draft(id) }, func(s *subscription.State) { s.Waiting = "its" }},
 		{"cancelled", func(f *stripetest.Server, id string) { f.Cancel(id, true) }, func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
 		{"resumed", func(f *stripetest.Server, id string) { f.Cancel(id, true); f.Cancel(id, false) }, func(*subscription.State) {}},
 		{"ended", func(f *stripetest.Server, id string) { f.Delete(id) }, func(s *subscription.State) { s.Ended = true }},
@@ -85,6 +86,9 @@ func TestStateOfASubscription(t *testing.T) {
 				Paid: &subscription.Payment{Invoice: got.Paid.Invoice, Until: end},
 			}
 			c.is(&want)
+			if want.Waiting != "" {
+				want.Waiting = fake.Invoice(id, nil)["id"].(string)
+			}
 			require.Equal(t, want, got)
 		})
 	}

@@ -43,7 +43,8 @@ func (s *Server) Pay(url string) (subscription string, told []Event) {
 	defer s.mu.Unlock()
 	sub := s.subscribe(session["customer"].(string), session["about"].(object))
 	session["subscription"], session["status"] = sub["id"], "complete"
-	invoice := s.invoice(sub, true)
+	invoice := s.invoice(sub, "subscription_create")
+	s.paid(invoice)
 	return sub["id"].(string), []Event{
 		s.event("checkout.session.completed", session), s.event("customer.subscription.created", sub),
 		s.event("invoice.paid", invoice), s.event("invoice.payment_succeeded", invoice),
@@ -55,7 +56,9 @@ func (s *Server) Subscribe(customer string, metadata map[string]any) (subscripti
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := s.subscribe(customer, metadata)
-	return sub["id"].(string), []Event{s.event("customer.subscription.created", sub), s.event("invoice.paid", s.invoice(sub, true))}
+	invoice := s.invoice(sub, "subscription_create")
+	s.paid(invoice)
+	return sub["id"].(string), []Event{s.event("customer.subscription.created", sub), s.event("invoice.paid", invoice)}
 }
 
 func (s *Server) subscribe(customer string, about object) object {
@@ -68,27 +71,29 @@ func (s *Server) subscribe(customer string, about object) object {
 	return sub
 }
 
-// invoice charges for the period that begins where the last one ended.
-func (s *Server) invoice(sub object, paid bool) object {
+// invoice is made for the period that begins where the last one ended. It was tried to be charged, in vain.
+func (s *Server) invoice(sub object, reason string) object {
 	from := sub["until"].(time.Time)
 	until := from.Add(Period)
 	sub["until"] = until
 	i := s.make("in", "invoice", object{
 		"of": sub["id"], "customer": sub["customer"], "status": "open", "attempted": true, "total": 2900,
+		"billing_reason": reason, "collection_method": "charge_automatically", "auto_advance": true,
 		"parent": object{"type": "subscription_details", "subscription_details": object{"subscription": sub["id"]}},
 		"lines": page([]object{{
 			"id": "il_1", "object": "line_item", "amount": 2900, "period": object{"start": unix(from), "end": unix(until)},
 			"parent": object{"type": "subscription_item_details", "subscription_item_details": object{"subscription": sub["id"]}},
 		}}),
 	})
-	if paid {
-		charge := s.make("ch", "charge", object{"amount": 2900, "amount_refunded": 0, "refunded": false, "disputed": false})
-		charge["payment_intent"] = strings.Replace(charge["id"].(string), "ch_", "pi_", 1)
-		s.charges[charge["id"].(string)] = charge
-		i["status"], i["charge"] = "paid", charge["id"]
-	}
 	s.invoices = append(s.invoices, i)
 	return i
+}
+
+func (s *Server) paid(invoice object) {
+	charge := s.make("ch", "charge", object{"amount": 2900, "amount_refunded": 0, "refunded": false, "disputed": false})
+	charge["payment_intent"] = strings.Replace(charge["id"].(string), "ch_", "pi_", 1)
+	s.charges[charge["id"].(string)] = charge
+	invoice["status"], invoice["charge"], invoice["attempted"], invoice["auto_advance"] = "paid", charge["id"], true, false
 }
 
 // Renew charges for another period.
@@ -96,9 +101,11 @@ func (s *Server) Renew(subscription string, paid bool) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := s.subscriptions[subscription]
-	invoice, kind := s.invoice(sub, paid), "invoice.paid"
+	invoice, kind := s.invoice(sub, "subscription_cycle"), "invoice.paid"
 	sub["status"] = "active"
-	if !paid {
+	if paid {
+		s.paid(invoice)
+	} else {
 		sub["status"], kind = "past_due", "invoice.payment_failed"
 	}
 	return []Event{s.event(kind, invoice), s.event("customer.subscription.updated", sub)}

@@ -31,9 +31,12 @@ type Server struct {
 	mu       sync.Mutex
 	next     int
 	away     bool
+	declines bool
+	forbids  string
 	gate     func(r *http.Request)
 	requests []string
 	answered map[string]object // by idempotency key
+	refused  map[string]object // likewise, where a card was declined
 
 	Offer         object // the price, with its product
 	now           time.Time
@@ -49,7 +52,7 @@ type Server struct {
 func New(t testing.TB, now time.Time) *Server {
 	t.Helper()
 	s := &Server{
-		answered: map[string]object{}, now: now, customers: map[string]object{}, sessions: map[string]object{},
+		answered: map[string]object{}, refused: map[string]object{}, now: now, customers: map[string]object{}, sessions: map[string]object{},
 		subscriptions: map[string]object{}, charges: map[string]object{}, disputes: map[string]string{},
 		Offer: object{
 			"id": Price, "object": "price", "active": true, "currency": "usd", "unit_amount": 2900, "type": "recurring",
@@ -115,12 +118,18 @@ func (s *Server) reply(r *http.Request) (int, object) {
 	case r.Header.Get("Authorization") != "Bearer "+Key:
 		return refuse(http.StatusUnauthorized, "", "Invalid API Key provided")
 	}
+	if s.forbids != "" && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, s.forbids) {
+		return refuse(http.StatusForbidden, "", "The provided key does not have the required permissions")
+	}
 	_ = r.ParseForm()
 	key := r.Header.Get("Idempotency-Key")
 	if r.Method == http.MethodPost && key != "" {
 		if before, ok := s.answered[key]; ok {
 			return http.StatusOK, before
 		}
+	}
+	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/invoices/") {
+		return s.collect(r, key)
 	}
 	found, ok := s.route(r)
 	if !ok {

@@ -24,6 +24,10 @@ type State struct {
 	Paid *Payment
 	// Failing says that a charge after that one was tried and failed.
 	Failing bool
+
+	// Waiting is the processor's id of a renewal's invoice that is due and that the processor would charge only later; empty: none waits.
+	// It says what to do, not what was paid, and is not kept.
+	Waiting string `json:"-"`
 }
 
 // Payment is one paid invoice of a subscription.
