@@ -71,3 +71,22 @@ func TestAlertsAndDashboardsArriveWhole(t *testing.T) {
 		require.True(t, json.Valid([]byte(board.Data[name])), name)
 	}
 }
+
+// TestEveryServiceThatIsInstalledIsMissed, and none that is not.
+func TestEveryServiceThatIsInstalledIsMissed(t *testing.T) {
+	for _, sells := range []bool{true, false} {
+		missed := map[string]bool{}
+		for _, group := range of[*monitoringv1.PrometheusRule](rendered(t, set(monitored(t), "billing.enabled", sells)))[0].Spec.Groups {
+			for _, r := range group.Rules {
+				for _, service := range services {
+					if r.Alert == "OpportunityServiceAbsent" && strings.Contains(r.Expr.String(), `absent(opportunity_service_info{service="`+service+`"})`) {
+						missed[service] = true
+					}
+				}
+			}
+		}
+		for _, service := range services {
+			require.Equal(t, sells || service != "billing", missed[service], service)
+		}
+	}
+}

@@ -110,12 +110,20 @@ func TestWhenTheOthersAlert(t *testing.T) {
 			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
 			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
 			{constant(1), "opportunity_service_info", []string{"service", "history"}},
+			{constant(1), "opportunity_service_info", []string{"service", "billing"}},
+		}},
+		{"OpportunityServiceAbsent", "critical", true, []metric{
+			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
+			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
+			{constant(1), "opportunity_service_info", []string{"service", "history"}},
+			{constant(1), "opportunity_service_info", []string{"service", "authquota"}},
 		}},
 		{"OpportunityServiceAbsent", "critical", false, []metric{
 			{constant(1), "opportunity_service_info", []string{"service", "gateway"}},
 			{constant(1), "opportunity_service_info", []string{"service", "catalog"}},
 			{constant(1), "opportunity_service_info", []string{"service", "history"}},
 			{constant(1), "opportunity_service_info", []string{"service", "authquota"}},
+			{constant(1), "opportunity_service_info", []string{"service", "billing"}},
 		}},
 		{"OpportunityRedisFailing", "critical", true, []metric{
 			{growing(100, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
@@ -139,6 +147,8 @@ func TestWhenTheOthersAlert(t *testing.T) {
 		{"OpportunityServiceCapacityNearEnd", "critical", false, []metric{{constant(.99), "gateway_service_capacity_used_ratio", nil}}},
 		{"OpportunityEpochRaisesPending", "critical", true, []metric{{constant(1), "authquota_epoch_raises_pending", nil}}},
 		{"OpportunityEpochRaisesPending", "critical", false, []metric{{constant(0), "authquota_epoch_raises_pending", nil}}},
+		{"OpportunityCancelsPending", "critical", true, []metric{{constant(1), "authquota_cancels_pending", nil}}},
+		{"OpportunityCancelsPending", "critical", false, []metric{{constant(0), "authquota_cancels_pending", nil}}},
 		{"OpportunityLedgerLag", "warning", true, []metric{{constant(11), "authquota_ledger_lag_seconds", nil}}},
 		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica keeps the ledger for all
 			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}}, {constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
