@@ -19,11 +19,12 @@ import (
 type till struct {
 	*httptest.Server
 
-	mu     sync.Mutex
-	away   bool
-	page   string // of the processor
-	stands api.Subscription
-	asked  []string // method, path and body
+	mu      sync.Mutex
+	away    bool
+	refuses bool
+	page    string // of the processor
+	stands  api.Subscription
+	asked   []string // path and body
 }
 
 func startTill(t *testing.T) *till {
@@ -44,6 +45,10 @@ func startTill(t *testing.T) *till {
 		if r.Method == http.MethodPost {
 			_ = json.NewDecoder(r.Body).Decode(&body)
 			b.asked = append(b.asked, r.URL.Path+" "+string(body))
+			if b.refuses {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
 		}
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/cancel"):
@@ -129,7 +134,9 @@ func TestBuyingAPlan(t *testing.T) {
 			"Paid until 20 December 2026, 10:00 UTC It renews by itself then.", "Cancel Business", "Card and invoices")
 		require.NotContains(t, p.text(), "Upgrade to")
 
-		billing.is(func() { billing.page = "https://billing.stripe.com/p/session/1" })
+		billing.is(func() { billing.refuses = true })
+		b.post("/account/plan/portal").shows(http.StatusBadRequest, "The payment processor did not take that.")
+		billing.is(func() { billing.refuses = false; billing.page = "https://billing.stripe.com/p/session/1" })
 		b.post("/account/plan/portal").leads("https://billing.stripe.com/p/session/1")
 		require.Contains(t, b.actions(), "plan.portal")
 		b.get("/account/security").shows(http.StatusOK, "Went to buy a plan", "Went to the payment processor")
@@ -157,6 +164,14 @@ func TestCancellingAndResuming(t *testing.T) {
 		require.Equal(t, []string{
 			"/internal/v1/subscriptions/" + b.account + "/cancel {}", "/internal/v1/subscriptions/" + b.account + "/resume {}",
 		}, billing.asked)
+		c.move(24 * time.Hour) // it is over by our clock, and billing has not heard of it
+		billing.is(func() { billing.stands = api.Subscription{Customer: true, Cancelled: true} })
+		again := b.svc.browser()
+		again.signIn("grace@example.org")
+		again.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 0), Version: 1})
+		p = again.get("/account/plan").shows(http.StatusOK, "Your plan: Free", "Business can be bought again as soon as")
+		require.NotContains(t, p.text(), "Resume")
+
 		actions := b.actions()
 		require.Contains(t, actions, "plan.cancel")
 		require.Contains(t, actions, "plan.resume")

@@ -2,10 +2,13 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -21,14 +24,6 @@ type payment struct {
 	Granted string           // what an operator has granted beside it; empty: nothing
 	Then    string           // what is left when it ends
 	Came    string           // how the person came back from the checkout page: done, left or empty
-}
-
-// Ended is when what was paid for has ended, where that is so.
-func (p payment) Ended() *time.Time {
-	if p.Paid == nil || p.Live {
-		return nil
-	}
-	return p.Paid.PaidUntil
 }
 
 // pageTime bounds what a person waits for billing, which may have to ask the payment processor. statusTime is for what it knows itself.
@@ -76,7 +71,11 @@ func (s *Site) wish(v *visit, action string, ask func(context.Context) error) er
 	ctx, cancel := context.WithTimeout(v.Request.Context(), pageTime)
 	defer cancel()
 	err := ask(ctx)
-	if problem.Of(err).Code == problem.ServiceUnavailable {
+	refused := new(peer.StatusError)
+	switch {
+	case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError: // it has ended meanwhile, for one
+		return problem.New(problem.InvalidParameter, "The payment processor did not take that. Look at where your plan stands now.").Because(err)
+	case problem.Of(err).Code == problem.ServiceUnavailable:
 		return problem.New(problem.ServiceUnavailable, "The payment service does not answer at the moment. Look at your plan before you try again.").Because(err)
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
@@ -189,6 +190,7 @@ func TestAFirstPaymentThatNeverComes(t *testing.T) {
 		require.NoError(t, d.Pay(t.Context(), page, true))
 		d.wait(23 * time.Hour)
 		storetest.Eventually(t, "its end", func() bool { return d.only().Ended })
+		require.False(t, d.only().Failing)
 		require.NoError(t, d.Pay(t.Context(), page, false))
 		require.Nil(t, d.only().Paid, "what is over is not paid for")
 		d.wait(time.Hour)
@@ -366,5 +368,50 @@ func TestAPageIsItsCustomersAlone(t *testing.T) {
 		require.ErrorIs(t, err, processor.ErrUnknown)
 		require.False(t, d.only().Paid.Refunded)
 		require.NoError(t, d.CheckOffer(t.Context()))
+	})
+}
+
+// What the states come to is what the same story comes to at Stripe.
+func TestWhatTheStatesEntitleTo(t *testing.T) {
+	onBothStores(t, func(t *testing.T, d *desk) {
+		is := func(tier api.Tier, until time.Duration, renews bool, trouble api.Trouble) {
+			t.Helper()
+			want := api.Entitlement{Tier: tier, Renews: renews, Trouble: trouble}
+			if tier != api.Free {
+				at := d.now().Add(until)
+				want.PaidUntil = &at
+			}
+			require.Equal(t, want, subscription.Entitle([]subscription.State{d.only()}))
+		}
+		const month = 28 * 24 * time.Hour // from 31 January
+		page := d.checkout("one")
+		require.NoError(t, d.Pay(t.Context(), page, true))
+		is(api.Free, 0, false, api.PaymentFailed)
+		require.NoError(t, d.Pay(t.Context(), page, false))
+		is(api.Commercial, month, true, api.NoTrouble)
+		portal := d.portalID()
+		for _, step := range []struct {
+			act     sandbox.Act
+			tier    api.Tier
+			until   time.Duration
+			renews  bool
+			trouble api.Trouble
+		}{
+			{sandbox.Cancel, api.Commercial, month, false, api.NoTrouble},
+			{sandbox.Resume, api.Commercial, month, true, api.NoTrouble},
+			{sandbox.DisputeIt, api.Free, 0, false, api.Disputed},
+			{sandbox.WinDispute, api.Commercial, month, true, api.NoTrouble},
+			{sandbox.PastTheEnd, api.Commercial, month, true, api.NoTrouble},
+			{sandbox.Refund, api.Free, 0, false, api.Refunded},
+			{sandbox.PastTheEnd, api.Commercial, month, true, api.NoTrouble},
+		} {
+			require.NoError(t, d.do(portal, step.act))
+			is(step.tier, step.until, step.renews, step.trouble)
+		}
+		require.NoError(t, d.SetCard(t.Context(), portal, true))
+		require.NoError(t, d.do(portal, sandbox.PastTheEnd))
+		is(api.Commercial, 0, true, api.PaymentFailed)
+		require.NoError(t, d.do(portal, sandbox.PastTheEnd))
+		is(api.Commercial, -month, false, api.PaymentFailed)
 	})
 }

@@ -130,8 +130,8 @@ func (s *Subscription) setCancel(cancel bool) (told []string, err error) {
 	return []string{updated}, nil
 }
 
-// latestPaid is the payment that can go back or be disputed.
-func (s *Subscription) latestPaid() *Invoice {
+// LatestPaid is the payment that can go back or be disputed; nil where there is none.
+func (s Subscription) LatestPaid() *Invoice {
 	for i := range s.Invoices {
 		if s.Invoices[i].Paid {
 			return &s.Invoices[i]
@@ -141,7 +141,7 @@ func (s *Subscription) latestPaid() *Invoice {
 }
 
 func (s *Subscription) refund() (told []string, err error) {
-	in := s.latestPaid()
+	in := s.LatestPaid()
 	if in == nil || in.Refunded || in.Dispute == OpenDispute {
 		return nil, problem.New(problem.InvalidParameter, "There is no payment that can be refunded.")
 	}
@@ -150,7 +150,7 @@ func (s *Subscription) refund() (told []string, err error) {
 }
 
 func (s *Subscription) dispute() (told []string, err error) {
-	in := s.latestPaid()
+	in := s.LatestPaid()
 	if in == nil || in.Refunded || in.Dispute != NoDispute {
 		return nil, problem.New(problem.InvalidParameter, "There is no payment that can be disputed.")
 	}
@@ -159,7 +159,7 @@ func (s *Subscription) dispute() (told []string, err error) {
 }
 
 func (s *Subscription) winDispute() (told []string, err error) {
-	in := s.latestPaid()
+	in := s.LatestPaid()
 	if in == nil || in.Dispute != OpenDispute {
 		return nil, problem.New(problem.InvalidParameter, "No payment is disputed.")
 	}
@@ -180,9 +180,11 @@ func (s *Subscription) age(by time.Duration) {
 func (s *Subscription) state() subscription.State {
 	state := subscription.State{
 		ID: s.ID, Customer: s.Customer, Account: s.Account, Tier: api.Commercial,
-		Ended: s.Status == Canceled, CancelAtPeriodEnd: s.CancelAtPeriodEnd, Failing: !s.Invoices[0].Paid,
+		Ended: s.Status == Canceled, CancelAtPeriodEnd: s.CancelAtPeriodEnd,
 	}
-	if in := s.latestPaid(); in != nil {
+	in := s.LatestPaid()
+	state.Failing = !s.Invoices[0].Paid && (in != nil || !state.Ended) // a first payment that was given up is asked for no more
+	if in != nil {
 		state.Paid = &subscription.Payment{Invoice: in.ID, Until: in.Until, Refunded: in.Refunded, Disputed: in.Dispute == OpenDispute}
 	}
 	return state

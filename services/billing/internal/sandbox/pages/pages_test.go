@@ -169,6 +169,9 @@ func TestStatesInWords(t *testing.T) {
 		require.Contains(t, page, words)
 		require.Contains(t, page, "is <strong>declined</strong>")
 		require.Equal(t, s.Status == sandbox.Canceled, !strings.Contains(page, "Move its clock"))
+		in := s.Invoices[0]
+		require.Equal(t, in.Paid && !in.Refunded && in.Dispute != sandbox.OpenDispute, strings.Contains(page, ">Refund the last payment<"))
+		require.Equal(t, in.Dispute == sandbox.OpenDispute, strings.Contains(page, ">Win the dispute<"))
 		require.Equal(t, s.CancelAtPeriodEnd, strings.Contains(page, ">Resume<"))
 	}
 }
