@@ -17,7 +17,7 @@ func TestInTheBrowser(t *testing.T) {
 	require.NotEmpty(t, chromium, "run the tests with scripts/with-browser, as make test does")
 	artifacts, err := filepath.Abs("browser/artifacts")
 	require.NoError(t, err)
-	for _, walk := range []string{"walk.mjs", "plain.mjs"} {
+	for _, walk := range []string{"walk.mjs", "plain.mjs", "plan.mjs"} {
 		t.Run(walk, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			u := up(t, dir, "OPPORTUNITY_AUTO_APPROVE=false")

@@ -64,11 +64,11 @@ type eventRow struct {
 
 func (eventRow) TableName() string { return "sandbox_events" }
 
-// load reads subscriptions with their invoices, the newest first.
+// load reads subscriptions with their invoices, of both the newest first.
 func load(tx *gorm.DB, where string, args ...any) ([]Subscription, error) {
 	var rows []subscriptionRow
 	err := tx.Table("sandbox_subscriptions s").Joins("JOIN sandbox_customers c ON c.id = s.customer").Select("s.*, c.account").
-		Where(where, args...).Order("s.created_at DESC, s.id").Find(&rows).Error
+		Where(where, args...).Order("s.id DESC").Find(&rows).Error
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (s *Sandbox) Subscription(ctx context.Context, id string) (subscription.Sta
 
 // Subscriptions are the ids of all of a customer's.
 func (s *Sandbox) Subscriptions(ctx context.Context, customer string) (ids []string, err error) {
-	err = s.db.WithContext(ctx).Model(&subscriptionRow{}).Where("customer = ?", customer).Order("created_at, id").Pluck("id", &ids).Error
+	err = s.db.WithContext(ctx).Model(&subscriptionRow{}).Where("customer = ?", customer).Order("id").Pluck("id", &ids).Error
 	return ids, database.Outage(err)
 }
 

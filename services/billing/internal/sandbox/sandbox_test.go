@@ -286,6 +286,24 @@ func TestTheClockMovesByDays(t *testing.T) {
 	})
 }
 
+// A subscription keeps its place on the portal when its clock is moved.
+func TestTheNewestComesFirst(t *testing.T) {
+	onBothStores(t, func(t *testing.T, d *desk) {
+		portal, first := d.bought()
+		require.NoError(t, d.Pay(t.Context(), d.checkout("two"), false))
+		newest := func() string {
+			shown, err := d.Session(t.Context(), sandbox.Portal, portal)
+			require.NoError(t, err)
+			require.Len(t, shown.Subscriptions, 2)
+			return shown.Subscriptions[0].ID
+		}
+		second := newest()
+		require.NotEqual(t, first.ID, second)
+		require.NoError(t, d.Do(t.Context(), portal, second, sandbox.AlmostEnd, 0))
+		require.Equal(t, second, newest())
+	})
+}
+
 // What cannot be taken in is told again, also by the next process; what was taken in is not.
 func TestAnnouncementsAreTakenIn(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {

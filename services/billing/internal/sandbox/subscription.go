@@ -2,7 +2,10 @@ package sandbox
 
 import (
 	"crypto/rand"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
@@ -69,7 +72,8 @@ const (
 // begin is a subscription whose first period was asked for and not yet charged.
 func begin(customer, account string, usd int, now time.Time) Subscription {
 	s := Subscription{
-		ID: "sub_sandbox_" + rand.Text(), Customer: customer, Account: account, Status: Incomplete, CreatedAt: now, PeriodEnd: monthAfter(now),
+		// ids made later sort later, wherever the clock of a subscription is moved to
+		ID: "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""), Customer: customer, Account: account, Status: Incomplete, CreatedAt: now, PeriodEnd: monthAfter(now),
 	}
 	s.invoice(now, usd)
 	return s
