@@ -232,7 +232,7 @@ func read[T any](a answer) (out T) {
 // announce sends an event as Stripe does, through the gateway.
 func (s *service) announce(e stripetest.Event) answer {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/billing/stripe/webhook", []byte(e), "Stripe-Signature", e.Signed(secret, now), "Content-Type", "application/json")
+	return s.do(http.MethodPost, "/billing/stripe/webhook", []byte(e), "Stripe-Signature", e.Signed(secret, s.cfg.Now()), "Content-Type", "application/json")
 }
 
 func (s *service) announced(events ...stripetest.Event) {
