@@ -148,6 +148,37 @@ func TestTheSandboxSellsAPlan(t *testing.T) {
 	}
 }
 
+// Who was declined, and has let the purchase go, can buy all the same: on another page.
+func TestAPurchaseThatWasGivenUpIsBegunAnew(t *testing.T) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			s := startSandboxed(t, url)
+			order := `{"account":"acc_1","email":"ada@example.org","returnUrl":"` + sandboxPublic + `/account/plan"}`
+			first := s.page("checkouts", order)
+			_, location, _ := s.send(http.MethodPost, first, "card=declined")
+			require.Equal(t, first+"?declined", location)
+			s.entitled("the failure", func(e api.Entitlement) bool { return e.Trouble == api.PaymentFailed })
+			require.Equal(t, first, s.page("checkouts", order), "it can be paid there still")
+
+			portal := s.page("portals", `{"account":"acc_1","returnUrl":"`+sandboxPublic+`/account/plan"}`)
+			_, _, page := s.send(http.MethodGet, portal, "")
+			_, rest, _ := strings.Cut(page, `name="subscription" value="`)
+			id, _, _ := strings.Cut(rest, `"`)
+			status, _, page := s.send(http.MethodPost, portal, formOf("act", "advance", "days", "1", "subscription", id))
+			require.Equal(t, http.StatusSeeOther, status, page)
+			s.entitled("the end", func(e api.Entitlement) bool { return e.Version > 0 && e.Trouble == api.NoTrouble })
+			status, _, _ = s.send(http.MethodGet, first, "")
+			require.Equal(t, http.StatusNotFound, status)
+
+			second := s.page("checkouts", order)
+			require.NotEqual(t, first, second)
+			status, _, page = s.send(http.MethodPost, second, "card=works")
+			require.Equal(t, http.StatusSeeOther, status, page)
+			s.entitled("the payment", func(e api.Entitlement) bool { return e.Tier == api.Commercial && e.Renews })
+		})
+	}
+}
+
 func formOf(pairs ...string) string {
 	form := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {

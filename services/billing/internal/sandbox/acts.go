@@ -35,7 +35,10 @@ func (s *Sandbox) Pay(ctx context.Context, id string, declines bool) error {
 			if err != nil {
 				return err
 			}
-			if sub = before[0]; sub.Status != Incomplete {
+			switch sub = before[0]; {
+			case sub.givenUp():
+				return noSuchPage()
+			case sub.Status != Incomplete:
 				return nil
 			}
 		}

@@ -87,9 +87,13 @@ func (s *Sandbox) session(tx *gorm.DB, kind Kind, id string) (sessionRow, error)
 	var row sessionRow
 	err := tx.Take(&row, "id = ? AND kind = ? AND expires_at > ?", id, kind, database.Micros(s.now())).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = problem.New(problem.NotFound, "There is no such page, or it is too old. Go back to your account, and start again from there.")
+		err = noSuchPage()
 	}
 	return row, database.Outage(err)
+}
+
+func noSuchPage() error {
+	return problem.New(problem.NotFound, "There is no such page, or it is too old. Go back to your account, and start again from there.")
 }
 
 // Session is what a page shows.
@@ -116,6 +120,9 @@ func (s *Sandbox) Session(ctx context.Context, kind Kind, id string) (Session, e
 			return Session{}, database.Outage(err)
 		}
 		shown.Bought = &found[0] // nothing is ever deleted
+		if shown.Bought.givenUp() {
+			return Session{}, noSuchPage()
+		}
 	}
 	return shown, nil
 }

@@ -171,6 +171,9 @@ func (s *Subscription) winDispute() (told []string, err error) {
 	return []string{disputeEnded}, nil
 }
 
+// givenUp reports whether it was never paid and never will be: nothing can be bought on its page any more.
+func (s *Subscription) givenUp() bool { return s.Status == Canceled && s.LatestPaid() == nil }
+
 // age moves the clock of the subscription on, which means that all of it happened that much earlier: everybody else goes by the real clock.
 func (s *Subscription) age(by time.Duration) {
 	s.CreatedAt, s.PeriodEnd = s.CreatedAt.Add(-by), s.PeriodEnd.Add(-by)

@@ -160,13 +160,16 @@ func keep(tx *gorm.DB, now time.Time, f intake.Fetched, state subscription.State
 	if err != nil {
 		return err
 	}
-	if state.Paid != nil && (had == nil || had.Paid == nil) { // what was bought; the next wish to buy is another one
+	if over(state) && (had == nil || !over(*had)) { // the next wish to buy is another one
 		if err := tx.Exec("DELETE FROM checkouts WHERE account = ?", state.Account).Error; err != nil {
 			return err
 		}
 	}
 	return record(tx, now, f.Cause.Actor, "subscription.change", state.ID, detail(f.Cause, map[string]any{"account": state.Account, "state": state}))
 }
+
+// over reports whether the wish to buy that made a subscription is: it was bought, or its payment never came and never will.
+func over(s subscription.State) bool { return s.Paid != nil || s.Ended }
 
 // detail is what an entry of the audit log tells beside who did what: the event, where one was the cause.
 func detail(why intake.Cause, of map[string]any) map[string]any {
