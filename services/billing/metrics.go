@@ -106,8 +106,8 @@ func measured[T any](t timed, operation string, ask func() (T, error)) (T, error
 	return out, err
 }
 
-func (t timed) Customer(ctx context.Context, account, email string) (string, error) {
-	return measured(t, "customer", func() (string, error) { return t.of.Customer(ctx, account, email) })
+func (t timed) Customer(ctx context.Context, account, email, attempt string) (string, error) {
+	return measured(t, "customer", func() (string, error) { return t.of.Customer(ctx, account, email, attempt) })
 }
 
 func (t timed) Checkout(ctx context.Context, order processor.Order) (processor.Session, error) {

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -150,7 +149,7 @@ func (in Intake) ask(ctx context.Context, id string) (ticket int64, state subscr
 // renews reports whether a subscription has a renewal that waits and that is ours to hurry. Whoever has cancelled is charged when the
 // processor does it, and not because of the cancelling.
 func renews(s subscription.State) bool {
-	return s.Waiting != "" && s.Account != "" && s.Tier != api.Free && !s.Ended && !s.CancelAtPeriodEnd
+	return s.Waiting != "" && s.Account != "" && s.Plan() && !s.Ended && !s.CancelAtPeriodEnd
 }
 
 // charge fails where the processor is away, so that the announcement comes again. What the processor refuses, such as for a key that may

@@ -11,16 +11,16 @@ import (
 // Processor is an external payment processor. It is always asked for whole states; what it announces only says that something changed.
 // One that cannot be reached is problem.Unavailable.
 type Processor interface {
-	// Customer is the processor's customer for an account, made where there is none. Asked again for the same account it answers the same
-	// customer, also after a crash before the first answer was kept.
-	Customer(ctx context.Context, account, email string) (id string, err error)
-	// Checkout is a page on which a customer buys the plan that is sold.
+	// Customer is the processor's customer for an account, made where there is none. Asked again in the same attempt to buy it answers
+	// the same customer, also after a crash before the first answer was kept.
+	Customer(ctx context.Context, account, email, attempt string) (id string, err error)
+	// Checkout is a page on which a customer buys the plan that is sold. ErrNoCustomer: there is no such customer any more.
 	Checkout(ctx context.Context, order Order) (Session, error)
-	// Portal is a page on which a customer changes the card and reads invoices.
+	// Portal is a page on which a customer changes the card and reads invoices; ErrNoCustomer as above.
 	Portal(ctx context.Context, customer, returnURL string) (url string, err error)
 	// Subscription is the whole state of one subscription, read now. ErrUnknown: there is none.
 	Subscription(ctx context.Context, id string) (subscription.State, error)
-	// Subscriptions are the ids of all subscriptions of a customer, also of those that have ended.
+	// Subscriptions are the ids of all subscriptions of a customer, also of those that have ended; ErrNoCustomer as above, or none.
 	Subscriptions(ctx context.Context, customer string) ([]string, error)
 	// Charge charges an invoice that waits, at once, and harms none that waits no more. A card that is declined is no failure: the
 	// state of the subscription tells.
@@ -55,7 +55,8 @@ type Event struct {
 
 // What a processor's announcement or answer may be refused with.
 var (
-	ErrUnknown   = errors.New("the processor has no such subscription")
-	ErrSignature = errors.New("the signature does not fit the body, or is too old")
-	ErrMalformed = errors.New("the event cannot be read")
+	ErrUnknown    = errors.New("the processor has no such subscription")
+	ErrNoCustomer = errors.New("the processor has no such customer any more")
+	ErrSignature  = errors.New("the signature does not fit the body, or is too old")
+	ErrMalformed  = errors.New("the event cannot be read")
 )

@@ -72,7 +72,7 @@ func (r Reconciler) customer(ctx context.Context, actor string, c subscription.S
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, processor.ErrNoCustomer) { // who was deleted there has no more than what is kept here
 		report.Failed++
 		r.Log.WarnContext(ctx, "customer not compared", "account", c.Account, "error", err.Error())
 	}

@@ -6,6 +6,7 @@ package sales
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -20,6 +21,8 @@ type Store interface {
 	Standing(ctx context.Context, account string) (subscription.Standing, error)
 	// KeepCustomer keeps a customer unless one is kept already, and returns the one that is kept.
 	KeepCustomer(ctx context.Context, account, customer string) (string, error)
+	// ForgetCustomer removes a customer, unless another one is kept by now.
+	ForgetCustomer(ctx context.Context, account, customer string) error
 	// Attempt is the wish to buy that was begun within life, or a new one.
 	Attempt(ctx context.Context, account, returnURL string, life time.Duration) (Attempt, error)
 	KeepPage(ctx context.Context, account, attempt, url string) error
@@ -43,11 +46,25 @@ type Sales struct {
 
 // Checkout is where the account buys the plan. One that has it already gets its portal: it would pay twice for the same time.
 func (s Sales) Checkout(ctx context.Context, want api.CheckoutRequest) (url string, err error) {
-	standing, err := s.look(ctx, want.Account)
+	standing, err := s.Store.Standing(ctx, want.Account)
 	if err != nil {
 		return "", err
 	}
-	if standing.Sold() {
+	url, err = s.checkout(ctx, want, standing)
+	if !errors.Is(err, processor.ErrNoCustomer) {
+		return url, err
+	}
+	if standing, err = s.forget(ctx, standing); err != nil {
+		return "", err
+	}
+	return s.checkout(ctx, want, standing)
+}
+
+func (s Sales) checkout(ctx context.Context, want api.CheckoutRequest, standing subscription.Standing) (url string, err error) {
+	if standing, err = s.look(ctx, standing); err != nil {
+		return "", err
+	}
+	if standing.Sold() && standing.Customer != "" { // the processor would not charge for what it has no customer of
 		return s.Processor.Portal(ctx, standing.Customer, want.ReturnURL)
 	}
 	attempt, err := s.Store.Attempt(ctx, want.Account, want.ReturnURL, attemptLife)
@@ -55,7 +72,7 @@ func (s Sales) Checkout(ctx context.Context, want api.CheckoutRequest) (url stri
 		return attempt.URL, err
 	}
 	if standing.Customer == "" {
-		customer, err := s.Processor.Customer(ctx, want.Account, want.Email)
+		customer, err := s.Processor.Customer(ctx, want.Account, want.Email, attempt.ID)
 		if err != nil {
 			return "", err
 		}
@@ -72,11 +89,10 @@ func (s Sales) Checkout(ctx context.Context, want api.CheckoutRequest) (url stri
 	return page.URL, s.Store.KeepPage(ctx, want.Account, attempt.ID, page.URL)
 }
 
-// look is the account's standing with subscriptions of which no announcement has come yet: who has just paid must not pay again.
-func (s Sales) look(ctx context.Context, account string) (subscription.Standing, error) {
-	standing, err := s.Store.Standing(ctx, account)
-	if err != nil || standing.Customer == "" {
-		return standing, err
+// look is an account's standing with subscriptions of which no announcement has come yet: who has just paid must not pay again.
+func (s Sales) look(ctx context.Context, standing subscription.Standing) (subscription.Standing, error) {
+	if standing.Customer == "" {
+		return standing, nil
 	}
 	ids, err := s.Processor.Subscriptions(ctx, standing.Customer)
 	if err != nil {
@@ -89,16 +105,34 @@ func (s Sales) look(ctx context.Context, account string) (subscription.Standing,
 	fresh := false
 	for _, id := range ids {
 		if !known[id] {
-			if _, err := s.Intake.Refresh(ctx, id, intake.Cause{Actor: account}); err != nil {
+			if _, err := s.Intake.Refresh(ctx, id, intake.Cause{Actor: standing.Account}); err != nil {
 				return standing, err
 			}
 			fresh = true
 		}
 	}
 	if fresh {
-		return s.Store.Standing(ctx, account)
+		return s.Store.Standing(ctx, standing.Account)
 	}
 	return standing, nil
+}
+
+// forget parts with a customer that somebody has deleted at the processor, and returns what the account has left. Its subscriptions
+// have ended with it, of which no announcement may have come yet.
+func (s Sales) forget(ctx context.Context, standing subscription.Standing) (subscription.Standing, error) {
+	for _, state := range standing.States {
+		if state.Ended {
+			continue
+		}
+		_, err := s.Intake.Refresh(ctx, state.ID, intake.Cause{Actor: standing.Account})
+		if err != nil && !errors.Is(err, processor.ErrUnknown) {
+			return standing, err
+		}
+	}
+	if err := s.Store.ForgetCustomer(ctx, standing.Account, standing.Customer); err != nil {
+		return standing, err
+	}
+	return s.Store.Standing(ctx, standing.Account)
 }
 
 // Portal is where the account changes its card and reads its invoices; not_found where it never bought anything.
@@ -107,10 +141,16 @@ func (s Sales) Portal(ctx context.Context, want api.PortalRequest) (url string, 
 	if err != nil {
 		return "", err
 	}
-	if standing.Customer == "" {
-		return "", problem.New(problem.NotFound, "The payment processor does not know this account.")
+	if standing.Customer != "" {
+		url, err = s.Processor.Portal(ctx, standing.Customer, want.ReturnURL)
+		if !errors.Is(err, processor.ErrNoCustomer) {
+			return url, err
+		}
+		if _, err := s.forget(ctx, standing); err != nil {
+			return "", err
+		}
 	}
-	return s.Processor.Portal(ctx, standing.Customer, want.ReturnURL)
+	return "", problem.New(problem.NotFound, "The payment processor does not know this account.")
 }
 
 // Cancel makes all that renews end by itself at the end of what is paid. An account without anything that renews stays as it is.
@@ -133,14 +173,27 @@ func (s Sales) turn(ctx context.Context, account string, cancel bool) (subscript
 		which, action = toResume(standing), "subscription.resume"
 	}
 	for _, state := range which {
-		if err := s.Processor.SetCancel(ctx, state.ID, cancel); err != nil {
-			return standing, err
-		}
-		if _, err := s.Intake.Refresh(ctx, state.ID, intake.Cause{Actor: account, Action: action}); err != nil {
+		if err := s.turnOne(ctx, state.ID, cancel, intake.Cause{Actor: account, Action: action}); err != nil {
 			return standing, err
 		}
 	}
 	return s.Store.Standing(ctx, account)
+}
+
+// turnOne leaves one as it is that has ended at the processor meanwhile, which refuses it then: it charges no more.
+func (s Sales) turnOne(ctx context.Context, id string, cancel bool, why intake.Cause) error {
+	refused := s.Processor.SetCancel(ctx, id, cancel)
+	if refused != nil {
+		if problem.Of(refused).Code == problem.ServiceUnavailable {
+			return refused
+		}
+		why.Action = "" // it was not done
+	}
+	change, err := s.Intake.Refresh(ctx, id, why)
+	if err == nil && refused != nil && (change.Has == nil || !change.Has.Ended) {
+		return refused
+	}
+	return err
 }
 
 func toResume(standing subscription.Standing) []subscription.State {

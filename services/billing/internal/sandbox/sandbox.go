@@ -42,7 +42,7 @@ func New(db *database.DB, publicURL string, now func() time.Time) *Sandbox {
 }
 
 // Customer is the customer for an account. The address is not kept: no mail is ever sent from here.
-func (s *Sandbox) Customer(ctx context.Context, account, _ string) (string, error) {
+func (s *Sandbox) Customer(ctx context.Context, account, _, _ string) (string, error) {
 	db := s.db.WithContext(ctx)
 	err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&customerRow{ID: "cus_sandbox_" + rand.Text(), Account: account}).Error
 	var row customerRow

@@ -86,7 +86,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, d *desk)) {
 			d := &desk{t: t, at: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
 			d.Sandbox = sandbox.New(opened(t, url), public, d.now)
 			var err error
-			d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org")
+			d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org", "")
 			require.NoError(t, err)
 			ctx, end := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
@@ -139,7 +139,7 @@ func (d *desk) do(portal string, act sandbox.Act, days ...int) error {
 
 func TestAPurchase(t *testing.T) {
 	onBothStores(t, func(t *testing.T, d *desk) {
-		again, err := d.Customer(t.Context(), "acc_1", "other@example.org")
+		again, err := d.Customer(t.Context(), "acc_1", "other@example.org", "")
 		require.NoError(t, err)
 		require.Equal(t, d.customer, again)
 
@@ -315,7 +315,7 @@ func TestAnnouncementsAreTakenIn(t *testing.T) {
 				d := &desk{t: t, at: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
 				d.Sandbox = sandbox.New(db, public, d.now)
 				var err error
-				d.customer, err = d.Customer(t.Context(), "acc_1", "")
+				d.customer, err = d.Customer(t.Context(), "acc_1", "", "")
 				require.NoError(t, err)
 				tries := make(chan processor.Event, 100)
 				ctx, end := context.WithCancel(t.Context())
@@ -374,7 +374,7 @@ func TestPeopleAreSentBackToOurOwnPagesAlone(t *testing.T) {
 func TestAPageIsItsCustomersAlone(t *testing.T) {
 	onBothStores(t, func(t *testing.T, d *desk) {
 		portal, bought := d.bought()
-		other, err := d.Customer(t.Context(), "acc_2", "")
+		other, err := d.Customer(t.Context(), "acc_2", "", "")
 		require.NoError(t, err)
 		url, err := d.Portal(t.Context(), other, public+"/account/plan")
 		require.NoError(t, err)

@@ -47,6 +47,19 @@ func (s *Store) KeepCustomer(ctx context.Context, account, customer string) (str
 	return customer, err
 }
 
+// ForgetCustomer removes the customer of an account, and the page on which that one was to buy, unless another one is kept by now.
+func (s *Store) ForgetCustomer(ctx context.Context, account, customer string) error {
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		gone := tx.Exec("DELETE FROM customers WHERE account = ? AND customer = ?", account, customer)
+		if gone.Error != nil || gone.RowsAffected == 0 {
+			return gone.Error
+		}
+		return errors.Join(
+			tx.Exec("DELETE FROM checkouts WHERE account = ?", account).Error,
+			record(tx, now, account, "customer.forget", account, map[string]any{"customer": customer}))
+	})
+}
+
 type customerRow struct {
 	Account  string `gorm:"primaryKey"`
 	Customer string

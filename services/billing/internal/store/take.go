@@ -75,6 +75,9 @@ func (s *Store) take(tx *gorm.DB, now time.Time, f intake.Fetched, change *intak
 			return err
 		}
 	}
+	if state.Account == "" && before != nil { // whose customer was deleted
+		state.Account = before.Account
+	}
 	if state.Account == "" {
 		return nil // nobody's
 	}

@@ -46,7 +46,7 @@ func mocked(t *testing.T) *stripe.Stripe {
 
 func TestEveryRequestIsOneThatStripeKnows(t *testing.T) {
 	s := mocked(t)
-	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com")
+	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.NotEmpty(t, customer)
 	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"})

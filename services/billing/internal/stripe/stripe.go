@@ -78,6 +78,8 @@ func failure(doing string, err error) error {
 	switch status := refused.HTTPStatusCode; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return fmt.Errorf("%w: OPPORTUNITY_STRIPE_API_KEY is not accepted for this", said)
+	case refused.Code == api.ErrorCodeResourceMissing && refused.Param == "customer": // with 400, where it is not what the path names
+		return fmt.Errorf("%w: %w", processor.ErrNoCustomer, said)
 	case status == http.StatusNotFound && refused.Code == api.ErrorCodeResourceMissing:
 		return fmt.Errorf("%w: %w", processor.ErrUnknown, said)
 	case status == http.StatusTooManyRequests || status == http.StatusConflict || status >= http.StatusInternalServerError || status == 0:
@@ -86,11 +88,12 @@ func failure(doing string, err error) error {
 	return said
 }
 
-// Customer is the customer of an account. A repeat within a day, such as after a crash, is answered by Stripe with the same customer;
-// one that comes later leaves a customer behind who never bought anything.
-func (s *Stripe) Customer(ctx context.Context, account, email string) (string, error) {
+// Customer is the customer of an account. A repeat in the same attempt, such as after a crash, is answered by Stripe with the same
+// customer; one that comes later leaves a customer behind who never bought anything. Without the attempt it would be answered with the
+// same customer also after that was deleted.
+func (s *Stripe) Customer(ctx context.Context, account, email, attempt string) (string, error) {
 	p := &api.CustomerCreateParams{Email: api.String(email), Metadata: map[string]string{accountKey: account}}
-	p.SetIdempotencyKey("customer-" + digest(account, email))
+	p.SetIdempotencyKey("customer-" + digest(account, email, attempt))
 	c, err := s.client.V1Customers.Create(ctx, p)
 	if err != nil {
 		return "", failure("customer", err)

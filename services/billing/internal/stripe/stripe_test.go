@@ -35,7 +35,7 @@ func start(t *testing.T) (*stripe.Stripe, *stripetest.Server) {
 // bought is a subscription that a person has bought.
 func bought(t *testing.T, s *stripe.Stripe, fake *stripetest.Server) (id string, told []stripetest.Event) {
 	t.Helper()
-	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com")
+	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"})
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestStateOfASubscription(t *testing.T) {
 // A subscription without metadata of its own, as an operator makes one at Stripe, is its customer's; one of another product gives nothing.
 func TestSubscriptionsMadeAtStripe(t *testing.T) {
 	s, fake := start(t)
-	customer, err := s.Customer(t.Context(), "acc_2", "ben@example.com")
+	customer, err := s.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")
 	require.NoError(t, err)
 	id, _ := fake.Subscribe(customer, map[string]any{})
 	got, err := s.Subscription(t.Context(), id)
@@ -124,9 +124,9 @@ func TestCancelAndResumeReachStripe(t *testing.T) {
 // Whoever asks again for the same, as after a crash, gets the same customer and the same page.
 func TestRepeatsMakeNothingTwice(t *testing.T) {
 	s, fake := start(t)
-	one, err := s.Customer(t.Context(), "acc_1", "ada@example.com")
+	one, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
-	two, err := s.Customer(t.Context(), "acc_1", "ada@example.com")
+	two, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.Equal(t, one, two)
 	order := processor.Order{Account: "acc_1", Customer: one, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"}

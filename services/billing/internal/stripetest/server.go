@@ -131,6 +131,9 @@ func (s *Server) reply(r *http.Request) (int, object) {
 	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/invoices/") {
 		return s.collect(r, key)
 	}
+	if status, body, refused := s.stops(r); refused {
+		return status, body
+	}
 	found, ok := s.route(r)
 	if !ok {
 		return refuse(http.StatusNotFound, "resource_missing", "No such thing: "+r.URL.Path)
@@ -152,7 +155,7 @@ func (s *Server) route(r *http.Request) (found object, ok bool) {
 		s.customers[c["id"].(string)] = c
 		return c, true
 	case kind == "POST checkout":
-		return s.session(r), s.customers[r.PostForm.Get("customer")] != nil
+		return s.session(r), true
 	case kind == "POST billing_portal":
 		return s.make("bps", "billing_portal.session", object{"url": s.URL + "/portal/" + r.PostForm.Get("customer")}), true
 	case kind == "GET subscriptions" && len(parts) == 1:

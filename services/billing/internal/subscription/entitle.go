@@ -44,7 +44,7 @@ func Entitle(states []State) api.Entitlement {
 
 // Paying is the end of what is paid for; paid is false where nothing is, or no more: it was given back, or is about to be taken back.
 func (s State) Paying() (until time.Time, paid bool) {
-	if s.Tier == api.Free || s.Tier == "" || s.Paid == nil || s.Paid.Refunded || s.Paid.Disputed {
+	if !s.Plan() || s.Paid == nil || s.Paid.Refunded || s.Paid.Disputed {
 		return time.Time{}, false
 	}
 	return s.Paid.Until.UTC(), true
@@ -71,6 +71,7 @@ func trouble(states []State) api.Trouble {
 	var found api.Trouble
 	for _, s := range states {
 		switch {
+		case !s.Plan():
 		case s.Paid != nil && s.Paid.Disputed:
 			return api.Disputed
 		case s.Paid != nil && s.Paid.Refunded:

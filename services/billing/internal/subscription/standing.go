@@ -12,12 +12,12 @@ type Standing struct {
 	States      []State
 }
 
-// Renewing are the subscriptions that charge again.
+// Renewing are the subscriptions to a plan that charge again.
 func (s Standing) Renewing() []State {
-	return s.which(func(s State) bool { return s.Paid != nil && !s.Ended && !s.CancelAtPeriodEnd })
+	return s.which(func(s State) bool { return s.Plan() && s.Paid != nil && !s.Ended && !s.CancelAtPeriodEnd })
 }
 
-// Ending are the subscriptions that end by themselves and can be resumed before.
+// Ending are those that end by themselves and can be resumed before.
 func (s Standing) Ending() []State {
 	return s.which(func(s State) bool {
 		_, paid := s.Paying()

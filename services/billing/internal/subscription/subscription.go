@@ -12,10 +12,10 @@ import (
 
 // State is the whole of one subscription as the processor tells it at one moment.
 type State struct {
-	ID       string // the processor's
-	Customer string // the processor's
-	Account  string // ours; empty where the processor does not know it: then it is nobody's
-	Tier     api.Tier
+	ID       string   // the processor's
+	Customer string   // the processor's
+	Account  string   // ours; empty where the processor does not know it: then it is nobody's
+	Tier     api.Tier // that of a plan; Free: it is to something else, which is no matter of ours
 
 	Ended             bool // it will never charge again: cancelled and over, or its first payment never came
 	CancelAtPeriodEnd bool
@@ -29,6 +29,9 @@ type State struct {
 	// It says what to do, not what was paid, and is not kept.
 	Waiting string `json:"-"`
 }
+
+// Plan reports whether the subscription is to a plan.
+func (s State) Plan() bool { return s.Tier != api.Free && s.Tier != "" }
 
 // Payment is one paid invoice of a subscription.
 type Payment struct {

@@ -61,6 +61,7 @@ func TestEntitle(t *testing.T) {
 		{"one fails, the longer one does not", []subscription.State{sub("a", 10, failing), sub("b", 30, cancelled)}, paid(30, false, "")},
 		{"of two alike one fails", []subscription.State{sub("a", 30, failing), sub("b", 30)}, paid(30, true, "")},
 		{"something else that is sold at Stripe", []subscription.State{sub("a", 30, other)}, nothing("")},
+		{"something else that is in dispute", []subscription.State{sub("a", 30, other, disputed), sub("b", 0, other, failing)}, nothing("")},
 		{"a dispute is graver than a refund", []subscription.State{sub("a", 30, refunded), sub("b", 30, disputed), sub("c", 0, failing)}, nothing(api.Disputed)},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, subscription.Entitle(c.states)) })
@@ -127,6 +128,7 @@ func TestStanding(t *testing.T) {
 		{"ended", []subscription.State{sub("a", 30, ended)}, false, false, false, true},
 		{"a first payment that is not there yet", []subscription.State{sub("a", 0)}, false, false, false, false},
 		{"refunded and still renewing", []subscription.State{sub("a", 30, refunded)}, true, false, true, false},
+		{"something else that renews", []subscription.State{sub("a", 30, other), sub("b", 30, other, cancelled)}, false, false, false, false},
 		{"refunded and cancelled", []subscription.State{sub("a", 30, refunded, cancelled)}, false, false, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
