@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -34,8 +35,8 @@ func (r entitlementRow) entitlement() api.Entitlement {
 	}
 }
 
-// lock makes the account's row where there is none, and holds it until tx ends.
-func (s *Store) lock(tx *gorm.DB, account string, now time.Time) error {
+// lock makes the account's row where there is none, and holds it until tx ends. On SQLite the transaction itself does so.
+func lock(tx *gorm.DB, account string, now time.Time) error {
 	err := tx.Exec(`INSERT INTO entitlements
 			(account, tier, paid_until, renews, trouble, version, pushed_version, push_at, push_failures, changed_at)
 		VALUES (?, ?, NULL, ?, '', 0, 0, NULL, 0, ?) ON CONFLICT (account) DO NOTHING`,
@@ -43,12 +44,11 @@ func (s *Store) lock(tx *gorm.DB, account string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	var found string
-	return tx.Raw("SELECT account FROM entitlements WHERE account = ?"+s.forUpdate(), account).Scan(&found).Error
+	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&entitlementRow{}, "account = ?", account).Error
 }
 
-// entitle reckons anew what an account has paid for and, where that changes, owes it to authquota. The account is locked.
-func (s *Store) entitle(tx *gorm.DB, now time.Time, why intake.Cause, account string) error {
+// reckon works out anew what an account has paid for and, where that changes, owes it to authquota. The account is locked.
+func reckon(tx *gorm.DB, now time.Time, why intake.Cause, account string) error {
 	states, err := statesOf(tx, account)
 	if err != nil {
 		return err

@@ -28,14 +28,6 @@ func (s *Store) transaction(ctx context.Context, change func(tx *gorm.DB, now ti
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return change(tx, now) }))
 }
 
-// forUpdate locks the rows that are read until the transaction ends. On SQLite a transaction has the whole file to itself.
-func (s *Store) forUpdate() string {
-	if s.db.Dialect == database.Postgres {
-		return " FOR UPDATE"
-	}
-	return ""
-}
-
 // Ticket is a number greater than all before. It is committed when it is returned: whatever is asked after that has a greater one.
 func (s *Store) Ticket(ctx context.Context) (int64, error) {
 	var ticket int64

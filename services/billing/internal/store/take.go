@@ -53,7 +53,7 @@ func (s *Store) Take(ctx context.Context, f intake.Fetched) (change intake.Chang
 		if f.State == nil {
 			return nil
 		}
-		return s.take(tx, now, f, &change)
+		return take(tx, now, f, &change)
 	})
 	return change, err
 }
@@ -64,7 +64,7 @@ func claim(tx *gorm.DB, event string, now time.Time) (ours bool, err error) {
 	return done.RowsAffected == 1, done.Error
 }
 
-func (s *Store) take(tx *gorm.DB, now time.Time, f intake.Fetched, change *intake.Change) error {
+func take(tx *gorm.DB, now time.Time, f intake.Fetched, change *intake.Change) error {
 	state := *f.State
 	before, err := kept(tx, state.ID)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Store) take(tx *gorm.DB, now time.Time, f intake.Fetched, change *intak
 		slices.Sort(accounts) // all lock in one order, or two could wait for each other
 	}
 	for _, account := range accounts {
-		if err := s.lock(tx, account, now); err != nil {
+		if err := lock(tx, account, now); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (s *Store) take(tx *gorm.DB, now time.Time, f intake.Fetched, change *intak
 		return err
 	}
 	for _, account := range accounts {
-		if err := s.entitle(tx, now, f.Cause, account); err != nil {
+		if err := reckon(tx, now, f.Cause, account); err != nil {
 			return err
 		}
 	}
