@@ -204,5 +204,11 @@ func TestEntitlementsReachAuthquotaInTheEnd(t *testing.T) {
 		s.announced(s.stripe.Renew(id, true)...)
 		s.knows("acc_1")
 		s.authquota.set(func() { require.Equal(t, 2, s.authquota.changed) })
+
+		s.authquota.set(func() { s.authquota.status = http.StatusNotFound })
+		s.announced(s.stripe.Renew(id, true)...)
+		storetest.Eventually(t, "owed", func() bool { return s.metric("billing_entitlements_pending 1") })
+		s.announced(s.stripe.Refund(id, 2900)...)
+		storetest.Eventually(t, "who is not there is owed nothing once nothing is paid", func() bool { return s.metric("billing_entitlements_pending 0") })
 	})
 }

@@ -94,14 +94,14 @@ func (p *Pusher) Run(ctx context.Context) error {
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for failing, account := false, ""; ; {
-		pending, err := p.Deliver(ctx, account)
+		answered, err := p.Deliver(ctx, account)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing: // once per outage
 			p.Log.ErrorContext(ctx, "entitlements cannot be told, trying again", "error", err.Error())
 			failing = true
-		case err == nil && failing && pending == 0: // what was put off has come through
+		case failing && answered:
 			p.Log.InfoContext(ctx, "entitlements are told again")
 			failing = false
 		}
@@ -116,8 +116,8 @@ func (p *Pusher) Run(ctx context.Context) error {
 }
 
 // Deliver tells what is owed for one account or, where it is empty, for all. An account at fault holds up no other; where authquota or
-// the database is away it fails. pending is how many are owed still, of all.
-func (p *Pusher) Deliver(ctx context.Context, account string) (pending int, err error) {
+// the database is away it fails. answered is false as long as that cannot be told, because all that is owed is put off.
+func (p *Pusher) Deliver(ctx context.Context, account string) (answered bool, err error) {
 	owed, err := p.Outbox.Owed(ctx, account, batch)
 	for _, o := range owed {
 		if err == nil {
@@ -128,7 +128,8 @@ func (p *Pusher) Deliver(ctx context.Context, account string) (pending int, err 
 	if pendingErr == nil {
 		p.Gauge(pending)
 	}
-	return pending, errors.Join(err, pendingErr)
+	err = errors.Join(err, pendingErr)
+	return err == nil && (len(owed) > 0 || pending == 0), err
 }
 
 func (p *Pusher) tell(ctx context.Context, o Owed) error {
@@ -142,6 +143,9 @@ func (p *Pusher) tell(ctx context.Context, o Owed) error {
 	case err == nil:
 		p.Count(Accepted)
 		return p.Outbox.Pushed(ctx, o.Account, o.Entitlement.Version)
+	case status.Status == http.StatusNotFound && !o.Entitlement.Live(p.Now()):
+		p.Count(Unknown)
+		return p.Outbox.Pushed(ctx, o.Account, o.Entitlement.Version) // it has nothing there either
 	case status.Status == http.StatusNotFound:
 		p.Count(Unknown)
 		if o.Failures == 0 {
