@@ -147,6 +147,26 @@ func TestCancelAndResume(t *testing.T) {
 	})
 }
 
+// The portal cancels by an instant. What is left of that is taken back with it, and an instant in some later period cancels nothing yet.
+func TestCancelledInThePortal(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		act := func(what string) api.Subscription {
+			return read[api.Subscription](s.do(http.MethodPost, "/internal/v1/subscriptions/acc_1/"+what, nil))
+		}
+		id, told := s.stripe.Pay(s.checkout("acc_1"))
+		s.announced(told...)
+		s.announced(s.stripe.CancelAt(id, 0)...)
+		require.True(t, s.standing("acc_1").Cancelled)
+		require.True(t, act("resume").Renewing)
+		require.True(t, s.knows("acc_1").Renews)
+
+		s.announced(s.stripe.CancelAt(id, 3)...)
+		require.True(t, s.standing("acc_1").Renewing, "it is charged again before it ends")
+		require.True(t, act("cancel").Cancelled)
+		require.True(t, act("resume").Renewing)
+	})
+}
+
 func TestPortal(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		portal := func(back string) answer {

@@ -23,7 +23,7 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.Stat
 	if err != nil {
 		return subscription.State{}, failure("subscription", err)
 	}
-	state := subscription.State{ID: sub.ID, Account: sub.Metadata[accountKey], Tier: contract.Free, CancelAtPeriodEnd: sub.CancelAtPeriodEnd || sub.CancelAt > 0}
+	state := subscription.State{ID: sub.ID, Account: sub.Metadata[accountKey], Tier: contract.Free, CancelAtPeriodEnd: ending(sub)}
 	if sub.Customer != nil {
 		state.Customer = sub.Customer.ID
 		if state.Account == "" {
@@ -52,6 +52,17 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.Stat
 	state.Failing = latest != nil && (latest.Status == api.InvoiceStatusOpen || latest.Status == api.InvoiceStatusUncollectible) &&
 		latest.Attempted && (invoice == nil || latest.ID != invoice.ID)
 	return state, nil
+}
+
+// ending reports whether a subscription charges no more. One that ends at an instant after its period charges until then.
+func ending(sub *api.Subscription) bool {
+	var period int64
+	if sub.Items != nil {
+		for _, item := range sub.Items.Data {
+			period = max(period, item.CurrentPeriodEnd)
+		}
+	}
+	return sub.CancelAtPeriodEnd || sub.CancelAt > 0 && sub.CancelAt <= period
 }
 
 // latestPaid is the newest invoice that was paid, not for nothing, and bought a period; nil: there is none. Stripe lists the newest

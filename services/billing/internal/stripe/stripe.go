@@ -144,9 +144,15 @@ func (s *Stripe) Subscriptions(ctx context.Context, customer string) ([]string, 
 	return ids, nil
 }
 
-// SetCancel makes a subscription end at the end of its period, or go on.
+// SetCancel makes a subscription end at the end of its period, or go on. The portal cancels in another way than the API does, by an
+// instant, which is to be taken back by itself.
 func (s *Stripe) SetCancel(ctx context.Context, id string, cancel bool) error {
-	_, err := s.client.V1Subscriptions.Update(ctx, id, &api.SubscriptionUpdateParams{CancelAtPeriodEnd: api.Bool(cancel)})
+	sub, err := s.client.V1Subscriptions.Update(ctx, id, &api.SubscriptionUpdateParams{CancelAtPeriodEnd: api.Bool(cancel)})
+	if err == nil && !cancel && sub.CancelAt > 0 {
+		p := &api.SubscriptionUpdateParams{}
+		p.AddUnsetField(api.SubscriptionUpdateParamsUnsetFieldCancelAt)
+		_, err = s.client.V1Subscriptions.Update(ctx, id, p)
+	}
 	if err != nil {
 		return failure("cancel at period end", err)
 	}

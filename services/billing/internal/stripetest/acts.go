@@ -2,6 +2,7 @@ package stripetest
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -64,7 +65,6 @@ func (s *Server) Subscribe(customer string, metadata map[string]any) (subscripti
 func (s *Server) subscribe(customer string, about object) object {
 	sub := s.make("sub", "subscription", object{
 		"customer": customer, "status": "active", "cancel_at_period_end": false, "metadata": about,
-		"items": page([]object{{"id": "si_1", "object": "subscription_item", "price": object{"id": Price, "object": "price", "product": Product}}}),
 	})
 	sub["until"] = s.now
 	s.subscriptions[sub["id"].(string)] = sub
@@ -117,6 +117,25 @@ func (s *Server) Cancel(subscription string, cancel bool) []Event {
 	defer s.mu.Unlock()
 	s.subscriptions[subscription]["cancel_at_period_end"] = cancel
 	return []Event{s.event("customer.subscription.updated", s.subscriptions[subscription])}
+}
+
+// CancelAt is a click in the portal, as Stripe has kept it since 2025: the subscription ends periods after the one that is paid.
+func (s *Server) CancelAt(subscription string, periods int) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.subscriptions[subscription]
+	sub["cancel_at"] = unix(sub["until"].(time.Time).Add(time.Duration(periods) * Period))
+	return []Event{s.event("customer.subscription.updated", sub)}
+}
+
+// update is POST /v1/subscriptions/{id}.
+func update(sub object, form url.Values) {
+	if form.Has("cancel_at_period_end") {
+		sub["cancel_at_period_end"] = form.Get("cancel_at_period_end") == "true"
+	}
+	if form.Has("cancel_at") && form.Get("cancel_at") == "" {
+		delete(sub, "cancel_at")
+	}
 }
 
 // Delete ends a subscription for good.

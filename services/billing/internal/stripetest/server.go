@@ -165,7 +165,7 @@ func (s *Server) route(r *http.Request) (found object, ok bool) {
 		return s.expanded(found), ok
 	case kind == "POST subscriptions":
 		if found, ok = s.subscriptions[id]; ok {
-			found["cancel_at_period_end"] = r.PostForm.Get("cancel_at_period_end") == "true"
+			update(found, r.PostForm)
 		}
 		return found, ok
 	case kind == "GET invoices":
@@ -243,6 +243,10 @@ func (s *Server) expanded(sub object) object {
 		out[k] = v
 	}
 	out["customer"] = s.customers[sub["customer"].(string)]
+	out["items"] = page([]object{{
+		"id": "si_1", "object": "subscription_item", "current_period_end": unix(sub["until"].(time.Time)),
+		"price": object{"id": Price, "object": "price", "product": Product},
+	}})
 	for _, i := range s.invoices {
 		if i["of"] == sub["id"] {
 			out["latest_invoice"] = i
