@@ -43,6 +43,21 @@ func TestDeletedCustomer(t *testing.T) {
 	}
 }
 
+// What a deleted customer had stays the account's, also where only the customer said whose it was: a dispute takes it back still.
+func TestDisputeOfADeletedCustomer(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		customer, _ := s.stripe.Session(s.checkout("acc_1"))["customer"].(string)
+		id, told := s.stripe.Subscribe(customer, map[string]any{})
+		s.announced(told...)
+		require.Equal(t, api.Commercial, s.knows("acc_1").Tier)
+		s.stripe.DeleteCustomer(customer, false)
+		require.Contains(t, s.checkout("acc_1"), "/pay/")
+		require.Equal(t, api.Commercial, s.knows("acc_1").Tier)
+		s.announced(s.stripe.Dispute(id, "needs_response")...)
+		require.Equal(t, api.Disputed, s.knows("acc_1").Trouble)
+	})
+}
+
 func TestDeletedCustomerHasNoPortal(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		page := s.checkout("acc_1")
