@@ -35,14 +35,14 @@ type Config struct {
 
 // Validate names every setting that cannot be served with.
 func (c Config) Validate() error {
-	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), c.processor(),
+	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), c.processor(c.Stripe.Validate),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_AUTHQUOTA_URL", c.AuthquotaURL))
 }
 
-func (c Config) processor() error {
+func (c Config) processor(validateStripe func() error) error {
 	switch c.Processor {
 	case Stripe:
-		return c.Stripe.Validate()
+		return validateStripe()
 	case Sandbox:
 		if c.Stripe.Given() {
 			return errors.New("OPPORTUNITY_BILLING_PROCESSOR is sandbox, but OPPORTUNITY_STRIPE_* settings are given: remove them, or set it to stripe")

@@ -153,6 +153,7 @@ func check(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
 	db, err := database.Open(cfg.Database, tel)
 	if err != nil {
 		return err

@@ -29,12 +29,7 @@ type reconcileSettings struct {
 func loadForReconcile(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[reconcileSettings](lookup)
 	cfg := Config{Telemetry: s.Telemetry, Database: s.Database, Stripe: s.Stripe, Processor: s.Processor}
-	if cfg.Processor == Stripe && len(cfg.Stripe.WebhookSecrets) == 0 { // it takes no announcements
-		judged := cfg
-		judged.Stripe.WebhookSecrets = []string{"whsec_not_needed_to_compare"}
-		return cfg, errors.Join(err, cfg.Database.Validate(), judged.processor())
-	}
-	return cfg, errors.Join(err, cfg.Database.Validate(), cfg.processor())
+	return cfg, errors.Join(err, cfg.Database.Validate(), cfg.processor(cfg.Stripe.ValidateToAsk))
 }
 
 // ErrNotCompared is the error of a comparison that could not ask the processor for everything; what, it has logged.

@@ -22,10 +22,7 @@ func (c Config) Given() bool {
 
 // Validate names every setting that is missing or cannot be right, without its value.
 func (c Config) Validate() error {
-	var errs []error
-	if !strings.HasPrefix(c.APIKey, "sk_") && !strings.HasPrefix(c.APIKey, "rk_") {
-		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_API_KEY must be a secret or restricted key of Stripe, which begins with sk_ or rk_"))
-	}
+	errs := []error{c.ValidateToAsk()}
 	if len(c.WebhookSecrets) == 0 {
 		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_WEBHOOK_SECRETS must be the signing secrets of the webhook endpoint, which begin with whsec_"))
 	}
@@ -34,6 +31,15 @@ func (c Config) Validate() error {
 			errs = append(errs, errors.New("OPPORTUNITY_STRIPE_WEBHOOK_SECRETS: each must be a signing secret of Stripe, which begins with whsec_"))
 			break
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// ValidateToAsk is Validate for a process that takes no announcements.
+func (c Config) ValidateToAsk() error {
+	var errs []error
+	if !strings.HasPrefix(c.APIKey, "sk_") && !strings.HasPrefix(c.APIKey, "rk_") {
+		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_API_KEY must be a secret or restricted key of Stripe, which begins with sk_ or rk_"))
 	}
 	if !strings.HasPrefix(c.Price, "price_") {
 		errs = append(errs, errors.New("OPPORTUNITY_STRIPE_PRICE must be the id of a price, which begins with price_"))
