@@ -1,5 +1,5 @@
-// Package httpapi is how authquota is asked: by the gateway for principals and usage, by billing, which tells what was paid for, and by operators (through the gateway) for
-// keys and accounts. Everything is JSON behind the internal token.
+// Package httpapi is how authquota is asked: by the gateway for principals and usage, by billing, which tells what was paid for, and by
+// operators (through the gateway) for keys and accounts. Everything is JSON behind the internal token.
 package httpapi
 
 import (

@@ -73,7 +73,8 @@ const (
 func begin(customer, account string, usd int, now time.Time) Subscription {
 	s := Subscription{
 		// ids made later sort later, wherever the clock of a subscription is moved to
-		ID: "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""), Customer: customer, Account: account, Status: Incomplete, CreatedAt: now, PeriodEnd: monthAfter(now),
+		ID:       "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""),
+		Customer: customer, Account: account, Status: Incomplete, CreatedAt: now, PeriodEnd: monthAfter(now),
 	}
 	s.invoice(now, usd)
 	return s
