@@ -41,7 +41,7 @@ cluster-test: ## Try everything in the cluster of KUBECONFIG; scripts/cluster-te
 .PHONY: test
 test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
 	@go test -shuffle=on $(UNRACED)
-	@scripts/with-stores scripts/with-browser go test -race -shuffle=on $(filter-out $(UNRACED),$(PACKAGES))
+	@scripts/with-stores scripts/with-browser go test -race -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
 
 .PHONY: lint
 lint: $(LINT) ## Check form and import rules
