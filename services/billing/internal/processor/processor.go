@@ -4,6 +4,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"time"
 
 	"opportunity.internal/services/billing/internal/subscription"
 )
@@ -38,6 +39,7 @@ type Order struct {
 	ReturnURL string
 	// Attempt is the same for repeats of one wish to buy, so that two clicks open one page and pay once.
 	Attempt string
+	Until   time.Time // when the page ends, paid or not
 }
 
 // Session is a checkout page. It is of use until it was paid or has expired.

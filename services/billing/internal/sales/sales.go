@@ -30,11 +30,13 @@ type Store interface {
 
 // Attempt is one wish to buy.
 type Attempt struct {
-	ID  string
-	URL string // of the page; empty: there is none yet
+	ID    string
+	URL   string    // of the page; empty: there is none yet
+	Until time.Time // when the page ends; the next wish is another one
 }
 
-// attemptLife is for how long the same page is opened. It must be shorter than a page of the processor lives: a day, at Stripe.
+// attemptLife is for how long the same page is opened. Its page ends with it: whoever had two pages could pay on both. Stripe keeps a page
+// for half an hour at least and for a day at most.
 const attemptLife = 12 * time.Hour
 
 // Sales does what accounts wish.
@@ -46,47 +48,52 @@ type Sales struct {
 
 // Checkout is where the account buys the plan. One that has it already gets its portal: it would pay twice for the same time.
 func (s Sales) Checkout(ctx context.Context, want api.CheckoutRequest) (url string, err error) {
-	standing, err := s.Store.Standing(ctx, want.Account)
-	if err != nil {
-		return "", err
-	}
-	url, err = s.checkout(ctx, want, standing)
+	url, standing, err := s.checkout(ctx, want)
 	if !errors.Is(err, processor.ErrNoCustomer) {
 		return url, err
 	}
-	if standing, err = s.forget(ctx, standing); err != nil {
+	if err := s.forget(ctx, standing); err != nil {
 		return "", err
 	}
-	return s.checkout(ctx, want, standing)
+	url, _, err = s.checkout(ctx, want)
+	return url, err
 }
 
-func (s Sales) checkout(ctx context.Context, want api.CheckoutRequest, standing subscription.Standing) (url string, err error) {
+func (s Sales) checkout(ctx context.Context, want api.CheckoutRequest) (url string, standing subscription.Standing, err error) {
+	// Before the look: what is bought after it was bought on the page of this very attempt, and there is no second one to pay on.
+	attempt, err := s.Store.Attempt(ctx, want.Account, want.ReturnURL, attemptLife)
+	if err != nil {
+		return "", standing, err
+	}
+	if standing, err = s.Store.Standing(ctx, want.Account); err != nil {
+		return "", standing, err
+	}
 	if standing, err = s.look(ctx, standing); err != nil {
-		return "", err
+		return "", standing, err
 	}
 	if standing.Sold() && standing.Customer != "" { // the processor would not charge for what it has no customer of
-		return s.Processor.Portal(ctx, standing.Customer, want.ReturnURL)
+		url, err = s.Processor.Portal(ctx, standing.Customer, want.ReturnURL)
+		return url, standing, err
 	}
-	attempt, err := s.Store.Attempt(ctx, want.Account, want.ReturnURL, attemptLife)
-	if err != nil || attempt.URL != "" {
-		return attempt.URL, err
+	if attempt.URL != "" {
+		return attempt.URL, standing, nil
 	}
 	if standing.Customer == "" {
 		customer, err := s.Processor.Customer(ctx, want.Account, want.Email, attempt.ID)
 		if err != nil {
-			return "", err
+			return "", standing, err
 		}
 		if standing.Customer, err = s.Store.KeepCustomer(ctx, want.Account, customer); err != nil {
-			return "", err
+			return "", standing, err
 		}
 	}
 	page, err := s.Processor.Checkout(ctx, processor.Order{
-		Account: want.Account, Customer: standing.Customer, ReturnURL: want.ReturnURL, Attempt: attempt.ID,
+		Account: want.Account, Customer: standing.Customer, ReturnURL: want.ReturnURL, Attempt: attempt.ID, Until: attempt.Until,
 	})
 	if err != nil {
-		return "", err
+		return "", standing, err
 	}
-	return page.URL, s.Store.KeepPage(ctx, want.Account, attempt.ID, page.URL)
+	return page.URL, standing, s.Store.KeepPage(ctx, want.Account, attempt.ID, page.URL)
 }
 
 // look is an account's standing with subscriptions of which no announcement has come yet: who has just paid must not pay again.
@@ -117,22 +124,19 @@ func (s Sales) look(ctx context.Context, standing subscription.Standing) (subscr
 	return standing, nil
 }
 
-// forget parts with a customer that somebody has deleted at the processor, and returns what the account has left. Its subscriptions
-// have ended with it, of which no announcement may have come yet.
-func (s Sales) forget(ctx context.Context, standing subscription.Standing) (subscription.Standing, error) {
+// forget parts with a customer that somebody has deleted at the processor. Its subscriptions have ended with it, of which no announcement
+// may have come yet.
+func (s Sales) forget(ctx context.Context, standing subscription.Standing) error {
 	for _, state := range standing.States {
 		if state.Ended {
 			continue
 		}
 		_, err := s.Intake.Refresh(ctx, state.ID, intake.Cause{Actor: standing.Account})
 		if err != nil && !errors.Is(err, processor.ErrUnknown) {
-			return standing, err
+			return err
 		}
 	}
-	if err := s.Store.ForgetCustomer(ctx, standing.Account, standing.Customer); err != nil {
-		return standing, err
-	}
-	return s.Store.Standing(ctx, standing.Account)
+	return s.Store.ForgetCustomer(ctx, standing.Account, standing.Customer)
 }
 
 // Portal is where the account changes its card and reads its invoices; not_found where it never bought anything.
@@ -146,7 +150,7 @@ func (s Sales) Portal(ctx context.Context, want api.PortalRequest) (url string, 
 		if !errors.Is(err, processor.ErrNoCustomer) {
 			return url, err
 		}
-		if _, err := s.forget(ctx, standing); err != nil {
+		if err := s.forget(ctx, standing); err != nil {
 			return "", err
 		}
 	}

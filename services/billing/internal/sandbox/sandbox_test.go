@@ -100,7 +100,9 @@ func onBothStores(t *testing.T, test func(t *testing.T, d *desk)) {
 // checkout is the id of a page to buy on.
 func (d *desk) checkout(attempt string) string {
 	d.t.Helper()
-	page, err := d.Checkout(d.t.Context(), processor.Order{Account: "acc_1", Customer: d.customer, ReturnURL: public + "/account/plan", Attempt: attempt})
+	page, err := d.Checkout(d.t.Context(), processor.Order{
+		Account: "acc_1", Customer: d.customer, ReturnURL: public + "/account/plan", Attempt: attempt, Until: d.now().Add(24 * time.Hour),
+	})
 	require.NoError(d.t, err)
 	require.Equal(d.t, public+"/billing/sandbox/checkout/"+page.ID, page.URL)
 	return page.ID

@@ -22,8 +22,8 @@ const (
 	Portal   Kind = "portal"   // what was bought before
 )
 
-// sessionLife is how long a page is of use. Who has its address may act on it, so it is not for good.
-const sessionLife = 24 * time.Hour
+// portalLife is how long a portal is of use. Who has its address may act on it, so it is not for good.
+const portalLife = 24 * time.Hour
 
 // Session is a page that somebody was sent to, with what it shows.
 type Session struct {
@@ -54,7 +54,7 @@ func (s *Sandbox) Checkout(ctx context.Context, order processor.Order) (processo
 		}
 		err = tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&sessionRow{
 			ID: rand.Text(), Kind: Checkout, Customer: order.Customer, Attempt: order.Attempt, ReturnURL: order.ReturnURL,
-			ExpiresAt: database.Micros(now.Add(sessionLife)),
+			ExpiresAt: database.Micros(order.Until),
 		}).Error
 		if err != nil {
 			return err
@@ -72,7 +72,7 @@ func (s *Sandbox) Portal(ctx context.Context, customer, returnURL string) (strin
 	id := rand.Text()
 	row := sessionRow{ID: id, Kind: Portal, Customer: customer, Attempt: id, ReturnURL: returnURL}
 	err := s.change(ctx, customer, func(tx *gorm.DB, _ customerRow, now time.Time) error {
-		row.ExpiresAt = database.Micros(now.Add(sessionLife))
+		row.ExpiresAt = database.Micros(now.Add(portalLife))
 		return tx.Create(&row).Error
 	})
 	return s.address(row), err

@@ -94,20 +94,26 @@ type checkoutRow struct {
 
 func (checkoutRow) TableName() string { return "checkouts" }
 
+// pageless is for how long an attempt waits for its page. One without a page has shown nobody anything, and is begun anew before there is
+// too little of its life left for a page.
+const pageless = time.Hour
+
 // Attempt is the account's wish to buy: the one that was begun within life, or a new one.
 func (s *Store) Attempt(ctx context.Context, account, returnURL string, life time.Duration) (a sales.Attempt, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		err := tx.Exec(`INSERT INTO checkouts (account, attempt, return_url, url, created_at) VALUES (?, ?, ?, '', ?)
 			ON CONFLICT (account) DO UPDATE SET attempt = excluded.attempt, return_url = excluded.return_url, url = '',
 				created_at = excluded.created_at
-			WHERE checkouts.created_at <= ? OR checkouts.return_url <> excluded.return_url`,
-			account, "att_"+uuid.NewString(), returnURL, database.Micros(now), database.Micros(now.Add(-life))).Error
+			WHERE checkouts.created_at <= ? OR checkouts.url = '' AND checkouts.created_at <= ?
+				OR checkouts.return_url <> excluded.return_url`,
+			account, "att_"+uuid.NewString(), returnURL, database.Micros(now), database.Micros(now.Add(-life)),
+			database.Micros(now.Add(-pageless))).Error
 		if err != nil {
 			return err
 		}
 		var row checkoutRow
 		err = tx.Where("account = ?", account).Take(&row).Error
-		a = sales.Attempt{ID: row.Attempt, URL: row.URL}
+		a = sales.Attempt{ID: row.Attempt, URL: row.URL, Until: database.FromMicros(row.CreatedAt).Add(life)}
 		return err
 	})
 	return a, err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,7 +50,7 @@ func TestEveryRequestIsOneThatStripeKnows(t *testing.T) {
 	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.NotEmpty(t, customer)
-	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"})
+	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1", Until: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	require.NotEmpty(t, page.ID)
 	portal, err := s.Portal(t.Context(), customer, "https://api.example/account/plan")

@@ -108,6 +108,7 @@ func (s *Stripe) Checkout(ctx context.Context, o processor.Order) (processor.Ses
 		Mode: api.String(api.CheckoutSessionModeSubscription), Customer: api.String(o.Customer), ClientReferenceID: api.String(o.Account),
 		LineItems:        []*api.CheckoutSessionCreateLineItemParams{{Price: api.String(s.price), Quantity: api.Int64(1)}},
 		Metadata:         about,
+		ExpiresAt:        api.Int64(o.Until.Unix()),
 		SubscriptionData: &api.CheckoutSessionCreateSubscriptionDataParams{Metadata: about},
 		SuccessURL:       api.String(o.ReturnURL + "?checkout=done"), CancelURL: api.String(o.ReturnURL + "?checkout=left"),
 	}

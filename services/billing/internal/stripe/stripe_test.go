@@ -1,6 +1,7 @@
 package stripe_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -129,7 +130,7 @@ func TestRepeatsMakeNothingTwice(t *testing.T) {
 	two, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.Equal(t, one, two)
-	order := processor.Order{Account: "acc_1", Customer: one, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"}
+	order := processor.Order{Account: "acc_1", Customer: one, ReturnURL: "https://api.example/account/plan", Attempt: "att_1", Until: time.Unix(1795200000, 0)}
 	first, err := s.Checkout(t.Context(), order)
 	require.NoError(t, err)
 	again, err := s.Checkout(t.Context(), order)
@@ -147,6 +148,7 @@ func TestRepeatsMakeNothingTwice(t *testing.T) {
 	require.Equal(t, "https://api.example/account/plan?checkout=done", session["success_url"])
 	require.Equal(t, "https://api.example/account/plan?checkout=left", session["cancel_url"])
 	require.Equal(t, stripetest.Price, session["price"])
+	require.Equal(t, json.Number("1795200000"), session["expires_at"])
 }
 
 func TestOfferMustBeThePlanTables(t *testing.T) {

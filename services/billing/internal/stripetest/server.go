@@ -227,6 +227,7 @@ func (s *Server) session(r *http.Request) object {
 		"customer": r.PostForm.Get("customer"), "price": r.PostForm.Get("line_items[0][price]"), "mode": r.PostForm.Get("mode"),
 		"metadata": metadata(r, "metadata"), "about": metadata(r, "subscription_data[metadata]"),
 		"success_url": r.PostForm.Get("success_url"), "cancel_url": r.PostForm.Get("cancel_url"),
+		"expires_at": json.Number(r.PostForm.Get("expires_at")),
 	})
 	c["url"] = s.URL + "/pay/" + c["id"].(string)
 	s.sessions[c["id"].(string)] = c
