@@ -154,13 +154,18 @@ func TestCancellingAndResuming(t *testing.T) {
 		b.get("/account/plan/cancel").shows(http.StatusOK, "Cancel Business?", "Business stays until 21 November 2026, 10:00 UTC",
 			"After that you have Free.", "not refunded", "Keep it")
 		b.post("/account/plan/cancel").leads("/account/plan")
-		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 24*time.Hour), Version: 2})
-		p := b.get("/account/plan").shows(http.StatusOK, "Nothing is charged any more.", "Your plan: Business",
+		cancelled := api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 24*time.Hour), Version: 2}
+		billing.is(func() { billing.stands.Entitlement = cancelled })
+		p := b.get("/account/plan").shows(http.StatusOK, "Nothing is charged any more.", "Cancelled It ends then", "Resume Business") // we are told in a moment
+		require.NotContains(t, p.text(), "It renews by itself")
+		b.entitle(cancelled)
+		p = b.get("/account/plan").shows(http.StatusOK, "Your plan: Business",
 			"Paid until 21 November 2026, 10:00 UTC Cancelled It ends then, and you have Free.", "Resume Business")
 		require.NotContains(t, p.text(), "Cancel Business")
 
 		b.post("/account/plan/resume").leads("/account/plan")
-		b.get("/account/plan").shows(http.StatusOK, "The plan renews by itself again.", "Cancel Business")
+		billing.is(func() { billing.stands.Entitlement.Renews, billing.stands.Entitlement.Version = true, 3 })
+		b.get("/account/plan").shows(http.StatusOK, "The plan renews by itself again.", "It renews by itself then.", "Cancel Business")
 		require.Equal(t, []string{
 			"/internal/v1/subscriptions/" + b.account + "/cancel {}", "/internal/v1/subscriptions/" + b.account + "/resume {}",
 		}, billing.asked)
@@ -208,7 +213,10 @@ func TestThePlanInWords(t *testing.T) {
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, time.Hour), Renews: true, Trouble: api.PaymentFailed}, true,
 				[]string{"Your plan: Business", "The last payment failed. Business is paid until 20 November 2026, 11:00 UTC and ends then", "Card and invoices"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Hour), Renews: true, Trouble: api.PaymentFailed}, true,
-				[]string{"Your plan: Free", "What was paid before has ended on 20 November 2026, 09:00 UTC", "You still have a subscription to Business", "Cancel Business"}},
+				[]string{"Your plan: Free", "What was paid before has ended on 20 November 2026, 09:00 UTC", "You still have a subscription to Business", "Cancel Business",
+					"Business is back as soon as a payment comes"}},
+			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Hour), Trouble: api.PaymentFailed}, false, // given up
+				[]string{"Your plan: Free", "What was paid before has ended on 20 November 2026, 09:00 UTC", "No other payment is tried.", "Upgrade to Business"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Minute), Renews: true}, true,
 				[]string{"Your plan: Free", "has not told us of the next payment yet"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Minute)}, false,

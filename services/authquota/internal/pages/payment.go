@@ -26,6 +26,17 @@ type payment struct {
 	Came    string           // how the person came back from the checkout page: done, left or empty
 }
 
+// catchUp takes from billing whether the paid period renews. It tells us a moment after it has answered a person, who would else read here
+// the opposite of what they have just done.
+func (p *payment) catchUp() {
+	told := p.Entitlement
+	if p.Paid == nil || p.Paid.PaidUntil == nil || told.PaidUntil == nil || !told.PaidUntil.Equal(*p.Paid.PaidUntil) || told.Version < p.Paid.Version {
+		return // another period, or that of an account that was taken over
+	}
+	paid := *p.Paid
+	paid.Renews, p.Paid = told.Renews, &paid
+}
+
 // pageTime bounds what a person waits for billing, which may have to ask the payment processor. statusTime is for what it knows itself.
 const (
 	pageTime   = 10 * time.Second
@@ -57,6 +68,7 @@ func (s *Site) payment(v *visit) payment {
 		p.Away = true
 		s.Log.LogAttrs(ctx, slog.LevelError, "billing does not answer", slog.String("error", err.Error()))
 	}
+	p.catchUp()
 	return p
 }
 
