@@ -67,7 +67,8 @@ type Subscription struct {
 	Sandbox     bool        `json:"sandbox"`   // no real money moves
 }
 
-// BillingDifference is what a comparison with the payment processor found of one subscription.
+// BillingDifference is what a comparison with the payment processor found of one subscription or, where that is empty, of what the account
+// is entitled to by all that is kept of its subscriptions: the field entitlement.
 type BillingDifference struct {
 	Account      string `json:"account"`
 	Subscription string `json:"subscription"`

@@ -100,6 +100,75 @@ func TestWhatIsOverIsNotCompared(t *testing.T) {
 	})
 }
 
+// A dispute that was won gives back what is left of a subscription that has ended in the meantime, also where nobody announced it.
+func TestADisputeThatWasWonUnannounced(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		id, told := s.stripe.Pay(s.checkout("acc_1"))
+		s.announced(told...)
+		s.announced(s.stripe.Dispute(id, "needs_response")...)
+		s.announced(s.stripe.Delete(id)...)
+		require.Equal(t, api.Disputed, s.knows("acc_1").Trouble)
+		s.stripe.Dispute(id, "won")
+		require.Equal(t, 1, reconciled(s).Healed())
+		require.Equal(t, api.Commercial, s.knows("acc_1").Tier)
+	})
+}
+
+// What somebody has changed in the database by hand is found and set right, also where the subscription itself is as it was.
+func TestReconcileHealsWhatWasChangedByHand(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		over, told := s.stripe.Pay(s.checkout("acc_2"))
+		s.announced(told...)
+		s.announced(s.stripe.Refund(over, 2900)...)
+		s.announced(s.stripe.Delete(over)...)
+		id, told := s.stripe.Pay(s.checkout("acc_1"))
+		s.announced(told...)
+		free, paid := s.knows("acc_2"), s.knows("acc_1")
+		until := now.Add(stripetest.Period).Format(time.RFC3339)
+		for i, c := range []struct {
+			name   string
+			change string
+			found  []api.BillingDifference
+		}{
+			{
+				"given for nothing",
+				"UPDATE entitlements SET tier = 'commercial', paid_until = 4102444800000000, trouble = '' WHERE account = 'acc_2'",
+				[]api.BillingDifference{{Account: "acc_2", Field: "entitlement", Had: "commercial until 2100-01-01T00:00:00Z", Has: "free, refunded", Healed: true}},
+			},
+			{
+				"taken",
+				"UPDATE entitlements SET tier = 'free', paid_until = NULL WHERE account = 'acc_1'",
+				[]api.BillingDifference{{Account: "acc_1", Field: "entitlement", Had: "free, renews", Has: "commercial until " + until + ", renews", Healed: true}},
+			},
+			{
+				"lost",
+				"DELETE FROM entitlements WHERE account = 'acc_1'",
+				[]api.BillingDifference{{Account: "acc_1", Field: "entitlement", Had: "free", Has: "commercial until " + until + ", renews", Healed: true}},
+			},
+			{
+				"another's",
+				"UPDATE subscriptions SET account = 'acc_2' WHERE account = 'acc_1'",
+				[]api.BillingDifference{
+					{Account: "acc_1", Field: "entitlement", Had: "commercial until " + until + ", renews", Has: "free", Healed: true},
+					{Account: "acc_1", Subscription: id, Field: "account", Had: "acc_2", Has: "acc_1", Healed: true},
+				},
+			},
+		} {
+			s.stop()
+			s.execute(c.change)
+			at := now.Add(time.Duration(i+1) * time.Minute) // versions are taken from the time
+			s.cfg.Now = func() time.Time { return at }
+			s.run()
+			require.Equal(t, c.found, reconciled(s).Differences, c.name)
+			require.Empty(t, reconciled(s).Differences, c.name)
+			one, two := s.knows("acc_1"), s.knows("acc_2")
+			one.Version, two.Version = paid.Version, free.Version
+			require.Equal(t, paid, one, c.name)
+			require.Equal(t, free, two, c.name)
+		}
+	})
+}
+
 // The verb of the binary does the same beside a running service, with nothing but the database and Stripe, and tells by its exit code
 // whether all was compared.
 func TestReconcileVerb(t *testing.T) {

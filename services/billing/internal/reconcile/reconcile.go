@@ -20,6 +20,8 @@ import (
 type Store interface {
 	// Customers are at most limit accounts that the processor knows, in their order, after one of them.
 	Customers(ctx context.Context, after string, limit int) ([]subscription.Standing, error)
+	// Reckon works out anew what an account has paid for, from what is kept of its subscriptions.
+	Reckon(ctx context.Context, account string, why intake.Cause) (had, has api.Entitlement, err error)
 	// OweAll has authquota told of every entitlement once more: it may have lost some.
 	OweAll(ctx context.Context) error
 }
@@ -68,6 +70,14 @@ func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingRe
 // customer fails only where going on is of no use.
 func (r Reconciler) customer(ctx context.Context, actor string, c subscription.Standing, report *api.BillingReport) error {
 	report.Customers++
+	had, has, err := r.Store.Reckon(ctx, c.Account, intake.Cause{Actor: actor})
+	if err != nil {
+		return err
+	}
+	if d, different := subscription.EntitlementDifference(c.Account, had, has); different {
+		d.Healed = true
+		report.Differences = append(report.Differences, d)
+	}
 	ids, err := r.Source.Subscriptions(ctx, c.Customer)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -107,10 +117,10 @@ func (r Reconciler) customer(ctx context.Context, actor string, c subscription.S
 	return nil
 }
 
-// over reports whether nothing of a subscription matters any more: it never charges again, and what it gave has ended.
+// over reports whether nothing of a subscription matters any more: it never charges again, and what it gave has ended. What is disputed may
+// be won, and gives again what is left of it.
 func (r Reconciler) over(s subscription.State) bool {
-	until, paid := s.Paying()
-	return s.Ended && (!paid || until.Before(r.Now()))
+	return s.Ended && (s.Paid == nil || s.Paid.Refunded || s.Paid.Until.Before(r.Now()))
 }
 
 // differences are what was healed. One that is nobody's cannot be: the processor knows no account for it.

@@ -47,6 +47,29 @@ func lock(tx *gorm.DB, account string, now time.Time) error {
 	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&entitlementRow{}, "account = ?", account).Error
 }
 
+// Reckon works out anew what an account has paid for, from what is kept of its subscriptions, and returns what was kept before and what is
+// kept now. They differ where somebody has changed the database by hand, or an older version of the service reckoned otherwise.
+func (s *Store) Reckon(ctx context.Context, account string, why intake.Cause) (had, has api.Entitlement, err error) {
+	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		if err := lock(tx, account, now); err != nil {
+			return err
+		}
+		var row entitlementRow
+		if err := tx.Where("account = ?", account).Take(&row).Error; err != nil {
+			return err
+		}
+		had = row.entitlement()
+		if err := reckon(tx, now, why, account); err != nil {
+			return err
+		}
+		row = entitlementRow{}
+		err := tx.Where("account = ?", account).Take(&row).Error
+		has = row.entitlement()
+		return err
+	})
+	return had, has, err
+}
+
 // reckon works out anew what an account has paid for and, where that changes, owes it to authquota. The account is locked.
 func reckon(tx *gorm.DB, now time.Time, why intake.Cause, account string) error {
 	states, err := statesOf(tx, account)

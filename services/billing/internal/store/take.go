@@ -31,8 +31,11 @@ type subscriptionRow struct {
 
 func (subscriptionRow) TableName() string { return "subscriptions" }
 
+// state has the account that the row counts for, whatever the text of the state names.
 func (r subscriptionRow) state() (s subscription.State, err error) {
-	return s, json.Unmarshal([]byte(r.State), &s)
+	err = json.Unmarshal([]byte(r.State), &s)
+	s.Account, s.Customer = r.Account, r.Customer
+	return s, err
 }
 
 // Take keeps what was fetched and all that follows from it, in one transaction. The rows of the accounts that it is about are locked

@@ -20,6 +20,26 @@ func Differences(had, has State) []api.BillingDifference {
 	return out
 }
 
+// EntitlementDifference is what two entitlements of an account differ in but their versions; different is false where that is nothing.
+func EntitlementDifference(account string, had, has api.Entitlement) (d api.BillingDifference, different bool) {
+	d = api.BillingDifference{Account: account, Field: "entitlement", Had: words(had), Has: words(has)}
+	return d, d.Had != d.Has
+}
+
+func words(e api.Entitlement) string {
+	said := string(e.Tier)
+	if e.PaidUntil != nil {
+		said += " until " + e.PaidUntil.UTC().Format(time.RFC3339Nano)
+	}
+	if e.Renews {
+		said += ", renews"
+	}
+	if e.Trouble != api.NoTrouble {
+		said += ", " + string(e.Trouble)
+	}
+	return said
+}
+
 type field struct{ name, value string }
 
 func (s State) fields() []field {
