@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/config"
@@ -82,7 +83,7 @@ func print(out io.Writer, form string, report api.BillingReport) error {
 		return json.NewEncoder(out).Encode(report)
 	}
 	for _, d := range report.Differences {
-		fmt.Fprintf(out, "%s %s: %s was %q and is %q\n", d.Account, d.Subscription, d.Field, d.Had, d.Has)
+		fmt.Fprintf(out, "%s: %s was %q and is %q\n", strings.TrimSpace(d.Account+" "+d.Subscription), d.Field, d.Had, d.Has)
 	}
 	_, err := fmt.Fprintln(out, report.Summary())
 	return err
