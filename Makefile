@@ -1,16 +1,20 @@
-# Everything a developer does here. It needs Go, git and make; test and bench install Postgres and Redis from Debian's packages
-# where they are missing, and test Chromium and Node too.
+# Developer tasks. Needs Go, git, make, and a C and C++ compiler. test and bench install Postgres and Redis from Debian packages if
+# they are missing; test also installs Chromium and Node.
 
 SERVICES := authquota gateway catalog history billing
-# In the order in which they are tested: those that take the longest begin, so that nobody waits for one of them alone at the end.
+# In test order: the slowest modules start first, so none of them runs alone at the end.
 MODULES  := services/authquota e2e $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs docker charts k8s
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
-# Nothing runs at once in these, and the race detector would build Kubernetes, Helm and Compose a second time.
+# These have no concurrency, and the race detector would build Kubernetes, Helm and Compose a second time.
 UNRACED  := ./charts/... ./docker/... ./k8s/...
 
 BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
 LINT     := .cache/golangci-lint-2.15.0
 DOCS     := .cache/helm-docs-1.14.2
+VALE     := .cache/vale-3.17.0
+# Paths that Vale checks: every path whose text follows the language section of CONTRIBUTING.md. Add a path when you rewrite it, and
+# every new file.
+PROSE    := CONTRIBUTING.md
 
 .DEFAULT_GOAL := help
 
@@ -19,7 +23,7 @@ help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build ## Run everything here, on embedded stores, with sample records and demo keys
+run: build ## Run the whole API on embedded stores, with sample records and demo keys
 	@bin/opportunity up --listen 127.0.0.1:8080 --admin-listen 127.0.0.1:8081 --data-dir .opportunity --seed sample
 
 .PHONY: build
@@ -28,15 +32,15 @@ build: ## Build the command and every service into bin/
 	$(BUILD) -o bin/ ./cmd/opportunity $(foreach s,$(SERVICES),./services/$(s)/cmd/$(s))
 
 .PHONY: images
-images: ## Build the images of all services, with docker or buildah
+images: ## Build the image of every service, with docker or buildah
 	@scripts/images
 
 .PHONY: try-image
-try-image: ## Build one image where a builder is here, and say so where none is
+try-image: ## Build one image if docker or buildah is installed
 	@scripts/try-image
 
 .PHONY: cluster-test
-cluster-test: ## Try everything in the cluster of KUBECONFIG; scripts/cluster-test says what it needs
+cluster-test: ## Test images and chart in the cluster of KUBECONFIG; see scripts/cluster-test for requirements
 	@scripts/cluster-test
 
 .PHONY: test
@@ -45,17 +49,27 @@ test: ## Run all tests, with the race detector, on real Postgres, Redis and Chro
 	@scripts/with-stores scripts/with-browser go test -race -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
 
 .PHONY: lint
-lint: $(LINT) ## Check form and import rules
+lint: lint-prose $(LINT) ## Check format, import rules and wording
 	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt -w on these"; exit 1; }
 	@$(LINT) run $(PACKAGES)
+
+.PHONY: lint-prose
+lint-prose: $(VALE) ## Check wording only, in under a second
+	@ls -d $(PROSE) >/dev/null # Vale ignores paths that do not exist
+	@$(VALE) --output=line $(PROSE)
 
 $(LINT):
 	@mkdir -p .cache
 	GOBIN=$(CURDIR)/.cache go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	@mv .cache/golangci-lint $@
 
+$(VALE):
+	@mkdir -p .cache
+	GOBIN=$(CURDIR)/.cache go install github.com/errata-ai/vale/v3/cmd/vale@v3.17.0
+	@mv .cache/vale $@
+
 .PHONY: alone
-alone: ## Build and vet every module by itself, as its image is built: without the workspace
+alone: ## Build and vet each module without the workspace, as its image build does
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
 
 .PHONY: tidy
@@ -63,7 +77,7 @@ tidy: ## Tidy every module
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: generate
-generate: $(DOCS) ## Write again what is made from the code
+generate: $(DOCS) ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
 	@$(DOCS) --log-level warning -c charts/opportunity
 
@@ -73,7 +87,7 @@ $(DOCS):
 	@mv .cache/helm-docs $@
 
 .PHONY: generate-check
-generate-check: generate tidy ## Fail where a generated file or a go.mod is out of date
+generate-check: generate tidy ## Fail if a generated file or a go.mod is out of date
 	@git diff --exit-code -- docs charts '**/go.mod' '**/go.sum'
 
 .PHONY: fuzz
