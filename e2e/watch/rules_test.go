@@ -46,7 +46,7 @@ func pages(t *testing.T) map[string]string {
 	return found
 }
 
-// Whoever is woken finds what to do.
+// TestEveryAlertHasItsPageAndEveryPageItsAlert also checks the sections of each runbook and its row in the index.
 func TestEveryAlertHasItsPageAndEveryPageItsAlert(t *testing.T) {
 	pages := pages(t)
 	index, err := os.ReadFile(runbooksDir + "/README.md")
@@ -65,7 +65,7 @@ func TestEveryAlertHasItsPageAndEveryPageItsAlert(t *testing.T) {
 	require.Equal(t, slices.Sorted(maps.Keys(severities)), slices.Sorted(maps.Keys(pages)))
 	for alert, text := range pages {
 		require.True(t, strings.HasPrefix(text, "# "+alert+"\n"), alert)
-		for _, section := range []string{"## What it means", "## How to look", "## What to do", "## When it is over"} {
+		for _, section := range []string{"## What it means", "## How to check", "## What to do", "## When it is over"} {
 			require.Contains(t, text, "\n"+section+"\n", alert)
 		}
 		require.NotEmpty(t, watch.Queries(text), alert)
