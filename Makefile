@@ -14,7 +14,7 @@ DOCS     := .cache/helm-docs-1.14.2
 VALE     := .cache/vale-3.17.0
 # Paths that Vale checks: every path whose text follows the language section of CONTRIBUTING.md. Add a path when you rewrite it, and
 # every new file.
-PROSE    := CONTRIBUTING.md docs/runbooks
+PROSE    := CONTRIBUTING.md docs/decisions docs/runbooks
 
 .DEFAULT_GOAL := help
 
