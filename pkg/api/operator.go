@@ -74,12 +74,14 @@ type KeyRequestList struct {
 // Account is an account as operators see it.
 type Account struct {
 	ID            string     `json:"id"`
-	Tier          Tier       `json:"tier"` // in force: the better of what is granted and what is paid for now
+	Status        string     `json:"status"` // active, suspended, closed or merged
+	Tier          Tier       `json:"tier"`   // in effect: the better of what is granted and what is paid for now
 	Suspended     bool       `json:"suspended"`
 	SuspendedAt   *time.Time `json:"suspendedAt"`
 	SuspendReason *string    `json:"suspendReason"`
 	CreatedAt     time.Time  `json:"createdAt"`
 	MergedInto    string     `json:"mergedInto,omitempty"` // the account that has taken over its keys
+	ClosedAt      *time.Time `json:"closedAt,omitempty"`   // when its person closed it, for good
 
 	Granted Tier         `json:"granted"` // by an operator, or free
 	Paid    *Entitlement `json:"paid"`    // null where nothing was ever paid

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 )
@@ -122,6 +123,50 @@ func (s *stores) settled(t *testing.T) {
 		require.NoError(t, db.Raw(`SELECT count(*) FROM entitlements e JOIN people p ON p.account_id = e.account_id
 			WHERE p.closed_at IS NOT NULL AND e.cancel_told < e.version`).Scan(&debts).Error)
 		return debts == 0
+	})
+}
+
+// A closed account is final: operators cannot give it anything again, and see that it is closed wherever they see it.
+func TestAClosedAccountIsFinal(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startMoved(t, begin)
+		b := svc.browser()
+		b.signIn("ada@example.org")
+		key, _ := b.obtain("Mine")
+		pending := b.ask("Another")
+		b.post("/account/security/close", "email", "ada@example.org").leads("/account/sign-in")
+		before := svc.audit("").Entries
+
+		const reason = "closed on 20 November 2026, 10:00 UTC. Closing is final"
+		for act, body := range map[string]string{
+			"suspend": `{"reason":"x"}`, "resume": `{"reason":"x"}`, "grant": `{"tier":"commercial"}`,
+		} {
+			svc.change(b.account, act, body).refused(problem.InvalidParameter, reason)
+		}
+		for _, tier := range []string{"free", "commercial", ""} {
+			svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"account": b.account, "useCase": "x", "tier": tier}).
+				refused(problem.InvalidParameter, reason)
+		}
+		svc.decide(pending, "approve", nil).refused(problem.InvalidParameter, "withdrawn")
+		other := svc.browser()
+		other.signIn("bob@example.org")
+		other.connect(key).shows(http.StatusUnprocessableEntity, "This key cannot be connected: it is revoked.")
+		require.Equal(t, before, svc.audit("").Entries, "nothing was done")
+		require.NotNil(t, svc.principal(key).RevokedAt)
+
+		for _, a := range svc.listAccounts() {
+			want := map[string]string{b.account: "closed", other.account: "active"}[a.ID]
+			require.Equal(t, want, a.Status)
+			require.Equal(t, want == "closed", a.ClosedAt != nil)
+		}
+		var shown map[string]any
+		require.NoError(t, json.Unmarshal(svc.do(http.MethodGet, "/operator/v1/accounts/"+b.account, nil).body, &shown))
+		require.Equal(t, "closed", shown["status"])
+		require.Equal(t, "2026-11-20T10:00:00Z", shown["closedAt"])
+
+		svc.entitled(b.account, paid(begin, 1)) // billing cancels it; it brings no key back
+		require.NotNil(t, svc.principal(key).RevokedAt)
+		require.Equal(t, "closed", svc.listAccounts()[0].Status)
 	})
 }
 

@@ -151,7 +151,9 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		require.Equal(t, b.account, p.Account)
 		require.Equal(t, begin.Add(time.Minute+365*24*time.Hour), p.ExpiresAt)
 		b.post(collect).shows(http.StatusBadRequest, "dealt with already", "rotate it")
-		svc.decide(id, "decline", `{"reason":"too late"}`).refused(problem.InvalidParameter, "collected already")
+		svc.decide(id, "decline", `{"reason":"too late"}`).refused(problem.InvalidParameter,
+			"approved by ada on 20 November 2026, 10:01 UTC", "revoke the key")
+		require.Equal(t, "collected", read[api.KeyRequest](svc.decide(id, "approve", nil)).State, "the same decision, after its key was collected")
 
 		b.get("/account/keys").shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never", "1 of 5 places")
 		b.post("/account/keys/"+keyID+"/name", "name", strings.Repeat("x", 61)).shows(http.StatusUnprocessableEntity, "1 to 60 characters")
@@ -207,17 +209,19 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 		b.get("/account/keys").shows(http.StatusOK, "Declined", "say who reads it")
 		b.post("/account/keys/requests/"+first+"/collect").shows(http.StatusBadRequest, "This request was declined.", "Your keys")
 		b.post("/account/keys/requests/"+first+"/withdraw").shows(http.StatusBadRequest, "This request was declined.")
-		svc.decide(first, "approve", nil).refused(problem.InvalidParameter, "declined already")
+		svc.decide(first, "approve", nil).refused(problem.InvalidParameter, "declined by ada on 20 November 2026, 10:00 UTC")
+		again := read[api.KeyRequest](svc.decide(first, "decline", `{"reason":"another reason"}`))
+		require.Equal(t, "say who reads it", again.Reason, "the decision stays as it was made")
 		b.post("/account/keys/requests/" + first + "/collect").shows(http.StatusBadRequest)
 		b.post("/account/keys/requests/" + first + "/withdraw").shows(http.StatusBadRequest)
 
 		svc.decide(second, "approve", nil)
-		read[api.KeyRequest](svc.decide(second, "decline", `{"reason":"a second thought"}`))
+		svc.decide(second, "decline", `{"reason":"a second thought"}`).refused(problem.InvalidParameter, "approved by ada")
 		third := b.ask("Third")
 		b.post("/account/keys/requests/" + third + "/withdraw").leads("/account/keys")
 		b.post("/account/keys/requests/" + third + "/withdraw").leads("/account/keys")
-		svc.decide(third, "approve", nil).refused(problem.InvalidParameter, "withdrawn already")
-		require.ElementsMatch(t, []string{"Your request for a key was declined", "Your key is ready", "Your request for a key was declined"}, s.sent(t, 3))
+		svc.decide(third, "approve", nil).refused(problem.InvalidParameter, "withdrawn")
+		require.ElementsMatch(t, []string{"Your request for a key was declined", "Your key is ready"}, s.sent(t, 2))
 
 		page := read[api.KeyRequestList](svc.do(http.MethodGet, "/operator/v1/keys/requests?all=true&limit=2", nil))
 		require.Len(t, page.Requests, 2)
@@ -239,10 +243,39 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 			b.account + " key.request " + second + ` {"account":"` + b.account + `","name":"Second","useCase":"a job board for Ontario"}`,
 			"ada key.decline " + first + ` {"account":"` + b.account + `","reason":"say who reads it"}`,
 			"ada key.approve " + second + own,
-			"ada key.decline " + second + ` {"account":"` + b.account + `","reason":"a second thought"}`,
 			b.account + " key.request " + third + ` {"account":"` + b.account + `","name":"Third","useCase":"a job board for Ontario"}`,
 			b.account + " key.withdraw " + third + own,
 		}, log)
+	})
+}
+
+// Operators who decide at the same time make one decision: one mail, one entry in the audit log, and the others are told of it.
+func TestOperatorsWhoDecideAtOnceMakeOneDecision(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startMoved(t, begin)
+		b := svc.browser()
+		b.signIn("ada@example.org")
+		id := b.ask("Contested")
+		answers := make([]answer, 8)
+		var all sync.WaitGroup
+		for i := range answers {
+			act, body := "approve", any(nil)
+			if i%2 == 1 {
+				act, body = "decline", `{"reason":"no"}`
+			}
+			all.Go(func() { answers[i] = svc.decide(id, act, body) })
+		}
+		all.Wait()
+		made := svc.listRequests("?all=true")[0]
+		for i, a := range answers {
+			if (i%2 == 0) == (made.State == "approved") {
+				require.Equal(t, made, read[api.KeyRequest](a))
+			} else {
+				a.refused(problem.InvalidParameter, made.State+" by ada")
+			}
+		}
+		require.Len(t, s.sent(t, 1), 1)
+		require.Equal(t, 1, len(svc.audit("?action=key.approve").Entries)+len(svc.audit("?action=key.decline").Entries))
 	})
 }
 

@@ -214,7 +214,9 @@ func TestBadOrders(t *testing.T) {
 			`[]`:                                                {"one JSON object"},
 			`{"useCase":`:                                       {"one JSON object"},
 			`{"useCase":"` + strings.Repeat("x", 70_000) + `"}`: {"one JSON object"},
-			`{"useCase":"x","account":"` + free.Account + `","tier":"commercial"}`: {"tier", "free"},
+			`{"useCase":"x","account":"` + free.Account + `","tier":"commercial"}`: {
+				free.Account + " has the tier free, not commercial", "Leave the tier out to issue a free key", "opportunity accounts grant " + free.Account + " commercial",
+			},
 		} {
 			svc.do(http.MethodPost, "/operator/v1/keys", body).refused(problem.InvalidParameter, words...)
 		}

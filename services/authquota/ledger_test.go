@@ -113,8 +113,8 @@ func TestOperatorsSeeWhatWasUsedToday(t *testing.T) {
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 12, busy.Account: 12})
 		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 12, Accounts: map[string]int{busy.Account: 12}})
 		require.Empty(t, cmp.Diff([]listedAccount{
-			{ID: busy.Account, Tier: api.Commercial, Granted: api.Commercial, CreatedAt: now, UsedToday: 12, Keys: 2},
-			{ID: idle.Account, Tier: api.Free, Granted: api.Free, CreatedAt: now, Keys: 1},
+			{ID: busy.Account, Status: "active", Tier: api.Commercial, Granted: api.Commercial, CreatedAt: now, UsedToday: 12, Keys: 2},
+			{ID: idle.Account, Status: "active", Tier: api.Free, Granted: api.Free, CreatedAt: now, Keys: 1},
 		}, svc.listAccounts()))
 	})
 }

@@ -309,6 +309,8 @@ type listedKey struct {
 
 type listedAccount struct {
 	ID            string     `json:"id"`
+	Status        string     `json:"status"`
+	ClosedAt      *time.Time `json:"closedAt"`
 	Email         string     `json:"email"`
 	Tier          api.Tier   `json:"tier"`
 	Suspended     bool       `json:"suspended"`

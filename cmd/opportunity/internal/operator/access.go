@@ -41,20 +41,22 @@ func (v *verbs) accounts() *cobra.Command {
 }
 
 func (v *verbs) suspend(resume bool) *cobra.Command {
-	verb, short, said := "suspend", "Stop an account's access, in force on its next request", "suspended: "
+	verb, said, example, usage := "suspend", "suspended: ", "resells our data", "why; the mail to the account's person quotes it"
+	short := "Suspend an account: its next request is refused, and its person gets a mail with the reason"
 	if resume {
-		verb, short, said = "resume", "Restore the access of a suspended account", "resumed: "
+		verb, said, example, usage = "resume", "resumed: ", "settled by mail", "why, for the audit log"
+		short = "Resume a suspended account; its person gets a mail"
 	}
 	var reason string
 	c := &cobra.Command{
 		Use:     verb + " ID",
 		Short:   short,
-		Example: "  opportunity accounts " + verb + ` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "settled by mail"`,
+		Example: "  opportunity accounts " + verb + ` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "` + example + `"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
 			return c.Suspend(ctx, args[0], reason, resume)
 		}, func(args []string) string { return said + args[0] }),
 	}
-	c.Flags().StringVar(&reason, "reason", "not stated", "why, for the record")
+	c.Flags().StringVar(&reason, "reason", "not stated", usage)
 	return c
 }

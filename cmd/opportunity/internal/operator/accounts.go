@@ -35,7 +35,7 @@ func (v *verbs) accountList() *cobra.Command {
 						if a.Paid != nil && a.Paid.PaidUntil != nil {
 							until = moment(*a.Paid.PaidUntil)
 						}
-						row(a.ID, a.Tier, until, accountStatus(a.Account), a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly), cmp.Or(a.Email, "-"))
+						row(a.ID, a.Tier, until, a.Status, a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly), cmp.Or(a.Email, "-"))
 					}
 				})
 				more(out, "after", found.Next)
@@ -46,17 +46,6 @@ func (v *verbs) accountList() *cobra.Command {
 	c.Flags().StringVar(&email, "email", "", "only accounts of people whose address has this in it")
 	page.paged(c)
 	return c
-}
-
-func accountStatus(a api.Account) string {
-	switch {
-	case a.MergedInto != "":
-		return "merged"
-	case a.Suspended:
-		return "suspended"
-	default:
-		return "active"
-	}
 }
 
 func (v *verbs) accountShow() *cobra.Command {
@@ -86,11 +75,7 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 		row("Tier", a.Tier)
 		row("Granted", a.Granted)
 		row("Paid", paid(a.Paid))
-		status := accountStatus(a.Account)
-		if a.Person != nil && a.Person.ClosedAt != nil {
-			status = "closed"
-		}
-		row("Status", status)
+		row("Status", a.Status)
 		if a.Suspended {
 			row("Suspended", fmt.Sprintf("%s: %s", moment(*a.SuspendedAt), *a.SuspendReason))
 		}

@@ -35,7 +35,7 @@ func (e *Refused) Error() string { return e.Reason }
 
 // KeyRequest asks for a key. Without an Account one is made for it.
 type KeyRequest struct {
-	Tier      api.Tier `json:"tier"`
+	Tier      api.Tier `json:"tier,omitempty"` // empty with Account: the account's
 	UseCase   string   `json:"useCase"`
 	Account   string   `json:"account,omitempty"`
 	ExpiresIn string   `json:"expiresIn,omitempty"` // a Go duration; empty: the longest life a key may have
@@ -126,17 +126,15 @@ func (c Client) KeyRequests(ctx context.Context, all bool, p Page) (api.KeyReque
 	return ask[api.KeyRequestList](ctx, c, http.MethodGet, "/keys/requests"+p.query("all", every), nil)
 }
 
-// ApproveKey lets a person collect the key that they asked for.
-func (c Client) ApproveKey(ctx context.Context, id string) ([]byte, error) {
-	_, raw, err := ask[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/approve", nil)
-	return raw, err
+// ApproveKey lets a person collect the key that they requested. It returns the request with its decision, which may be an earlier one.
+func (c Client) ApproveKey(ctx context.Context, id string) (api.KeyRequest, []byte, error) {
+	return ask[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/approve", nil)
 }
 
-// DeclineKey refuses the key that a person asked for.
-func (c Client) DeclineKey(ctx context.Context, id, reason string) ([]byte, error) {
-	_, raw, err := ask[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/decline",
+// DeclineKey declines a person's request for a key; otherwise like ApproveKey.
+func (c Client) DeclineKey(ctx context.Context, id, reason string) (api.KeyRequest, []byte, error) {
+	return ask[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/decline",
 		encoded(map[string]any{"reason": reason}))
-	return raw, err
 }
 
 // AccountList lists a page of the accounts whose person has the address, or one with this part in it; of all where it is empty.

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -63,11 +64,14 @@ func (v *verbs) issue() *cobra.Command {
 	var want KeyRequest
 	var life time.Duration
 	c := &cobra.Command{
-		Use:   "issue --tier TIER --use-case TEXT",
-		Short: "Issue a key; it is shown this once",
-		Long: `Issue a key. It is printed this once and cannot be shown again. Without --account the key gets an account of its own;
-with it, the key shares the allowance of that account.`,
+		Use:   "issue --use-case TEXT --tier TIER | --account ID",
+		Short: "Issue a key and print it once",
+		Long: `Issue a key. It is printed once and cannot be shown again.
+
+With --tier, the key gets a new account of that tier. With --account, it joins that account: it shares the account's quota and has the
+account's tier. To change that tier for all keys of the account, use "opportunity accounts grant".`,
 		Example: `  opportunity keys issue --tier developer --use-case "job board for Ontario"
+  opportunity keys issue --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --use-case "staging server"
   opportunity keys issue --tier commercial --use-case "nightly import" --expires-in 720h --output json`,
 		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,7 +81,13 @@ with it, the key shares the allowance of that account.`,
 				}
 				want.ExpiresIn = life.String()
 			}
-			return knownTier(want.Tier)
+			switch {
+			case want.Tier != "":
+				return knownTier(want.Tier)
+			case want.Account == "":
+				return errors.New("missing --tier: a new account needs one, free, developer or commercial; with --account, the key has the account's tier")
+			}
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
@@ -96,12 +106,11 @@ with it, the key shares the allowance of that account.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar((*string)(&want.Tier), "tier", "", "free, developer or commercial")
+	f.StringVar((*string)(&want.Tier), "tier", "", "tier of the new account: free, developer or commercial")
 	f.StringVar(&want.UseCase, "use-case", "", "what the key is for, in a few words")
-	f.StringVar(&want.Account, "account", "", "the account that the key joins")
+	f.StringVar(&want.Account, "account", "", "add the key to this account instead of a new one")
 	f.DurationVar(&life, "expires-in", 0, "how long the key lives, such as 720h; at most, and without it, 365 days")
 	f.BoolVar(&want.Test, "test", false, "a key with the prefix oda_test_")
-	_ = c.MarkFlagRequired("tier")
 	_ = c.MarkFlagRequired("use-case")
 	return c
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
 )
 
 func (v *verbs) requests() *cobra.Command {
@@ -14,7 +16,7 @@ func (v *verbs) requests() *cobra.Command {
 	var page Page
 	c := &cobra.Command{
 		Use:     "requests",
-		Short:   "List requests for keys that wait for a decision",
+		Short:   "List key requests that wait for a decision",
 		Example: "  opportunity keys requests\n  opportunity keys requests --all --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,18 +40,44 @@ func (v *verbs) requests() *cobra.Command {
 		},
 	}
 	page.paged(c)
-	c.Flags().BoolVar(&all, "all", false, "also those that were decided or withdrawn")
+	c.Flags().BoolVar(&all, "all", false, "also list decided and withdrawn requests")
 	return c
 }
 
 func (v *verbs) approve() *cobra.Command {
 	return &cobra.Command{
 		Use:     "approve ID",
-		Short:   "Approve a request; its person is told by mail and collects the key",
+		Short:   "Approve a key request for good; the person gets a mail and collects the key",
 		Example: "  opportunity keys approve req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2",
 		Args:    cobra.ExactArgs(1),
-		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) { return c.ApproveKey(ctx, args[0]) },
-			func(args []string) string { return "approved: " + args[0] }),
+		RunE: v.decide(func(ctx context.Context, c Client, id string) (api.KeyRequest, []byte, error) {
+			return c.ApproveKey(ctx, id)
+		},
+			"approved"),
+	}
+}
+
+// decide prints a decision with its operator and time, because repeating a decision returns the first one.
+func (v *verbs) decide(
+	call func(ctx context.Context, c Client, id string) (api.KeyRequest, []byte, error), decision string,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := v.client()
+		if err != nil {
+			return err
+		}
+		r, raw, err := call(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+			fmt.Fprintf(out, "%s: %s", decision, args[0])
+			if r.DecidedAt != nil {
+				fmt.Fprintf(out, " (by %s, %s)", r.DecidedBy, moment(*r.DecidedAt))
+			}
+			fmt.Fprintln(out)
+		})
+		return nil
 	}
 }
 
@@ -57,15 +85,14 @@ func (v *verbs) decline() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:     "decline ID --reason TEXT",
-		Short:   "Decline a request; its person is told the reason by mail",
+		Short:   "Decline a key request for good; the person gets a mail with the reason",
 		Example: `  opportunity keys decline req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --reason "say which site will show the data"`,
 		Args:    cobra.ExactArgs(1),
-		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
-			return c.DeclineKey(ctx, args[0], reason)
-		},
-			func(args []string) string { return "declined: " + args[0] }),
+		RunE: v.decide(func(ctx context.Context, c Client, id string) (api.KeyRequest, []byte, error) {
+			return c.DeclineKey(ctx, id, reason)
+		}, "declined"),
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why; the person reads it")
+	c.Flags().StringVar(&reason, "reason", "", "why; the mail to the person quotes it")
 	_ = c.MarkFlagRequired("reason")
 	return c
 }

@@ -100,7 +100,7 @@ nothing was changed
 
 func TestAClosedAccountIsShownAsClosed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"id":"acc_0199a1c26f0e7a51b0a71d1f5a3b9c55","tier":"free","person":{"closedAt":"2026-11-20T09:00:00Z"}}`))
+		_, _ = w.Write([]byte(`{"id":"acc_0199a1c26f0e7a51b0a71d1f5a3b9c55","status":"closed","tier":"free","person":{"closedAt":"2026-11-20T09:00:00Z"}}`))
 	}))
 	t.Cleanup(server.Close)
 	out, _, err := verb(t, server.URL, "", "accounts", "show", "acc_0199a1c26f0e7a51b0a71d1f5a3b9c55")

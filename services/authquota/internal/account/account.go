@@ -23,8 +23,33 @@ type Account struct {
 	ID            string
 	SuspendedAt   *time.Time // nil while the account may call
 	SuspendReason string
-	MergedInto    string // the account that has taken over its keys; empty while it has them itself
+	MergedInto    string     // the account that has taken over its keys; empty while it has them itself
+	ClosedAt      *time.Time // when its person closed it, for good
 	CreatedAt     time.Time
+}
+
+// State is what may still be done with an account.
+type State string
+
+// The states of an account.
+const (
+	StateActive    State = "active"
+	StateSuspended State = "suspended"
+	StateClosed    State = "closed"
+	StateMerged    State = "merged"
+)
+
+// State returns the state of the account. Closed and merged are final.
+func (a Account) State() State {
+	switch {
+	case a.ClosedAt != nil:
+		return StateClosed
+	case a.MergedInto != "":
+		return StateMerged
+	case a.SuspendedAt != nil:
+		return StateSuspended
+	}
+	return StateActive
 }
 
 // Listed is an account as the operators' list shows it.
@@ -71,6 +96,12 @@ func NotFound() error { return problem.New(problem.NotFound, "There is no accoun
 // Merged is the refusal of an act on an account that another one has taken over.
 func Merged(into string) error {
 	return problem.New(problem.NotFound, "This account was joined to %s.", into)
+}
+
+// Closed returns the error for a change to an account that its person closed at.
+func Closed(at time.Time) error {
+	return problem.New(problem.InvalidParameter,
+		"This account was closed on %s. Closing is final: it cannot get keys or a tier, and cannot be suspended or resumed.", When(at))
 }
 
 // Change is an act on an account.

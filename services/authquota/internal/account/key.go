@@ -98,7 +98,14 @@ func KeyNotFound() error { return problem.New(problem.NotFound, "There is no key
 // TooManyKeys is the refusal of a key beyond MaxActive.
 func TooManyKeys() error {
 	return problem.New(problem.InvalidParameter,
-		"Field account names one that has %d active keys already, open requests included; revoke one first.", MaxActive)
+		"This account has %d active keys, pending requests included, which is the most it can have. Revoke one first.", MaxActive)
+}
+
+// OtherTier returns the error for an order of a key of another tier than the one its account has.
+func OtherTier(id string, has, want api.Tier) error {
+	return problem.New(problem.InvalidParameter,
+		"Account %s has the tier %s, not %s. Leave the tier out to issue a %[2]s key, or change the tier of the account and all its keys first: "+
+			"opportunity accounts grant %[1]s %[3]s", id, has, want)
 }
 
 // Order asks for a key.

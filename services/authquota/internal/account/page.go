@@ -35,9 +35,8 @@ type AuditEntry struct {
 type Seen struct {
 	Account
 
-	Person    *Person
-	ClosedAt  *time.Time // when the person closed it; Person has no address then
-	Sessions  int        // that live
+	Person    *Person // without an address once the account is closed
+	Sessions  int     // that live
 	Passkeys  int
 	UsedToday int
 	Keys      []Key

@@ -90,16 +90,25 @@ func Decline(reason string) (Decide, error) {
 	return Decide{Declined, reason}, err
 }
 
-// Apply does the decision and reports whether it changed anything: deciding the same twice is no error and changes nothing. What was
-// collected, withdrawn or decided otherwise stays as it is; a request that was approved may still be declined until it is collected.
+// Apply decides an undecided request. Repeating its decision changes nothing and is no error; every other decision is refused, with
+// the one that was made.
 func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err error) {
-	switch {
-	case r.State == d.State:
-		return false, nil
-	case r.State == Asked, r.State == Approved && d.State == Declined:
+	made := r.State
+	if made == Collected {
+		made = Approved
+	}
+	switch made {
+	case Asked:
 		r.State, r.Reason, r.DecidedAt, r.DecidedBy = d.State, d.Reason, &now, by
 		return true, nil
-	default:
-		return false, problem.New(problem.InvalidParameter, "The request was %s already.", r.State)
+	case d.State:
+		return false, nil
+	case Withdrawn:
+		return false, problem.New(problem.InvalidParameter, "This request was withdrawn, so it can no longer be %s.", d.State)
+	case Approved:
+		return false, problem.New(problem.InvalidParameter,
+			"This request was approved by %s on %s. A decision is final: revoke the key if its holder must not use it.", r.DecidedBy, When(*r.DecidedAt))
 	}
+	return false, problem.New(problem.InvalidParameter,
+		"This request was declined by %s on %s. A decision is final: the person can send a new request.", r.DecidedBy, When(*r.DecidedAt))
 }

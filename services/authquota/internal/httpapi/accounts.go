@@ -12,7 +12,7 @@ import (
 func (a API) shown(of account.Account) api.Account {
 	now := a.Now()
 	shown := api.Account{
-		ID: of.ID, Tier: of.TierAt(now), Granted: of.Granted, Paid: of.PaidAt(now),
+		ID: of.ID, Status: string(of.State()), Tier: of.TierAt(now), Granted: of.Granted, Paid: of.PaidAt(now), ClosedAt: of.ClosedAt,
 		Suspended: of.SuspendedAt != nil, SuspendedAt: of.SuspendedAt, CreatedAt: of.CreatedAt, MergedInto: of.MergedInto,
 	}
 	if shown.Suspended {

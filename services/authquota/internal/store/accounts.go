@@ -54,8 +54,8 @@ func (r accountRow) withPaid(tx *gorm.DB) (account.Account, error) {
 	return a, err
 }
 
-// lockAccount reads an account and keeps everybody else from changing it, or issuing it a key, until tx ends. On SQLite the
-// transaction itself does so. An account that another one has taken over can no longer be changed.
+// lockAccount reads an account and locks it until tx ends, so that no other transaction changes it or issues it a key. On SQLite
+// the transaction itself is the lock. It returns an error for an account that was merged into another one or closed.
 func lockAccount(tx *gorm.DB, id string) (account.Account, error) {
 	var row accountRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
@@ -68,7 +68,24 @@ func lockAccount(tx *gorm.DB, id string) (account.Account, error) {
 	if err != nil {
 		return row.toAccount(), err
 	}
-	return row.withPaid(tx)
+	a, err := row.withPaid(tx)
+	if err == nil {
+		a.ClosedAt, err = closedAt(tx, id)
+	}
+	if a.ClosedAt != nil {
+		err = account.Closed(*a.ClosedAt)
+	}
+	return a, err
+}
+
+// closedAt returns when an account was closed, or nil.
+func closedAt(tx *gorm.DB, id string) (*time.Time, error) {
+	var closed []int64
+	err := tx.Raw("SELECT closed_at FROM people WHERE account_id = ? AND closed_at IS NOT NULL", id).Scan(&closed).Error
+	if err != nil || len(closed) == 0 {
+		return nil, err
+	}
+	return instant(&closed[0]), nil
 }
 
 // ChangeAccount does an act on an account, on behalf of actor, and returns the account as it is then.

@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/usage"
 )
@@ -61,8 +62,14 @@ func lockBoth(tx *gorm.DB, id, other string) (holder, from account.Account, err 
 			continue
 		}
 		from, err = lockAccount(tx, other)
-		if err != nil { // the key's account was taken over since the key was read
+		switch problem.Of(err).Code {
+		case problem.NotFound: // merged into another account since the key was read
 			return holder, from, account.Connected()
+		case problem.InvalidParameter: // closed
+			return holder, from, account.KeyEnded(account.Revoked)
+		}
+		if err != nil {
+			return holder, from, err
 		}
 	}
 	return holder, from, nil

@@ -180,7 +180,7 @@ func holder(tx *gorm.DB, now time.Time, actor string, order account.Order) (acco
 		return a, err
 	}
 	if tier := a.TierAt(now); order.Tier != "" && order.Tier != tier {
-		return a, account.Invalid("tier", "is "+string(order.Tier)+", but the account's is "+string(tier)+"; leave it out, or grant the account another")
+		return a, account.OtherTier(a.ID, tier, order.Tier)
 	}
 	taken, err := places(tx, now, a.ID)
 	if err == nil && taken >= account.MaxActive {

@@ -18,20 +18,21 @@ import (
 func (s *Store) Accounts(ctx context.Context, search account.Search) (listed []account.Listed, more bool, err error) {
 	now := s.now()
 	query := `
-		SELECT a.*, COALESCE(p.email, '') AS email, COALESCE(u.calls, 0) AS used_today,
+		SELECT a.*, CASE WHEN p.closed_at IS NULL THEN COALESCE(p.email, '') ELSE '' END AS email, p.closed_at, COALESCE(u.calls, 0) AS used_today,
 			(SELECT count(*) FROM api_keys k WHERE k.account_id = a.id AND ` + counts + `) AS active_keys
 		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
-			LEFT JOIN people p ON p.account_id = a.id AND p.closed_at IS NULL
+			LEFT JOIN people p ON p.account_id = a.id
 		WHERE a.id > ?`
 	args := []any{database.Micros(now), counter.DayOf(now), search.After}
 	if search.Email != "" {
-		query += ` AND p.email LIKE ? ESCAPE '!'`
+		query += ` AND p.closed_at IS NULL AND p.email LIKE ? ESCAPE '!'`
 		part := strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(search.Email))
 		args = append(args, "%"+part+"%")
 	}
 	var rows []struct {
 		Row        accountRow `gorm:"embedded"`
 		Email      string
+		ClosedAt   *int64
 		UsedToday  int
 		ActiveKeys int
 	}
@@ -48,7 +49,7 @@ func (s *Store) Accounts(ctx context.Context, search account.Search) (listed []a
 	listed = make([]account.Listed, len(rows))
 	for i, r := range rows {
 		listed[i] = account.Listed{Account: r.Row.toAccount(), Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: r.ActiveKeys}
-		listed[i].Paid = paid[r.Row.ID]
+		listed[i].Paid, listed[i].ClosedAt = paid[r.Row.ID], instant(r.ClosedAt)
 	}
 	return listed, more, database.Outage(err)
 }
