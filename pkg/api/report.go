@@ -19,6 +19,9 @@ type AppendReport struct {
 	Duplicates int       `json:"duplicates"` // lines that were recorded before, or twice in the file
 	Refused    []Refusal `json:"refused"`    // in the order of the file; empty, never null
 	Omitted    int       `json:"omitted"`    // refused lines beyond those in Refused, of which there is a most
+
+	// Newer are events that the curator had not seen when the review was made, oldest first. With any, the status is 409.
+	Newer []RecordedEvent `json:"newer,omitempty"`
 }
 
 // Refusal names a line of a file and everything that is wrong with it.

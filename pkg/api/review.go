@@ -19,7 +19,7 @@ type Doubt struct {
 // Why a record is due for a factual review.
 const (
 	DueNeverReviewed = "never-reviewed" // since it was published
-	DueStale         = "stale"          // FreshnessWindow after its latest review, which may lie ahead
+	DueStale         = "stale"          // more than FreshnessWindow has passed since its latest review, or soon will have
 	DueReview        = "review"         // its latest review ended in doubt
 	DueLinkCheck     = "link-check"     // a link check conflicts with its latest review
 	DueEdit          = "edit"           // a field on which reviews rest was changed after its latest review
@@ -28,7 +28,7 @@ const (
 // DueReason is one of the reasons for which a record is due.
 type DueReason struct {
 	Why     string    `json:"why"`               // DueNeverReviewed and the rest
-	At      time.Time `json:"at"`                // from when on
+	At      time.Time `json:"at,omitzero"`       // since when; the last instant of freshness if stale; absent if never published
 	Outcome Outcome   `json:"outcome,omitempty"` // of the event, where it is one
 	EventID string    `json:"eventId,omitempty"`
 	Note    string    `json:"note,omitempty"`
@@ -41,8 +41,8 @@ type DueRecord struct {
 	ID            string             `json:"id"`
 	Company       string             `json:"company"`
 	Category      Category           `json:"category"`
-	Status        VerificationStatus `json:"status"` // at the instant of the answer
-	DueAt         time.Time          `json:"dueAt"`  // the earliest of its reasons
+	Status        VerificationStatus `json:"status"`         // at the instant of the answer
+	DueAt         time.Time          `json:"dueAt,omitzero"` // the earliest of its reasons
 	Reasons       []DueReason        `json:"reasons"`
 	LastCheckedAt *time.Time         `json:"lastCheckedAt"`
 }
@@ -69,6 +69,7 @@ type ListingEdit struct {
 // ReviewSheet is what a reviewer needs to know of a listing, published or not.
 type ReviewSheet struct {
 	GeneratedAt   time.Time          `json:"generatedAt"`
+	LastEventID   string             `json:"lastEventId"` // newest recorded event that the sheet accounts for; empty if there is none
 	Visibility    string             `json:"visibility"`
 	Record        Opportunity        `json:"record"`        // as consumers see it, or would
 	OwnFacts      *Facts             `json:"ownFacts"`      // of the listing itself; null where it has none

@@ -144,6 +144,9 @@ func (c *CountryEligibility) normalize(field string, p *Problems) {
 	c.IncludedRegions = normalizeRegions(c.Country, c.IncludedRegions, field+".includedRegions", p)
 	c.ExcludedRegions = normalizeRegions(c.Country, c.ExcludedRegions, field+".excludedRegions", p)
 	p.URLs(field+".sourceUrls", c.SourceURLs)
+	if c.claimsEligibility() && len(c.SourceURLs) == 0 {
+		p.Add(field+".sourceUrls", "an eligible country, or allRegions true, needs at least one source URL")
+	}
 	p.AtMost(field+".note", c.Note, MaxText)
 }
 

@@ -61,7 +61,8 @@ func TestProvinceCode(t *testing.T) {
 
 func TestNormalizeBringsFactsIntoTheirStoredForm(t *testing.T) {
 	facts := api.Facts{CountryEligibility: []api.CountryEligibility{
-		{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"AB", "CA-ON", "on"}, ExcludedRegions: []string{"qc"}},
+		{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"AB", "CA-ON", "on"}, ExcludedRegions: []string{"qc"},
+			SourceURLs: []string{"https://example.com/who"}},
 		{Country: "US", Status: api.Ineligible, ExcludedRegions: []string{"us-ny"}},
 	}}
 	var p api.Problems
@@ -92,13 +93,18 @@ func TestNormalizeNamesEveryProblem(t *testing.T) {
 			[]string{"facts.countryEligibility[0].country: ", "facts.countryEligibility[0].status: must be one of eligible, ineligible, unknown",
 				"facts.countryEligibility[0].note: "}},
 		{"country twice", api.Facts{CountryEligibility: []api.CountryEligibility{
-			{Country: "CA", Status: api.Eligible}, {Country: "CA", Status: api.Ineligible}}},
+			{Country: "CA", Status: api.EligibilityUnknown}, {Country: "CA", Status: api.Ineligible}}},
 			[]string{"facts.countryEligibility[1].country: CA is there already"}},
 		{"regions", api.Facts{CountryEligibility: []api.CountryEligibility{
-			{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"ON", "US-NY"}},
+			{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"ON", "US-NY"}, SourceURLs: []string{address}},
 			{Country: "US", Status: api.Eligible, ExcludedRegions: []string{"NY", "CA-ON"}, SourceURLs: []string{address, bad}}}},
 			[]string{"facts.countryEligibility[0].includedRegions[1]: ", "facts.countryEligibility[1].excludedRegions[0]: ",
 				"facts.countryEligibility[1].excludedRegions[1]: ", "facts.countryEligibility[1].sourceUrls[1]: "}},
+		{"eligible without a source", api.Facts{CountryEligibility: []api.CountryEligibility{
+			{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.EligibilityUnknown, AllRegions: new(true)},
+			{Country: "FR", Status: api.Ineligible, AllRegions: new(false)}, {Country: "DE", Status: api.EligibilityUnknown}}},
+			[]string{"facts.countryEligibility[0].sourceUrls: an eligible country, or allRegions true, needs at least one source URL",
+				"facts.countryEligibility[1].sourceUrls: "}},
 		{"pay", api.Facts{Pay: &api.Pay{Minimum: -1, Maximum: -2, Currency: "cad", Unit: "day", SourceURL: bad}},
 			[]string{"facts.pay.minimum: ", "facts.pay.maximum: ", "facts.pay.currency: ", "facts.pay.unit: ", "facts.pay.sourceUrl: "}},
 		{"pay that is right", api.Facts{Pay: &pay}, nil},

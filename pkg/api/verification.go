@@ -79,10 +79,11 @@ type VerificationEvent struct {
 // time of the latest material change of the listing and the clock it decides the verification status.
 type Summary struct {
 	Slug            string           `json:"slug"`
-	Sequence        int64            `json:"sequence"` // position in the feed of summaries; grows with every append
+	Sequence        int64            `json:"sequence"`    // position in the feed of summaries; grows with every append
+	LastEventID     string           `json:"lastEventId"` // of the event that was recorded last, which need not be the latest check
 	FirstCheckedAt  *time.Time       `json:"firstCheckedAt"`
 	LastCheckedAt   *time.Time       `json:"lastCheckedAt"`
-	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review; empty where there is none
+	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review, needs-review for one without evidence; empty if there is none
 	FreshUntil      *time.Time       `json:"freshUntil"`      // latest successful review + FreshnessWindow
 	ConflictAt      *time.Time       `json:"conflictAt"`      // the link check that conflicts with the latest review, if one does
 	Doubt           *Doubt           `json:"doubt,omitempty"` // nil where the latest review stands, and in summaries of before there were doubts
@@ -93,19 +94,31 @@ type Summary struct {
 	Facts           *Facts           `json:"facts"` // of the latest review that carries facts; nil before any
 }
 
-// VerificationAt is the public verification at now. changedAt is the latest material change of the listing outside a
-// review, nil if there was none; it conflicts with every review that is older.
+// VerificationAt returns the public verification at now. changedAt is the latest material change of the listing outside a
+// review, nil if there was none; it conflicts with every review that is older. A check is never shown later than now, even if
+// the clock of the host that recorded it is ahead.
 func (s Summary) VerificationAt(changedAt *time.Time, now time.Time) Verification {
-	return Verification{
+	v := Verification{
 		Status:          s.StatusAt(changedAt, now),
-		LastCheckedAt:   s.LastCheckedAt,
-		FreshUntil:      s.FreshUntil,
-		FirstCheckedAt:  s.FirstCheckedAt,
+		LastCheckedAt:   atMost(s.LastCheckedAt, now),
+		FreshUntil:      atMost(s.FreshUntil, now.Add(FreshnessWindow)),
+		FirstCheckedAt:  atMost(s.FirstCheckedAt, now),
 		ReviewCount:     s.ReviewCount,
 		HistoryCount:    s.HistoryCount,
 		ChangeCount:     s.ChangeCount,
 		ApplicationLink: s.ApplicationLink,
 	}
+	if l := s.ApplicationLink; l != nil {
+		v.ApplicationLink = &ApplicationLink{Outcome: l.Outcome, CheckedAt: *atMost(&l.CheckedAt, now)}
+	}
+	return v
+}
+
+func atMost(t *time.Time, limit time.Time) *time.Time {
+	if t == nil || !t.After(limit) {
+		return t
+	}
+	return &limit
 }
 
 // StatusAt is the verification status at now; see VerificationAt for changedAt.
@@ -115,7 +128,7 @@ func (s Summary) StatusAt(changedAt *time.Time, now time.Time) VerificationStatu
 		return Unverified
 	case !s.Undisputed(changedAt):
 		return NeedsReview
-	case !now.Before(s.LastCheckedAt.Add(FreshnessWindow)):
+	case now.After(s.LastCheckedAt.Add(FreshnessWindow)):
 		return Stale
 	default:
 		return Verified
@@ -123,7 +136,7 @@ func (s Summary) StatusAt(changedAt *time.Time, now time.Time) VerificationStatu
 }
 
 // Undisputed reports whether the latest factual review succeeded and nothing later conflicts with it: such a record is
-// verified until FreshnessWindow after LastCheckedAt, and stale from then on.
+// verified up to and including FreshnessWindow after LastCheckedAt, and stale after that.
 func (s Summary) Undisputed(changedAt *time.Time) bool {
 	return s.LastCheckedAt != nil && s.LastOutcome == OutcomeVerified &&
 		s.ConflictAt == nil && (changedAt == nil || !changedAt.After(*s.LastCheckedAt))

@@ -220,7 +220,7 @@ func TestConditionalRequests(t *testing.T) {
 	storetest.Eventually(t, "a changed list", func() bool { return ask("/api/jobs", api.Commercial, list).status == http.StatusOK })
 }
 
-func TestVerifiedTurnsStaleOnTheInstant(t *testing.T) {
+func TestVerifiedTurnsStaleAfterTheInstant(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
 	records := oracle.Records(8, 30, start0)
 	s.load(records)
@@ -230,8 +230,8 @@ func TestVerifiedTurnsStaleOnTheInstant(t *testing.T) {
 			continue
 		}
 		for at, want := range map[time.Time]api.VerificationStatus{
-			o.Verification.FreshUntil.Add(-time.Microsecond): api.Verified,
-			*o.Verification.FreshUntil:                       api.Stale,
+			*o.Verification.FreshUntil:                      api.Verified,
+			o.Verification.FreshUntil.Add(time.Microsecond): api.Stale,
 		} {
 			s.clock.set(at)
 			storetest.Eventually(t, "the database was heard at the new time", func() bool {

@@ -28,7 +28,7 @@ func TestHistoryOfAListing(t *testing.T) {
 		s.recorded(
 			`{"slug":"maple-market","checkedAt":"2026-11-10T04:00:00.5-05:00","checkType":"review","outcome":"verified",`+
 				`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":{"remote":true,"languages":["en","fr"],`+
-				`"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["qc"]}]},"note":"Read the FAQ."}`,
+				`"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["qc"],"sourceUrls":["https://maple.example/who"]}]},"note":"Read the FAQ."}`,
 			`{"slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable"}`)
 		a := s.get("/api/v1/opportunities/maple-market/history")
 		got := decode[api.EventList](t, a)
@@ -42,7 +42,7 @@ func TestHistoryOfAListing(t *testing.T) {
 			`"sourceUrls":[],"facts":null,"note":""},`+
 			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-10T09:00:00.5Z","checkType":"review","outcome":"verified",`+
 			`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible",`+
-			`"allRegions":null,"includedRegions":["CA-QC"],"excludedRegions":[],"sourceUrls":[],"note":""}],"remote":true,`+
+			`"allRegions":null,"includedRegions":["CA-QC"],"excludedRegions":[],"sourceUrls":["https://maple.example/who"],"note":""}],"remote":true,`+
 			`"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"pay":null,"languages":["en","fr"],`+
 			`"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]},"note":"Read the FAQ."}],`+
 			`"pagination":{"page":1,"limit":10,"total":2,"hasMore":false,"next":null},`+

@@ -107,6 +107,9 @@ func (g generator) facts() *api.Facts {
 				}
 			}
 		}
+		if c.Status == api.Eligible || c.AllRegions != nil && *c.AllRegions {
+			c.SourceURLs = []string{"https://eligible.example/" + country}
+		}
 		f.CountryEligibility = append(f.CountryEligibility, c)
 	}
 	f.Complete()
@@ -137,7 +140,7 @@ func (g generator) summary(slug string, sequence int64) *api.Summary {
 	if g.IntN(5) == 0 {
 		return s // link checks only
 	}
-	at := g.now.Add(-time.Duration(g.IntN(20)) * 24 * time.Hour).Add(pick(g, 0, 0, time.Microsecond, -time.Microsecond, time.Hour))
+	at := g.now.Add(-time.Duration(1+g.IntN(20)) * 24 * time.Hour).Add(pick(g, 0, 0, time.Microsecond, -time.Microsecond, time.Hour))
 	s.FirstCheckedAt, s.LastCheckedAt, s.ReviewCount = &at, &at, 1+g.IntN(3)
 	s.LastOutcome = pick(g, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeVerified, api.OutcomeClosed, api.OutcomeNeedsReview)
 	if s.LastOutcome == api.OutcomeVerified {

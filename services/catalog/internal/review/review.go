@@ -30,8 +30,8 @@ func (r Record) Since() []api.ListingEdit {
 	return since
 }
 
-// Reasons are the reasons for which the record is due, earliest first. One lies ahead where the record is verified: the instant at
-// which it turns stale.
+// Reasons are the reasons for which the record is due, earliest first. One lies ahead where the record is verified: the last
+// instant of its freshness.
 func (r Record) Reasons() []api.DueReason {
 	s := r.Summary
 	if s.LastCheckedAt == nil {
@@ -83,9 +83,9 @@ func event(s api.Summary, why string, at time.Time, outcome api.Outcome) api.Due
 	return api.DueReason{Why: why, At: at, Outcome: outcome}
 }
 
-// At are the reasons that hold by until.
+// At returns the reasons that hold at until. A review is still fresh at the very instant at which its freshness ends.
 func (r Record) At(until time.Time) []api.DueReason {
-	return slices.DeleteFunc(r.Reasons(), func(d api.DueReason) bool { return d.Why == api.DueStale && d.At.After(until) })
+	return slices.DeleteFunc(r.Reasons(), func(d api.DueReason) bool { return d.Why == api.DueStale && !d.At.Before(until) })
 }
 
 // Due is the record as it stands in a list of what is due by until, and whether it does.

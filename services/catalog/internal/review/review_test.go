@@ -31,7 +31,7 @@ func TestReasonsAgreeWithTheStatus(t *testing.T) {
 		instants := []time.Time{now, now.Add(-20 * 24 * time.Hour), now.Add(20 * 24 * time.Hour)}
 		if last := r.Summary.LastCheckedAt; last != nil {
 			end := last.Add(api.FreshnessWindow)
-			instants = append(instants, end, end.Add(-time.Microsecond))
+			instants = append(instants, end, end.Add(-time.Microsecond), end.Add(time.Microsecond))
 		}
 		for _, at := range instants {
 			status := r.Summary.StatusAt(r.Entry.ChangedAt, at)
@@ -61,12 +61,12 @@ func TestReasonsAgreeWithTheStatus(t *testing.T) {
 	}
 }
 
-func TestWhatTurnsStaleSoonIsDueFromThatInstant(t *testing.T) {
+func TestWhatTurnsStaleSoonIsDueAfterThatInstant(t *testing.T) {
 	last := now.Add(-10 * 24 * time.Hour)
 	r := review.Record{Summary: api.Summary{LastCheckedAt: &last, LastOutcome: api.OutcomeVerified}}
-	_, is := r.Due(now, now.Add(4*24*time.Hour-time.Microsecond))
+	_, is := r.Due(now, now.Add(4*24*time.Hour))
 	require.False(t, is)
-	due, is := r.Due(now, now.Add(4*24*time.Hour))
+	due, is := r.Due(now, now.Add(4*24*time.Hour+time.Microsecond))
 	require.True(t, is)
 	require.Equal(t, api.Verified, due.Status)
 	require.Equal(t, now.Add(4*24*time.Hour), due.DueAt)

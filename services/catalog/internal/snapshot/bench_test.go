@@ -110,7 +110,7 @@ func BenchmarkHeld(b *testing.B) {
 	prototype := row(b, r, 1)
 	for b.Loop() {
 		before := heap()
-		enc := newEncoder()
+		enc := newEncoder(clock)
 		changes := make([]change, n)
 		var encoded int
 		for i := range changes {
@@ -153,7 +153,7 @@ func BenchmarkChange(b *testing.B) {
 
 // BenchmarkEncode is what one row costs on its way into a snapshot.
 func BenchmarkEncode(b *testing.B) {
-	enc := newEncoder()
+	enc := newEncoder(clock)
 	r := row(b, reference(b), 1)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -115,7 +115,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot) (next *Snapshot, n i
 	g, ctx := errgroup.WithContext(ctx)
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
-			enc := newEncoder()
+			enc := newEncoder(l.now)
 			var mine []change
 			for rows := range batches {
 				for _, row := range rows {

@@ -51,7 +51,7 @@ type country [2]byte
 type flags uint16
 
 const (
-	undisputed flags = 1 << iota // verified until api.FreshnessWindow after its latest review, stale from then on
+	undisputed flags = 1 << iota // verified up to api.FreshnessWindow after its latest review, stale after that
 	disputed                     // reviewed, and in need of a new review
 	open                         // takes applications
 	firstFact                    // remote is true; the rest follow in the order of threeValued
@@ -73,6 +73,7 @@ func factFlag(i int, value bool) flags {
 
 // encoder makes records from rows; its buffer is used again and again. Not for concurrent use.
 type encoder struct {
+	now  func() time.Time // no check is shown as later than its encoding
 	buf  bytes.Buffer
 	json *json.Encoder
 }
@@ -82,8 +83,8 @@ type encoder struct {
 // and on a platform or Go release that it does not know it is encoding/json itself. What is served is encoded by encoding/json.
 var decoding = sonic.ConfigStd
 
-func newEncoder() *encoder {
-	e := new(encoder)
+func newEncoder(now func() time.Time) *encoder {
+	e := &encoder{now: now}
 	e.json = json.NewEncoder(&e.buf)
 	e.json.SetEscapeHTML(false)
 	return e
@@ -113,7 +114,7 @@ func (e *encoder) change(row Row) (change, error) {
 }
 
 func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, error) {
-	o := entry.Public(summary, time.Time{})
+	o := entry.Public(summary, e.now().UTC())
 	r := &record{id: o.ID, checked: never, published: math.MaxInt64}
 	if at := o.Verification.LastCheckedAt; at != nil {
 		r.checked = instant(*at)

@@ -6,7 +6,7 @@
 //
 // Time. The encoded form of a record has holes for the only two values that move with the clock, the verification status and
 // the freshness of the company profile; they are filled when the record is written. A record whose latest review is undisputed
-// is verified until 14 days after it, and because the list runs from the latest review to the oldest, the verified records at
+// is verified up to 14 days after it, and because the list runs from the latest review to the oldest, the verified records at
 // any instant are the undisputed ones before one position, which a binary search finds. So nothing has to happen when a status
 // turns: no timer can be late, and no snapshot has to be built for it. New snapshots come from changed data only.
 //
@@ -109,7 +109,7 @@ func (s *Snapshot) At(now time.Time) View {
 	// requests come with nearly the same instant: the position that was right for the last one nearly always is for this one
 	v.cutoff = int(s.cutoff.Load())
 	if !s.isCutoff(v.cutoff, v.stale) {
-		v.cutoff = sort.Search(len(s.checked), func(i int) bool { return s.checked[i] <= v.stale })
+		v.cutoff = sort.Search(len(s.checked), func(i int) bool { return s.checked[i] < v.stale })
 		s.cutoff.Store(int64(v.cutoff))
 	}
 	v.expired = sort.Search(len(s.profiles), func(i int) bool { return s.profiles[i] > v.now })
@@ -117,7 +117,7 @@ func (s *Snapshot) At(now time.Time) View {
 }
 
 func (s *Snapshot) isCutoff(i int, stale int64) bool {
-	return i <= len(s.checked) && (i == 0 || s.checked[i-1] > stale) && (i == len(s.checked) || s.checked[i] <= stale)
+	return i <= len(s.checked) && (i == 0 || s.checked[i-1] >= stale) && (i == len(s.checked) || s.checked[i] < stale)
 }
 
 // never stands for the review date of a record without a factual review: older than every other.

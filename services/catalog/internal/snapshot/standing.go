@@ -43,7 +43,7 @@ func (v View) Standings() []Standing {
 // Due is how many records are not verified at the end of within from now on, if nothing is done.
 func (v View) Due(within time.Duration) int {
 	stale := instant(v.at.Add(within - api.FreshnessWindow))
-	fresh := sort.Search(len(v.s.checked), func(i int) bool { return v.s.checked[i] <= stale })
+	fresh := sort.Search(len(v.s.checked), func(i int) bool { return v.s.checked[i] < stale })
 	verified := span{v.s.index.undisputed, 0, uint32(fresh)}.count() //nolint:gosec // positions are below 2^32
 	return len(v.s.order) - verified
 }

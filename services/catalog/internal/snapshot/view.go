@@ -17,7 +17,7 @@ type View struct {
 	s     *Snapshot
 	at    time.Time
 	now   int64 // at, as instants are kept
-	stale int64 // reviews at or before this instant are stale at now
+	stale int64 // reviews before this instant are stale at now
 
 	cutoff  int // undisputed records before this position are verified, those from it on are stale
 	expired int // how many profiles are not fresh any more
@@ -183,7 +183,7 @@ func (v View) status(r *record) string {
 		return string(api.Unverified)
 	case r.flags&undisputed == 0:
 		return string(api.NeedsReview)
-	case r.checked <= v.stale:
+	case r.checked < v.stale:
 		return string(api.Stale)
 	}
 	return string(api.Verified)

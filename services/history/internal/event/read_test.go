@@ -18,12 +18,12 @@ var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func TestReadTakesWhatMayBeRecorded(t *testing.T) {
 	file, err := event.Read(strings.NewReader(
 		`{"slug":"a","checkedAt":"2026-11-20T07:04:59.1234567-05:00","checkType":"review","outcome":"verified",`+
-			`"sourceUrls":["https://a.example"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"]}]},"note":"n"}`+
+			`"sourceUrls":["https://a.example"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],"sourceUrls":["https://a.example/who"]}]},"note":"n"}`+
 			"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked"}`), now)
 	require.NoError(t, err)
 	facts := api.UnknownFacts()
 	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible,
-		IncludedRegions: []string{"CA-ON"}, ExcludedRegions: []string{}, SourceURLs: []string{}}}
+		IncludedRegions: []string{"CA-ON"}, ExcludedRegions: []string{}, SourceURLs: []string{"https://a.example/who"}}}
 	require.Equal(t, []event.Line{
 		{Number: 1, Event: api.VerificationEvent{Slug: "a", CheckedAt: time.Date(2026, 11, 20, 12, 4, 59, 123456000, time.UTC),
 			CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example"}, Facts: &facts, Note: "n"}},

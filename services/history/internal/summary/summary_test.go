@@ -129,12 +129,12 @@ func TestChangeCount(t *testing.T) {
 	}
 }
 
-func TestStatusTurnsAtTheFourteenDayInstant(t *testing.T) {
+func TestStatusTurnsAfterTheFourteenDayInstant(t *testing.T) {
 	s := summary.Of("a", []api.VerificationEvent{review(0, api.OutcomeVerified, nil), link(13*24, api.OutcomeReachable)})
 	end := at(14 * 24)
 	require.Equal(t, &end, s.FreshUntil)
-	require.Equal(t, api.Verified, s.StatusAt(nil, end.Add(-time.Microsecond)))
-	require.Equal(t, api.Stale, s.StatusAt(nil, end))
+	require.Equal(t, api.Verified, s.StatusAt(nil, end))
+	require.Equal(t, api.Stale, s.StatusAt(nil, end.Add(time.Microsecond)))
 }
 
 func TestStatusOfHistories(t *testing.T) {

@@ -1,0 +1,122 @@
+package api_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+const unknownFacts = `{"countryEligibility":[],"remote":null,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,` +
+	`"pay":null,"languages":[],"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]}`
+
+func TestVerifiedReviewNeedsEvidence(t *testing.T) {
+	source := []string{"https://a.example/terms"}
+	known := strings.Replace(unknownFacts, `"remote":null`, `"remote":true`, 1)
+	country := func(entry string) string {
+		return strings.Replace(known, `"countryEligibility":[]`, `"countryEligibility":[`+entry+`]`, 1)
+	}
+	for _, c := range []struct {
+		name    string
+		outcome api.Outcome
+		sources []string
+		facts   string
+		want    []string // starts of the problems
+	}{
+		{"whole", api.OutcomeVerified, source, known, nil},
+		{"no source", api.OutcomeVerified, nil, known, []string{"sourceUrls: a verified review needs at least one source URL"}},
+		{"no facts", api.OutcomeVerified, source, "", []string{"facts: a verified review needs all 11 facts: countryEligibility, remote, "}},
+		{"null facts", api.OutcomeVerified, source, "null", []string{"facts: a verified review needs all 11 facts"}},
+		{"no facts and no source", api.OutcomeVerified, nil, "", []string{"sourceUrls: ", "facts: "}},
+		{"empty facts", api.OutcomeVerified, source, "{}", []string{
+			"facts: countryEligibility, remote, degreeRequired, experienceRequired, flexibleSchedule, pay, languages, applicationStatus, " +
+				"applicationUrl, requirements, riskIndicators are missing", "facts: a verified review needs at least one known fact"}},
+		{"nothing known", api.OutcomeVerified, source, unknownFacts, []string{"facts: a verified review needs at least one known fact"}},
+		{"one fact left out", api.OutcomeVerified, source, strings.Replace(known, `"pay":null,`, "", 1), []string{"facts: pay is missing; send all 11 facts"}},
+		{"ineligible without a source", api.OutcomeVerified, source, country(`{"country":"US","status":"ineligible"}`),
+			[]string{"facts.countryEligibility[0].sourceUrls: an ineligible country needs at least one source URL"}},
+		{"eligible without a source", api.OutcomeVerified, source, country(`{"country":"US","status":"eligible"}`),
+			[]string{"facts.countryEligibility[0].sourceUrls: an eligible country"}},
+		{"unknown country without a source", api.OutcomeVerified, source, country(`{"country":"US","status":"unknown"}`), nil},
+		{"closed without anything", api.OutcomeClosed, nil, "", nil},
+		{"closed with unknown facts", api.OutcomeClosed, nil, unknownFacts, nil},
+		{"in doubt with some facts", api.OutcomeNeedsReview, nil, `{"remote":true}`, []string{"facts: countryEligibility, degreeRequired, "}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var facts *api.GivenFacts
+			var problems api.Problems
+			if c.facts != "" {
+				require.NoError(t, json.Unmarshal([]byte(c.facts), &facts))
+			}
+			if facts != nil {
+				facts.Normalize("facts", &problems)
+			}
+			problems.Evidence(c.outcome, c.sources, facts)
+			require.Len(t, problems, len(c.want), "%q", problems)
+			for i, start := range c.want {
+				require.Truef(t, strings.HasPrefix(problems[i], start), "%q does not start with %q", problems[i], start)
+			}
+		})
+	}
+}
+
+// Every fact alone makes the facts known, so a fact that the contract gains cannot be forgotten.
+func TestEachFactAloneIsKnown(t *testing.T) {
+	require.False(t, api.UnknownFacts().Known())
+	values := map[string]string{
+		"countryEligibility": `[{"country":"CA","status":"ineligible"}]`, "pay": `{"minimum":1,"maximum":2}`, "languages": `["en"]`,
+		"applicationStatus": `"open"`, "applicationUrl": `"https://a.example"`, "requirements": `["A car"]`, "riskIndicators": `[{"code":"fees"}]`,
+	}
+	require.Len(t, api.FactNames, 11)
+	for _, name := range api.FactNames {
+		value := values[name]
+		if value == "" {
+			value = "false"
+		}
+		facts := api.UnknownFacts()
+		require.NoError(t, json.Unmarshal([]byte(`{"`+name+`":`+value+`}`), &facts))
+		require.True(t, facts.Known(), name)
+	}
+	facts := api.UnknownFacts()
+	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.EligibilityUnknown}}
+	require.False(t, facts.Known(), "a country of which nothing is known")
+}
+
+func TestRecordedReviewIsEvidencedBySourceAndFact(t *testing.T) {
+	known, unknown := api.Facts{Remote: new(true)}, api.UnknownFacts()
+	source := []string{"https://a.example"}
+	require.True(t, api.VerificationEvent{SourceURLs: source, Facts: &known}.Evidenced())
+	require.False(t, api.VerificationEvent{SourceURLs: source, Facts: &unknown}.Evidenced())
+	require.False(t, api.VerificationEvent{SourceURLs: source}.Evidenced())
+	require.False(t, api.VerificationEvent{Facts: &known}.Evidenced())
+}
+
+func TestReviewIsFreshUpToAndIncludingFourteenDays(t *testing.T) {
+	checked := time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
+	s := api.Summary{LastCheckedAt: &checked, LastOutcome: api.OutcomeVerified}
+	end := checked.Add(14 * 24 * time.Hour)
+	require.Equal(t, api.Verified, s.StatusAt(nil, end))
+	require.Equal(t, api.Stale, s.StatusAt(nil, end.Add(time.Nanosecond)))
+}
+
+func TestNoCheckIsShownLaterThanTheResponse(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	first, ahead, until := now.Add(-time.Hour), now.Add(time.Second), now.Add(time.Second).Add(api.FreshnessWindow)
+	s := api.Summary{FirstCheckedAt: &first, LastCheckedAt: &ahead, FreshUntil: &until, LastOutcome: api.OutcomeVerified,
+		ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeReachable, CheckedAt: ahead}}
+	shown := s.VerificationAt(nil, now)
+	require.Equal(t, now, *shown.LastCheckedAt)
+	require.Equal(t, first, *shown.FirstCheckedAt)
+	require.Equal(t, now.Add(api.FreshnessWindow), *shown.FreshUntil)
+	require.Equal(t, now, shown.ApplicationLink.CheckedAt)
+	require.Equal(t, api.Verified, shown.Status)
+
+	later := s.VerificationAt(nil, now.Add(time.Minute))
+	require.Equal(t, ahead, *later.LastCheckedAt)
+	require.Equal(t, until, *later.FreshUntil)
+	require.Equal(t, ahead, later.ApplicationLink.CheckedAt)
+}
