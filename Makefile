@@ -14,7 +14,10 @@ DOCS     := .cache/helm-docs-1.14.2
 VALE     := .cache/vale-3.17.0
 # Paths that Vale checks: every path whose text follows the language section of CONTRIBUTING.md. Add a path when you rewrite it, and
 # every new file.
-PROSE    := CONTRIBUTING.md docs/decisions docs/runbooks
+PROSE    := CONTRIBUTING.md Makefile .ci .dockerignore skaffold.yaml scripts charts/opportunity k8s/dev k8s/production \
+            $(addprefix docker/,Dockerfile compose.yaml env prometheus.yaml grafana) \
+            docs/decisions docs/operators_test.go docs/runbooks \
+            $(addprefix docs/operators/,$(addsuffix .md,README containers kubernetes links mail observability outages proof secrets slo))
 
 .DEFAULT_GOAL := help
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gives each service a schema, an owner that migrates it, and a role that serves from it and may do no more than migrate grants.
+# Creates for each service a schema, an owner role for migrations, and a serving role with only the rights that migrate grants.
 # The Postgres image runs this once, on an empty data directory; docker/compose.yaml uses it too. Passwords come from the
 # environment: CATALOG_OWNER_PASSWORD, CATALOG_PASSWORD and so on.
 (

@@ -1,5 +1,5 @@
-# Reads what the collector's debug exporter writes in detail and prints each span of one trace on a line, with its start first:
-# start, how long it took, service, name, id and parent's id.
+# Reads the detailed output of the collector's debug exporter and prints each span of one trace on a line: start, duration, service,
+# name, id and parent id.
 function clock(at,   part) { split(at, part, ":"); return part[1] * 3600 + part[2] * 60 + part[3] }
 function value(line) { sub(/^[^:]*: ?/, "", line); sub(/ +$/, "", line); return line }
 /-> service\.name: Str\(/ { service = $0; sub(/.*Str\(/, "", service); sub(/\).*/, "", service) }

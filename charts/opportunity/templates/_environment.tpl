@@ -1,6 +1,6 @@
-{{/* The environment of a container: what the chart sets itself, and what .Values.env and <service>.env add. */}}
+{{/* The environment of a container: settings from the chart, .Values.env and <service>.env. */}}
 
-{{/* Settings that are secrets. They come from existing Secrets, never from the values. */}}
+{{/* Secret settings. They come from existing Secrets, never from the values. */}}
 {{- define "opportunity.secrets" -}}
 - OPPORTUNITY_INTERNAL_TOKENS
 - OPPORTUNITY_OPERATOR_TOKENS
@@ -14,7 +14,7 @@
 - OPPORTUNITY_STRIPE_WEBHOOK_SECRETS
 {{- end -}}
 
-{{/* Settings that the chart makes: one that differs would not fit the ports, the Services or the grace period of the pods. */}}
+{{/* Settings that the chart sets: other values would not match the ports, the Services or the pods' grace period. */}}
 {{- define "opportunity.made" -}}
 - OPPORTUNITY_LISTEN
 - OPPORTUNITY_OPERATIONS_LISTEN
@@ -31,7 +31,7 @@
 - SSL_CERT_DIR
 {{- end -}}
 
-{{/* Takes (list $ "service" $set), $set being what the chart sets for this container. */}}
+{{/* Takes (list $ "service" $set), where $set has the chart's own settings for this container. */}}
 {{- define "opportunity.environment" -}}
 {{- $root := index . 0 -}}
 {{- $service := index . 1 -}}
@@ -57,13 +57,13 @@
 {{- toYaml $list -}}
 {{- end -}}
 
-{{/* How a serving process stops. It adds up to terminationGracePeriodSeconds: see shutdown in the values. */}}
+{{/* Shutdown of a serving process. The sum determines terminationGracePeriodSeconds: see shutdown in the values. */}}
 {{- define "opportunity.shutdown" -}}
 OPPORTUNITY_SHUTDOWN_GRACE: {{ .Values.shutdown.graceSeconds }}s
 OPPORTUNITY_SHUTDOWN_DRAIN: {{ .Values.shutdown.drainSeconds }}s
 {{- end -}}
 
-{{/* The one secret that a job holds. Takes (list "Secret's name"). */}}
+{{/* The only secret of a job. Takes (list "Secret's name"). */}}
 {{- define "opportunity.databaseURL" -}}
 - name: OPPORTUNITY_DATABASE_URL
   valueFrom:

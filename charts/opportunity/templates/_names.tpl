@@ -1,4 +1,4 @@
-{{/* Names and labels. What is about one service takes (list $ "service"). */}}
+{{/* Names and labels. Templates for one service take (list $ "service"). */}}
 
 {{- define "opportunity.fullname" -}}
 {{- if contains .Chart.Name .Release.Name -}}
@@ -8,12 +8,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The name of everything that belongs to one service. */}}
+{{/* The name of the objects of one service. */}}
 {{- define "opportunity.name" -}}
 {{- include "opportunity.fullname" (index . 0) }}-{{ index . 1 }}
 {{- end -}}
 
-{{/* What selects the pods of one component. It never changes: a Deployment's selector cannot. */}}
+{{/* Selects the pods of one component. It must never change, because a Deployment's selector is immutable. */}}
 {{- define "opportunity.selector" -}}
 app.kubernetes.io/name: {{ (index . 0).Chart.Name }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
@@ -27,14 +27,14 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: opportunity
 {{- end -}}
 
-{{/* Labels of everything else. */}}
+{{/* Labels of all other objects. */}}
 {{- define "opportunity.labels" -}}
 {{ include "opportunity.podLabels" . }}
 app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 {{- end -}}
 
-{{/* Address of the service port of one service, as the others call it. */}}
+{{/* Internal URL of the service port of one service. */}}
 {{- define "opportunity.url" -}}
 http://{{ include "opportunity.name" . }}:8080
 {{- end -}}

@@ -1,5 +1,4 @@
-{{/* Parts of network policies. A rule whose list of peers is empty would let everybody in, so where nobody is named there is no
-     rule at all. */}}
+{{/* Parts of network policies. A rule with an empty list of peers would allow all traffic, so an empty list renders no rule. */}}
 
 {{/* The pods of one component of this release. Takes (list $ "component"). */}}
 {{- define "opportunity.peer" -}}
@@ -7,8 +6,7 @@
     matchLabels: {{- include "opportunity.selector" . | nindent 6 }}
 {{- end -}}
 
-{{/* Every public address, and no other: what the registries call private, local or reserved, and .Values.networkPolicy.clusterRanges,
-     are left out. */}}
+{{/* All public addresses. Excludes private, local and reserved ranges of the IANA registries, and .Values.networkPolicy.clusterRanges. */}}
 {{- define "opportunity.internet" -}}
 {{- $own4 := list -}}
 {{- $own6 := list -}}
@@ -22,7 +20,7 @@
       - {{ . }}
       {{- end }}
 - ipBlock:
-    cidr: 2000::/3 # all that is public lies in it
+    cidr: 2000::/3 # contains all public addresses
     except:
       {{- range concat (list "2001::/23" "2001:db8::/32" "2002::/16" "3fff::/20") $own6 | uniq }}
       - {{ . | quote }}
@@ -45,12 +43,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Peers that the values name, as YAML; nothing where there are none. */}}
+{{/* Peers from the values, as YAML; empty if there are none. */}}
 {{- define "opportunity.peers" -}}
 {{- with . -}}{{- toYaml . -}}{{- end -}}
 {{- end -}}
 
-{{/* To somewhere outside the release: one of .Values.networkPolicy.{dns,telemetry,postgres,redis,smtp,processor}. Takes (list $ "which"). */}}
+{{/* Egress to a peer outside the release: one of .Values.networkPolicy.{dns,telemetry,postgres,redis,smtp,processor}. Takes (list $ "which"). */}}
 {{- define "opportunity.outside" -}}
 {{- $root := index . 0 -}}
 {{- $which := index $root.Values.networkPolicy (index . 1) -}}
@@ -59,8 +57,8 @@
 {{- include "opportunity.rule" (dict "direction" "to" "peers" ($peers | compact | join "\n") "ports" $which.ports "protocols" (ternary (list "UDP" "TCP") (list "TCP") (eq (index . 1) "dns"))) -}}
 {{- end -}}
 
-{{/* The policy of one component. Takes (list $ "component" "from" "to"): YAML lists of rules, each possibly empty. Everybody also
-     reaches DNS and the telemetry collector. */}}
+{{/* The policy of one component. Takes (list $ "component" "from" "to"): YAML lists of rules, each possibly empty. Every component
+     can also reach DNS and the telemetry collector. */}}
 {{- define "opportunity.networkPolicySpec" -}}
 {{- $root := index . 0 -}}
 podSelector:

@@ -1,7 +1,6 @@
-{{/* What all pods have in common. Everything runs under the restricted Pod Security Standard, on a file system that cannot be
-     written, without a token of the cluster. */}}
+{{/* Shared by all pods: the restricted Pod Security Standard, a read-only file system, and no service account token. */}}
 
-{{/* The pod, but for its containers. */}}
+{{/* The pod spec without its containers. */}}
 {{- define "opportunity.pod" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -35,7 +34,7 @@ volumes:
   {{- end }}
 {{- end -}}
 
-{{/* The container, but for its name, args, environment and resources. Takes (list $ "binary"). */}}
+{{/* The container without its name, args, environment and resources. Takes (list $ "binary"). */}}
 {{- define "opportunity.container" -}}
 image: {{ include "opportunity.image" . | quote }}
 imagePullPolicy: {{ (index . 0).Values.image.pullPolicy }}
@@ -54,8 +53,8 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
-{{/* Labels and annotations of the pods of one component. The values in pod templates are all that rolls pods; of a Secret only
-     its name is there, so secretsRevision says that one has changed. */}}
+{{/* Labels and annotations of the pods of one component. Only a change in the pod template rolls pods. It contains
+     just the name of a Secret, so secretsRevision signals that its content has changed. */}}
 {{- define "opportunity.podMetadata" -}}
 {{- $values := (index . 0).Values -}}
 labels:
@@ -70,8 +69,8 @@ annotations:
   {{- end }}
 {{- end -}}
 
-{{/* Probes, on the operations port. The startup probe gives a start two minutes and lets the liveness probe be strict after it.
-     Readiness has no part in it: a pod that waits for its schema or its peers is alive and must not be killed for it. */}}
+{{/* Probes, on the operations port. The startup probe allows two minutes, so the liveness probe can be strict afterwards.
+     Liveness does not depend on readiness: a pod that waits for its schema or peers is alive and must not be killed. */}}
 {{- define "opportunity.probes" -}}
 startupProbe:
   httpGet: {path: /livez, port: operations}

@@ -1,4 +1,4 @@
-{{/* What is the same for each of the five services. All take (list $ "service"). */}}
+{{/* Templates shared by the five services. All take (list $ "service"). */}}
 
 {{- define "opportunity.deployment" -}}
 {{- $root := index . 0 -}}
@@ -17,7 +17,7 @@ spec:
   strategy:
     type: RollingUpdate
     rollingUpdate:
-      maxUnavailable: 0 # the new pod is ready before an old one goes
+      maxUnavailable: 0 # a new pod is ready before an old one stops
       maxSurge: 1
   selector:
     matchLabels: {{- include "opportunity.selector" . | nindent 6 }}
@@ -33,7 +33,7 @@ spec:
         - topologyKey: {{ . }}
           maxSkew: 1
           whenUnsatisfiable: ScheduleAnyway
-          matchLabelKeys: [pod-template-hash] # pods of the last version do not count
+          matchLabelKeys: [pod-template-hash] # ignores pods of the previous version
           labelSelector:
             matchLabels: {{- include "opportunity.selector" (list $root $service) | nindent 14 }}
         {{- end }}
@@ -74,8 +74,8 @@ spec:
       targetPort: http
 {{- end -}}
 
-{{/* The operations port, for Prometheus alone: a Service of its own, so that no Ingress or load balancer of consumers ever has it.
-     Pods that are not ready are in it too, since those are the ones to look at. */}}
+{{/* The operations port, for Prometheus only. It has its own Service, so no Ingress or load balancer for consumers exposes it.
+     It includes unready pods, because those need monitoring most. */}}
 {{- define "opportunity.operationsService" -}}
 apiVersion: v1
 kind: Service
@@ -104,7 +104,7 @@ metadata:
 automountServiceAccountToken: false
 {{- end -}}
 
-{{/* One pod at a time may be taken away, also where there is only one: a node can always be drained. */}}
+{{/* Allows the eviction of one pod at a time, even if there is only one, so a node can always be drained. */}}
 {{- define "opportunity.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -146,9 +146,8 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* The job that brings the schema up to date, before anything of the new version runs. It holds the URL of the database and no
-     other secret. Its account and its network policy are hooks too (templates/release/migrate.yaml): on the first install
-     nothing else is there yet. */}}
+{{/* The job that migrates the schema before the new version runs. Its only secret is the database URL. Its service account and
+     network policy are hooks too (templates/release/migrate.yaml), because on the first install nothing else exists yet. */}}
 {{- define "opportunity.migration" -}}
 {{- $root := index . 0 -}}
 {{- $service := index . 1 -}}
@@ -162,9 +161,9 @@ metadata:
   annotations:
     helm.sh/hook: pre-install,pre-upgrade
     helm.sh/hook-weight: "0"
-    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded # one that failed stays, so that its log can be read
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded # a failed job stays, for its log
 spec:
-  backoffLimit: 5 # 5 minutes with the pauses between: on a first install the database may still be starting
+  backoffLimit: 5 # about 5 minutes with backoff: on a first install the database may still be starting
   template:
     metadata:
       {{- include "opportunity.podMetadata" $component | nindent 6 }}
