@@ -70,3 +70,23 @@ type ListingFeed struct {
 type SummaryFeed struct {
 	Summaries []Summary `json:"summaries"`
 }
+
+// KeyDigestLength is the length of a shortened key digest: the first characters of the hexadecimal digest under which authquota
+// stores the key. 64 bits are too many for an accidental match and too few to be of use elsewhere.
+const KeyDigestLength = 16
+
+// KeyPosition is a place in the list of all keys: the sequence of a key and its shortened digest. The digest shows whether the
+// sequence still names the same key after the database was restored. The zero value is the beginning.
+type KeyPosition struct {
+	Sequence int64  `json:"sequence"`
+	Digest   string `json:"digest"`
+}
+
+// KeyDigests is a page of the shortened digests of all keys that authquota has, revoked and expired ones included, in the order in
+// which they were added.
+type KeyDigests struct {
+	After   KeyPosition `json:"after"` // where the page begins: the position asked for, or the beginning if the database does not have it
+	Digests []string    `json:"digests"`
+	Last    KeyPosition `json:"last"` // where the next page begins
+	More    bool        `json:"more"` // keys follow
+}

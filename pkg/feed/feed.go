@@ -82,11 +82,11 @@ type Pull func(ctx context.Context, wait time.Duration) (changes int, err error)
 
 // Follow pulls until ctx ends. A failure is tried again after a pause that grows; what names the feed in the log and the metrics.
 func Follow(ctx context.Context, tel *telemetry.Telemetry, what string, pull Pull) error {
-	watch := newWatch(tel.Registry, what)
+	watch := NewWatch(tel.Registry, what)
 	pause := firstPause
 	for failing := false; ; {
 		changes, err := once(ctx, pull, maxWait)
-		watch.pulled(changes, err)
+		watch.Pulled(changes, err)
 		switch {
 		case ctx.Err() != nil:
 			return nil

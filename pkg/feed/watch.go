@@ -7,16 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// watch is what the metrics tell of a feed.
-type watch struct {
+// Watch is the metrics of a feed.
+type Watch struct {
 	started  time.Time
 	complete atomic.Int64 // nanoseconds since started at which the copy was last known to have everything
 	failures prometheus.Counter
 }
 
-func newWatch(registry prometheus.Registerer, what string) *watch {
+// NewWatch registers the metrics of the feed what.
+func NewWatch(registry prometheus.Registerer, what string) *Watch {
 	labels := prometheus.Labels{"feed": what}
-	w := &watch{started: time.Now(), failures: prometheus.NewCounter(prometheus.CounterOpts{
+	w := &Watch{started: time.Now(), failures: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "feed_pull_failures_total", Help: "Pulls from another service that failed and are made again.", ConstLabels: labels,
 	})}
 	registry.MustRegister(w.failures, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -27,8 +28,8 @@ func newWatch(registry prometheus.Registerer, what string) *watch {
 	return w
 }
 
-// pulled notes how a pull ended. A full page leaves open whether there is more.
-func (w *watch) pulled(changes int, err error) {
+// Pulled records how a pull ended. A full page leaves open whether there is more.
+func (w *Watch) Pulled(changes int, err error) {
 	switch {
 	case err != nil:
 		w.failures.Inc()

@@ -51,7 +51,7 @@ var Table = []Entry{
 		"There is no usable Authorization header.",
 		"Send the header Authorization: Bearer followed by your key."},
 	{InvalidAPIKey, http.StatusUnauthorized,
-		"The key is malformed, or nobody holds it.",
+		"The key is malformed or unknown.",
 		"Check that the whole key was copied, from the prefix to the last character."},
 	{ExpiredAPIKey, http.StatusUnauthorized,
 		"The key has reached the end of its life.",

@@ -51,6 +51,19 @@ func (e *Error) Retry(after time.Duration) *Error {
 	return &c
 }
 
+// RetryIn is Retry that also states the wait in the message.
+func (e *Error) RetryIn(after time.Duration) *Error {
+	c, n, unit := e.Retry(after), seconds(after), "seconds"
+	if n == 1 {
+		unit = "second"
+	}
+	c.Message += fmt.Sprintf(" Retry in %d %s.", n, unit)
+	return c
+}
+
+// seconds returns d in whole seconds, rounded up.
+func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
+
 // Error includes the cause; it is never what a consumer sees.
 func (e *Error) Error() string {
 	if e.cause == nil {
@@ -105,7 +118,7 @@ func (w Writer) WriteAs(rw http.ResponseWriter, r *http.Request, err error, kind
 	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
 	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+		h.Set("Retry-After", strconv.Itoa(seconds(e.RetryAfter)))
 	}
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")

@@ -131,6 +131,7 @@ func Run(ctx context.Context, cfg Config) error {
 	group.HTTP("admin", adminListener, tel.Handler(admin))
 	group.HTTP("public", service, public)
 	group.Go("tallies", tallies.Run)
+	group.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, tel) })
 	err = group.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTallies) // those of the requests that were drained, too
 	defer cancel()
@@ -193,9 +194,19 @@ func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel 
 
 func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *authn.Authenticator {
 	peppers, _ := apikey.Peppers(cfg.Peppers) // Validate saw to it
-	keys := authn.New(peppers, func(ctx context.Context, q api.PrincipalQuery) (p api.Principal, err error) {
-		err = authquota.Post(ctx, "/internal/v1/principals", q, &p)
-		return p, err
+	keys := authn.New(peppers, authn.Authority{
+		Resolve: func(ctx context.Context, q api.PrincipalQuery) (p api.Principal, err error) {
+			err = authquota.Post(ctx, "/internal/v1/principals", q, &p)
+			return p, err
+		},
+		KeyDigests: func(ctx context.Context, after api.KeyPosition) (page api.KeyDigests, err error) {
+			query := ""
+			if after.Sequence > 0 {
+				query = fmt.Sprintf("?after=%d&digest=%s", after.Sequence, after.Digest)
+			}
+			err = authquota.Get(ctx, "/internal/v1/key-digests"+query, &page)
+			return page, err
+		},
 	}, cfg.now(), tel.Log)
 	tel.Registry.MustRegister(keys.Collectors()...)
 	return keys

@@ -64,13 +64,15 @@ func TestMetrics(t *testing.T) {
 		`gateway_key_cache_requests_total{result="hit"} 5`,
 		`gateway_key_cache_requests_total{result="miss"} 5`,
 		`gateway_key_lookups_total{outcome="found",reason="miss"} 4`,
-		`gateway_key_lookups_total{outcome="unknown",reason="miss"} 1`,
+		`gateway_known_keys 4`,
 		`gateway_key_lookups_total{outcome="found",reason="refresh"} 0`,
 		`gateway_key_cache_entries 4`,
 		`opportunity_service_info{service="gateway"} 1`,
 	} {
 		require.Contains(t, text, "\n"+line+"\n")
 	}
+	require.Contains(t, text, "\ngateway_unknown_keys_rejected_total ")
+	require.Contains(t, text, `feed_lag_seconds{feed="keys"}`)
 	require.NotContains(t, text, "acc_")
 
 	w.redis.Stop()

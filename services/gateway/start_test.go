@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -190,6 +191,8 @@ type authority struct {
 
 	mu       sync.Mutex
 	byDigest map[string]*api.Principal
+	digests  []string // the keys of byDigest, in the order in which they were added
+	unlisted bool     // authquota of a release without the list of digests
 	usage    api.DayUsage
 	lookups  int
 	pages    []*http.Request // that were asked for
@@ -211,6 +214,7 @@ func newAuthority(t testing.TB, counters *redis.Client) *authority {
 	a := &authority{t: t, counters: counters, byDigest: map[string]*api.Principal{}, tallied: map[tallied]int{}, batches: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
+	mux.HandleFunc("GET /internal/v1/key-digests", a.keyDigests)
 	mux.HandleFunc("GET /internal/v1/usage/{day}", func(w http.ResponseWriter, _ *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -267,6 +271,23 @@ func (a *authority) principal(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(http.StatusNotFound)
+}
+
+func (a *authority) keyDigests(w http.ResponseWriter, r *http.Request) {
+	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.down || a.unlisted {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	digests := a.digests[after:]
+	page := api.KeyDigests{After: api.KeyPosition{Sequence: int64(after), Digest: r.URL.Query().Get("digest")}, Digests: digests}
+	page.Last = page.After
+	if len(digests) > 0 {
+		page.Last = api.KeyPosition{Sequence: int64(len(a.digests)), Digest: digests[len(digests)-1]}
+	}
+	_ = json.NewEncoder(w).Encode(page)
 }
 
 func (a *authority) tally(w http.ResponseWriter, r *http.Request) {
@@ -337,10 +358,15 @@ func (a *authority) issue(account string, limits api.Limits, adjust ...func(*api
 	for _, f := range adjust {
 		f(p)
 	}
+	a.add(key.Digests([][]byte{pepper})[0], p)
+	return key
+}
+
+func (a *authority) add(digest string, p *api.Principal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.byDigest[key.Digests([][]byte{pepper})[0]] = p
-	return key
+	a.byDigest[digest] = p
+	a.digests = append(a.digests, digest[:api.KeyDigestLength])
 }
 
 // change changes whoever holds a key, and raises the epoch before it returns.

@@ -48,6 +48,8 @@ type Requests interface {
 type Principals interface {
 	Owner(ctx context.Context, digests []string) (accountID string, err error)
 	Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error)
+	// KeyDigests returns the shortened digests of all keys, page by page.
+	KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error)
 }
 
 // Accounts are the accounts as they are kept.
@@ -116,6 +118,7 @@ func (a API) Handler() http.Handler {
 	}
 	inside := e.Group("/", web.Internal(a.Errors, a.Tokens))
 	route(inside, http.MethodPost, "/internal/v1/principals", a.resolve)
+	route(inside, http.MethodGet, "/internal/v1/key-digests", a.keyDigests)
 	route(inside, http.MethodGet, "/internal/v1/usage/:day", a.day)
 	route(inside, http.MethodPost, "/internal/v1/tallies", a.tally)
 	route(inside, http.MethodPut, "/internal/v1/entitlements/:account", a.entitle)

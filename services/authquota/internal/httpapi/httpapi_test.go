@@ -67,6 +67,9 @@ func (p *parts) Resolve(context.Context, []string) (account.Key, bool, error) {
 	}
 	return account.Key{Account: at, Standing: account.Standing{Granted: p.tier}}, false, p.ask("resolve")
 }
+func (p *parts) KeyDigests(context.Context, api.KeyPosition, int) (api.KeyDigests, error) {
+	return api.KeyDigests{}, p.ask("digests")
+}
 func (p *parts) Accounts(context.Context, account.Search) ([]account.Listed, bool, error) {
 	return nil, false, p.ask("accounts")
 }
@@ -156,6 +159,7 @@ func TestNobodyIsToldThatAKeyIsUnknownWhileTheCountersAreAway(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
 	p.fail["reachable"] = problem.Unavailable(errors.New("refused"))
 	require.Equal(t, http.StatusServiceUnavailable, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
+	require.Equal(t, http.StatusServiceUnavailable, p.do(t, http.MethodGet, "/internal/v1/key-digests", "").Code)
 }
 
 // Failures keep their text to themselves, and outages are told from failures.
@@ -177,6 +181,7 @@ func TestFailures(t *testing.T) {
 		"count":    {http.MethodPost, "/internal/v1/tallies", `{"id":"0199a7a0-0000-7000-8000-000000000000","tallies":[]}`},
 		"entitle":  {http.MethodPut, "/internal/v1/entitlements/" + someAcc, `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1}`},
 		"day":      {http.MethodGet, "/internal/v1/usage/2026-11-20", ""},
+		"digests":  {http.MethodGet, "/internal/v1/key-digests", ""},
 	} {
 		for status, failure := range map[int]error{
 			http.StatusInternalServerError: errors.New("secret host"),

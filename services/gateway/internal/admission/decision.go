@@ -78,17 +78,17 @@ func (d Decision) Limit() problem.Code {
 	return problem.MinuteLimitReached
 }
 
-// Problem says why the call was refused.
+// Problem returns the rejection: which limit was reached, and how long to wait.
 func (d Decision) Problem() *problem.Error {
 	code := d.Limit()
-	message := fmt.Sprintf("The limit of %d requests in 60 seconds is reached.", d.Limits.PerMinute)
+	message := fmt.Sprintf("Minute limit reached (%d requests in any 60 seconds).", d.Limits.PerMinute)
 	switch code {
 	case problem.ServiceCapacityReached:
-		message = "The daily capacity that all accounts share is used up until midnight UTC."
+		message = "Daily capacity reached (shared by all accounts; it resets at 00:00 UTC)."
 	case problem.DailyLimitReached:
-		message = fmt.Sprintf("The allowance of %d requests for this UTC day is used up.", d.Limits.PerDay)
+		message = fmt.Sprintf("Daily limit reached (%d requests per UTC day; it resets at 00:00 UTC).", d.Limits.PerDay)
 	}
-	return problem.New(code, "%s", message).Retry(d.RetryAfter())
+	return problem.New(code, "%s", message).RetryIn(d.RetryAfter())
 }
 
 // Describe tells the caller where its account stands: the daily figures in X-RateLimit-*, and day and minute in the fields of

@@ -1,15 +1,14 @@
-// Package authn turns the Authorization header of a request into a Principal: which key, of which account, with which limits.
+// Package authn turns the Authorization header of a request into a Principal: its key, account and limits.
 //
-// A malformed key is refused without asking anybody. A well-formed one, in our form or in that of older keys (OlderForm), is
-// resolved by authquota, by its keyed hash: the key itself never leaves this process and is kept nowhere in it. Answers are
-// cached: one is asked for again in the background after a minute, and serves for at most five minutes after authquota last
-// gave it, so an outage of authquota is not felt for that long. That an answer is out of date before that (a revocation,
-// another tier) the admission script finds out; see Forget. What is known in advance, the end of a paid period, is applied on its
-// second by the clock of this process, whoever is away then.
+// A malformed key is rejected at once. A well-formed one, in our form or in that of older keys (OlderForm), is resolved by
+// authquota under its keyed hash; the key itself never leaves this process and is not stored. Principals are cached: after a minute
+// one is refreshed in the background, and without a successful refresh it serves for at most five minutes, so a shorter outage of
+// authquota goes unnoticed. The admission script detects a principal that is out of date before that (a revocation, another tier);
+// see Forget. A change known in advance, the end of a paid period, is applied on its second by this process's clock.
 //
-// Guessing is kept away from authquota: keys that nobody holds are remembered for ten seconds, and each address may have
-// thirty such keys looked up at once and one a second from then on. Whether a key is such a one shows only in the answer, so an
-// address has no more than thirty look-ups of any kind under way; the next one waits.
+// Guesses do not reach authquota. The gateway knows the digests of all keys (keySet) and rejects any other key from memory. Only
+// while it cannot follow authquota's list are unknown keys looked up, at most thirty at once and then one a second for each
+// network; beyond that the response is 503. A network has at most thirty lookups of any kind in flight; further ones wait.
 package authn
 
 import (
@@ -29,21 +28,22 @@ import (
 	"golang.org/x/time/rate"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
 )
 
 const (
 	refreshAfter = time.Minute
 	usableFor    = 5 * time.Minute
-	unknownFor   = 10 * time.Second
 	askTimeout   = 2 * time.Second
 
 	guessBurst = 30
 	guessRate  = 1 // a second
 
-	// Bounds of what is remembered: keys in use, keys that nobody holds, addresses that had keys looked up.
-	maxKeys, maxUnknown, maxAddresses = 100_000, 20_000, 50_000
+	// Bounds of the caches: keys in use, networks that had keys looked up.
+	maxKeys, maxAddresses = 100_000, 50_000
 )
 
 // Authenticator resolves keys. It is safe for concurrent use.
@@ -52,18 +52,19 @@ type Authenticator struct {
 	resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
 	now     func() time.Time
 
-	known   *otter.Cache[fingerprint, *Principal]
-	unknown *otter.Cache[fingerprint, struct{}]
-	askers  *otter.Cache[netip.Addr, *asker]
+	exist  *keySet
+	known  *otter.Cache[fingerprint, *Principal]
+	askers *otter.Cache[netip.Addr, *asker]
 
-	asked   *stats.Counter // of known
-	lookups *prometheus.CounterVec
+	asked    *stats.Counter // of known
+	lookups  *prometheus.CounterVec
+	rejected prometheus.Counter
 }
 
-// asker is an address that has keys looked up.
+// asker is a network that has keys looked up.
 type asker struct {
-	guesses *rate.Limiter       // keys that nobody holds
-	asking  *semaphore.Weighted // look-ups under way
+	guesses *rate.Limiter       // lookups of unknown keys
+	asking  *semaphore.Weighted // lookups in flight
 }
 
 // Principal is a resolved key. It is shared between requests and never written to.
@@ -101,19 +102,25 @@ func made(p api.Principal, of fingerprint) (*Principal, error) {
 // and a key is too random to be guessed from it.
 type fingerprint [sha256.Size]byte
 
-// New makes an authenticator. peppers are the keys of the digests, newest first; resolve asks authquota, and a
-// *peer.StatusError with 404 from it means that nobody holds the key.
-func New(peppers [][]byte, resolve func(context.Context, api.PrincipalQuery) (api.Principal, error), now func() time.Time, log *slog.Logger) *Authenticator {
+// Authority is authquota as the authenticator calls it.
+type Authority struct {
+	// Resolve returns the principal of a key. A *peer.StatusError with 404 means that no account holds the key.
+	Resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
+	// KeyDigests returns the digests of keys added after the position.
+	KeyDigests func(context.Context, api.KeyPosition) (api.KeyDigests, error)
+}
+
+// New makes an authenticator. peppers are the keys of the digests, newest first. Run must be called for unknown keys to be rejected
+// from memory.
+func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.Logger) *Authenticator {
 	clock, asked := clock{now}, stats.NewCounter()
 	return &Authenticator{
-		peppers: peppers, resolve: resolve, now: now, asked: asked, lookups: newLookups(),
+		peppers: peppers, resolve: authority.Resolve, now: now, asked: asked, lookups: newLookups(), rejected: newRejected(),
+		exist: newKeySet(authority.KeyDigests),
 		known: otter.Must(&otter.Options[fingerprint, *Principal]{
 			MaximumSize: maxKeys, Clock: clock, Logger: logger{log}, StatsRecorder: asked,
 			ExpiryCalculator:  otter.ExpiryWriting[fingerprint, *Principal](usableFor),
 			RefreshCalculator: otter.RefreshWriting[fingerprint, *Principal](refreshAfter),
-		}),
-		unknown: otter.Must(&otter.Options[fingerprint, struct{}]{
-			MaximumSize: maxUnknown, Clock: clock, ExpiryCalculator: otter.ExpiryWriting[fingerprint, struct{}](unknownFor),
 		}),
 		askers: otter.Must(&otter.Options[netip.Addr, *asker]{
 			MaximumSize: maxAddresses, Clock: clock,
@@ -122,23 +129,27 @@ func New(peppers [][]byte, resolve func(context.Context, api.PrincipalQuery) (ap
 	}
 }
 
+// Run follows authquota's list of keys until ctx ends.
+func (a *Authenticator) Run(ctx context.Context, tel *telemetry.Telemetry) error {
+	watch := feed.NewWatch(tel.Registry, "keys")
+	a.exist.run(ctx, tel.Log, func(err error) { watch.Pulled(0, err) })
+	return nil
+}
+
 // Close ends the clean-up of the caches.
 func (a *Authenticator) Close() {
 	a.known.StopAllGoroutines()
-	a.unknown.StopAllGoroutines()
 	a.askers.StopAllGoroutines()
 }
 
-// Resolve finds the principal of a key; from is the caller's address. A key that nobody holds, that has expired or that was
-// revoked is refused here. A suspended account is not: that may have changed meanwhile, which the caller can find out by the
-// epoch.
-//
-// With a refusal of a key that somebody holds, expired or revoked, comes whose it is.
+// Resolve returns the principal of a key; from is the caller's address. An unknown, expired or revoked key is an error; for the
+// latter two the principal is returned as well. A suspended account is no error here, because the suspension may have ended
+// since: the admission script tells by the epoch.
 func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (*Principal, error) {
 	p, err := a.known.Get(context.WithoutCancel(ctx), key.of, lookup{a, key, from})
 	switch {
 	case errors.Is(err, otter.ErrNotFound):
-		return nil, nobody()
+		return nil, problem.New(problem.InvalidAPIKey, "This API key is not valid.")
 	case err != nil:
 		return nil, err
 	}
@@ -163,10 +174,6 @@ func (a *Authenticator) Forget(p *Principal) {
 	})
 }
 
-func nobody() error {
-	return problem.New(problem.InvalidAPIKey, "Nobody holds this API key.")
-}
-
 // lookup asks authquota for one key, once for all requests that wait for it.
 type lookup struct {
 	*Authenticator
@@ -174,39 +181,48 @@ type lookup struct {
 	from netip.Addr
 }
 
-// Load is called for a key that is not known.
+// Load is called for a key that is not cached.
 func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
-	from := l.asker(l.from)
-	if err := l.mayAsk(of, from); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout) // of waiting and asking together
+	ctx, cancel := context.WithTimeout(ctx, askTimeout) // for waiting and asking together
 	defer cancel()
+	digests := l.key.digests(l.peppers)
+	exists, unsynced := l.exist.has(ctx, digests)
+	if unsynced == nil && !exists {
+		l.rejected.Inc()
+		return nil, otter.ErrNotFound
+	}
+	from := l.asker(l.from)
+	if unsynced != nil {
+		if err := l.mayGuess(from); err != nil {
+			return nil, err
+		}
+	}
 	if err := from.asking.Acquire(ctx, 1); err != nil {
 		return nil, problem.Unavailable(err)
 	}
 	defer from.asking.Release(1)
-	if err := l.mayAsk(of, from); err != nil { // what those before it asked for may have been guesses
-		return nil, err
+	if unsynced != nil { // the lookups that this one waited for may have been guesses
+		if err := l.mayGuess(from); err != nil {
+			return nil, err
+		}
 	}
-	p, err := l.ask(ctx, of, missed)
+	p, err := l.ask(ctx, of, digests, missed)
 	if errors.Is(err, otter.ErrNotFound) {
-		l.unknown.Set(of, struct{}{})
 		from.guesses.AllowN(l.now(), 1)
 	}
 	return p, err
 }
 
-// Reload is called in the background for a key that has been known for a while.
+// Reload is called in the background for a key that has been cached for a while.
 func (l lookup) Reload(ctx context.Context, of fingerprint, _ *Principal) (*Principal, error) {
-	return l.ask(ctx, of, refreshed)
+	return l.ask(ctx, of, l.key.digests(l.peppers), refreshed)
 }
 
-func (l lookup) ask(ctx context.Context, of fingerprint, why string) (found *Principal, err error) {
+func (l lookup) ask(ctx context.Context, of fingerprint, digests []string, why string) (found *Principal, err error) {
 	defer func() { l.lookups.WithLabelValues(why, outcome(err)).Inc() }()
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: l.key.digests(l.peppers)})
+	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: digests})
 	if status := new(peer.StatusError); errors.As(err, &status) && status.Status == http.StatusNotFound {
 		return nil, otter.ErrNotFound
 	}
@@ -216,20 +232,18 @@ func (l lookup) ask(ctx context.Context, of fingerprint, why string) (found *Pri
 	return made(p, of)
 }
 
-// mayAsk refuses what need not be asked: a key that was unknown a moment ago, or one more from an address that guesses. Known
-// keys cost an address nothing.
-func (a *Authenticator) mayAsk(of fingerprint, from *asker) error {
-	if _, ok := a.unknown.GetIfPresent(of); ok {
-		return nobody()
+// mayGuess rejects the lookup of a key that may be unknown, if its network has looked up too many unknown ones. Known keys cost a
+// network nothing.
+func (a *Authenticator) mayGuess(from *asker) error {
+	lacking := 1 - from.guesses.TokensAt(a.now())
+	if lacking <= 0 {
+		return nil
 	}
-	if lacking := 1 - from.guesses.TokensAt(a.now()); lacking > 0 {
-		return problem.New(problem.MinuteLimitReached, "Too many unknown API keys were sent from this address.").
-			Retry(time.Duration(lacking * float64(time.Second) / guessRate))
-	}
-	return nil
+	return problem.New(problem.ServiceUnavailable, "API keys cannot be checked right now.").
+		RetryIn(time.Duration(lacking * float64(time.Second) / guessRate)).Because(errNotSynced)
 }
 
-// asker is what is known of an address.
+// asker returns the state of an address's network.
 func (a *Authenticator) asker(from netip.Addr) *asker {
 	known, _ := a.askers.ComputeIfAbsent(network(from), func() (*asker, bool) {
 		return &asker{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false

@@ -2,11 +2,16 @@ package authn
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
+	"runtime"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,91 +22,308 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
 )
 
-// crowd sends n different keys from the address of i at once, while authquota takes its time. It tells how many look-ups were
-// under way then, how many there were in the end, and the answers by code; empty for a key that is known.
-func crowd(t *testing.T, n int, held bool, from func(i int) string) (flying, asked int, answers map[problem.Code]int) {
-	t.Helper()
-	var lookups atomic.Int64
-	gate := make(chan struct{})
-	still := time.Now() // so that nobody is given another guess meanwhile
-	a := New([][]byte{make([]byte, 32)}, func(context.Context, api.PrincipalQuery) (api.Principal, error) {
-		lookups.Add(1)
-		<-gate
-		if !held {
-			return api.Principal{}, &peer.StatusError{Status: http.StatusNotFound}
+var pepper, olderPepper = make([]byte, 32), []byte("the pepper before it, of 32 byte")
+
+// authority is an authquota of the tests.
+type authority struct {
+	mu       sync.Mutex
+	digests  []string // whole ones, in the order in which they were added
+	lookups  int
+	pulls    int
+	unlisted bool          // the list of keys is unavailable
+	gate     chan struct{} // lookups wait for it; nil: they do not
+	pageSize int
+}
+
+func (a *authority) add(key apikey.Key, under []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.digests = append(a.digests, key.Digests([][]byte{under})[0])
+}
+
+func (a *authority) Resolve(ctx context.Context, q api.PrincipalQuery) (api.Principal, error) {
+	a.mu.Lock()
+	a.lookups++
+	held := slices.ContainsFunc(q.Digests, func(d string) bool { return slices.Contains(a.digests, d) })
+	gate := a.gate
+	a.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return api.Principal{}, ctx.Err()
 		}
-		return api.Principal{Account: "acc_a", ExpiresAt: still.Add(time.Hour)}, nil
-	}, func() time.Time { return still }, slog.New(slog.DiscardHandler))
-	defer a.Close()
-	answers = map[problem.Code]int{}
+	}
+	if !held {
+		return api.Principal{}, &peer.StatusError{Status: http.StatusNotFound}
+	}
+	return api.Principal{Account: "acc_a", ExpiresAt: time.Now().Add(time.Hour)}, nil
+}
+
+func (a *authority) KeyDigests(_ context.Context, after api.KeyPosition) (api.KeyDigests, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pulls++
+	if a.unlisted {
+		return api.KeyDigests{}, errors.New("unavailable")
+	}
+	n := int(after.Sequence)
+	if n > len(a.digests) || n > 0 && a.digests[n-1][:api.KeyDigestLength] != after.Digest {
+		n, after = 0, api.KeyPosition{}
+	}
+	page := api.KeyDigests{After: after, Last: after}
+	for _, d := range a.digests[n:] {
+		if page.More = len(page.Digests) == a.pageSize; page.More {
+			break
+		}
+		d = d[:api.KeyDigestLength]
+		page.Digests = append(page.Digests, d)
+		page.Last = api.KeyPosition{Sequence: page.Last.Sequence + 1, Digest: d}
+	}
+	return page, nil
+}
+
+func (a *authority) counts() (lookups, pulls int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lookups, a.pulls
+}
+
+// start makes an authenticator that follows the authority until the test ends.
+func (a *authority) start(t *testing.T, now func() time.Time) *Authenticator {
+	t.Helper()
+	a.pageSize = 3
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	keys := New([][]byte{pepper, olderPepper}, Authority{a.Resolve, a.KeyDigests}, now, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- keys.Run(ctx, tel) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+		keys.Close()
+	})
+	return keys
+}
+
+const somewhere = "198.51.100.1"
+
+// resolve returns the code of the error; empty for a key that is valid.
+func resolve(t *testing.T, keys *Authenticator, key apikey.Key, from string) problem.Code {
+	t.Helper()
+	_, err := keys.Resolve(t.Context(), KeyOf(key), netip.MustParseAddr(from))
+	if err == nil {
+		return ""
+	}
+	return problem.Of(err).Code
+}
+
+// crowd sends keys at once, the i-th from the address from(i), and counts the results by code.
+func crowd(t *testing.T, keys *Authenticator, send []apikey.Key, from func(i int) string) map[problem.Code]int {
+	t.Helper()
+	results := map[problem.Code]int{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for i := range n {
+	for i, key := range send {
 		all.Go(func() {
-			_, err := a.Resolve(t.Context(), KeyOf(apikey.Generate(apikey.Live)), netip.MustParseAddr(from(i)))
+			code := resolve(t, keys, key, from(i))
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
-				answers[""]++
-				return
-			}
-			answers[problem.Of(err).Code]++
+			results[code]++
 		})
 	}
-	synctest.Wait()
-	flying = int(lookups.Load())
-	close(gate)
 	all.Wait()
-	return flying, int(lookups.Load()), answers
+	return results
 }
 
-func same(int) string { return "198.51.100.1" }
+func same(int) string { return somewhere }
 
-// Guesses that come all at once reach authquota no more often than the limit allows, and those already under way.
-func TestGuessesAtOnce(t *testing.T) {
+func random(n int) []apikey.Key {
+	keys := make([]apikey.Key, n)
+	for i := range keys {
+		keys[i] = apikey.Generate(apikey.Live)
+	}
+	return keys
+}
+
+// Guesses get 401, all of them, and cost authquota a bounded number of requests; meanwhile valid keys that are not cached yet are
+// admitted from the same address, and so are new ones.
+func TestGuessesAre401AndReachAuthquotaOnlyInSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		valid, rotated := apikey.Generate(apikey.Live), apikey.Generate(apikey.Live)
+		a := new(authority)
+		a.add(valid, pepper)
+		a.add(rotated, olderPepper)
+		keys := a.start(t, time.Now)
+		const waves, wave = 20, 500
+		began := time.Now()
+		for range waves {
+			require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: wave}, crowd(t, keys, random(wave), same))
+		}
+		lookups, pulls := a.counts()
+		require.Zero(t, lookups, "lookups")
+		require.LessOrEqual(t, pulls, 2+int(time.Since(began)/syncPause), "pulls")
+
+		var guessing sync.WaitGroup
+		for _, guess := range random(wave) {
+			guessing.Go(func() { resolve(t, keys, guess, somewhere) })
+		}
+		fresh := apikey.Generate(apikey.Live)
+		a.add(fresh, pepper)
+		for _, key := range []apikey.Key{valid, rotated, fresh} {
+			sent := time.Now()
+			require.Empty(t, resolve(t, keys, key, somewhere))
+			require.Less(t, time.Since(sent), 250*time.Millisecond)
+		}
+		guessing.Wait()
+		lookups, _ = a.counts()
+		require.Equal(t, 3, lookups, "only existing keys are looked up")
+	})
+}
+
+// The digests follow the database, also after it was restored to an earlier state.
+func TestKeysOfARestoredDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := new(authority)
+		before, after := random(10), random(8)
+		for _, key := range before {
+			a.add(key, pepper)
+		}
+		keys := a.start(t, time.Now)
+		synctest.Wait()
+		require.Equal(t, 10, keys.exist.size())
+		a.mu.Lock()
+		a.digests = a.digests[:4]
+		a.mu.Unlock()
+		for _, key := range after {
+			a.add(key, pepper)
+		}
+		require.Equal(t, map[problem.Code]int{"": 8}, crowd(t, keys, after, same))
+		require.Equal(t, problem.InvalidAPIKey, resolve(t, keys, before[9], somewhere))
+		require.Equal(t, 12, keys.exist.size())
+	})
+}
+
+// Without the list of keys guesses are looked up within the limit of their network. Beyond it nothing is known about a key: 503.
+func TestGuessesWithoutTheListOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		valid := apikey.Generate(apikey.Live)
+		a := &authority{unlisted: true, gate: make(chan struct{})}
+		a.add(valid, pepper)
+		still := time.Now() // so that no guess is regained meanwhile
+		keys := a.start(t, func() time.Time { return still })
 		const n = 2000
-		flying, asked, answers := crowd(t, n, false, same)
+		var flying int
+		go func() {
+			time.Sleep(time.Second) // of the bubble: all wait for authquota by then
+			flying, _ = a.counts()
+			close(a.gate)
+		}()
+		results := crowd(t, keys, random(n), same)
 		require.Equal(t, guessBurst, flying)
-		require.Less(t, asked, 2*guessBurst)
-		require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: asked, problem.MinuteLimitReached: n - asked}, answers)
+		lookups, _ := a.counts()
+		require.Less(t, lookups, 2*guessBurst)
+		require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: lookups, problem.ServiceUnavailable: n - lookups}, results)
+		require.Empty(t, resolve(t, keys, valid, "198.51.100.2"), "another network")
+
+		a.mu.Lock()
+		a.unlisted = false
+		a.mu.Unlock()
+		require.Equal(t, problem.InvalidAPIKey, resolve(t, keys, random(1)[0], somewhere))
+		require.Empty(t, resolve(t, keys, valid, somewhere))
 	})
 }
 
-// Many good keys behind one address are slowed down and never refused, while none of them is cached yet; other addresses do not
+// Many valid keys behind one address are slowed down and never rejected, while none of them is cached yet; other addresses do not
 // wait for them.
-func TestGoodKeysAtOnce(t *testing.T) {
+func TestValidKeysAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 500
-		flying, asked, answers := crowd(t, n, true, same)
-		require.Equal(t, guessBurst, flying)
-		require.Equal(t, n, asked)
-		require.Equal(t, map[problem.Code]int{"": n}, answers)
-
-		flying, _, _ = crowd(t, n, true, func(i int) string { return []string{"198.51.100.1", "2001:db8::1", "2001:db8::2"}[i%3] })
-		require.Equal(t, 2*guessBurst, flying, "an address, and a network of two")
+		for _, networks := range [][]string{{somewhere}, {somewhere, "2001:db8::1", "2001:db8::2"}} {
+			const n = 500
+			a, valid := &authority{gate: make(chan struct{})}, random(n)
+			for _, key := range valid {
+				a.add(key, pepper)
+			}
+			keys := a.start(t, time.Now)
+			var flying int
+			go func() {
+				time.Sleep(time.Second)
+				flying, _ = a.counts()
+				close(a.gate)
+			}()
+			require.Equal(t, map[problem.Code]int{"": n}, crowd(t, keys, valid, func(i int) string { return networks[i%len(networks)] }))
+			require.Equal(t, guessBurst*min(len(networks), 2), flying, "an address, and a network of two")
+			lookups, _ := a.counts()
+			require.Equal(t, n, lookups)
+		}
 	})
 }
 
-// Whoever waits for its turn in vain is told so after the time of a look-up.
+// A request that waits in vain gets 503 after the time of a lookup.
 func TestAuthquotaSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := New([][]byte{make([]byte, 32)}, func(ctx context.Context, _ api.PrincipalQuery) (api.Principal, error) {
-			<-ctx.Done()
-			return api.Principal{}, ctx.Err()
-		}, time.Now, slog.New(slog.DiscardHandler))
-		defer a.Close()
-		var all sync.WaitGroup
-		for range 10 * guessBurst {
-			all.Go(func() {
-				_, err := a.Resolve(t.Context(), KeyOf(apikey.Generate(apikey.Live)), netip.MustParseAddr(same(0)))
-				if problem.Of(err).Code != problem.ServiceUnavailable {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
+		a := &authority{unlisted: true, gate: make(chan struct{})}
+		keys := a.start(t, time.Now)
+		began := time.Now()
+		results := crowd(t, keys, random(10*guessBurst), same)
+		require.Equal(t, []problem.Code{problem.ServiceUnavailable}, slices.Collect(maps.Keys(results)))
+		require.LessOrEqual(t, time.Since(began), askTimeout)
 	})
+}
+
+// BenchmarkKeySet measures the first sync of 300,000 keys without the network, the memory that they take, and a rejected guess.
+func BenchmarkKeySet(b *testing.B) {
+	const n = 300_000
+	pages := []api.KeyDigests{}
+	at := api.KeyPosition{}
+	for i := range n {
+		if i%10_000 == 0 {
+			pages = append(pages, api.KeyDigests{After: at, More: true})
+		}
+		page := &pages[len(pages)-1]
+		digest := apikey.Generate(apikey.Live).Digests([][]byte{pepper})[0][:api.KeyDigestLength]
+		page.Digests = append(page.Digests, digest)
+		at = api.KeyPosition{Sequence: int64(i + 1), Digest: digest}
+		page.Last = at
+	}
+	pages[len(pages)-1].More = false
+	load := func() *keySet {
+		i := -1
+		s := newKeySet(func(context.Context, api.KeyPosition) (api.KeyDigests, error) { i++; return pages[i], nil })
+		_, err := s.sync(b.Context(), api.KeyPosition{})
+		require.NoError(b, err)
+		require.Equal(b, n, s.size())
+		return s
+	}
+	b.Run(fmt.Sprint("load/", n), func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			load()
+		}
+	})
+	s, guess := load(), apikey.Generate(apikey.Live).Digests([][]byte{pepper, olderPepper})
+	b.Run("contains", func(b *testing.B) {
+		for b.Loop() {
+			s.contains(guess)
+		}
+	})
+	b.Run("memory", func(b *testing.B) {
+		for b.Loop() {
+			before := heap()
+			s := load()
+			b.ReportMetric(float64(heap()-before)/n, "B/key")
+			require.Equal(b, n, s.size())
+		}
+	})
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

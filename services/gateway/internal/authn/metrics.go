@@ -33,6 +33,12 @@ func newLookups() *prometheus.CounterVec {
 	return lookups
 }
 
+func newRejected() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "gateway_unknown_keys_rejected_total", Help: "Requests with an unknown key that were rejected from memory, without a lookup.",
+	})
+}
+
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -52,11 +58,14 @@ func (a *Authenticator) Collectors() []prometheus.Collector {
 		}, func() float64 { return float64(count()) })
 	}
 	return []prometheus.Collector{
-		a.lookups,
+		a.lookups, a.rejected,
 		requests("hit", func() uint64 { return a.asked.Snapshot().Hits }),
 		requests("miss", func() uint64 { return a.asked.Snapshot().Misses }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_key_cache_entries", Help: "Keys in the cache.",
 		}, func() float64 { return float64(a.known.EstimatedSize()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_known_keys", Help: "Keys that the gateway knows to exist, by their digests: active, expired and revoked ones.",
+		}, func() float64 { return float64(a.exist.size()) }),
 	}
 }

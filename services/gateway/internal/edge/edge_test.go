@@ -40,9 +40,9 @@ func TestPanicsCostNothing(t *testing.T) {
 	require.NoError(t, counters.HSet(t.Context(), counter.Epochs, "acc_a", 1).Err())
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
-	keys := authn.New([][]byte{make([]byte, 32)}, func(context.Context, api.PrincipalQuery) (api.Principal, error) {
+	keys := authn.New([][]byte{make([]byte, 32)}, authn.Authority{Resolve: func(context.Context, api.PrincipalQuery) (api.Principal, error) {
 		return api.Principal{Key: "key_a", Account: "acc_a", Epoch: 1, Limits: api.Limits{PerMinute: 10, PerDay: 10}, ExpiresAt: time.Now().Add(time.Hour)}, nil
-	}, time.Now, slog.New(slog.DiscardHandler))
+	}}, time.Now, slog.New(slog.DiscardHandler))
 	defer keys.Close()
 	catalog, err := proxy.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) { panic("a mistake of ours") }))
 	require.NoError(t, err)

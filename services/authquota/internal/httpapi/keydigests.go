@@ -1,0 +1,34 @@
+package httpapi
+
+import (
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/web"
+)
+
+// digestPage is how many digests a page holds at most: about 200 kB.
+const digestPage = 10_000
+
+// keyDigests tells a gateway which keys exist, so that it rejects others without a lookup. While Redis is unavailable it answers
+// 503, because no key may be called wrong then; see resolve.
+func (a API) keyDigests(g *gin.Context) (web.Reply, error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "after", "digest")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	after := api.KeyPosition{Digest: values["digest"]}
+	if s, ok := values["after"]; ok {
+		if after.Sequence, err = strconv.ParseInt(s, 10, 64); err != nil || after.Sequence < 0 {
+			return web.Reply{}, params.Invalid("after", "must be a sequence: an integer from 0")
+		}
+	}
+	if err := a.Epochs.Reachable(g.Request.Context()); err != nil {
+		return web.Reply{}, err
+	}
+	page, err := a.Principals.KeyDigests(g.Request.Context(), after, digestPage)
+	return web.Reply{JSON: page}, err
+}

@@ -1,0 +1,159 @@
+package authn
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"opportunity.internal/pkg/api"
+)
+
+const (
+	syncEvery = 10 * time.Second       // while no request waits
+	syncPause = 50 * time.Millisecond  // between two syncs, at least
+	syncWait  = 200 * time.Millisecond // of a request, at most
+)
+
+// errNotSynced means that nothing is known about a key, because authquota could not be followed in time.
+var errNotSynced = errors.New("known keys not synced in time")
+
+// keySet holds the shortened digest of every key that authquota has, revoked and expired ones included. Keys are never deleted, so
+// it only grows: by about 32 bytes a key, 10 MB for 300,000.
+//
+// One goroutine (run) follows authquota's list. A key that is not in the set is unknown only after a sync that began later than the
+// request, so a new key works at once. All waiting requests share one sync.
+type keySet struct {
+	pull func(context.Context, api.KeyPosition) (api.KeyDigests, error)
+
+	wanted chan struct{}
+
+	mu    sync.RWMutex
+	known map[uint64]struct{}
+	next  *syncRound // not begun yet
+}
+
+// syncRound is one sync. err may be read once done is closed.
+type syncRound struct {
+	done chan struct{}
+	err  error
+}
+
+func newKeySet(pull func(context.Context, api.KeyPosition) (api.KeyDigests, error)) *keySet {
+	return &keySet{
+		pull: pull, wanted: make(chan struct{}, 1), known: map[uint64]struct{}{}, next: &syncRound{done: make(chan struct{})},
+	}
+}
+
+// has reports whether a key with one of the digests exists. It returns errNotSynced if it cannot tell within syncWait.
+func (s *keySet) has(ctx context.Context, digests []string) (bool, error) {
+	s.mu.RLock()
+	found, round := s.contains(digests), s.next
+	s.mu.RUnlock()
+	if found {
+		return true, nil
+	}
+	select {
+	case s.wanted <- struct{}{}:
+	default: // run has been asked already
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncWait)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+		return false, errNotSynced
+	case <-round.done:
+	}
+	if round.err != nil {
+		return false, errNotSynced
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.contains(digests), nil
+}
+
+func (s *keySet) contains(digests []string) bool {
+	for _, d := range digests {
+		short, err := strconv.ParseUint(d[:api.KeyDigestLength], 16, 64)
+		if _, ok := s.known[short]; ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// size returns the number of known keys.
+func (s *keySet) size() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.known)
+}
+
+// run syncs until ctx ends: at once, then every syncEvery and whenever a request waits. report is told how each sync ended.
+func (s *keySet) run(ctx context.Context, log *slog.Logger, report func(error)) {
+	var at api.KeyPosition
+	failing := false
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		round := s.next
+		s.next = &syncRound{done: make(chan struct{})}
+		s.mu.Unlock()
+		at, round.err = s.sync(ctx, at)
+		close(round.done)
+		if ctx.Err() != nil {
+			return
+		}
+		report(round.err)
+		if err := round.err; err != nil && !failing {
+			log.WarnContext(ctx, "key digest sync failing", "err", err.Error())
+		} else if err == nil && failing {
+			log.InfoContext(ctx, "key digest sync recovered")
+		}
+		failing = round.err != nil
+		pause(ctx, syncPause, nil)
+		pause(ctx, syncEvery, s.wanted)
+	}
+}
+
+// sync adds every key after the position, and returns the position reached.
+func (s *keySet) sync(ctx context.Context, at api.KeyPosition) (api.KeyPosition, error) {
+	for {
+		page, err := s.page(ctx, at)
+		if err != nil {
+			return at, err
+		}
+		restarted := page.After != at
+		s.mu.Lock()
+		if restarted { // authquota's database was restored
+			s.known = map[uint64]struct{}{}
+		}
+		for _, d := range page.Digests {
+			if short, err := strconv.ParseUint(d, 16, 64); err == nil {
+				s.known[short] = struct{}{}
+			}
+		}
+		s.mu.Unlock()
+		if at = page.Last; !page.More {
+			return at, nil
+		}
+	}
+}
+
+func (s *keySet) page(ctx context.Context, at api.KeyPosition) (api.KeyDigests, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return s.pull(ctx, at)
+}
+
+// pause waits until d has passed, wake is sent or ctx ends.
+func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
