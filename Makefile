@@ -16,7 +16,7 @@ VALE     := .cache/vale-3.17.0
 # every new file.
 PROSE    := CONTRIBUTING.md Makefile .ci .dockerignore skaffold.yaml scripts charts/opportunity k8s/dev k8s/production \
             $(addprefix docker/,Dockerfile compose.yaml env prometheus.yaml grafana) \
-            docs/decisions docs/operators_test.go docs/runbooks \
+            docs/benchmarks.md docs/decisions docs/operations.md docs/operators_test.go docs/runbooks \
             $(addprefix docs/operators/,$(addsuffix .md,README containers kubernetes links mail observability outages proof secrets slo))
 
 .DEFAULT_GOAL := help
