@@ -67,9 +67,7 @@ $(LINT):
 	@mv .cache/golangci-lint $@
 
 $(VALE):
-	@mkdir -p .cache
-	GOBIN=$(CURDIR)/.cache go install github.com/errata-ai/vale/v3/cmd/vale@v3.17.0
-	@mv .cache/vale $@
+	@scripts/install-vale $@
 
 .PHONY: alone
 alone: ## Build and vet each module without the workspace, as its image build does
