@@ -33,7 +33,7 @@ func TestEveryRuleIsStated(t *testing.T) {
 		{"booleans", "/docs/filters#three-values-not-two", []string{"exactly `true` or `false`", "unknown matches neither"}},
 		{"verified filter", "/docs/filters#verified", []string{"at least one factual review", "never reviewed"}},
 		{"country", "/docs/filters#country", []string{"`eligible`", "empty list"}},
-		{"province", "/docs/filters#province", []string{"`country=CA`", "exclusion always wins", "`allRegions`"}},
+		{"province", "/docs/filters#province", []string{"`country=CA`", "exclusion always wins", "`allRegions`", "at least one source"}},
 		{"checked_after", "/docs/filters#checked-after", []string{"included", "00:00:00 UTC", "offset", "never reviewed"}},
 		{"methods", "/docs/requests#methods", []string{"`HEAD`", "`OPTIONS` answers 204", "405", "body_not_allowed"}},
 		{"browsers", "/docs/authentication#where-a-key-belongs", []string{"`Access-Control-*`"}},

@@ -31,7 +31,7 @@ func passes(o api.Opportunity, name, value, province string) bool {
 	case "province":
 		region := "CA-" + strings.ToUpper(province)
 		return slices.ContainsFunc(f.CountryEligibility, func(c api.CountryEligibility) bool {
-			return c.Country == "CA" && c.Status == api.Eligible && !slices.Contains(c.ExcludedRegions, region) &&
+			return c.Country == "CA" && c.Status == api.Eligible && len(c.SourceURLs) > 0 && !slices.Contains(c.ExcludedRegions, region) &&
 				(slices.Contains(c.IncludedRegions, region) || c.AllRegions != nil && *c.AllRegions)
 		})
 	case "remote":

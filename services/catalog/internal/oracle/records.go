@@ -75,7 +75,7 @@ func (g generator) record(i int) Record {
 		r.Entry.Subcategory = ptr("sub")
 	}
 	if g.IntN(4) > 0 {
-		r.Entry.Facts = g.facts()
+		r.Entry.Facts = g.facts(true)
 	}
 	if g.IntN(3) > 0 {
 		r.Entry.CompanyProfile = g.profile()
@@ -86,7 +86,8 @@ func (g generator) record(i int) Record {
 	return r
 }
 
-func (g generator) facts() *api.Facts {
+// facts makes facts as an import takes them or, unless sourced, as they may have been stored before entries needed a source.
+func (g generator) facts(sourced bool) *api.Facts {
 	f := api.UnknownFacts()
 	f.Remote, f.DegreeRequired, f.ExperienceRequired, f.FlexibleSchedule = g.maybe(), g.maybe(), g.maybe(), g.maybe()
 	f.ApplicationStatus = pick(g, api.ApplicationOpen, api.ApplicationOpen, api.ApplicationWaitlist, api.ApplicationClosed, api.ApplicationUnknown)
@@ -96,6 +97,9 @@ func (g generator) facts() *api.Facts {
 		}
 		c := api.CountryEligibility{
 			Country: country, Status: pick(g, api.Eligible, api.Eligible, api.Ineligible, api.EligibilityUnknown), AllRegions: g.maybe(),
+		}
+		if sourced || g.IntN(3) > 0 {
+			c.SourceURLs = []string{"https://residents.example/" + country}
 		}
 		if country == "CA" {
 			for _, p := range api.Provinces {
@@ -150,7 +154,7 @@ func (g generator) summary(slug string, sequence int64) *api.Summary {
 		}
 	}
 	if g.IntN(2) == 0 {
-		s.Facts = g.facts()
+		s.Facts = g.facts(false)
 	}
 	return s
 }

@@ -94,7 +94,7 @@ func resident(o api.Opportunity, country, province string) bool {
 		if slices.Contains(c.ExcludedRegions, code) {
 			return false
 		}
-		return slices.Contains(c.IncludedRegions, code) || c.AllRegions != nil && *c.AllRegions
+		return len(c.SourceURLs) > 0 && (slices.Contains(c.IncludedRegions, code) || c.AllRegions != nil && *c.AllRegions)
 	}
 	return false
 }
