@@ -18,7 +18,7 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	require.Contains(t, u.verb(t, example, "listings", "import", "--dry-run", "-"), "would create 1, update 0")
 	u.verb(t, example, "listings", "import", "-")
 	require.Contains(t, u.verb(t, "", "reviews", "due"), "0 due", "a candidate is not")
-	u.verb(t, "", "listings", "publish", "--all")
+	u.verb(t, "", "listings", "publish", "--all", "--yes")
 	require.Contains(t, u.verb(t, "", "reviews", "due"), "never reviewed since")
 
 	// through a pipe: enter keeps everything but the outcome and the note

@@ -95,7 +95,7 @@ func TestRealPlatforms(t *testing.T) {
 	require.Equal(t, lines, strings.Count(candidates, "\n"))
 	require.Equal(t, sets(t, string(file)), sets(t, candidates))
 
-	u.verb(t, "", "listings", "publish", "--all")
+	u.verb(t, "", "listings", "publish", "--all", "--yes")
 	eventually(t, "all are listed", func() bool {
 		return decode[api.OpportunityList](t, do(t, u.url, call{path: "/api/v1/opportunities", key: keys.next(t)})).Pagination.Total == 592
 	})

@@ -2,7 +2,8 @@ package api
 
 import "encoding/json"
 
-// ImportReport is the catalog's answer to an import: Applied is false iff a line was refused, and then nothing was changed.
+// ImportReport is the response to an import, a publication or a withdrawal. Applied is false if a line was refused, and after a dry
+// run: then nothing was changed.
 type ImportReport struct {
 	Applied   bool      `json:"applied"`
 	Created   int       `json:"created"`
@@ -10,6 +11,10 @@ type ImportReport struct {
 	Unchanged int       `json:"unchanged"`
 	Refused   []Refusal `json:"refused"` // in the order of the file; empty, never null
 	Omitted   int       `json:"omitted"` // refused lines beyond those in Refused, of which there is a most
+
+	Published     int      `json:"published,omitempty"`     // listings that became visible
+	NeverReviewed int      `json:"neverReviewed,omitempty"` // of those, without a factual review: consumers see them as unverified
+	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // withdrawn listings that the file says are published; an import never does that
 }
 
 // AppendReport is the history's answer to an append: Applied is false iff a line was refused, and then nothing was changed.
@@ -42,6 +47,9 @@ type ImportPreview struct {
 	Changes     []ListingChange `json:"changes"`     // in the order of the file; unchanged listings are left out
 	Refused     []Refusal       `json:"refused"`
 	Omitted     int             `json:"omitted"`
+
+	NeverReviewed int      `json:"neverReviewed,omitempty"` // of Published, without a factual review
+	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // as in ImportReport
 }
 
 // Count adds a change to the preview.

@@ -22,6 +22,8 @@ type Line struct {
 
 	Visibility Visibility `json:"visibility"` // "" where the line says nothing
 	Curation   *Curation  `json:"curation"`
+
+	Number int `json:"-"` // of the line in its file, from 1
 }
 
 // File is a file that was read to its end, or to a header of a format that this program does not know.
@@ -31,9 +33,9 @@ type File struct {
 	Omitted int           // refused lines beyond those
 }
 
-// Read reads and judges every line of a file and names at most that many refused ones. The error is r's alone; a wrong line is
-// among Refused.
-func Read(r io.Reader, most int) (File, error) {
+// Read reads and validates every line of a file at now and names at most that many refused ones. It returns an error only if r
+// fails; an invalid line is among Refused.
+func Read(r io.Reader, now time.Time, most int) (File, error) {
 	head, r := header(r)
 	if len(head) > 0 { // of another version every line would seem wrong
 		return File{Refused: []api.Refusal{{Line: 1, Problems: head}}}, nil
@@ -45,8 +47,9 @@ func Read(r io.Reader, most int) (File, error) {
 			return File{}, err
 		}
 		line, problems := in.Value, in.Problems
+		line.Number = in.Number
 		if len(problems) == 0 {
-			line.normalize(&problems)
+			line.normalize(&problems, now)
 		}
 		if line.ID != "" {
 			if at, twice := first[line.ID]; twice {
@@ -67,7 +70,13 @@ func Read(r io.Reader, most int) (File, error) {
 	return file, nil
 }
 
-func (l *Line) normalize(p *api.Problems) {
+// NeedsSource is what is wrong with a published listing that cites no source.
+const NeedsSource = "sources: a published listing needs at least one: add the page that supports it"
+
+// clockTolerance is how far the curator's clock may be ahead of this one.
+const clockTolerance = time.Second
+
+func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if !api.ValidSlug(l.ID) {
 		p.Add("id", "must be lower-case letters and digits in groups joined by hyphens, at most %d characters", api.MaxSlug)
 	}
@@ -84,8 +93,15 @@ func (l *Line) normalize(p *api.Problems) {
 	p.AtMost("workModel", l.WorkModel, api.MaxText)
 	if l.PublishedAt != nil {
 		at := l.PublishedAt.UTC().Truncate(time.Microsecond)
+		switch {
+		case at.After(now.Add(clockTolerance)):
+			p.Add("publishedAt", "must not be in the future: use null, and publishing sets it")
+		case at.After(now):
+			at = now.UTC().Truncate(time.Microsecond)
+		default:
+			plausible(p, "publishedAt", at)
+		}
 		l.PublishedAt = &at
-		plausible(p, "publishedAt", at)
 	}
 	if l.Facts != nil {
 		l.Facts.Normalize("facts", p)
@@ -99,6 +115,9 @@ func (l *Line) normalize(p *api.Problems) {
 		if s.CheckedAt != nil {
 			checkDate(p, at+".checkedAt", *s.CheckedAt)
 		}
+	}
+	if l.Visibility == Published && len(l.Sources) == 0 {
+		*p = append(*p, NeedsSource)
 	}
 	if l.CompanyProfile != nil {
 		l.CompanyProfile.normalize("companyProfile", p)

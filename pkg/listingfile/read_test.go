@@ -28,11 +28,17 @@ const full = `{"id":"acme-1","company":{"name":"Acme","website":"https://acme.ex
 {"url":"https://e.example","publisher":"P","kind":"community","reviewerGroup":"mixed","rating":null,"checkedAt":"2026-01-02"}],
 "evidenceAssessment":{"level":"strong","note":"","checkedAt":"2026-01-02"}}}`
 
+// sources are those of full.
+const sources = `"sources":[{"url":"https://s.example","checkedAt":"2026-01-02"},{"url":"https://t.example","checkedAt":"2026-01-02T10:00:00Z"},{"url":"https://u.example","checkedAt":null}]`
+
+// now is the time at which files are read.
+var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "") }
 
 func read(t *testing.T, file string) listingfile.File {
 	t.Helper()
-	f, err := listingfile.Read(strings.NewReader(file), listingfile.MaxReported)
+	f, err := listingfile.Read(strings.NewReader(file), now, listingfile.MaxReported)
 	require.NoError(t, err)
 	return f
 }
@@ -61,6 +67,17 @@ func TestAMissingPartIsNotRecorded(t *testing.T) {
 	require.Equal(t, []api.Source{}, l.Sources)
 }
 
+func TestAPublicationAheadByClockToleranceIsTakenAsNow(t *testing.T) {
+	for at, want := range map[string]string{
+		"2026-11-20T08:59:59.5Z": "2026-11-20T08:59:59.5Z", "2026-11-20T09:00:00Z": "2026-11-20T09:00:00Z",
+		"2026-11-20T09:00:00.4Z": "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z": "2026-11-20T09:00:00Z",
+	} {
+		f := read(t, strings.Replace(oneLine(full), "2026-01-02T03:04:05.1234567+01:00", at, 1))
+		require.Empty(t, f.Refused, at)
+		require.Equal(t, want, f.Lines[0].PublishedAt.Format(time.RFC3339Nano))
+	}
+}
+
 // wrong are changes of full that make it wrong, and the beginning of the problem that is named.
 var wrong = []struct{ from, to, problem string }{
 	{`"acme-1"`, `"Acme_1"`, "id: must be lower-case letters and digits"},
@@ -74,7 +91,10 @@ var wrong = []struct{ from, to, problem string }{
 	{`"local"`, `"remote"`, "category: must be one of online, sell, local, host"},
 	{`"tutoring"`, `""`, "subcategory: must not be empty"},
 	{`"2026-01-02T03:04:05.1234567+01:00"`, `"2026-01-02"`, "publishedAt: must be a timestamp"},
-	{`"2026-01-02T03:04:05.1234567+01:00"`, `"9999-12-31T23:59:59Z"`, "publishedAt: must lie in the years 1970 to 2999"},
+	{`"2026-01-02T03:04:05.1234567+01:00"`, `"1969-12-31T23:59:59Z"`, "publishedAt: must lie in the years 1970 to 2999"},
+	{`"2026-01-02T03:04:05.1234567+01:00"`, `"2026-11-20T09:00:01.001Z"`, "publishedAt: must not be in the future"},
+	{sources, `"sources":[]`, "sources: a published listing needs at least one"},
+	{sources + ",", ``, "sources: a published listing needs at least one"},
 	{`"visibility":"published"`, `"visibility":"public"`, "visibility: must be one of private, published"},
 	{`"curation":{`, `"curation":{"phone":"1",`, "curation.phone: is not a known field"},
 	{`"visibility"`, `"kind":"earning-platform","visibility"`, "kind: is not a known field"},

@@ -37,6 +37,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, line string) error {
 var beyond = []string{
 	"line: ", "overview: must not contain U+0000", "facts.countryEligibility[1].includedRegions[0]", "facts.countryEligibility[0].excludedRegions[0]",
 	"facts.pay.maximum: must not be below", "companyProfile.experienceSources[0].rating.value", "companyProfile.experienceSources[0].rating.best",
+	"publishedAt: must not be in the future", "publishedAt: must lie in the years",
 	"company.name: must not be empty", // " "; the schema sees "" alone
 }
 
@@ -174,6 +175,9 @@ func (c comparison) object(at string, goType reflect.Type, s map[string]any) {
 			continue
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		fields[name] = true
 		require.Contains(t, properties, name, at)
 		c.same(at+"."+name, f.Type, properties[name].(map[string]any))

@@ -70,7 +70,7 @@ func decodeID(t *testing.T, line string) string {
 }
 
 const minimal = `{"id":"%","company":{"name":"Acme","website":"https://acme.example"},"applicationUrl":"https://acme.example/a",` +
-	`"category":"online","summary":"Work.","overview":"","startingCost":"","workModel":"","sources":[]`
+	`"category":"online","summary":"Work.","overview":"","startingCost":"","workModel":"","sources":[{"url":"https://acme.example/about","checkedAt":null}]`
 
 func line(id, more string) string { return strings.Replace(minimal, "%", id, 1) + more + "}\n" }
 

@@ -117,7 +117,7 @@ func TestImportAndLintAgree(t *testing.T) {
 		line("a", `,"kind":"x"`) + line("a", ""), `{"format":"opportunity-listings","version":7}` + "\n" + line("a", ""), "[]\n{}\n\"\xff\"\n",
 		strings.Repeat("{}\n", listingfile.MaxReported+3), line("a", "")[:40], line("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
 	} {
-		linted, err := listingfile.Read(strings.NewReader(file), listingfile.MaxReported)
+		linted, err := listingfile.Read(strings.NewReader(file), start0, listingfile.MaxReported)
 		require.NoError(t, err)
 		require.NotEmpty(t, linted.Refused)
 		report := s.operate("import", file)

@@ -78,13 +78,17 @@ func (c Client) Export(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// Publish makes the listings public; all means every private one. The places of the ids stand for lines in the report.
-func (c Client) Publish(ctx context.Context, ids []string, all bool) (api.ImportReport, []byte, error) {
+// Publish makes the listings public; all means every private one. dry only counts them. In the report, Line is the position of an id.
+func (c Client) Publish(ctx context.Context, ids []string, all, dry bool) (api.ImportReport, []byte, error) {
 	want := map[string]any{"ids": ids}
 	if all {
 		want = map[string]any{"all": true}
 	}
-	return ask[api.ImportReport](ctx, c, http.MethodPost, "/listings/publish", encoded(want))
+	path := "/listings/publish"
+	if dry {
+		path += "?dryRun=true"
+	}
+	return ask[api.ImportReport](ctx, c, http.MethodPost, path, encoded(want))
 }
 
 // Withdraw takes the listings out of the public's sight; otherwise as Publish.

@@ -55,7 +55,8 @@ func (v *verbs) importListings() *cobra.Command {
 		Long: `Import a listings file (JSON Lines: a header, then one listing on each line).
 
 Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-Importing a file again changes nothing; a listing that the file does not name stays as it is.
+Importing a file again changes nothing; a listing that the file does not name stays as it is. An import never takes a listing down and
+never publishes a withdrawn one again: it says which ones stay withdrawn.
 
 --dry-run changes nothing. It shows what would be created, updated and published, each changed field with its old and its new value,
 and which records would turn "needs-review".`,
@@ -70,33 +71,14 @@ and which records would turn "needs-review".`,
 				return result{len(p.Refused) == 0, p.Refused, p.Omitted, raw, strings.TrimSuffix(text.String(), "\n")}, err
 			}
 			r, raw, err := c.Import(ctx, file)
-			return imported(r, raw, fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)), err
+			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
+			if r.Published > 0 {
+				text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))
+			}
+			return imported(r, raw, text+keptWithdrawn(r.KeptWithdrawn)), err
 		}),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
-	return c
-}
-
-func (v *verbs) publish() *cobra.Command {
-	var all bool
-	c := &cobra.Command{
-		Use:   "publish ID...|--all",
-		Short: "Make listings public; this is the editorial review, recorded with your name",
-		Long: `Make listings public: all that are named, or none. That is the editorial review which a listing needs to be seen; it is
-recorded with your name and the time. It says nothing about facts: without a factual review the record is "unverified".`,
-		Example: "  opportunity listings publish maple-scribe loonie-surveys\n  opportunity listings publish --all",
-		Args: func(_ *cobra.Command, ids []string) error {
-			if all == (len(ids) > 0) {
-				return errors.New("name the listings to publish, or give --all, not both")
-			}
-			return nil
-		},
-		RunE: v.report(func(ctx context.Context, c Client, ids []string) (result, error) {
-			r, raw, err := c.Publish(ctx, ids, all)
-			return imported(r, raw, fmt.Sprintf("published %d, unchanged %d", r.Updated, r.Unchanged)), err
-		}),
-	}
-	c.Flags().BoolVar(&all, "all", false, "publish every private listing")
 	return c
 }
 

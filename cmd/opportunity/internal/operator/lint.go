@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +35,7 @@ The exit code is 1 if an import would refuse the file.`,
 				return err
 			}
 			defer closed()
-			file, err := listingfile.Read(in, math.MaxInt)
+			file, err := listingfile.Read(in, time.Now(), math.MaxInt)
 			if err != nil {
 				return err
 			}

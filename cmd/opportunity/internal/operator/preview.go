@@ -3,6 +3,7 @@ package operator
 import (
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
@@ -29,6 +30,12 @@ func showPreview(out io.Writer, p api.ImportPreview) {
 	}
 	fmt.Fprintf(out, "would create %d, update %d, leave %d unchanged; publish %d; turn %d needs-review\n",
 		p.Created, p.Updated, p.Unchanged, p.Published, p.NeedsReview)
+	if p.Published > 0 {
+		fmt.Fprintf(out, "of those to publish, %d never reviewed\n", p.NeverReviewed)
+	}
+	if text := keptWithdrawn(p.KeptWithdrawn); text != "" {
+		fmt.Fprintln(out, strings.TrimPrefix(text, "\n"))
+	}
 	fmt.Fprintln(out, "nothing was changed")
 }
 

@@ -30,7 +30,7 @@ func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 	if err := listings(s.Listings); err != nil {
 		return err
 	}
-	published, _, err := c.Publish(ctx, s.Published, false)
+	published, _, err := c.Publish(ctx, s.Published, false, false)
 	if err := outcome(published.Applied, published.Refused, err); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func TestSchemaIsPrinted(t *testing.T) {
 }
 
 func TestDryRun(t *testing.T) {
-	answer := `{"dryRun":true,"created":1,"updated":1,"unchanged":3,"published":1,"needsReview":1,"changes":[
+	answer := `{"dryRun":true,"created":1,"updated":1,"unchanged":3,"published":1,"needsReview":1,"neverReviewed":1,"keptWithdrawn":["x","y"],"changes":[
 		{"id":"b","change":"created","published":true,"fields":[]},
 		{"id":"a","change":"updated","needsReview":true,"fields":[{"field":"startingCost","old":"None","new":"` + strings.Repeat("é", 80) + `"},
 			{"field":"facts.remote","old":null,"new":true}]}],"refused":[],"omitted":0}`
@@ -86,6 +86,9 @@ func TestDryRun(t *testing.T) {
     startingCost: "None" -> "`+strings.Repeat("é", 66)+`...
     facts.remote: null -> true
 would create 1, update 1, leave 3 unchanged; publish 1; turn 1 needs-review
+of those to publish, 1 never reviewed
+2 stay withdrawn, although the file says published: x, y
+publish them again with: opportunity listings publish ID...
 nothing was changed
 `, out)
 	out, _, err = verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-", "--output", "json")

@@ -86,6 +86,7 @@ type contract map[string]map[string]any
 // unseen are forms that the contract allows and no sample record can show.
 var unseen = map[string]string{
 	"Opportunity.publishedAt is null": "what is public was published at some time",
+	"Opportunity.sources is empty":    "publishing needs a source",
 }
 
 // TestTheSampleShowsEverything holds what the API says of the sample against the interface description: every value of every

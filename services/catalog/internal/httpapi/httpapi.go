@@ -24,8 +24,8 @@ type Curation interface {
 	Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error)
 	Preview(ctx context.Context, lines []listingfile.Line) (api.ImportPreview, error)
 	Export(ctx context.Context) iter.Seq2[listing.Entry, error]
-	Publish(ctx context.Context, actor string, ids []string) (api.ImportReport, error)
-	PublishAll(ctx context.Context, actor string) (api.ImportReport, error)
+	Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error)
+	PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error)
 	Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error)
 }
 

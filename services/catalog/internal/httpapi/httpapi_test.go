@@ -28,7 +28,7 @@ type idle struct{ httpapi.Curation }
 func (idle) Import(context.Context, string, []listingfile.Line) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
-func (idle) Publish(context.Context, string, []string) (api.ImportReport, error) {
+func (idle) Publish(context.Context, string, []string, bool) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
 func (idle) Withdraw(context.Context, string, []string) (api.ImportReport, error) {
@@ -49,7 +49,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return ni
 
 func TestOperatorsVerbsTakeMoreTimeThanOtherRequests(t *testing.T) {
 	engine := web.New(problem.Writer{})
-	httpapi.API{Curation: idle{}}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
+	httpapi.API{Curation: idle{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodPost, "import", ""}, {http.MethodGet, "export", ""},
 		{http.MethodPost, "publish", `{"ids":["a"]}`}, {http.MethodPost, "withdraw", `{"ids":["a"]}`},

@@ -34,7 +34,7 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	}
 	var file listingfile.File
 	err = web.File(g, func(in io.Reader) (err error) {
-		file, err = listingfile.Read(in, listingfile.MaxReported)
+		file, err = listingfile.Read(in, a.Now(), listingfile.MaxReported)
 		return err
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: report}, err
 }
 
-// dryRun reads whether an import is only to be tried. Whoever misspells that must not have their file imported.
+// dryRun reads whether nothing is to be changed. A misspelt name or value is an error, so that it never changes anything.
 func dryRun(g *gin.Context) (bool, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "dryRun")
 	if err != nil {
@@ -94,15 +94,19 @@ func (a API) export(g *gin.Context) (web.Reply, error) {
 }
 
 func (a API) publish(g *gin.Context) (web.Reply, error) {
+	dry, err := dryRun(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
 	actor, ids, all, err := named(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	var report api.ImportReport
 	if all {
-		report, err = a.Curation.PublishAll(g.Request.Context(), actor)
+		report, err = a.Curation.PublishAll(g.Request.Context(), actor, dry)
 	} else {
-		report, err = a.Curation.Publish(g.Request.Context(), actor, ids)
+		report, err = a.Curation.Publish(g.Request.Context(), actor, ids, dry)
 	}
 	return web.Reply{JSON: report}, err
 }

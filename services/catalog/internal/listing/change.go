@@ -3,22 +3,26 @@ package listing
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Material are the fields on which a factual review rests: a change of one of them outside a review puts the review in doubt.
+// Material lists the fields on which a factual review rests: a change of one of them outside a review puts the review in doubt.
 var Material = []string{"company", "applicationUrl", "category", "startingCost", "workModel", "facts"}
 
-// Change is what an import did to one listing.
+// Change describes what an import did to one listing.
 type Change struct {
 	Fields    []string // names of the fields that differ, in the order of the file format; empty if nothing did
 	Material  bool     // a field on which reviews rest is among them
 	Published bool     // the listing became visible
+
+	// KeptWithdrawn is set if the line says published and the listing stays withdrawn: only an operator publishes it again.
+	KeptWithdrawn bool
 }
 
-// Create makes the entry of a line whose listing is new to the catalog.
+// Create returns the entry for a line whose listing is new to the catalog.
 func Create(l listingfile.Line, now time.Time) Entry {
 	e := Entry{Listing: l.Listing, Visibility: l.Visibility, Curation: orNil(l.Curation)}
 	if e.Visibility == "" {
@@ -30,9 +34,9 @@ func Create(l listingfile.Line, now time.Time) Entry {
 	return e
 }
 
-// Update is e after an import of l, and what that changed. An import edits what it states and never takes a listing down: of
-// the visibilities only `published` acts on a listing that exists, and curation or publishedAt left out stay as they are.
-// Facts and profile left out, however, say that none are recorded.
+// Update returns e after an import of l, and what changed. An import edits what the line states. It never takes a listing down and
+// never publishes a withdrawn one: of the visibilities only `published` acts on a listing that exists, and only on a private one.
+// A curation or publishedAt that is left out stays as it is; facts and profile that are left out are removed.
 func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	updated := e
 	updated.Listing = l.Listing
@@ -42,26 +46,19 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	if l.Curation != nil {
 		updated.Curation = orNil(l.Curation)
 	}
-	if l.Visibility == listingfile.Published && e.Visibility != listingfile.Published {
+	if l.Visibility == listingfile.Published && e.Visibility == listingfile.Private {
 		updated.publish(now)
 	}
-	change := Change{Fields: differing(e, updated), Published: updated.Visibility != e.Visibility}
-	for _, f := range change.Fields {
-		change.Material = change.Material || slices.Contains(Material, f)
+	change := Change{
+		Fields:        differing(e, updated),
+		Published:     updated.Visibility != e.Visibility,
+		KeptWithdrawn: l.Visibility == listingfile.Published && e.Visibility == listingfile.Withdrawn,
 	}
+	change.Material = slices.ContainsFunc(change.Fields, func(f string) bool { return slices.Contains(Material, f) })
 	if change.Material {
 		updated.ChangedAt = &now
 	}
 	return updated, change
-}
-
-// Publish makes e visible and reports whether it was not.
-func (e *Entry) Publish(now time.Time) bool {
-	if e.Visibility == listingfile.Published {
-		return false
-	}
-	e.publish(now)
-	return true
 }
 
 func (e *Entry) publish(now time.Time) {
@@ -71,28 +68,41 @@ func (e *Entry) publish(now time.Time) {
 	}
 }
 
-func differing(a, b Entry) []string {
-	var names []string
-	add := func(name string, a, b any) {
-		if !reflect.DeepEqual(a, b) {
-			names = append(names, name)
+// field is a part of an entry that has a name of its own in the file format.
+type field struct {
+	name  string
+	index []int
+}
+
+// fields are all of them, in the order of the file format.
+var fields = func() (all []field) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Entry]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			all = append(all, field{name, f.Index})
 		}
 	}
-	add("company", a.Company, b.Company)
-	add("applicationUrl", a.ApplicationURL, b.ApplicationURL)
-	add("category", a.Category, b.Category)
-	add("subcategory", a.Subcategory, b.Subcategory)
-	add("summary", a.Summary, b.Summary)
-	add("overview", a.Overview, b.Overview)
-	add("startingCost", a.StartingCost, b.StartingCost)
-	add("workModel", a.WorkModel, b.WorkModel)
-	add("publishedAt", micros(a.PublishedAt), micros(b.PublishedAt))
-	add("facts", a.Facts, b.Facts)
-	add("sources", a.Sources, b.Sources)
-	add("companyProfile", a.CompanyProfile, b.CompanyProfile)
-	add("visibility", a.Visibility, b.Visibility)
-	add("curation", a.Curation, b.Curation)
+	return all
+}()
+
+// differing names the fields in which a and b differ.
+func differing(a, b Entry) []string {
+	var names []string
+	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
+	for _, f := range fields {
+		if !equal(x.FieldByIndex(f.index).Interface(), y.FieldByIndex(f.index).Interface()) {
+			names = append(names, f.name)
+		}
+	}
 	return names
+}
+
+// equal is reflect.DeepEqual, except that instants are equal if they are stored alike.
+func equal(a, b any) bool {
+	if t, is := a.(*time.Time); is {
+		u, _ := b.(*time.Time)
+		return micros(t) == micros(u)
+	}
+	return reflect.DeepEqual(a, b)
 }
 
 func micros(t *time.Time) int64 {

@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -16,17 +21,18 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
+var now = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+
 // example is a line that uses every field.
 func example(t *testing.T) listingfile.Line {
 	t.Helper()
-	f, err := listingfile.Read(bytes.NewReader(listingfile.Example), 1)
+	f, err := listingfile.Read(bytes.NewReader(listingfile.Example), now, 1)
 	require.NoError(t, err)
 	require.Empty(t, f.Refused)
 	return f.Lines[0]
 }
 
 func TestCreateAndUpdate(t *testing.T) {
-	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	line := example(t)
 	line.PublishedAt, line.Visibility = nil, ""
 	entry := listing.Create(line, now)
@@ -71,6 +77,93 @@ func TestCreateAndUpdate(t *testing.T) {
 	}
 }
 
+// TestAnImportReportsAChangeOfAnyField changes every field of a line, nested ones too, one at a time.
+func TestAnImportReportsAChangeOfAnyField(t *testing.T) {
+	// A published listing, so that a visibility of `private` or `withdrawn` changes nothing; TestCreateAndUpdate covers visibility.
+	skip := []string{"id", "visibility", "Number"}
+	changed := map[string]bool{}
+	var walk func(path string, v reflect.Value, check func(path string))
+	walk = func(path string, v reflect.Value, check func(path string)) {
+		try := func(value any) {
+			was := reflect.ValueOf(v.Interface())
+			v.Set(reflect.ValueOf(value).Convert(v.Type()))
+			check(path)
+			v.Set(was)
+		}
+		switch v.Kind() {
+		case reflect.Struct:
+			if at, is := v.Interface().(time.Time); is {
+				try(at.Add(-time.Microsecond))
+				return
+			}
+			for f, field := range v.Fields() {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				if f.Anonymous {
+					walk(path, field, check)
+				} else if path != "" || !slices.Contains(skip, name) && !slices.Contains(skip, f.Name) {
+					require.NotEmpty(t, name, "%s.%s has no JSON name, so no file and no store holds it", path, f.Name)
+					walk(strings.TrimPrefix(path+"."+name, "."), field, check)
+				}
+			}
+		case reflect.Pointer:
+			require.False(t, v.IsNil(), "the example must use every field: %s is nil", path)
+			walk(path, v.Elem(), check)
+		case reflect.Slice:
+			require.NotZero(t, v.Len(), "the example must use every field: %s is empty", path)
+			try(reflect.Append(v, v.Index(0)).Interface())
+			walk(path+"[0]", v.Index(0), check)
+		case reflect.String:
+			try(v.String() + "x")
+		case reflect.Bool:
+			try(!v.Bool())
+		case reflect.Float64:
+			try(v.Float() + 1)
+		case reflect.Int:
+			try(v.Int() + 1)
+		default:
+			require.Fail(t, "no rule for a field of that kind", "%s: %s", path, v.Kind())
+		}
+	}
+	entry := listing.Create(everyField(t), now)
+	line := everyField(t)
+	walk("", reflect.ValueOf(&line).Elem(), func(path string) {
+		field := path[:len(path)-len(strings.TrimLeftFunc(path, unicode.IsLetter))]
+		updated, change := entry.Update(line, now)
+		require.Equal(t, []string{field}, change.Fields, path)
+		require.Equal(t, slices.Contains(listing.Material, field), change.Material, path)
+		require.NotEmpty(t, cmp.Diff(entry, updated), path)
+		changed[field] = true
+	})
+	_, change := entry.Update(line, now)
+	require.Empty(t, change.Fields, "every field is as it was")
+	copyEdits := []string{"subcategory", "summary", "overview", "publishedAt", "sources", "companyProfile", "curation"}
+	require.ElementsMatch(t, slices.Concat(listing.Material, copyEdits), slices.Collect(maps.Keys(changed)),
+		"decide whether a change of a new field puts reviews in doubt, and add it to Material or to this list")
+}
+
+// everyField is the example with a value in each field.
+func everyField(t *testing.T) listingfile.Line {
+	line := example(t)
+	line.Visibility = listingfile.Published
+	line.Facts.ExperienceRequired, line.Facts.ApplicationURL = new(false), new("https://maple-transcripts.example/now")
+	line.Facts.Requirements = []string{"A headset"}
+	line.Facts.CountryEligibility[0].IncludedRegions = []string{"CA-ON"}
+	return line
+}
+
+func TestAnImportNeverPublishesAWithdrawnListing(t *testing.T) {
+	line := everyField(t)
+	entry := listing.Create(line, now)
+	entry.Visibility = listingfile.Withdrawn
+	line.Summary = "Other words."
+	updated, change := entry.Update(line, now)
+	require.Equal(t, listingfile.Withdrawn, updated.Visibility)
+	require.Equal(t, listing.Change{Fields: []string{"summary"}, KeptWithdrawn: true}, change)
+	line.Visibility = listingfile.Withdrawn
+	_, change = entry.Update(line, now)
+	require.False(t, change.KeptWithdrawn, "the file says so too")
+}
+
 // FuzzRead holds the reader to two promises: it never fails on any input, and what it accepts it accepts again, unchanged, in
 // the form of an export.
 func FuzzRead(f *testing.F) {
@@ -82,14 +175,13 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		in, err := listingfile.Read(bytes.NewReader(file), listingfile.MaxReported)
+		in, err := listingfile.Read(bytes.NewReader(file), now, listingfile.MaxReported)
 		require.NoError(t, err)
-		now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 		for _, line := range in.Lines {
 			entry := listing.Create(line, now)
 			exported, err := json.Marshal(entry)
 			require.NoError(t, err)
-			again, err := listingfile.Read(bytes.NewReader(exported), 1)
+			again, err := listingfile.Read(bytes.NewReader(exported), now, 1)
 			require.NoError(t, err)
 			require.Empty(t, again.Refused, string(exported))
 			_, change := entry.Update(again.Lines[0], now)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type Live struct {
 	current atomic.Pointer[Snapshot] // nil until the first one is there
 	heard   atomic.Int64             // instant at which the source last answered
 	seen    int64                    // the source's sequence at that poll
+	ahead   map[string]Row           // published rows that are not public before a later instant, by id
 	took    atomic.Int64             // nanoseconds that the newest snapshot took to make
 	made    atomic.Int64             // instant at which it was there
 }
@@ -81,12 +83,13 @@ func (l *Live) poll(ctx context.Context) error {
 		return err
 	}
 	current := l.current.Load()
-	if current == nil || sequence != l.seen {
+	if current == nil || sequence != l.seen || l.arrived(asked) {
 		start := time.Now()
-		next, n, err := l.load(ctx, current)
+		next, ahead, n, err := l.load(ctx, current, asked)
 		if err != nil {
 			return err
 		}
+		l.ahead = ahead
 		if l.seen = sequence; next != current {
 			l.current.Store(next)
 			l.took.Store(int64(time.Since(start)))
@@ -98,9 +101,24 @@ func (l *Live) poll(ctx context.Context) error {
 	return nil
 }
 
-// load reads what changed since current (nil: everything) and counts it. A row that cannot be decoded or encoded is left out.
-// Rows are read by one goroutine and encoded by as many as there are processors.
-func (l *Live) load(ctx context.Context, current *Snapshot) (next *Snapshot, n int, err error) {
+// arrived reports whether a row that was ahead is public at now.
+func (l *Live) arrived(now time.Time) bool {
+	for _, row := range l.ahead {
+		if !row.ahead(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// load reads what changed since current (nil: everything) and counts it, with the rows that became public since. A row that cannot be
+// decoded or encoded is left out; one that is not public at now is returned in ahead. One goroutine reads rows, and as many as
+// there are processors encode them.
+func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, ahead map[string]Row, n int, err error) {
+	ahead = maps.Clone(l.ahead)
+	if ahead == nil {
+		ahead = map[string]Row{}
+	}
 	first := current == nil
 	if first {
 		current = empty
@@ -147,20 +165,30 @@ func (l *Live) load(ctx context.Context, current *Snapshot) (next *Snapshot, n i
 		}
 		err := l.source.Changes(ctx, current.sequence, func(row Row) error {
 			sequence = max(sequence, row.Sequence)
+			if delete(ahead, row.ID); row.ahead(now) {
+				ahead[row.ID] = row
+				row.Document = nil
+			}
 			if rows = append(rows, row); len(rows) < batch {
 				return nil
 			}
 			return send()
 		})
+		for id, row := range ahead {
+			if !row.ahead(now) {
+				delete(ahead, id)
+				rows = append(rows, row)
+			}
+		}
 		return errors.Join(err, send())
 	})
 	if err := g.Wait(); err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	if len(changes) == 0 && !first {
-		return current, 0, nil
+		return current, ahead, 0, nil
 	}
-	return current.with(changes, sequence), len(changes), nil
+	return current.with(changes, sequence), ahead, len(changes), nil
 }
 
 // View is the catalog now. It is problem.Unavailable before the first snapshot, and once the source has been silent for MaxAge:

@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/internal/query"
 )
 
 // source is a store in memory that can fail.
@@ -179,4 +180,42 @@ func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
 
 	s.put(t, records[0])
 	holds(299, 1, 0)
+}
+
+func TestARecordIsNotPublicBeforeItsPublication(t *testing.T) {
+	at := now
+	s := &source{rows: map[string]Row{}}
+	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
+	records := oracle.Records(1, 20, now)
+	for i, ahead := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, time.Microsecond, 0} {
+		records[i].Entry.PublishedAt = new(now.Add(ahead))
+	}
+	s.put(t, records...)
+	versions := map[string]bool{}
+	public := func(after time.Duration, want int) {
+		t.Helper()
+		at = now.Add(after)
+		require.NoError(t, l.poll(t.Context()))
+		view, err := l.View()
+		require.NoError(t, err)
+		require.Equal(t, want, l.Stats().Records)
+		require.Equal(t, want, view.Select(query.Filter{}, api.Commercial).Total())
+		versions[view.Version()] = true
+	}
+	public(0, 16)
+	_, found := l.current.Load().At(at).Find(records[0].Entry.ID, api.Commercial)
+	require.False(t, found)
+	public(time.Microsecond, 17)
+	public(time.Hour-time.Microsecond, 17)
+	records[1].Entry.PublishedAt = new(now.Add(-time.Hour))
+	records[2].Entry.Visibility = listingfile.Withdrawn
+	s.put(t, records[1], records[2])
+	public(time.Hour-time.Microsecond, 18)
+	s.torn = errors.New("torn")
+	at = now.Add(time.Hour)
+	require.Error(t, l.poll(t.Context()))
+	s.torn = nil
+	public(time.Hour, 19)
+	public(4*time.Hour, 19)
+	require.Len(t, versions, 4, "a list that changed has another version")
 }

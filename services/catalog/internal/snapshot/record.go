@@ -25,6 +25,11 @@ type Row struct {
 	Summary     []byte
 }
 
+// ahead reports whether the listing is published, but not public before an instant after now.
+func (r Row) ahead(now time.Time) bool {
+	return r.Document != nil && r.PublishedAt != nil && r.PublishedAt.After(now)
+}
+
 // record is a published record: its encoded form and what filters and order ask of it.
 type record struct {
 	id   string
@@ -165,7 +170,7 @@ func after(body []byte, name string) uint32 {
 }
 
 // eligible lists the countries whose residents are confirmed to be eligible, and Canada's provinces of which that is evidenced:
-// included by name or as one of all regions, and not excluded by any entry.
+// included by name or as one of all regions, by an entry that cites a source, and not excluded by any entry.
 func eligible(entries []api.CountryEligibility) (countries []country, provinces uint16) {
 	var excluded uint16
 	for _, c := range entries {
@@ -178,7 +183,7 @@ func eligible(entries []api.CountryEligibility) (countries []country, provinces 
 		if code := country([]byte(c.Country)); !slices.Contains(countries, code) {
 			countries = append(countries, code)
 		}
-		if c.Country == "CA" {
+		if c.Country == "CA" && len(c.SourceURLs) > 0 {
 			provinces |= provinceBits(c.IncludedRegions)
 			if c.AllRegions != nil && *c.AllRegions {
 				provinces = 1<<len(api.Provinces) - 1

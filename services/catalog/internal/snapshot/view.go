@@ -26,10 +26,11 @@ type View struct {
 // Now is the instant.
 func (v View) Now() time.Time { return v.at }
 
-// Version changes whenever an answer from a list changes: with the data, and with every status and freshness that turns.
-// It is the same on every replica that has the same data.
+// Version changes whenever a list does: with the data, with every status and freshness that turns, and with every record that
+// becomes public at its time. It is the same on every replica that has the same data.
 func (v View) Version() string {
 	b := strconv.AppendInt(nil, v.s.sequence, 10)
+	b = strconv.AppendInt(append(b, '.'), int64(len(v.s.order)), 10)
 	b = strconv.AppendInt(append(b, '.'), int64(v.cutoff), 10)
 	return string(strconv.AppendInt(append(b, '.'), int64(v.expired), 10))
 }

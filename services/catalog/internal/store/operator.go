@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -17,21 +18,49 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Import applies a file in which nothing was refused, whole or not at all, and counts what it did. Importing the same file
-// again changes nothing.
+// Import applies a file in which nothing was refused, whole or not at all, and counts what it did. It refuses a line that would leave
+// a published listing without a source. Importing the same file again changes nothing.
 func (s *Store) Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error) {
-	var report api.ImportReport
-	err := s.change(ctx, func(tx *gorm.DB, next *int64) error {
-		report = api.ImportReport{Applied: true, Refused: []api.Refusal{}}
-		w := s.writer(tx, next, actor)
+	return s.apply(ctx, actor, false, func(w *writer, report *api.ImportReport) error {
 		for part := range slices.Chunk(lines, batch) {
-			if err := w.importPart(part, &report); err != nil {
+			if err := w.importPart(part, report); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// apply runs f in one change, whole or not at all: a refusal in the report, or dry, undoes everything.
+func (s *Store) apply(
+	ctx context.Context, actor string, dry bool, f func(w *writer, report *api.ImportReport) error,
+) (report api.ImportReport, err error) {
+	err = s.change(ctx, func(tx *gorm.DB, next *int64) error {
+		report = api.ImportReport{Applied: true, Refused: []api.Refusal{}}
+		w := s.writer(tx, next, actor)
+		if err := f(w, &report); err != nil {
+			return err
+		}
+		switch {
+		case len(report.Refused) > 0:
+			report = api.ImportReport{Refused: report.Refused, Omitted: report.Omitted}
+			return errNothing
+		case dry:
+			report.Applied = false
+			return errNothing
+		}
+		return nil
+	})
 	return report, err
+}
+
+// refuse adds a refusal to the report, or counts it if the report is full.
+func refuse(refused *[]api.Refusal, omitted *int, r api.Refusal) {
+	if len(*refused) == listingfile.MaxReported {
+		*omitted++
+		return
+	}
+	*refused = append(*refused, r)
 }
 
 func (w *writer) importPart(lines []listingfile.Line, report *api.ImportReport) error {
@@ -39,47 +68,71 @@ func (w *writer) importPart(lines []listingfile.Line, report *api.ImportReport) 
 	if err != nil {
 		return err
 	}
+	var shown []string
 	for _, act := range acts {
-		if act.old == nil {
-			report.Created++
-			if err := w.save(act.entry, w.at); err != nil {
-				return err
-			}
-			w.record(act.entry.ID, imported, nil, false)
-			if act.change.Published {
-				w.record(act.entry.ID, published, nil, false)
-			}
-			w.note(act.entry.ID, act.entry.Curation)
+		if act.unsourced() {
+			refuse(&report.Refused, &report.Omitted, act.refusal())
 			continue
 		}
-		if len(act.change.Fields) == 0 {
-			report.Unchanged++
-			continue
+		if act.change.KeptWithdrawn {
+			report.KeptWithdrawn = append(report.KeptWithdrawn, act.entry.ID)
 		}
-		report.Updated++
-		if err := w.save(act.entry, act.createdAt); err != nil {
+		if act.change.Published {
+			shown = append(shown, act.entry.ID)
+		}
+		if err := w.importOne(act, report); err != nil {
 			return err
 		}
-		w.record(act.entry.ID, updated, act.change.Fields, act.change.Material)
-		if act.change.Published {
-			w.record(act.entry.ID, published, nil, false)
-		}
-		if slices.Contains(act.change.Fields, "curation") {
-			w.note(act.entry.ID, act.entry.Curation)
-		}
+	}
+	if err := w.countShown(shown, report); err != nil {
+		return err
 	}
 	return w.flush()
 }
 
+func (w *writer) importOne(act act, report *api.ImportReport) error {
+	if act.old != nil && len(act.change.Fields) == 0 {
+		report.Unchanged++
+		return nil
+	}
+	if err := w.save(act.entry, cmp.Or(act.createdAt, w.at)); err != nil {
+		return err
+	}
+	if act.old == nil {
+		report.Created++
+		w.record(act.entry.ID, imported, nil, false)
+	} else {
+		report.Updated++
+		w.record(act.entry.ID, updated, act.change.Fields, act.change.Material)
+	}
+	if act.change.Published {
+		w.record(act.entry.ID, published, nil, false)
+	}
+	if act.old == nil || slices.Contains(act.change.Fields, "curation") {
+		w.note(act.entry.ID, act.entry.Curation)
+	}
+	return nil
+}
+
 // act is what an import does to one listing.
 type act struct {
+	line      int            // of the file
 	old       *listing.Entry // nil: the listing is new
-	createdAt int64
-	entry     listing.Entry // afterwards
+	createdAt int64          // of old
+	entry     listing.Entry  // afterwards
 	change    listing.Change
 }
 
-// plan tells what an import of the lines does at now, in their order.
+// unsourced reports whether the act takes the last source of a published listing. One that never had a source may still be edited.
+func (a act) unsourced() bool {
+	return a.old != nil && a.old.Visibility == listingfile.Published && len(a.old.Sources) > 0 && len(a.entry.Sources) == 0
+}
+
+func (a act) refusal() api.Refusal {
+	return api.Refusal{Line: a.line, ID: a.entry.ID, Problems: api.Problems{listingfile.NeedsSource}}
+}
+
+// plan returns what an import of the lines does at now, in their order.
 func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]act, error) {
 	ids := make([]string, len(lines))
 	for i, l := range lines {
@@ -94,7 +147,8 @@ func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]act, error) {
 		row, exists := known[line.ID]
 		if !exists {
 			entry := listing.Create(line, now)
-			acts[i] = act{entry: entry, change: listing.Change{Published: entry.Visibility == listingfile.Published}}
+			change := listing.Change{Published: entry.Visibility == listingfile.Published}
+			acts[i] = act{line: line.Number, entry: entry, change: change}
 			continue
 		}
 		old, err := row.entry(notes[line.ID])
@@ -102,83 +156,123 @@ func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]act, error) {
 			return nil, err
 		}
 		entry, change := old.Update(line, now)
-		acts[i] = act{&old, row.CreatedAt, entry, change}
+		acts[i] = act{line.Number, &old, row.CreatedAt, entry, change}
 	}
 	return acts, nil
 }
 
-// Publish makes the listings of those ids visible, whole or not at all: an id that names none is refused. A withdrawn listing may be
-// published again. Line in a refusal is the place among the ids.
-func (s *Store) Publish(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
-	return s.show(ctx, actor, ids, listingfile.Published)
+// Publish makes the listings of those ids visible, whole or not at all. It refuses an unknown id and a listing without a source. A
+// withdrawn listing may be published again. dry only counts. Line in a refusal is the position among the ids, from 1.
+func (s *Store) Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error) {
+	return s.show(ctx, actor, ids, listingfile.Published, dry)
 }
 
-// Withdraw takes the listings of those ids down, or turns candidates away; otherwise as Publish.
+// Withdraw takes the listings of those ids down, or rejects candidates; otherwise as Publish.
 func (s *Store) Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
-	return s.show(ctx, actor, ids, listingfile.Withdrawn)
+	return s.show(ctx, actor, ids, listingfile.Withdrawn, false)
 }
 
-func (s *Store) show(ctx context.Context, actor string, ids []string, as listingfile.Visibility) (api.ImportReport, error) {
-	var report api.ImportReport
-	err := s.change(ctx, func(tx *gorm.DB, next *int64) error {
-		report = api.ImportReport{Applied: true, Refused: []api.Refusal{}}
-		w := s.writer(tx, next, actor)
+func (s *Store) show(ctx context.Context, actor string, ids []string, as listingfile.Visibility, dry bool) (api.ImportReport, error) {
+	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
 		place := 0
 		for part := range slices.Chunk(ids, batch) {
-			// What no id can be is asked nobody: Postgres knows texts that it fails at.
-			known, _, err := find(tx, slices.DeleteFunc(slices.Clone(part), func(id string) bool { return !api.ValidSlug(id) }))
+			// Invalid ids are not looked up: some texts are an error in Postgres.
+			known, _, err := find(w.tx, slices.DeleteFunc(slices.Clone(part), func(id string) bool { return !api.ValidSlug(id) }))
 			if err != nil {
 				return err
 			}
+			rows := make([]placed, 0, len(part))
 			for _, id := range part {
 				place++
-				row, exists := known[id]
-				if !exists && len(report.Refused) == listingfile.MaxReported {
-					report.Omitted++
+				if row, exists := known[id]; exists {
+					rows = append(rows, placed{place, row})
 					continue
 				}
-				if !exists {
-					report.Refused = append(report.Refused, api.Refusal{
-						Line: place, ID: id, Problems: api.Problems{"id: there is no such listing"},
-					})
-					continue
-				}
-				w.show(row, as, &report)
+				refuse(&report.Refused, &report.Omitted, api.Refusal{Line: place, ID: id, Problems: api.Problems{"id: there is no such listing"}})
 			}
-			if err := w.flush(); err != nil {
+			if err := w.showPart(rows, as, report); err != nil {
 				return err
 			}
-		}
-		if len(report.Refused) > 0 {
-			report = api.ImportReport{Refused: report.Refused, Omitted: report.Omitted}
-			return errNothing
 		}
 		return nil
 	})
-	return report, err
 }
 
-// PublishAll publishes every candidate. What was withdrawn stays withdrawn.
-func (s *Store) PublishAll(ctx context.Context, actor string) (api.ImportReport, error) {
-	var report api.ImportReport
-	err := s.change(ctx, func(tx *gorm.DB, next *int64) error {
-		report = api.ImportReport{Applied: true, Refused: []api.Refusal{}}
-		w := s.writer(tx, next, actor)
-		for {
-			var rows []*listingRow
-			err := tx.Where("visibility = ?", listingfile.Private).Order("id").Limit(batch).Find(&rows).Error
-			if err != nil || len(rows) == 0 {
+// PublishAll publishes every private listing; otherwise as Publish. What was withdrawn stays withdrawn. Line in a refusal is the
+// position among the private listings by id.
+func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error) {
+	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
+		place := 0
+		for last := ""; ; {
+			var part []*listingRow
+			err := w.tx.Where("visibility = ? AND id > ?", listingfile.Private, last).Order("id").Limit(batch).Find(&part).Error
+			if err != nil || len(part) == 0 {
 				return err
 			}
-			for _, row := range rows {
-				w.show(row, listingfile.Published, &report)
+			rows := make([]placed, len(part))
+			for i, row := range part {
+				place++
+				rows[i] = placed{place, row}
 			}
-			if err := w.flush(); err != nil {
+			last = part[len(part)-1].ID
+			if err := w.showPart(rows, listingfile.Published, report); err != nil {
 				return err
 			}
 		}
 	})
-	return report, err
+}
+
+// placed is a row with its position among those that an operator named.
+type placed struct {
+	place int
+	row   *listingRow
+}
+
+// showPart gives the rows their visibility and records it, except for those that have it.
+func (w *writer) showPart(rows []placed, as listingfile.Visibility, report *api.ImportReport) error {
+	var shown []string
+	for _, p := range rows {
+		row := p.row
+		if row.Visibility == as {
+			report.Unchanged++
+			continue
+		}
+		fields, what := []string{"visibility"}, withdrawn
+		if as == listingfile.Published {
+			sourced, err := row.sourced()
+			if err != nil {
+				return err
+			}
+			if !sourced {
+				refuse(&report.Refused, &report.Omitted, api.Refusal{Line: p.place, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
+				continue
+			}
+			what, shown = published, append(shown, row.ID)
+			if row.PublishedAt == nil {
+				row.PublishedAt, fields = &w.at, append(fields, "publishedAt")
+			}
+		}
+		report.Updated++
+		row.Visibility = as
+		w.put(row)
+		w.record(row.ID, what, fields, false)
+	}
+	if err := w.countShown(shown, report); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// countShown counts the listings of those ids as published, and those of them that have no factual review.
+func (w *writer) countShown(ids []string, report *api.ImportReport) error {
+	report.Published += len(ids)
+	known, err := summaries(w.tx, ids)
+	for _, id := range ids {
+		if known[id].LastCheckedAt == nil {
+			report.NeverReviewed++
+		}
+	}
+	return err
 }
 
 // Export yields every listing, private and withdrawn ones too, by id. An error ends it.
@@ -280,24 +374,6 @@ func (w *writer) put(row *listingRow) {
 	*w.next++
 	row.Sequence, row.UpdatedAt = *w.next, w.at
 	w.listings = append(w.listings, row)
-}
-
-// show gives a row its visibility and records it, unless it has it.
-func (w *writer) show(row *listingRow, as listingfile.Visibility, report *api.ImportReport) {
-	if row.Visibility == as {
-		report.Unchanged++
-		return
-	}
-	report.Updated++
-	fields, what := []string{"visibility"}, withdrawn
-	if row.Visibility = as; as == listingfile.Published {
-		what = published
-		if row.PublishedAt == nil {
-			row.PublishedAt, fields = &w.at, append(fields, "publishedAt")
-		}
-	}
-	w.put(row)
-	w.record(row.ID, what, fields, false)
 }
 
 func (w *writer) record(id, what string, fields []string, material bool) {

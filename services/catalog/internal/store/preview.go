@@ -6,14 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"gorm.io/gorm"
+
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Preview tells what Import would do to a file in which nothing was refused. It changes nothing, not even for a moment, and
-// holds up no writer: what others change meanwhile may make it outdated.
+// Preview returns what Import would do to a file in which nothing was refused. It opens no transaction and blocks no writer, so a
+// concurrent change may make it outdated.
 func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.ImportPreview, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	preview := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Refused: []api.Refusal{}}
@@ -27,29 +29,45 @@ func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.Impo
 		for i, a := range acts {
 			ids[i] = a.entry.ID
 		}
-		summaries, err := s.summaries(ctx, ids)
+		known, err := summaries(tx, ids)
 		if err != nil {
 			return api.ImportPreview{}, err
 		}
 		for _, a := range acts {
+			if a.unsourced() {
+				refuse(&preview.Refused, &preview.Omitted, a.refusal())
+				continue
+			}
+			if a.change.KeptWithdrawn {
+				preview.KeptWithdrawn = append(preview.KeptWithdrawn, a.entry.ID)
+			}
+			if a.change.Published && known[a.entry.ID].LastCheckedAt == nil {
+				preview.NeverReviewed++
+			}
 			if a.old != nil && len(a.change.Fields) == 0 {
 				preview.Unchanged++
 				continue
 			}
-			c, err := listing.Compare(a.old, a.entry, summaries[a.entry.ID], now)
+			c, err := listing.Compare(a.old, a.entry, known[a.entry.ID], now)
 			if err != nil {
 				return api.ImportPreview{}, err
 			}
 			preview.Count(c)
 		}
 	}
+	if len(preview.Refused) > 0 {
+		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Refused: preview.Refused, Omitted: preview.Omitted}
+	}
 	return preview, nil
 }
 
-// summaries are what history says of the listings of those ids, where it says anything.
-func (s *Store) summaries(ctx context.Context, ids []string) (map[string]api.Summary, error) {
+// summaries are history's summaries of the listings of those ids, where it has any.
+func summaries(tx *gorm.DB, ids []string) (map[string]api.Summary, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	var rows []summaryRow
-	if err := s.db.WithContext(ctx).Where("listing_id IN ?", ids).Find(&rows).Error; err != nil {
+	if err := tx.Where("listing_id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, database.Outage(err)
 	}
 	all := make(map[string]api.Summary, len(rows))

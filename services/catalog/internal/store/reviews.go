@@ -71,7 +71,7 @@ func (s *Store) records(ctx context.Context, rows []*listingRow) ([]review.Recor
 	for i, row := range rows {
 		ids[i] = row.ID
 	}
-	summaries, err := s.summaries(ctx, ids)
+	known, err := summaries(s.db.WithContext(ctx), ids)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *Store) records(ctx context.Context, rows []*listingRow) ([]review.Recor
 		if err != nil {
 			return nil, err
 		}
-		records[i] = review.Record{Entry: entry, Summary: summaries[row.ID], Edits: edits[row.ID]}
+		records[i] = review.Record{Entry: entry, Summary: known[row.ID], Edits: edits[row.ID]}
 	}
 	return records, nil
 }

@@ -100,6 +100,15 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	return e, nil
 }
 
+// sourced reports whether the listing cites a source.
+func (r listingRow) sourced() (bool, error) {
+	var l struct{ Sources []json.RawMessage }
+	if err := json.Unmarshal([]byte(r.Document), &l); err != nil {
+		return false, fmt.Errorf("document of listing %s: %w", r.ID, err)
+	}
+	return len(l.Sources) > 0, nil
+}
+
 func toMicros(t *time.Time) *int64 {
 	if t == nil {
 		return nil

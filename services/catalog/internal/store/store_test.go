@@ -59,7 +59,7 @@ func lines(ids ...string) []listingfile.Line {
 	for i, id := range ids {
 		out[i].Listing = listingfile.Listing{
 			ID: id, Company: api.Company{Name: "A", Website: "https://a.example"}, ApplicationURL: "https://a.example",
-			Category: api.Online, Summary: "s", Sources: []api.Source{},
+			Category: api.Online, Summary: "s", Sources: []api.Source{{URL: "https://source.example"}},
 		}
 	}
 	return out
@@ -80,9 +80,9 @@ func TestEveryActIsRecorded(t *testing.T) {
 		must(s.Import(t.Context(), "bob", file))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}))
-		must(s.Publish(t.Context(), "dee", []string{"a", "b"}))
+		must(s.Publish(t.Context(), "dee", []string{"a", "b"}, false))
 		must(s.Import(t.Context(), "eve", lines("c")))
-		must(s.PublishAll(t.Context(), "fay"))
+		must(s.PublishAll(t.Context(), "fay", false))
 
 		var acts []struct {
 			Actor, What, ListingID, Fields string
@@ -144,7 +144,7 @@ func TestTheRecordOfActsIsAppendOnly(t *testing.T) {
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
 		_, err = s.Import(t.Context(), "ann", file)
 		require.NoError(t, err, "the role may do what serving needs")
-		_, err = s.PublishAll(t.Context(), "ann")
+		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
 		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "a", Sequence: 1}}))
 		for _, statement := range statements {
@@ -199,7 +199,7 @@ func TestEveryChangeRaisesItsListingAndNothingElseDoes(t *testing.T) {
 
 		_, err = s.Import(t.Context(), "ann", lines("later"))
 		require.NoError(t, err)
-		_, err = s.PublishAll(t.Context(), "ann")
+		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
 		require.Contains(t, string(changes(t, s, quiet)["later"].Summary), `"sequence":5`)
 		require.Contains(t, string(changes(t, s, quiet)["b"].Summary), `"sequence":4`)
@@ -249,7 +249,10 @@ func TestWhatNoIDCanBeIsRefusedLikeAnUnknownOne(t *testing.T) {
 	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		_, err := s.Import(t.Context(), "ann", lines("a"))
 		require.NoError(t, err)
-		for _, act := range []func(context.Context, string, []string) (api.ImportReport, error){s.Publish, s.Withdraw} {
+		publish := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
+			return s.Publish(ctx, actor, ids, false)
+		}
+		for _, act := range []func(context.Context, string, []string) (api.ImportReport, error){publish, s.Withdraw} {
 			report, err := act(t.Context(), "ann", []string{"a\x00", "a", "\xff", "nobody", "A"})
 			require.NoError(t, err)
 			none := api.Problems{"id: there is no such listing"}

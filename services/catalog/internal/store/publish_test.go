@@ -1,0 +1,92 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/services/catalog/internal/store"
+)
+
+var needsSource = api.Problems{listingfile.NeedsSource}
+
+func TestPublishingNeedsASourceAndCountsWhatWasNeverReviewed(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+		file := lines("a", "b", "bare", "c", "d")
+		file[2].Sources = []api.Source{}
+		_, err := s.Import(t.Context(), "ann", file)
+		require.NoError(t, err)
+		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 1, LastCheckedAt: &at}, {Slug: "c", Sequence: 2}}))
+
+		quiet, err := s.Sequence(t.Context())
+		require.NoError(t, err)
+		for name, publish := range map[string]func() (api.ImportReport, error){
+			"by ids":      func() (api.ImportReport, error) { return s.Publish(t.Context(), "ann", []string{"a", "c", "bare"}, false) },
+			"all":         func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", false) },
+			"all, tried":  func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", true) },
+			"by ids, too": func() (api.ImportReport, error) { return s.Publish(t.Context(), "ann", []string{"b", "d", "bare"}, true) },
+		} {
+			report, err := publish()
+			require.NoError(t, err)
+			require.Equal(t, api.ImportReport{Refused: []api.Refusal{{Line: 3, ID: "bare", Problems: needsSource}}}, report, name)
+		}
+		report, err := s.Publish(t.Context(), "ann", []string{"a", "b"}, true)
+		require.NoError(t, err)
+		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 1, Refused: []api.Refusal{}}, report)
+		now, err := s.Sequence(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, quiet, now, "nothing was changed")
+
+		_, err = s.Withdraw(t.Context(), "ann", []string{"bare"})
+		require.NoError(t, err, "a candidate that cites nothing can still be rejected")
+		report, err = s.Publish(t.Context(), "ann", []string{"a", "b"}, false)
+		require.NoError(t, err)
+		require.Equal(t, api.ImportReport{Applied: true, Updated: 2, Published: 2, NeverReviewed: 1, Refused: []api.Refusal{}}, report)
+		report, err = s.PublishAll(t.Context(), "ann", true)
+		require.NoError(t, err)
+		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 2, Refused: []api.Refusal{}}, report)
+	})
+}
+
+func TestAnImportKeepsWithdrawnListingsWithdrawnAndPublishedOnesSourced(t *testing.T) {
+	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+		export := lines("a", "b", "c")
+		for i := range export {
+			export[i].Visibility, export[i].Number = listingfile.Published, i+2
+		}
+		report, err := s.Import(t.Context(), "ann", export)
+		require.NoError(t, err)
+		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Refused: []api.Refusal{}}, report)
+		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"})
+		require.NoError(t, err)
+
+		export[0].Summary = "Other words."
+		preview, err := s.Preview(t.Context(), export)
+		require.NoError(t, err)
+		require.Equal(t, []string{"a", "b"}, preview.KeptWithdrawn)
+		require.Zero(t, preview.Published)
+		report, err = s.Import(t.Context(), "ann", export)
+		require.NoError(t, err)
+		require.Equal(t, api.ImportReport{
+			Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"}, Refused: []api.Refusal{},
+		}, report)
+		for e, err := range s.Export(t.Context()) {
+			require.NoError(t, err)
+			require.Equal(t, e.ID == "c", e.Visibility == listingfile.Published, e.ID)
+		}
+
+		for i := range export {
+			export[i].Visibility, export[i].Sources = "", []api.Source{}
+		}
+		refused := []api.Refusal{{Line: 4, ID: "c", Problems: needsSource}}
+		report, err = s.Import(t.Context(), "ann", export)
+		require.NoError(t, err)
+		require.Equal(t, api.ImportReport{Refused: refused}, report)
+		preview, err = s.Preview(t.Context(), export)
+		require.NoError(t, err)
+		require.Equal(t, api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Refused: refused}, preview)
+	})
+}
