@@ -2,71 +2,115 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/up"
 )
 
-// Exit codes. Scripts tell "the service said no" from "the command was wrong" by them.
+// Exit codes.
 const (
-	done    = 0
-	refused = 1 // it was tried and did not succeed
-	misused = 2 // nothing was tried
+	success    = 0
+	failure    = 1 // the command ran and failed
+	usageError = 2 // nothing ran
 )
 
-// run executes one command line and gives its exit code.
-func run(ctx context.Context, args []string) int {
+func newRoot(in io.Reader, out, errs io.Writer) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "opportunity",
-		Short:         "The Opportunity Data API: run it on this machine, or operate a running one",
+		Use:   "opportunity",
+		Short: "Run the Opportunity Data API, or operate a running one",
+		Long: `Run the Opportunity Data API on this machine, or operate a running one.
+
+"opportunity up" starts everything. The other commands talk to the admin listener of a gateway: that of "up" by default, or the one
+at OPPORTUNITY_ADMIN_URL.
+
+Durations are written as 30d, 12h, 90m or 1d12h.
+
+Exit codes:
+  0  success
+  1  failure: the service rejected the request or could not be reached, or a check found problems
+  2  usage error: unknown command or flag, or an invalid value; nothing was changed
+
+With --output json, results are JSON on standard output and errors are JSON on standard error:
+  {"error":{"code":"unreachable","message":"...","exitCode":1}}`,
+		Example: `  opportunity up
+  opportunity status
+  opportunity keys issue --tier developer --use-case "job board for Ontario"
+  opportunity help listings import`,
+		Version:       build().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(up.Command())
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.AddCommand(up.Command(), versionCommand())
 	root.AddCommand(operator.Commands()...)
-	marked(root)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd() // takes the output that is set now
+	root.SetFlagErrorFunc(flagError)
+	prepare(root)
+	return root
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	root := newRoot(in, out, errs)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		return done
+		return success
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "opportunity:", err)
-	if tried := (attempt{}); errors.As(err, &tried) {
-		return refused
+	if cmd.Name() == "help" {
+		cmd = root
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "See '%s --help'.\n", cmd.CommandPath())
-	return misused
+	code, exit := "usage_error", usageError
+	if ran := (workError{}); errors.As(err, &ran) && !errors.As(err, new(flags.UsageError)) {
+		code, exit = operator.Code(err), failure
+	} else {
+		err = usage(err)
+	}
+	switch {
+	case wantsJSON(args):
+		report(errs, code, err, exit)
+	case exit == usageError:
+		fmt.Fprintf(errs, "opportunity: %v\nSee \"%s --help\".\n", err, cmd.CommandPath())
+	default:
+		fmt.Fprintln(errs, "opportunity:", err)
+	}
+	return exit
 }
 
-// attempt marks an error that came out of a command's work. All others are about the command line.
-type attempt struct{ error }
-
-func (a attempt) Unwrap() error { return a.error }
-
-// marked wraps the work of every command below c in attempt. A command that only groups others is misused when called alone.
-func marked(c *cobra.Command) {
-	switch work := c.RunE; {
-	case work != nil:
-		c.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := work(cmd, args); err != nil {
-				return attempt{err}
-			}
-			return nil
-		}
-	case c.HasParent():
-		c.RunE = func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q of %q", args[0], cmd.CommandPath())
-			}
-			return errors.New("a command is missing")
-		}
+// wantsJSON looks at the words of the command line: --output may stand behind a flag that could not be parsed.
+func wantsJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
 	}
-	for _, child := range c.Commands() {
-		marked(child)
+	i := slices.Index(args, "--output")
+	return slices.Contains(args, "--output=json") || i >= 0 && i+1 < len(args) && args[i+1] == "json"
+}
+
+// report writes an error for programs.
+func report(out io.Writer, code string, err error, exit int) {
+	type detail struct {
+		Code     string `json:"code"`
+		Message  string `json:"message"`
+		Status   int    `json:"status,omitempty"` // of the HTTP response
+		ExitCode int    `json:"exitCode"`
 	}
+	d := detail{Code: code, Message: err.Error(), ExitCode: exit}
+	if refused := new(operator.Refused); errors.As(err, &refused) {
+		d.Status = refused.Status
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(map[string]detail{"error": d}) // nobody is left to tell
 }

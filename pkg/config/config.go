@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 
@@ -45,6 +46,7 @@ var parsers = map[reflect.Type]env.ParserFunc{
 		err := l.UnmarshalText([]byte(s))
 		return l, err
 	},
+	reflect.TypeFor[time.Duration](): func(s string) (any, error) { return api.ParseDuration(s) },
 }
 
 // namesOnly names the settings at fault and drops the values that the library quotes: one of them may be a secret with a
@@ -61,6 +63,9 @@ func namesOnly(all env.AggregateError, settings []Setting) error {
 				}
 			}
 			e = fmt.Errorf("%s: not a valid %s", name, parse.Type)
+			if parse.Type == reflect.TypeFor[time.Duration]() {
+				e = fmt.Errorf("%s: %s", name, api.DurationHelp)
+			}
 		}
 		out = append(out, e)
 	}

@@ -46,6 +46,10 @@ func TestEveryMistakeIsNamedAtOnceAndNoValueRepeated(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 	require.NotContains(t, err.Error(), "hunter2")
+	require.ErrorContains(t, err, "WAIT: use a duration such as 30d, 12h or 90m")
+
+	_, err = config.Load[settings](from(map[string]string{"WAIT": "1d12h"}))
+	require.ErrorContains(t, err, "WAIT must be at most 1m")
 
 	_, err = config.Load[settings](from(map[string]string{"WAIT": "2m"}))
 	require.ErrorContains(t, err, "WAIT must be at most 1m")

@@ -26,7 +26,7 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
 		now := start.Truncate(time.Microsecond)
 
-		made := svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"  a newsletter  ","tier":"developer","expiresIn":"720h"}`)
+		made := svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"  a newsletter  ","tier":"developer","expiresIn":"30d"}`)
 		require.Equal(t, http.StatusCreated, made.status)
 		require.Equal(t, "no-store", made.header.Get("Cache-Control"))
 		key := read[issued](made)
@@ -206,7 +206,7 @@ func TestBadOrders(t *testing.T) {
 			`{"useCase":"x","expiresIn":"-1h"}`:                 {"expiresIn"},
 			`{"useCase":"x","expiresIn":"1ns"}`:                 {"expiresIn"},
 			`{"useCase":"x","expiresIn":"8760h1us"}`:            {"expiresIn"},
-			`{"useCase":"x","expiresIn":"30d"}`:                 {"expiresIn", "720h"},
+			`{"useCase":"x","expiresIn":"30x"}`:                 {"expiresIn", "30d"},
 			`{"useCase":"x","expiresIn":720}`:                   {"expiresIn", "string"},
 			`{"useCase":"x","test":"yes"}`:                      {"test", "bool"},
 			`{"useCase":"x","scope":"all"}`:                     {"scope", "unknown"},

@@ -35,7 +35,7 @@ func TestDueIsWhatIsNotVerifiedOldestFirst(t *testing.T) {
 		records := oracle.Records(41, 150, start0)
 		s.load(records)
 		s.operate("import", line("candidate", ""))
-		for query, within := range map[string]time.Duration{"": 0, "?within=0d": 0, "?within=7d": 7 * 24 * time.Hour, "?within=90m": 90 * time.Minute} {
+		for query, within := range map[string]time.Duration{"": 0, "?within=0d": 0, "?within=7d": 7 * 24 * time.Hour, "?within=90m": 90 * time.Minute, "?within=1d12h": 36 * time.Hour} {
 			want := map[string]api.VerificationStatus{}
 			for _, o := range oracle.Published(records, start0.Add(within)) {
 				if o.Verification.Status != api.Verified {

@@ -7,14 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 )
 
-func knownTier(t api.Tier) error {
-	if !slices.ContainsFunc(api.Tiers, func(k api.TierLimits) bool { return k.Tier == t }) {
-		return fmt.Errorf("there is no tier %q: free, developer or commercial", t)
+// tiers returns the names of all tiers.
+func tiers() []api.Tier {
+	var names []api.Tier
+	for _, t := range api.Tiers {
+		names = append(names, t.Tier)
 	}
-	return nil
+	return names
 }
 
 func (v *verbs) accounts() *cobra.Command {
@@ -26,11 +29,20 @@ func (v *verbs) accounts() *cobra.Command {
 			Use:     "grant ID TIER",
 			Short:   "Give an account a tier, in force on its next request; what it used today stays used",
 			Example: "  opportunity accounts grant acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 developer",
-			Args: func(cmd *cobra.Command, args []string) error {
-				if err := cobra.ExactArgs(2)(cmd, args); err != nil {
-					return err
+			Args: func(_ *cobra.Command, args []string) error {
+				if !slices.Contains(tiers(), api.Tier(args[1])) {
+					return fmt.Errorf("unknown tier %q: use %s", args[1], flags.OneOf(tiers()...))
 				}
-				return knownTier(api.Tier(args[1]))
+				return nil
+			},
+			ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+				var names []string
+				for _, t := range tiers() {
+					if len(args) == 1 {
+						names = append(names, string(t))
+					}
+				}
+				return names, cobra.ShellCompDirectiveNoFileComp
 			},
 			RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
 				return c.Grant(ctx, args[0], api.Tier(args[1]))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,12 +68,7 @@ func instant(s string, now time.Time) (string, error) {
 	if s == "" {
 		return "", nil
 	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return now.AddDate(0, 0, -int(n)).UTC().Format(time.RFC3339Nano), nil //nolint:gosec // 16 bits
-		}
-	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+	if d, err := api.ParseDuration(s); err == nil {
 		return now.Add(-d).UTC().Format(time.RFC3339Nano), nil
 	}
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
@@ -82,7 +76,7 @@ func instant(s string, now time.Time) (string, error) {
 			return t.UTC().Format(time.RFC3339Nano), nil
 		}
 	}
-	return "", fmt.Errorf("--since must be a duration such as 90m or 7d, a date such as 2026-11-20, or an instant, not %q", s)
+	return "", fmt.Errorf("invalid --since %q: use a duration such as 7d or 90m, a date such as 2026-11-20, or a time such as 2026-11-20T09:30:00Z", s)
 }
 
 func showAudit(out io.Writer, entries []api.AuditEntry) {

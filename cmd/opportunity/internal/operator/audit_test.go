@@ -20,7 +20,7 @@ func TestInstantsSince(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	for _, bad := range []string{"yesterday", "-1h", "-1d", "1.5d", "d", "2026-13-01", "20.11.2026"} {
+	for _, bad := range []string{"yesterday", "-1h", "-1d", "d", "2026-13-01", "20.11.2026"} {
 		_, err := instant(bad, now)
 		require.ErrorContains(t, err, bad)
 	}

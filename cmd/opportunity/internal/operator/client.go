@@ -5,33 +5,25 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"opportunity.internal/pkg/api"
 )
 
 // Client acts as an operator through the admin listener. Its methods also return the answer as it came, for --output json.
 type Client struct {
-	URL   string // of the admin listener
-	Token string
-	Actor string // on whose behalf, for the record
-	HTTP  *http.Client
+	URL       string // of the admin listener
+	Token     string
+	TokenFile string // the file that Token was read from; empty if it came from the environment
+	Actor     string // on whose behalf, for the record
+	HTTP      *http.Client
 }
-
-// Refused is an answer that says no.
-type Refused struct {
-	Status int
-	Code   string // of the error body; empty where the answer was none of ours
-	Reason string
-}
-
-func (e *Refused) Error() string { return e.Reason }
 
 // KeyRequest asks for a key. Without an Account one is made for it.
 type KeyRequest struct {
@@ -57,9 +49,13 @@ func (c Client) Append(ctx context.Context, file io.Reader) (api.AppendReport, [
 	return ask[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)
 }
 
-// Due lists what is due for a factual review, or will be within that time: 7d or a duration.
-func (c Client) Due(ctx context.Context, within string) (api.DueList, []byte, error) {
-	return ask[api.DueList](ctx, c, http.MethodGet, "/reviews/due"+query("within", within), nil)
+// Due lists what is due for a factual review, or will be within that time.
+func (c Client) Due(ctx context.Context, within time.Duration) (api.DueList, []byte, error) {
+	text := ""
+	if within > 0 {
+		text = within.String()
+	}
+	return ask[api.DueList](ctx, c, http.MethodGet, "/reviews/due"+query("within", text), nil)
 }
 
 // Sheet is what a reviewer needs to know of a listing.
@@ -74,8 +70,10 @@ func (c Client) Export(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(out, resp.Body)
-	return err
+	if _, err := io.Copy(out, resp.Body); err != nil {
+		return unreachable(c.URL, err)
+	}
+	return nil
 }
 
 // Publish makes the listings public; all means every private one. dry only counts them. In the report, Line is the position of an id.
@@ -215,13 +213,13 @@ func ask[T any](ctx context.Context, c Client, method, path string, body io.Read
 	}
 	defer resp.Body.Close()
 	if raw, err = io.ReadAll(resp.Body); err != nil {
-		return out, nil, err
+		return out, nil, unreachable(c.URL, err)
 	}
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return out, raw, nil
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return out, nil, fmt.Errorf("%s does not answer as an admin listener does: %w", c.URL, err)
+		return out, nil, unexpected(c.URL, resp.StatusCode, resp.Header)
 	}
 	return out, raw, nil
 }
@@ -238,16 +236,15 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader) (*h
 	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, unreachable(c.URL, err)
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	refused := &Refused{Status: resp.StatusCode, Reason: c.URL + " answered " + resp.Status}
 	var e api.Error
-	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err == nil && json.Unmarshal(text, &e) == nil && e.Error.Message != "" {
-		refused.Code, refused.Reason = e.Error.Code, e.Error.Message
+	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err != nil || json.Unmarshal(text, &e) != nil || e.Error.Code == "" {
+		return nil, unexpected(c.URL, resp.StatusCode, resp.Header)
 	}
-	return nil, refused
+	return nil, c.rejected(resp, e)
 }

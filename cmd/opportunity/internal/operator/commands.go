@@ -12,6 +12,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/pkg/api"
 )
 
 // What the verbs use where neither a flag nor the environment says otherwise: what `opportunity up` uses.
@@ -26,7 +29,7 @@ type verbs struct {
 	adminURL, dataDir, output string
 }
 
-// Commands are the operator's verbs.
+// Commands returns the operators' verbs.
 func Commands() []*cobra.Command {
 	v := new(verbs)
 	groups := []*cobra.Command{v.listings(), v.reviews(), v.events(), v.history(), v.keys(), v.accounts(), v.audit(), v.billing(), v.sample(), v.status()}
@@ -35,31 +38,37 @@ func Commands() []*cobra.Command {
 		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+DefaultAdmin),
 			"the gateway's admin listener, also from OPPORTUNITY_ADMIN_URL")
 		f.StringVar(&v.dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), DefaultDataDir),
-			"where `up` left the operator token, also from OPPORTUNITY_DATA_DIR; OPPORTUNITY_OPERATOR_TOKEN goes first")
-		f.StringVar(&v.output, "output", "text", "how to print: text or json")
-		c.PersistentPreRunE = func(*cobra.Command, []string) error {
-			if v.output != "text" && v.output != "json" {
-				return fmt.Errorf("--output must be text or json, not %q", v.output)
-			}
-			return nil
-		}
+			`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR.
+OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
+		flags.Choice(f, &v.output, "output", "text", "output format", "text", "json")
 	}
 	return groups
 }
 
 // client finds the token. The token goes into the request and nowhere else.
 func (v *verbs) client() (Client, error) {
-	token := os.Getenv("OPPORTUNITY_OPERATOR_TOKEN")
+	if err := usableURL("admin-url", v.adminURL); err != nil {
+		return Client{}, err
+	}
+	token, file := os.Getenv("OPPORTUNITY_OPERATOR_TOKEN"), ""
 	if token == "" {
-		file := filepath.Join(v.dataDir, TokenFile)
+		file = filepath.Join(v.dataDir, TokenFile)
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return Client{}, fmt.Errorf("no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set and %w", err)
+			return Client{}, &Failure{codeNoToken, fmt.Sprintf("no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and %v. "+
+				`Set it, or use --data-dir with the directory of "opportunity up".`, err)}
 		}
 		token = strings.TrimSpace(string(text))
 	}
 	actor := cmp.Or(os.Getenv("OPPORTUNITY_ACTOR"), os.Getenv("USER"), "operator")
-	return Client{URL: v.adminURL, Token: token, Actor: actor, HTTP: http.DefaultClient}, nil
+	return Client{URL: v.adminURL, Token: token, TokenFile: file, Actor: actor, HTTP: http.DefaultClient}, nil
+}
+
+func usableURL(flag, value string) error {
+	if api.ValidURL(value) {
+		return nil
+	}
+	return flags.Usage("invalid --%s %q: use an http or https URL such as http://%s", flag, value, DefaultAdmin)
 }
 
 // act makes the work of a command from a call whose answer is printed as it came, or as the sentence that said makes of its

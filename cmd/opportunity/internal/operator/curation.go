@@ -2,10 +2,10 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,7 +68,7 @@ and which records would turn "needs-review".`,
 				p, raw, err := c.Preview(ctx, file)
 				text := new(strings.Builder)
 				showPreview(text, p)
-				return result{len(p.Refused) == 0, p.Refused, p.Omitted, raw, strings.TrimSuffix(text.String(), "\n")}, err
+				return result{applied: len(p.Refused) == 0, refused: p.Refused, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
 			}
 			r, raw, err := c.Import(ctx, file)
 			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
@@ -100,7 +100,7 @@ An event that was recorded before is counted as a duplicate. What was appended s
 
 func appended(ctx context.Context, c Client, file io.Reader) (result, error) {
 	r, raw, err := c.Append(ctx, file)
-	return result{r.Applied, r.Refused, r.Omitted, raw, fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)}, err
+	return result{applied: r.Applied, refused: r.Refused, omitted: r.Omitted, raw: raw, text: fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)}, err
 }
 
 // result is the report of a verb that does all or nothing.
@@ -110,10 +110,11 @@ type result struct {
 	omitted int
 	raw     []byte
 	text    string // what was done, where it was
+	lines   bool   // the user sent a file; otherwise they typed ids
 }
 
 func imported(r api.ImportReport, raw []byte, text string) result {
-	return result{r.Applied, r.Refused, r.Omitted, raw, text}
+	return result{applied: r.Applied, refused: r.Refused, omitted: r.Omitted, raw: raw, text: text}
 }
 
 // file is report for a verb that sends a file.
@@ -124,7 +125,11 @@ func (v *verbs) file(call func(context.Context, Client, io.Reader) (result, erro
 			return err
 		}
 		defer closed()
-		return v.report(func(ctx context.Context, c Client, _ []string) (result, error) { return call(ctx, c, in) })(cmd, nil)
+		return v.report(func(ctx context.Context, c Client, _ []string) (result, error) {
+			r, err := call(ctx, c, in)
+			r.lines = true
+			return r, err
+		})(cmd, nil)
 	}
 }
 
@@ -137,7 +142,7 @@ func input(cmd *cobra.Command, name string) (in io.Reader, closed func(), err er
 	return file, func() { file.Close() }, err
 }
 
-// report makes the work of a command from a call that does all or nothing and says what it refused.
+// report runs a call that does all or nothing and prints what it did or why nothing was changed.
 func (v *verbs) report(call func(context.Context, Client, []string) (result, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.client()
@@ -153,22 +158,61 @@ func (v *verbs) report(call func(context.Context, Client, []string) (result, err
 			return nil
 		}
 		v.print(cmd.OutOrStdout(), r.raw, func(io.Writer) { r.explain(cmd.ErrOrStderr()) })
-		return errors.New("refused: nothing was changed")
+		return &Failure{codeRejected, "nothing was changed"}
 	}
 }
 
-// explain writes one line for each problem.
+// explain writes each problem once, with the lines or the ids that have it.
 func (r result) explain(out io.Writer) {
-	for _, line := range r.refused {
-		where := fmt.Sprintf("line %d", line.Line)
-		if line.ID != "" {
-			where += fmt.Sprintf(" (id %s)", line.ID)
+	var problems []string // in the order of their first line
+	places := map[string][]api.Refusal{}
+	for _, refused := range r.refused {
+		for _, p := range refused.Problems {
+			if places[p] == nil {
+				problems = append(problems, p)
+			}
+			places[p] = append(places[p], refused)
 		}
-		for _, p := range line.Problems {
-			fmt.Fprintf(out, "%s: %s\n", where, p)
+	}
+	for _, p := range problems {
+		at := places[p]
+		switch {
+		case !r.lines && strings.HasSuffix(p, "there is no such listing"):
+			for _, refused := range at {
+				fmt.Fprintf(out, "unknown listing %q\n", refused.ID)
+			}
+		case !r.lines:
+			fmt.Fprintf(out, "%s: %s\n", ids(at), p)
+		case len(at) > 1:
+			fmt.Fprintf(out, "%s (%d lines: %s)\n", p, len(at), lineNumbers(at))
+		case at[0].ID != "":
+			fmt.Fprintf(out, "line %d (id %s): %s\n", at[0].Line, at[0].ID, p)
+		default:
+			fmt.Fprintf(out, "line %d: %s\n", at[0].Line, p)
 		}
 	}
 	if r.omitted > 0 {
 		fmt.Fprintf(out, "and %d more lines\n", r.omitted)
 	}
+}
+
+func ids(at []api.Refusal) string {
+	names := make([]string, len(at))
+	for i, refused := range at {
+		names[i] = refused.ID
+	}
+	return strings.Join(names, ", ")
+}
+
+// lineNumbers names the first ten lines.
+func lineNumbers(at []api.Refusal) string {
+	const most = 10
+	var numbers []string
+	for _, refused := range at[:min(len(at), most)] {
+		numbers = append(numbers, strconv.Itoa(refused.Line))
+	}
+	if len(at) > most {
+		numbers = append(numbers, "...")
+	}
+	return strings.Join(numbers, ", ")
 }

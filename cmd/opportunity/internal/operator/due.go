@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 )
 
@@ -19,7 +20,8 @@ func (v *verbs) reviews() *cobra.Command {
 }
 
 func (v *verbs) due() *cobra.Command {
-	var within, output string
+	var within time.Duration
+	var output string
 	c := &cobra.Command{
 		Use:   "due",
 		Short: "List published listings that are not verified, and why, oldest first",
@@ -28,13 +30,6 @@ never reviewed, stale, a review or a link check that ended in doubt, a change of
 The one that has been due for longest comes first.`,
 		Example: "  opportunity reviews due --within 7d\n  opportunity reviews due --output csv > due.csv",
 		Args:    cobra.NoArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error { // in place of that of the group, which knows no csv
-			switch output {
-			case "text", "table", "csv", "json":
-				return nil
-			}
-			return fmt.Errorf("--output must be table, csv or json, not %q", output)
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {
@@ -56,8 +51,8 @@ The one that has been due for longest comes first.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&within, "within", "", "also what turns stale within this time: days such as 7d, or a duration such as 36h")
-	c.Flags().StringVar(&output, "output", "table", "how to print: table, csv or json")
+	flags.Duration(c.Flags(), &within, "within", "also list what turns stale within this time, such as 7d or 36h")
+	flags.Choice(c.Flags(), &output, "output", "table", "output format", "table", "text", "csv", "json")
 	return c
 }
 

@@ -20,7 +20,7 @@ func TestReviewsDue(t *testing.T) {
 	c, asked := admin(t, http.StatusOK, dueAnswer)
 	out, _, err := verb(t, c.URL, "", "reviews", "due", "--within", "7d")
 	require.NoError(t, err)
-	require.Equal(t, "GET /operator/v1/reviews/due?within=7d ann ", asked.String())
+	require.Equal(t, "GET /operator/v1/reviews/due?within=168h0m0s ann ", asked.String())
 	lines := strings.Split(out, "\n")
 	require.Len(t, lines, 6)
 	require.Contains(t, lines[1], "changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)")
@@ -41,5 +41,5 @@ func TestReviewsDue(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, dueAnswer, out)
 	_, _, err = verb(t, c.URL, "", "reviews", "due", "--output", "xml")
-	require.ErrorContains(t, err, "table, csv or json")
+	require.ErrorContains(t, err, "table, text, csv or json")
 }

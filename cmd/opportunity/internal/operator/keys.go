@@ -2,12 +2,14 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/pkg/api"
 )
 
 func (v *verbs) keys() *cobra.Command {
@@ -72,20 +74,17 @@ With --tier, the key gets a new account of that tier. With --account, it joins t
 account's tier. To change that tier for all keys of the account, use "opportunity accounts grant".`,
 		Example: `  opportunity keys issue --tier developer --use-case "job board for Ontario"
   opportunity keys issue --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --use-case "staging server"
-  opportunity keys issue --tier commercial --use-case "nightly import" --expires-in 720h --output json`,
+  opportunity keys issue --tier commercial --use-case "nightly import" --expires-in 30d --output json`,
 		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("expires-in") {
 				if life <= 0 {
-					return fmt.Errorf("--expires-in must be a positive duration, not %s", life)
+					return fmt.Errorf("invalid --expires-in: %s", api.DurationHelp)
 				}
 				want.ExpiresIn = life.String()
 			}
-			switch {
-			case want.Tier != "":
-				return knownTier(want.Tier)
-			case want.Account == "":
-				return errors.New("missing --tier: a new account needs one, free, developer or commercial; with --account, the key has the account's tier")
+			if want.Tier == "" && want.Account == "" {
+				return fmt.Errorf("missing --tier: a new account needs %s; with --account, the key has the account's tier", flags.OneOf(tiers()...))
 			}
 			return nil
 		},
@@ -106,10 +105,10 @@ account's tier. To change that tier for all keys of the account, use "opportunit
 		},
 	}
 	f := c.Flags()
-	f.StringVar((*string)(&want.Tier), "tier", "", "tier of the new account: free, developer or commercial")
+	flags.Choice(f, &want.Tier, "tier", "", "tier of the new account", tiers()...)
 	f.StringVar(&want.UseCase, "use-case", "", "what the key is for, in a few words")
 	f.StringVar(&want.Account, "account", "", "add the key to this account instead of a new one")
-	f.DurationVar(&life, "expires-in", 0, "how long the key lives, such as 720h; at most, and without it, 365 days")
+	flags.Duration(f, &life, "expires-in", "lifetime of the key, such as 30d or 12h (default and maximum 365d)")
 	f.BoolVar(&want.Test, "test", false, "a key with the prefix oda_test_")
 	_ = c.MarkFlagRequired("use-case")
 	return c

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -51,10 +50,10 @@ The exit code is 1 if an import would refuse the file.`,
 				if report.Valid {
 					fmt.Fprintf(out, "%d listings, nothing wrong\n", report.Listings)
 				}
-				result{refused: file.Refused}.explain(cmd.ErrOrStderr())
+				result{refused: file.Refused, lines: true}.explain(cmd.ErrOrStderr())
 			})
 			if !report.Valid {
-				return errors.New("an import would refuse the file")
+				return &Failure{codeRejected, "an import would reject the file"}
 			}
 			return nil
 		},

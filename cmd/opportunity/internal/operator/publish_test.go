@@ -37,7 +37,7 @@ func TestPublishingManyAsksFirst(t *testing.T) {
 	c, asked = admin(t, http.StatusOK, `{"refused":[{"line":2,"id":"b","problems":["sources: a published listing needs at least one"]}]}`)
 	_, errs, err := verb(t, c.URL, "", "listings", "publish", "a", "b")
 	require.ErrorContains(t, err, "nothing was changed")
-	require.Contains(t, errs, "(id b): sources: a published listing needs at least one")
+	require.Contains(t, errs, "b: sources: a published listing needs at least one")
 	require.Equal(t, 1, strings.Count(asked.String(), "POST"))
 }
 

@@ -165,7 +165,7 @@ func TestAReviewerIsAskedFactByFact(t *testing.T) {
 		keep = append(keep, q, "")
 	}
 	shown = term.answers(append(keep, "Append", "yes")...)
-	require.Contains(t, shown, "line 1 (id a): note: not today")
+	require.Contains(t, shown, "a: note: not today")
 	rest, err := term.end()
 	require.NoError(t, err)
 	require.Contains(t, rest, "appended 1, duplicates 0")
@@ -241,7 +241,7 @@ func TestAReviewByScript(t *testing.T) {
 	d.refuse = 1
 	text, err := record("--outcome", "verified")
 	require.ErrorContains(t, err, "nothing was changed")
-	require.Contains(t, text, "line 1 (id a): note: not today")
+	require.Contains(t, text, "a: note: not today")
 	<-d.appended
 	for _, args := range [][]string{
 		{"--event", file(`{"slug":"b"}`)}, {"--event", file(`{"checkType":"application-link"}`)}, {"--event", file(`[]`)}, {"--event", file(`{} {}`)},

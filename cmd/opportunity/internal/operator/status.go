@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,14 @@ func (v *verbs) status() *cobra.Command {
 			"  opportunity status --public-url https://data.example.com",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := usableURL("admin-url", v.adminURL); err != nil {
+				return err
+			}
+			if public != "" {
+				if err := usableURL("public-url", public); err != nil {
+					return err
+				}
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), statusTime)
 			defer cancel()
 			raw, err := ready(ctx, v.adminURL)
@@ -50,7 +59,7 @@ func (v *verbs) status() *cobra.Command {
 
 // ready asks the admin listener for the state of the whole. The error names what is missing.
 func ready(ctx context.Context, admin string) (raw []byte, err error) {
-	status, raw, err := get(ctx, admin, "/readyz")
+	status, header, raw, err := get(ctx, admin, "/readyz")
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +69,7 @@ func ready(ctx context.Context, admin string) (raw []byte, err error) {
 	}
 	switch err := json.Unmarshal(raw, &state); {
 	case err != nil || state.Status == "":
-		return nil, fmt.Errorf("%s does not answer as an admin listener does: %d", admin, status)
+		return nil, unexpected(admin, status, header)
 	case status != http.StatusOK:
 		return raw, errors.New("not ready: " + strings.Join(state.Missing, ", "))
 	}
@@ -69,28 +78,32 @@ func ready(ctx context.Context, admin string) (raw []byte, err error) {
 
 // guarded makes a call without a key, which every gateway refuses in its own words, and no proxy or default page does.
 func guarded(ctx context.Context, public string) error {
-	status, raw, err := get(ctx, public, "/api/v1/opportunities")
+	status, _, raw, err := get(ctx, public, "/api/v1/opportunities")
 	if err != nil {
 		return err
 	}
 	var refusal api.Error
 	if json.Unmarshal(raw, &refusal) != nil || refusal.Error.Code != string(problem.MissingAPIKey) {
-		return fmt.Errorf("%s does not answer as the gateway does: %d", public, status)
+		return &Refused{status, codeUnexpected,
+			fmt.Sprintf("%s is not a gateway: it returned status %d to a request without a key. Check --public-url.", public, status)}
 	}
 	return nil
 }
 
-// get gives the status and the body of an answer, without the space around it.
-func get(ctx context.Context, base, path string) (int, []byte, error) {
+// get requests a path of base. It returns the body without the space around it.
+func get(ctx context.Context, base, path string) (status int, header http.Header, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+path, nil)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, unreachable(base, err)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	return resp.StatusCode, []byte(strings.TrimSpace(string(raw))), err
+	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return 0, nil, nil, unreachable(base, err)
+	}
+	return resp.StatusCode, resp.Header, bytes.TrimSpace(body), nil
 }

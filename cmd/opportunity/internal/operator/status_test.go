@@ -19,8 +19,8 @@ func TestStatus(t *testing.T) {
 	}{
 		"ready":           {200, `{"status":"ready"}`, noKey, "ready\n", ""},
 		"not ready":       {503, `{"status":"not ready","missing":["redis","catalog"]}`, noKey, "", "not ready: redis, catalog"},
-		"another server":  {200, "<html>", noKey, "", "does not answer as an admin listener does: 200"},
-		"another gateway": {200, `{"status":"ready"}`, "<html>", "ready\n", "does not answer as the gateway does: 401"},
+		"another server":  {200, "<html>", noKey, "", "is not an admin listener: it returned status 200"},
+		"another gateway": {200, `{"status":"ready"}`, "<html>", "ready\n", "is not a gateway: it returned status 401"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

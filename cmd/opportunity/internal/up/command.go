@@ -2,11 +2,11 @@ package up
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
@@ -26,12 +26,6 @@ The settings of the services (OPPORTUNITY_SERVICE_CAPACITY, OPPORTUNITY_PUBLIC_U
 		Example: `  opportunity up
   opportunity up --seed none --data-dir /var/lib/opportunity --listen 127.0.0.1:9000 --admin-listen 127.0.0.1:9001`,
 		Args: cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error {
-			if o.Seed != "sample" && o.Seed != "none" {
-				return fmt.Errorf("--seed must be sample or none, not %q", o.Seed)
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out, o.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			return Run(cmd.Context(), o)
@@ -42,6 +36,6 @@ The settings of the services (OPPORTUNITY_SERVICE_CAPACITY, OPPORTUNITY_PUBLIC_U
 	f.StringVar(&o.AdminListen, "admin-listen", operator.DefaultAdmin, "address for operators")
 	f.StringVar(&o.DataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), operator.DefaultDataDir),
 		"where everything is kept, also from OPPORTUNITY_DATA_DIR")
-	f.StringVar(&o.Seed, "seed", "sample", "what the first start imports: sample or none")
+	flags.Choice(f, &o.Seed, "seed", "sample", "records that the first start imports", "sample", "none")
 	return c
 }

@@ -79,6 +79,7 @@ func TestOrders(t *testing.T) {
 		"with its tier":    {account.Order{UseCase: "x", Tier: api.Commercial}, account.Order{UseCase: "x", Tier: api.Commercial}, account.MaxLife},
 		"shorter":          {account.Order{UseCase: "x", ExpiresIn: "90m"}, account.Order{UseCase: "x", ExpiresIn: "90m", Tier: api.Free}, 90 * time.Minute},
 		"longest":          {account.Order{UseCase: "x", ExpiresIn: "8760h"}, account.Order{UseCase: "x", ExpiresIn: "8760h", Tier: api.Free}, account.MaxLife},
+		"days":             {account.Order{UseCase: "x", ExpiresIn: "1d12h"}, account.Order{UseCase: "x", ExpiresIn: "1d12h", Tier: api.Free}, 36 * time.Hour},
 		"shortest":         {account.Order{UseCase: "x", ExpiresIn: "1us"}, account.Order{UseCase: "x", ExpiresIn: "1us", Tier: api.Free}, time.Microsecond},
 		"longest use case": {account.Order{UseCase: strings.Repeat("é", 500)}, account.Order{UseCase: strings.Repeat("é", 500), Tier: api.Free}, account.MaxLife},
 	} {

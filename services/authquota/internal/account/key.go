@@ -113,7 +113,7 @@ type Order struct {
 	Account   string   `json:"account"` // empty: the key gets an account of its own
 	Tier      api.Tier `json:"tier"`    // empty: the account's, free for a new one
 	UseCase   string   `json:"useCase"`
-	ExpiresIn string   `json:"expiresIn"` // a duration such as 720h; empty: MaxLife
+	ExpiresIn string   `json:"expiresIn"` // a duration such as 30d; empty: MaxLife
 	Test      bool     `json:"test"`      // a key for trying the service, recognisable by its prefix
 }
 
@@ -138,10 +138,10 @@ func (o Order) Checked() (Order, time.Duration, error) {
 	}
 	life := MaxLife
 	if o.ExpiresIn != "" {
-		life, err = time.ParseDuration(o.ExpiresIn)
+		life, err = api.ParseDuration(o.ExpiresIn)
 		life = life.Truncate(time.Microsecond) // what the database keeps
 		if err != nil || life <= 0 || life > MaxLife {
-			return o, 0, Invalid("expiresIn", "must be a duration such as 720h, above 0 and at most 8760h (365 days)")
+			return o, 0, Invalid("expiresIn", "must be a duration such as 30d or 12h, above 0 and at most 365d")
 		}
 	}
 	return o, life, nil

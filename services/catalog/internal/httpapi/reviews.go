@@ -1,12 +1,11 @@
 package httpapi
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 )
@@ -29,23 +28,15 @@ func (a API) due(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: list}, err
 }
 
-// within reads a number of days (7d) or a duration (36h); 0 where the request names none.
+// within reads a duration such as 7d or 36h. It returns 0 if the request names none.
 func within(values params.Values) (time.Duration, error) {
 	text, given := values["within"]
 	if !given {
 		return 0, nil
 	}
-	var d time.Duration
-	var err error
-	if days, is := strings.CutSuffix(text, "d"); is {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 16)
-		d = time.Duration(n) * 24 * time.Hour //nolint:gosec // 16 bits
-	} else {
-		d, err = time.ParseDuration(text)
-	}
-	if err != nil || d < 0 || d > furthest {
-		return 0, params.Invalid("within", "must be a number of days such as 7d or a duration such as 36h, at most 365d")
+	d, err := api.ParseDuration(text)
+	if err != nil || d > furthest {
+		return 0, params.Invalid("within", "must be a duration such as 7d or 36h, at most 365d")
 	}
 	return d, nil
 }

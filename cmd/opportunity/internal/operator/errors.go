@@ -1,0 +1,171 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Refused is a request that the service rejected.
+type Refused struct {
+	Status int
+	Code   string // of the error body; unexpected_response if it has none
+	Reason string
+}
+
+func (e *Refused) Error() string { return e.Reason }
+
+// Failure is an error of this command, with a code for programs.
+type Failure struct {
+	Code, Message string
+}
+
+func (e *Failure) Error() string { return e.Message }
+
+// The codes of this command. The service's own codes stand beside them.
+const (
+	codeFailed      = "failed"                // anything else, such as a file that cannot be read
+	codeInterrupted = "interrupted"           // Ctrl-C
+	codeNoToken     = "no_operator_token"     //nolint:gosec // a code, not a token
+	codeRejected    = "file_rejected"         // nothing was changed; standard output has the report
+	codeUnreachable = "unreachable"           // no connection, or none that lasted
+	codeTimeout     = "timeout"               // no response in time
+	codeUntrusted   = "untrusted_certificate" // of the admin listener
+	codeUnexpected  = "unexpected_response"   // not that of an admin listener
+)
+
+// Code classifies err for programs.
+func Code(err error) string {
+	if refused := new(Refused); errors.As(err, &refused) {
+		return refused.Code
+	}
+	if failure := new(Failure); errors.As(err, &failure) {
+		return failure.Code
+	}
+	if errors.Is(err, context.Canceled) {
+		return codeInterrupted
+	}
+	return codeFailed
+}
+
+const useAnother = "Set OPPORTUNITY_ADMIN_URL to use another address."
+
+// unreachable describes why the HTTP server at base did not respond.
+func unreachable(base string, err error) error {
+	wrapped := new(url.Error)
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	var certificate *tls.CertificateVerificationError
+	var dns *net.DNSError
+	var op *net.OpError
+	var timeout net.Error
+	fail := func(code, format string, args ...any) error {
+		return &Failure{code, fmt.Sprintf(format, args...)}
+	}
+	var local *fs.PathError
+	switch {
+	case errors.As(err, &local): // the file that was sent, or the one that the response is written to
+		return err
+	case errors.Is(err, context.Canceled):
+		return fail(codeInterrupted, "interrupted")
+	case errors.As(err, &certificate):
+		return fail(codeUntrusted, "cannot trust %s: %v. Use the name that its certificate was issued for, and SSL_CERT_FILE for a private authority.",
+			base, certificate.Err)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fail(codeUnexpected, "%s does not speak HTTPS: use an http:// URL. %s", base, useAnother)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fail(codeTimeout, "%s did not respond in time. Check the address and the network. %s", base, useAnother)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fail(codeUnreachable, `cannot reach %s: connection refused. Is "opportunity up" running? %s`, base, useAnother)
+	case errors.As(err, &dns):
+		return fail(codeUnreachable, "cannot reach %s: no host named %q. %s", base, dns.Name, useAnother)
+	case errors.As(err, &op) && op.Op == "dial":
+		return fail(codeUnreachable, "cannot reach %s: %v. %s", base, op.Err, useAnother)
+	}
+	return fail(codeUnreachable, "lost the connection to %s: %v", base, err)
+}
+
+// unexpected describes a response that no admin listener gives.
+func unexpected(base string, status int, header http.Header) error {
+	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	if kind == "" {
+		kind = "no content type"
+	}
+	return &Refused{status, codeUnexpected, fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
+		"Set OPPORTUNITY_ADMIN_URL to the address of --admin-listen, http://%s by default.", base, status, kind, DefaultAdmin)}
+}
+
+// rejected describes an error response of the service.
+func (c Client) rejected(resp *http.Response, e api.Error) error {
+	refused := &Refused{resp.StatusCode, e.Error.Code, e.Error.Message}
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized && c.TokenFile == "":
+		refused.Reason = c.URL + " rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN: set it to one of the gateway's OPPORTUNITY_OPERATOR_TOKENS"
+	case resp.StatusCode == http.StatusUnauthorized:
+		refused.Reason = fmt.Sprintf("%s rejected the operator token in %s: set OPPORTUNITY_OPERATOR_TOKEN, "+
+			`or use --data-dir with the directory of the "opportunity up" that runs there`, c.URL, c.TokenFile)
+	case refused.Reason == "There is nothing at this address.":
+		refused.Reason = c.URL + " is not an admin listener, or is one of another version. " + useAnother
+	}
+	return refused
+}
+
+var (
+	noSuch = regexp.MustCompile(`^There is no (.+) with this id\.$`)
+	named  = regexp.MustCompile(`^(?:Field|Parameter) (\w+) (.+)\.$`)
+)
+
+// Explain puts what the service says of ids, fields and parameters in terms of the arguments and flags of cmd.
+func Explain(cmd *cobra.Command, args []string, err error) error {
+	refused := new(Refused)
+	if !errors.As(err, &refused) {
+		return err
+	}
+	said := *refused
+	if what := noSuch.FindStringSubmatch(refused.Reason); what != nil {
+		id := ""
+		if f := cmd.Flag(what[1]); f != nil && f.Changed {
+			id = f.Value.String()
+		} else if len(args) > 0 {
+			id = args[0]
+		} else {
+			return err
+		}
+		said.Reason = fmt.Sprintf("unknown %s %q", what[1], id)
+		for _, list := range []string{what[1] + "s", "list"} {
+			if c, _, err := cmd.Parent().Find([]string{list}); err == nil && c != cmd.Parent() {
+				said.Reason += fmt.Sprintf(`: see "%s"`, c.CommandPath())
+				break
+			}
+		}
+	} else if what := named.FindStringSubmatch(refused.Reason); what != nil && cmd.Flag(kebab(what[1])) != nil {
+		said.Reason = "--" + kebab(what[1]) + " " + what[2]
+	}
+	return &said
+}
+
+// kebab turns a name of JSON into that of a flag.
+func kebab(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// opportunity executes a command line.
+func opportunity(t *testing.T, args ...string) (exit int, out, errs string) {
+	t.Helper()
+	t.Setenv("OPPORTUNITY_ACTOR", "ann")
+	var o, e bytes.Buffer
+	exit = run(t.Context(), args, strings.NewReader("{}"), &o, &e)
+	return exit, o.String(), e.String()
+}
+
+// service is an admin listener that answers everything alike.
+func service(t *testing.T, status int, contentType, body string) {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(s.Close)
+	t.Setenv("OPPORTUNITY_ADMIN_URL", s.URL)
+	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", "operator-token-that-nobody-may-see")
+}
+
+func refusal(code, message string) string {
+	text, _ := json.Marshal(api.Error{Error: api.ErrorDetail{Code: code, Message: message}})
+	return string(text)
+}
+
+func TestUsageErrorsSpeakOfArgumentsAndFlags(t *testing.T) {
+	service(t, http.StatusTeapot, "text/plain", "no usage error gets here")
+	for line, want := range map[string]string{
+		"nope":                        `unknown command "nope"`,
+		"listing":                     `unknown command "listing": did you mean listings?`,
+		"listings imprt x":            `unknown command "listings imprt": did you mean import?`,
+		"help nope":                   `unknown command "nope"`,
+		"help keys isue":              `unknown command "keys isue": did you mean issue?`,
+		"completion bahs":             `unknown command "completion bahs": did you mean bash?`,
+		"events":                      `missing command: use opportunity events append`,
+		"accounts grant a":            `missing argument TIER: usage: opportunity accounts grant ID TIER [flags]`,
+		"keys revoke":                 `missing argument ID: usage: opportunity keys revoke ID [flags]`,
+		"keys revoke a b":             `unexpected argument "b": usage: opportunity keys revoke ID [flags]`,
+		"up now":                      `unexpected argument "now": usage: opportunity up [flags]`,
+		"accounts grant a gold":       `unknown tier "gold": use free, developer or commercial`,
+		"keys decline a":              `missing --reason: usage: opportunity keys decline ID --reason TEXT [flags]`,
+		"keys list --limt 3":          `unknown flag --limt: did you mean --limit?`,
+		"keys list -l 3":              `unknown flag -l`,
+		"keys list --limit":           `--limit needs a value: --limit INT`,
+		"keys list --limit x":         `invalid --limit "x": use a whole number`,
+		"keys requests --all=perhaps": `invalid --all "perhaps": use true or false`,
+		"keys list --output xml":      `invalid --output "xml": use text or json`,
+		"reviews due --output xml":    `invalid --output "xml": use table, text, csv or json`,
+		"reviews due --within soon":   `invalid --within "soon": use a duration such as 30d, 12h or 90m`,
+		"up --seed all":               `invalid --seed "all": use sample or none`,
+		"keys list --admin-url here":  `invalid --admin-url "here": use an http or https URL such as http://127.0.0.1:8081`,
+		"status --admin-url here":     `invalid --admin-url "here": use an http or https URL such as http://127.0.0.1:8081`,
+		"audit --since lately":        `invalid --since "lately": use a duration such as 7d or 90m, a date such as 2026-11-20, or a time such as 2026-11-20T09:30:00Z`,
+		"keys issue --use-case x --tier free --expires-in 30x":       `invalid --expires-in "30x": use a duration such as 30d, 12h or 90m`,
+		"keys issue --use-case x --tier gold":                        `invalid --tier "gold": use free, developer or commercial`,
+		"reviews record a --event x --outcome closed --admin-url  x": `--event and --outcome cannot be used together`,
+	} {
+		exit, out, errs := opportunity(t, strings.Fields(line)...)
+		first, second, _ := strings.Cut(errs, "\n")
+		require.Equal(t, "opportunity: "+want, first)
+		require.Regexp(t, `^See "opportunity.* --help"\.\n$`, second, line)
+		require.Equal(t, usageError, exit, line)
+		require.Empty(t, out, line)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.jsonl")
+	require.NoError(t, os.WriteFile(broken, []byte("{}\n"), 0o600))
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		args   string
+		exit   int
+	}{
+		"no command":     {exit: success},
+		"help":           {args: "help keys", exit: success},
+		"flag help":      {args: "keys issue --help", exit: success},
+		"version":        {args: "version", exit: success},
+		"version flag":   {args: "--version", exit: success},
+		"completion":     {args: "completion bash", exit: success},
+		"done":           {200, `{}`, "keys revoke a", success},
+		"not found":      {404, refusal("not_found", "There is no key with this id."), "keys revoke a", failure},
+		"rejected":       {400, refusal("invalid_parameter", "Field useCase is empty."), "keys issue --tier free --use-case x", failure},
+		"unavailable":    {503, refusal("service_unavailable", "The service is temporarily unavailable."), "accounts list", failure},
+		"file rejected":  {200, `{"applied":false,"refused":[{"line":1,"problems":["id: must not be empty"]}]}`, "events append -", failure},
+		"lint":           {args: "listings lint " + broken, exit: failure},
+		"no file":        {args: "listings lint " + broken + ".none", exit: failure},
+		"not ready":      {503, `{"status":"unready","missing":["redis"]}`, "status", failure},
+		"unknown verb":   {args: "keys isue", exit: usageError},
+		"unknown flag":   {args: "version --loud", exit: usageError},
+		"invalid value":  {args: "reviews due --within x", exit: usageError},
+		"missing option": {args: "keys decline a", exit: usageError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service(t, max(c.status, 200), "application/json", c.body)
+			exit, out, errs := opportunity(t, strings.Fields(c.args)...)
+			require.Equal(t, c.exit, exit, errs)
+			require.Equal(t, exit == success, errs == "", errs)
+			if c.args == "" || exit == usageError {
+				return
+			}
+			if args := append(strings.Fields(c.args), "--output", "json"); exit == failure { // the same with JSON errors
+				exit, _, errs = opportunity(t, args...)
+				require.Equal(t, c.exit, exit)
+				require.Equal(t, 1, strings.Count(errs, "\n"), errs)
+				var e struct {
+					Error struct {
+						Code, Message    string
+						Status, ExitCode int
+					}
+				}
+				require.NoError(t, json.Unmarshal([]byte(errs), &e), errs)
+				require.Equal(t, c.exit, e.Error.ExitCode)
+				require.NotEmpty(t, e.Error.Message)
+				require.NotEmpty(t, e.Error.Code)
+			}
+			_ = out
+		})
+	}
+	exit, out, help := opportunity(t)
+	require.Equal(t, success, exit)
+	require.Empty(t, help)
+	for _, s := range []string{"0  success", "1  failure", "2  usage error"} {
+		require.Contains(t, out, s)
+	}
+}
+
+func TestErrorsAreJSON(t *testing.T) {
+	service(t, 404, "application/json", refusal("not_found", "There is no key with this id."))
+	_, out, errs := opportunity(t, "keys", "revoke", "key_1", "--output", "json")
+	require.Empty(t, out)
+	require.JSONEq(t, `{"error":{"code":"not_found","message":"unknown key \"key_1\": see \"opportunity keys list\"","status":404,"exitCode":1}}`, errs)
+
+	_, out, errs = opportunity(t, "keys", "revoke", "--nope", "--output=json")
+	require.Empty(t, out)
+	require.JSONEq(t, `{"error":{"code":"usage_error","message":"unknown flag --nope","exitCode":2}}`, errs)
+
+	t.Setenv("OPPORTUNITY_ADMIN_URL", "http://127.0.0.1:1")
+	_, out, errs = opportunity(t, "status", "--output", "json")
+	require.Empty(t, out)
+	require.Contains(t, errs, `{"error":{"code":"unreachable","message":"cannot reach http://127.0.0.1:1: connection refused.`)
+
+	rejected := `{"applied":false,"refused":[{"line":1,"id":"a","problems":["id: there is no such listing"]}]}`
+	service(t, 200, "application/json", rejected)
+	_, out, errs = opportunity(t, "listings", "withdraw", "a", "--output", "json")
+	require.JSONEq(t, rejected, out, "the report keeps the form of the service")
+	require.JSONEq(t, `{"error":{"code":"file_rejected","message":"nothing was changed","exitCode":1}}`, errs)
+
+	_, _, errs = opportunity(t, "keys", "revoke", "--", "--output=json")
+	require.NotContains(t, errs, "{", "an argument")
+}
+
+// TestExamplesAreRight parses every example of the help texts.
+func TestExamplesAreRight(t *testing.T) {
+	t.Setenv("OPPORTUNITY_ADMIN_URL", "http://127.0.0.1:8081")
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.HasAvailableSubCommands() {
+			for _, child := range c.Commands() {
+				walk(child)
+			}
+		} else if c.Parent().Name() != "completion" && c.Name() != "help" {
+			require.NotEmpty(t, c.Example, c.CommandPath())
+		}
+		for line := range strings.SplitSeq(c.Example, "\n") {
+			for _, command := range strings.Split(line, " | ") {
+				words := shellWords(t, command)
+				if len(words) == 0 {
+					continue
+				}
+				require.Equal(t, "opportunity", words[0], line)
+				root := newRoot(nil, io.Discard, io.Discard)
+				idle(root)
+				root.SetArgs(words[1:])
+				found, err := root.ExecuteC()
+				require.NoError(t, err, line)
+				require.True(t, c == found || found.CommandPath() == c.CommandPath() || !c.HasParent() || len(strings.Split(line, " | ")) > 1,
+					"%q is an example of %s", line, c.CommandPath())
+			}
+		}
+	}
+	walk(newRoot(nil, io.Discard, io.Discard))
+}
+
+// idle takes away the work of all commands and leaves the checks.
+func idle(c *cobra.Command) {
+	if c.HasParent() {
+		c.RunE = func(*cobra.Command, []string) error { return nil }
+	}
+	for _, child := range c.Commands() {
+		idle(child)
+	}
+}
+
+// shellWords splits a line as a shell does, as far as the examples need it: quotes, redirections, and comments.
+func shellWords(t *testing.T, line string) (words []string) {
+	t.Helper()
+	line, _, _ = strings.Cut(line, " #")
+	line, _, _ = strings.Cut(line, " > ")
+	line, _, _ = strings.Cut(line, " < ")
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		word := ""
+		for line != "" && line[0] != ' ' {
+			if quote := line[:1]; quote == `"` || quote == "'" {
+				inside, rest, closed := strings.Cut(line[1:], quote)
+				require.True(t, closed, line)
+				word, line = word+inside, rest
+				continue
+			}
+			word, line = word+line[:1], line[1:]
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// TestUsageLinesAgreeWithChecks: the number of arguments is read from the usage line, so a check of a command accepts every number that
+// the line allows.
+func TestUsageLinesAgreeWithChecks(t *testing.T) {
+	for use, want := range map[string][2]int{
+		"list": {0, 0}, "show ID": {1, 1}, "grant ID TIER": {2, 2}, "import FILE|-": {1, 1}, "publish ID...|--all": {0, -1}, "withdraw ID...": {1, -1},
+		"issue --use-case TEXT --tier TIER | --account ID": {0, 0}, "decline ID --reason TEXT": {1, 1}, "list [--limit N] [ID...]": {0, -1}, "show [ID]": {0, 1},
+	} {
+		_, least, most := arguments(use)
+		require.Equal(t, want, [2]int{least, most}, use)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{
+		"keys issue --tier |":        "free developer commercial",
+		"keys list --output |":       "text json",
+		"reviews due --output |":     "table text csv json",
+		"up --seed |":                "sample none",
+		"accounts grant acc |":       "free developer commercial",
+		"reviews record --outcome |": "",
+		"keys re|":                   "requests revoke",
+	} {
+		words := strings.Fields(strings.ReplaceAll(line, " |", " ''"))
+		last := strings.Trim(words[len(words)-1], "'|")
+		exit, out, _ := opportunity(t, append([]string{"__completeNoDesc"}, append(words[:len(words)-1], last)...)...)
+		require.Equal(t, success, exit)
+		got, _, _ := strings.Cut(out, ":")
+		require.Equal(t, want, strings.Join(strings.Fields(got), " "), line)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		exit, out, _ := opportunity(t, "completion", shell)
+		require.Equal(t, success, exit)
+		require.Contains(t, out, "opportunity", shell)
+	}
+}
