@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 )
 
 // TestWhatWasServedIsWhatIsKnownOfThen: the detail that consumers saw at an instant, its status and its counts, is what `history
@@ -46,12 +47,13 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	ago := func(days int) string {
 		return time.Now().UTC().Add(-time.Duration(days) * 24 * time.Hour).Truncate(time.Second).Format(time.RFC3339)
 	}
+	verified := `"checkType":"review","outcome":"verified","facts":` + apitest.WholeFacts(`{"remote":true}`)
 	for i, event := range []string{
-		`"checkedAt":"` + ago(20) + `","checkType":"review","outcome":"verified"`,
-		`"checkedAt":"` + ago(5) + `","checkType":"review","outcome":"verified"`,
+		`"checkedAt":"` + ago(20) + `",` + verified,
+		`"checkedAt":"` + ago(5) + `",` + verified,
 		`"checkedAt":"` + ago(3) + `","checkType":"application-link","outcome":"closed"`,
 		`"checkedAt":"` + ago(10) + `","checkType":"review","outcome":"needs-review"`, // late
-		`"checkedAt":"` + ago(1) + `","checkType":"review","outcome":"verified"`,
+		`"checkedAt":"` + ago(1) + `",` + verified,
 	} {
 		u.verb(t, `{"slug":"good-one","sourceUrls":["https://good.example/"],"note":"n",`+event+`}`, "events", "append", "-")
 		serve(i + 1)

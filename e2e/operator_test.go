@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 )
 
 // TestRefusedFiles: a file with bad lines changes nothing and gets every bad line named.
@@ -66,7 +67,7 @@ func TestRefusedFiles(t *testing.T) {
 	u.verb(t, good, "listings", "import", "-")
 	event := func(id, outcome string) string {
 		return `{"slug":"` + id + `","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"` + outcome +
-			`","sourceUrls":["https://good.example/"],"note":"n"}`
+			`","sourceUrls":["https://good.example/"],"note":"n","facts":` + apitest.WholeFacts(`{"remote":true}`) + `}`
 	}
 	events := event("good-one", "verified") + "\n" + event("good-one", "reachable") + "\n" + event("No Slug", "verified")
 	_, errs, code = u.tryVerb(t, events, "events", "append", "-")

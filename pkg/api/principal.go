@@ -68,6 +68,7 @@ type ListingFeed struct {
 
 // SummaryFeed is one pull of summaries with a sequence above the one asked for, in that order.
 type SummaryFeed struct {
+	Rules     int       `json:"rules"` // SummaryRules of the service that derived them; 0 before there were any
 	Summaries []Summary `json:"summaries"`
 }
 
@@ -90,3 +91,7 @@ type KeyDigests struct {
 	Last    KeyPosition `json:"last"` // where the next page begins
 	More    bool        `json:"more"` // keys follow
 }
+
+// SummaryRules is the version of the rules by which events become a summary. During a rolling upgrade the catalog takes none that
+// an older history has derived.
+const SummaryRules = 1

@@ -218,6 +218,7 @@ type history struct {
 	more      chan struct{}
 	down      bool
 	closed    bool
+	older     int // how many versions its rules are behind
 }
 
 func (h *history) signal() {
@@ -263,7 +264,7 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		feed := api.SummaryFeed{Summaries: []api.Summary{}}
+		feed := api.SummaryFeed{Rules: api.SummaryRules - h.older, Summaries: []api.Summary{}}
 		if after < len(h.summaries) {
 			feed.Summaries = append(feed.Summaries, h.summaries[after:min(after+100, len(h.summaries))]...)
 		}

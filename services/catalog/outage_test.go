@@ -100,6 +100,29 @@ func TestHistoryLost(t *testing.T) {
 	})
 }
 
+// In a rolling upgrade the catalog may be ahead of history, whose summaries are then not to be believed.
+func TestSummariesOfOlderRulesAreNotTaken(t *testing.T) {
+	onEach(t, func(t *testing.T, s *service) {
+		s.operate("import", line("x", `,"visibility":"published"`))
+		storetest.Eventually(t, "x is served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
+		at := start0.Add(-time.Hour)
+		thin := api.Summary{Slug: "x", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeVerified}
+		s.history.mu.Lock()
+		s.history.older = 1
+		s.history.mu.Unlock()
+		s.history.say(thin)
+		storetest.Eventually(t, "they are refused", func() bool { return strings.Contains(s.logs.String(), "summaries of older rules") })
+		require.Equal(t, api.Unverified, s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status)
+
+		s.history.mu.Lock()
+		s.history.older, s.history.summaries[0].LastOutcome = 0, api.OutcomeNeedsReview
+		s.history.mu.Unlock()
+		storetest.Eventually(t, "those of the upgraded history are taken", func() bool {
+			return s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status == api.NeedsReview
+		})
+	})
+}
+
 func TestADocumentThatCannotBeReadHidesItselfAlone(t *testing.T) {
 	for dialect, address := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {

@@ -71,12 +71,13 @@ func TestWhyARecordIsDue(t *testing.T) {
 		s.operate("import", line("x", `,"visibility":"published"`))
 		reviewed := start0.Add(-time.Hour)
 		s.history.say(api.Summary{
-			Slug: "x", Sequence: 1, HistoryCount: 2, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
+			Slug: "x", Sequence: 1, LastEventID: "e-0", HistoryCount: 2, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
 		})
 		storetest.Eventually(t, "the review is known", func() bool { return len(s.due("").Records) == 0 })
 		sheet, _ := s.sheet("x")
 		require.Equal(t, api.Verified, sheet.Status)
 		require.Empty(t, sheet.Reasons)
+		require.Equal(t, "e-0", sheet.LastEventID)
 		require.Equal(t, []string{"x"}, []string{s.due("?within=14d").Records[0].ID})
 
 		edit := func(hours int, from, to string) {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
 )
@@ -27,8 +28,9 @@ func TestHistoryOfAListing(t *testing.T) {
 		s.catalog.tell("maple-market", true)
 		s.recorded(
 			`{"slug":"maple-market","checkedAt":"2026-11-10T04:00:00.5-05:00","checkType":"review","outcome":"verified",`+
-				`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":{"remote":true,"languages":["en","fr"],`+
-				`"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["qc"],"sourceUrls":["https://maple.example/who"]}]},"note":"Read the FAQ."}`,
+				`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":`+apitest.WholeFacts(`{"remote":true,"languages":["en","fr"],`+
+				`"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["qc"],"sourceUrls":["https://maple.example/who"]}]}`)+
+				`,"note":"Read the FAQ."}`,
 			`{"slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable"}`)
 		a := s.get("/api/v1/opportunities/maple-market/history")
 		got := decode[api.EventList](t, a)
@@ -150,7 +152,7 @@ func TestAppendNamesEveryWrongLineAndChangesNothing(t *testing.T) {
 			{Line: 3, ID: "nobody", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review", "slug: there is no such listing"}},
 			{Line: 4, Problems: api.Problems{"line: must be one JSON object: unexpected end of JSON input"}},
 			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
-			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future"}},
+			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
 		}}, report)
 		require.Empty(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data)
 
@@ -201,7 +203,7 @@ func TestSummariesArePulledAsTheyChange(t *testing.T) {
 		pull := func(query string) []api.Summary {
 			return decode[api.SummaryFeed](t, s.get("/internal/v1/summaries"+query)).Summaries
 		}
-		require.Equal(t, `{"summaries":[]}`, s.get("/internal/v1/summaries").body)
+		require.Equal(t, `{"rules":1,"summaries":[]}`, s.get("/internal/v1/summaries").body)
 		require.Empty(t, pull("?after=0&wait=1ms"))
 		s.catalog.tell("a", true)
 		s.catalog.tell("b", false)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
@@ -237,7 +238,14 @@ func (s *service) recorded(lines ...string) {
 
 // line is a line of an events file.
 func line(slug, checkedAt string, kind api.CheckType, outcome api.Outcome) string {
-	text, _ := json.Marshal(map[string]any{"slug": slug, "checkedAt": checkedAt, "checkType": kind, "outcome": outcome,
-		"sourceUrls": []string{"https://source.example/" + slug}, "note": "checked"})
-	return string(text)
+	at, err := time.Parse(time.RFC3339Nano, checkedAt)
+	if err != nil {
+		panic(err)
+	}
+	e := apitest.Verified(slug, at)
+	e.CheckType, e.Outcome, e.Note = kind, outcome, "checked"
+	if kind == api.LinkCheck {
+		e.Facts = nil
+	}
+	return apitest.Line(e)
 }

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"opportunity.internal/pkg/api"
 )
 
 //go:embed records/*.json
@@ -100,15 +102,19 @@ func load(text []byte, now time.Time) (r Record, err error) {
 	return r, r.completeEvents()
 }
 
-// completeEvents gives every event its slug and the facts that it leaves to the listing.
+// completeEvents gives every event its slug and the facts that it leaves to the listing; those of neither are unknown.
 func (r *Record) completeEvents() error {
+	unknown, err := json.Marshal(api.UnknownFacts())
+	if err != nil {
+		return err
+	}
 	for _, e := range r.Events {
 		e["slug"] = r.Listing["id"]
 		if _, ok := e["facts"]; !ok {
 			continue
 		}
 		var facts map[string]json.RawMessage
-		for _, part := range []json.RawMessage{r.Listing["facts"], e["facts"]} {
+		for _, part := range []json.RawMessage{unknown, r.Listing["facts"], e["facts"]} {
 			if err := json.Unmarshal(part, &facts); err != nil {
 				return err
 			}

@@ -15,6 +15,8 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/sample"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/listingfile"
 )
 
 var now = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -95,20 +97,16 @@ func TestTheSameInstantGivesTheSameFiles(t *testing.T) {
 	require.Positive(t, candidates)
 }
 
-func TestEventsCarryWholeFacts(t *testing.T) {
+func TestEventsMayBeAppended(t *testing.T) {
 	s, err := sample.At(now)
 	require.NoError(t, err)
-	in := json.NewDecoder(bytes.NewReader(s.Events))
-	in.DisallowUnknownFields()
-	for in.More() {
-		var e api.VerificationEvent
-		require.NoError(t, in.Decode(&e))
-		require.Contains(t, api.Outcomes[e.CheckType], e.Outcome, "%s", e.Slug)
+	file, err := eventfile.Read(bytes.NewReader(s.Events), now, 10)
+	require.NoError(t, err)
+	require.Empty(t, file.Refused)
+	for _, line := range file.Lines {
+		e := line.Event
 		require.False(t, e.CheckedAt.After(now), e.Slug)
 		if e.Facts != nil {
-			var problems api.Problems
-			e.Facts.Normalize("facts", &problems)
-			require.Empty(t, problems, e.Slug)
 			require.NotEmpty(t, e.Facts.CountryEligibility, e.Slug)
 		}
 	}
@@ -122,5 +120,15 @@ func TestEveryStoryIsTold(t *testing.T) {
 		if r.Shows != string(api.Verified) {
 			require.NotEmpty(t, r.Because, fmt.Sprintf("%s is %s", r.ID(), r.Shows))
 		}
+	}
+}
+
+func TestListingsMayBeImported(t *testing.T) {
+	s, err := sample.At(now)
+	require.NoError(t, err)
+	for _, lines := range [][]byte{s.Listings, s.Edits} {
+		file, err := listingfile.Read(bytes.NewReader(lines), 10)
+		require.NoError(t, err)
+		require.Empty(t, file.Refused)
 	}
 }

@@ -4,6 +4,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,6 +35,9 @@ func (s Summaries) pull(ctx context.Context, wait time.Duration) (int, error) {
 	var page api.SummaryFeed
 	if err := s.History.Get(ctx, "/internal/v1/summaries"+feed.Query(after, wait), &page); err != nil {
 		return 0, err
+	}
+	if page.Rules < api.SummaryRules {
+		return 0, errors.New("history answers with summaries of older rules; it is to be upgraded too")
 	}
 	n := len(page.Summaries)
 	if n == 0 {

@@ -48,12 +48,12 @@ func (summaryRow) TableName() string { return "summaries" }
 // Cursor is the position in history's feed up to which summaries are kept here.
 func (s *Store) Cursor(ctx context.Context) (int64, error) {
 	var value int64
-	err := s.db.WithContext(ctx).Raw("SELECT value FROM feed_cursor WHERE id = 1").Scan(&value).Error
+	err := s.db.WithContext(ctx).Raw("SELECT position FROM feed_cursor WHERE id = 1").Scan(&value).Error
 	return value, database.Outage(err)
 }
 
-// Keep keeps the summaries and moves the cursor behind them, in one transaction. Summaries that are not newer than what is
-// kept are ignored, so several replicas may pull the same feed, and any part of it may be pulled again.
+// Keep keeps the summaries and moves the cursor behind them, in one transaction. Summaries that are older than what is kept, or
+// the same, are ignored, so several replicas may pull the same feed, and any part of it may be pulled again.
 func (s *Store) Keep(ctx context.Context, summaries []api.Summary) error {
 	newest := map[string]api.Summary{}
 	var cursor int64
@@ -74,7 +74,7 @@ func (s *Store) Keep(ctx context.Context, summaries []api.Summary) error {
 				return err
 			}
 		}
-		moved := tx.Exec("UPDATE feed_cursor SET value = ? WHERE id = 1 AND value < ?", cursor, cursor)
+		moved := tx.Exec("UPDATE feed_cursor SET position = ? WHERE id = 1 AND position < ?", cursor, cursor)
 		if moved.RowsAffected > 0 {
 			*next++ // so that the transaction counts as a change, whatever became of the listings
 		}
@@ -84,23 +84,24 @@ func (s *Store) Keep(ctx context.Context, summaries []api.Summary) error {
 
 func keep(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.Summary) error {
 	var kept []summaryRow
-	if err := tx.Select("listing_id", "sequence").Where("listing_id IN ?", slugs).Find(&kept).Error; err != nil {
+	if err := tx.Where("listing_id IN ?", slugs).Find(&kept).Error; err != nil {
 		return err
 	}
-	known := make(map[string]int64, len(kept))
+	known := make(map[string]summaryRow, len(kept))
 	for _, row := range kept {
-		known[row.ListingID] = row.Sequence
+		known[row.ListingID] = row
 	}
 	var rows []summaryRow
 	var raised []any
 	for _, slug := range slugs {
 		summary := newest[slug]
-		if summary.Sequence <= known[slug] {
-			continue
-		}
 		document, err := json.Marshal(summary)
 		if err != nil {
 			return err
+		}
+		// One of the same sequence differs if history derived it again, by newer rules.
+		if old := known[slug]; summary.Sequence < old.Sequence || summary.Sequence == old.Sequence && string(document) == old.Document {
+			continue
 		}
 		*next++
 		rows = append(rows, summaryRow{slug, summary.Sequence, string(document)})

@@ -59,7 +59,7 @@ func (s *Store) Sheet(ctx context.Context, id string) (api.ReviewSheet, error) {
 	}
 	r, now := records[0], s.now().UTC()
 	return api.ReviewSheet{
-		GeneratedAt: now, Visibility: string(r.Entry.Visibility), Record: r.Entry.Public(r.Summary, now),
+		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(r.Entry.Visibility), Record: r.Entry.Public(r.Summary, now),
 		OwnFacts: r.Entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(r.Entry.ChangedAt, now),
 		Reasons: append([]api.DueReason{}, r.At(now)...), Edits: r.Since(),
 	}, nil

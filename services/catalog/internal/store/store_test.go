@@ -196,6 +196,8 @@ func TestEveryChangeRaisesItsListingAndNothingElseDoes(t *testing.T) {
 		quiet = sequence()
 		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 4}, {Slug: "later", Sequence: 2}}))
 		require.Equal(t, quiet, sequence(), "nothing newer, nothing changed")
+		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 4, LastOutcome: api.OutcomeNeedsReview}}))
+		require.Contains(t, changes(t, s, quiet), "b", "derived again, by newer rules")
 
 		_, err = s.Import(t.Context(), "ann", lines("later"))
 		require.NoError(t, err)
@@ -203,6 +205,7 @@ func TestEveryChangeRaisesItsListingAndNothingElseDoes(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(changes(t, s, quiet)["later"].Summary), `"sequence":5`)
 		require.Contains(t, string(changes(t, s, quiet)["b"].Summary), `"sequence":4`)
+		require.Contains(t, string(changes(t, s, quiet)["b"].Summary), `"lastOutcome":"needs-review"`)
 	})
 }
 

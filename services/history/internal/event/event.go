@@ -43,8 +43,17 @@ type Page struct {
 	Events   []api.VerificationEvent
 }
 
+// UnseenError is the error of an append whose author had not seen the newest events of a listing.
+type UnseenError struct {
+	Events []Record // recorded since, oldest first
+}
+
+func (e *UnseenError) Error() string {
+	return fmt.Sprintf("%d events were recorded since the listing was looked at", len(e.Events))
+}
+
 // New is the record of e, still outside any chain: Sequence, ID, Actor, RecordedAt, PrevHash and Hash are not set. e must have
-// come from Read, or be as complete.
+// come from an events file, or be as complete.
 func New(e api.VerificationEvent) (Record, error) {
 	r := Record{Slug: e.Slug, CheckedAt: e.CheckedAt.UnixMicro(), CheckType: e.CheckType, Outcome: e.Outcome, Note: e.Note}
 	urls, err := json.Marshal(e.SourceURLs)

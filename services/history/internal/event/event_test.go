@@ -3,12 +3,15 @@ package event_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/services/history/internal/event"
 )
 
@@ -100,4 +103,25 @@ func TestEventCompletesFactsThatAreOlderThanAField(t *testing.T) {
 	want := api.UnknownFacts()
 	want.Remote = new(true)
 	require.Equal(t, &want, got.Facts)
+}
+
+// Whatever a file holds, a line is either refused or can be recorded, read back and served unchanged.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(apitest.Line(apitest.Verified("a", time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)))))
+	f.Add([]byte("{\"slug\":\"b\",\"checkedAt\":\"2026-11-19T00:00:00.000000001+14:00\",\"checkType\":\"application-link\",\"outcome\":\"closed\",\"note\":\"\u2028<\"}\r\n\n{}"))
+	f.Add([]byte(`{"slug":"a","checkedAt":"0000-01-01T00:00:00+23:59","checkType":"review","outcome":"closed"}`))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		in, err := eventfile.Read(strings.NewReader(string(file)), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), eventfile.MaxReported)
+		require.NoError(t, err)
+		for _, line := range in.Lines {
+			r, err := event.New(line.Event)
+			require.NoError(t, err)
+			again, err := r.Event()
+			require.NoError(t, err)
+			require.Equal(t, line.Event, again)
+			twice, err := event.New(again)
+			require.NoError(t, err)
+			require.Equal(t, r, twice, "served and recorded again it is the same event")
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -27,8 +28,9 @@ type Store interface {
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
 	// Known are the events of slug that had been recorded at an instant, in the order of their checks, and what they come to.
 	Known(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error)
-	// Append records all events, or none if it fails; those that are already recorded are counted as duplicates.
-	Append(ctx context.Context, actor string, now time.Time, events []api.VerificationEvent) (appended, duplicates int, err error)
+	// Append records the events of all lines, or none if it fails; those that are already recorded are counted as duplicates. Its
+	// error is an event.UnseenError if a line does not account for the newest events of its listing.
+	Append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line) (appended, duplicates int, err error)
 }
 
 // Catalog is asked when an event names a listing that the store's copy does not have yet.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -53,7 +54,7 @@ func (s fakeStore) Known(context.Context, string, time.Time) ([]event.Record, ap
 	return nil, api.Summary{}, s.err
 }
 
-func (s fakeStore) Append(context.Context, string, time.Time, []api.VerificationEvent) (int, int, error) {
+func (s fakeStore) Append(context.Context, string, time.Time, []eventfile.Line) (int, int, error) {
 	return 0, 0, s.err
 }
 
@@ -153,7 +154,7 @@ func TestOfAWrongFileTheFirstLinesAreNamed(t *testing.T) {
 	} {
 		r := report(file)
 		require.False(t, r.Applied, name)
-		require.Len(t, r.Refused, event.MaxReported, name)
+		require.Len(t, r.Refused, eventfile.MaxReported, name)
 		require.Equal(t, 100, r.Omitted, name)
 		for i, line := range r.Refused {
 			require.Equal(t, i+1, line.Line, name)
@@ -188,6 +189,6 @@ func TestAShutdownEndsLongPolls(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, `{"summaries":[]}`, string(body))
+	require.Equal(t, `{"rules":1,"summaries":[]}`, string(body))
 	require.NoError(t, group.Wait())
 }

@@ -41,15 +41,9 @@ func (a API) known(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, problem.New(problem.NotFound, "There is no listing with this id.")
 		}
 	}
-	then := api.KnownThen{
-		Slug: slug, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts, Events: make([]api.RecordedEvent, len(records)),
-	}
-	for i := range records {
-		e, err := records[i].Event()
-		if err != nil {
-			return web.Reply{}, err
-		}
-		then.Events[i] = api.RecordedEvent{VerificationEvent: e, RecordedAt: time.UnixMicro(records[i].RecordedAt).UTC(), Actor: records[i].Actor}
+	then := api.KnownThen{Slug: slug, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts}
+	if then.Events, err = recorded(records); err != nil {
+		return web.Reply{}, err
 	}
 	return web.Reply{JSON: then}, nil
 }

@@ -56,13 +56,19 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	case !published:
 		return web.Reply{}, notFound
 	}
+	now := a.Now().UTC()
+	for i := range got.Events { // the clock of the host that recorded it may be ahead of ours
+		if e := &got.Events[i]; e.CheckedAt.After(now) {
+			e.CheckedAt = now
+		}
+	}
 	query := params.Encode(page.Append(nil))
 	return web.Reply{
 		ETag: etag(api.ContractVersion, a.PublicURL, slug, strconv.FormatInt(got.Sequence, 10), string(caller.Tier), query),
 		JSON: api.EventList{
 			Data:       got.Events,
 			Pagination: page.Pagination(a.PublicURL, "/api/v1/opportunities/"+slug+"/history", nil, got.Total),
-			Meta:       api.NewMeta(caller.Tier, a.Now()),
+			Meta:       api.NewMeta(caller.Tier, now),
 		},
 	}, nil
 }
@@ -76,5 +82,5 @@ func etag(parts ...string) string {
 // summaries answers the summaries after a sequence. Where there are none yet it waits for them.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
 	found, err := feed.Serve(g.Request, a.Store.Summaries)
-	return web.Reply{JSON: api.SummaryFeed{Summaries: found}}, err
+	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: found}}, err
 }

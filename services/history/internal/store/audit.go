@@ -95,6 +95,9 @@ func (s snapshot) Summaries(after string, limit int) ([]audit.Summary, error) {
 				continue // an event that cannot be read; the hashes tell
 			}
 			out[i].Due, out[i].DueSequence, out[i].DueEvents = due.Summary, due.Sequence, due.Events
+			if r.Derived != r.Sequence { // derived by older rules, and to be derived again before it is served
+				out[i].Kept = due.Summary
+			}
 		}
 	}
 	return out, nil

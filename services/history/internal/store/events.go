@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/summary"
@@ -42,6 +43,7 @@ type summaryRow struct {
 	Sequence int64
 	Events   int
 	Summary  string
+	Derived  int64 // Sequence when the current rules derived Summary; any other value: derive again
 }
 
 func (summaryRow) TableName() string { return "summaries" }
@@ -53,18 +55,25 @@ const appendTime = time.Minute
 const listingsAtOnce = 200
 
 // Append records events that actor found, in the order given, and the summaries that follow from them: all or nothing. An event
-// that says exactly what a recorded one says is counted as a duplicate and left out, so a file may be appended again.
-func (s *Store) Append(ctx context.Context, actor string, now time.Time, events []api.VerificationEvent) (appended, duplicates int, err error) {
-	return s.append(ctx, actor, now, events, nil)
+// that says exactly what a recorded one says is counted as a duplicate and left out, so a file may be appended again. It returns
+// an event.UnseenError if a listing has events that a line's LastEventID does not account for.
+func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line) (appended, duplicates int, err error) {
+	return s.append(ctx, actor, now, lines, nil)
+}
+
+// proposed is a record to append and the newest event that its author had seen, if it says so.
+type proposed struct {
+	event.Record
+	lastEventID *string
 }
 
 // append is Append; also, unless nil, is done in the same transaction.
-func (s *Store) append(ctx context.Context, actor string, now time.Time, events []api.VerificationEvent, also func(tx *gorm.DB) error,
+func (s *Store) append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line, also func(tx *gorm.DB) error,
 ) (appended, duplicates int, err error) {
-	bySlug := map[string][]event.Record{}
+	bySlug := map[string][]proposed{}
 	var slugs []string
-	for _, e := range events {
-		r, err := event.New(e)
+	for _, line := range lines {
+		r, err := event.New(line.Event)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -72,43 +81,34 @@ func (s *Store) append(ctx context.Context, actor string, now time.Time, events 
 			slugs = append(slugs, r.Slug)
 		}
 		r.Actor, r.RecordedAt = actor, now.UnixMicro()
-		bySlug[r.Slug] = append(bySlug[r.Slug], r)
+		bySlug[r.Slug] = append(bySlug[r.Slug], proposed{r, line.LastEventID})
 	}
 	if len(slugs) == 0 {
 		return 0, 0, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, appendTime)
-	defer cancel()
-	// Appends take turns in any case. Queueing here, those that wait hold no connection that readers need, and meet none of the
-	// unfairness of SQLite's lock.
-	select {
-	case s.appending <- struct{}{}:
-		defer func() { <-s.appending }()
-	case <-ctx.Done():
-		return 0, 0, database.Outage(ctx.Err())
-	}
-	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		next, err := database.NextSequence(tx) // its lock makes this the only append of all replicas until commit
-		if err != nil {
-			return err
-		}
+	err = s.alone(ctx, func(tx *gorm.DB, next int64) (int64, error) {
 		appended, duplicates = 0, 0
+		var unseen []event.Record
 		if also != nil {
 			if err := also(tx); err != nil {
-				return err
+				return next, err
 			}
 		}
 		for some := range slices.Chunk(slugs, listingsAtOnce) {
 			chains, err := load(tx, some)
 			if err != nil {
-				return err
+				return next, err
 			}
 			var fresh []eventRow
 			var summaries []summaryRow
 			for _, slug := range some {
 				chain, added, err := extend(chains[slug], bySlug[slug], next)
+				if missed := new(event.UnseenError); errors.As(err, &missed) {
+					unseen = append(unseen, missed.Events...)
+					continue
+				}
 				if err != nil {
-					return err
+					return next, err
 				}
 				duplicates += len(bySlug[slug]) - added
 				if added == 0 {
@@ -121,24 +121,53 @@ func (s *Store) append(ctx context.Context, actor string, now time.Time, events 
 				}
 				row, err := summarize(slug, chain)
 				if err != nil {
-					return err
+					return next, err
 				}
 				summaries = append(summaries, row)
 			}
 			if err := save(tx, fresh, summaries); err != nil {
-				return err
+				return next, err
 			}
+		}
+		if len(unseen) > 0 {
+			return next, &event.UnseenError{Events: unseen}
+		}
+		return next, nil
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	s.appended.Add(float64(appended))
+	return appended, duplicates, nil
+}
+
+// alone does work in a transaction beside which no replica appends. work gets the next free sequence, and returns the next after
+// those it used.
+func (s *Store) alone(ctx context.Context, work func(tx *gorm.DB, next int64) (int64, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, appendTime)
+	defer cancel()
+	// Appends take turns in any case. Queueing here, those that wait hold no connection that readers need, and meet none of the
+	// unfairness of SQLite's lock.
+	select {
+	case s.appending <- struct{}{}:
+		defer func() { <-s.appending }()
+	case <-ctx.Done():
+		return database.Outage(ctx.Err())
+	}
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		next, err := database.NextSequence(tx) // its lock makes this the only append of all replicas until commit
+		if err != nil {
+			return err
+		}
+		if next, err = work(tx, next); err != nil {
+			return err
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next-1).Error
 	})
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil { // which a commit, for one, does not say
-		return 0, 0, problem.Unavailable(err)
+		return problem.Unavailable(err)
 	}
-	if err != nil {
-		return 0, 0, database.Outage(err)
-	}
-	s.appended.Add(float64(appended))
-	return appended, duplicates, nil
+	return database.Outage(err)
 }
 
 // load reads the chains of some slugs.
@@ -154,16 +183,24 @@ func load(tx *gorm.DB, slugs []string) (map[string][]event.Record, error) {
 	return chains, nil
 }
 
-// extend adds what the chain does not hold yet, numbered from next, and tells how many that were.
-func extend(chain, records []event.Record, next int64) (extended []event.Record, added int, err error) {
+// extend adds the records that the chain does not hold yet, numbered from next, and returns their number. It returns an
+// event.UnseenError if the chain holds events that the author of one of them had not seen.
+func extend(chain []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
 	held := make(map[string]bool, len(chain)+len(records))
 	prev := ""
 	for _, r := range chain {
 		held[r.ContentHash], prev = true, r.Hash
 	}
-	for _, r := range records {
-		if held[r.ContentHash] {
+	before := chain
+	for _, p := range records {
+		r := p.Record
+		if held[r.ContentHash] { // sent again, perhaps after a lost response: the newest event may be itself
 			continue
+		}
+		if p.lastEventID != nil {
+			if newer := recordedAfter(before, *p.lastEventID); len(newer) > 0 {
+				return nil, 0, &event.UnseenError{Events: newer}
+			}
 		}
 		id, err := uuid.NewV7()
 		if err != nil {
@@ -178,6 +215,16 @@ func extend(chain, records []event.Record, next int64) (extended []event.Record,
 	return chain, added, nil
 }
 
+// maxUnseen bounds the unseen events of a listing that are returned, for a client that has seen none of a long history.
+const maxUnseen = 20
+
+// recordedAfter returns the last events of the chain that were recorded after the event with that id: all of them, up to
+// maxUnseen, if the chain does not hold it.
+func recordedAfter(chain []event.Record, id string) []event.Record {
+	at := slices.IndexFunc(chain, func(r event.Record) bool { return r.ID == id }) // -1: everything is newer
+	return chain[max(at+1, len(chain)-maxUnseen):]
+}
+
 func summarize(slug string, chain []event.Record) (summaryRow, error) {
 	events := make([]api.VerificationEvent, len(chain))
 	for i := range chain {
@@ -188,36 +235,76 @@ func summarize(slug string, chain []event.Record) (summaryRow, error) {
 		events[i] = e
 	}
 	sum := summary.Of(slug, events)
-	sum.Sequence = chain[len(chain)-1].Sequence
+	last := chain[len(chain)-1]
+	sum.Sequence, sum.LastEventID = last.Sequence, last.ID
 	text, err := json.Marshal(sum)
-	return summaryRow{Slug: slug, Sequence: sum.Sequence, Events: len(chain), Summary: string(text)}, err
+	return summaryRow{Slug: slug, Sequence: sum.Sequence, Events: len(chain), Summary: string(text), Derived: sum.Sequence}, err
 }
 
 func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
-	if len(fresh) == 0 {
-		return nil
+	if len(fresh) > 0 {
+		if err := tx.CreateInBatches(fresh, batch).Error; err != nil {
+			return err
+		}
 	}
-	if err := tx.CreateInBatches(fresh, batch).Error; err != nil {
-		return err
+	if len(summaries) == 0 {
+		return nil
 	}
 	return tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(summaries, batch).Error
 }
 
-// Summaries are the next summaries after a sequence, in its order, at most limit of them.
+// Summaries returns the next summaries after a sequence, in its order, at most limit of them. A summary that was derived by older
+// rules is derived again first: one of before an upgrade, or of a replica that has yet to be upgraded.
 func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.Summary, error) {
-	var texts []string
-	err := s.db.WithContext(ctx).
-		Raw("SELECT summary FROM summaries WHERE sequence > ? ORDER BY sequence LIMIT ?", after, limit).Scan(&texts).Error
-	if err != nil {
-		return nil, database.Outage(err)
-	}
-	summaries := make([]api.Summary, len(texts))
-	for i, text := range texts {
-		if err := json.Unmarshal([]byte(text), &summaries[i]); err != nil {
-			return nil, err
+	for {
+		var rows []summaryRow
+		err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
+		if err != nil {
+			return nil, database.Outage(err)
+		}
+		var outdated []string
+		summaries := make([]api.Summary, len(rows))
+		for i, row := range rows {
+			if row.Derived != row.Sequence {
+				outdated = append(outdated, row.Slug)
+			} else if err := json.Unmarshal([]byte(row.Summary), &summaries[i]); err != nil {
+				return nil, err
+			}
+		}
+		if len(outdated) == 0 {
+			return summaries, nil
+		}
+		for some := range slices.Chunk(outdated, listingsAtOnce) {
+			if err := s.derive(ctx, some); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return summaries, nil
+}
+
+// derive derives the summaries of some listings anew. Their sequences stay: no event was added.
+func (s *Store) derive(ctx context.Context, slugs []string) error {
+	return s.alone(ctx, func(tx *gorm.DB, next int64) (int64, error) {
+		chains, err := load(tx, slugs)
+		if err != nil {
+			return next, err
+		}
+		rows := make([]summaryRow, 0, len(slugs))
+		for _, slug := range slugs {
+			if len(chains[slug]) == 0 { // its events were removed from the database: `history verify` reports that
+				if err := tx.Exec("UPDATE summaries SET derived = sequence WHERE slug = ?", slug).Error; err != nil {
+					return next, err
+				}
+				continue
+			}
+			row, err := summarize(slug, chains[slug])
+			if err != nil {
+				return next, err
+			}
+			rows = append(rows, row)
+		}
+		return next, save(tx, nil, rows)
+	})
 }
 
 // History reads a page of the events of slug, newest check first, of equal ones the newest appended first. published is false

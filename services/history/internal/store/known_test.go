@@ -36,7 +36,7 @@ func TestWhatWasKnownThenIsWhatWasServedThen(t *testing.T) {
 						for range rapid.IntRange(1, 4).Draw(r, "events") {
 							events = append(events, drawn(r, rapid.SampledFrom(slugs).Draw(r, "slug"), now))
 						}
-						_, _, err := s.Append(t.Context(), "ada", now, events)
+						_, _, err := s.Append(t.Context(), "ada", now, lines(events...))
 						require.NoError(t, err)
 					}
 					all := s.summaries(t)

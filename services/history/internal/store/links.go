@@ -9,6 +9,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
@@ -58,7 +59,7 @@ var errNoClaim = errors.New("the link is not claimed by this run")
 // Record appends the event of a link that run has claimed, as Append does, and marks the claim in the same transaction: of one
 // claim no more than one event can come.
 func (s *Store) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
-	_, _, err := s.append(ctx, linkcheck.Actor, now, []api.VerificationEvent{e}, func(tx *gorm.DB) error {
+	_, _, err := s.append(ctx, linkcheck.Actor, now, []eventfile.Line{{Event: e}}, func(tx *gorm.DB) error {
 		done := tx.Exec("UPDATE link_checks SET recorded_at = ? WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0",
 			database.Micros(now), e.Slug, run)
 		if done.Error == nil && done.RowsAffected != 1 {

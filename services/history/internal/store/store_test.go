@@ -15,7 +15,9 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
@@ -67,9 +69,9 @@ var (
 )
 
 func review(slug string, hours int, note string) api.VerificationEvent {
-	facts := api.UnknownFacts()
-	return api.VerificationEvent{Slug: slug, CheckedAt: day0.Add(time.Duration(hours) * time.Hour), CheckType: api.Review,
-		Outcome: api.OutcomeVerified, SourceURLs: []string{"https://source.example/?a=1&b=2"}, Facts: &facts, Note: note}
+	e := apitest.Verified(slug, day0.Add(time.Duration(hours)*time.Hour))
+	e.SourceURLs, e.Note = []string{"https://source.example/?a=1&b=2"}, note
+	return e
 }
 
 func link(slug string, hours int, outcome api.Outcome) api.VerificationEvent {
@@ -79,9 +81,18 @@ func link(slug string, hours int, outcome api.Outcome) api.VerificationEvent {
 
 func (s kept) add(t testing.TB, events ...api.VerificationEvent) (appended, duplicates int) {
 	t.Helper()
-	appended, duplicates, err := s.Append(t.Context(), "ada", recorded, events)
+	appended, duplicates, err := s.Append(t.Context(), "ada", recorded, lines(events...))
 	require.NoError(t, err)
 	return appended, duplicates
+}
+
+// lines are the lines of an events file without preconditions.
+func lines(events ...api.VerificationEvent) []eventfile.Line {
+	all := make([]eventfile.Line, len(events))
+	for i, e := range events {
+		all[i] = eventfile.Line{Number: i + 1, Event: e}
+	}
+	return all
 }
 
 func (s kept) publish(t testing.TB, slugs ...string) {
@@ -223,7 +234,7 @@ func TestSummariesFollowTheEventsInAnyOrderOfArrival(t *testing.T) {
 				}
 			}
 			want := summary.Of(slug, own)
-			want.Sequence = sum.Sequence
+			want.Sequence, want.LastEventID = sum.Sequence, sum.LastEventID
 			if want.Doubt != nil {
 				require.NotEmpty(t, sum.Doubt.EventID)
 				want.Doubt.EventID = sum.Doubt.EventID // which the file does not have
@@ -295,9 +306,9 @@ func TestConcurrentAppendsKeepChainsAndOrder(t *testing.T) {
 		for w := range writers {
 			writing.Go(func() {
 				for f := range files {
-					_, _, err := replicas[w%2].Append(ctx, "ada", recorded, []api.VerificationEvent{
+					_, _, err := replicas[w%2].Append(ctx, "ada", recorded, lines(
 						review("shared", w, fmt.Sprint(f)), review(fmt.Sprint("own", w), f, ""), review("shared", f, "the same from all"),
-					})
+					))
 					if err != nil {
 						t.Errorf("append: %v", err)
 						stop()
@@ -335,7 +346,7 @@ func TestAppendIsAllOrNothing(t *testing.T) {
 		before := s.summaries(t)
 		wrong := review("b", 1, "")
 		wrong.Outcome = "splendid" // the table refuses it
-		_, _, err := s.Append(t.Context(), "ada", recorded, []api.VerificationEvent{review("a", 2, ""), wrong})
+		_, _, err := s.Append(t.Context(), "ada", recorded, lines(review("a", 2, ""), wrong))
 		require.Error(t, err)
 		require.Empty(t, cmp.Diff(before, s.summaries(t)))
 		require.Equal(t, 1, s.chains(t))
@@ -488,7 +499,7 @@ func TestAnOutageIsUnavailable(t *testing.T) {
 			_, err = s.UnknownListings(t.Context(), []string{"a"})
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(s.SaveListings(t.Context(), []api.ListingState{{ID: "a"}})).Code)
-			_, _, err = s.Append(t.Context(), "ada", recorded, []api.VerificationEvent{review("a", 1, "")})
+			_, _, err = s.Append(t.Context(), "ada", recorded, lines(review("a", 1, "")))
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 		})
 	}
@@ -512,14 +523,14 @@ func TestAnAppendThatHangsHoldsNobodyUpForEver(t *testing.T) {
 		require.NoError(t, s.db.Callback().Create().Before("*").Register("hang", hang))
 		var hanging sync.WaitGroup
 		hanging.Go(func() {
-			if _, _, err := s.Append(t.Context(), "ada", recorded, []api.VerificationEvent{review("a", 1, "")}); err != nil {
+			if _, _, err := s.Append(t.Context(), "ada", recorded, lines(review("a", 1, ""))); err != nil {
 				t.Error(err)
 			}
 		})
 		<-begun
 		over, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 		defer cancel()
-		_, _, err := s.Append(over, "ada", recorded, []api.VerificationEvent{review("a", 2, "")})
+		_, _, err := s.Append(over, "ada", recorded, lines(review("a", 2, "")))
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 		close(goOn)
 		hanging.Wait()
@@ -533,7 +544,7 @@ func TestAnAppendThatHangsHoldsNobodyUpForEver(t *testing.T) {
 		}))
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, _, err = s.Append(short, "ada", recorded, []api.VerificationEvent{review("a", 3, "")})
+		_, _, err = s.Append(short, "ada", recorded, lines(review("a", 3, "")))
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 	})
 }

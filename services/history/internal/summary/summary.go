@@ -15,10 +15,14 @@ import (
 // conflicts with a review: a shorter outage says little about the platform.
 const unreachableFor = 24 * time.Hour
 
+// unevidenced is the note of the doubt that a review recorded without evidence raises.
+const unevidenced = "recorded as verified without a source or without facts"
+
 // Of sums up the events of slug, given in any order. Sequence is left to the store.
 //
 // Events count in the order of checkedAt. At the same instant the more cautious outcome counts as the later one (the order of
-// severity below), so that a success never hides a doubt of the same moment.
+// severity below), so that a success never hides a doubt of the same moment. A review that was recorded as verified without a
+// source or facts, before both were required, counts as needs-review.
 func Of(slug string, events []api.VerificationEvent) api.Summary {
 	s := api.Summary{Slug: slug, HistoryCount: len(events)}
 	reviews, links := split(events)
@@ -110,6 +114,12 @@ func split(events []api.VerificationEvent) (reviews, links []checked) {
 		if e.CheckType == api.LinkCheck {
 			links = append(links, checked{VerificationEvent: e})
 			continue
+		}
+		if e.Outcome == api.OutcomeVerified && !e.Evidenced() {
+			e.Outcome, e.Note = api.OutcomeNeedsReview, unevidenced
+			if e.Facts != nil && !e.Facts.Known() { // facts left out were recorded as unknown; they erase nothing
+				e.Facts = nil
+			}
 		}
 		c := checked{VerificationEvent: e}
 		if e.Facts != nil {

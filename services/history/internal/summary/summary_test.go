@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/services/history/internal/summary"
 )
 
@@ -17,8 +18,11 @@ var day0 = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 func at(hours float64) time.Time { return day0.Add(time.Duration(hours * float64(time.Hour))) }
 
 func review(hours float64, outcome api.Outcome, facts *api.Facts) api.VerificationEvent {
-	return api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.Review, Outcome: outcome, Facts: facts, SourceURLs: []string{}}
+	return api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.Review, Outcome: outcome, Facts: facts,
+		SourceURLs: []string{apitest.Source}}
 }
+
+func verified(hours float64) api.VerificationEvent { return apitest.Verified("a", at(hours)) }
 
 func link(hours float64, outcome api.Outcome) api.VerificationEvent {
 	return api.VerificationEvent{Slug: "a", CheckedAt: at(hours), CheckType: api.LinkCheck, Outcome: outcome, SourceURLs: []string{}}
@@ -65,7 +69,7 @@ func TestOfSumsUp(t *testing.T) {
 }
 
 func TestConflict(t *testing.T) {
-	verified := review(0, api.OutcomeVerified, nil)
+	verified := verified(0)
 	for _, c := range []struct {
 		name   string
 		events []api.VerificationEvent
@@ -77,7 +81,7 @@ func TestConflict(t *testing.T) {
 		{"stays when the link works again", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), link(2, api.OutcomeReachable)}, new(at(1))},
 		{"at the instant of the review", []api.VerificationEvent{verified, link(0, api.OutcomeClosed)}, nil},
 		{"before the review", []api.VerificationEvent{verified, link(-1, api.OutcomeClosed)}, nil},
-		{"ended by a new review", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), review(2, api.OutcomeVerified, nil)}, nil},
+		{"ended by a new review", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), apitest.Verified("a", at(2))}, nil},
 		{"without a review", []api.VerificationEvent{link(1, api.OutcomeClosed)}, nil},
 		{"blocked for weeks", []api.VerificationEvent{verified, link(1, api.OutcomeBlocked), link(200, api.OutcomeBlocked)}, nil},
 		{"unreachable once", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable)}, nil},
@@ -115,12 +119,12 @@ func TestChangeCount(t *testing.T) {
 		events []api.VerificationEvent
 		want   int
 	}{
-		{"the first facts", []api.VerificationEvent{review(0, ok, nil), review(1, ok, yes)}, 0},
+		{"the first facts", []api.VerificationEvent{review(0, api.OutcomeClosed, nil), review(1, ok, yes)}, 0},
 		{"the same facts", []api.VerificationEvent{review(0, ok, yes), review(1, ok, facts(true))}, 0},
 		{"other facts", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no)}, 1},
 		{"there and back", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
-		{"left out in between", []api.VerificationEvent{review(0, ok, yes), review(1, ok, nil), review(2, ok, yes)}, 0},
-		{"left out, then other", []api.VerificationEvent{review(0, ok, yes), review(1, ok, nil), review(2, ok, no)}, 1},
+		{"left out in between", []api.VerificationEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, yes)}, 0},
+		{"left out, then other", []api.VerificationEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, no)}, 1},
 		{"a review of the middle that arrives late", []api.VerificationEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -130,15 +134,44 @@ func TestChangeCount(t *testing.T) {
 }
 
 func TestStatusTurnsAfterTheFourteenDayInstant(t *testing.T) {
-	s := summary.Of("a", []api.VerificationEvent{review(0, api.OutcomeVerified, nil), link(13*24, api.OutcomeReachable)})
+	s := summary.Of("a", []api.VerificationEvent{verified(0), link(13*24, api.OutcomeReachable)})
 	end := at(14 * 24)
 	require.Equal(t, &end, s.FreshUntil)
 	require.Equal(t, api.Verified, s.StatusAt(nil, end))
 	require.Equal(t, api.Stale, s.StatusAt(nil, end.Add(time.Microsecond)))
 }
 
+// Events from before evidence was required stay as they are; what they come to does not.
+func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
+	unknown := api.UnknownFacts()
+	unsourced := apitest.Verified("a", at(24))
+	unsourced.SourceURLs, unsourced.ID = []string{}, "thin"
+	for name, thin := range map[string]api.VerificationEvent{
+		"no source":   unsourced,
+		"no facts":    {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}},
+		"empty facts": {ID: "thin", Slug: "a", CheckedAt: at(24), CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{apitest.Source}, Facts: &unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := summary.Of("a", []api.VerificationEvent{verified(0), thin})
+			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)))
+			require.Equal(t, new(at(24)), s.LastCheckedAt, "it is the latest factual review")
+			require.Equal(t, 2, s.ReviewCount)
+			require.Equal(t, new(at(14*24)), s.FreshUntil, "but no successful one")
+			require.Equal(t, facts(true), s.Facts, "what was left out erases nothing")
+			require.Zero(t, s.ChangeCount)
+			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(24),
+				Note: "recorded as verified without a source or without facts"}, s.Doubt)
+
+			s = summary.Of("a", []api.VerificationEvent{verified(24), thin})
+			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)), "at one instant the doubt counts")
+			s = summary.Of("a", []api.VerificationEvent{thin, verified(48)})
+			require.Equal(t, api.Verified, s.StatusAt(nil, at(49)))
+		})
+	}
+}
+
 func TestStatusOfHistories(t *testing.T) {
-	ok := review(0, api.OutcomeVerified, nil)
+	ok := verified(0)
 	for _, c := range []struct {
 		name   string
 		events []api.VerificationEvent
@@ -149,7 +182,7 @@ func TestStatusOfHistories(t *testing.T) {
 		{"verified", []api.VerificationEvent{ok, link(1, api.OutcomeReachable), link(2, api.OutcomeBlocked), link(3, api.OutcomeUnreachable)}, api.Verified},
 		{"closed by a review", []api.VerificationEvent{ok, review(1, api.OutcomeClosed, nil)}, api.NeedsReview},
 		{"closed by a link check", []api.VerificationEvent{ok, link(1, api.OutcomeClosed)}, api.NeedsReview},
-		{"reviewed again", []api.VerificationEvent{ok, link(1, api.OutcomeClosed), review(2, api.OutcomeVerified, nil)}, api.Verified},
+		{"reviewed again", []api.VerificationEvent{ok, link(1, api.OutcomeClosed), apitest.Verified("a", at(2))}, api.Verified},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, summary.Of("a", c.events).StatusAt(nil, at(24)))
@@ -165,7 +198,11 @@ var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.VerificationEvent
 		if rapid.Bool().Draw(t, "with facts") {
 			known = facts(rapid.Bool().Draw(t, "remote"))
 		}
-		return review(hours, rapid.SampledFrom(api.Outcomes[api.Review]).Draw(t, "outcome"), known)
+		e := review(hours, rapid.SampledFrom(api.Outcomes[api.Review]).Draw(t, "outcome"), known)
+		if rapid.Bool().Draw(t, "without sources") {
+			e.SourceURLs = []string{}
+		}
+		return e
 	}
 	return link(hours, rapid.SampledFrom(api.Outcomes[api.LinkCheck]).Draw(t, "outcome"))
 }), 0, 30)

@@ -1,4 +1,4 @@
-package event_test
+package eventfile_test
 
 import (
 	"errors"
@@ -10,23 +10,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/eventfile"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestReadTakesWhatMayBeRecorded(t *testing.T) {
-	file, err := event.Read(strings.NewReader(
-		`{"slug":"a","checkedAt":"2026-11-20T07:04:59.1234567-05:00","checkType":"review","outcome":"verified",`+
-			`"sourceUrls":["https://a.example"],"facts":{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],"sourceUrls":["https://a.example/who"]}]},"note":"n"}`+
-			"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked"}`), now)
+	file, err := eventfile.Read(strings.NewReader(
+		`{"slug":"a","checkedAt":"2026-11-20T07:00:00.9999999-05:00","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":`+
+			apitest.WholeFacts(`{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],"sourceUrls":["https://a.example/who"]}]}`)+
+			`,"note":"n","lastEventId":"e-1"}`+"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked"}`), now, eventfile.MaxReported)
 	require.NoError(t, err)
 	facts := api.UnknownFacts()
 	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible,
 		IncludedRegions: []string{"CA-ON"}, ExcludedRegions: []string{}, SourceURLs: []string{"https://a.example/who"}}}
-	require.Equal(t, []event.Line{
-		{Number: 1, Event: api.VerificationEvent{Slug: "a", CheckedAt: time.Date(2026, 11, 20, 12, 4, 59, 123456000, time.UTC),
-			CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example"}, Facts: &facts, Note: "n"}},
+	require.Equal(t, []eventfile.Line{
+		{Number: 1, Event: api.VerificationEvent{Slug: "a", CheckedAt: time.Date(2026, 11, 20, 12, 0, 0, 999999000, time.UTC),
+			CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{"https://a.example"}, Facts: &facts, Note: "n"}, LastEventID: new("e-1")},
 		{Number: 3, Event: api.VerificationEvent{Slug: "b", CheckedAt: time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC),
 			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, SourceURLs: []string{}}},
 	}, file.Lines)
@@ -39,10 +40,11 @@ func TestReadTakesEveryOutcomeOfItsKindAndNoOther(t *testing.T) {
 		api.Review:    "verified closed needs-review",
 		api.LinkCheck: "reachable blocked unreachable closed needs-review",
 	}
+	evidence := map[api.CheckType]string{api.Review: `,"sourceUrls":["https://a.example"],"facts":` + apitest.WholeFacts(`{"remote":true}`)}
 	for kind, outcomes := range allowed {
 		for _, outcome := range all {
-			file, err := event.Read(strings.NewReader(
-				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`","outcome":"`+string(outcome)+`"}`), now)
+			file, err := eventfile.Read(strings.NewReader(
+				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`","outcome":"`+string(outcome)+`"`+evidence[kind]+`}`), now, eventfile.MaxReported)
 			require.NoError(t, err)
 			if strings.Contains(" "+outcomes+" ", " "+string(outcome)+" ") {
 				require.Empty(t, file.Refused, "%s %s", kind, outcome)
@@ -56,7 +58,8 @@ func TestReadTakesEveryOutcomeOfItsKindAndNoOther(t *testing.T) {
 }
 
 func TestReadNamesEveryProblem(t *testing.T) {
-	valid := `"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"review","outcome":"verified"`
+	valid := `"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"review","outcome":"closed"`
+	verified := strings.Replace(valid, "closed", "verified", 1)
 	for _, c := range []struct {
 		name, line, slug string
 		problems         api.Problems
@@ -67,11 +70,11 @@ func TestReadNamesEveryProblem(t *testing.T) {
 		{"an id", `{` + valid + `,"id":"x"}`, "a", api.Problems{"id: is not a known field"}},
 		{"unreadable, with a slug", `{"slug":"a","checkedAt":"yesterday"}`, "a",
 			api.Problems{"checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
-		{"a date alone", `{"slug":"a","checkedAt":"2026-11-19","checkType":"review","outcome":"verified"}`, "a",
+		{"a date alone", `{"slug":"a","checkedAt":"2026-11-19","checkType":"review","outcome":"closed"}`, "a",
 			api.Problems{"checkedAt: must be a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z"}},
-		{"future", `{"slug":"a","checkedAt":"2026-11-20T12:05:01Z","checkType":"review","outcome":"verified"}`, "a",
-			api.Problems{"checkedAt: must not be in the future"}},
-		{"long ago", `{"slug":"a","checkedAt":"0000-01-01T00:00:00+10:00","checkType":"review","outcome":"verified"}`, "a",
+		{"future", `{"slug":"a","checkedAt":"2026-11-20T12:00:01.000001Z","checkType":"review","outcome":"closed"}`, "a",
+			api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
+		{"long ago", `{"slug":"a","checkedAt":"0000-01-01T00:00:00+10:00","checkType":"review","outcome":"closed"}`, "a",
 			api.Problems{"checkedAt: must not be before 1970"}},
 		{"addresses", `{` + valid + `,"sourceUrls":["https://a.example","ftp://a.example","https://u:p@a.example"]}`, "a", api.Problems{
 			"sourceUrls[1]: must be an absolute http or https URL without user name and password, at most 2048 characters",
@@ -80,51 +83,35 @@ func TestReadNamesEveryProblem(t *testing.T) {
 			api.Problems{"sourceUrls: must have at most 100 elements"}},
 		{"facts of a link check", `{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"closed","facts":{}}`, "a",
 			api.Problems{"facts: must be null or left out: a link check says nothing about facts"}},
-		{"wrong facts", `{` + valid + `,"facts":{"applicationStatus":"shut"}}`, "a",
+		{"verified without source and facts", `{` + verified + `}`, "a", api.Problems{"sourceUrls: a verified review needs at least one source URL",
+			"facts: a verified review needs all 11 facts: " + strings.Join(api.FactNames, ", ")}},
+		{"verified with some facts", `{` + verified + `,"sourceUrls":["https://a.example"],"facts":` +
+			strings.Replace(apitest.WholeFacts(`{"remote":true}`), `"pay":null,`, "", 1) + `}`, "a",
+			api.Problems{`facts: pay is missing; send all 11 facts, unknown ones as null, "unknown" or []`}},
+		{"wrong facts", `{` + valid + `,"facts":` + apitest.WholeFacts(`{"applicationStatus":"shut"}`) + `}`, "a",
 			api.Problems{"facts.applicationStatus: must be one of open, waitlist, closed, unknown"}},
 		{"unknown fact", `{` + valid + `,"facts":{"applicationstatus":"open"}}`, "a",
 			api.Problems{"facts.applicationstatus: is not a known field"}},
 		{"long note", `{` + valid + `,"note":"` + strings.Repeat("ä", 2001) + `"}`, "a", api.Problems{"note: must have at most 2000 characters"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			file, err := event.Read(strings.NewReader(c.line), now)
+			file, err := eventfile.Read(strings.NewReader(c.line), now, eventfile.MaxReported)
 			require.NoError(t, err)
-			require.Equal(t, event.File{Refused: []api.Refusal{{Line: 1, ID: c.slug, Problems: c.problems}}}, file)
+			require.Equal(t, eventfile.File{Refused: []api.Refusal{{Line: 1, ID: c.slug, Problems: c.problems}}}, file)
 		})
 	}
 }
 
 func TestOfAWrongFileNoMoreIsKeptThanIsTold(t *testing.T) {
-	file, err := event.Read(strings.NewReader(strings.Repeat("x\n", event.MaxReported+7)), now)
+	file, err := eventfile.Read(strings.NewReader(strings.Repeat("x\n", eventfile.MaxReported+7)), now, eventfile.MaxReported)
 	require.NoError(t, err)
 	require.Empty(t, file.Lines)
-	require.Len(t, file.Refused, event.MaxReported)
+	require.Len(t, file.Refused, eventfile.MaxReported)
 	require.Equal(t, 7, file.Omitted)
 }
 
 func TestReadFailsWithItsFile(t *testing.T) {
 	broken := errors.New("cut off")
-	_, err := event.Read(iotest.ErrReader(broken), now)
+	_, err := eventfile.Read(iotest.ErrReader(broken), now, eventfile.MaxReported)
 	require.ErrorIs(t, err, broken)
-}
-
-// Whatever a file holds, a line is either refused or can be recorded, read back and served unchanged.
-func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"review","outcome":"verified","facts":{"pay":{"minimum":1,"maximum":2,"currency":"CAD","unit":"hour","sourceUrl":"https://a.example"}}}`))
-	f.Add([]byte("{\"slug\":\"b\",\"checkedAt\":\"2026-11-19T00:00:00.000000001+14:00\",\"checkType\":\"application-link\",\"outcome\":\"closed\",\"note\":\"\u2028<\"}\r\n\n{}"))
-	f.Add([]byte(`{"slug":"a","checkedAt":"0000-01-01T00:00:00+23:59","checkType":"review","outcome":"verified"}`))
-	f.Fuzz(func(t *testing.T, file []byte) {
-		in, err := event.Read(strings.NewReader(string(file)), now)
-		require.NoError(t, err)
-		for _, line := range in.Lines {
-			r, err := event.New(line.Event)
-			require.NoError(t, err)
-			again, err := r.Event()
-			require.NoError(t, err)
-			require.Equal(t, line.Event, again)
-			twice, err := event.New(again)
-			require.NoError(t, err)
-			require.Equal(t, r, twice, "served and recorded again it is the same event")
-		}
-	})
 }

@@ -1,0 +1,53 @@
+// Package apitest makes events for tests that satisfy the rules for evidence.
+package apitest
+
+import (
+	"encoding/json"
+	"time"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Source is the source URL of reviews.
+const Source = "https://source.example/terms"
+
+// Facts returns facts of which one is known.
+func Facts() *api.Facts {
+	f := api.UnknownFacts()
+	f.Remote = new(true)
+	return &f
+}
+
+// WholeFacts returns all facts as JSON: those in known, a JSON object, and the others as unknown. It panics if known is none.
+func WholeFacts(known string) string {
+	f := api.UnknownFacts()
+	if err := json.Unmarshal([]byte(known), &f); err != nil {
+		panic(err)
+	}
+	f.Complete()
+	text, err := json.Marshal(f)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// Verified returns a review that may end in verified.
+func Verified(slug string, at time.Time) api.VerificationEvent {
+	return api.VerificationEvent{
+		Slug: slug, CheckedAt: at, CheckType: api.Review, Outcome: api.OutcomeVerified, SourceURLs: []string{Source}, Facts: Facts(),
+	}
+}
+
+// Line returns the event as a line of an events file.
+func Line(e api.VerificationEvent) string {
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(text, &fields) // just encoded
+	delete(fields, "id")              // which the service assigns
+	text, _ = json.Marshal(fields)
+	return string(text)
+}

@@ -1,0 +1,120 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/services/history/internal/audit"
+	"opportunity.internal/services/history/internal/checkpoint"
+	"opportunity.internal/services/history/internal/event"
+)
+
+// after is the event as the line of a curator who had seen the events of its listing up to that one.
+func after(lastEventID string, e api.VerificationEvent) []eventfile.Line {
+	return []eventfile.Line{{Number: 1, Event: e, LastEventID: &lastEventID}}
+}
+
+func notes(err error) (notes []string) {
+	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
+		for _, r := range unseen.Events {
+			notes = append(notes, r.Note)
+		}
+	}
+	return notes
+}
+
+func TestReviewIsRefusedAfterEventsItsAuthorHadNotSeen(t *testing.T) {
+	onBoth(t, func(t *testing.T, s kept) {
+		s.publish(t, "a", "b")
+		_, _, err := s.Append(t.Context(), "ada", recorded, after("", review("a", 1, "first")))
+		require.NoError(t, err)
+		seen := s.summaries(t)["a"].LastEventID
+		require.Len(t, seen, 36)
+
+		s.add(t, review("a", -5, "late"), review("b", 9, "of another listing")) // recorded later, though checked earlier
+		_, _, err = s.Append(t.Context(), "ben", recorded, append(lines(review("b", 10, "")), after(seen, review("a", 2, "second"))...))
+		require.Equal(t, []string{"late"}, notes(err), "%v", err)
+		require.Len(t, s.events(t, "a"), 2)
+		require.Len(t, s.events(t, "b"), 1, "all or nothing")
+		_, _, err = s.Append(t.Context(), "ben", recorded, after("", review("a", 2, "second")))
+		require.Equal(t, []string{"first", "late"}, notes(err))
+		_, _, err = s.Append(t.Context(), "ben", recorded, after("no-such-event", review("a", 2, "second")))
+		require.Equal(t, []string{"first", "late"}, notes(err))
+
+		seen = s.summaries(t)["a"].LastEventID
+		for _, want := range []int{1, 0} { // a response may be lost, and the review sent again
+			appended, duplicates, err := s.Append(t.Context(), "ben", recorded, after(seen, review("a", 2, "second")))
+			require.NoError(t, err)
+			require.Equal(t, [2]int{want, 1 - want}, [2]int{appended, duplicates})
+		}
+	})
+}
+
+func TestOfConcurrentReviewsThatSawTheSameEventOneWins(t *testing.T) {
+	onBoth(t, func(t *testing.T, s kept) {
+		replicas := []kept{s, open(t, s.url)}
+		s.publish(t, "a")
+		s.add(t, review("a", 1, "seen"))
+		seen := s.summaries(t)["a"].LastEventID
+		const curators = 8
+		results := make([]error, curators)
+		var all sync.WaitGroup
+		for i := range curators {
+			all.Go(func() {
+				_, _, results[i] = replicas[i%2].Append(t.Context(), "ada", recorded, after(seen, review("a", 2, fmt.Sprint("review ", i))))
+			})
+		}
+		all.Wait()
+		won := s.events(t, "a")[0].Note
+		winners := 0
+		for i, err := range results {
+			if err == nil {
+				winners++
+				require.Equal(t, fmt.Sprint("review ", i), won)
+				continue
+			}
+			require.Equal(t, []string{won}, notes(err), "%v", err)
+		}
+		require.Equal(t, 1, winners)
+		require.Len(t, s.events(t, "a"), 2)
+	})
+}
+
+// What a release without evidence rules has stored, or a replica of it stores during a rolling upgrade.
+func TestSummariesOfOlderRulesAreDerivedAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, s kept) {
+		thin := review("thin", 1, "")
+		thin.SourceURLs = []string{}
+		s.add(t, thin, review("whole", 1, ""))
+		want := s.summaries(t)
+		require.Equal(t, api.NeedsReview, want["thin"].StatusAt(nil, recorded))
+
+		older := want["thin"]
+		older.LastOutcome, older.Doubt, older.LastEventID = api.OutcomeVerified, nil, ""
+		text, err := json.Marshal(older)
+		require.NoError(t, err)
+		require.NoError(t, s.db.Exec("UPDATE summaries SET summary = ?, derived = 0 WHERE slug = 'thin'", string(text)).Error)
+		verify := func() {
+			require.NoError(t, s.Audited(t.Context(), func(source audit.Source) error {
+				report, err := audit.Run(source, checkpoint.Keys{}, nil)
+				require.Empty(t, report.Findings)
+				return err
+			}))
+		}
+		verify()
+		require.Equal(t, want, s.summaries(t))
+		verify()
+		var outdated int
+		require.NoError(t, s.db.Raw("SELECT count(*) FROM summaries WHERE derived <> sequence").Scan(&outdated).Error)
+		require.Zero(t, outdated, "once")
+		s.add(t, review("thin", 400, ""))
+		require.Equal(t, api.Verified, s.summaries(t)["thin"].StatusAt(nil, recorded))
+	})
+}
