@@ -127,7 +127,7 @@ func TestListingsMayBeImported(t *testing.T) {
 	s, err := sample.At(now)
 	require.NoError(t, err)
 	for _, lines := range [][]byte{s.Listings, s.Edits} {
-		file, err := listingfile.Read(bytes.NewReader(lines), 10)
+		file, err := listingfile.Read(bytes.NewReader(lines), now, 10)
 		require.NoError(t, err)
 		require.Empty(t, file.Refused)
 	}
