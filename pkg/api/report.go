@@ -15,6 +15,7 @@ type ImportReport struct {
 	Published     int      `json:"published,omitempty"`     // listings that became visible
 	NeverReviewed int      `json:"neverReviewed,omitempty"` // of those, without a factual review: consumers see them as unverified
 	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // withdrawn listings that the file says are published; an import never does that
+	Warnings      []string `json:"warnings,omitempty"`
 }
 
 // AppendReport is the history's answer to an append: Applied is false iff a line was refused, and then nothing was changed.

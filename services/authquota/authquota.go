@@ -111,7 +111,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	api := httpapi.API{
 		Errors: refusals, Tokens: cfg.Tokens,
 		Keys: p.kept, Requests: p.kept, Principals: p.kept, Accounts: p.kept, Paid: p.kept, Audit: p.kept, Usage: p.kept, Tallies: p.kept,
-		Epochs: p.epochs, Tiers: told.tiers, Peppers: told.peppers, Now: cfg.Now, Ready: ready,
+		Epochs: p.epochs, Tiers: told.tiers, Peppers: told.peppers, OlderKeys: told.older, Now: cfg.Now, Ready: ready,
 	}
 	serving = true
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)

@@ -30,6 +30,7 @@ type Config struct {
 
 	PublicURL   string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	Peppers     []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
+	OlderKeys   string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that something else issued before, as a regular expression (RE2) for the whole key. Such keys are looked up by the hashes that operators import. If it is not set, they are rejected as malformed. It must not match keys of our own form. Gateway and authquota need the same: authquota warns at an import of keys that the gateway will reject."`
 	Encryption  []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. What authenticator seeds and waiting mails are sealed with before they are kept: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). What is under an older key is sealed anew when the service starts; one may be taken away after that."`
 	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Where people write to the operator: an e-mail address or an https URL. Pages and mails name it where they say to write to the operator."`
 	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as calls per minute/calls per day/records per page, such as free=10/100/10,developer=60/1000/50. A tier that is not named keeps its figures."`
@@ -48,6 +49,9 @@ func (c Config) Validate() error {
 	errs = append(errs, contact(c.Contact))
 	if _, err := apikey.Peppers(c.Peppers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))
+	}
+	if _, err := apikey.ParseOlderForm(c.OlderKeys); err != nil {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_OLDER_KEYS: %w", err))
 	}
 	if _, err := secretbox.Parse(c.Encryption); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err))

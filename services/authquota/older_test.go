@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 )
 
@@ -84,6 +85,28 @@ func TestOlderKeysAreTakenOverByTheirHash(t *testing.T) {
 		require.Equal(t, p.Key, svc.olderPrincipal(olderKey, newer, pepper).Key)
 		require.Len(t, svc.listKeys(""), 2)
 	})
+}
+
+func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
+	s := &stores{database: storetest.SQLite(t)}
+	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
+	r.Start()
+	t.Cleanup(r.Stop)
+	s.redis, s.counters = "redis://"+r.addr, r
+	now := at(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	svc := s.start(t, now)
+	report := svc.importKeys(olderLine(olderKey, nil), olderLine("sk-1234", map[string]any{"prefix": "sk-"}))
+	require.True(t, report.Applied)
+	require.Equal(t, []string{
+		"the gateway rejects the keys on these lines because their prefix and last four characters do not fit OPPORTUNITY_OLDER_KEYS: 2",
+	}, report.Warnings)
+	svc.stop()
+
+	svc = s.start(t, now, func(c *authquota.Config) { c.OlderKeys = "" })
+	require.Empty(t, svc.importKeys().Warnings, "no keys")
+	require.Equal(t, []string{
+		"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the gateway and authquota",
+	}, svc.importKeys(olderLine(olderKey, nil)).Warnings, "also of known keys")
 }
 
 func TestAnImportWithABadLineChangesNothing(t *testing.T) {

@@ -27,12 +27,16 @@ import (
 // secrets are the settings that have a form of their own.
 type secrets struct {
 	peppers [][]byte
+	older   apikey.OlderForm
 	box     secretbox.Box
 	tiers   tier.Table
 }
 
 func (c Config) parse() (s secrets, err error) {
 	if s.peppers, err = apikey.Peppers(c.Peppers); err != nil {
+		return s, err
+	}
+	if s.older, err = apikey.ParseOlderForm(c.OlderKeys); err != nil {
 		return s, err
 	}
 	if s.box, err = secretbox.Parse(c.Encryption); err != nil {

@@ -141,7 +141,7 @@ func (s *stores) config() authquota.Config {
 	return authquota.Config{
 		Database: database.Config{URL: s.database, MaxConnections: 10}, Redis: redisdb.Config{URL: s.redis},
 		Tokens: peer.Tokens{Values: []string{token, olderToken}}, PublicURL: "https://api.example",
-		Peppers: []string{hex.EncodeToString(pepper)}, Encryption: []string{strings.Repeat("e7", 32)},
+		Peppers: []string{hex.EncodeToString(pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
 		Server: server.Config{Drain: 10 * time.Second}, Telemetry: telemetry.Config{LogOutput: io.Discard},
 	}
 }

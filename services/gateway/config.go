@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/operator"
 )
 
@@ -32,7 +31,7 @@ type Config struct {
 	BillingURL string `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Where it is empty nothing is sold, and there is nothing below /billing."`
 
 	Peppers         []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
-	OlderKeys       string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that something else issued before, as a regular expression (RE2) for the whole key. Such keys are looked up by the hashes that operators import. Unless set there are none, and they are refused as malformed. It must not match keys of our own form."`
+	OlderKeys       string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that something else issued before, as a regular expression (RE2) for the whole key. Such keys are looked up by the hashes that operators import. If it is not set, they are rejected as malformed. It must not match keys of our own form. Gateway and authquota need the same: authquota warns at an import of keys that the gateway will reject."`
 	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Tokens of operators, comma-separated, each as name:token or token, of at least 32 characters. The name is recorded with what is done; a token without one is shared, and its users say who they are. Without any the verbs are closed."`
 	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Calls that all accounts together may make in one UTC day."`
 	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated. Behind a proxy that is not among them the whole world is one network: whoever guesses there slows down everybody who signs in."`
@@ -53,7 +52,7 @@ func (c Config) Validate() error {
 	if _, err := apikey.Peppers(c.Peppers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))
 	}
-	if _, err := authn.ParseOlderForm(c.OlderKeys); err != nil {
+	if _, err := apikey.ParseOlderForm(c.OlderKeys); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_OLDER_KEYS: %w", err))
 	}
 	if _, err := operator.ParseTokens(c.OperatorTokens); err != nil {

@@ -90,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 	account, err3 := proxy.New(cfg.AuthquotaURL, cfg.Tokens.Values[0], tel.Transport(transport, "authquota"))
 	billing, err4 := newBilling(cfg, tel.Transport(transport, "billing"))
 	trusted, err5 := config.Prefixes(cfg.TrustedProxies)
-	older, err6 := authn.ParseOlderForm(cfg.OlderKeys)
+	older, err6 := apikey.ParseOlderForm(cfg.OlderKeys)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return err
 	}

@@ -111,10 +111,12 @@ type result struct {
 	raw     []byte
 	text    string // what was done, where it was
 	lines   bool   // the user sent a file; otherwise they typed ids
+
+	warnings []string
 }
 
 func imported(r api.ImportReport, raw []byte, text string) result {
-	return result{applied: r.Applied, refused: r.Refused, omitted: r.Omitted, raw: raw, text: text}
+	return result{applied: r.Applied, refused: r.Refused, omitted: r.Omitted, raw: raw, text: text, warnings: r.Warnings}
 }
 
 // file is report for a verb that sends a file.
@@ -152,6 +154,9 @@ func (v *verbs) report(call func(context.Context, Client, []string) (result, err
 		r, err := call(cmd.Context(), c, args)
 		if err != nil {
 			return err
+		}
+		for _, w := range r.warnings {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 		}
 		if r.applied {
 			v.print(cmd.OutOrStdout(), r.raw, func(out io.Writer) { fmt.Fprintln(out, r.text) })

@@ -46,3 +46,14 @@ func TestExamplesOfSuspendAndResumeAreTheirOwn(t *testing.T) {
 		require.Contains(t, out, "opportunity accounts "+verbName+` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "`+reason+`"`)
 	}
 }
+
+func TestAnImportOfKeysWarnsOnStandardError(t *testing.T) {
+	report := `{"applied":true,"created":1,"updated":0,"unchanged":0,"refused":[],"omitted":0,"warnings":["OPPORTUNITY_OLDER_KEYS is not set"]}`
+	for output, want := range map[string]string{"text": "created 1, unchanged 0\n", "json": report + "\n"} {
+		c, _ := admin(t, http.StatusOK, report)
+		out, errs, err := verb(t, c.URL, "{}", "keys", "import", "-", "--output", output)
+		require.NoError(t, err)
+		require.Equal(t, want, out)
+		require.Equal(t, "warning: OPPORTUNITY_OLDER_KEYS is not set\n", errs)
+	}
+}

@@ -1,7 +1,9 @@
 package account
 
 import (
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -22,6 +24,7 @@ type OlderKey struct {
 
 const (
 	maxPrefix   = 20
+	maxWarned   = 20  // lines named in a warning
 	maxReported = 200 // refused lines that are named; of a file with more, the rest is only counted
 )
 
@@ -105,6 +108,30 @@ func (k OlderKey) StartsAt(p *api.Problems, now time.Time) {
 	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.Add(MaxLife)) {
 		p.Add("expiresAt", "must be in the future, at most %d days from now", MaxLife/(24*time.Hour))
 	}
+}
+
+// OlderKeyWarnings returns what keeps the gateway from accepting imported keys, if their form shows it.
+func OlderKeyWarnings(keys []OlderKey, form apikey.OlderForm) []string {
+	if len(keys) == 0 {
+		return nil
+	}
+	if !form.Set() {
+		return []string{"the gateway rejects these keys because OPPORTUNITY_OLDER_KEYS is not set: set it to the form of the keys, for the gateway and authquota"}
+	}
+	var lines []string
+	for _, k := range keys {
+		if !form.CouldMatch(k.Prefix, k.LastFour) {
+			lines = append(lines, strconv.Itoa(k.Line))
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	named := strings.Join(lines[:min(len(lines), maxWarned)], ", ")
+	if more := len(lines) - maxWarned; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return []string{"the gateway rejects the keys on these lines because their prefix and last four characters do not fit OPPORTUNITY_OLDER_KEYS: " + named}
 }
 
 // Digests are what the key is looked for by; it is kept under the first.

@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
@@ -105,6 +106,7 @@ type API struct {
 	Epochs     Epochs
 	Tiers      tier.Table
 	Peppers    [][]byte // newest first
+	OlderKeys  apikey.OlderForm
 	Now        func() time.Time
 	Ready      http.Handler
 }

@@ -94,5 +94,8 @@ func (a API) importKeys(g *gin.Context) (web.Reply, error) {
 		return web.Reply{JSON: report}, nil
 	}
 	report, err = a.Keys.ImportKeys(g.Request.Context(), actor, keys, a.Peppers)
+	if report.Applied {
+		report.Warnings = account.OlderKeyWarnings(keys, a.OlderKeys)
+	}
 	return web.Reply{JSON: report}, err
 }

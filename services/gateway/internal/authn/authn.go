@@ -1,6 +1,6 @@
 // Package authn turns the Authorization header of a request into a Principal: its key, account and limits.
 //
-// A malformed key is rejected at once. A well-formed one, in our form or in that of older keys (OlderForm), is resolved by
+// A malformed key is rejected at once. A well-formed one, in our form or in that of older keys (apikey.OlderForm), is resolved by
 // authquota under its keyed hash; the key itself never leaves this process and is not stored. Principals are cached: after a minute
 // one is refreshed in the background, and without a successful refresh it serves for at most five minutes, so a shorter outage of
 // authquota goes unnoticed. The admission script detects a principal that is out of date before that (a revocation, another tier);

@@ -32,7 +32,7 @@ func (k Key) digests(peppers [][]byte) []string {
 }
 
 // Read takes the API key from the Authorization headers of a request. Which forms beside our own a key may have, older says.
-func Read(headers []string, older OlderForm) (Key, error) {
+func Read(headers []string, older apikey.OlderForm) (Key, error) {
 	if len(headers) > 1 {
 		return Key{}, problem.New(problem.InvalidAPIKey, "Send exactly one Authorization header.")
 	}
@@ -47,7 +47,7 @@ func Read(headers []string, older OlderForm) (Key, error) {
 	if key, ok := apikey.Parse(token); ok {
 		return KeyOf(key), nil
 	}
-	if older.matches(token) {
+	if older.Matches(token) {
 		return Key{of: sha256.Sum256([]byte(token))}, nil
 	}
 	return Key{}, problem.New(problem.InvalidAPIKey, "The API key is malformed: check that all of it was copied.")

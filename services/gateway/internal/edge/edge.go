@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
@@ -25,7 +26,7 @@ import (
 // Edge serves the public listener.
 type Edge struct {
 	Keys      *authn.Authenticator
-	OlderKeys authn.OlderForm
+	OlderKeys apikey.OlderForm
 	Limiter   *admission.Limiter
 	Tallies   *tally.Book
 	Catalog   *proxy.Service

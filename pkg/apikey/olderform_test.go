@@ -1,4 +1,4 @@
-package authn
+package apikey
 
 import (
 	"fmt"
@@ -8,14 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"opportunity.internal/pkg/apikey"
 )
 
 func TestOlderForm(t *testing.T) {
 	none, err := ParseOlderForm("")
 	require.NoError(t, err)
-	require.False(t, none.matches("sk-1"))
+	require.False(t, none.Matches("sk-1"))
 
 	form, err := ParseOlderForm(`sk-[0-9]+|pk-[a-z]{4}`)
 	require.NoError(t, err)
@@ -23,7 +21,7 @@ func TestOlderForm(t *testing.T) {
 		"sk-1": true, "pk-abcd": true, "xsk-1": false, "sk-1x": false, "sk-1|pk-abcd": false, "pk-abcde": false, "": false, "sk-1\n": false,
 		"sk-" + strings.Repeat("1", maxOlder-3): true, "sk-" + strings.Repeat("1", maxOlder-2): false,
 	} {
-		require.Equal(t, matches, form.matches(token), "%q", token)
+		require.Equal(t, matches, form.Matches(token), "%q", token)
 	}
 }
 
@@ -59,17 +57,29 @@ func TestOlderFormRefuses(t *testing.T) {
 // A pattern that is let through matches no key of ours, whichever is drawn; one made from a key is refused.
 func TestOlderFormAndOurKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		prefix := rapid.SampledFrom([]string{apikey.Live, apikey.Test}).Draw(t, "prefix")
-		key := apikey.Generate(prefix).Reveal()
+		prefix := rapid.SampledFrom([]string{Live, Test}).Draw(t, "prefix")
+		key := Generate(prefix).Reveal()
 		cut := rapid.IntRange(0, len(key)).Draw(t, "cut")
 		rest := rapid.SampledFrom([]string{`.{%d}`, `\w{%d}`, `[0-9A-Za-z_]{%d}`, `[a-z]{%d}`}).Draw(t, "rest")
 		pattern := regexp.QuoteMeta(key[:cut]) + fmt.Sprintf(rest, len(key)-cut)
 		form, err := ParseOlderForm(pattern)
 		if err == nil {
-			require.False(t, form.matches(key), pattern)
+			require.False(t, form.Matches(key), pattern)
 		}
 		if !strings.HasPrefix(rest, `[a-z]`) {
 			require.Error(t, err, pattern)
 		}
 	})
+}
+
+func TestOlderFormOfWhatIsKnownOfAKey(t *testing.T) {
+	form, err := ParseOlderForm(`jb-[0-9]{4}-[a-z]{4,60}|ab[c-f]`)
+	require.NoError(t, err)
+	for known, could := range map[[2]string]bool{
+		{"jb-", "wxyz"}: true, {"", "wxyz"}: true, {"jb-0", "wxyz"}: true, {"jb-0123-wx", "wxyz"}: true, {"ab", "abcd"}: false, {"abc", "abc"}: true,
+		{"jb-", "wx9z"}: false, {"sk-", "wxyz"}: false, {"jb-a", "wxyz"}: false, {"jb-0123-Wx", "wxyz"}: false,
+	} {
+		require.Equal(t, could, form.CouldMatch(known[0], known[1]), "%v", known)
+	}
+	require.False(t, OlderForm{}.CouldMatch("jb-", "wxyz"))
 }

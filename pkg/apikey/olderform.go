@@ -1,0 +1,179 @@
+package apikey
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// OlderForm is the form of keys that something else issued before us. They are known by the hash that an operator imported. The
+// zero value has none.
+type OlderForm struct{ whole *regexp.Regexp }
+
+// Bounds of what is matched, and with what: the time that a token takes is proportional to the product.
+const (
+	maxOlder   = 256
+	maxPattern = 512
+)
+
+// ParseOlderForm compiles a regular expression that such a key must match from its first character to its last. It must not
+// match keys of our own form: one with a typing mistake would be looked up instead of refused. An empty pattern is no form.
+func ParseOlderForm(pattern string) (OlderForm, error) {
+	if pattern == "" {
+		return OlderForm{}, nil
+	}
+	if len(pattern) > maxPattern {
+		return OlderForm{}, fmt.Errorf("must have at most %d characters", maxPattern)
+	}
+	if _, err := regexp.Compile(pattern); err != nil { // by itself, or it could close the group around it
+		return OlderForm{}, err
+	}
+	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
+	if err != nil {
+		return OlderForm{}, err
+	}
+	form := OlderForm{whole}
+	if whole.MatchString("") {
+		return OlderForm{}, errors.New("must not match an empty key")
+	}
+	for _, prefix := range []string{Live, Test} {
+		ours, err := matchesOurs(pattern, prefix)
+		if err != nil {
+			return OlderForm{}, err
+		}
+		if ours {
+			return OlderForm{}, fmt.Errorf("must not match keys of our own form, which begin with %s", prefix)
+		}
+	}
+	return form, nil
+}
+
+// Set reports whether there is a form.
+func (f OlderForm) Set() bool { return f.whole != nil }
+
+// Matches reports whether a token has the form.
+func (f OlderForm) Matches(token string) bool {
+	return f.whole != nil && len(token) <= maxOlder && f.whole.MatchString(token)
+}
+
+// CouldMatch reports whether any token that begins with prefix and ends with suffix has the form. In doubt it reports true.
+func (f OlderForm) CouldMatch(prefix, suffix string) bool {
+	for i := range len(suffix) + 1 { // they may overlap
+		if strings.HasSuffix(prefix, suffix[:i]) && f.Matches(prefix+suffix[i:]) {
+			return true
+		}
+	}
+	if f.whole == nil {
+		return false
+	}
+	a, err := compile(f.whole.String())
+	if err != nil {
+		return true
+	}
+	at := a.start()
+	for _, r := range prefix {
+		at = a.step(at, string(r))
+	}
+	at = a.any(at)
+	for _, r := range suffix {
+		at = a.step(at, string(r))
+	}
+	return a.accepts(at)
+}
+
+// matchesOurs reports whether the pattern matches any text that looks like one of our keys, with whatever checksum.
+func matchesOurs(pattern, prefix string) (bool, error) {
+	a, err := compile(pattern)
+	if err != nil {
+		return false, err
+	}
+	at := a.start()
+	for i, c := range Generate(prefix).Reveal() {
+		choice := string(c)
+		if i >= len(prefix) && c != '_' {
+			choice = Alphabet
+		}
+		at = a.step(at, choice)
+	}
+	return a.accepts(at), nil
+}
+
+// automaton is a compiled pattern that is walked one character at a time, with a choice of characters at each place. Conditions
+// that depend on two characters in a row (\b) are taken to hold, so in doubt it matches.
+type automaton struct{ *syntax.Prog }
+
+func compile(pattern string) (automaton, error) {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return automaton{}, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	return automaton{prog}, err
+}
+
+func (a automaton) start() map[uint32]bool {
+	return reach(a.Prog, []uint32{uint32(a.Start)}) //nolint:gosec // an index of a small program
+}
+
+// step reads one of the characters of choice.
+func (a automaton) step(at map[uint32]bool, choice string) map[uint32]bool {
+	var next []uint32
+	for pc := range at {
+		for _, r := range choice {
+			if inst := &a.Inst[pc]; inst.MatchRune(r) {
+				next = append(next, inst.Out)
+				break
+			}
+		}
+	}
+	return reach(a.Prog, next)
+}
+
+// any reads any number of any characters.
+func (a automaton) any(at map[uint32]bool) map[uint32]bool {
+	for grown := true; grown; {
+		next := slices.Collect(maps.Keys(at))
+		for pc := range at {
+			switch inst := &a.Inst[pc]; inst.Op {
+			case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+				next = append(next, inst.Out)
+			}
+		}
+		reached := reach(a.Prog, next)
+		grown, at = len(reached) > len(at), reached
+	}
+	return at
+}
+
+func (a automaton) accepts(at map[uint32]bool) bool {
+	for pc := range at {
+		if a.Inst[pc].Op == syntax.InstMatch {
+			return true
+		}
+	}
+	return false
+}
+
+// reach gives the instructions that are reached from others without reading a character.
+func reach(prog *syntax.Prog, from []uint32) map[uint32]bool {
+	reached := map[uint32]bool{}
+	for len(from) > 0 {
+		pc := from[len(from)-1]
+		from = from[:len(from)-1]
+		if reached[pc] {
+			continue
+		}
+		reached[pc] = true
+		switch inst := &prog.Inst[pc]; inst.Op {
+		case syntax.InstAlt, syntax.InstAltMatch:
+			from = append(from, inst.Out, inst.Arg)
+		case syntax.InstCapture, syntax.InstEmptyWidth, syntax.InstNop:
+			from = append(from, inst.Out)
+		}
+	}
+	return reached
+}
