@@ -50,9 +50,6 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 	return verbs[args[0]](ctx, cfg)
 }
 
-// answerWithin is how long a service may take to begin its answer.
-const answerWithin = 10 * time.Second
-
 // lastTallies is how long authquota may hold up the end of the process.
 const lastTallies = 3 * time.Second
 
@@ -77,7 +74,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	transport, patient := peer.Transport(), peer.Transport() // the second for operators: a whole file takes its time
-	transport.ResponseHeaderTimeout = answerWithin
+	transport.ResponseHeaderTimeout = api.GatewayTimeout
 	defer transport.CloseIdleConnections()
 	defer patient.CloseIdleConnections()
 

@@ -27,9 +27,9 @@ import (
 const Prefix = "/operator/v1/"
 
 const (
-	maxBody  = 64 << 20        // a whole file of listings or events
-	bodyTime = 5 * time.Minute // for sending it
-	workTime = 5 * time.Minute // for what the service does with it, and for the answer
+	maxBody  = 64 << 20            // a whole file of listings or events
+	bodyTime = 5 * time.Minute     // for sending it
+	workTime = api.OperatorTimeout // for what the service does with it, and for the answer
 )
 
 // Owners says which service a verb belongs to, by the first segment after Prefix: the base URL of the service.
