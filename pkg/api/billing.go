@@ -5,88 +5,89 @@ import (
 	"time"
 )
 
-// Trouble is why less, or nothing, is paid for although nobody cancelled.
+// Trouble is a payment problem that has ended or will end what an account has paid for.
 type Trouble string
 
 const (
 	NoTrouble     Trouble = ""
-	PaymentFailed Trouble = "payment-failed" // the latest charge failed: what was paid before it still runs
-	Refunded      Trouble = "refunded"       // the whole of the latest payment went back: it ended at once
-	Disputed      Trouble = "disputed"       // the latest payment is disputed: it ended at once
+	PaymentFailed Trouble = "payment-failed" // the latest charge failed; the period paid before it continues
+	Refunded      Trouble = "refunded"       // the latest payment was refunded in full, which ended the plan at once
+	Disputed      Trouble = "disputed"       // the latest payment is disputed, which ended the plan at once
 )
 
-// Entitlement is what an account has paid for, as billing tells authquota: PUT /internal/v1/entitlements/{account}, answered with 204. It
-// is the whole state, not a change, so that of several only the one with the greatest Version matters: another one is accepted and
-// changes nothing. An account that authquota does not have is a 404.
+// Entitlement is what an account has paid for. Billing pushes it to authquota with PUT /internal/v1/entitlements/{account}.
+//
+// It is the whole state, not a change: authquota keeps the one with the greatest Version and ignores others. It responds with 204, or with
+// 404 if it does not have the account.
 type Entitlement struct {
-	Tier      Tier       `json:"tier"`      // Free: nothing is paid for
-	PaidUntil *time.Time `json:"paidUntil"` // the first instant that is not paid for; nil exactly where Tier is Free
+	Tier      Tier       `json:"tier"`      // Free if nothing is paid for
+	PaidUntil *time.Time `json:"paidUntil"` // end of the paid period, exclusive; nil if and only if Tier is Free
 	Renews    bool       `json:"renews"`    // whether the processor will charge again at PaidUntil
 	Trouble   Trouble    `json:"trouble"`
-	Version   int64      `json:"version"` // of the account's entitlement: above 0, and greater with each change, if not by one
+	Version   int64      `json:"version"` // positive; increases with every change of the account's entitlement, with gaps
 }
 
-// Live reports whether something is paid for at an instant.
+// Live reports whether the paid period includes the given time.
 func (e Entitlement) Live(at time.Time) bool { return e.PaidUntil != nil && at.Before(*e.PaidUntil) }
 
-// PrincipalChange is what a principal becomes by itself at an instant that is known in advance: when the period that an account has paid
-// for ends. Whoever keeps a principal applies it on that second, without asking anybody.
+// PrincipalChange is a scheduled change of a principal, at the end of a paid period. Services that cache the principal apply the change at
+// that time without another lookup.
 type PrincipalChange struct {
 	At     time.Time `json:"at"`
 	Tier   Tier      `json:"tier"`
 	Limits Limits    `json:"limits"`
 }
 
-// CheckoutRequest asks billing for a page of the payment processor on which an account buys the plan that is sold: POST
-// /internal/v1/checkouts. The person comes back to ReturnURL in either case.
+// CheckoutRequest is the body of POST /internal/v1/checkouts, which returns the ProcessorPage where the account buys the plan. The
+// processor sends the browser back to ReturnURL, paid or not.
 type CheckoutRequest struct {
 	Account   string `json:"account"`
 	Email     string `json:"email"`
 	ReturnURL string `json:"returnUrl"`
 }
 
-// PortalRequest asks billing for the processor's page on which an account changes its card and reads its invoices: POST
-// /internal/v1/portals.
+// PortalRequest is the body of POST /internal/v1/portals, which returns the ProcessorPage where the account changes its card and reads its
+// invoices.
 type PortalRequest struct {
 	Account   string `json:"account"`
 	ReturnURL string `json:"returnUrl"`
 }
 
-// ProcessorPage is where to send the person's browser.
+// ProcessorPage is a page of the payment processor to redirect the browser to.
 type ProcessorPage struct {
 	URL string `json:"url"`
 }
 
-// Subscription is how an account's payments stand, for its page of the plan: GET /internal/v1/subscriptions/{account}, and what POST
-// .../cancel and .../resume below it answer.
+// Subscription is the payment status of an account, shown on its plan page. It is the response to GET
+// /internal/v1/subscriptions/{account} and to POST .../cancel and .../resume below it.
 type Subscription struct {
 	Entitlement Entitlement `json:"entitlement"`
-	Customer    bool        `json:"customer"`  // whether the processor knows the account, so that there is a portal to send it to
-	Renewing    bool        `json:"renewing"`  // a subscription is there that charges again; it can be cancelled
-	Cancelled   bool        `json:"cancelled"` // one is there that ends by itself at PaidUntil; it can be resumed
-	Sandbox     bool        `json:"sandbox"`   // no real money moves
+	Customer    bool        `json:"customer"`  // the account is a customer at the processor and has a portal
+	Renewing    bool        `json:"renewing"`  // a subscription will charge again and can be cancelled
+	Cancelled   bool        `json:"cancelled"` // none renews, and one that ends at PaidUntil can be resumed
+	Sandbox     bool        `json:"sandbox"`   // the processor is the sandbox: no real money moves
 }
 
-// BillingDifference is what a comparison with the payment processor found of one subscription or, where that is empty, of what the account
-// is entitled to by all that is kept of its subscriptions: the field entitlement.
+// BillingDifference is one difference that a reconciliation found, in a field of a subscription or, if Subscription is empty, in the
+// account's stored entitlement.
 type BillingDifference struct {
 	Account      string `json:"account"`
 	Subscription string `json:"subscription"`
 	Field        string `json:"field"`
-	Had          string `json:"had"` // what was kept here
-	Has          string `json:"has"` // what the processor has, and what is kept here since, where it was healed
-	Healed       bool   `json:"healed"`
+	Had          string `json:"had"`    // the value that was stored
+	Has          string `json:"has"`    // the value at the processor
+	Healed       bool   `json:"healed"` // whether Has was stored
 }
 
-// BillingReport is what a comparison of all that is kept with the payment processor came to: POST /operator/v1/billing/reconcile.
+// BillingReport is the result of a reconciliation with the payment processor: the response to POST /operator/v1/billing/reconcile.
 type BillingReport struct {
 	Customers     int                 `json:"customers"`     // compared
 	Subscriptions int                 `json:"subscriptions"` // compared
-	Failed        int                 `json:"failed"`        // customers and subscriptions of which the processor could not be asked
+	Failed        int                 `json:"failed"`        // customers and subscriptions that the processor returned an error for
 	Differences   []BillingDifference `json:"differences"`
 }
 
-// Healed is how many of the differences are no more.
+// Healed returns the number of differences that were corrected.
 func (r BillingReport) Healed() int {
 	n := 0
 	for _, d := range r.Differences {
@@ -97,7 +98,7 @@ func (r BillingReport) Healed() int {
 	return n
 }
 
-// Summary is the report in one line.
+// Summary returns the report in one line.
 func (r BillingReport) Summary() string {
 	return fmt.Sprintf("compared %d subscriptions of %d customers: %d differences, %d healed; %d could not be compared",
 		r.Subscriptions, r.Customers, len(r.Differences), r.Healed(), r.Failed)
