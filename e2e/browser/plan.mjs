@@ -63,7 +63,7 @@ try {
   await page.getByText('This is a sandbox.').waitFor()
   await inspect(page, '31-sandbox-checkout')
   const checkout = page.url()
-  await press('Pay with a card that is declined')
+  await press('Pay with a declined card')
   await page.getByRole('alert').getByText('Nothing was paid.').waitFor()
   await inspect(page, '32-sandbox-declined')
   await follow('Go back')
@@ -89,7 +89,7 @@ try {
   await press(/^Pay 29 USD/, tab)
   await tab.waitForURL(`${base}${plan}?checkout=done`)
   await tab.goto(checkout)
-  await tab.getByText('This was bought already.').waitFor()
+  await tab.getByText('This purchase is already paid.').waitFor()
   await inspect(tab, '36-sandbox-bought')
   await tab.close()
 
@@ -100,7 +100,7 @@ try {
   await inspect(page, '37-sandbox-portal')
   const portal = page.url()
   await page.getByLabel('Days').fill('x')
-  await press('Move by days')
+  await press('Move the clock')
   await page.getByRole('alert').waitFor()
   await inspect(page, '38-sandbox-refused')
 
@@ -141,7 +141,7 @@ try {
 
   step('the second on which it ends')
   await page.goto(portal)
-  await press(/before the period's end/)
+  await press(/before period end/)
   const end = await eventually('the end to be near', async () => {
     const at = new Date(await page.locator('dd time').first().getAttribute('datetime'))
     return at - Date.now() < 11_000 && at

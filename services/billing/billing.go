@@ -1,13 +1,13 @@
-// Package billing is the service that sells plans through a payment processor and tells authquota what each account has paid for.
+// Package billing is the service that sells plans through a payment processor and pushes what each account has paid for to authquota.
 //
-// It never decides by itself that somebody has paid. The processor announces that something changed; the whole state of the
-// subscription is read from the processor, kept, and reckoned into the account's entitlement; authquota is told of that until it has
-// accepted it. Authquota ends what was paid for by its own clock, also while billing is away.
+// Billing never grants access on its own. When the processor sends a webhook event, billing reads the subscription's whole state from the
+// processor, stores it, derives the account's entitlement and pushes that to authquota until it is acknowledged. Authquota ends paid
+// periods by its own clock, even if billing is down.
 //
-// What fails when something is away:
-//   - the processor: nobody can buy, cancel or see a portal (503); announcements are refused with 5xx and come again;
-//   - the database: the same;
-//   - authquota: what changes is kept and told when it is back.
+// During outages:
+//   - Processor: checkout, portal and cancellation return 503. Webhook events are answered with 5xx, and the processor sends them again.
+//   - Database: the same.
+//   - authquota: changes are stored, and pushed when it is back.
 package billing
 
 import (
@@ -36,18 +36,18 @@ var service = command.Service[Config]{
 	},
 }
 
-// Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date; check
-// tells whether the settings are right, the schema is there, the processor sells what the plan table says and authquota answers;
-// reconcile compares all that is kept with the processor and heals what differs.
+// Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
+// verifies the settings, the schema, the processor's price and that authquota is reachable; reconcile compares the stored subscriptions
+// with the processor and corrects what differs.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return service.Main(ctx, lookup, args)
 }
 
-// Migrate brings the schema of cfg.Database to what this binary was built for.
+// Migrate updates the schema of cfg.Database to the version this binary needs.
 func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, and then drains. It never migrates: it waits for its schema. It fails where the processor does not sell
-// what the plan table says, and is not ready before it knows.
+// Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. The service is ready once the processor's
+// price has been checked; Run returns an error if the price does not match the plan table.
 func Run(ctx context.Context, cfg Config) error {
 	tel, err := telemetry.Start(ctx, "billing", cfg.Telemetry)
 	if err != nil {
@@ -65,36 +65,36 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
-	p := newParts(cfg, db, tel, newMetrics(tel.Registry))
-	defer p.close()
-	p.serve(peer.New(cfg.AuthquotaURL, cfg.Tokens, tel.Transport(transport, "authquota")))
+	c := newComponents(cfg, db, tel, newMetrics(tel.Registry))
+	defer c.close()
+	c.serve(peer.New(cfg.AuthquotaURL, cfg.Tokens, tel.Transport(transport, "authquota")))
 
 	ready := new(server.Ready)
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
-	ready.Add("processor", p.offered)
+	ready.Add("processor", c.offerReady)
 	api := httpapi.API{
-		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}, Tokens: cfg.Tokens, Sales: p.sales, Store: p.kept,
-		Reconcile: p.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: ready, Webhook: p.webhook, SandboxPath: sandbox.Path,
+		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}, Tokens: cfg.Tokens, Sales: c.sales, Store: c.store,
+		Reconcile: c.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: ready, Webhook: c.webhook, SandboxPath: sandbox.Path,
 	}
-	if p.sandbox != nil {
-		if api.SandboxPages, err = pages.New(p.sandbox, cfg.PublicURL, tel.Log); err != nil {
+	if c.sandbox != nil {
+		if api.SandboxPages, err = pages.New(c.sandbox, cfg.PublicURL, tel.Log); err != nil {
 			return errors.Join(err, public.Close(), operations.Close())
 		}
 	}
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
 	group.HTTP("service", public, tel.Handler(api.Handler()))
-	p.start(group)
+	c.start(group)
 	return group.Wait()
 }
 
-// every calls do at once and then each interval until ctx ends. A failure is logged; the next turn tries again.
-func (p *parts) every(ctx context.Context, interval time.Duration, name string, do func(context.Context) error) error {
+// runEvery calls run immediately and then every interval until ctx ends. It logs errors.
+func (c *components) runEvery(ctx context.Context, interval time.Duration, name string, run func(context.Context) error) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		if err := do(ctx); err != nil && ctx.Err() == nil {
-			p.tel.Log.ErrorContext(ctx, "loop fails", "loop", name, "error", err.Error())
+		if err := run(ctx); err != nil && ctx.Err() == nil {
+			c.tel.Log.ErrorContext(ctx, "background loop failing", "loop", name, "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():

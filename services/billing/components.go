@@ -12,10 +12,10 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/billing/internal/entitle"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sales"
 	"opportunity.internal/services/billing/internal/sandbox"
@@ -24,127 +24,130 @@ import (
 	"opportunity.internal/services/billing/migrations"
 )
 
-// parts are what the service is made of.
-type parts struct {
-	cfg     Config
-	tel     *telemetry.Telemetry
-	metrics *metrics
-	db      *database.DB
-	kept    *store.Store
-	money   processor.Processor
-	sandbox *sandbox.Sandbox // nil where it is not the processor
-	intake  intake.Intake
-	sales   sales.Sales
-	webhook *httpapi.Webhook // nil: announcements come in no other way than through the processor itself
-	pusher  *entitle.Pusher
-	close   func()
+// components are the parts of the service, wired together.
+type components struct {
+	cfg       Config
+	tel       *telemetry.Telemetry
+	metrics   *metrics
+	db        *database.DB
+	store     *store.Store
+	processor processor.Processor
+	sandbox   *sandbox.Sandbox // nil if it is not the processor
+	intake    intake.Intake
+	sales     sales.Sales
+	webhook   *httpapi.Webhook // nil with the sandbox, which delivers its events directly
+	pusher    *push.Pusher
+	close     func()
 
-	checked atomic.Bool // the processor sells what the plan table says
+	offerChecked atomic.Bool // whether the processor's price matches the plan table
 }
 
-// newParts makes what serving and comparing need alike.
-func newParts(cfg Config, db *database.DB, tel *telemetry.Telemetry, m *metrics) *parts {
+// newComponents creates the components that both serving and reconciling need.
+func newComponents(cfg Config, db *database.DB, tel *telemetry.Telemetry, m *metrics) *components {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	p := &parts{cfg: cfg, tel: tel, metrics: m, db: db, kept: store.New(db, cfg.Now), close: func() {}}
-	p.intake = intake.Intake{Store: p.kept, Log: tel.Log}
+	c := &components{cfg: cfg, tel: tel, metrics: m, db: db, store: store.New(db, cfg.Now), close: func() {}}
+	c.intake = intake.Intake{Store: c.store, Log: tel.Log}
 	switch cfg.Processor {
 	case Sandbox:
-		p.sandbox = sandbox.New(db, cfg.PublicURL, cfg.Now)
-		p.money = timed{p.sandbox, m}
+		c.sandbox = sandbox.New(db, cfg.PublicURL, cfg.Now)
+		c.processor = instrumented{c.sandbox, m}
 	default:
 		s := stripe.New(cfg.Stripe)
-		p.money, p.close = timed{s, m}, s.Close
-		p.webhook = &httpapi.Webhook{Log: tel.Log, Count: m.webhook, Event: func(ctx context.Context, body []byte, signature string) (processor.Event, error) {
+		c.processor, c.close = instrumented{s, m}, s.Close
+		c.webhook = &httpapi.Webhook{Log: tel.Log, Count: m.webhook, Parse: func(ctx context.Context, body []byte, signature string) (processor.Event, error) {
 			return s.Event(ctx, body, signature, cfg.Now())
 		}}
 	}
-	p.intake.Source = p.money
-	return p
+	c.intake.Source = c.processor
+	return c
 }
 
-// serve adds what only a process that serves has.
-func (p *parts) serve(authquota *peer.Client) {
-	p.pusher = entitle.New(entitle.Pusher{
-		Outbox: p.kept, Authquota: authquota, Now: p.cfg.Now, Log: p.tel.Log, Count: p.metrics.push, Gauge: p.metrics.owed,
+// serve adds the components that only serving needs.
+func (c *components) serve(authquota *peer.Client) {
+	c.pusher = push.New(push.Pusher{
+		Outbox: c.store, Authquota: authquota, Now: c.cfg.Now, Log: c.tel.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
-	p.intake.Changed = p.pusher.Wake
-	p.sales = sales.Sales{Store: p.kept, Processor: p.money, Intake: p.intake}
-	if p.webhook != nil {
-		p.webhook.Intake = p.intake
+	c.intake.OnChange = c.pusher.Wake
+	c.sales = sales.Sales{Store: c.store, Processor: c.processor, Intake: c.intake}
+	if c.webhook != nil {
+		c.webhook.Intake = c.intake
 	}
 }
 
-// start begins all loops as soon as the schema is there.
-func (p *parts) start(group *server.Group) {
-	group.Go("offer", p.checkOffer)
+// start starts the background workers. Those that use the database wait for the schema.
+func (c *components) start(group *server.Group) {
+	group.Go("offer", c.checkOffer)
 	group.Go("schema", func(ctx context.Context) error {
-		if err := p.db.Await(ctx, p.tel, migrations.Files); err != nil {
+		if err := c.db.Await(ctx, c.tel, migrations.Files); err != nil {
 			return err
 		}
-		group.Go("entitlements", p.pusher.Run)
-		if p.sandbox != nil {
+		group.Go("entitlements", c.pusher.Run)
+		if c.sandbox != nil {
 			group.Go("sandbox", func(ctx context.Context) error {
-				return p.sandbox.Run(ctx, p.tel.Log, func(ctx context.Context, e processor.Event) error {
-					_, err := p.intake.Announced(ctx, e)
+				return c.sandbox.Run(ctx, c.tel.Log, func(ctx context.Context, e processor.Event) error {
+					_, err := c.intake.HandleEvent(ctx, e)
 					return err
 				})
 			})
 		}
-		group.Go("forgetting", func(ctx context.Context) error { return p.every(ctx, time.Hour, "forgetting", p.kept.Forget) })
+		group.Go("event cleanup", func(ctx context.Context) error {
+			return c.runEvery(ctx, time.Hour, "event cleanup", c.store.DeleteOldEvents)
+		})
 		return nil
 	})
 }
 
 const (
-	offerTime  = 10 * time.Second
-	offerPause = 2 * time.Second
+	offerTimeout = 10 * time.Second
+	offerRetry   = 2 * time.Second
 )
 
-// checkOffer holds the processor's price against the plan table. A processor that is away is asked again: nothing is known to be wrong.
-func (p *parts) checkOffer(ctx context.Context) error {
-	for told := false; ; told = true {
-		asked, cancel := context.WithTimeout(ctx, offerTime)
-		err := p.money.CheckOffer(asked)
+// checkOffer checks the processor's price against the plan table and returns an error if they differ. It retries while the processor is
+// unavailable.
+func (c *components) checkOffer(ctx context.Context) error {
+	for logged := false; ; logged = true {
+		callCtx, cancel := context.WithTimeout(ctx, offerTimeout)
+		err := c.processor.CheckOffer(callCtx)
 		cancel()
 		if err == nil {
-			p.checked.Store(true)
+			c.offerChecked.Store(true)
 			return nil
 		}
-		if away := new(problem.Error); !errors.As(err, &away) {
+		if unavailable := new(problem.Error); !errors.As(err, &unavailable) {
 			return err
 		}
-		if !told {
-			p.tel.Log.WarnContext(ctx, "waiting for the payment processor", "error", err.Error())
+		if !logged {
+			c.tel.Log.WarnContext(ctx, "payment processor unavailable, will retry", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(offerPause):
+		case <-time.After(offerRetry):
 		}
 	}
 }
 
-var errNotChecked = errors.New("the payment processor has not answered yet")
+var errOfferNotChecked = errors.New("payment processor not reached yet")
 
-func (p *parts) offered(context.Context) error {
-	if !p.checked.Load() {
-		return errNotChecked
+func (c *components) offerReady(context.Context) error {
+	if !c.offerChecked.Load() {
+		return errOfferNotChecked
 	}
 	return nil
 }
 
-func (p *parts) reconcile(ctx context.Context, actor string) (api.BillingReport, error) {
+func (c *components) reconcile(ctx context.Context, actor string) (api.BillingReport, error) {
 	report, err := reconcile.Reconciler{
-		Store: p.kept, Source: p.money, Intake: p.intake, Now: p.cfg.Now, Log: p.tel.Log,
+		Store: c.store, Source: c.processor, Intake: c.intake, Now: c.cfg.Now, Log: c.tel.Log,
 	}.Run(ctx, actor)
-	p.metrics.reconciled(report, err)
+	c.metrics.reconciled(report, err)
 	if err != nil {
-		p.tel.Log.ErrorContext(ctx, "reconcile", "did", report.Summary(), "error", err.Error())
+		c.tel.Log.ErrorContext(ctx, "reconciliation failed", "summary", report.Summary(), "error", err.Error())
 		return report, err
 	}
-	p.tel.Log.InfoContext(ctx, "reconcile", "did", report.Summary())
+	c.tel.Log.InfoContext(ctx, "reconciliation finished", "summary", report.Summary())
 	return report, nil
 }
 
@@ -159,7 +162,7 @@ func check(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer db.Close()
-	p := newParts(cfg, db, tel, newMetrics(tel.Registry))
-	defer p.close()
-	return errors.Join(p.money.CheckOffer(ctx), peer.Answers(ctx, cfg.AuthquotaURL))
+	c := newComponents(cfg, db, tel, newMetrics(tel.Registry))
+	defer c.close()
+	return errors.Join(c.processor.CheckOffer(ctx), peer.Answers(ctx, cfg.AuthquotaURL))
 }

@@ -2,6 +2,7 @@ package billing
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"opportunity.internal/pkg/config"
@@ -12,13 +13,13 @@ import (
 	"opportunity.internal/services/billing/internal/stripe"
 )
 
-// The payment processors.
+// Payment processors, as values of Config.Processor.
 const (
 	Stripe  = "stripe"
 	Sandbox = "sandbox"
 )
 
-// Config is everything that the service can be told.
+// Config holds the settings of the service.
 type Config struct {
 	Server    server.Config
 	Telemetry telemetry.Config
@@ -26,28 +27,28 @@ type Config struct {
 	Tokens    peer.Tokens
 	Stripe    stripe.Config
 
-	Processor    string `env:"OPPORTUNITY_BILLING_PROCESSOR" envDefault:"stripe" doc:"Who moves the money: stripe; or sandbox, where none moves and anybody can pretend to pay, for one machine and for development ('opportunity up' sets it)."`
+	Processor    string `env:"OPPORTUNITY_BILLING_PROCESSOR" envDefault:"stripe" doc:"Payment processor: stripe, or sandbox for development on one machine, where no money moves and anyone can pretend to pay ('opportunity up' sets it)."`
 	PublicURL    string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	AuthquotaURL string `env:"OPPORTUNITY_AUTHQUOTA_URL,required,notEmpty" doc:"Service port of authquota, without a trailing slash."`
 
 	Now func() time.Time `env:"-"` // nil: time.Now
 }
 
-// Validate names every setting that cannot be served with.
+// Validate returns an error that names every missing or invalid setting.
 func (c Config) Validate() error {
-	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), c.processor(c.Stripe.Validate),
+	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), c.validateProcessor(c.Stripe.Validate),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_AUTHQUOTA_URL", c.AuthquotaURL))
 }
 
-func (c Config) processor(validateStripe func() error) error {
+func (c Config) validateProcessor(validateStripe func() error) error {
 	switch c.Processor {
 	case Stripe:
 		return validateStripe()
 	case Sandbox:
-		if c.Stripe.Given() {
-			return errors.New("OPPORTUNITY_BILLING_PROCESSOR is sandbox, but OPPORTUNITY_STRIPE_* settings are given: remove them, or set it to stripe")
+		if c.Stripe.IsSet() {
+			return errors.New("OPPORTUNITY_STRIPE_* settings are set but OPPORTUNITY_BILLING_PROCESSOR is sandbox: remove them or set it to stripe")
 		}
 		return nil
 	}
-	return errors.New("OPPORTUNITY_BILLING_PROCESSOR must be stripe or sandbox")
+	return fmt.Errorf("invalid OPPORTUNITY_BILLING_PROCESSOR %q: use stripe or sandbox", c.Processor)
 }

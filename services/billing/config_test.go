@@ -19,7 +19,7 @@ func TestSettings(t *testing.T) {
 		given := map[string]string{
 			"OPPORTUNITY_DATABASE_URL": "sqlite:///tmp/x.db", "OPPORTUNITY_INTERNAL_TOKENS": token, "OPPORTUNITY_PUBLIC_URL": publicURL,
 			"OPPORTUNITY_AUTHQUOTA_URL": "http://authquota:8080", "OPPORTUNITY_STRIPE_API_KEY": "sk_live_1",
-			"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS": secret + ",whsec_of_the_one_before", "OPPORTUNITY_STRIPE_PRICE": "price_1",
+			"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS": secret + ",whsec_of_the_previous_one", "OPPORTUNITY_STRIPE_PRICE": "price_1",
 		}
 		for i := 0; i < len(changes); i += 2 {
 			given[changes[i]] = changes[i+1]
@@ -33,7 +33,7 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, load())
 	err := load("OPPORTUNITY_STRIPE_API_KEY", "", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "", "OPPORTUNITY_STRIPE_PRICE", "", "OPPORTUNITY_AUTHQUOTA_URL", "")
 	for _, name := range []string{"OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "OPPORTUNITY_STRIPE_PRICE", "AUTHQUOTA_URL"} {
-		require.ErrorContains(t, err, name, "every mistake is named")
+		require.ErrorContains(t, err, name, "every invalid setting is named")
 	}
 	err = load("OPPORTUNITY_STRIPE_API_KEY", "pk_live_public", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "guess", "OPPORTUNITY_STRIPE_PRICE", "prod_1",
 		"OPPORTUNITY_STRIPE_API_BASE", "localhost:12111")
@@ -42,25 +42,25 @@ func TestSettings(t *testing.T) {
 	}
 	require.NotContains(t, err.Error(), "pk_live_public")
 	require.NotContains(t, err.Error(), "guess")
-	require.ErrorContains(t, load("OPPORTUNITY_BILLING_PROCESSOR", "paypal"), "must be stripe or sandbox")
-	require.ErrorContains(t, load("OPPORTUNITY_BILLING_PROCESSOR", "sandbox"), "OPPORTUNITY_STRIPE_* settings are given")
+	require.ErrorContains(t, load("OPPORTUNITY_BILLING_PROCESSOR", "paypal"), "use stripe or sandbox")
+	require.ErrorContains(t, load("OPPORTUNITY_BILLING_PROCESSOR", "sandbox"), "OPPORTUNITY_STRIPE_* settings are set")
 	require.NoError(t, load("OPPORTUNITY_BILLING_PROCESSOR", "sandbox", "OPPORTUNITY_STRIPE_API_KEY", "", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS", "",
 		"OPPORTUNITY_STRIPE_PRICE", ""))
 }
 
-func TestAWrongPriceKeepsTheServiceFromStarting(t *testing.T) {
+func TestServiceDoesNotStartWithWrongPrice(t *testing.T) {
 	fake := stripetest.New(t, now)
 	fake.Offer["unit_amount"] = 1900
 	cfg := settings(t, storetest.SQLite(t), fake, newAuthquota(t))
 	require.NoError(t, billing.Migrate(t.Context(), cfg))
 	cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
-	require.ErrorContains(t, billing.Run(t.Context(), cfg), "its amount in cents is 1900 and should be 2900")
+	require.ErrorContains(t, billing.Run(t.Context(), cfg), "amount in cents is 1900, want 2900")
 }
 
-// A processor that is away is no mistake of anybody's settings: the service starts, is not ready, and becomes so by itself.
-func TestAProcessorThatIsAwayIsWaitedFor(t *testing.T) {
+// An unavailable processor is not a configuration error: the service starts, and becomes ready when the processor is back.
+func TestServiceWaitsForUnavailableProcessor(t *testing.T) {
 	fake := stripetest.New(t, now)
-	fake.Away(true)
+	fake.SetUnavailable(true)
 	cfg := settings(t, storetest.SQLite(t), fake, newAuthquota(t))
 	cfg.Telemetry.LogOutput = io.Discard
 	require.NoError(t, billing.Migrate(t.Context(), cfg))
@@ -76,11 +76,11 @@ func TestAProcessorThatIsAwayIsWaitedFor(t *testing.T) {
 		require.NoError(t, err)
 		return resp.StatusCode, string(text)
 	}
-	storetest.Eventually(t, "only the processor is missing", func() bool {
+	storetest.Eventually(t, "not ready because of the processor only", func() bool {
 		status, text := ready()
 		return status == http.StatusServiceUnavailable && text == `{"status":"not ready","missing":["processor"]}`+"\n"
 	})
-	fake.Away(false)
+	fake.SetUnavailable(false)
 	storetest.Eventually(t, "ready", func() bool { status, _ := ready(); return status == http.StatusOK })
 	cancel()
 	require.NoError(t, <-ended)

@@ -9,19 +9,19 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/entitle"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// How comparisons with the processor end.
+// Outcomes of reconciliations.
 const (
 	complete   = "complete"
-	incomplete = "incomplete" // of some accounts the processor did not say
+	incomplete = "incomplete" // the processor failed for some accounts
 )
 
-// metrics tell how the service does; never of one account.
+// metrics holds the service's own metrics. None has a label for the account.
 type metrics struct {
 	webhooks    *prometheus.CounterVec
 	pushes      *prometheus.CounterVec
@@ -34,30 +34,30 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billing_webhooks_total", Help: "Announcements of the payment processor, by how they ended.",
+			Name: "billing_webhooks_total", Help: "Webhook events of the payment processor by outcome.",
 		}, []string{"outcome"}),
 		pushes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billing_entitlement_pushes_total", Help: "Attempts to tell authquota what an account has paid for, by how they ended.",
+			Name: "billing_entitlement_pushes_total", Help: "Pushes of entitlements to authquota by outcome.",
 		}, []string{"outcome"}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "billing_entitlements_pending", Help: "Accounts whose entitlement authquota has yet to be told.",
+			Name: "billing_entitlements_pending", Help: "Accounts with an entitlement that authquota has not acknowledged.",
 		}),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "billing_processor_seconds", Help: "Time of what the payment processor was asked for, by what it was and how it ended.",
+			Name: "billing_processor_seconds", Help: "Duration of calls to the payment processor by operation and outcome.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
 		}, []string{"operation", "outcome"}),
 		reconciles: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billing_reconciles_total", Help: "Comparisons with the payment processor in this process, by how they ended.",
+			Name: "billing_reconciles_total", Help: "Reconciliations in this process by outcome.",
 		}, []string{"outcome"}),
 		differences: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billing_reconcile_differences_total", Help: "Differences that comparisons in this process found, by field.",
+			Name: "billing_reconcile_differences_total", Help: "Differences found by reconciliations in this process by field.",
 		}, []string{"field"}),
 	}
-	// The first of a series that comes into being with it is in no rate, and no alert would see it.
+	// Create every series now: rate() ignores the first value of a series, so an alert would miss the first event.
 	for _, outcome := range httpapi.Outcomes {
 		m.webhooks.WithLabelValues(outcome)
 	}
-	for _, outcome := range entitle.Outcomes {
+	for _, outcome := range push.Outcomes {
 		m.pushes.WithLabelValues(string(outcome))
 	}
 	for _, outcome := range []string{complete, incomplete} {
@@ -67,9 +67,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) webhook(outcome string)       { m.webhooks.WithLabelValues(outcome).Inc() }
-func (m *metrics) push(outcome entitle.Outcome) { m.pushes.WithLabelValues(string(outcome)).Inc() }
-func (m *metrics) owed(pending int)             { m.pending.Set(float64(pending)) }
+func (m *metrics) webhook(outcome string)    { m.webhooks.WithLabelValues(outcome).Inc() }
+func (m *metrics) push(outcome push.Outcome) { m.pushes.WithLabelValues(string(outcome)).Inc() }
+func (m *metrics) setPending(pending int)    { m.pending.Set(float64(pending)) }
 
 func (m *metrics) reconciled(report api.BillingReport, err error) {
 	outcome := complete
@@ -82,16 +82,16 @@ func (m *metrics) reconciled(report api.BillingReport, err error) {
 	}
 }
 
-// timed measures a processor.
-type timed struct {
-	of processor.Processor
-	m  *metrics
+// instrumented records the duration and outcome of every call to a processor.
+type instrumented struct {
+	next processor.Processor
+	m    *metrics
 }
 
-func (t timed) took(operation string, since time.Time, err error) {
-	outcome, away := "ok", new(problem.Error)
+func (t instrumented) observe(operation string, since time.Time, err error) {
+	outcome, unavailable := "ok", new(problem.Error)
 	switch {
-	case errors.As(err, &away):
+	case errors.As(err, &unavailable):
 		outcome = "away"
 	case err != nil:
 		outcome = "refused"
@@ -99,44 +99,44 @@ func (t timed) took(operation string, since time.Time, err error) {
 	t.m.calls.WithLabelValues(operation, outcome).Observe(time.Since(since).Seconds())
 }
 
-func measured[T any](t timed, operation string, ask func() (T, error)) (T, error) {
+func measure[T any](t instrumented, operation string, call func() (T, error)) (T, error) {
 	since := time.Now()
-	out, err := ask()
-	t.took(operation, since, err)
+	out, err := call()
+	t.observe(operation, since, err)
 	return out, err
 }
 
-func (t timed) Customer(ctx context.Context, account, email, attempt string) (string, error) {
-	return measured(t, "customer", func() (string, error) { return t.of.Customer(ctx, account, email, attempt) })
+func (t instrumented) Customer(ctx context.Context, account, email, attempt string) (string, error) {
+	return measure(t, "customer", func() (string, error) { return t.next.Customer(ctx, account, email, attempt) })
 }
 
-func (t timed) Checkout(ctx context.Context, order processor.Order) (processor.Session, error) {
-	return measured(t, "checkout", func() (processor.Session, error) { return t.of.Checkout(ctx, order) })
+func (t instrumented) Checkout(ctx context.Context, order processor.Order) (processor.Session, error) {
+	return measure(t, "checkout", func() (processor.Session, error) { return t.next.Checkout(ctx, order) })
 }
 
-func (t timed) Portal(ctx context.Context, customer, returnURL string) (string, error) {
-	return measured(t, "portal", func() (string, error) { return t.of.Portal(ctx, customer, returnURL) })
+func (t instrumented) Portal(ctx context.Context, customer, returnURL string) (string, error) {
+	return measure(t, "portal", func() (string, error) { return t.next.Portal(ctx, customer, returnURL) })
 }
 
-func (t timed) Subscription(ctx context.Context, id string) (subscription.State, error) {
-	return measured(t, "subscription", func() (subscription.State, error) { return t.of.Subscription(ctx, id) })
+func (t instrumented) Subscription(ctx context.Context, id string) (subscription.State, error) {
+	return measure(t, "subscription", func() (subscription.State, error) { return t.next.Subscription(ctx, id) })
 }
 
-func (t timed) Subscriptions(ctx context.Context, customer string) ([]string, error) {
-	return measured(t, "subscriptions", func() ([]string, error) { return t.of.Subscriptions(ctx, customer) })
+func (t instrumented) Subscriptions(ctx context.Context, customer string) ([]string, error) {
+	return measure(t, "subscriptions", func() ([]string, error) { return t.next.Subscriptions(ctx, customer) })
 }
 
-func (t timed) Charge(ctx context.Context, invoice string) error {
-	_, err := measured(t, "charge", func() (struct{}, error) { return struct{}{}, t.of.Charge(ctx, invoice) })
+func (t instrumented) Charge(ctx context.Context, invoice string) error {
+	_, err := measure(t, "charge", func() (struct{}, error) { return struct{}{}, t.next.Charge(ctx, invoice) })
 	return err
 }
 
-func (t timed) SetCancel(ctx context.Context, id string, cancel bool) error {
-	_, err := measured(t, "set_cancel", func() (struct{}, error) { return struct{}{}, t.of.SetCancel(ctx, id, cancel) })
+func (t instrumented) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error {
+	_, err := measure(t, "set_cancel", func() (struct{}, error) { return struct{}{}, t.next.SetCancelAtPeriodEnd(ctx, id, cancel) })
 	return err
 }
 
-func (t timed) CheckOffer(ctx context.Context) error {
-	_, err := measured(t, "offer", func() (struct{}, error) { return struct{}{}, t.of.CheckOffer(ctx) })
+func (t instrumented) CheckOffer(ctx context.Context) error {
+	_, err := measure(t, "offer", func() (struct{}, error) { return struct{}{}, t.next.CheckOffer(ctx) })
 	return err
 }

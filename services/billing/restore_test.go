@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/services/billing/internal/stripetest"
 )
 
-// execute changes the database as an operator does, with the service stopped.
+// execute runs SQL statements as an operator would, with the service stopped. Each must change a row.
 func (s *service) execute(statements ...string) {
 	s.t.Helper()
 	tel, err := telemetry.Start(s.t.Context(), "billing", telemetry.Config{LogLevel: slog.LevelError})
@@ -32,64 +32,66 @@ func (s *service) execute(statements ...string) {
 	require.NoError(s.t, db.Close())
 }
 
-// Billing was set back to a time before something was bought, which was refunded since. Its versions are taken from the time, so that what
-// the comparison finds reaches authquota.
-func TestARestoreOfBilling(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
+// Billing is restored to a time before a purchase that was refunded since. Versions come from the clock, so authquota accepts what the
+// reconciliation pushes.
+func TestRestore(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *service) {
 		s.afterRestore(now)
-		require.NotEmpty(t, reconciled(s).Differences)
-		require.Equal(t, api.Refunded, s.knows("acc_1").Trouble)
+		require.NotEmpty(t, reconcile(s).Differences)
+		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
 	})
 }
 
-// A customer who is newer than the backup is compared by nobody, and is back with what the processor announces once more.
-func TestARestoreOfBillingFromBeforeACustomer(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *service) {
-		told := s.afterRestore(now, "DELETE FROM customers", "DELETE FROM events")
-		require.Empty(t, reconciled(s).Differences)
-		require.False(t, s.standing("acc_1").Customer)
-		s.announced(told...)
-		require.True(t, s.standing("acc_1").Customer)
-		require.Equal(t, api.Refunded, s.knows("acc_1").Trouble)
+// A customer created after the backup is not reconciled. The next webhook event brings it back.
+func TestRestoreToBeforeCustomer(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *service) {
+		events := s.afterRestore(now, "DELETE FROM customers", "DELETE FROM events")
+		require.Empty(t, reconcile(s).Differences)
+		require.False(t, s.subscription("acc_1").Customer)
+		s.sendEvents(events...)
+		require.True(t, s.subscription("acc_1").Customer)
+		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
 	})
 }
 
-// Where its clock was ahead at that time the versions are not above those that authquota has, and what the page on outages says helps.
-func TestARestoreOfBillingWhoseClockWasAhead(t *testing.T) {
+// If billing's clock was ahead before the restore, the new versions are not greater than authquota's. The SQL statement in
+// docs/operators/outages.md fixes that.
+func TestRestoreAfterClockWasAhead(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operators/outages.md")
 	require.NoError(t, err)
 	found := regexp.MustCompile("`(UPDATE entitlements [^`]*);`").FindSubmatch(page)
 	require.NotNil(t, found)
 	statement := strings.Join(strings.Fields(string(found[1])), " ")
-	onBoth(t, func(t *testing.T, s *service) {
+	onBothDatabases(t, func(t *testing.T, s *service) {
 		s.afterRestore(now.Add(10 * 24 * time.Hour))
-		require.NotEmpty(t, reconciled(s).Differences)
-		storetest.Eventually(t, "told", func() bool { return s.metric(`billing_entitlement_pushes_total{outcome="accepted"} 1`) })
-		require.Equal(t, api.Refunded, s.standing("acc_1").Entitlement.Trouble)
-		require.Equal(t, api.Commercial, s.authquota.of("acc_1").Tier, "authquota has heard something newer, it believes")
+		require.NotEmpty(t, reconcile(s).Differences)
+		storetest.Eventually(t, "pushed", func() bool { return s.metric(`billing_entitlement_pushes_total{outcome="accepted"} 1`) })
+		require.Equal(t, api.Refunded, s.subscription("acc_1").Entitlement.Trouble)
+		require.Equal(t, api.Commercial, s.authquota.entitlement("acc_1").Tier, "authquota has a greater version")
 
 		s.stop()
 		s.execute(statement)
 		s.run()
-		require.Equal(t, api.Refunded, s.knows("acc_1").Trouble)
-		storetest.Eventually(t, "nothing is owed", func() bool { return s.metric("billing_entitlements_pending 0") })
+		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
+		storetest.Eventually(t, "nothing is pending", func() bool { return s.metric("billing_entitlements_pending 0") })
 	})
 }
 
-// afterRestore has an account buy while billing's clock stands at then, and get its money back while billing is away and set back.
-func (s *service) afterRestore(then time.Time, more ...string) (told []stripetest.Event) {
+// afterRestore buys the plan with billing's clock at then, refunds it while billing is stopped, and restores the database to before the
+// purchase.
+func (s *service) afterRestore(then time.Time, more ...string) (events []stripetest.Event) {
 	s.t.Helper()
 	page := s.checkout("acc_1")
 	s.stop()
 	s.cfg.Now = func() time.Time { return then }
 	s.run()
-	id, told := s.stripe.Pay(page)
-	s.announced(told...)
-	require.Equal(s.t, api.Commercial, s.knows("acc_1").Tier)
+	id, events := s.stripe.Pay(page)
+	s.sendEvents(events...)
+	require.Equal(s.t, api.Commercial, s.waitForPush("acc_1").Tier)
 	s.stop()
 	s.stripe.Refund(id, 2900)
 	s.execute(append(more, "DELETE FROM subscriptions", "DELETE FROM entitlements")...)
 	s.cfg.Now = func() time.Time { return now.Add(time.Minute) }
 	s.run()
-	return told
+	return events
 }

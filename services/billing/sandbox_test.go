@@ -28,18 +28,17 @@ const (
 	sandboxPublic = "https://api.example"
 )
 
-// sandboxed is the service on the sandbox, with an authquota that notes what it is told.
-type sandboxed struct {
+type sandboxService struct {
 	t    *testing.T
 	base string
 
-	mu   sync.Mutex
-	told map[string]api.Entitlement
+	mu     sync.Mutex
+	pushed map[string]api.Entitlement
 }
 
-func startSandboxed(t *testing.T, databaseURL string, adjust ...func(*billing.Config)) *sandboxed {
+func startSandbox(t *testing.T, databaseURL string, adjust ...func(*billing.Config)) *sandboxService {
 	t.Helper()
-	s := &sandboxed{t: t, told: map[string]api.Entitlement{}}
+	s := &sandboxService{t: t, pushed: map[string]api.Entitlement{}}
 	authquota := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var e api.Entitlement
 		if json.NewDecoder(r.Body).Decode(&e) != nil || r.Method != http.MethodPut {
@@ -48,7 +47,7 @@ func startSandboxed(t *testing.T, databaseURL string, adjust ...func(*billing.Co
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.told[strings.TrimPrefix(r.URL.Path, "/internal/v1/entitlements/")] = e
+		s.pushed[strings.TrimPrefix(r.URL.Path, "/internal/v1/entitlements/")] = e
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(authquota.Close)
@@ -78,8 +77,8 @@ func startSandboxed(t *testing.T, databaseURL string, adjust ...func(*billing.Co
 	return s
 }
 
-// send sends what the gateway or authquota would: JSON below /internal, and forms elsewhere.
-func (s *sandboxed) send(method, path, body string) (status int, location, answer string) {
+// send makes a request as authquota or the gateway does: JSON below /internal, forms elsewhere.
+func (s *sandboxService) send(method, path, body string) (status int, location, answer string) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))
 	require.NoError(s.t, err)
@@ -96,10 +95,10 @@ func (s *sandboxed) send(method, path, body string) (status int, location, answe
 	return resp.StatusCode, resp.Header.Get("Location"), string(text)
 }
 
-// page asks billing for a page of the processor, and gives its path.
-func (s *sandboxed) page(of, body string) string {
+// openPage opens a page of the processor and returns its path.
+func (s *sandboxService) openPage(kind, body string) string {
 	s.t.Helper()
-	status, _, answer := s.send(http.MethodPost, "/internal/v1/"+of, body)
+	status, _, answer := s.send(http.MethodPost, "/internal/v1/"+kind, body)
 	require.Equal(s.t, http.StatusOK, status, answer)
 	var page api.ProcessorPage
 	require.NoError(s.t, json.Unmarshal([]byte(answer), &page))
@@ -107,79 +106,79 @@ func (s *sandboxed) page(of, body string) string {
 	return strings.TrimPrefix(page.URL, sandboxPublic)
 }
 
-func (s *sandboxed) entitled(what string, is func(api.Entitlement) bool) {
+func (s *sandboxService) waitForEntitlement(what string, is func(api.Entitlement) bool) {
 	s.t.Helper()
 	storetest.Eventually(s.t, what, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return is(s.told["acc_1"])
+		return is(s.pushed["acc_1"])
 	})
 }
 
-// From a form of the sandbox to what authquota is told, through the same intake as announcements of Stripe.
-func TestTheSandboxSellsAPlan(t *testing.T) {
+// A form of the sandbox leads to a push to authquota, on the same path as Stripe's webhook events.
+func TestSandboxSellsPlan(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
-			s := startSandboxed(t, url)
+			s := startSandbox(t, url)
 			order := `{"account":"acc_1","email":"ada@example.org","returnUrl":"` + sandboxPublic + `/account/plan"}`
-			checkout := s.page("checkouts", order)
-			require.Equal(t, checkout, s.page("checkouts", order), "one page, however often somebody clicks")
+			checkout := s.openPage("checkouts", order)
+			require.Equal(t, checkout, s.openPage("checkouts", order), "several clicks open one session")
 			status, _, page := s.send(http.MethodGet, checkout, "")
 			require.Equal(t, http.StatusOK, status)
 			require.Contains(t, page, "29 USD a month")
 			status, location, _ := s.send(http.MethodPost, checkout, "card=works")
 			require.Equal(t, http.StatusSeeOther, status)
 			require.Equal(t, sandboxPublic+"/account/plan?checkout=done", location)
-			s.entitled("the payment", func(e api.Entitlement) bool { return e.Tier == api.Commercial && e.Renews })
+			s.waitForEntitlement("the payment", func(e api.Entitlement) bool { return e.Tier == api.Commercial && e.Renews })
 
 			status, _, answer := s.send(http.MethodPost, "/internal/v1/subscriptions/acc_1/cancel", "{}")
 			require.Equal(t, http.StatusOK, status, answer)
 			require.Contains(t, answer, `"sandbox":true`)
-			s.entitled("the cancellation", func(e api.Entitlement) bool { return e.Tier == api.Commercial && !e.Renews })
+			s.waitForEntitlement("the cancellation", func(e api.Entitlement) bool { return e.Tier == api.Commercial && !e.Renews })
 
-			portal := s.page("portals", `{"account":"acc_1","returnUrl":"`+sandboxPublic+`/account/plan"}`)
+			portal := s.openPage("portals", `{"account":"acc_1","returnUrl":"`+sandboxPublic+`/account/plan"}`)
 			_, _, page = s.send(http.MethodGet, portal, "")
 			_, rest, _ := strings.Cut(page, `name="subscription" value="`)
 			id, _, _ := strings.Cut(rest, `"`)
-			status, _, page = s.send(http.MethodPost, portal, formOf("act", "refund", "subscription", id))
+			status, _, page = s.send(http.MethodPost, portal, form("act", "refund", "subscription", id))
 			require.Equal(t, http.StatusSeeOther, status, page)
-			s.entitled("the refund", func(e api.Entitlement) bool { return e.Tier == api.Free && e.Trouble == api.Refunded })
+			s.waitForEntitlement("the refund", func(e api.Entitlement) bool { return e.Tier == api.Free && e.Trouble == api.Refunded })
 		})
 	}
 }
 
-// Who was declined, and has let the purchase go, can buy all the same: on another page.
-func TestAPurchaseThatWasGivenUpIsBegunAnew(t *testing.T) {
+// After a declined payment and an abandoned purchase the account can buy with a new session.
+func TestAbandonedPurchaseCanBeRestarted(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
-			s := startSandboxed(t, url)
+			s := startSandbox(t, url)
 			order := `{"account":"acc_1","email":"ada@example.org","returnUrl":"` + sandboxPublic + `/account/plan"}`
-			first := s.page("checkouts", order)
+			first := s.openPage("checkouts", order)
 			_, location, _ := s.send(http.MethodPost, first, "card=declined")
 			require.Equal(t, first+"?declined", location)
-			s.entitled("the failure", func(e api.Entitlement) bool { return e.Trouble == api.PaymentFailed })
-			require.Equal(t, first, s.page("checkouts", order), "it can be paid there still")
+			s.waitForEntitlement("the failure", func(e api.Entitlement) bool { return e.Trouble == api.PaymentFailed })
+			require.Equal(t, first, s.openPage("checkouts", order), "the session is still open")
 
-			portal := s.page("portals", `{"account":"acc_1","returnUrl":"`+sandboxPublic+`/account/plan"}`)
+			portal := s.openPage("portals", `{"account":"acc_1","returnUrl":"`+sandboxPublic+`/account/plan"}`)
 			_, _, page := s.send(http.MethodGet, portal, "")
 			_, rest, _ := strings.Cut(page, `name="subscription" value="`)
 			id, _, _ := strings.Cut(rest, `"`)
-			status, _, page := s.send(http.MethodPost, portal, formOf("act", "advance", "days", "1", "subscription", id))
+			status, _, page := s.send(http.MethodPost, portal, form("act", "advance", "days", "1", "subscription", id))
 			require.Equal(t, http.StatusSeeOther, status, page)
-			s.entitled("the end", func(e api.Entitlement) bool { return e.Version > 0 && e.Trouble == api.NoTrouble })
+			s.waitForEntitlement("the end", func(e api.Entitlement) bool { return e.Version > 0 && e.Trouble == api.NoTrouble })
 			status, _, _ = s.send(http.MethodGet, first, "")
 			require.Equal(t, http.StatusNotFound, status)
 
-			second := s.page("checkouts", order)
+			second := s.openPage("checkouts", order)
 			require.NotEqual(t, first, second)
 			status, _, page = s.send(http.MethodPost, second, "card=works")
 			require.Equal(t, http.StatusSeeOther, status, page)
-			s.entitled("the payment", func(e api.Entitlement) bool { return e.Tier == api.Commercial && e.Renews })
+			s.waitForEntitlement("the payment", func(e api.Entitlement) bool { return e.Tier == api.Commercial && e.Renews })
 		})
 	}
 }
 
-func formOf(pairs ...string) string {
+func form(pairs ...string) string {
 	form := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
 		form.Set(pairs[i], pairs[i+1])
@@ -187,10 +186,9 @@ func formOf(pairs ...string) string {
 	return form.Encode()
 }
 
-// Its pages are for the gateway alone, like everything else here.
-func TestPagesOfTheSandboxNeedTheInternalToken(t *testing.T) {
-	s := startSandboxed(t, storetest.SQLite(t))
-	resp, err := http.Get(s.base + "/billing/sandbox/style.css") //nolint:noctx // a stranger is in no hurry
+func TestSandboxPagesNeedInternalToken(t *testing.T) {
+	s := startSandbox(t, storetest.SQLite(t))
+	resp, err := http.Get(s.base + "/billing/sandbox/style.css") //nolint:noctx // no deadline needed
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
@@ -198,8 +196,8 @@ func TestPagesOfTheSandboxNeedTheInternalToken(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-func TestWhereStripeIsTheProcessorThereIsNoSandbox(t *testing.T) {
-	s := startSandboxed(t, storetest.SQLite(t), func(c *billing.Config) {
+func TestNoSandboxPagesWithStripe(t *testing.T) {
+	s := startSandbox(t, storetest.SQLite(t), func(c *billing.Config) {
 		c.Processor = billing.Stripe
 		c.Stripe.APIKey, c.Stripe.WebhookSecrets, c.Stripe.Price = "sk_test_1", []string{"whsec_0123456789abcdef"}, "price_1"
 		c.Stripe.APIBase = "http://127.0.0.1:1"

@@ -40,26 +40,25 @@ const (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// authquota stands in for the service: it keeps what is newer than what it has.
+// authquota is a fake of the service. It applies an entitlement only if its version is greater.
 type authquota struct {
 	*httptest.Server
 
-	mu      sync.Mutex
-	kept    map[string]api.Entitlement
-	told    int
-	changed int
-	status  int // answered instead, without keeping anything
-	deaf    bool
+	mu           sync.Mutex
+	entitlements map[string]api.Entitlement
+	changed      int
+	status       int // if not 0, every request fails with it and nothing is stored
+	dropReplies  bool
 }
 
 func newAuthquota(t *testing.T) *authquota {
-	a := &authquota{kept: map[string]api.Entitlement{}}
-	a.Server = httptest.NewServer(http.HandlerFunc(a.answer))
+	a := &authquota{entitlements: map[string]api.Entitlement{}}
+	a.Server = httptest.NewServer(http.HandlerFunc(a.serve))
 	t.Cleanup(a.Close)
 	return a
 }
 
-func (a *authquota) answer(w http.ResponseWriter, r *http.Request) {
+func (a *authquota) serve(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	account, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/entitlements/")
@@ -68,16 +67,15 @@ func (a *authquota) answer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
-	a.told++
 	if a.status != 0 {
 		w.WriteHeader(a.status)
 		return
 	}
-	if e.Version > a.kept[account].Version {
-		a.kept[account] = e
+	if e.Version > a.entitlements[account].Version {
+		a.entitlements[account] = e
 		a.changed++
 	}
-	if a.deaf { // it has kept it, and its answer gets lost
+	if a.dropReplies { // the entitlement is stored, the reply is lost
 		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -89,13 +87,13 @@ func (a *authquota) set(change func()) {
 	change()
 }
 
-func (a *authquota) of(account string) api.Entitlement {
+func (a *authquota) entitlement(account string) api.Entitlement {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.kept[account]
+	return a.entitlements[account]
 }
 
-// service is a running billing with what is around it.
+// service is a running billing service with a fake Stripe and a fake authquota.
 type service struct {
 	t         *testing.T
 	cfg       billing.Config
@@ -123,7 +121,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
+func onBothDatabases(t *testing.T, test func(t *testing.T, s *service)) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +148,7 @@ func settings(t *testing.T, url string, fake *stripetest.Server, a *authquota) b
 	}
 }
 
-// start runs the service as production does, on a migrated database.
+// start runs the service on a migrated database.
 func start(t *testing.T, url string) *service {
 	t.Helper()
 	fake, a := stripetest.New(t, now), newAuthquota(t)
@@ -161,7 +159,7 @@ func start(t *testing.T, url string) *service {
 	return s
 }
 
-// run starts the service, the first time or once more.
+// run starts the service, for the first time or after stop.
 func (s *service) run() {
 	cfg := s.cfg
 	cfg.Server.Listener, cfg.Server.OperationsListener = listen(s.t), listen(s.t)
@@ -181,20 +179,20 @@ func (s *service) run() {
 			s.t.Log(s.log.String())
 		}
 		for _, secret := range []string{stripetest.Key, secret, token} {
-			require.NotContains(s.t, s.log.String(), secret, "a secret in the log")
+			require.NotContains(s.t, s.log.String(), secret, "secret in the log")
 		}
 	})
 	storetest.Eventually(s.t, "ready", func() bool { return s.do(http.MethodGet, "/readyz", nil).status == http.StatusOK })
 }
 
-type answer struct {
+type response struct {
 	t      *testing.T
 	status int
 	header http.Header
 	body   string
 }
 
-func (s *service) do(method, path string, body any, header ...string) answer {
+func (s *service) do(method, path string, body any, header ...string) response {
 	s.t.Helper()
 	var in io.Reader
 	switch b := body.(type) {
@@ -219,47 +217,47 @@ func (s *service) do(method, path string, body any, header ...string) answer {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
-	return answer{s.t, resp.StatusCode, resp.Header, string(text)}
+	return response{s.t, resp.StatusCode, resp.Header, string(text)}
 }
 
-func read[T any](a answer) (out T) {
+func read[T any](a response) (out T) {
 	a.t.Helper()
 	require.Equal(a.t, http.StatusOK, a.status, a.body)
 	require.NoError(a.t, json.Unmarshal([]byte(a.body), &out))
 	return out
 }
 
-// announce sends an event as Stripe does, through the gateway.
-func (s *service) announce(e stripetest.Event) answer {
+// sendEvent sends a webhook event as Stripe does.
+func (s *service) sendEvent(e stripetest.Event) response {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/billing/stripe/webhook", []byte(e), "Stripe-Signature", e.Signed(secret, s.cfg.Now()), "Content-Type", "application/json")
+	return s.do(http.MethodPost, "/billing/stripe/webhook", []byte(e), "Stripe-Signature", e.Signature(secret, s.cfg.Now()), "Content-Type", "application/json")
 }
 
-func (s *service) announced(events ...stripetest.Event) {
+func (s *service) sendEvents(events ...stripetest.Event) {
 	s.t.Helper()
 	for _, e := range events {
-		a := s.announce(e)
+		a := s.sendEvent(e)
 		require.Equal(s.t, http.StatusOK, a.status, a.body)
 	}
 }
 
 func (s *service) checkout(account string) string {
 	s.t.Helper()
-	want := api.CheckoutRequest{Account: account, Email: account + "@example.com", ReturnURL: returnURL}
-	return read[api.ProcessorPage](s.do(http.MethodPost, "/internal/v1/checkouts", want)).URL
+	req := api.CheckoutRequest{Account: account, Email: account + "@example.com", ReturnURL: returnURL}
+	return read[api.ProcessorPage](s.do(http.MethodPost, "/internal/v1/checkouts", req)).URL
 }
 
-func (s *service) standing(account string) api.Subscription {
+func (s *service) subscription(account string) api.Subscription {
 	s.t.Helper()
 	return read[api.Subscription](s.do(http.MethodGet, "/internal/v1/subscriptions/"+account, nil))
 }
 
-// knows waits until authquota has what billing has, and returns it.
-func (s *service) knows(account string) api.Entitlement {
+// waitForPush waits until authquota has the entitlement that billing has, and returns it.
+func (s *service) waitForPush(account string) api.Entitlement {
 	s.t.Helper()
-	want := s.standing(account).Entitlement
-	storetest.Eventually(s.t, "authquota knows", func() bool { return s.authquota.of(account).Version == want.Version })
-	require.Equal(s.t, want, s.authquota.of(account))
+	want := s.subscription(account).Entitlement
+	storetest.Eventually(s.t, "authquota has the entitlement", func() bool { return s.authquota.entitlement(account).Version == want.Version })
+	require.Equal(s.t, want, s.authquota.entitlement(account))
 	return want
 }
 
@@ -273,7 +271,7 @@ func (s *service) metric(line string) bool {
 	return strings.Contains(string(text), "\n"+line+"\n")
 }
 
-func reconciled(s *service) api.BillingReport {
+func reconcile(s *service) api.BillingReport {
 	s.t.Helper()
 	return read[api.BillingReport](s.do(http.MethodPost, "/operator/v1/billing/reconcile", nil))
 }

@@ -19,8 +19,8 @@ import (
 	"opportunity.internal/services/billing/migrations"
 )
 
-// reconcileSettings are all that comparing needs: the serving process tells authquota what comes of it.
-type reconcileSettings struct {
+// reconcileConfig holds the settings that reconcile needs. The serving process pushes the results to authquota.
+type reconcileConfig struct {
 	Telemetry telemetry.Config
 	Database  database.Config
 	Stripe    stripe.Config
@@ -28,15 +28,16 @@ type reconcileSettings struct {
 }
 
 func loadForReconcile(lookup func(string) (string, bool)) (Config, error) {
-	s, err := config.Load[reconcileSettings](lookup)
+	s, err := config.Load[reconcileConfig](lookup)
 	cfg := Config{Telemetry: s.Telemetry, Database: s.Database, Stripe: s.Stripe, Processor: s.Processor}
-	return cfg, errors.Join(err, cfg.Database.Validate(), cfg.processor(cfg.Stripe.ValidateToAsk))
+	return cfg, errors.Join(err, cfg.Database.Validate(), cfg.validateProcessor(cfg.Stripe.ValidateAPI))
 }
 
-// ErrNotCompared is the error of a comparison that could not ask the processor for everything; what, it has logged.
-var ErrNotCompared = errors.New("not everything could be compared with the payment processor")
+// ErrReconcileIncomplete is returned if the processor failed for some customers or subscriptions, which are in the log.
+var ErrReconcileIncomplete = errors.New("reconciliation incomplete: see the log for what was not compared, then run it again")
 
-// Reconcile compares all that is kept with the processor and heals what differs. It needs the database and the processor, and no peer.
+// Reconcile compares the stored subscriptions with the processor and corrects what differs. It needs the database and the processor, but
+// no other service.
 func Reconcile(ctx context.Context, cfg Config) (api.BillingReport, error) {
 	tel, err := telemetry.Start(ctx, "billing", cfg.Telemetry)
 	if err != nil {
@@ -51,35 +52,35 @@ func Reconcile(ctx context.Context, cfg Config) (api.BillingReport, error) {
 	if err := db.Current(ctx, migrations.Files); err != nil {
 		return api.BillingReport{}, err
 	}
-	p := newParts(cfg, db, tel, newMetrics(tel.Registry))
-	defer p.close()
-	report, err := p.reconcile(ctx, reconcile.Actor)
+	c := newComponents(cfg, db, tel, newMetrics(tel.Registry))
+	defer c.close()
+	report, err := c.reconcile(ctx, reconcile.Actor)
 	if err == nil && report.Failed > 0 {
-		err = ErrNotCompared
+		err = ErrReconcileIncomplete
 	}
 	return report, err
 }
 
-// reconcileVerb fails where something could not be compared. That something differed and was healed is no failure.
+// reconcileVerb returns an error if the reconciliation was incomplete. Corrected differences are not an error.
 func reconcileVerb(ctx context.Context, cfg Config, args []string) error {
 	flags := flag.NewFlagSet("reconcile", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // its errors are returned
-	form := flags.String("output", "text", "")
+	flags.SetOutput(io.Discard) // errors are returned
+	format := flags.String("output", "text", "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || *form != "text" && *form != "json" {
+	if flags.NArg() > 0 || *format != "text" && *format != "json" {
 		return errors.New("usage: billing reconcile [--output text|json]")
 	}
 	report, err := Reconcile(ctx, cfg)
-	if err == nil || errors.Is(err, ErrNotCompared) {
-		err = errors.Join(print(os.Stdout, *form, report), err)
+	if err == nil || errors.Is(err, ErrReconcileIncomplete) {
+		err = errors.Join(printReport(os.Stdout, *format, report), err)
 	}
 	return err
 }
 
-func print(out io.Writer, form string, report api.BillingReport) error {
-	if form == "json" {
+func printReport(out io.Writer, format string, report api.BillingReport) error {
+	if format == "json" {
 		return json.NewEncoder(out).Encode(report)
 	}
 	for _, d := range report.Differences {

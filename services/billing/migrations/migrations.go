@@ -1,9 +1,9 @@
-// Package migrations is the schema of billing, a folder of numbered files per dialect.
+// Package migrations embeds the schema migrations of billing, one folder of numbered files per SQL dialect.
 package migrations
 
 import "embed"
 
-// Files holds the folders postgres and sqlite.
+// Files contains the folders postgres and sqlite.
 //
 //go:embed postgres/*.sql sqlite/*.sql
 var Files embed.FS

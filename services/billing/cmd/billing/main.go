@@ -1,4 +1,4 @@
-// Command billing sells plans through a payment processor and tells authquota what is paid for.
+// Command billing sells plans through a payment processor and pushes what accounts have paid for to authquota.
 package main
 
 import (

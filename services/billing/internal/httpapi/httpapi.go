@@ -1,5 +1,5 @@
-// Package httpapi is how billing is asked: by authquota for an account's person, by operators through the gateway, and by the payment
-// processor, which announces what happened.
+// Package httpapi is billing's HTTP API. Its clients are authquota, for the account pages; operators and browsers, through the gateway;
+// and the payment processor, which sends webhook events.
 package httpapi
 
 import (
@@ -21,114 +21,115 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Sales does what accounts wish.
+// Sales handles requests of accounts.
 type Sales interface {
-	Checkout(ctx context.Context, want api.CheckoutRequest) (url string, err error)
-	Portal(ctx context.Context, want api.PortalRequest) (url string, err error)
-	Cancel(ctx context.Context, account string) (subscription.Standing, error)
-	Resume(ctx context.Context, account string) (subscription.Standing, error)
+	Checkout(ctx context.Context, req api.CheckoutRequest) (url string, err error)
+	Portal(ctx context.Context, req api.PortalRequest) (url string, err error)
+	Cancel(ctx context.Context, account string) (subscription.Account, error)
+	Resume(ctx context.Context, account string) (subscription.Account, error)
 }
 
-// Store is what is kept of accounts.
+// Store holds accounts.
 type Store interface {
-	Standing(ctx context.Context, account string) (subscription.Standing, error)
+	Account(ctx context.Context, account string) (subscription.Account, error)
 }
 
-// API answers requests.
+// API holds the dependencies of the handlers.
 type API struct {
 	Errors    problem.Writer
 	Tokens    peer.Tokens
 	Sales     Sales
 	Store     Store
 	Reconcile func(ctx context.Context, actor string) (api.BillingReport, error)
-	Sandbox   bool // no real money moves
+	Sandbox   bool // whether the processor is the sandbox
 	Ready     http.Handler
-	Webhook   *Webhook // nil: no processor announces anything here
+	Webhook   *Webhook // nil if the processor sends no webhook events
 
 	SandboxPath  string
-	SandboxPages http.Handler // of the sandbox, below SandboxPath; nil: it is not the processor
+	SandboxPages http.Handler // pages below SandboxPath; nil if the processor is not the sandbox
 }
 
-// pageTime is how long a person waits for the processor before the page says that it is away.
-const pageTime = 8 * time.Second
+// processorTimeout bounds how long an account page waits for the processor.
+const processorTimeout = 8 * time.Second
 
-// Handler routes requests.
+// Handler returns the handler of all routes.
 func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
 	e.GET("/readyz", gin.WrapH(a.Ready))
 	if a.Webhook != nil {
-		e.POST(WebhookPath, web.Answer(a.Errors, a.Webhook.answer))
+		e.POST(WebhookPath, web.Answer(a.Errors, a.Webhook.serve))
 	}
-	inside := e.Group("", web.Internal(a.Errors, a.Tokens))
-	inside.POST("/internal/v1/checkouts", web.Answer(a.Errors, a.checkout))
-	inside.POST("/internal/v1/portals", web.Answer(a.Errors, a.portal))
-	inside.GET("/internal/v1/subscriptions/:account", web.Answer(a.Errors, a.standing(a.Store.Standing)))
-	inside.POST("/internal/v1/subscriptions/:account/cancel", web.Answer(a.Errors, a.standing(a.Sales.Cancel)))
-	inside.POST("/internal/v1/subscriptions/:account/resume", web.Answer(a.Errors, a.standing(a.Sales.Resume)))
-	inside.POST("/operator/v1/billing/reconcile", web.Answer(a.Errors, a.reconcile))
+	internal := e.Group("", web.Internal(a.Errors, a.Tokens))
+	internal.POST("/internal/v1/checkouts", web.Answer(a.Errors, a.checkout))
+	internal.POST("/internal/v1/portals", web.Answer(a.Errors, a.portal))
+	internal.GET("/internal/v1/subscriptions/:account", web.Answer(a.Errors, a.subscription(a.Store.Account)))
+	internal.POST("/internal/v1/subscriptions/:account/cancel", web.Answer(a.Errors, a.subscription(a.Sales.Cancel)))
+	internal.POST("/internal/v1/subscriptions/:account/resume", web.Answer(a.Errors, a.subscription(a.Sales.Resume)))
+	internal.POST("/operator/v1/billing/reconcile", web.Answer(a.Errors, a.reconcile))
 	if a.SandboxPages != nil {
-		inside.Any(a.SandboxPath+"*page", gin.WrapH(a.SandboxPages))
+		internal.Any(a.SandboxPath+"*page", gin.WrapH(a.SandboxPages))
 	}
 	return e
 }
 
 func (a API) checkout(g *gin.Context) (web.Reply, error) {
-	var want api.CheckoutRequest
-	if err := decode(g, &want); err != nil {
+	var req api.CheckoutRequest
+	if err := decode(g, &req); err != nil {
 		return web.Reply{}, err
 	}
-	if want.Email == "" {
+	if req.Email == "" {
 		return web.Reply{}, params.Invalid("email", "must be given")
 	}
-	return page(g, want.Account, want.ReturnURL, func(ctx context.Context) (string, error) { return a.Sales.Checkout(ctx, want) })
+	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) { return a.Sales.Checkout(ctx, req) })
 }
 
 func (a API) portal(g *gin.Context) (web.Reply, error) {
-	var want api.PortalRequest
-	if err := decode(g, &want); err != nil {
+	var req api.PortalRequest
+	if err := decode(g, &req); err != nil {
 		return web.Reply{}, err
 	}
-	return page(g, want.Account, want.ReturnURL, func(ctx context.Context) (string, error) { return a.Sales.Portal(ctx, want) })
+	return page(g, req.Account, req.ReturnURL, func(ctx context.Context) (string, error) { return a.Sales.Portal(ctx, req) })
 }
 
-func page(g *gin.Context, account, back string, open func(context.Context) (string, error)) (web.Reply, error) {
+func page(g *gin.Context, account, returnURL string, open func(context.Context) (string, error)) (web.Reply, error) {
 	if account == "" {
 		return web.Reply{}, params.Invalid("account", "must be the id of an account")
 	}
-	if u, err := url.Parse(back); err != nil || !api.ValidURL(back) || u.RawQuery != "" || u.Fragment != "" {
+	if u, err := url.Parse(returnURL); err != nil || !api.ValidURL(returnURL) || u.RawQuery != "" || u.Fragment != "" {
 		return web.Reply{}, params.Invalid("returnUrl", "must be an http or https URL without a query")
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), pageTime)
+	ctx, cancel := context.WithTimeout(g.Request.Context(), processorTimeout)
 	defer cancel()
-	to, err := open(ctx)
-	return web.Reply{JSON: api.ProcessorPage{URL: to}}, err
+	target, err := open(ctx)
+	return web.Reply{JSON: api.ProcessorPage{URL: target}}, err
 }
 
-func (a API) standing(act func(context.Context, string) (subscription.Standing, error)) func(*gin.Context) (web.Reply, error) {
+func (a API) subscription(act func(context.Context, string) (subscription.Account, error)) func(*gin.Context) (web.Reply, error) {
 	return func(g *gin.Context) (web.Reply, error) {
-		ctx, cancel := context.WithTimeout(g.Request.Context(), pageTime)
+		ctx, cancel := context.WithTimeout(g.Request.Context(), processorTimeout)
 		defer cancel()
-		standing, err := act(ctx, g.Param("account"))
-		return web.Reply{JSON: standing.Page(a.Sandbox)}, err
+		account, err := act(ctx, g.Param("account"))
+		return web.Reply{JSON: account.Summary(a.Sandbox)}, err
 	}
 }
 
-// reconcileTime is below what the gateway waits for an operator's verb.
-const reconcileTime = 4 * time.Minute
+// reconcileTimeout ends a reconciliation before the gateway gives up.
+const reconcileTimeout = api.OperatorTimeout - time.Minute
 
 func (a API) reconcile(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	_ = http.NewResponseController(g.Writer).SetWriteDeadline(time.Now().Add(reconcileTime + time.Minute)) // longer than the listener's own
-	ctx, cancel := context.WithTimeout(g.Request.Context(), reconcileTime)
+	// This request takes longer than the server's write timeout allows.
+	_ = http.NewResponseController(g.Writer).SetWriteDeadline(time.Now().Add(reconcileTimeout + time.Minute))
+	ctx, cancel := context.WithTimeout(g.Request.Context(), reconcileTimeout)
 	defer cancel()
 	report, err := a.Reconcile(ctx, actor)
 	return web.Reply{JSON: report}, err
 }
 
-// maxBody is far above what any of these requests needs.
+// maxBody is the maximum size of a request body in bytes, well above any valid request.
 const maxBody = 16 << 10
 
 func decode(g *gin.Context, out any) error {
@@ -140,5 +141,5 @@ func decode(g *gin.Context, out any) error {
 			return nil
 		}
 	}
-	return problem.New(problem.InvalidParameter, "The body must be one JSON object of the fields that this address takes.").Because(err)
+	return problem.New(problem.InvalidParameter, "The body must be one JSON object with only the fields of this endpoint.").Because(err)
 }

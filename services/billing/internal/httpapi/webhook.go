@@ -10,67 +10,71 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/processor"
 )
 
-// WebhookPath is where Stripe announces what happened.
+// WebhookPath is the path to which Stripe sends its webhook events.
 const WebhookPath = "/billing/stripe/webhook"
 
 const (
-	maxEvent  = 256 << 10
-	eventTime = 15 * time.Second // for all that an announcement needs; Stripe waits for longer
+	maxEventBytes = 256 << 10
+	// webhookTimeout ends the handling of an event before the gateway gives up, so that its failure is reported and counted here.
+	webhookTimeout = api.GatewayTimeout - time.Second
 )
 
-// Webhook takes announcements of the processor in. What it refuses with 5xx, Stripe sends again for days.
+// Webhook handles webhook events of the processor. Stripe resends events that were answered with 5xx for days.
 type Webhook struct {
-	// Event reads an announcement whose signature fits: processor.ErrSignature, processor.ErrMalformed, or problem.Unavailable.
-	Event  func(ctx context.Context, body []byte, signature string) (processor.Event, error)
+	// Parse verifies the signature of an event and decodes it. It returns processor.ErrSignature, processor.ErrMalformed or
+	// problem.Unavailable.
+	Parse  func(ctx context.Context, body []byte, signature string) (processor.Event, error)
 	Intake intake.Intake
 	Log    *slog.Logger
 	Count  func(outcome string)
 }
 
-// The outcomes of an announcement beside those of intake.
+// Outcomes of events that do not reach the intake.
 const (
 	badSignature = "bad_signature"
 	malformed    = "malformed"
 	failed       = "failed"
 )
 
-// Outcomes are all that an announcement may come to.
-var Outcomes = []string{string(intake.Done), string(intake.Repeated), string(intake.Irrelevant), badSignature, malformed, failed}
+// Outcomes lists all outcomes of a webhook event.
+var Outcomes = []string{string(intake.Done), string(intake.Duplicate), string(intake.Irrelevant), badSignature, malformed, failed}
 
-func (w *Webhook) answer(g *gin.Context) (web.Reply, error) {
-	outcome, err := w.take(g)
+func (w *Webhook) serve(g *gin.Context) (web.Reply, error) {
+	outcome, err := w.handle(g)
 	w.Count(outcome)
 	return web.Reply{JSON: map[string]string{"outcome": outcome}}, err
 }
 
-func (w *Webhook) take(g *gin.Context) (outcome string, err error) {
-	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, maxEvent))
+func (w *Webhook) handle(g *gin.Context) (outcome string, err error) {
+	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, maxEventBytes))
 	if err != nil {
-		return malformed, problem.New(problem.InvalidParameter, "The body must be an event of at most %d bytes.", maxEvent).Because(err)
+		return malformed, problem.New(problem.InvalidParameter, "The body must be an event of at most %d bytes.", maxEventBytes).Because(err)
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), eventTime)
+	ctx, cancel := context.WithTimeout(g.Request.Context(), webhookTimeout)
 	defer cancel()
-	event, err := w.Event(ctx, body, g.GetHeader("Stripe-Signature"))
+	event, err := w.Parse(ctx, body, g.GetHeader("Stripe-Signature"))
 	switch {
 	case errors.Is(err, processor.ErrSignature):
-		w.Log.WarnContext(ctx, "announcement refused", "reason", err.Error())
-		return badSignature, problem.New(problem.InvalidParameter, "The signature does not fit, or is too old.")
+		w.Log.WarnContext(ctx, "webhook event rejected", "error", err.Error())
+		return badSignature, problem.New(problem.InvalidParameter, "The Stripe-Signature header is invalid or expired.")
 	case errors.Is(err, processor.ErrMalformed):
-		w.Log.WarnContext(ctx, "announcement refused", "reason", err.Error())
-		return malformed, problem.New(problem.InvalidParameter, "The body must be an event.")
+		w.Log.WarnContext(ctx, "webhook event rejected", "error", err.Error())
+		return malformed, problem.New(problem.InvalidParameter, "The body must be a Stripe event.")
 	case err != nil:
 		return failed, err
 	}
-	done, err := w.Intake.Announced(ctx, event)
+	done, err := w.Intake.HandleEvent(ctx, event)
 	if err != nil {
 		return failed, err
 	}
-	w.Log.InfoContext(ctx, "announcement", "event", event.ID, "kind", event.Kind, "outcome", string(done))
+	w.Log.InfoContext(ctx, "webhook event processed", "event_id", event.ID, "event_type", event.Type,
+		"subscription_id", event.Subscription, "outcome", string(done))
 	return string(done), nil
 }

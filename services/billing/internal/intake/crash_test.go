@@ -20,33 +20,33 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/billing/internal/entitle"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-var errCrash = errors.New("the process has crashed")
+var errCrash = errors.New("the process fake crashed")
 
-// process is what can crash: at the n-th of its steps, before or after it has its effect, and then nothing of it goes on.
+// process simulates a process that crashes at a given step, before or after the step takes effect, and does nothing after that.
 type process struct {
 	mu    sync.Mutex
-	steps []string
-	crash int  // the step, from 1; 0: none
-	after bool // the step is done, and nobody learns of it
+	log   []string
+	crash int  // number of the step, from 1; 0 for no crash
+	after bool // crash after the step took effect, before its result is returned
 	dead  bool
 }
 
-// step does one, unless the process is dead or crashes.
+// step runs one step unless the process has crashed or crashes here.
 func (p *process) step(name string, do func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
 		return errCrash
 	}
-	p.steps = append(p.steps, name)
-	if p.dead = len(p.steps) == p.crash; p.dead && !p.after {
+	p.log = append(p.log, name)
+	if p.dead = len(p.log) == p.crash; p.dead && !p.after {
 		return errCrash
 	}
 	if err := do(); err != nil {
@@ -58,7 +58,7 @@ func (p *process) step(name string, do func() error) error {
 	return nil
 }
 
-// pool is a database as the process sees it: every statement, and every end of a transaction, is a step.
+// pool is a connection pool in which every statement and every commit is a step.
 type pool struct {
 	gorm.ConnPool
 	p *process
@@ -96,10 +96,10 @@ type transaction struct {
 
 func (t *transaction) Commit() error { return t.p.step("COMMIT", t.tx.Commit) }
 
-// Rollback is what the database does by itself when the process is gone.
+// Rollback is not a step: the database rolls back on its own when the process dies.
 func (t *transaction) Rollback() error { return t.tx.Rollback() }
 
-// onDatabase is a store of the process on a database that outlives it.
+// onDatabase returns a store of the process on a database that survives its crash.
 func (p *process) onDatabase(db *database.DB) *store.Store {
 	session := db.Session(&gorm.Session{NewDB: true, Initialized: true})
 	session.ConnPool = pool{db.ConnPool, p}
@@ -110,97 +110,95 @@ func (p *process) onDatabase(db *database.DB) *store.Store {
 	return store.New(&database.DB{DB: session, Dialect: db.Dialect}, func() time.Time { return now })
 }
 
-// authquota keeps what it is told, as the real one does: it changes something only at a greater version.
+// authquota is a fake that, like the real service, applies an entitlement only if its version is greater.
 type authquota struct {
-	kept    map[string]api.Entitlement
-	changes map[string][]int64
+	entitlements map[string]api.Entitlement
+	changes      map[string][]int64
 }
 
 func (a *authquota) Put(_ context.Context, path string, in, _ any) error {
 	account, e := path[strings.LastIndexByte(path, '/')+1:], in.(api.Entitlement)
-	if e.Version > a.kept[account].Version {
-		a.kept[account] = e
+	if e.Version > a.entitlements[account].Version {
+		a.entitlements[account] = e
 		a.changes[account] = append(a.changes[account], e.Version)
 	}
 	return nil
 }
 
-// steps of the processor and of authquota can crash like those of the database.
-type crashing struct {
-	p  *process
-	of money
-	to *authquota
+// crashingPeers makes calls to the processor and to authquota steps of a process.
+type crashingPeers struct {
+	p         *process
+	processor fakeProcessor
+	authquota *authquota
 }
 
-func (c crashing) Subscription(ctx context.Context, id string) (s subscription.State, err error) {
-	err = c.p.step("ask the processor", func() (err error) {
-		s, err = c.of.Subscription(ctx, id)
+func (c crashingPeers) Subscription(ctx context.Context, id string) (s subscription.State, err error) {
+	err = c.p.step("read the subscription", func() (err error) {
+		s, err = c.processor.Subscription(ctx, id)
 		return err
 	})
 	return s, err
 }
 
-func (c crashing) Charge(ctx context.Context, invoice string) error {
-	return c.p.step("charge", func() error { return c.of.Charge(ctx, invoice) })
+func (c crashingPeers) Charge(ctx context.Context, invoice string) error {
+	return c.p.step("charge", func() error { return c.processor.Charge(ctx, invoice) })
 }
 
-func (c crashing) Put(ctx context.Context, path string, in, out any) error {
-	return c.p.step("tell authquota", func() error { return c.to.Put(ctx, path, in, out) })
+func (c crashingPeers) Put(ctx context.Context, path string, in, out any) error {
+	return c.p.step("push to authquota", func() error { return c.authquota.Put(ctx, path, in, out) })
 }
 
-// live is all that a process does about one announcement: takes it in, and tells authquota what comes of it.
-func (p *process) live(ctx context.Context, db *database.DB, has money, to *authquota, e processor.Event) error {
-	kept, outside := p.onDatabase(db), crashing{p, has, to}
-	_, err := intake.Intake{Store: kept, Source: outside, Log: slog.New(slog.DiscardHandler)}.Announced(ctx, e)
+func (p *process) handle(ctx context.Context, db *database.DB, fake fakeProcessor, to *authquota, e processor.Event) error {
+	repo, peers := p.onDatabase(db), crashingPeers{p, fake, to}
+	_, err := intake.Intake{Store: repo, Source: peers, Log: slog.New(slog.DiscardHandler)}.HandleEvent(ctx, e)
 	if err != nil {
 		return err
 	}
-	_, err = entitle.New(entitle.Pusher{
-		Outbox: kept, Authquota: outside, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
-		Count: func(entitle.Outcome) {}, Gauge: func(int) {},
+	_, err = push.New(push.Pusher{
+		Outbox: repo, Authquota: peers, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+		Count: func(push.Outcome) {}, SetPending: func(int) {},
 	}).Deliver(ctx, "")
 	return err
 }
 
-// Wherever the process dies between the first look at an announcement and the last thing that it does about it: the processor, which
-// was not answered, announces again, the next process finds what is owed, authquota has what the processor says, and nothing changed
-// there twice.
-func TestACrashAtAnyStepLosesNothingAndTellsOnce(t *testing.T) {
+// A process may crash at any step of handling an event. After the processor has sent the event again and the next process has delivered
+// the pending push, authquota has the processor's state and has applied it exactly once.
+func TestCrashAtAnyStepLosesNothingAndPushesOnce(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := opened(t, url)
+			db := openDatabase(t, url)
 			ctx := t.Context()
 			whole := new(process)
 			run := func(n int, p *process) {
 				account := fmt.Sprintf("acc_%d", n)
 				id := "sub_" + account
-				has := money{id: {ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-					Paid: &subscription.Payment{Invoice: "in_1", Until: now}, Waiting: "in_2"}}
-				to := &authquota{kept: map[string]api.Entitlement{}, changes: map[string][]int64{}}
-				e := processor.Event{ID: "evt_" + account, Kind: "invoice.created", Subscription: id}
-				err := p.live(ctx, db, has, to, e)
+				fake := fakeProcessor{id: {ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+					Paid: &subscription.Payment{Invoice: "in_1", Until: now}, PendingInvoice: "in_2"}}
+				to := &authquota{entitlements: map[string]api.Entitlement{}, changes: map[string][]int64{}}
+				e := processor.Event{ID: "evt_" + account, Type: "invoice.created", Subscription: id}
+				err := p.handle(ctx, db, fake, to, e)
 				if p.crash > 0 {
 					require.ErrorIs(t, err, errCrash)
-					require.NoError(t, new(process).live(ctx, db, has, to, e), "the same again, by the next process")
+					require.NoError(t, new(process).handle(ctx, db, fake, to, e), "the next process handles the event again")
 				} else {
 					require.NoError(t, err)
 				}
-				got := to.kept[account]
+				got := to.entitlements[account]
 				got.Version = 0
-				require.Equal(t, "in_2", has[id].Paid.Invoice, "%d of %v", p.crash, p.steps)
-				require.Equal(t, subscription.Entitle([]subscription.State{has[id]}), got, "%d of %v", p.crash, p.steps)
-				require.Len(t, to.changes[account], 1, "%d of %v", p.crash, p.steps)
-				pending, err := store.New(db, func() time.Time { return now }).Pending(ctx)
+				require.Equal(t, "in_2", fake[id].Paid.Invoice, "%d of %v", p.crash, p.log)
+				require.Equal(t, subscription.DeriveEntitlement([]subscription.State{fake[id]}), got, "%d of %v", p.crash, p.log)
+				require.Len(t, to.changes[account], 1, "%d of %v", p.crash, p.log)
+				pending, err := store.New(db, func() time.Time { return now }).CountPending(ctx)
 				require.NoError(t, err)
-				require.Zero(t, pending, "%d of %v", p.crash, p.steps)
+				require.Zero(t, pending, "%d of %v", p.crash, p.log)
 			}
 			run(0, whole)
-			steps := strings.Join(whole.steps, "\n")
-			for _, one := range []string{"UPDATE tickets", "ask the processor", "charge", "INSERT INTO events", "COMMIT", "tell authquota", "UPDATE entitlements SET\n"} {
-				require.Contains(t, steps, one, "a step that is not counted is not tried")
+			steps := strings.Join(whole.log, "\n")
+			for _, one := range []string{"UPDATE tickets", "read the subscription", "charge", "INSERT INTO events", "COMMIT", "push to authquota", "UPDATE entitlements SET\n"} {
+				require.Contains(t, steps, one, "every step must be tried")
 			}
-			for i := range whole.steps {
+			for i := range whole.log {
 				for _, after := range []bool{false, true} {
 					run(1000*(i+1)+map[bool]int{false: 1, true: 2}[after], &process{crash: i + 1, after: after})
 				}
@@ -209,30 +207,30 @@ func TestACrashAtAnyStepLosesNothingAndTellsOnce(t *testing.T) {
 	}
 }
 
-// Of two subscriptions of an account that change at once, neither is reckoned without the other; each is announced twice, at once too.
-func TestChangesOfOneAccountAtOnce(t *testing.T) {
+// When two subscriptions of an account change concurrently, each change sees the other. Each event is delivered twice, concurrently too.
+func TestConcurrentChangesOfOneAccount(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kept := store.New(opened(t, url), func() time.Time { return now })
-			in := intake.Intake{Store: kept, Log: slog.New(slog.DiscardHandler)}
+			db := store.New(openDatabase(t, url), func() time.Time { return now })
+			in := intake.Intake{Store: db, Log: slog.New(slog.DiscardHandler)}
 			for n := range 20 {
 				account := fmt.Sprintf("acc_%d", n)
-				has, ids := money{}, []string{}
+				fake, ids := fakeProcessor{}, []string{}
 				for i := range 3 {
 					id := fmt.Sprintf("sub_%d_%d", n, i)
 					ids = append(ids, id)
-					has[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+					fake[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
 						Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(i+1) * time.Hour)}}
 				}
-				in.Source = has
-				_, err := in.Refresh(t.Context(), ids[0], intake.Cause{Actor: "test"}) // from now on the account is known
+				in.Source = fake
+				_, err := in.Refresh(t.Context(), ids[0], intake.Cause{Actor: "test"}) // makes the account known
 				require.NoError(t, err)
 				var all sync.WaitGroup
 				outcomes := make(chan intake.Outcome, 4)
 				for _, id := range []string{ids[1], ids[1], ids[2], ids[2]} {
 					all.Go(func() {
-						outcome, err := in.Announced(t.Context(), processor.Event{ID: "evt_" + id, Subscription: id})
+						outcome, err := in.HandleEvent(t.Context(), processor.Event{ID: "evt_" + id, Subscription: id})
 						if err != nil {
 							outcome = intake.Outcome(err.Error())
 						}
@@ -245,23 +243,23 @@ func TestChangesOfOneAccountAtOnce(t *testing.T) {
 				for o := range outcomes {
 					counts[o]++
 				}
-				require.Equal(t, map[intake.Outcome]int{intake.Done: 2, intake.Repeated: 2}, counts)
-				standing, err := kept.Standing(t.Context(), account)
+				require.Equal(t, map[intake.Outcome]int{intake.Done: 2, intake.Duplicate: 2}, counts)
+				found, err := db.Account(t.Context(), account)
 				require.NoError(t, err)
-				require.Equal(t, now.Add(3*time.Hour), *standing.Entitlement.PaidUntil, account)
+				require.Equal(t, now.Add(3*time.Hour), *found.Entitlement.PaidUntil, account)
 			}
 		})
 	}
 }
 
-// refusing is an authquota with something against an account.
-type refusing struct {
-	of     *authquota
+// failingAuthquota returns errors for some accounts.
+type failingAuthquota struct {
+	next   *authquota
 	err    map[string]error
-	during func() // something that happens while it is being told; may be nil
+	during func() // called once during the next push; may be nil
 }
 
-func (r *refusing) Put(ctx context.Context, path string, in, out any) error {
+func (r *failingAuthquota) Put(ctx context.Context, path string, in, out any) error {
 	if during := r.during; during != nil {
 		r.during = nil
 		during()
@@ -269,33 +267,34 @@ func (r *refusing) Put(ctx context.Context, path string, in, out any) error {
 	if err := r.err[path[strings.LastIndexByte(path, '/')+1:]]; err != nil {
 		return err
 	}
-	return r.of.Put(ctx, path, in, out)
+	return r.next.Put(ctx, path, in, out)
 }
 
-// An account that authquota does not have, or refuses, keeps no other from being told; it is tried again later, and a new change at once.
-func TestOneAccountHoldsUpNoOther(t *testing.T) {
+// An account that authquota does not have or rejects does not block the others. Its push is retried later; a new change is pushed
+// immediately.
+func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := now
 			at := func() time.Time { return clock }
-			kept := store.New(opened(t, url), at)
-			has := money{}
-			in := intake.Intake{Store: kept, Source: has, Log: slog.New(slog.DiscardHandler)}
+			db := store.New(openDatabase(t, url), at)
+			fake := fakeProcessor{}
+			in := intake.Intake{Store: db, Source: fake, Log: slog.New(slog.DiscardHandler)}
 			buy := func(account string, months int) {
 				id := "sub_" + account
-				has[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+				fake[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
 					Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, months, 0)}}
 				_, err := in.Refresh(t.Context(), id, intake.Cause{Actor: "test"})
 				require.NoError(t, err)
 			}
-			to := &refusing{of: &authquota{kept: map[string]api.Entitlement{}, changes: map[string][]int64{}}, err: map[string]error{
+			to := &failingAuthquota{next: &authquota{entitlements: map[string]api.Entitlement{}, changes: map[string][]int64{}}, err: map[string]error{
 				"acc_gone": &peer.StatusError{Status: http.StatusNotFound}, "acc_bad": &peer.StatusError{Status: http.StatusInternalServerError},
 			}}
-			counts, pending := map[entitle.Outcome]int{}, 0
-			pusher := entitle.New(entitle.Pusher{
-				Outbox: kept, Authquota: to, Now: at, Log: slog.New(slog.DiscardHandler),
-				Count: func(o entitle.Outcome) { counts[o]++ }, Gauge: func(n int) { pending = n },
+			counts, pending := map[push.Outcome]int{}, 0
+			pusher := push.New(push.Pusher{
+				Outbox: db, Authquota: to, Now: at, Log: slog.New(slog.DiscardHandler),
+				Count: func(o push.Outcome) { counts[o]++ }, SetPending: func(n int) { pending = n },
 			})
 			deliver := func(account string) {
 				t.Helper()
@@ -306,43 +305,43 @@ func TestOneAccountHoldsUpNoOther(t *testing.T) {
 				buy(account, 1)
 			}
 			deliver("")
-			require.Contains(t, to.of.kept, "acc_good")
-			require.Equal(t, map[entitle.Outcome]int{entitle.Accepted: 1, entitle.Unknown: 1, entitle.Failed: 1}, counts)
+			require.Contains(t, to.next.entitlements, "acc_good")
+			require.Equal(t, map[push.Outcome]int{push.Accepted: 1, push.UnknownAccount: 1, push.Failed: 1}, counts)
 			require.Equal(t, 2, pending)
 
 			deliver("")
-			require.Equal(t, 1, counts[entitle.Failed], "not before its time")
+			require.Equal(t, 1, counts[push.Failed], "not before its retry time")
 			delete(to.err, "acc_bad")
 			clock = clock.Add(10 * time.Second)
 			deliver("")
-			require.Contains(t, to.of.kept, "acc_bad")
-			require.Equal(t, 1, counts[entitle.Unknown], "retried slowly")
+			require.Contains(t, to.next.entitlements, "acc_bad")
+			require.Equal(t, 1, counts[push.UnknownAccount], "retried slowly")
 
 			buy("acc_gone", 2)
 			deliver("")
-			require.Equal(t, 2, counts[entitle.Unknown], "a change is told at once")
+			require.Equal(t, 2, counts[push.UnknownAccount], "a change is pushed immediately")
 			delete(to.err, "acc_gone")
 			clock = clock.Add(time.Hour)
 			deliver("")
-			require.Equal(t, now.AddDate(0, 2, 0), *to.of.kept["acc_gone"].PaidUntil)
+			require.Equal(t, now.AddDate(0, 2, 0), *to.next.entitlements["acc_gone"].PaidUntil)
 			require.Zero(t, pending)
 
-			to.err["acc_good"] = problem.Unavailable(errors.New("away"))
+			to.err["acc_good"] = problem.Unavailable(errors.New("connection refused"))
 			buy("acc_good", 2)
 			_, err := pusher.Deliver(t.Context(), "")
-			require.Error(t, err, "an outage is everybody's")
+			require.Error(t, err, "an outage affects every account")
 			deliver("acc_good") // not due yet
 			delete(to.err, "acc_good")
 			clock = clock.Add(10 * time.Second)
 			deliver("acc_good")
-			require.Equal(t, now.AddDate(0, 2, 0), *to.of.kept["acc_good"].PaidUntil)
+			require.Equal(t, now.AddDate(0, 2, 0), *to.next.entitlements["acc_good"].PaidUntil)
 
 			buy("acc_good", 3)
 			to.during = func() { buy("acc_good", 4) }
 			deliver("acc_good")
-			require.Equal(t, 1, pending, "what has changed meanwhile is owed still")
+			require.Equal(t, 1, pending, "the change made during the push is pending")
 			deliver("")
-			require.Equal(t, now.AddDate(0, 4, 0), *to.of.kept["acc_good"].PaidUntil)
+			require.Equal(t, now.AddDate(0, 4, 0), *to.next.entitlements["acc_good"].PaidUntil)
 			require.Zero(t, pending)
 		})
 	}

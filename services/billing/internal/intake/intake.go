@@ -1,15 +1,14 @@
-// Package intake is the one way by which states of subscriptions get in: for an announcement of the processor, a comparison with it, and
-// for what an account did itself.
+// Package intake reads subscription states from the payment processor and applies them to the store. Webhook events, reconciliation and
+// actions of accounts all go through it.
 //
-// An announcement only says that something changed. The whole state is asked for after it came, under a ticket taken before the
-// question, and is kept only over a state with a smaller ticket. So whatever was announced before a ticket is in the state that comes
-// with it, and answers that overtake each other, or announcements that come twice, late or in the wrong order, leave the same: what the
-// processor had last. No clock is compared.
+// An event only signals a change. Intake takes a ticket, an increasing number, then reads the whole state, and the store applies it only
+// over a state with a smaller ticket. A state therefore includes every change made before its ticket was taken. Duplicate, late or
+// reordered events and overlapping reads all end with the processor's latest state, and no clocks are compared.
 //
-// Of a renewal that the processor has made, and would charge only later, the state is a question to us: the paid period is over. It is
-// charged first, and the state is asked for once more.
+// A renewal invoice that the processor would only charge later is charged immediately, and the state is read again, because the paid
+// period is already over.
 //
-// What the processor or the database does not answer fails as a whole, with nothing claimed: the announcement comes again.
+// If the processor or the database fails, nothing is stored and the event is not marked as processed, so the processor sends it again.
 package intake
 
 import (
@@ -22,123 +21,124 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Store is what keeps states.
+// Store holds subscription states.
 type Store interface {
-	// Ticket is a number greater than all before.
+	// Ticket returns a number greater than all it returned before.
 	Ticket(ctx context.Context) (int64, error)
-	// Claimed reports whether an event was dealt with.
-	Claimed(ctx context.Context, event string) (bool, error)
-	// Take keeps what was fetched and all that follows from it, or nothing.
-	Take(ctx context.Context, f Fetched) (Change, error)
+	// EventProcessed reports whether a webhook event was processed before.
+	EventProcessed(ctx context.Context, event string) (bool, error)
+	// Apply stores a fetched state, the entitlement derived from it and the processed event in one transaction.
+	Apply(ctx context.Context, f Fetched) (Change, error)
 }
 
-// Source reads states.
+// Source reads subscriptions from the processor.
 type Source interface {
 	Subscription(ctx context.Context, id string) (subscription.State, error)
-	// Charge charges a renewal that waits.
+	// Charge charges a pending renewal invoice.
 	Charge(ctx context.Context, invoice string) error
 }
 
-// Cause is why a state is read: for the audit log.
+// Cause is why a state is read. It goes into the audit log.
 type Cause struct {
-	Actor  string // an account, an operator, or what part of the service
-	Action string // what the actor did; empty: only looked
-	Event  string // the processor's announcement; it is claimed. Empty: there is none
+	Actor  string // an account, an operator or a part of the service
+	Action string // what the actor did; empty if it changed nothing itself
+	Event  string // id of the webhook event, which is marked as processed; empty if there is none
 }
 
-// Processor is the Actor of what the processor announced.
-const Processor = "processor"
+// ActorProcessor is the Actor of webhook events.
+const ActorProcessor = "processor"
 
-// Fetched is a state with what is needed to keep it.
+// Fetched is a state read from the processor.
 type Fetched struct {
 	Ticket int64
 	Cause  Cause
-	State  *subscription.State // nil: the processor has none, so that there is nothing but the event to keep
+	State  *subscription.State // nil if the processor has no such subscription: only the event is stored
 }
 
-// Change is what became of a state.
+// Change is the effect of applying a state.
 type Change struct {
-	Repeated bool                // the event had been claimed, and nothing was written
-	Older    bool                // what is kept was asked for later
-	Account  string              // whose it is; empty: nobody's whom we know
-	Had      *subscription.State // what was kept before; nil: nothing
-	Has      *subscription.State // what is kept now; nil: nothing
+	Duplicate bool                // the event was processed before; nothing was written
+	Stale     bool                // the stored state has a greater ticket and was left unchanged
+	Account   string              // empty if the subscription belongs to no known account
+	Before    *subscription.State // the state stored before; nil if there was none
+	After     *subscription.State // the state stored now; nil if there is none
 }
 
-// Intake takes states in.
+// Intake fetches and applies subscription states.
 type Intake struct {
 	Store  Store
 	Source Source
 	Log    *slog.Logger
-	// Changed is called after something was committed for an account that authquota may have to be told; may be nil.
-	Changed func(account string)
+	// OnChange is called after a commit that may have changed the entitlement of account. It may be nil.
+	OnChange func(account string)
 }
 
-// Outcome is how an announcement ended, for the count of them.
+// Outcome is the result of handling a webhook event, as counted in metrics.
 type Outcome string
 
 const (
 	Done       Outcome = "done"
-	Repeated   Outcome = "repeated"
-	Irrelevant Outcome = "irrelevant" // of a kind, or of a subscription, that is not ours
+	Duplicate  Outcome = "repeated"
+	Irrelevant Outcome = "irrelevant" // other event type, or subscription of no known account
 )
 
-// Announced deals with an announcement that is known to be the processor's.
-func (in Intake) Announced(ctx context.Context, e processor.Event) (Outcome, error) {
+// HandleEvent processes a webhook event whose signature was verified. Duplicates are dropped before the processor is called.
+func (in Intake) HandleEvent(ctx context.Context, e processor.Event) (Outcome, error) {
 	if e.Subscription == "" {
 		return Irrelevant, nil
 	}
-	claimed, err := in.Store.Claimed(ctx, e.ID)
-	if err != nil || claimed { // a repeat costs the processor no question
-		return Repeated, err
+	processed, err := in.Store.EventProcessed(ctx, e.ID)
+	if err != nil || processed {
+		return Duplicate, err
 	}
-	change, err := in.Refresh(ctx, e.Subscription, Cause{Actor: Processor, Event: e.ID})
+	log := in.Log.With("subscription_id", e.Subscription, "event_id", e.ID, "event_type", e.Type)
+	change, err := in.Refresh(ctx, e.Subscription, Cause{Actor: ActorProcessor, Event: e.ID})
 	switch {
-	case errors.Is(err, processor.ErrUnknown):
-		in.Log.WarnContext(ctx, "announcement of a subscription that the processor does not have", "kind", e.Kind, "event", e.ID)
+	case errors.Is(err, processor.ErrNotFound):
+		log.WarnContext(ctx, "webhook event ignored: subscription not found at processor")
 		return Irrelevant, nil
 	case err != nil:
 		return "", err
-	case change.Repeated:
-		return Repeated, nil
+	case change.Duplicate:
+		return Duplicate, nil
 	case change.Account == "":
-		in.Log.WarnContext(ctx, "announcement of a subscription that is nobody's", "kind", e.Kind, "event", e.ID)
+		log.WarnContext(ctx, "webhook event ignored: subscription of unknown account")
 		return Irrelevant, nil
 	}
 	return Done, nil
 }
 
-// Refresh reads a subscription, charges its renewal where that waits, and keeps what the processor says then. One that the processor does
-// not have is processor.ErrUnknown; the event is claimed all the same, and what was kept stays: it ends by itself at the end of what was
-// paid.
-func (in Intake) Refresh(ctx context.Context, id string, why Cause) (Change, error) {
-	ticket, state, err := in.ask(ctx, id)
-	if err == nil && renews(state) {
-		if err := in.charge(ctx, state); err != nil {
+// Refresh reads a subscription, charges its pending renewal if there is one, and stores the resulting state. It returns
+// processor.ErrNotFound if the processor does not have the subscription. The event is marked as processed even then, and the stored
+// state stays: access ends with the paid period.
+func (in Intake) Refresh(ctx context.Context, id string, cause Cause) (Change, error) {
+	ticket, state, err := in.fetch(ctx, id)
+	if err == nil && chargeable(state) {
+		if err := in.chargeRenewal(ctx, state); err != nil {
 			return Change{}, err
 		}
-		ticket, state, err = in.ask(ctx, id)
+		ticket, state, err = in.fetch(ctx, id)
 	}
-	unknown := errors.Is(err, processor.ErrUnknown)
+	unknown := errors.Is(err, processor.ErrNotFound)
 	if err != nil && !unknown {
 		return Change{}, err
 	}
-	fetched := Fetched{Ticket: ticket, Cause: why}
+	fetched := Fetched{Ticket: ticket, Cause: cause}
 	if !unknown {
 		fetched.State = &state
 	}
-	change, takeErr := in.Store.Take(ctx, fetched)
-	if takeErr != nil {
-		return Change{}, takeErr
+	change, applyErr := in.Store.Apply(ctx, fetched)
+	if applyErr != nil {
+		return Change{}, applyErr
 	}
-	if in.Changed != nil && change.Account != "" && !change.Repeated {
-		in.Changed(change.Account)
+	if in.OnChange != nil && change.Account != "" && !change.Duplicate {
+		in.OnChange(change.Account)
 	}
 	return change, err
 }
 
-// ask reads a state, under a ticket that was taken before.
-func (in Intake) ask(ctx context.Context, id string) (ticket int64, state subscription.State, err error) {
+// fetch takes a ticket and then reads the state.
+func (in Intake) fetch(ctx context.Context, id string) (ticket int64, state subscription.State, err error) {
 	if ticket, err = in.Store.Ticket(ctx); err != nil {
 		return 0, state, err
 	}
@@ -146,19 +146,21 @@ func (in Intake) ask(ctx context.Context, id string) (ticket int64, state subscr
 	return ticket, state, err
 }
 
-// renews reports whether a subscription has a renewal that waits and that is ours to hurry. Whoever has cancelled is charged when the
-// processor does it, and not because of the cancelling.
-func renews(s subscription.State) bool {
-	return s.Waiting != "" && s.Account != "" && s.Plan() && !s.Ended && !s.CancelAtPeriodEnd
+// chargeable reports whether a subscription has a pending renewal that billing should charge now. A cancelled subscription is left to the
+// processor.
+func chargeable(s subscription.State) bool {
+	return s.PendingInvoice != "" && s.Account != "" && s.IsPlan() && !s.Ended && !s.CancelAtPeriodEnd
 }
 
-// charge fails where the processor is away, so that the announcement comes again. What the processor refuses, such as for a key that may
-// not charge, would be refused again, and an announcement that is never taken in makes it wait for longer still: it charges by itself.
-func (in Intake) charge(ctx context.Context, s subscription.State) error {
-	err := in.Source.Charge(ctx, s.Waiting)
-	if away := new(problem.Error); err == nil || errors.As(err, &away) {
+// chargeRenewal returns an error only if the processor is unavailable, so that the event is sent again. If the processor rejects the
+// charge, for example because the API key lacks the permission, it would reject it every time, and failing the event would delay the
+// processor's own charge further. That case is only logged.
+func (in Intake) chargeRenewal(ctx context.Context, s subscription.State) error {
+	err := in.Source.Charge(ctx, s.PendingInvoice)
+	if unavailable := new(problem.Error); err == nil || errors.As(err, &unavailable) {
 		return err
 	}
-	in.Log.ErrorContext(ctx, "a renewal is not charged at once", "account", s.Account, "subscription", s.ID, "error", err.Error())
+	in.Log.ErrorContext(ctx, "renewal charge rejected, left to the processor",
+		"account_id", s.Account, "subscription_id", s.ID, "error", err.Error())
 	return nil
 }

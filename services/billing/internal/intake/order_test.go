@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// opened is a migrated database.
-func opened(t *testing.T, url string) *database.DB {
+// openDatabase returns a migrated database.
+func openDatabase(t *testing.T, url string) *database.DB {
 	t.Helper()
 	cfg := database.Config{URL: url, MaxConnections: 10}
 	tel, err := telemetry.Start(t.Context(), "billing", telemetry.Config{LogLevel: slog.LevelError})
@@ -39,35 +39,35 @@ func opened(t *testing.T, url string) *database.DB {
 	return db
 }
 
-// money is a processor that changes when the test says so.
-type money map[string]subscription.State
+// fakeProcessor is a processor whose state the test changes.
+type fakeProcessor map[string]subscription.State
 
-func (m money) Subscription(_ context.Context, id string) (subscription.State, error) {
+func (m fakeProcessor) Subscription(_ context.Context, id string) (subscription.State, error) {
 	s, ok := m[id]
 	if !ok {
-		return s, processor.ErrUnknown
+		return s, processor.ErrNotFound
 	}
-	if s.Paid != nil { // an answer does not change any more
+	if s.Paid != nil { // later changes must not show in this result
 		paid := *s.Paid
 		s.Paid = &paid
 	}
 	return s, nil
 }
 
-func (m money) Charge(_ context.Context, invoice string) error {
+func (m fakeProcessor) Charge(_ context.Context, invoice string) error {
 	for id, s := range m {
-		if s.Waiting == invoice {
-			s.Waiting, s.Paid = "", &subscription.Payment{Invoice: invoice, Until: now.AddDate(0, 1, 0)}
+		if s.PendingInvoice == invoice {
+			s.PendingInvoice, s.Paid = "", &subscription.Payment{Invoice: invoice, Until: now.AddDate(0, 1, 0)}
 			m[id] = s
 		}
 	}
 	return nil
 }
 
-// life is what happens to one subscription, in the order in which it happens.
-var life = []struct {
-	name    string
-	happens func(*subscription.State)
+// transitions are the changes in the life of one subscription, in order.
+var transitions = []struct {
+	name  string
+	apply func(*subscription.State)
 }{
 	{"created", func(s *subscription.State) {
 		*s = subscription.State{ID: s.ID, Account: s.Account, Customer: "cus_" + s.Account, Tier: api.Commercial, Failing: true}
@@ -105,53 +105,52 @@ func permutations(n int, each func([]int)) {
 	next()
 }
 
-// Each answer was asked for at once when it was announced, and then delayed: whatever the order in which they are written, with one of
-// them announced twice, the last that was asked for stays. All six make 720 orders; where the store is the slower one, the first five
-// make 120.
-func TestAllOrdersOfDelayedAnswersEndAlike(t *testing.T) {
+// Every state is read when its event arrives and applied later. In whatever order the states are applied, one of them twice, the one read
+// last wins. Six states make 720 orders; SQLite, which is slower, gets the 120 orders of the first five.
+func TestStateReadLastWinsInAnyOrder(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
-		steps, orders := life, 720
+		steps, orders := transitions, 720
 		if name == database.SQLite {
-			steps, orders = life[:5], 120
+			steps, orders = transitions[:5], 120
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kept := store.New(opened(t, url), func() time.Time { return now })
+			repo := store.New(openDatabase(t, url), func() time.Time { return now })
 			n := 0
 			permutations(len(steps), func(order []int) {
 				n++
 				account := fmt.Sprintf("acc_%d", n)
 				state := subscription.State{ID: "sub_" + account, Account: account}
-				answers := make([]intake.Fetched, len(steps))
+				fetched := make([]intake.Fetched, len(steps))
 				for i, step := range steps {
-					step.happens(&state)
-					answer, err := money{state.ID: state}.Subscription(t.Context(), state.ID)
+					step.apply(&state)
+					read, err := fakeProcessor{state.ID: state}.Subscription(t.Context(), state.ID)
 					require.NoError(t, err)
-					answers[i] = intake.Fetched{Ticket: int64(i + 1), Cause: intake.Cause{Actor: intake.Processor, Event: fmt.Sprintf("evt_%d_%d", n, i)}, State: &answer}
+					cause := intake.Cause{Actor: intake.ActorProcessor, Event: fmt.Sprintf("evt_%d_%d", n, i)}
+					fetched[i] = intake.Fetched{Ticket: int64(i + 1), Cause: cause, State: &read}
 				}
-				for i, which := range order {
-					change, err := kept.Take(t.Context(), answers[which])
+				for i, next := range order {
+					change, err := repo.Apply(t.Context(), fetched[next])
 					require.NoError(t, err)
-					require.False(t, change.Repeated)
-					if i == n%len(order) { // one of them comes again
-						change, err = kept.Take(t.Context(), answers[which])
+					require.False(t, change.Duplicate)
+					if i == n%len(order) { // duplicate delivery
+						change, err = repo.Apply(t.Context(), fetched[next])
 						require.NoError(t, err)
-						require.True(t, change.Repeated)
+						require.True(t, change.Duplicate)
 					}
 				}
-				standing, err := kept.Standing(t.Context(), account)
+				found, err := repo.Account(t.Context(), account)
 				require.NoError(t, err)
-				require.Equal(t, []subscription.State{state}, standing.States, "order %v", order)
-				standing.Entitlement.Version = 0
-				require.Equal(t, subscription.Entitle([]subscription.State{state}), standing.Entitlement, "order %v", order)
+				require.Equal(t, []subscription.State{state}, found.States, "order %v", order)
+				found.Entitlement.Version = 0
+				require.Equal(t, subscription.DeriveEntitlement([]subscription.State{state}), found.Entitlement, "order %v", order)
 			})
 			require.Equal(t, orders, n)
 		})
 	}
 }
 
-// delivery is one announcement on its way: first a ticket is taken, then the processor is asked, then the answer is kept. Between any
-// two of these anything else may happen.
+// delivery is one event being processed in three steps: take a ticket, read the state, apply it. Other deliveries may run in between.
 type delivery struct {
 	event  processor.Event
 	ticket int64
@@ -159,87 +158,87 @@ type delivery struct {
 	step   int
 }
 
-// Subscriptions change while announcements of earlier changes are anywhere on their way, twice or late. When all have arrived, what is
-// kept is what the processor has.
-func TestAnyInterleavingEndsWithWhatTheProcessorHas(t *testing.T) {
+// Subscriptions change while events of earlier changes are being processed, late or twice. Once all are processed, the store has the
+// processor's state.
+func TestAnyInterleavingEndsWithProcessorState(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kept := store.New(opened(t, url), func() time.Time { return now })
+			repo := store.New(openDatabase(t, url), func() time.Time { return now })
 			run := 0
 			rapid.Check(t, func(rt *rapid.T) {
 				run++
-				account, happened := fmt.Sprintf("acc_%d", run), map[string]int{}
-				has := money{}
+				account, applied := fmt.Sprintf("acc_%d", run), map[string]int{}
+				fake := fakeProcessor{}
 				for i := range rapid.IntRange(1, 2).Draw(rt, "subscriptions") {
 					id := fmt.Sprintf("sub_%d_%d", run, i)
-					has[id] = subscription.State{ID: id, Account: account}
-					happened[id] = 0
+					fake[id] = subscription.State{ID: id, Account: account}
+					applied[id] = 0
 				}
-				var onTheWay []*delivery
+				var deliveries []*delivery
 				events := 0
 				change := func(id string) {
-					state := has[id]
-					life[happened[id]].happens(&state)
-					has[id] = state
-					happened[id]++
+					state := fake[id]
+					transitions[applied[id]].apply(&state)
+					fake[id] = state
+					applied[id]++
 					events++
 					for range rapid.IntRange(1, 2).Draw(rt, "times") {
-						onTheWay = append(onTheWay, &delivery{event: processor.Event{ID: fmt.Sprintf("evt_%d_%d", run, events), Subscription: id}})
+						deliveries = append(deliveries, &delivery{event: processor.Event{ID: fmt.Sprintf("evt_%d_%d", run, events), Subscription: id}})
 					}
 				}
-				ids := []string{fmt.Sprintf("sub_%d_0", run), fmt.Sprintf("sub_%d_%d", run, len(has)-1)}
+				ids := []string{fmt.Sprintf("sub_%d_0", run), fmt.Sprintf("sub_%d_%d", run, len(fake)-1)}
 				for {
 					id := rapid.SampledFrom(ids).Draw(rt, "which")
-					more := happened[id] < len(life)
-					if !more && len(onTheWay) == 0 {
+					more := applied[id] < len(transitions)
+					if !more && len(deliveries) == 0 {
 						break
 					}
-					if more && (len(onTheWay) == 0 || rapid.Bool().Draw(rt, "change")) {
+					if more && (len(deliveries) == 0 || rapid.Bool().Draw(rt, "change")) {
 						change(id)
 						continue
 					}
-					i := rapid.IntRange(0, len(onTheWay)-1).Draw(rt, "delivery")
-					if onTheWay[i].advance(t, kept, has) {
-						onTheWay = append(onTheWay[:i], onTheWay[i+1:]...)
+					i := rapid.IntRange(0, len(deliveries)-1).Draw(rt, "delivery")
+					if deliveries[i].advance(t, repo, fake) {
+						deliveries = append(deliveries[:i], deliveries[i+1:]...)
 					}
 				}
-				for id := range has {
-					for happened[id] < len(life) { // of the other one too
+				for id := range fake {
+					for applied[id] < len(transitions) { // of the other subscription too
 						change(id)
 					}
 				}
-				for _, d := range onTheWay {
-					for !d.advance(t, kept, has) {
+				for _, d := range deliveries {
+					for !d.advance(t, repo, fake) {
 					}
 				}
-				standing, err := kept.Standing(t.Context(), account)
+				found, err := repo.Account(t.Context(), account)
 				require.NoError(t, err)
-				require.Len(t, standing.States, len(has))
+				require.Len(t, found.States, len(fake))
 				var states []subscription.State
-				for _, s := range standing.States {
-					require.Equal(t, has[s.ID], s)
+				for _, s := range found.States {
+					require.Equal(t, fake[s.ID], s)
 					states = append(states, s)
 				}
-				standing.Entitlement.Version = 0
-				require.Equal(t, subscription.Entitle(states), standing.Entitlement)
+				found.Entitlement.Version = 0
+				require.Equal(t, subscription.DeriveEntitlement(states), found.Entitlement)
 			})
 		})
 	}
 }
 
-// advance goes one step on, and reports whether it was the last.
-func (d *delivery) advance(t *testing.T, kept *store.Store, has money) (arrived bool) {
+// advance runs the next step and reports whether it was the last.
+func (d *delivery) advance(t *testing.T, repo *store.Store, fake fakeProcessor) (arrived bool) {
 	var err error
 	switch d.step {
 	case 0:
-		d.ticket, err = kept.Ticket(t.Context())
+		d.ticket, err = repo.Ticket(t.Context())
 	case 1:
 		var state subscription.State
-		state, err = has.Subscription(t.Context(), d.event.Subscription)
+		state, err = fake.Subscription(t.Context(), d.event.Subscription)
 		d.state = &state
 	case 2:
-		_, err = kept.Take(t.Context(), intake.Fetched{Ticket: d.ticket, Cause: intake.Cause{Actor: intake.Processor, Event: d.event.ID}, State: d.state})
+		_, err = repo.Apply(t.Context(), intake.Fetched{Ticket: d.ticket, Cause: intake.Cause{Actor: intake.ActorProcessor, Event: d.event.ID}, State: d.state})
 	}
 	require.NoError(t, err)
 	d.step++

@@ -1,4 +1,4 @@
-// Package processor is what the service asks of whoever moves the money: Stripe, or the sandbox that stands in for it on one machine.
+// Package processor defines the payment processor that billing depends on: Stripe in production, or the sandbox on one machine.
 package processor
 
 import (
@@ -9,56 +9,58 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Processor is an external payment processor. It is always asked for whole states; what it announces only says that something changed.
-// One that cannot be reached is problem.Unavailable.
+// Processor is an external payment processor. Reads always return the whole current state; events only signal that something changed.
+// Methods return problem.Unavailable if the processor cannot be reached.
 type Processor interface {
-	// Customer is the processor's customer for an account, made where there is none. Asked again in the same attempt to buy it answers
-	// the same customer, also after a crash before the first answer was kept.
+	// Customer returns the processor's customer for account, creating one if there is none. Calls with the same attempt return the same
+	// customer, even if a crash lost the first reply.
 	Customer(ctx context.Context, account, email, attempt string) (id string, err error)
-	// Checkout is a page on which a customer buys the plan that is sold. ErrNoCustomer: there is no such customer any more.
+	// Checkout opens a checkout session for the plan on sale. It returns ErrNoCustomer if the customer has been deleted.
 	Checkout(ctx context.Context, order Order) (Session, error)
-	// Portal is a page on which a customer changes the card and reads invoices; ErrNoCustomer as above.
+	// Portal opens a page where the customer changes the card and reads invoices. It returns ErrNoCustomer if the customer has been
+	// deleted.
 	Portal(ctx context.Context, customer, returnURL string) (url string, err error)
-	// Subscription is the whole state of one subscription, read now. ErrUnknown: there is none.
+	// Subscription returns the current state of a subscription. It returns ErrNotFound if there is none with this id.
 	Subscription(ctx context.Context, id string) (subscription.State, error)
-	// Subscriptions are the ids of all subscriptions of a customer, also of those that have ended; ErrNoCustomer as above, or none.
+	// Subscriptions lists the ids of all subscriptions of a customer, ended ones included. For a deleted customer it returns
+	// ErrNoCustomer or no ids.
 	Subscriptions(ctx context.Context, customer string) ([]string, error)
-	// Charge charges an invoice that waits, at once, and harms none that waits no more. A card that is declined is no failure: the
-	// state of the subscription tells.
+	// Charge charges a pending invoice immediately and does nothing to any other invoice. A declined card is not an error; it shows in
+	// the subscription's state.
 	Charge(ctx context.Context, invoice string) error
-	// SetCancel makes a subscription end by itself at its period's end, or takes that back.
-	SetCancel(ctx context.Context, id string, cancel bool) error
-	// CheckOffer fails with a message that says what differs where the processor does not sell the plan of the plan table at its price.
+	// SetCancelAtPeriodEnd schedules a subscription to end with its current period, or removes that schedule.
+	SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error
+	// CheckOffer compares what the processor sells with the plan table and returns an error that lists the differences.
 	CheckOffer(ctx context.Context) error
 }
 
-// Order is what a checkout is made of.
+// Order is a request for a checkout session.
 type Order struct {
 	Account   string
 	Customer  string
 	ReturnURL string
-	// Attempt is the same for repeats of one wish to buy, so that two clicks open one page and pay once.
-	Attempt string
-	Until   time.Time // when the page ends, paid or not
+	// Attempt identifies the purchase attempt. Orders with the same attempt get the same session, so two clicks cannot pay twice.
+	Attempt   string
+	ExpiresAt time.Time // when the session closes, paid or not
 }
 
-// Session is a checkout page. It is of use until it was paid or has expired.
+// Session is a checkout page, open until it is paid or expires.
 type Session struct {
 	ID  string
 	URL string
 }
 
-// Event is what the processor announced, believed because it was signed.
+// Event is a webhook event whose signature has been verified.
 type Event struct {
 	ID           string
-	Kind         string // the processor's name of it, for logs
-	Subscription string // whose state to read; empty: the event is of no use to us
+	Type         string // the processor's name for it, used in logs
+	Subscription string // the subscription to read; empty if the event is irrelevant to billing
 }
 
-// What a processor's announcement or answer may be refused with.
+// Errors that processors return.
 var (
-	ErrUnknown    = errors.New("the processor has no such subscription")
-	ErrNoCustomer = errors.New("the processor has no such customer any more")
-	ErrSignature  = errors.New("the signature does not fit the body, or is too old")
-	ErrMalformed  = errors.New("the event cannot be read")
+	ErrNotFound   = errors.New("not found at the payment processor")
+	ErrNoCustomer = errors.New("customer deleted at the payment processor")
+	ErrSignature  = errors.New("invalid or expired signature")
+	ErrMalformed  = errors.New("malformed event")
 )

@@ -1,9 +1,9 @@
-// Package entitle tells authquota what accounts have paid for, until it has accepted it.
+// Package push delivers entitlements to authquota. The store is the outbox: it keeps every change until authquota has acknowledged it.
 //
-// The whole entitlement is told, with its version. So it does no harm to tell it twice, as happens where the answer was lost, where the
-// process ended before it had kept the answer, or where two replicas tell the same: authquota changes something only at a greater
-// version than the one it has. What changes while it is being told is owed still.
-package entitle
+// Each push carries the whole entitlement and its version, and authquota ignores versions that are not greater than its own. Delivering
+// twice is therefore harmless, whether because a reply was lost, the process stopped before recording it, or two replicas pushed at once.
+// A change made during a push stays pending.
+package push
 
 import (
 	"context"
@@ -18,70 +18,72 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Outbox keeps what authquota must be told.
+// Outbox holds the pending pushes.
 type Outbox interface {
-	// Owed is what is due for one account or, where it is empty, for at most limit.
-	Owed(ctx context.Context, account string, limit int) ([]Owed, error)
-	Pushed(ctx context.Context, account string, version int64) error
-	// Defer makes a version due later.
-	Defer(ctx context.Context, account string, version int64, at time.Time) error
-	Pending(ctx context.Context) (int, error)
+	// Due returns at most limit pushes that are due, of one account or, if account is empty, of all.
+	Due(ctx context.Context, account string, limit int) ([]Push, error)
+	// MarkPushed records that authquota has acknowledged a version.
+	MarkPushed(ctx context.Context, account string, version int64) error
+	// Postpone records a failed push and sets the time of the next one.
+	Postpone(ctx context.Context, account string, version int64, at time.Time) error
+	// CountPending returns the number of pending pushes, due or not.
+	CountPending(ctx context.Context) (int, error)
 }
 
-// Authquota is told.
+// Authquota is a client of authquota.
 type Authquota interface {
 	Put(ctx context.Context, path string, in, out any) error
 }
 
-// Owed is an entitlement that authquota has not accepted yet.
-type Owed struct {
+// Push is an entitlement that authquota has not acknowledged yet.
+type Push struct {
 	Account     string
 	Entitlement api.Entitlement
-	Failures    int // attempts in a row
+	Failures    int // consecutive failed pushes
 }
 
-// Interval is how often the outbox is looked through for what was left over.
+// Interval is the time between scans of the outbox for pushes that are due.
 const Interval = time.Second
 
 const (
-	batch     = 100
-	answer    = 3 * time.Second  // what authquota is given for one
-	mostPause = 10 * time.Second // after failures; an outage is no account's fault, and its end is to be noticed soon
-	// slowly is for accounts that authquota does not have. They may come with a backup that is restored, or never.
-	slowly = time.Hour
+	batchSize   = 100
+	pushTimeout = 3 * time.Second
+	maxBackoff  = 10 * time.Second // short, so that pushes resume soon after an outage
+	// unknownAccountRetry is for accounts that authquota does not have. They may reappear when a backup is restored, or never.
+	unknownAccountRetry = time.Hour
 )
 
-// Outcome is how an attempt to tell authquota ended.
+// Outcome is the result of one push, as counted in metrics.
 type Outcome string
 
 const (
-	Accepted Outcome = "accepted"
-	Unknown  Outcome = "unknown_account"
-	Failed   Outcome = "failed"
+	Accepted       Outcome = "accepted"
+	UnknownAccount Outcome = "unknown_account"
+	Failed         Outcome = "failed"
 )
 
-// Outcomes are all of them.
-var Outcomes = []Outcome{Accepted, Unknown, Failed}
+// Outcomes lists all outcomes.
+var Outcomes = []Outcome{Accepted, UnknownAccount, Failed}
 
-// Pusher tells authquota.
+// Pusher is the background worker that delivers entitlements. Create it with New.
 type Pusher struct {
-	Outbox    Outbox
-	Authquota Authquota
-	Now       func() time.Time
-	Log       *slog.Logger
-	Count     func(Outcome)
-	Gauge     func(pending int)
+	Outbox     Outbox
+	Authquota  Authquota
+	Now        func() time.Time
+	Log        *slog.Logger
+	Count      func(Outcome)
+	SetPending func(pending int)
 
 	wake chan string
 }
 
-// New makes a Pusher; its fields are to be filled in.
+// New returns a Pusher with the fields of p, all of which must be set.
 func New(p Pusher) *Pusher {
 	p.wake = make(chan string, 256)
 	return &p
 }
 
-// Wake has what is owed for an account told at once. It never waits: what it has no room for is found by the next look.
+// Wake requests an immediate push for account. It never blocks: if the queue is full, the next scan finds the push.
 func (p *Pusher) Wake(account string) {
 	select {
 	case p.wake <- account:
@@ -89,20 +91,20 @@ func (p *Pusher) Wake(account string) {
 	}
 }
 
-// Run tells what is owed, at once after Wake and each Interval, until ctx ends.
+// Run delivers pushes after each Wake and every Interval until ctx ends. It logs the start and the end of an outage once.
 func (p *Pusher) Run(ctx context.Context) error {
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
 	for failing, account := false, ""; ; {
-		answered, err := p.Deliver(ctx, account)
+		delivered, err := p.Deliver(ctx, account)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !failing: // once per outage
-			p.Log.ErrorContext(ctx, "entitlements cannot be told, trying again", "error", err.Error())
+		case err != nil && !failing:
+			p.Log.ErrorContext(ctx, "entitlement push failing, will retry", "error", err.Error())
 			failing = true
-		case failing && answered:
-			p.Log.InfoContext(ctx, "entitlements are told again")
+		case failing && delivered:
+			p.Log.InfoContext(ctx, "entitlement push recovered")
 			failing = false
 		}
 		select {
@@ -115,54 +117,56 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 }
 
-// Deliver tells what is owed for one account or, where it is empty, for all. An account at fault holds up no other; where authquota or
-// the database is away it fails. answered is false as long as that cannot be told, because all that is owed is put off.
-func (p *Pusher) Deliver(ctx context.Context, account string) (answered bool, err error) {
-	owed, err := p.Outbox.Owed(ctx, account, batch)
-	for _, o := range owed {
+// Deliver pushes what is due for one account or, if account is empty, for all. A failure that concerns one account does not stop the
+// others; Deliver returns an error if authquota or the database is unavailable. delivered is false if nothing could be tried because every
+// pending push is postponed, which says nothing about an outage.
+func (p *Pusher) Deliver(ctx context.Context, account string) (delivered bool, err error) {
+	due, err := p.Outbox.Due(ctx, account, batchSize)
+	for _, e := range due {
 		if err == nil {
-			err = p.tell(ctx, o)
+			err = p.push(ctx, e)
 		}
 	}
-	pending, pendingErr := p.Outbox.Pending(ctx) // also in an outage: it is then that somebody looks
+	pending, pendingErr := p.Outbox.CountPending(ctx) // also after an error: the metric matters most during an outage
 	if pendingErr == nil {
-		p.Gauge(pending)
+		p.SetPending(pending)
 	}
 	err = errors.Join(err, pendingErr)
-	return err == nil && (len(owed) > 0 || pending == 0), err
+	return err == nil && (len(due) > 0 || pending == 0), err
 }
 
-func (p *Pusher) tell(ctx context.Context, o Owed) error {
-	told, cancel := context.WithTimeout(ctx, answer)
-	err := p.Authquota.Put(told, "/internal/v1/entitlements/"+url.PathEscape(o.Account), o.Entitlement, nil)
+func (p *Pusher) push(ctx context.Context, e Push) error {
+	pushCtx, cancel := context.WithTimeout(ctx, pushTimeout)
+	err := p.Authquota.Put(pushCtx, "/internal/v1/entitlements/"+url.PathEscape(e.Account), e.Entitlement, nil)
 	cancel()
+	log := p.Log.With("account_id", e.Account, "version", e.Entitlement.Version)
 	status := new(peer.StatusError)
 	switch errors.As(err, &status); {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil:
 		p.Count(Accepted)
-		return p.Outbox.Pushed(ctx, o.Account, o.Entitlement.Version)
-	case status.Status == http.StatusNotFound && !o.Entitlement.Live(p.Now()):
-		p.Count(Unknown)
-		return p.Outbox.Pushed(ctx, o.Account, o.Entitlement.Version) // it has nothing there either
+		return p.Outbox.MarkPushed(ctx, e.Account, e.Entitlement.Version)
+	case status.Status == http.StatusNotFound && !e.Entitlement.Live(p.Now()):
+		p.Count(UnknownAccount)
+		return p.Outbox.MarkPushed(ctx, e.Account, e.Entitlement.Version) // nothing is paid, so there is nothing to deliver
 	case status.Status == http.StatusNotFound:
-		p.Count(Unknown)
-		if o.Failures == 0 {
-			p.Log.WarnContext(ctx, "authquota does not have an account that has paid", "account", o.Account, "version", o.Entitlement.Version)
+		p.Count(UnknownAccount)
+		if e.Failures == 0 {
+			log.WarnContext(ctx, "entitlement push postponed: paid account unknown to authquota")
 		}
-		return p.Outbox.Defer(ctx, o.Account, o.Entitlement.Version, p.Now().Add(slowly))
+		return p.Outbox.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(unknownAccountRetry))
 	}
 	p.Count(Failed)
-	later := p.Outbox.Defer(ctx, o.Account, o.Entitlement.Version, p.Now().Add(pause(o.Failures)))
-	if away := new(problem.Error); errors.As(err, &away) {
-		return errors.Join(err, later) // nobody else would get through either
+	postponeErr := p.Outbox.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(backoff(e.Failures)))
+	if unavailable := new(problem.Error); errors.As(err, &unavailable) {
+		return errors.Join(err, postponeErr) // the other accounts would fail too
 	}
-	p.Log.WarnContext(ctx, "authquota refuses an entitlement", "account", o.Account, "version", o.Entitlement.Version, "error", err.Error())
-	return later
+	log.WarnContext(ctx, "entitlement push rejected by authquota, will retry", "attempt", e.Failures+1, "error", err.Error())
+	return postponeErr
 }
 
-// pause is how long to wait after so many failures before: from half a second, doubling.
-func pause(failures int) time.Duration {
-	return min(500*time.Millisecond<<min(failures, 8), mostPause)
+// backoff returns the delay after a number of earlier failures: half a second, doubling up to maxBackoff.
+func backoff(failures int) time.Duration {
+	return min(500*time.Millisecond<<min(failures, 8), maxBackoff)
 }

@@ -1,6 +1,5 @@
-// Package reconcile compares all that is kept of subscriptions with the payment processor, and heals what differs: an announcement that
-// never came, a renewal that waits to be charged, a subscription that an operator made at the processor, a database that was set back to a
-// backup.
+// Package reconcile compares stored subscriptions with the payment processor and corrects what differs: missed webhook events, renewals that
+// were not charged, subscriptions that an operator created at the processor, a database restored from a backup.
 package reconcile
 
 import (
@@ -16,22 +15,22 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Store is what is kept.
+// Store holds accounts and their entitlements.
 type Store interface {
-	// Customers are at most limit accounts that the processor knows, in their order, after one of them.
-	Customers(ctx context.Context, after string, limit int) ([]subscription.Standing, error)
-	// Reckon works out anew what an account has paid for, from what is kept of its subscriptions.
-	Reckon(ctx context.Context, account string, why intake.Cause) (had, has api.Entitlement, err error)
-	// OweAll has authquota told of every entitlement once more: it may have lost some.
-	OweAll(ctx context.Context) error
+	// Customers returns at most limit accounts with a customer at the processor, ordered by id, starting after the given id.
+	Customers(ctx context.Context, after string, limit int) ([]subscription.Account, error)
+	// UpdateEntitlement derives an account's entitlement again from its stored subscriptions and returns the old and the new one.
+	UpdateEntitlement(ctx context.Context, account string, cause intake.Cause) (before, after api.Entitlement, err error)
+	// RequeueAll marks every entitlement as pending, in case authquota has lost some.
+	RequeueAll(ctx context.Context) error
 }
 
-// Source lists subscriptions.
+// Source lists subscriptions at the processor.
 type Source interface {
 	Subscriptions(ctx context.Context, customer string) ([]string, error)
 }
 
-// Reconciler compares.
+// Reconciler compares the store with the processor.
 type Reconciler struct {
 	Store  Store
 	Source Source
@@ -40,99 +39,106 @@ type Reconciler struct {
 	Log    *slog.Logger
 }
 
-// Actor is who heals, in the audit log, where no operator asked for it.
+// Actor is the actor in the audit log when no operator started the reconciliation.
 const Actor = "reconcile"
 
-const page = 200
+const pageSize = 200
 
-// Run compares every customer. What the processor does not tell of one is counted as failed and keeps nobody else from being compared;
-// its error says that the database is away, or that the time is over.
+// Run reconciles every customer. If the processor fails for one of them, Run counts it in report.Failed and continues with the others. It
+// returns an error only if the database is unavailable or ctx ends.
 func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingReport, err error) {
 	report.Differences = []api.BillingDifference{}
 	for after := ""; ; {
-		customers, err := r.Store.Customers(ctx, after, page)
+		accounts, err := r.Store.Customers(ctx, after, pageSize)
 		if err != nil {
 			return report, err
 		}
-		for _, c := range customers {
-			if err := r.customer(ctx, actor, c, &report); err != nil {
+		for _, a := range accounts {
+			if err := r.account(ctx, actor, a, &report); err != nil {
 				return report, err
 			}
-			after = c.Account
+			after = a.ID
 		}
-		if len(customers) < page {
+		if len(accounts) < pageSize {
 			break
 		}
 	}
-	return report, r.Store.OweAll(ctx)
+	return report, r.Store.RequeueAll(ctx)
 }
 
-// customer fails only where going on is of no use.
-func (r Reconciler) customer(ctx context.Context, actor string, c subscription.Standing, report *api.BillingReport) error {
+// account reconciles one account: first its entitlement with its stored subscriptions, then those with the processor.
+func (r Reconciler) account(ctx context.Context, actor string, a subscription.Account, report *api.BillingReport) error {
 	report.Customers++
-	had, has, err := r.Store.Reckon(ctx, c.Account, intake.Cause{Actor: actor})
+	cause := intake.Cause{Actor: actor}
+	before, after, err := r.Store.UpdateEntitlement(ctx, a.ID, cause)
 	if err != nil {
 		return err
 	}
-	if d, different := subscription.EntitlementDifference(c.Account, had, has); different {
+	if d, different := subscription.EntitlementDifference(a.ID, before, after); different {
 		d.Healed = true
 		report.Differences = append(report.Differences, d)
 	}
-	ids, err := r.Source.Subscriptions(ctx, c.Customer)
+	ids, err := r.Source.Subscriptions(ctx, a.Customer)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil && !errors.Is(err, processor.ErrNoCustomer) { // who was deleted there has no more than what is kept here
+	if err != nil && !errors.Is(err, processor.ErrNoCustomer) { // a deleted customer has no subscriptions beyond the stored ones
 		report.Failed++
-		r.Log.WarnContext(ctx, "customer not compared", "account", c.Account, "error", err.Error())
+		r.Log.WarnContext(ctx, "customer not reconciled", "account_id", a.ID, "error", err.Error())
 	}
-	kept := map[string]subscription.State{}
-	for _, state := range c.States {
-		kept[state.ID] = state
+	stored := map[string]subscription.State{}
+	for _, state := range a.States {
+		stored[state.ID] = state
 		if !slices.Contains(ids, state.ID) {
 			ids = append(ids, state.ID)
 		}
 	}
 	for _, id := range ids {
-		state, known := kept[id]
-		if known && r.over(state) {
+		if state, known := stored[id]; known && r.finished(state) {
 			continue
 		}
-		report.Subscriptions++
-		change, err := r.Intake.Refresh(ctx, id, intake.Cause{Actor: actor})
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, processor.ErrUnknown):
-			report.Differences = append(report.Differences, api.BillingDifference{
-				Account: c.Account, Subscription: id, Field: "exists", Had: "true", Has: "false",
-			})
-		case err != nil:
-			report.Failed++
-			r.Log.WarnContext(ctx, "subscription not compared", "account", c.Account, "subscription", id, "error", err.Error())
-		default:
-			report.Differences = append(report.Differences, differences(change, c.Account, id)...)
+		if err := r.subscription(ctx, cause, a.ID, id, report); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// over reports whether nothing of a subscription matters any more: it never charges again, and what it gave has ended. What is disputed may
-// be won, and gives again what is left of it.
-func (r Reconciler) over(s subscription.State) bool {
+func (r Reconciler) subscription(ctx context.Context, cause intake.Cause, account, id string, report *api.BillingReport) error {
+	report.Subscriptions++
+	change, err := r.Intake.Refresh(ctx, id, cause)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, processor.ErrNotFound):
+		report.Differences = append(report.Differences, api.BillingDifference{
+			Account: account, Subscription: id, Field: "exists", Had: "true", Has: "false",
+		})
+	case err != nil:
+		report.Failed++
+		r.Log.WarnContext(ctx, "subscription not reconciled", "account_id", account, "subscription_id", id, "error", err.Error())
+	default:
+		report.Differences = append(report.Differences, corrected(change, id)...)
+	}
+	return nil
+}
+
+// finished reports whether a subscription can no longer affect its account: it never charges again and its paid period is over. A
+// disputed payment does not count as over, because winning the dispute restores the rest of the period.
+func (r Reconciler) finished(s subscription.State) bool {
 	return s.Ended && (s.Paid == nil || s.Paid.Refunded || s.Paid.Until.Before(r.Now()))
 }
 
-// differences are what was healed. One that is nobody's cannot be: the processor knows no account for it.
-func differences(change intake.Change, account, id string) []api.BillingDifference {
-	if change.Older || change.Account == "" {
-		return nil // kept since by somebody who asked later; or nobody's
+// corrected returns the differences that applying a change has corrected.
+func corrected(change intake.Change, id string) []api.BillingDifference {
+	if change.Stale || change.Account == "" { // already replaced by a later read, or not ours
+		return nil
 	}
-	had := subscription.State{ID: id}
-	if change.Had != nil {
-		had = *change.Had
+	before := subscription.State{ID: id}
+	if change.Before != nil {
+		before = *change.Before
 	}
-	found := subscription.Differences(had, *change.Has)
+	found := subscription.Differences(before, *change.After)
 	for i := range found {
 		found[i].Healed = true
 	}

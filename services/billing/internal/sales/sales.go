@@ -1,7 +1,6 @@
-// Package sales is what an account does about its plan: buy it, see to its card and invoices, cancel, resume.
+// Package sales implements what an account can do about its plan: buy it, open the processor's portal, cancel and resume.
 //
-// Nothing here gives anybody anything: it opens pages of the processor and passes wishes on. What comes of them is believed when the
-// processor says so.
+// Nothing here grants access. Requests are passed to the processor, and the account changes only when the processor reports the result.
 package sales
 
 import (
@@ -16,197 +15,200 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Store is what is kept of accounts.
+// Store holds customers and purchase attempts.
 type Store interface {
-	Standing(ctx context.Context, account string) (subscription.Standing, error)
-	// KeepCustomer keeps a customer unless one is kept already, and returns the one that is kept.
-	KeepCustomer(ctx context.Context, account, customer string) (string, error)
-	// ForgetCustomer removes a customer, unless another one is kept by now.
-	ForgetCustomer(ctx context.Context, account, customer string) error
-	// Attempt is the wish to buy that was begun within life, or a new one.
-	Attempt(ctx context.Context, account, returnURL string, life time.Duration) (Attempt, error)
-	KeepPage(ctx context.Context, account, attempt, url string) error
+	Account(ctx context.Context, id string) (subscription.Account, error)
+	// SaveCustomer stores the account's customer unless it already has one, and returns the stored customer.
+	SaveCustomer(ctx context.Context, account, customer string) (string, error)
+	// DeleteCustomer deletes the account's customer unless it has been replaced by another one.
+	DeleteCustomer(ctx context.Context, account, customer string) error
+	// Attempt returns the account's current purchase attempt if it is younger than ttl, or starts a new one.
+	Attempt(ctx context.Context, account, returnURL string, ttl time.Duration) (Attempt, error)
+	SaveCheckoutURL(ctx context.Context, account, attempt, url string) error
 }
 
-// Attempt is one wish to buy.
+// Attempt is a purchase attempt. It has at most one checkout session.
 type Attempt struct {
-	ID    string
-	URL   string    // of the page; empty: there is none yet
-	Until time.Time // when the page ends; the next wish is another one
+	ID        string
+	URL       string    // of the checkout session; empty if none has been opened
+	ExpiresAt time.Time // when the session closes; later checkouts start a new attempt
 }
 
-// attemptLife is for how long the same page is opened. Its page ends with it: whoever had two pages could pay on both. Stripe keeps a page
-// for half an hour at least and for a day at most.
-const attemptLife = 12 * time.Hour
+// attemptTTL is how long checkouts reuse the same session. The session expires with its attempt, because two open sessions could both be
+// paid. Stripe allows between 30 minutes and 24 hours.
+const attemptTTL = 12 * time.Hour
 
-// Sales does what accounts wish.
+// Sales handles requests of accounts.
 type Sales struct {
 	Store     Store
 	Processor processor.Processor
 	Intake    intake.Intake
 }
 
-// Checkout is where the account buys the plan. One that has it already gets its portal: it would pay twice for the same time.
-func (s Sales) Checkout(ctx context.Context, want api.CheckoutRequest) (url string, err error) {
-	url, standing, err := s.checkout(ctx, want)
+// Checkout returns the URL where the account buys the plan. An account that already has the plan gets the portal instead, because it
+// would pay twice for the same time.
+func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url string, err error) {
+	url, account, err := s.checkout(ctx, req)
 	if !errors.Is(err, processor.ErrNoCustomer) {
 		return url, err
 	}
-	if err := s.forget(ctx, standing); err != nil {
+	if err := s.deleteCustomer(ctx, account); err != nil {
 		return "", err
 	}
-	url, _, err = s.checkout(ctx, want)
+	url, _, err = s.checkout(ctx, req)
 	return url, err
 }
 
-func (s Sales) checkout(ctx context.Context, want api.CheckoutRequest) (url string, standing subscription.Standing, err error) {
-	// Before the look: what is bought after it was bought on the page of this very attempt, and there is no second one to pay on.
-	attempt, err := s.Store.Attempt(ctx, want.Account, want.ReturnURL, attemptLife)
+func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url string, account subscription.Account, err error) {
+	// The attempt is read before the subscriptions. A purchase made in between uses this attempt's session, so it cannot be paid again.
+	attempt, err := s.Store.Attempt(ctx, req.Account, req.ReturnURL, attemptTTL)
 	if err != nil {
-		return "", standing, err
+		return "", account, err
 	}
-	if standing, err = s.Store.Standing(ctx, want.Account); err != nil {
-		return "", standing, err
+	if account, err = s.Store.Account(ctx, req.Account); err != nil {
+		return "", account, err
 	}
-	if standing, err = s.look(ctx, standing); err != nil {
-		return "", standing, err
+	if account, err = s.refreshNew(ctx, account); err != nil {
+		return "", account, err
 	}
-	if standing.Sold() && standing.Customer != "" { // the processor would not charge for what it has no customer of
-		url, err = s.Processor.Portal(ctx, standing.Customer, want.ReturnURL)
-		return url, standing, err
+	if account.Subscribed() && account.Customer != "" { // without a customer the processor cannot charge, so buying again is safe
+		url, err = s.Processor.Portal(ctx, account.Customer, req.ReturnURL)
+		return url, account, err
 	}
 	if attempt.URL != "" {
-		return attempt.URL, standing, nil
+		return attempt.URL, account, nil
 	}
-	if standing.Customer == "" {
-		customer, err := s.Processor.Customer(ctx, want.Account, want.Email, attempt.ID)
+	if account.Customer == "" {
+		customer, err := s.Processor.Customer(ctx, req.Account, req.Email, attempt.ID)
 		if err != nil {
-			return "", standing, err
+			return "", account, err
 		}
-		if standing.Customer, err = s.Store.KeepCustomer(ctx, want.Account, customer); err != nil {
-			return "", standing, err
+		if account.Customer, err = s.Store.SaveCustomer(ctx, req.Account, customer); err != nil {
+			return "", account, err
 		}
 	}
-	page, err := s.Processor.Checkout(ctx, processor.Order{
-		Account: want.Account, Customer: standing.Customer, ReturnURL: want.ReturnURL, Attempt: attempt.ID, Until: attempt.Until,
+	session, err := s.Processor.Checkout(ctx, processor.Order{
+		Account: req.Account, Customer: account.Customer, ReturnURL: req.ReturnURL, Attempt: attempt.ID, ExpiresAt: attempt.ExpiresAt,
 	})
 	if err != nil {
-		return "", standing, err
+		return "", account, err
 	}
-	return page.URL, standing, s.Store.KeepPage(ctx, want.Account, attempt.ID, page.URL)
+	return session.URL, account, s.Store.SaveCheckoutURL(ctx, req.Account, attempt.ID, session.URL)
 }
 
-// look is an account's standing with subscriptions of which no announcement has come yet: who has just paid must not pay again.
-func (s Sales) look(ctx context.Context, standing subscription.Standing) (subscription.Standing, error) {
-	if standing.Customer == "" {
-		return standing, nil
+// refreshNew fetches subscriptions that exist at the processor but not in the store yet, so that an account that has just paid is not
+// asked to pay again before the webhook event arrives.
+func (s Sales) refreshNew(ctx context.Context, account subscription.Account) (subscription.Account, error) {
+	if account.Customer == "" {
+		return account, nil
 	}
-	ids, err := s.Processor.Subscriptions(ctx, standing.Customer)
+	ids, err := s.Processor.Subscriptions(ctx, account.Customer)
 	if err != nil {
-		return standing, err
+		return account, err
 	}
 	known := map[string]bool{}
-	for _, state := range standing.States {
+	for _, state := range account.States {
 		known[state.ID] = true
 	}
-	fresh := false
+	refreshed := false
 	for _, id := range ids {
 		if !known[id] {
-			if _, err := s.Intake.Refresh(ctx, id, intake.Cause{Actor: standing.Account}); err != nil {
-				return standing, err
+			if _, err := s.Intake.Refresh(ctx, id, intake.Cause{Actor: account.ID}); err != nil {
+				return account, err
 			}
-			fresh = true
+			refreshed = true
 		}
 	}
-	if fresh {
-		return s.Store.Standing(ctx, standing.Account)
+	if refreshed {
+		return s.Store.Account(ctx, account.ID)
 	}
-	return standing, nil
+	return account, nil
 }
 
-// forget parts with a customer that somebody has deleted at the processor. Its subscriptions have ended with it, of which no announcement
-// may have come yet.
-func (s Sales) forget(ctx context.Context, standing subscription.Standing) error {
-	for _, state := range standing.States {
+// deleteCustomer deletes a customer that no longer exists at the processor. Its subscriptions ended with it, possibly without a webhook
+// event so far, so they are refreshed first.
+func (s Sales) deleteCustomer(ctx context.Context, account subscription.Account) error {
+	for _, state := range account.States {
 		if state.Ended {
 			continue
 		}
-		_, err := s.Intake.Refresh(ctx, state.ID, intake.Cause{Actor: standing.Account})
-		if err != nil && !errors.Is(err, processor.ErrUnknown) {
+		_, err := s.Intake.Refresh(ctx, state.ID, intake.Cause{Actor: account.ID})
+		if err != nil && !errors.Is(err, processor.ErrNotFound) {
 			return err
 		}
 	}
-	return s.Store.ForgetCustomer(ctx, standing.Account, standing.Customer)
+	return s.Store.DeleteCustomer(ctx, account.ID, account.Customer)
 }
 
-// Portal is where the account changes its card and reads its invoices; not_found where it never bought anything.
-func (s Sales) Portal(ctx context.Context, want api.PortalRequest) (url string, err error) {
-	standing, err := s.Store.Standing(ctx, want.Account)
+// Portal returns the URL where the account changes its card and reads its invoices. It returns not_found if the account is not a
+// customer.
+func (s Sales) Portal(ctx context.Context, req api.PortalRequest) (url string, err error) {
+	account, err := s.Store.Account(ctx, req.Account)
 	if err != nil {
 		return "", err
 	}
-	if standing.Customer != "" {
-		url, err = s.Processor.Portal(ctx, standing.Customer, want.ReturnURL)
+	if account.Customer != "" {
+		url, err = s.Processor.Portal(ctx, account.Customer, req.ReturnURL)
 		if !errors.Is(err, processor.ErrNoCustomer) {
 			return url, err
 		}
-		if err := s.forget(ctx, standing); err != nil {
+		if err := s.deleteCustomer(ctx, account); err != nil {
 			return "", err
 		}
 	}
-	return "", problem.New(problem.NotFound, "The payment processor does not know this account.")
+	return "", problem.New(problem.NotFound, "The payment processor has no customer for this account.")
 }
 
-// Cancel makes all that renews end by itself at the end of what is paid. An account without anything that renews stays as it is.
-func (s Sales) Cancel(ctx context.Context, account string) (subscription.Standing, error) {
-	return s.turn(ctx, account, true)
+// Cancel schedules every renewing subscription of the account to end with its paid period. It does nothing if none renews.
+func (s Sales) Cancel(ctx context.Context, account string) (subscription.Account, error) {
+	return s.setCancel(ctx, account, true)
 }
 
-// Resume takes a cancellation back, of the subscription that is paid for longest. Where something renews it stays as it is.
-func (s Sales) Resume(ctx context.Context, account string) (subscription.Standing, error) {
-	return s.turn(ctx, account, false)
+// Resume reverts the cancellation of the subscription with the latest paid period. It does nothing if another subscription renews.
+func (s Sales) Resume(ctx context.Context, account string) (subscription.Account, error) {
+	return s.setCancel(ctx, account, false)
 }
 
-func (s Sales) turn(ctx context.Context, account string, cancel bool) (subscription.Standing, error) {
-	standing, err := s.Store.Standing(ctx, account)
+func (s Sales) setCancel(ctx context.Context, id string, cancel bool) (subscription.Account, error) {
+	account, err := s.Store.Account(ctx, id)
 	if err != nil {
-		return standing, err
+		return account, err
 	}
-	which, action := standing.Renewing(), "subscription.cancel"
+	states, action := account.Renewing(), "subscription.cancel"
 	if !cancel {
-		which, action = toResume(standing), "subscription.resume"
+		states, action = longestResumable(account), "subscription.resume"
 	}
-	for _, state := range which {
-		if err := s.turnOne(ctx, state.ID, cancel, intake.Cause{Actor: account, Action: action}); err != nil {
-			return standing, err
+	for _, state := range states {
+		if err := s.setCancelOne(ctx, state.ID, cancel, intake.Cause{Actor: id, Action: action}); err != nil {
+			return account, err
 		}
 	}
-	return s.Store.Standing(ctx, account)
+	return s.Store.Account(ctx, id)
 }
 
-// turnOne leaves one as it is that has ended at the processor meanwhile, which refuses it then: it charges no more.
-func (s Sales) turnOne(ctx context.Context, id string, cancel bool, why intake.Cause) error {
-	refused := s.Processor.SetCancel(ctx, id, cancel)
-	if refused != nil {
-		if problem.Of(refused).Code == problem.ServiceUnavailable {
-			return refused
+// setCancelOne ignores the processor's error if the subscription has ended there in the meantime, because it will not charge again.
+func (s Sales) setCancelOne(ctx context.Context, id string, cancel bool, cause intake.Cause) error {
+	rejected := s.Processor.SetCancelAtPeriodEnd(ctx, id, cancel)
+	if rejected != nil {
+		if problem.Of(rejected).Code == problem.ServiceUnavailable {
+			return rejected
 		}
-		why.Action = "" // it was not done
+		cause.Action = "" // the account's action had no effect: do not audit it
 	}
-	change, err := s.Intake.Refresh(ctx, id, why)
-	if err == nil && refused != nil && (change.Has == nil || !change.Has.Ended) {
-		return refused
+	change, err := s.Intake.Refresh(ctx, id, cause)
+	if err == nil && rejected != nil && (change.After == nil || !change.After.Ended) {
+		return rejected
 	}
 	return err
 }
 
-func toResume(standing subscription.Standing) []subscription.State {
-	ending := standing.Ending()
-	if len(standing.Renewing()) > 0 || len(ending) == 0 {
+func longestResumable(account subscription.Account) []subscription.State {
+	resumable := account.Resumable()
+	if len(account.Renewing()) > 0 || len(resumable) == 0 {
 		return nil
 	}
-	longest := ending[0]
-	for _, state := range ending[1:] {
+	longest := resumable[0]
+	for _, state := range resumable[1:] {
 		if state.Paid.Until.After(longest.Paid.Until) {
 			longest = state
 		}

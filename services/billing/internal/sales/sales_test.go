@@ -25,17 +25,17 @@ import (
 
 const public = "https://api.example"
 
-var want = api.CheckoutRequest{Account: "acc_1", Email: "ada@example.org", ReturnURL: public + "/account/plan"}
+var request = api.CheckoutRequest{Account: "acc_1", Email: "ada@example.org", ReturnURL: public + "/account/plan"}
 
-// shop sells at the sandbox, by a clock that the test moves.
-type shop struct {
+// testSales sells through the sandbox, with a clock that the test sets.
+type testSales struct {
 	sales.Sales
 
 	sandbox *sandbox.Sandbox
-	at      time.Time
+	time    time.Time
 }
 
-func onBoth(t *testing.T, test func(t *testing.T, s *shop)) {
+func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
 			tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
@@ -45,68 +45,68 @@ func onBoth(t *testing.T, test func(t *testing.T, s *shop)) {
 			db, err := database.Open(cfg, tel)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = db.Close() })
-			s := &shop{at: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-			now := func() time.Time { return s.at }
-			kept := store.New(db, now)
+			s := &testSales{time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+			now := func() time.Time { return s.time }
+			repo := store.New(db, now)
 			s.sandbox = sandbox.New(db, public, now)
 			s.Sales = sales.Sales{
-				Store: kept, Processor: s.sandbox,
-				Intake: intake.Intake{Store: kept, Source: s.sandbox, Log: slog.New(slog.DiscardHandler)},
+				Store: repo, Processor: s.sandbox,
+				Intake: intake.Intake{Store: repo, Source: s.sandbox, Log: slog.New(slog.DiscardHandler)},
 			}
 			test(t, s)
 		})
 	}
 }
 
-func (s *shop) checkout(t *testing.T) string {
+func (s *testSales) checkout(t *testing.T) string {
 	t.Helper()
-	page, err := s.Checkout(t.Context(), want)
+	page, err := s.Checkout(t.Context(), request)
 	require.NoError(t, err)
 	return page
 }
 
-func (s *shop) pay(t *testing.T, page string) error {
+func (s *testSales) pay(t *testing.T, page string) error {
 	t.Helper()
 	return s.sandbox.Pay(t.Context(), strings.TrimPrefix(page, public+sandbox.Path+"checkout/"), false)
 }
 
-// late pays, in another tab, as soon as it has said that nothing was bought.
-type late struct {
+// payDuringLookup pays in another tab while Checkout lists the subscriptions, after the list was made.
+type payDuringLookup struct {
 	processor.Processor
 
 	pay func()
 }
 
-func (l *late) Subscriptions(ctx context.Context, customer string) ([]string, error) {
+func (l *payDuringLookup) Subscriptions(ctx context.Context, customer string) ([]string, error) {
 	ids, err := l.Processor.Subscriptions(ctx, customer)
 	l.pay()
 	return ids, err
 }
 
-func TestWhoPaysInAnotherTabIsNotSoldASecondOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+func TestPaymentInAnotherTabDoesNotOpenSecondCheckout(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		page := s.checkout(t)
-		s.Processor = &late{s.sandbox, func() {
+		s.Processor = &payDuringLookup{s.sandbox, func() {
 			require.NoError(t, s.pay(t, page))
-			standing, err := s.Store.Standing(t.Context(), "acc_1")
+			account, err := s.Store.Account(t.Context(), "acc_1")
 			require.NoError(t, err)
-			ids, err := s.sandbox.Subscriptions(t.Context(), standing.Customer)
+			ids, err := s.sandbox.Subscriptions(t.Context(), account.Customer)
 			require.NoError(t, err)
 			require.Len(t, ids, 1)
-			_, err = s.Intake.Announced(t.Context(), processor.Event{ID: "evt_1", Subscription: ids[0]})
+			_, err = s.Intake.HandleEvent(t.Context(), processor.Event{ID: "evt_1", Subscription: ids[0]})
 			require.NoError(t, err)
 		}}
-		require.Equal(t, page, s.checkout(t), "the page on which it was bought, not one more to pay on")
+		require.Equal(t, page, s.checkout(t), "the session that was paid, not a second one")
 	})
 }
 
-// A page ends when the next wish to buy gets another one: of two, both could be paid.
-func TestOnePageAtATimeCanBePaid(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
+// A checkout session expires when the next purchase attempt opens another one. Two open sessions could both be paid.
+func TestOnlyOneCheckoutSessionCanBePaid(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		first := s.checkout(t)
-		s.at = s.at.Add(12*time.Hour - time.Second)
+		s.time = s.time.Add(12*time.Hour - time.Second)
 		require.Equal(t, first, s.checkout(t))
-		s.at = s.at.Add(time.Second)
+		s.time = s.time.Add(time.Second)
 		second := s.checkout(t)
 		require.NotEqual(t, first, second)
 		require.Equal(t, problem.NotFound, problem.Of(s.pay(t, first)).Code)
@@ -114,22 +114,22 @@ func TestOnePageAtATimeCanBePaid(t *testing.T) {
 	})
 }
 
-// away is a processor that sells nothing at the moment.
-type away struct{ processor.Processor }
+// failingCheckout is a processor that cannot open checkout sessions.
+type failingCheckout struct{ processor.Processor }
 
-func (away) Checkout(context.Context, processor.Order) (processor.Session, error) {
+func (failingCheckout) Checkout(context.Context, processor.Order) (processor.Session, error) {
 	return processor.Session{}, problem.Unavailable(io.ErrUnexpectedEOF)
 }
 
-func TestAPageThatCameLateLivesAsLongAsItMay(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *shop) {
-		s.Processor = away{s.sandbox}
-		_, err := s.Checkout(t.Context(), want)
+func TestAttemptWithoutSessionIsReplacedBeforeItExpires(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		s.Processor = failingCheckout{s.sandbox}
+		_, err := s.Checkout(t.Context(), request)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
-		s.at = s.at.Add(12*time.Hour - time.Second) // Stripe makes no page for the second that is left
+		s.time = s.time.Add(12*time.Hour - time.Second) // Stripe opens no session for the remaining second
 		s.Processor = s.sandbox
 		page := s.checkout(t)
-		s.at = s.at.Add(11 * time.Hour)
+		s.time = s.time.Add(11 * time.Hour)
 		require.NoError(t, s.pay(t, page))
 	})
 }

@@ -11,22 +11,22 @@ import (
 	"opportunity.internal/services/billing/internal/processor"
 )
 
-// Pay pays for what a checkout sells, or tries to with a card that is refused. What was paid once is not paid again, from however many tabs.
+// Pay pays a checkout session, or fails to if the card declines. A session is paid at most once, even from several tabs.
 func (s *Sandbox) Pay(ctx context.Context, id string, declines bool) error {
-	found, err := s.session(s.db.WithContext(ctx), Checkout, id)
+	session, err := s.findSession(s.db.WithContext(ctx), Checkout, id)
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, found.Customer, func(tx *gorm.DB, c customerRow, now time.Time) error {
-		row, err := s.session(tx, Checkout, id) // again, now that nobody else can pay on it
+	return s.withCustomer(ctx, session.Customer, func(tx *gorm.DB, c customerRow, now time.Time) error {
+		row, err := s.findSession(tx, Checkout, id) // again, now that the customer is locked
 		if err != nil {
 			return err
 		}
 		var sub Subscription
-		var told []string
+		var events []string
 		if row.Subscription == "" {
-			sub = begin(c.ID, c.Account, s.plan.MonthlyUSD, now)
-			told = []string{created}
+			sub = newSubscription(c.ID, c.Account, s.plan.MonthlyUSD, now)
+			events = []string{created}
 			if err := tx.Model(&row).Update("subscription", sub.ID).Error; err != nil {
 				return err
 			}
@@ -36,42 +36,42 @@ func (s *Sandbox) Pay(ctx context.Context, id string, declines bool) error {
 				return err
 			}
 			switch sub = before[0]; {
-			case sub.givenUp():
-				return noSuchPage()
+			case sub.abandoned():
+				return errPageNotFound()
 			case sub.Status != Incomplete:
 				return nil
 			}
 		}
-		told = append(told, sub.charge(declines, now)...)
-		if !declines { // a card that has paid is kept for the renewals
+		events = append(events, sub.charge(declines, now)...)
+		if !declines { // the card is stored for renewals
 			if err := tx.Model(&c).Update("declines", false).Error; err != nil {
 				return err
 			}
 		}
-		return save(tx, sub, told, now)
+		return save(tx, sub, events, now)
 	})
 }
 
-// SetCard makes the customer of a portal's card be refused, or work. One that works again pays at once what is owed.
+// SetCard makes the card of a portal's customer work or decline. A card that works again pays past-due subscriptions immediately.
 func (s *Sandbox) SetCard(ctx context.Context, id string, declines bool) error {
-	found, err := s.session(s.db.WithContext(ctx), Portal, id)
+	session, err := s.findSession(s.db.WithContext(ctx), Portal, id)
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, found.Customer, func(tx *gorm.DB, c customerRow, now time.Time) error {
+	return s.withCustomer(ctx, session.Customer, func(tx *gorm.DB, c customerRow, now time.Time) error {
 		if err := tx.Model(&c).Update("declines", declines).Error; err != nil {
 			return err
 		}
-		owing, err := load(tx, "s.customer = ? AND s.status = ?", c.ID, PastDue)
+		pastDue, err := load(tx, "s.customer = ? AND s.status = ?", c.ID, PastDue)
 		if err != nil {
 			return err
 		}
-		for _, sub := range owing {
-			told := sub.due(declines, now)
+		for _, sub := range pastDue {
+			events := sub.processDue(declines, now)
 			if !declines {
-				told = append(told, sub.charge(false, now)...)
+				events = append(events, sub.charge(false, now)...)
 			}
-			if err := save(tx, sub, told, now); err != nil {
+			if err := save(tx, sub, events, now); err != nil {
 				return err
 			}
 		}
@@ -79,68 +79,67 @@ func (s *Sandbox) SetCard(ctx context.Context, id string, declines bool) error {
 	})
 }
 
-// Act is what somebody does to a subscription on a portal.
-type Act string
+// Action is an operation on a subscription that the portal offers.
+type Action string
 
 const (
-	Cancel     Act = "cancel"
-	Resume     Act = "resume"
-	Refund     Act = "refund"
-	DisputeIt  Act = "dispute"
-	WinDispute Act = "win-dispute"
-	Advance    Act = "advance"      // the clock, by a number of days
-	AlmostEnd  Act = "almost-end"   // the clock, to shortly before the period's end
-	PastTheEnd Act = "past-the-end" // the clock, to the period's end
+	Cancel         Action = "cancel"
+	Resume         Action = "resume"
+	Refund         Action = "refund"
+	DisputePayment Action = "dispute"
+	WinDispute     Action = "win-dispute"
+	Advance        Action = "advance"      // moves the clock by a number of days
+	NearPeriodEnd  Action = "almost-end"   // moves the clock to 10 seconds before the end of the period
+	ToPeriodEnd    Action = "past-the-end" // moves the clock to the end of the period
 )
 
-// shortly before the end of a period, where somebody wants to see it end.
-const shortly = 10 * time.Second
+const nearPeriodEnd = 10 * time.Second
 
-// maxDays bounds one move of the clock: each month of it makes an invoice.
+// maxDays limits how far one action moves the clock. Each month creates an invoice.
 const maxDays = 366
 
-// Do does an act on a subscription of a portal's customer; days counts for Advance alone.
-func (s *Sandbox) Do(ctx context.Context, id, subscriptionID string, act Act, days int) error {
-	found, err := s.session(s.db.WithContext(ctx), Portal, id)
+// Perform performs an action on a subscription of a portal's customer. Only Advance uses days.
+func (s *Sandbox) Perform(ctx context.Context, id, subscriptionID string, action Action, days int) error {
+	session, err := s.findSession(s.db.WithContext(ctx), Portal, id)
 	if err != nil {
 		return err
 	}
-	err = s.act(ctx, found.Customer, subscriptionID, func(sub *Subscription, _ bool, now time.Time) ([]string, error) {
-		switch act {
+	err = s.updateSubscription(ctx, session.Customer, subscriptionID, func(sub *Subscription, now time.Time) ([]string, error) {
+		switch action {
 		case Cancel, Resume:
-			return sub.setCancel(act == Cancel)
+			return sub.setCancelAtPeriodEnd(action == Cancel)
 		case Refund:
 			return sub.refund()
-		case DisputeIt:
+		case DisputePayment:
 			return sub.dispute()
 		case WinDispute:
 			return sub.winDispute()
 		case Advance:
 			if days < 1 || days > maxDays {
-				return nil, problem.New(problem.InvalidParameter, "The clock moves by 1 to %d days.", maxDays)
+				return nil, problem.New(problem.InvalidParameter, "Enter a number of days from 1 to %d.", maxDays)
 			}
-			return sub.move(time.Duration(days) * 24 * time.Hour)
-		case AlmostEnd:
-			return sub.move(sub.PeriodEnd.Sub(now) - shortly)
-		case PastTheEnd:
-			return sub.move(sub.PeriodEnd.Sub(now))
+			return sub.moveClock(time.Duration(days) * 24 * time.Hour)
+		case NearPeriodEnd:
+			return sub.moveClock(sub.PeriodEnd.Sub(now) - nearPeriodEnd)
+		case ToPeriodEnd:
+			return sub.moveClock(sub.PeriodEnd.Sub(now))
 		}
-		return nil, problem.New(problem.InvalidParameter, "There is no such act.")
+		return nil, problem.New(problem.InvalidParameter, "Unknown action.")
 	})
-	if errors.Is(err, processor.ErrUnknown) {
-		err = problem.New(problem.NotFound, "There is no such subscription.")
+	if errors.Is(err, processor.ErrNotFound) {
+		err = problem.New(problem.NotFound, "Subscription not found.")
 	}
 	return err
 }
 
-// move ages a subscription that is not over. What falls due by that is done by act.
-func (s *Subscription) move(by time.Duration) ([]string, error) {
+// moveClock moves the clock of a subscription forward. The caller processes what falls due.
+func (s *Subscription) moveClock(by time.Duration) ([]string, error) {
 	switch {
 	case s.Status == Canceled:
-		return nil, problem.New(problem.InvalidParameter, "This subscription is over.")
+		return nil, problem.New(problem.InvalidParameter, "This subscription has ended.")
 	case by <= 0:
-		return nil, problem.New(problem.InvalidParameter, "That is behind the clock of this subscription already.")
+		return nil, problem.New(problem.InvalidParameter, "The clock of this subscription is already past that time.")
 	}
-	s.age(by)
+	s.shiftBack(by)
 	return []string{updated}, nil
 }

@@ -14,13 +14,14 @@ import (
 	"opportunity.internal/services/billing/internal/processor"
 )
 
-// turn is how often the clock is looked at, and how soon what was not taken in is told again.
-const turn = time.Second
+// pollInterval is the time between checks for due renewals and between deliveries of an event that failed.
+const pollInterval = time.Second
 
-func announce(tx *gorm.DB, subscriptionID string, kinds []string, now time.Time) error {
-	for i, kind := range kinds {
+// enqueueEvents stores one pending event for each type.
+func enqueueEvents(tx *gorm.DB, subscriptionID string, types []string, now time.Time) error {
+	for i, eventType := range types {
 		at := database.Micros(now) + int64(i)
-		if err := tx.Create(&eventRow{"evt_sandbox_" + rand.Text(), at, kind, subscriptionID}).Error; err != nil {
+		if err := tx.Create(&eventRow{"evt_sandbox_" + rand.Text(), at, eventType, subscriptionID}).Error; err != nil {
 			return err
 		}
 	}
@@ -29,64 +30,64 @@ func announce(tx *gorm.DB, subscriptionID string, kinds []string, now time.Time)
 
 func (s *Sandbox) wake() {
 	select {
-	case s.news <- struct{}{}:
-	default: // somebody woke it already
+	case s.wakeup <- struct{}{}:
+	default: // already pending
 	}
 }
 
-// Run renews and ends subscriptions as the clock asks for it, and tells takeIn of every change until it was taken in without an error, in
-// no certain order and maybe more than once. It ends with ctx.
-func (s *Sandbox) Run(ctx context.Context, log *slog.Logger, takeIn func(context.Context, processor.Event) error) error {
-	tick := time.NewTicker(turn)
+// Run renews and ends subscriptions when they are due, and delivers every event to handle until it succeeds. Events may arrive out of
+// order and more than once. Run returns when ctx ends.
+func (s *Sandbox) Run(ctx context.Context, log *slog.Logger, handle func(context.Context, processor.Event) error) error {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for failing := false; ; {
-		err := errors.Join(s.settle(ctx), s.tell(ctx, takeIn))
+		err := errors.Join(s.processDue(ctx), s.deliverEvents(ctx, handle))
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
-			log.ErrorContext(ctx, "sandbox fails", "error", err.Error())
+			log.ErrorContext(ctx, "sandbox failing, will retry", "error", err.Error())
 		case err == nil && failing:
-			log.InfoContext(ctx, "sandbox works again")
+			log.InfoContext(ctx, "sandbox recovered")
 		}
 		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		case <-s.news:
+		case <-s.wakeup:
 		}
 	}
 }
 
-// settle does what the clock asks for.
-func (s *Sandbox) settle(ctx context.Context) error {
+// processDue renews and ends the subscriptions that are due.
+func (s *Sandbox) processDue(ctx context.Context) error {
 	now := s.now()
-	var waiting []subscriptionRow
-	err := s.db.WithContext(ctx).Find(&waiting, "status <> 'canceled' AND (period_end <= ? OR status = 'incomplete' AND created_at <= ?)",
-		database.Micros(now), database.Micros(now.Add(-firstPaymentWithin))).Error
+	var due []subscriptionRow
+	err := s.db.WithContext(ctx).Find(&due, "status <> 'canceled' AND (period_end <= ? OR status = 'incomplete' AND created_at <= ?)",
+		database.Micros(now), database.Micros(now.Add(-firstPaymentTimeout))).Error
 	if err != nil {
 		return err
 	}
-	for _, row := range waiting {
-		nothing := func(*Subscription, bool, time.Time) ([]string, error) { return nil, nil }
-		if err := s.act(ctx, row.Customer, row.ID, nothing); err != nil {
+	for _, row := range due {
+		noChange := func(*Subscription, time.Time) ([]string, error) { return nil, nil }
+		if err := s.updateSubscription(ctx, row.Customer, row.ID, noChange); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tell hands over what is to be announced. What cannot be taken in keeps nothing else back.
-func (s *Sandbox) tell(ctx context.Context, takeIn func(context.Context, processor.Event) error) error {
-	var waiting []eventRow
-	err := s.db.WithContext(ctx).Order("at, id").Find(&waiting).Error
-	for _, e := range waiting {
-		failed := takeIn(ctx, processor.Event{ID: e.ID, Kind: e.Kind, Subscription: e.Subscription})
-		if failed == nil {
-			failed = s.db.WithContext(ctx).Delete(&e).Error
+// deliverEvents delivers the pending events. A failing event does not hold up the others.
+func (s *Sandbox) deliverEvents(ctx context.Context, handle func(context.Context, processor.Event) error) error {
+	var due []eventRow
+	err := s.db.WithContext(ctx).Order("at, id").Find(&due).Error
+	for _, e := range due {
+		eventErr := handle(ctx, processor.Event{ID: e.ID, Type: e.Kind, Subscription: e.Subscription})
+		if eventErr == nil {
+			eventErr = s.db.WithContext(ctx).Delete(&e).Error
 		}
-		err = errors.Join(err, failed)
+		err = errors.Join(err, eventErr)
 	}
 	return err
 }

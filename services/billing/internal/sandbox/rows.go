@@ -20,7 +20,7 @@ func (customerRow) TableName() string { return "sandbox_customers" }
 type subscriptionRow struct {
 	ID                string `gorm:"primaryKey"`
 	Customer          string
-	Account           string `gorm:"->"` // of the customer, where both are read
+	Account           string `gorm:"->"` // of the customer; only set by load
 	Status            Status
 	CancelAtPeriodEnd bool
 	CreatedAt         int64 `gorm:"autoCreateTime:false"`
@@ -64,7 +64,7 @@ type eventRow struct {
 
 func (eventRow) TableName() string { return "sandbox_events" }
 
-// load reads subscriptions with their invoices, of both the newest first.
+// load returns the subscriptions that match where, with their invoices, newest first.
 func load(tx *gorm.DB, where string, args ...any) ([]Subscription, error) {
 	var rows []subscriptionRow
 	err := tx.Table("sandbox_subscriptions s").Joins("JOIN sandbox_customers c ON c.id = s.customer").Select("s.*, c.account").
@@ -92,8 +92,8 @@ func load(tx *gorm.DB, where string, args ...any) ([]Subscription, error) {
 	return subscriptions, nil
 }
 
-// save writes a subscription, new or not, and what is to be announced of it.
-func save(tx *gorm.DB, s Subscription, told []string, now time.Time) error {
+// save inserts or updates a subscription and enqueues its events.
+func save(tx *gorm.DB, s Subscription, events []string, now time.Time) error {
 	overwrite := tx.Session(&gorm.Session{}).Clauses(clause.OnConflict{UpdateAll: true})
 	err := overwrite.Create(&subscriptionRow{
 		ID: s.ID, Customer: s.Customer, Status: s.Status, CancelAtPeriodEnd: s.CancelAtPeriodEnd,
@@ -112,5 +112,5 @@ func save(tx *gorm.DB, s Subscription, told []string, now time.Time) error {
 	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rows).Error; err != nil {
 		return err
 	}
-	return announce(tx, s.ID, told, now)
+	return enqueueEvents(tx, s.ID, events, now)
 }

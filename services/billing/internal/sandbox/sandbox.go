@@ -1,8 +1,7 @@
-// Package sandbox is a payment processor that moves no money: it stands in for Stripe on one machine, in the same states and with the same
-// announcements, so that everything around it runs as it does in earnest. It keeps what it knows in the tables sandbox_* of the
-// service's database; package pages shows it to people.
+// Package sandbox is a payment processor that moves no money. It replaces Stripe on one machine and has the same states and events, so the
+// rest of the service runs as in production. Its data is in the sandbox_* tables of billing's database; package pages serves its web pages.
 //
-// What it announces is kept with the change itself and told until it was taken in: at least once, and again after a crash.
+// An event is stored in the same transaction as the change and delivered at least once, also after a crash.
 package sandbox
 
 import (
@@ -23,25 +22,26 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Path is what its pages lie under.
+// Path is the URL path prefix of the sandbox's pages.
 const Path = "/billing/sandbox/"
 
-// Sandbox is the processor. Its errors are problem.Unavailable where the database is out of reach.
+// Sandbox is a processor.Processor. Its methods return problem.Unavailable during a database outage.
 type Sandbox struct {
-	db     *database.DB
-	public string // without a trailing slash
-	plan   api.Plan
-	now    func() time.Time
-	news   chan struct{} // holds one element while something may have to be announced
+	db        *database.DB
+	publicURL string // without a trailing slash
+	plan      api.Plan
+	now       func() time.Time
+	wakeup    chan struct{} // holds one element while events may be pending
 }
 
-// New makes a sandbox whose pages browsers find below publicURL, which has no trailing slash.
+// New returns a sandbox whose pages are served below publicURL, which has no trailing slash.
 func New(db *database.DB, publicURL string, now func() time.Time) *Sandbox {
-	plan, _ := api.PlanOf(api.Commercial) // CheckOffer says where there is none
+	plan, _ := api.PlanOf(api.Commercial) // CheckOffer reports a missing plan
 	return &Sandbox{db, publicURL, plan, now, make(chan struct{}, 1)}
 }
 
-// Customer is the customer for an account. The address is not kept: no mail is ever sent from here.
+// Customer returns the account's customer, creating one if there is none. The e-mail address is not stored, because the sandbox sends no
+// mail.
 func (s *Sandbox) Customer(ctx context.Context, account, _, _ string) (string, error) {
 	db := s.db.WithContext(ctx)
 	err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&customerRow{ID: "cus_sandbox_" + rand.Text(), Account: account}).Error
@@ -52,41 +52,43 @@ func (s *Sandbox) Customer(ctx context.Context, account, _, _ string) (string, e
 	return row.ID, database.Outage(err)
 }
 
-// Subscription is the whole state of one.
+// Subscription returns the state of a subscription.
 func (s *Sandbox) Subscription(ctx context.Context, id string) (subscription.State, error) {
 	found, err := load(s.db.WithContext(ctx), "s.id = ?", id)
 	if err != nil {
 		return subscription.State{}, database.Outage(err)
 	}
 	if len(found) == 0 {
-		return subscription.State{}, processor.ErrUnknown
+		return subscription.State{}, processor.ErrNotFound
 	}
 	return found[0].state(), nil
 }
 
-// Subscriptions are the ids of all of a customer's.
+// Subscriptions lists the ids of a customer's subscriptions.
 func (s *Sandbox) Subscriptions(ctx context.Context, customer string) (ids []string, err error) {
 	err = s.db.WithContext(ctx).Model(&subscriptionRow{}).Where("customer = ?", customer).Order("id").Pluck("id", &ids).Error
 	return ids, database.Outage(err)
 }
 
-// SetCancel makes one end at its period's end, or takes that back.
-func (s *Sandbox) SetCancel(ctx context.Context, id string, cancel bool) error {
+// SetCancelAtPeriodEnd schedules a subscription to end with its current period, or removes that schedule.
+func (s *Sandbox) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error {
 	var row subscriptionRow
 	err := s.db.WithContext(ctx).Take(&row, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return processor.ErrUnknown
+		return processor.ErrNotFound
 	}
 	if err != nil {
 		return database.Outage(err)
 	}
-	return s.act(ctx, row.Customer, id, func(sub *Subscription, _ bool, _ time.Time) ([]string, error) { return sub.setCancel(cancel) })
+	return s.updateSubscription(ctx, row.Customer, id, func(sub *Subscription, _ time.Time) ([]string, error) {
+		return sub.setCancelAtPeriodEnd(cancel)
+	})
 }
 
-// Charge has nothing to do: no invoice waits here. Each is charged when it is made.
+// Charge does nothing: the sandbox charges invoices when it creates them, so none is ever pending.
 func (s *Sandbox) Charge(context.Context, string) error { return nil }
 
-// CheckOffer fails only where the plan table sells nothing: the price is read from it.
+// CheckOffer returns an error if the plan table has no price. Otherwise the price matches, because it is read from the table.
 func (s *Sandbox) CheckOffer(context.Context) error {
 	if s.plan.MonthlyUSD == 0 {
 		return errors.New("the plan table has no price for the commercial tier")
@@ -94,14 +96,14 @@ func (s *Sandbox) CheckOffer(context.Context) error {
 	return nil
 }
 
-// change does something to what a customer has, while nobody else does.
-func (s *Sandbox) change(ctx context.Context, customer string, do func(tx *gorm.DB, c customerRow, now time.Time) error) error {
+// withCustomer calls change in a transaction that holds the customer's lock.
+func (s *Sandbox) withCustomer(ctx context.Context, customer string, change func(tx *gorm.DB, c customerRow, now time.Time) error) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		var c customerRow
 		if err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&c, "id = ?", customer).Error; err != nil {
 			return err
 		}
-		return do(tx, c, s.now().UTC().Truncate(time.Microsecond))
+		return change(tx, c, s.now().UTC().Truncate(time.Microsecond))
 	})
 	if err == nil {
 		s.wake()
@@ -109,37 +111,36 @@ func (s *Sandbox) change(ctx context.Context, customer string, do func(tx *gorm.
 	return database.Outage(err)
 }
 
-// act changes one subscription of a customer, after what the clock asks for.
-func (s *Sandbox) act(ctx context.Context, customer, id string, do func(sub *Subscription, declines bool, now time.Time) ([]string, error)) error {
-	return s.change(ctx, customer, func(tx *gorm.DB, c customerRow, now time.Time) error {
+// updateSubscription changes one subscription of a customer. It processes what is due before and after the change.
+func (s *Sandbox) updateSubscription(ctx context.Context, customer, id string, change func(sub *Subscription, now time.Time) ([]string, error)) error {
+	return s.withCustomer(ctx, customer, func(tx *gorm.DB, c customerRow, now time.Time) error {
 		found, err := load(tx, "s.id = ? AND s.customer = ?", id, customer)
 		if err != nil {
 			return err
 		}
 		if len(found) == 0 {
-			return processor.ErrUnknown
+			return processor.ErrNotFound
 		}
 		sub := found[0]
-		told := sub.due(c.Declines, now)
-		more, err := do(&sub, c.Declines, now)
+		events := sub.processDue(c.Declines, now)
+		more, err := change(&sub, now)
 		if err != nil {
 			return err
 		}
-		told = append(append(told, more...), sub.due(c.Declines, now)...)
-		return save(tx, sub, told, now)
+		events = append(append(events, more...), sub.processDue(c.Declines, now)...)
+		return save(tx, sub, events, now)
 	})
 }
 
-// below reports whether a browser that is sent to address stays on the gateway's pages: nobody can make a page of the sandbox send people
-// elsewhere.
-func (s *Sandbox) below(address string) error {
-	public, err := url.Parse(s.public)
+// checkReturnURL returns an error unless address is below publicURL. It prevents open redirects.
+func (s *Sandbox) checkReturnURL(address string) error {
+	public, err := url.Parse(s.publicURL)
 	if err != nil {
 		return err
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != public.Scheme || u.Host != public.Host || u.User != nil || !strings.HasPrefix(address, s.public+"/") {
-		return fmt.Errorf("the address to return to is not below %s", s.public)
+	if err != nil || u.Scheme != public.Scheme || u.Host != public.Host || u.User != nil || !strings.HasPrefix(address, s.publicURL+"/") {
+		return fmt.Errorf("return URL is not below %s", s.publicURL)
 	}
 	return nil
 }

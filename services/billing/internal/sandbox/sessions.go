@@ -14,18 +14,18 @@ import (
 	"opportunity.internal/services/billing/internal/processor"
 )
 
-// Kind is what a page is for.
+// Kind is the type of a session.
 type Kind string
 
 const (
 	Checkout Kind = "checkout" // one purchase
-	Portal   Kind = "portal"   // what was bought before
+	Portal   Kind = "portal"   // existing subscriptions
 )
 
-// portalLife is how long a portal is of use. Who has its address may act on it, so it is not for good.
-const portalLife = 24 * time.Hour
+// portalTTL limits the life of a portal session, because its URL alone gives access.
+const portalTTL = 24 * time.Hour
 
-// Session is a page that somebody was sent to, with what it shows.
+// Session is a checkout or portal session with the data its page shows.
 type Session struct {
 	ID        string
 	Kind      Kind
@@ -33,73 +33,73 @@ type Session struct {
 	Account   string
 	Plan      string
 	USD       int
-	Declines  bool // the card is refused when it is charged
+	Declines  bool // the card is declined when it is charged
 
-	// Bought is what the purchase came to; nil until somebody tried to pay.
-	Bought *Subscription
-	// Subscriptions are all of the customer's, newest first; only a portal has them.
+	// Subscription is the subscription of a checkout; nil before the first payment attempt.
+	Subscription *Subscription
+	// Subscriptions are all subscriptions of a portal's customer, newest first.
 	Subscriptions []Subscription
 }
 
-// Checkout is a page on which a customer buys the plan. The same wish gets the same page.
+// Checkout returns the checkout session of an order, creating it for the first order of a purchase attempt.
 func (s *Sandbox) Checkout(ctx context.Context, order processor.Order) (processor.Session, error) {
-	if err := s.below(order.ReturnURL); err != nil {
+	if err := s.checkReturnURL(order.ReturnURL); err != nil {
 		return processor.Session{}, err
 	}
 	var row sessionRow
-	err := s.change(ctx, order.Customer, func(tx *gorm.DB, _ customerRow, now time.Time) error {
+	err := s.withCustomer(ctx, order.Customer, func(tx *gorm.DB, _ customerRow, now time.Time) error {
 		err := tx.Delete(&sessionRow{}, "customer = ? AND expires_at <= ?", order.Customer, database.Micros(now)).Error
 		if err != nil {
 			return err
 		}
 		err = tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&sessionRow{
 			ID: rand.Text(), Kind: Checkout, Customer: order.Customer, Attempt: order.Attempt, ReturnURL: order.ReturnURL,
-			ExpiresAt: database.Micros(order.Until),
+			ExpiresAt: database.Micros(order.ExpiresAt),
 		}).Error
 		if err != nil {
 			return err
 		}
 		return tx.Take(&row, "customer = ? AND attempt = ?", order.Customer, order.Attempt).Error
 	})
-	return processor.Session{ID: row.ID, URL: s.address(row)}, err
+	return processor.Session{ID: row.ID, URL: s.sessionURL(row)}, err
 }
 
-// Portal is a page on which a customer sees and changes what was bought.
+// Portal creates a portal session and returns its URL.
 func (s *Sandbox) Portal(ctx context.Context, customer, returnURL string) (string, error) {
-	if err := s.below(returnURL); err != nil {
+	if err := s.checkReturnURL(returnURL); err != nil {
 		return "", err
 	}
 	id := rand.Text()
 	row := sessionRow{ID: id, Kind: Portal, Customer: customer, Attempt: id, ReturnURL: returnURL}
-	err := s.change(ctx, customer, func(tx *gorm.DB, _ customerRow, now time.Time) error {
-		row.ExpiresAt = database.Micros(now.Add(portalLife))
+	err := s.withCustomer(ctx, customer, func(tx *gorm.DB, _ customerRow, now time.Time) error {
+		row.ExpiresAt = database.Micros(now.Add(portalTTL))
 		return tx.Create(&row).Error
 	})
-	return s.address(row), err
+	return s.sessionURL(row), err
 }
 
-func (s *Sandbox) address(row sessionRow) string {
-	return s.public + Path + string(row.Kind) + "/" + row.ID
+func (s *Sandbox) sessionURL(row sessionRow) string {
+	return s.publicURL + Path + string(row.Kind) + "/" + row.ID
 }
 
-// session is one that is still of use; not_found where there is none.
-func (s *Sandbox) session(tx *gorm.DB, kind Kind, id string) (sessionRow, error) {
+// findSession returns a session that has not expired, or not_found.
+func (s *Sandbox) findSession(tx *gorm.DB, kind Kind, id string) (sessionRow, error) {
 	var row sessionRow
 	err := tx.Take(&row, "id = ? AND kind = ? AND expires_at > ?", id, kind, database.Micros(s.now())).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = noSuchPage()
+		err = errPageNotFound()
 	}
 	return row, database.Outage(err)
 }
 
-func noSuchPage() error {
-	return problem.New(problem.NotFound, "There is no such page, or it is too old. Go back to your account, and start again from there.")
+func errPageNotFound() error {
+	return problem.New(problem.NotFound, "This page does not exist or has expired. Go back to your account and start again.")
 }
 
-// Session is what a page shows.
+// Session returns the data of a page, or not_found if the session is unknown, expired or abandoned.
 func (s *Sandbox) Session(ctx context.Context, kind Kind, id string) (Session, error) {
 	tx := s.db.WithContext(ctx)
-	row, err := s.session(tx, kind, id)
+	row, err := s.findSession(tx, kind, id)
 	if err != nil {
 		return Session{}, err
 	}
@@ -119,9 +119,9 @@ func (s *Sandbox) Session(ctx context.Context, kind Kind, id string) (Session, e
 		if err != nil {
 			return Session{}, database.Outage(err)
 		}
-		shown.Bought = &found[0] // nothing is ever deleted
-		if shown.Bought.givenUp() {
-			return Session{}, noSuchPage()
+		shown.Subscription = &found[0] // subscriptions are never deleted
+		if shown.Subscription.abandoned() {
+			return Session{}, errPageNotFound()
 		}
 	}
 	return shown, nil

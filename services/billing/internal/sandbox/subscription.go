@@ -12,17 +12,17 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Status is where a subscription stands, in Stripe's words.
+// Status is the status of a subscription, with Stripe's names.
 type Status string
 
 const (
-	Incomplete Status = "incomplete" // its first payment has not come
+	Incomplete Status = "incomplete" // first payment not received
 	Active     Status = "active"
-	PastDue    Status = "past_due" // a renewal was not paid; it ends with the period that was not
-	Canceled   Status = "canceled" // over, for good
+	PastDue    Status = "past_due" // renewal unpaid; ends with the unpaid period
+	Canceled   Status = "canceled" // ended permanently
 )
 
-// Subscription is one that was bought here, or was tried to be.
+// Subscription is a subscription of the sandbox, paid or not.
 type Subscription struct {
 	ID                string
 	Customer          string
@@ -30,34 +30,34 @@ type Subscription struct {
 	Status            Status
 	CancelAtPeriodEnd bool
 	CreatedAt         time.Time
-	PeriodEnd         time.Time // when it is charged again, or ends
-	Invoices          []Invoice // newest first, and never empty
+	PeriodEnd         time.Time // when it renews or ends
+	Invoices          []Invoice // newest first; never empty
 }
 
-// Invoice asks for the price of one period, which is tried to be charged as soon as it is made.
+// Invoice is the invoice of one period. It is charged when it is created.
 type Invoice struct {
 	ID       string
 	USD      int
 	From     time.Time
 	Until    time.Time
 	Paid     bool
-	Refunded bool // all of it
+	Refunded bool // in full
 	Dispute  Dispute
 }
 
-// Dispute is what the holder of the card says against a payment at their bank.
+// Dispute is the state of a payment dispute.
 type Dispute string
 
 const (
 	NoDispute   Dispute = ""
 	OpenDispute Dispute = "open"
-	WonDispute  Dispute = "won" // by the operator, who keeps the money
+	WonDispute  Dispute = "won" // by the operator, who keeps the payment
 )
 
-// firstPaymentWithin is how long an incomplete subscription waits for its payment.
-const firstPaymentWithin = 23 * time.Hour
+// firstPaymentTimeout is how long an incomplete subscription waits for its first payment.
+const firstPaymentTimeout = 23 * time.Hour
 
-// The kinds of announcements, named as Stripe names them.
+// Event types, with Stripe's names.
 const (
 	created      = "customer.subscription.created"
 	updated      = "customer.subscription.updated"
@@ -69,25 +69,25 @@ const (
 	disputeEnded = "charge.dispute.closed"
 )
 
-// begin is a subscription whose first period was asked for and not yet charged.
-func begin(customer, account string, usd int, now time.Time) Subscription {
+// newSubscription returns a subscription with an uncharged invoice for its first period.
+func newSubscription(customer, account string, usd int, now time.Time) Subscription {
 	s := Subscription{
-		// ids made later sort later, wherever the clock of a subscription is moved to
+		// Ids sort by creation, whatever the clock of a subscription is moved to.
 		ID:       "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""),
 		Customer: customer, Account: account, Status: Incomplete, CreatedAt: now, PeriodEnd: monthAfter(now),
 	}
-	s.invoice(now, usd)
+	s.addInvoice(now, usd)
 	return s
 }
 
-func (s *Subscription) invoice(from time.Time, usd int) {
+func (s *Subscription) addInvoice(from time.Time, usd int) {
 	in := Invoice{ID: "in_sandbox_" + rand.Text(), USD: usd, From: from, Until: monthAfter(from)}
 	s.Invoices = append([]Invoice{in}, s.Invoices...)
 	s.PeriodEnd = in.Until
 }
 
-// charge tries to charge the newest invoice. What was not paid in its time is no longer asked for.
-func (s *Subscription) charge(declines bool, now time.Time) (told []string) {
+// charge attempts to charge the newest invoice and returns the events. Older unpaid invoices are not charged again.
+func (s *Subscription) charge(declines bool, now time.Time) (events []string) {
 	newest := &s.Invoices[0]
 	switch {
 	case newest.Paid || s.Status == Canceled:
@@ -98,7 +98,7 @@ func (s *Subscription) charge(declines bool, now time.Time) (told []string) {
 		s.Status = PastDue
 		return []string{chargeFailed, updated}
 	}
-	if s.Status == Incomplete { // what is paid for begins with the payment
+	if s.Status == Incomplete { // the paid period starts with the payment
 		newest.From, newest.Until = now, monthAfter(now)
 		s.PeriodEnd = newest.Until
 	}
@@ -106,27 +106,27 @@ func (s *Subscription) charge(declines bool, now time.Time) (told []string) {
 	return []string{updated, invoicePaid}
 }
 
-// due does what the clock asks for: renewals of all periods that have ended, or the end.
-func (s *Subscription) due(declines bool, now time.Time) (told []string) {
-	if s.Status == Incomplete && !now.Before(s.CreatedAt.Add(firstPaymentWithin)) {
+// processDue renews the subscription for every period that has ended, or ends it, and returns the events.
+func (s *Subscription) processDue(declines bool, now time.Time) (events []string) {
+	if s.Status == Incomplete && !now.Before(s.CreatedAt.Add(firstPaymentTimeout)) {
 		s.Status = Canceled
 		return []string{updated}
 	}
 	for (s.Status == Active || s.Status == PastDue) && !now.Before(s.PeriodEnd) {
 		if s.CancelAtPeriodEnd || s.Status == PastDue {
 			s.Status = Canceled
-			return append(told, deleted)
+			return append(events, deleted)
 		}
-		s.invoice(s.PeriodEnd, s.Invoices[0].USD)
-		told = append(told, s.charge(declines, now)...)
+		s.addInvoice(s.PeriodEnd, s.Invoices[0].USD)
+		events = append(events, s.charge(declines, now)...)
 	}
-	return told
+	return events
 }
 
-// setCancel makes it end at the period's end, or takes that back.
-func (s *Subscription) setCancel(cancel bool) (told []string, err error) {
+// setCancelAtPeriodEnd schedules the end of the subscription, or removes that schedule.
+func (s *Subscription) setCancelAtPeriodEnd(cancel bool) (events []string, err error) {
 	if s.Status != Active && s.Status != PastDue {
-		return nil, problem.New(problem.InvalidParameter, "This subscription is over, or has not begun.")
+		return nil, problem.New(problem.InvalidParameter, "This subscription has ended or has not started.")
 	}
 	if s.CancelAtPeriodEnd == cancel {
 		return nil, nil
@@ -135,7 +135,7 @@ func (s *Subscription) setCancel(cancel bool) (told []string, err error) {
 	return []string{updated}, nil
 }
 
-// LatestPaid is the payment that can go back or be disputed; nil where there is none.
+// LatestPaid returns the newest paid invoice, the one that can be refunded or disputed, or nil if there is none.
 func (s Subscription) LatestPaid() *Invoice {
 	for i := range s.Invoices {
 		if s.Invoices[i].Paid {
@@ -145,38 +145,39 @@ func (s Subscription) LatestPaid() *Invoice {
 	return nil
 }
 
-func (s *Subscription) refund() (told []string, err error) {
+func (s *Subscription) refund() (events []string, err error) {
 	in := s.LatestPaid()
 	if in == nil || in.Refunded || in.Dispute == OpenDispute {
-		return nil, problem.New(problem.InvalidParameter, "There is no payment that can be refunded.")
+		return nil, problem.New(problem.InvalidParameter, "No payment can be refunded.")
 	}
 	in.Refunded = true
 	return []string{refunded}, nil
 }
 
-func (s *Subscription) dispute() (told []string, err error) {
+func (s *Subscription) dispute() (events []string, err error) {
 	in := s.LatestPaid()
 	if in == nil || in.Refunded || in.Dispute != NoDispute {
-		return nil, problem.New(problem.InvalidParameter, "There is no payment that can be disputed.")
+		return nil, problem.New(problem.InvalidParameter, "No payment can be disputed.")
 	}
 	in.Dispute = OpenDispute
 	return []string{disputed}, nil
 }
 
-func (s *Subscription) winDispute() (told []string, err error) {
+func (s *Subscription) winDispute() (events []string, err error) {
 	in := s.LatestPaid()
 	if in == nil || in.Dispute != OpenDispute {
-		return nil, problem.New(problem.InvalidParameter, "No payment is disputed.")
+		return nil, problem.New(problem.InvalidParameter, "No payment is in dispute.")
 	}
 	in.Dispute = WonDispute
 	return []string{disputeEnded}, nil
 }
 
-// givenUp reports whether it was never paid and never will be: nothing can be bought on its page any more.
-func (s *Subscription) givenUp() bool { return s.Status == Canceled && s.LatestPaid() == nil }
+// abandoned reports whether the subscription ended without any payment. Its checkout session is closed then.
+func (s *Subscription) abandoned() bool { return s.Status == Canceled && s.LatestPaid() == nil }
 
-// age moves the clock of the subscription on, which means that all of it happened that much earlier: everybody else goes by the real clock.
-func (s *Subscription) age(by time.Duration) {
+// shiftBack moves every time of the subscription into the past. To the rest of the service, which uses the real clock, its clock has moved
+// forward.
+func (s *Subscription) shiftBack(by time.Duration) {
 	s.CreatedAt, s.PeriodEnd = s.CreatedAt.Add(-by), s.PeriodEnd.Add(-by)
 	for i := range s.Invoices {
 		in := &s.Invoices[i]
@@ -184,21 +185,21 @@ func (s *Subscription) age(by time.Duration) {
 	}
 }
 
-// state is what the service is told of it.
+// state converts the subscription to the form that processors return.
 func (s *Subscription) state() subscription.State {
 	state := subscription.State{
 		ID: s.ID, Customer: s.Customer, Account: s.Account, Tier: api.Commercial,
 		Ended: s.Status == Canceled, CancelAtPeriodEnd: s.CancelAtPeriodEnd,
 	}
 	in := s.LatestPaid()
-	state.Failing = !s.Invoices[0].Paid && (in != nil || !state.Ended) // a first payment that was given up is asked for no more
+	state.Failing = !s.Invoices[0].Paid && (in != nil || !state.Ended) // an abandoned first payment is not failing
 	if in != nil {
 		state.Paid = &subscription.Payment{Invoice: in.ID, Until: in.Until, Refunded: in.Refunded, Disputed: in.Dispute == OpenDispute}
 	}
 	return state
 }
 
-// monthAfter is the same day of the next month, or its last day where it has none such.
+// monthAfter returns the same day of the next month, or its last day if the month is too short.
 func monthAfter(t time.Time) time.Time {
 	next := t.AddDate(0, 1, 0)
 	if next.Day() != t.Day() {

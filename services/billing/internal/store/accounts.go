@@ -14,28 +14,28 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Standing is all that is kept of an account. One that nothing was ever heard of has nothing, on the free tier.
-func (s *Store) Standing(ctx context.Context, account string) (subscription.Standing, error) {
-	standing := subscription.Standing{Account: account, Entitlement: api.Entitlement{Tier: api.Free}}
+// Account returns what is stored about an account. An unknown account has the free tier and no subscriptions.
+func (s *Store) Account(ctx context.Context, account string) (subscription.Account, error) {
+	found := subscription.Account{ID: account, Entitlement: api.Entitlement{Tier: api.Free}}
 	err := s.transaction(ctx, func(tx *gorm.DB, _ time.Time) (err error) {
 		var row entitlementRow
 		switch err := tx.Where("account = ?", account).Take(&row).Error; {
 		case err == nil:
-			standing.Entitlement = row.entitlement()
+			found.Entitlement = row.entitlement()
 		case !errors.Is(err, gorm.ErrRecordNotFound):
 			return err
 		}
-		if err := tx.Raw("SELECT customer FROM customers WHERE account = ?", account).Scan(&standing.Customer).Error; err != nil {
+		if err := tx.Raw("SELECT customer FROM customers WHERE account = ?", account).Scan(&found.Customer).Error; err != nil {
 			return err
 		}
-		standing.States, err = statesOf(tx, account)
+		found.States, err = loadStates(tx, account)
 		return err
 	})
-	return standing, err
+	return found, err
 }
 
-// KeepCustomer keeps the processor's customer of an account. Where one is kept already, that one stays and is returned.
-func (s *Store) KeepCustomer(ctx context.Context, account, customer string) (string, error) {
+// SaveCustomer stores the account's customer unless it already has one, and returns the stored customer.
+func (s *Store) SaveCustomer(ctx context.Context, account, customer string) (string, error) {
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		err := tx.Exec("INSERT INTO customers (account, customer, created_at) VALUES (?, ?, ?) ON CONFLICT (account) DO NOTHING",
 			account, customer, database.Micros(now)).Error
@@ -47,16 +47,16 @@ func (s *Store) KeepCustomer(ctx context.Context, account, customer string) (str
 	return customer, err
 }
 
-// ForgetCustomer removes the customer of an account, and the page on which that one was to buy, unless another one is kept by now.
-func (s *Store) ForgetCustomer(ctx context.Context, account, customer string) error {
+// DeleteCustomer deletes the account's customer and its purchase attempt, unless the customer has been replaced by another one.
+func (s *Store) DeleteCustomer(ctx context.Context, account, customer string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		gone := tx.Exec("DELETE FROM customers WHERE account = ? AND customer = ?", account, customer)
-		if gone.Error != nil || gone.RowsAffected == 0 {
-			return gone.Error
+		deleted := tx.Exec("DELETE FROM customers WHERE account = ? AND customer = ?", account, customer)
+		if deleted.Error != nil || deleted.RowsAffected == 0 {
+			return deleted.Error
 		}
 		return errors.Join(
 			tx.Exec("DELETE FROM checkouts WHERE account = ?", account).Error,
-			record(tx, now, account, "customer.forget", account, map[string]any{"customer": customer}))
+			audit(tx, now, account, "customer.forget", account, map[string]any{"customer": customer}))
 	})
 }
 
@@ -67,19 +67,20 @@ type customerRow struct {
 
 func (customerRow) TableName() string { return "customers" }
 
-// Customers are at most limit accounts that the processor knows, in their order, after one of them.
-func (s *Store) Customers(ctx context.Context, after string, limit int) ([]subscription.Standing, error) {
+// Customers returns at most limit accounts with a customer at the processor, ordered by id, starting after the given id. It leaves
+// their Entitlement empty.
+func (s *Store) Customers(ctx context.Context, after string, limit int) ([]subscription.Account, error) {
 	var rows []customerRow
 	if err := s.db.WithContext(ctx).Where("account > ?", after).Order("account").Limit(limit).Find(&rows).Error; err != nil {
 		return nil, database.Outage(err)
 	}
-	out := make([]subscription.Standing, len(rows))
+	out := make([]subscription.Account, len(rows))
 	for i, r := range rows {
-		states, err := statesOf(s.db.WithContext(ctx), r.Account)
+		states, err := loadStates(s.db.WithContext(ctx), r.Account)
 		if err != nil {
 			return nil, database.Outage(err)
 		}
-		out[i] = subscription.Standing{Account: r.Account, Customer: r.Customer, States: states}
+		out[i] = subscription.Account{ID: r.Account, Customer: r.Customer, States: states}
 	}
 	return out, nil
 }
@@ -94,33 +95,33 @@ type checkoutRow struct {
 
 func (checkoutRow) TableName() string { return "checkouts" }
 
-// pageless is for how long an attempt waits for its page. One without a page has shown nobody anything, and is begun anew before there is
-// too little of its life left for a page.
-const pageless = time.Hour
+// urlTimeout is how long an attempt may lack a session URL. After that it is replaced, because the processor opens no session for the
+// short time that would remain of it; no one has seen its page.
+const urlTimeout = time.Hour
 
-// Attempt is the account's wish to buy: the one that was begun within life, or a new one.
-func (s *Store) Attempt(ctx context.Context, account, returnURL string, life time.Duration) (a sales.Attempt, err error) {
+// Attempt returns the account's purchase attempt if it is younger than ttl and has the same return URL; otherwise it starts a new one.
+func (s *Store) Attempt(ctx context.Context, account, returnURL string, ttl time.Duration) (a sales.Attempt, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		err := tx.Exec(`INSERT INTO checkouts (account, attempt, return_url, url, created_at) VALUES (?, ?, ?, '', ?)
 			ON CONFLICT (account) DO UPDATE SET attempt = excluded.attempt, return_url = excluded.return_url, url = '',
 				created_at = excluded.created_at
 			WHERE checkouts.created_at <= ? OR checkouts.url = '' AND checkouts.created_at <= ?
 				OR checkouts.return_url <> excluded.return_url`,
-			account, "att_"+uuid.NewString(), returnURL, database.Micros(now), database.Micros(now.Add(-life)),
-			database.Micros(now.Add(-pageless))).Error
+			account, "att_"+uuid.NewString(), returnURL, database.Micros(now), database.Micros(now.Add(-ttl)),
+			database.Micros(now.Add(-urlTimeout))).Error
 		if err != nil {
 			return err
 		}
 		var row checkoutRow
 		err = tx.Where("account = ?", account).Take(&row).Error
-		a = sales.Attempt{ID: row.Attempt, URL: row.URL, Until: database.FromMicros(row.CreatedAt).Add(life)}
+		a = sales.Attempt{ID: row.Attempt, URL: row.URL, ExpiresAt: database.FromMicros(row.CreatedAt).Add(ttl)}
 		return err
 	})
 	return a, err
 }
 
-// KeepPage keeps the processor's page of an attempt.
-func (s *Store) KeepPage(ctx context.Context, account, attempt, url string) error {
+// SaveCheckoutURL stores the URL of an attempt's checkout session.
+func (s *Store) SaveCheckoutURL(ctx context.Context, account, attempt, url string) error {
 	return database.Outage(s.db.WithContext(ctx).
 		Exec("UPDATE checkouts SET url = ? WHERE account = ? AND attempt = ?", url, account, attempt).Error)
 }

@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	errNoTickets = errors.New("table tickets has no row 1")
-	errMoved     = errors.New("the subscription went to another account meanwhile")
+	errNoTicketRow    = errors.New("table tickets has no row 1")
+	errAccountChanged = errors.New("subscription moved to another account concurrently")
 )
 
 type subscriptionRow struct {
@@ -31,106 +31,117 @@ type subscriptionRow struct {
 
 func (subscriptionRow) TableName() string { return "subscriptions" }
 
-// state has the account that the row counts for, whatever the text of the state names.
+// state decodes the row. Its account and customer come from their columns, not from the JSON.
 func (r subscriptionRow) state() (s subscription.State, err error) {
 	err = json.Unmarshal([]byte(r.State), &s)
 	s.Account, s.Customer = r.Account, r.Customer
 	return s, err
 }
 
-// Take keeps what was fetched and all that follows from it, in one transaction. The rows of the accounts that it is about are locked
-// before anything is read of them: of two changes of one account the second reckons with the first.
-func (s *Store) Take(ctx context.Context, f intake.Fetched) (change intake.Change, err error) {
+// Apply stores a fetched state and everything derived from it in one transaction. It locks the accounts involved before it reads the
+// stored state, so that of two concurrent changes to an account the second sees the first.
+func (s *Store) Apply(ctx context.Context, f intake.Fetched) (change intake.Change, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		change = intake.Change{}
 		if f.Cause.Event != "" {
-			ours, err := claim(tx, f.Cause.Event, now)
+			claimed, err := claimEvent(tx, f.Cause.Event, now)
 			if err != nil {
 				return err
 			}
-			if !ours {
-				change.Repeated = true
+			if !claimed {
+				change.Duplicate = true
 				return nil
 			}
 		}
 		if f.State == nil {
 			return nil
 		}
-		return take(tx, now, f, &change)
+		return applyState(tx, now, f, &change)
 	})
 	return change, err
 }
 
-// claim reports whether the event is claimed by tx. It waits for whoever claims the same one, and is free again where they fail.
-func claim(tx *gorm.DB, event string, now time.Time) (ours bool, err error) {
-	done := tx.Exec("INSERT INTO events (id, received_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", event, database.Micros(now))
-	return done.RowsAffected == 1, done.Error
+// claimEvent marks the event as processed by tx and reports whether it was unprocessed before. It waits for a concurrent claim of the same
+// event, and succeeds if that transaction rolls back.
+func claimEvent(tx *gorm.DB, event string, now time.Time) (claimed bool, err error) {
+	result := tx.Exec("INSERT INTO events (id, received_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", event, database.Micros(now))
+	return result.RowsAffected == 1, result.Error
 }
 
-func take(tx *gorm.DB, now time.Time, f intake.Fetched, change *intake.Change) error {
+func applyState(tx *gorm.DB, now time.Time, f intake.Fetched, change *intake.Change) error {
 	state := *f.State
-	before, err := kept(tx, state.ID)
-	if err != nil {
+	accounts, err := lockOwners(tx, now, &state)
+	if err != nil || state.Account == "" {
 		return err
 	}
-	if state.Account == "" {
-		if state.Account, err = accountOf(tx, state.Customer); err != nil {
-			return err
-		}
-	}
-	if state.Account == "" && before != nil { // whose customer was deleted
-		state.Account = before.Account
-	}
-	if state.Account == "" {
-		return nil // nobody's
-	}
 	change.Account = state.Account
-	accounts := []string{state.Account}
-	if before != nil && before.Account != state.Account { // somebody gave it to another account
-		accounts = append(accounts, before.Account)
-		slices.Sort(accounts) // all lock in one order, or two could wait for each other
-	}
-	for _, account := range accounts {
-		if err := lock(tx, account, now); err != nil {
-			return err
-		}
-	}
-	row, err := kept(tx, state.ID)
+	row, err := findSubscription(tx, state.ID)
 	switch {
 	case err != nil:
 		return err
 	case row != nil && !slices.Contains(accounts, row.Account):
-		return problem.Unavailable(errMoved)
+		return problem.Unavailable(errAccountChanged)
 	case row != nil:
-		had, err := row.state()
+		stored, err := row.state()
 		if err != nil {
 			return err
 		}
-		change.Had, change.Older = &had, row.Asked >= f.Ticket
+		change.Before, change.Stale = &stored, row.Asked >= f.Ticket
 	}
 	if f.Cause.Action != "" {
-		if err := record(tx, now, f.Cause.Actor, f.Cause.Action, state.ID, map[string]any{"account": state.Account}); err != nil {
+		if err := audit(tx, now, f.Cause.Actor, f.Cause.Action, state.ID, map[string]any{"account": state.Account}); err != nil {
 			return err
 		}
 	}
-	if change.Older {
-		change.Has = change.Had
+	if change.Stale {
+		change.After = change.Before
 		return nil
 	}
-	change.Has = &state
-	if err := keep(tx, now, f, state, change.Had); err != nil {
+	change.After = &state
+	if err := saveState(tx, now, f, state, change.Before); err != nil {
 		return err
 	}
 	for _, account := range accounts {
-		if err := reckon(tx, now, f.Cause, account); err != nil {
+		if _, _, err := updateEntitlement(tx, now, f.Cause, account); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// kept is the row of a subscription; nil: there is none.
-func kept(tx *gorm.DB, id string) (*subscriptionRow, error) {
+// lockOwners sets state.Account, if the processor did not, from the stored customer or the stored subscription, and locks that account. It
+// also locks the account that the subscription is moved from, if any. It returns the locked accounts.
+func lockOwners(tx *gorm.DB, now time.Time, state *subscription.State) (accounts []string, err error) {
+	before, err := findSubscription(tx, state.ID)
+	if err != nil {
+		return nil, err
+	}
+	if state.Account == "" {
+		if state.Account, err = accountOf(tx, state.Customer); err != nil {
+			return nil, err
+		}
+	}
+	if state.Account == "" && before != nil { // the customer was deleted
+		state.Account = before.Account
+	}
+	if state.Account == "" {
+		return nil, nil
+	}
+	accounts = []string{state.Account}
+	if before != nil && before.Account != state.Account { // an operator moved it at the processor
+		accounts = append(accounts, before.Account)
+		slices.Sort(accounts) // a fixed order prevents deadlocks
+	}
+	for _, account := range accounts {
+		if err := lockAccount(tx, account, now); err != nil {
+			return nil, err
+		}
+	}
+	return accounts, nil
+}
+
+// findSubscription returns the row of a subscription, or nil if there is none.
+func findSubscription(tx *gorm.DB, id string) (*subscriptionRow, error) {
 	var rows []subscriptionRow
 	if err := tx.Where("id = ?", id).Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
 		return nil, err
@@ -144,13 +155,13 @@ func accountOf(tx *gorm.DB, customer string) (string, error) {
 	return account, err
 }
 
-// keep writes a state with its ticket, which grows also where the state is the same.
-func keep(tx *gorm.DB, now time.Time, f intake.Fetched, state subscription.State, had *subscription.State) error {
+// saveState stores a state and its ticket. An unchanged state only gets the new ticket.
+func saveState(tx *gorm.DB, now time.Time, f intake.Fetched, state subscription.State, before *subscription.State) error {
 	encoded, err := json.Marshal(state)
 	if err != nil {
 		return err
 	}
-	if had != nil && subscription.Same(*had, state) {
+	if before != nil && subscription.Equal(*before, state) {
 		return tx.Exec("UPDATE subscriptions SET asked = ? WHERE id = ?", f.Ticket, state.ID).Error
 	}
 	err = tx.Exec(`INSERT INTO subscriptions (id, account, customer, state, asked, changed_at) VALUES (?, ?, ?, ?, ?, ?)
@@ -160,43 +171,44 @@ func keep(tx *gorm.DB, now time.Time, f intake.Fetched, state subscription.State
 	if err != nil {
 		return err
 	}
-	// One that an operator made at the processor brings its customer with it: the account has a portal then, and is compared.
+	// A subscription that an operator created at the processor may come with a new customer. Storing it makes the portal and the
+	// reconciliation work for the account.
 	err = tx.Exec("INSERT INTO customers (account, customer, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
 		state.Account, state.Customer, database.Micros(now)).Error
 	if err != nil {
 		return err
 	}
-	if over(state) && (had == nil || !over(*had)) { // the next wish to buy is another one
+	if purchaseFinished(state) && (before == nil || !purchaseFinished(*before)) { // the next checkout starts a new attempt
 		if err := tx.Exec("DELETE FROM checkouts WHERE account = ?", state.Account).Error; err != nil {
 			return err
 		}
 	}
-	return record(tx, now, f.Cause.Actor, "subscription.change", state.ID, detail(f.Cause, map[string]any{"account": state.Account, "state": state}))
+	return audit(tx, now, f.Cause.Actor, "subscription.change", state.ID, withEvent(f.Cause, map[string]any{"account": state.Account, "state": state}))
 }
 
-// over reports whether the wish to buy that made a subscription is: it was bought, or its payment never came and never will.
-func over(s subscription.State) bool { return s.Paid != nil || s.Ended }
+// purchaseFinished reports whether the purchase attempt behind a subscription is over: it was paid, or it ended unpaid.
+func purchaseFinished(s subscription.State) bool { return s.Paid != nil || s.Ended }
 
-// detail is what an entry of the audit log tells beside who did what: the event, where one was the cause.
-func detail(why intake.Cause, of map[string]any) map[string]any {
-	if why.Event != "" {
-		of["event"] = why.Event
+// withEvent adds the id of the webhook event, if there is one, to the detail of an audit log entry.
+func withEvent(cause intake.Cause, detail map[string]any) map[string]any {
+	if cause.Event != "" {
+		detail["event"] = cause.Event
 	}
-	return of
+	return detail
 }
 
-// Claimed reports whether an event was dealt with.
-func (s *Store) Claimed(ctx context.Context, event string) (bool, error) {
+// EventProcessed reports whether a webhook event was processed before.
+func (s *Store) EventProcessed(ctx context.Context, event string) (bool, error) {
 	var n int64
 	err := s.db.WithContext(ctx).Raw("SELECT count(*) FROM events WHERE id = ?", event).Scan(&n).Error
 	return n > 0, database.Outage(err)
 }
 
-// eventLife is for how long claims are kept; no processor sends an event again after that.
-const eventLife = 60 * 24 * time.Hour
+// eventRetention is how long processed events are remembered. Processors stop resending long before that.
+const eventRetention = 60 * 24 * time.Hour
 
-// Forget removes what is of no use any more.
-func (s *Store) Forget(ctx context.Context) error {
+// DeleteOldEvents deletes processed events older than 60 days.
+func (s *Store) DeleteOldEvents(ctx context.Context) error {
 	return database.Outage(s.db.WithContext(ctx).
-		Exec("DELETE FROM events WHERE received_at < ?", database.Micros(s.now().Add(-eventLife))).Error)
+		Exec("DELETE FROM events WHERE received_at < ?", database.Micros(s.now().Add(-eventRetention))).Error)
 }

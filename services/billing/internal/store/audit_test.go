@@ -20,8 +20,8 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// served is a store with the rights that serving has, and no more.
-func served(t *testing.T, url string, clock *time.Time) (*store.Store, *database.DB) {
+// served is a repo with the rights that serving has, and no more.
+func openStore(t *testing.T, url string, clock *time.Time) (*store.Store, *database.DB) {
 	t.Helper()
 	cfg := database.Config{URL: url, MaxConnections: 4}
 	as := cfg
@@ -39,34 +39,34 @@ func served(t *testing.T, url string, clock *time.Time) (*store.Store, *database
 
 type entry struct{ Actor, Action, Subject, Detail string }
 
-// Every change says who made it and why, and nobody can change what it says.
+// Every change records its actor and cause, and entries cannot be changed or deleted.
 func TestAuditLog(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			clock := now
-			kept, db := served(t, url, &clock)
+			repo, db := openStore(t, url, &clock)
 			state := subscription.State{ID: "sub_1", Account: "acc_1", Customer: "cus_1", Tier: api.Commercial,
 				Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)}}
-			take := func(why intake.Cause) {
-				ticket, err := kept.Ticket(t.Context())
+			apply := func(cause intake.Cause) {
+				ticket, err := repo.Ticket(t.Context())
 				require.NoError(t, err)
-				_, err = kept.Take(t.Context(), intake.Fetched{Ticket: ticket, Cause: why, State: &state})
+				_, err = repo.Apply(t.Context(), intake.Fetched{Ticket: ticket, Cause: cause, State: &state})
 				require.NoError(t, err)
 			}
-			take(intake.Cause{Actor: intake.Processor, Event: "evt_1"})
-			take(intake.Cause{Actor: intake.Processor, Event: "evt_2"}) // which changes nothing
+			apply(intake.Cause{Actor: intake.ActorProcessor, Event: "evt_1"})
+			apply(intake.Cause{Actor: intake.ActorProcessor, Event: "evt_2"}) // no change
 			state.CancelAtPeriodEnd = true
-			take(intake.Cause{Actor: "acc_1", Action: "subscription.cancel"})
+			apply(intake.Cause{Actor: "acc_1", Action: "subscription.cancel"})
 			var log []entry
 			require.NoError(t, db.Raw("SELECT actor, action, subject, detail FROM audit_log ORDER BY id").Scan(&log).Error)
-			var acts []string
+			var actions []string
 			for _, e := range log {
-				acts = append(acts, e.Actor+" "+e.Action+" "+e.Subject)
+				actions = append(actions, e.Actor+" "+e.Action+" "+e.Subject)
 			}
 			require.Equal(t, []string{
 				"processor subscription.change sub_1", "processor entitlement.change acc_1",
 				"acc_1 subscription.cancel sub_1", "acc_1 subscription.change sub_1", "acc_1 entitlement.change acc_1",
-			}, acts)
+			}, actions)
 			var detail struct {
 				Event    string
 				Had, Has api.Entitlement
@@ -83,47 +83,47 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-func TestClaimsAreForgottenAfterSixtyDays(t *testing.T) {
+func TestProcessedEventsAreDeletedAfterSixtyDays(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			clock := now
-			kept, _ := served(t, url, &clock)
-			_, err := kept.Take(t.Context(), intake.Fetched{Cause: intake.Cause{Event: "evt_1"}})
+			repo, _ := openStore(t, url, &clock)
+			_, err := repo.Apply(t.Context(), intake.Fetched{Cause: intake.Cause{Event: "evt_1"}})
 			require.NoError(t, err)
-			claimed := func() bool {
-				require.NoError(t, kept.Forget(t.Context()))
-				claimed, err := kept.Claimed(t.Context(), "evt_1")
+			processed := func() bool {
+				require.NoError(t, repo.DeleteOldEvents(t.Context()))
+				processed, err := repo.EventProcessed(t.Context(), "evt_1")
 				require.NoError(t, err)
-				return claimed
+				return processed
 			}
 			clock = now.AddDate(0, 0, 60)
-			require.True(t, claimed())
+			require.True(t, processed())
 			clock = clock.Add(time.Second)
-			require.False(t, claimed())
+			require.False(t, processed())
 		})
 	}
 }
 
-// A subscription that goes from one account to another takes what it gives with it.
-func TestASubscriptionThatChangesItsAccount(t *testing.T) {
+// Moving a subscription to another account moves its entitlement.
+func TestSubscriptionMovesToAnotherAccount(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			clock := now
-			kept, _ := served(t, url, &clock)
+			repo, _ := openStore(t, url, &clock)
 			for i, account := range []string{"acc_2", "acc_1"} {
-				_, err := kept.Take(t.Context(), intake.Fetched{Ticket: int64(i + 1), Cause: intake.Cause{Actor: "test"}, State: &subscription.State{
+				_, err := repo.Apply(t.Context(), intake.Fetched{Ticket: int64(i + 1), Cause: intake.Cause{Actor: "test"}, State: &subscription.State{
 					ID: "sub_1", Account: account, Customer: "cus_1", Tier: api.Commercial, Paid: &subscription.Payment{Until: now.AddDate(0, 1, 0)},
 				}})
 				require.NoError(t, err)
 			}
 			for account, tier := range map[string]api.Tier{"acc_2": api.Free, "acc_1": api.Commercial} {
-				standing, err := kept.Standing(t.Context(), account)
+				found, err := repo.Account(t.Context(), account)
 				require.NoError(t, err)
-				require.Equal(t, tier, standing.Entitlement.Tier, account)
+				require.Equal(t, tier, found.Entitlement.Tier, account)
 			}
-			owed, err := kept.Owed(t.Context(), "", 10)
+			due, err := repo.Due(t.Context(), "", 10)
 			require.NoError(t, err)
-			require.Len(t, owed, 2)
+			require.Len(t, due, 2)
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/billing/internal/entitle"
 	"opportunity.internal/services/billing/internal/intake"
+	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
@@ -31,12 +31,12 @@ func (entitlementRow) TableName() string { return "entitlements" }
 
 func (r entitlementRow) entitlement() api.Entitlement {
 	return api.Entitlement{
-		Tier: api.Tier(r.Tier), PaidUntil: instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+		Tier: api.Tier(r.Tier), PaidUntil: timeOrNil(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
 	}
 }
 
-// lock makes the account's row where there is none, and holds it until tx ends. On SQLite the transaction itself does so.
-func lock(tx *gorm.DB, account string, now time.Time) error {
+// lockAccount creates the account's row if there is none and locks it until tx ends. On SQLite the transaction locks the whole database.
+func lockAccount(tx *gorm.DB, account string, now time.Time) error {
 	err := tx.Exec(`INSERT INTO entitlements
 			(account, tier, paid_until, renews, trouble, version, pushed_version, push_at, push_failures, changed_at)
 		VALUES (?, ?, NULL, ?, '', 0, 0, NULL, 0, ?) ON CONFLICT (account) DO NOTHING`,
@@ -47,64 +47,56 @@ func lock(tx *gorm.DB, account string, now time.Time) error {
 	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&entitlementRow{}, "account = ?", account).Error
 }
 
-// Reckon works out anew what an account has paid for, from what is kept of its subscriptions, and returns what was kept before and what is
-// kept now. They differ where somebody has changed the database by hand, or an older version of the service reckoned otherwise.
-func (s *Store) Reckon(ctx context.Context, account string, why intake.Cause) (had, has api.Entitlement, err error) {
+// UpdateEntitlement derives an account's entitlement again from its stored subscriptions and returns the old and the new one. They differ
+// if the database was edited by hand or an older release derived entitlements differently.
+func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause intake.Cause) (before, after api.Entitlement, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		if err := lock(tx, account, now); err != nil {
-			return err
+		if err = lockAccount(tx, account, now); err == nil {
+			before, after, err = updateEntitlement(tx, now, cause, account)
 		}
-		var row entitlementRow
-		if err := tx.Where("account = ?", account).Take(&row).Error; err != nil {
-			return err
-		}
-		had = row.entitlement()
-		if err := reckon(tx, now, why, account); err != nil {
-			return err
-		}
-		row = entitlementRow{}
-		err := tx.Where("account = ?", account).Take(&row).Error
-		has = row.entitlement()
 		return err
 	})
-	return had, has, err
+	return before, after, err
 }
 
-// reckon works out anew what an account has paid for and, where that changes, owes it to authquota. The account is locked.
-func reckon(tx *gorm.DB, now time.Time, why intake.Cause, account string) error {
-	states, err := statesOf(tx, account)
+// updateEntitlement derives an account's entitlement again and, if it has changed, stores it as a pending push. The caller holds the
+// account's lock.
+func updateEntitlement(tx *gorm.DB, now time.Time, cause intake.Cause, account string) (before, after api.Entitlement, err error) {
+	states, err := loadStates(tx, account)
 	if err != nil {
-		return err
+		return before, after, err
 	}
 	var row entitlementRow
 	if err := tx.Where("account = ?", account).Take(&row).Error; err != nil {
-		return err
+		return before, after, err
 	}
-	had, has := row.entitlement(), subscription.Entitle(states)
-	// Above all that was ever given, also by a database that has since been set back to a backup: authquota ignores what is not greater.
-	has.Version = max(had.Version+1, database.Micros(now))
-	if same(had, has) {
-		return nil
+	before, after = row.entitlement(), subscription.DeriveEntitlement(states)
+	if sameEntitlement(before, after) {
+		return before, before, nil
 	}
+	// Versions come from the clock, so that they stay above all earlier ones even after a restore from a backup: authquota ignores a
+	// version that is not greater than its own.
+	after.Version = max(before.Version+1, database.Micros(now))
 	err = tx.Exec(`UPDATE entitlements SET tier = ?, paid_until = ?, renews = ?, trouble = ?, version = ?, push_at = ?, push_failures = 0,
 			changed_at = ? WHERE account = ?`,
-		has.Tier, micros(has.PaidUntil), has.Renews, has.Trouble, has.Version, atOnce, database.Micros(now), account).Error
+		after.Tier, microsOrNil(after.PaidUntil), after.Renews, after.Trouble, after.Version, dueNow, database.Micros(now), account).Error
 	if err != nil {
-		return err
+		return before, after, err
 	}
-	return record(tx, now, why.Actor, "entitlement.change", account, detail(why, map[string]any{"had": had, "has": has}))
+	return before, after, audit(tx, now, cause.Actor, "entitlement.change", account,
+		withEvent(cause, map[string]any{"had": before, "has": after}))
 }
 
-// atOnce is the instant at which what has never been tried is due: by the clock of every replica.
-const atOnce = 0
+// dueNow is the push time of a new push. It lies in the past on the clock of every replica.
+const dueNow = 0
 
-// same compares all but the version.
-func same(a, b api.Entitlement) bool {
+// sameEntitlement reports whether two entitlements are equal apart from their versions.
+func sameEntitlement(a, b api.Entitlement) bool {
 	return a.Tier == b.Tier && a.Renews == b.Renews && a.Trouble == b.Trouble && (a.PaidUntil == nil) == (b.PaidUntil == nil) &&
 		(a.PaidUntil == nil || a.PaidUntil.Equal(*b.PaidUntil))
 }
 
-func statesOf(tx *gorm.DB, account string) ([]subscription.State, error) {
+func loadStates(tx *gorm.DB, account string) ([]subscription.State, error) {
 	var rows []subscriptionRow
 	if err := tx.Where("account = ?", account).Order("id").Find(&rows).Error; err != nil {
 		return nil, err
@@ -119,45 +111,44 @@ func statesOf(tx *gorm.DB, account string) ([]subscription.State, error) {
 	return states, nil
 }
 
-// Owed are entitlements that authquota must be told now, those that wait for longest first: that of one account or, where it is empty,
-// of at most limit.
-func (s *Store) Owed(ctx context.Context, account string, limit int) ([]entitle.Owed, error) {
+// Due returns at most limit pushes that are due, oldest first, of one account or, if account is empty, of all.
+func (s *Store) Due(ctx context.Context, account string, limit int) ([]push.Push, error) {
 	q := s.db.WithContext(ctx).Where("push_at <= ?", database.Micros(s.now())).Order("push_at, account").Limit(limit)
 	if account != "" {
 		q = q.Where("account = ?", account)
 	}
 	var rows []entitlementRow
 	err := q.Find(&rows).Error
-	owed := make([]entitle.Owed, len(rows))
+	due := make([]push.Push, len(rows))
 	for i, r := range rows {
-		owed[i] = entitle.Owed{Account: r.Account, Entitlement: r.entitlement(), Failures: r.PushFailures}
+		due[i] = push.Push{Account: r.Account, Entitlement: r.entitlement(), Failures: r.PushFailures}
 	}
-	return owed, database.Outage(err)
+	return due, database.Outage(err)
 }
 
-// Pushed keeps that authquota has accepted a version. What has changed since stays owed.
-func (s *Store) Pushed(ctx context.Context, account string, version int64) error {
+// MarkPushed records that authquota has acknowledged a version. A later version stays pending.
+func (s *Store) MarkPushed(ctx context.Context, account string, version int64) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE entitlements SET
 			pushed_version = CASE WHEN pushed_version < ? THEN ? ELSE pushed_version END,
 			push_at = CASE WHEN version = ? THEN NULL ELSE push_at END, push_failures = 0
 		WHERE account = ? AND version >= ?`, version, version, version, account, version).Error)
 }
 
-// Defer tells authquota of a version later, unless there is another one meanwhile.
-func (s *Store) Defer(ctx context.Context, account string, version int64, at time.Time) error {
+// Postpone records a failed push of a version and sets the time of the next one. It does nothing if there is a later version.
+func (s *Store) Postpone(ctx context.Context, account string, version int64, at time.Time) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE entitlements SET push_at = ?, push_failures = push_failures + 1
 		WHERE account = ? AND version = ? AND push_at IS NOT NULL`, database.Micros(at), account, version).Error)
 }
 
-// Pending is how many entitlements authquota has yet to be told.
-func (s *Store) Pending(ctx context.Context) (int, error) {
+// CountPending returns the number of pending pushes, due or not.
+func (s *Store) CountPending(ctx context.Context) (int, error) {
 	var n int64
 	err := s.db.WithContext(ctx).Raw("SELECT count(*) FROM entitlements WHERE push_at IS NOT NULL").Scan(&n).Error
 	return int(n), database.Outage(err)
 }
 
-// OweAll has authquota told of every entitlement once more, in case it has lost some.
-func (s *Store) OweAll(ctx context.Context) error {
+// RequeueAll marks every entitlement as pending, in case authquota has lost some.
+func (s *Store) RequeueAll(ctx context.Context) error {
 	return database.Outage(s.db.WithContext(ctx).
-		Exec("UPDATE entitlements SET push_at = ? WHERE version > 0 AND push_at IS NULL", atOnce).Error)
+		Exec("UPDATE entitlements SET push_at = ? WHERE version > 0 AND push_at IS NULL", dueNow).Error)
 }

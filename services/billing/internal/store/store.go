@@ -1,7 +1,6 @@
-// Package store keeps in the database what the processor said of subscriptions, and what follows from it.
+// Package store persists customers, purchase attempts, subscription states, entitlements and the outbox of pushes to authquota.
 //
-// A state that was read, the entitlement that it comes to, that authquota must be told, the claim of the event that was the cause, and
-// the audit log are one transaction.
+// One transaction covers a new state, the entitlement derived from it, its pending push, the processed event and the audit log.
 package store
 
 import (
@@ -14,26 +13,26 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// Store is the database of billing. An outage of it is problem.Unavailable.
+// Store is billing's database. Its methods return problem.Unavailable during a database outage.
 type Store struct {
 	db  *database.DB
 	now func() time.Time
 }
 
-// New makes a Store on an open database with a current schema.
+// New returns a Store on an open database whose schema is current.
 func New(db *database.DB, now func() time.Time) *Store { return &Store{db, now} }
 
 func (s *Store) transaction(ctx context.Context, change func(tx *gorm.DB, now time.Time) error) error {
-	now := s.now().UTC().Truncate(time.Microsecond) // what is answered is what is kept
+	now := s.now().UTC().Truncate(time.Microsecond) // the precision that is stored
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return change(tx, now) }))
 }
 
-// Ticket is a number greater than all before. It is committed when it is returned: whatever is asked after that has a greater one.
+// Ticket returns a number greater than all it returned before. The number is committed before it is returned.
 func (s *Store) Ticket(ctx context.Context) (int64, error) {
 	var ticket int64
 	err := s.db.WithContext(ctx).Raw("UPDATE tickets SET value = value + 1 WHERE id = 1 RETURNING value").Scan(&ticket).Error
 	if err == nil && ticket == 0 {
-		err = errNoTickets
+		err = errNoTicketRow
 	}
 	return ticket, database.Outage(err)
 }
@@ -49,8 +48,8 @@ type auditRow struct {
 
 func (auditRow) TableName() string { return "audit_log" }
 
-// record writes the audit entry of a change that tx makes.
-func record(tx *gorm.DB, at time.Time, actor, action, subject string, detail map[string]any) error {
+// audit adds an entry to the audit log.
+func audit(tx *gorm.DB, at time.Time, actor, action, subject string, detail map[string]any) error {
 	encoded, err := json.Marshal(detail)
 	if err != nil {
 		return err
@@ -58,7 +57,7 @@ func record(tx *gorm.DB, at time.Time, actor, action, subject string, detail map
 	return tx.Create(&auditRow{At: database.Micros(at), Actor: actor, Action: action, Subject: subject, Detail: string(encoded)}).Error
 }
 
-func instant(us *int64) *time.Time {
+func timeOrNil(us *int64) *time.Time {
 	if us == nil {
 		return nil
 	}
@@ -66,7 +65,7 @@ func instant(us *int64) *time.Time {
 	return &t
 }
 
-func micros(t *time.Time) *int64 {
+func microsOrNil(t *time.Time) *int64 {
 	if t == nil {
 		return nil
 	}

@@ -15,42 +15,42 @@ import (
 	"opportunity.internal/services/billing/internal/processor"
 )
 
-// tolerance is how far the time of a signature may be from ours, in either direction: an announcement that somebody has recorded is
-// worth nothing soon after.
+// tolerance is the maximum age of a signature, and how far in the future it may be. It stops replays of recorded events.
 const tolerance = 5 * time.Minute
 
-// Event reads an announcement: processor.ErrSignature unless one of the secrets signed it, and lately; processor.ErrMalformed where it is
-// none. What is about a payment names no subscription; Stripe is asked for it.
+// Event verifies and decodes a webhook event. It returns processor.ErrSignature unless one of the secrets signed the body within the
+// tolerance, and processor.ErrMalformed if the body is not an event. Events about payments do not name a subscription, so Event looks it
+// up at Stripe.
 //
-// An event made under another version of the API is taken too: only ids are read of it.
+// Events of any Stripe API version are accepted, because only ids are read from them.
 func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now time.Time) (processor.Event, error) {
-	if err := fresh(signature, now); err != nil {
+	if err := checkTimestamp(signature, now); err != nil {
 		return processor.Event{}, err
 	}
-	event, err := s.signed(body, signature)
+	event, err := s.verify(body, signature)
 	if err != nil {
 		return processor.Event{}, err
 	}
 	if event.ID == "" || event.Type == "" || event.Data == nil || len(event.Data.Raw) == 0 {
 		return processor.Event{}, processor.ErrMalformed
 	}
-	out := processor.Event{ID: event.ID, Kind: string(event.Type)}
-	var about object
-	if !relevant(out.Kind) {
+	out := processor.Event{ID: event.ID, Type: string(event.Type)}
+	var obj object
+	if !relevant(out.Type) {
 		return out, nil
 	}
-	if err := json.Unmarshal(event.Data.Raw, &about); err != nil {
-		return out, fmt.Errorf("%w: the object of a %s", processor.ErrMalformed, out.Kind)
+	if err := json.Unmarshal(event.Data.Raw, &obj); err != nil {
+		return out, fmt.Errorf("%w: object of %s", processor.ErrMalformed, out.Type)
 	}
-	out.Subscription, err = s.subscriptionOf(ctx, out.Kind, about)
+	out.Subscription, err = s.subscriptionOf(ctx, out.Type, obj)
 	return out, err
 }
 
-// signed tries every secret: while one is rolled, Stripe signs with either.
-func (s *Stripe) signed(body []byte, signature string) (event api.Event, err error) {
+// verify tries every secret, because Stripe may sign with the old or the new one while a secret is rotated.
+func (s *Stripe) verify(body []byte, signature string) (event api.Event, err error) {
 	for _, secret := range s.secrets {
 		event, err = webhook.ConstructEventWithOptions(body, signature, secret, webhook.ConstructEventOptions{
-			IgnoreTolerance: true, IgnoreAPIVersionMismatch: true, // fresh has judged the time, by our own clock
+			IgnoreTolerance: true, IgnoreAPIVersionMismatch: true, // checkTimestamp has checked the time
 		})
 		if !errors.Is(err, webhook.ErrNoValidSignature) {
 			break
@@ -65,10 +65,10 @@ func (s *Stripe) signed(body []byte, signature string) (event api.Event, err err
 	return event, processor.ErrMalformed // err may quote the body
 }
 
-// fresh judges the time of a signature header such as t=1495999758,v1=ABC. stripe-go judges it by the machine's clock, and not what
-// comes from the future. Of several times it takes the last for what was signed, so that each must be right.
-func fresh(signature string, now time.Time) error {
-	timed := false
+// checkTimestamp checks the time in a signature header such as t=1495999758,v1=ABC. stripe-go uses the machine's clock and accepts times in
+// the future. If the header has several times, stripe-go verifies the signature with the last one, so all of them must be valid.
+func checkTimestamp(signature string, now time.Time) error {
+	found := false
 	for part := range strings.SplitSeq(signature, ",") {
 		stamp, ok := strings.CutPrefix(part, "t=")
 		if !ok {
@@ -78,33 +78,33 @@ func fresh(signature string, now time.Time) error {
 		if d := now.Sub(time.Unix(seconds, 0)); err != nil || d > tolerance || d < -tolerance {
 			return processor.ErrSignature
 		}
-		timed = true
+		found = true
 	}
-	if !timed {
+	if !found {
 		return processor.ErrSignature
 	}
 	return nil
 }
 
-// The kinds of events that can change what an account has paid for. Those that end with a dot are all of that beginning.
-var kinds = []string{
+// eventTypes lists the event types that can change an entitlement. An entry that ends with a dot matches every type with that prefix.
+var eventTypes = []string{
 	"customer.subscription.", "invoice.created", "invoice.paid", "invoice.payment_failed", "invoice.payment_succeeded", "invoice.marked_uncollectible",
 	"invoice.voided", "checkout.session.completed", "charge.refunded", "charge.refund.updated", "refund.", "charge.dispute.",
 }
 
-func relevant(kind string) bool {
-	for _, k := range kinds {
-		if kind == k || strings.HasSuffix(k, ".") && strings.HasPrefix(kind, k) {
+func relevant(eventType string) bool {
+	for _, t := range eventTypes {
+		if eventType == t || strings.HasSuffix(t, ".") && strings.HasPrefix(eventType, t) {
 			return true
 		}
 	}
 	return false
 }
 
-// object is what is read of the object of an event, be it a subscription, an invoice, a checkout session, a charge, a refund or a dispute.
+// object holds the fields billing reads from the object of an event: a subscription, invoice, checkout session, charge, refund or dispute.
 type object struct {
 	ID            string    `json:"id"`
-	Subscription  reference `json:"subscription"` // of a session; of an invoice in the older shape
+	Subscription  reference `json:"subscription"` // of a session, or of an invoice in older API versions
 	Charge        reference `json:"charge"`
 	PaymentIntent reference `json:"payment_intent"`
 	Parent        *struct {
@@ -114,10 +114,10 @@ type object struct {
 	} `json:"parent"`
 }
 
-// reference is an id, or an object that has one.
+// reference is an id, given as a string or as an expanded object.
 type reference string
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON decodes either form.
 func (r *reference) UnmarshalJSON(data []byte) error {
 	var id string
 	if json.Unmarshal(data, &id) == nil {
@@ -130,20 +130,21 @@ func (r *reference) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-func (s *Stripe) subscriptionOf(ctx context.Context, kind string, about object) (string, error) {
+// subscriptionOf returns the subscription an event is about, or an empty id if there is none.
+func (s *Stripe) subscriptionOf(ctx context.Context, eventType string, obj object) (string, error) {
 	switch {
-	case strings.HasPrefix(kind, "customer.subscription."):
-		return about.ID, nil
-	case about.Parent != nil && about.Parent.Details != nil:
-		return string(about.Parent.Details.Subscription), nil
-	case strings.HasPrefix(kind, "invoice.") || strings.HasPrefix(kind, "checkout."):
-		return string(about.Subscription), nil
+	case strings.HasPrefix(eventType, "customer.subscription."):
+		return obj.ID, nil
+	case obj.Parent != nil && obj.Parent.Details != nil:
+		return string(obj.Parent.Details.Subscription), nil
+	case strings.HasPrefix(eventType, "invoice.") || strings.HasPrefix(eventType, "checkout."):
+		return string(obj.Subscription), nil
 	}
-	intent := string(about.PaymentIntent)
-	if intent == "" && about.Charge != "" {
-		charge, err := s.client.V1Charges.Retrieve(ctx, string(about.Charge), &api.ChargeRetrieveParams{})
+	intent := string(obj.PaymentIntent)
+	if intent == "" && obj.Charge != "" {
+		charge, err := s.client.V1Charges.Retrieve(ctx, string(obj.Charge), &api.ChargeRetrieveParams{})
 		if err != nil {
-			return "", absent(failure("charge", err))
+			return "", ignoreNotFound(apiError("reading a charge", err))
 		}
 		if charge.PaymentIntent != nil {
 			intent = charge.PaymentIntent.ID
@@ -152,18 +153,18 @@ func (s *Stripe) subscriptionOf(ctx context.Context, kind string, about object) 
 	if intent == "" {
 		return "", nil
 	}
-	return s.bought(ctx, intent)
+	return s.subscriptionOfPayment(ctx, intent)
 }
 
-// bought is the subscription whose invoice a payment paid; empty: it paid none.
-func (s *Stripe) bought(ctx context.Context, intent string) (string, error) {
+// subscriptionOfPayment returns the subscription whose invoice a payment intent paid, or an empty id if there is none.
+func (s *Stripe) subscriptionOfPayment(ctx context.Context, intent string) (string, error) {
 	p := &api.InvoicePaymentListParams{Payment: &api.InvoicePaymentListPaymentParams{
 		Type: api.String(string(api.InvoicePaymentPaymentTypePaymentIntent)), PaymentIntent: api.String(intent),
 	}}
 	p.AddExpand("data.invoice")
 	for payment, err := range s.client.V1InvoicePayments.List(ctx, p).All(ctx) {
 		if err != nil {
-			return "", absent(failure("invoice of a payment", err))
+			return "", ignoreNotFound(apiError("listing invoices of a payment", err))
 		}
 		if i := payment.Invoice; i != nil && i.Parent != nil && i.Parent.SubscriptionDetails != nil && i.Parent.SubscriptionDetails.Subscription != nil {
 			return i.Parent.SubscriptionDetails.Subscription.ID, nil
@@ -172,9 +173,9 @@ func (s *Stripe) bought(ctx context.Context, intent string) (string, error) {
 	return "", nil
 }
 
-// absent: what Stripe does not have can have bought nothing.
-func absent(err error) error {
-	if errors.Is(err, processor.ErrUnknown) {
+// ignoreNotFound drops processor.ErrNotFound: an object that Stripe does not have paid for nothing.
+func ignoreNotFound(err error) error {
+	if errors.Is(err, processor.ErrNotFound) {
 		return nil
 	}
 	return err

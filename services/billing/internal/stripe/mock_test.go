@@ -15,9 +15,9 @@ import (
 	"opportunity.internal/services/billing/internal/stripetest"
 )
 
-// mocked starts stripe-mock, which holds every request against Stripe's own description of its API: a parameter that does not exist,
-// or of another form, is refused. It is built at the version that testdata/mock pins.
-func mocked(t *testing.T) *stripe.Stripe {
+// startMock builds stripe-mock at the version pinned in testdata/mock and starts it. stripe-mock validates every request against Stripe's
+// OpenAPI description and rejects unknown or malformed parameters.
+func startMock(t *testing.T) *stripe.Stripe {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stripe-mock")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/stripe/stripe-mock")
@@ -25,7 +25,7 @@ func mocked(t *testing.T) *stripe.Stripe {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	mock := exec.Command(program, "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0") // one that is not named it opens to all addresses
+	mock := exec.Command(program, "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0") // without both flags it listens on all addresses
 	pipe, err := mock.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, mock.Start())
@@ -41,16 +41,16 @@ func mocked(t *testing.T) *stripe.Stripe {
 			return s
 		}
 	}
-	require.FailNow(t, "stripe-mock does not say where it listens")
+	require.FailNow(t, "stripe-mock did not print its address")
 	return nil
 }
 
-func TestEveryRequestIsOneThatStripeKnows(t *testing.T) {
-	s := mocked(t)
+func TestRequestsMatchStripesAPI(t *testing.T) {
+	s := startMock(t)
 	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.NotEmpty(t, customer)
-	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1", Until: time.Now().Add(time.Hour)})
+	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1", ExpiresAt: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	require.NotEmpty(t, page.ID)
 	portal, err := s.Portal(t.Context(), customer, "https://api.example/account/plan")
@@ -59,21 +59,21 @@ func TestEveryRequestIsOneThatStripeKnows(t *testing.T) {
 	ids, err := s.Subscriptions(t.Context(), customer)
 	require.NoError(t, err)
 	require.NotEmpty(t, ids)
-	require.NoError(t, s.SetCancel(t.Context(), ids[0], true))
-	require.NoError(t, s.SetCancel(t.Context(), ids[0], false))
+	require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), ids[0], true))
+	require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), ids[0], false))
 	state, err := s.Subscription(t.Context(), ids[0])
 	require.NoError(t, err)
 	require.Equal(t, ids[0], state.ID)
 	require.NotEmpty(t, state.Customer)
 	require.NoError(t, s.Charge(t.Context(), "in_1"))
-	require.ErrorContains(t, s.CheckOffer(t.Context()), "is not the plan Business", "stripe-mock sells something else")
+	require.ErrorContains(t, s.CheckOffer(t.Context()), "does not match the Business plan", "stripe-mock has another price")
 
 	for kind, about := range map[string]string{
 		"charge.refunded":        `{"id":"ch_1","object":"charge","payment_intent":"pi_1"}`,
 		"charge.dispute.created": `{"id":"dp_1","object":"dispute","charge":"ch_1"}`,
 	} {
 		e := stripetest.Event(`{"id":"evt_1","object":"event","type":"` + kind + `","data":{"object":` + about + `}}`)
-		_, err := s.Event(t.Context(), e, e.Signed(secret, now), now)
+		_, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
 		require.NoError(t, err, kind)
 	}
 }

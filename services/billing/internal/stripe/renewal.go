@@ -10,10 +10,10 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// waiting is the id of an invoice that is a renewal and that Stripe would charge only later. It makes a renewal's invoice when the period
-// before has ended, and leaves it a draft for about an hour, in which somebody may add to it. One that Stripe was told not to advance, or
-// not to charge to a card, waits for a person.
-func waiting(invoice *api.Invoice) string {
+// pendingRenewal returns the id of a renewal invoice that Stripe will charge later on its own, or "" if invoice is not one. Stripe creates
+// the invoice when the previous period ends and leaves it a draft for about an hour, so that items can be added. Invoices that do not
+// advance automatically or are not charged to a card are left to the operator.
+func pendingRenewal(invoice *api.Invoice) string {
 	if invoice == nil || invoice.BillingReason != api.InvoiceBillingReasonSubscriptionCycle || !invoice.AutoAdvance ||
 		invoice.CollectionMethod != api.InvoiceCollectionMethodChargeAutomatically {
 		return ""
@@ -21,26 +21,25 @@ func waiting(invoice *api.Invoice) string {
 	switch {
 	case invoice.Status == api.InvoiceStatusDraft:
 		return invoice.ID
-	case invoice.Status == api.InvoiceStatusOpen && !invoice.Attempted: // whoever finalized it has not come to charging it
+	case invoice.Status == api.InvoiceStatusOpen && !invoice.Attempted: // finalized but not charged yet
 		return invoice.ID
 	}
 	return ""
 }
 
-// Charge finalizes a draft and charges it. Once it is finalized Stripe goes on by itself, too: whatever fails here, or is declined, it
-// tries again later.
+// Charge finalizes a draft invoice and charges it. A finalized invoice also advances on its own: Stripe retries a charge that fails here.
 func (s *Stripe) Charge(ctx context.Context, invoice string) error {
-	// Under a key of its own: Stripe repeats its answer to a key for a day, an internal error too, and the draft would stay one.
+	// No fixed idempotency key: Stripe replays the response to a key for a day, even an internal error, and the invoice would stay a draft.
 	_, err := s.client.V1Invoices.FinalizeInvoice(ctx, invoice, &api.InvoiceFinalizeInvoiceParams{AutoAdvance: api.Bool(true)})
-	var refused error
+	var finalizeErr error
 	if err != nil {
-		refused = failure("finalize", err)
-		if away := new(problem.Error); errors.As(refused, &away) {
-			return refused
+		finalizeErr = apiError("finalizing the invoice", err)
+		if unavailable := new(problem.Error); errors.As(finalizeErr, &unavailable) {
+			return finalizeErr
 		}
 	}
-	// It is refused where somebody was quicker, and the invoice may be there to be charged. Of two that charge it at once the second gets
-	// the answer of the first, so that a card is not tried twice.
+	// Finalizing fails if the invoice was finalized concurrently; it can still be charged. The idempotency key makes concurrent charges
+	// share one response, so that a card is not charged twice.
 	p := &api.InvoicePayParams{}
 	p.SetIdempotencyKey("charge-" + digest(invoice))
 	_, err = s.charges.V1Invoices.Pay(ctx, invoice, p)
@@ -48,5 +47,5 @@ func (s *Stripe) Charge(ctx context.Context, invoice string) error {
 	if err == nil || errors.As(err, &declined) && declined.HTTPStatusCode == http.StatusPaymentRequired {
 		return nil
 	}
-	return errors.Join(failure("charge", err), refused)
+	return errors.Join(apiError("charging the invoice", err), finalizeErr)
 }

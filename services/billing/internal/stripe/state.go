@@ -10,9 +10,9 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Subscription reads the whole state of a subscription: itself, its latest paid invoice, and what became of the payments of that.
+// Subscription returns the state of a subscription, derived from the subscription, its latest paid invoice and that invoice's payments.
 func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.State, error) {
-	product, err := s.sells(ctx)
+	product, err := s.productID(ctx)
 	if err != nil {
 		return subscription.State{}, err
 	}
@@ -21,25 +21,25 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.Stat
 	p.AddExpand("latest_invoice")
 	sub, err := s.client.V1Subscriptions.Retrieve(ctx, id, p)
 	if err != nil {
-		return subscription.State{}, failure("subscription", err)
+		return subscription.State{}, apiError("reading subscription", err)
 	}
-	state := subscription.State{ID: sub.ID, Account: sub.Metadata[accountKey], Tier: contract.Free, CancelAtPeriodEnd: ending(sub)}
+	state := subscription.State{ID: sub.ID, Account: sub.Metadata[accountMetadata], Tier: contract.Free, CancelAtPeriodEnd: cancelsAtPeriodEnd(sub)}
 	if sub.Customer != nil {
 		state.Customer = sub.Customer.ID
 		if state.Account == "" {
-			state.Account = sub.Customer.Metadata[accountKey]
+			state.Account = sub.Customer.Metadata[accountMetadata]
 		}
 	}
 	if sub.Items != nil {
 		for _, item := range sub.Items.Data {
 			if item.Price != nil && item.Price.Product != nil && item.Price.Product.ID == product {
-				state.Tier = sold().Tier
+				state.Tier = soldPlan().Tier
 			}
 		}
 	}
-	state.Waiting = waiting(sub.LatestInvoice)
+	state.PendingInvoice = pendingRenewal(sub.LatestInvoice)
 	state.Ended = sub.Status == api.SubscriptionStatusCanceled || sub.Status == api.SubscriptionStatusIncompleteExpired
-	invoice, err := s.latestPaid(ctx, id)
+	invoice, err := s.latestPaidInvoice(ctx, id)
 	if err != nil {
 		return state, err
 	}
@@ -54,8 +54,8 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.Stat
 	return state, nil
 }
 
-// ending reports whether a subscription charges no more. One that ends at an instant after its period charges until then.
-func ending(sub *api.Subscription) bool {
+// cancelsAtPeriodEnd reports whether the subscription ends without another charge. One with a later end date still renews until then.
+func cancelsAtPeriodEnd(sub *api.Subscription) bool {
 	var period int64
 	if sub.Items != nil {
 		for _, item := range sub.Items.Data {
@@ -65,14 +65,14 @@ func ending(sub *api.Subscription) bool {
 	return sub.CancelAtPeriodEnd || sub.CancelAt > 0 && sub.CancelAt <= period
 }
 
-// latestPaid is the newest invoice that was paid, not for nothing, and bought a period; nil: there is none. Stripe lists the newest
-// first.
-func (s *Stripe) latestPaid(ctx context.Context, id string) (*api.Invoice, error) {
+// latestPaidInvoice returns the newest paid invoice that has an amount above zero and covers a period, or nil if there is none. Stripe lists
+// the newest first.
+func (s *Stripe) latestPaidInvoice(ctx context.Context, id string) (*api.Invoice, error) {
 	p := &api.InvoiceListParams{Subscription: api.String(id), Status: api.String(string(api.InvoiceStatusPaid))}
 	p.Limit = api.Int64(10)
 	for invoice, err := range s.client.V1Invoices.List(ctx, p).All(ctx) {
 		if err != nil {
-			return nil, failure("invoices", err)
+			return nil, apiError("listing invoices", err)
 		}
 		if invoice.Total > 0 && !paidUntil(invoice).IsZero() {
 			return invoice, nil
@@ -81,7 +81,7 @@ func (s *Stripe) latestPaid(ctx context.Context, id string) (*api.Invoice, error
 	return nil, nil
 }
 
-// paidUntil is the end of the latest period among the lines of an invoice that come from the subscription itself.
+// paidUntil returns the latest period end among the invoice's subscription lines, or the zero time if it has none.
 func paidUntil(invoice *api.Invoice) (until time.Time) {
 	if invoice.Lines == nil {
 		return until
@@ -97,7 +97,7 @@ func paidUntil(invoice *api.Invoice) (until time.Time) {
 	return until
 }
 
-// payment is what became of the money of a paid invoice. One that was paid outside of Stripe has no charges.
+// payment returns whether a paid invoice has been refunded or disputed. An invoice paid outside Stripe has no charges.
 func (s *Stripe) payment(ctx context.Context, invoice *api.Invoice) (*subscription.Payment, error) {
 	paid := &subscription.Payment{Invoice: invoice.ID, Until: paidUntil(invoice)}
 	p := &api.InvoicePaymentListParams{Invoice: api.String(invoice.ID), Status: api.String("paid")}
@@ -107,7 +107,7 @@ func (s *Stripe) payment(ctx context.Context, invoice *api.Invoice) (*subscripti
 	var charged, refunded int64
 	for payment, err := range s.client.V1InvoicePayments.List(ctx, p).All(ctx) {
 		if err != nil {
-			return nil, failure("payments of an invoice", err)
+			return nil, apiError("listing payments of an invoice", err)
 		}
 		charge := chargeOf(payment)
 		if charge == nil {
@@ -138,13 +138,13 @@ func chargeOf(payment *api.InvoicePayment) *api.Charge {
 	}
 }
 
-// disputed reports whether a charge is taken back by the cardholder's bank, or may be. One that was won stays; an inquiry has taken
-// nothing back yet; one that was prevented was refunded instead.
+// disputed reports whether a charge has an open or lost dispute. A won dispute leaves the payment in place, an inquiry has not withdrawn it
+// yet, and a prevented dispute was refunded instead.
 func (s *Stripe) disputed(ctx context.Context, charge string) (bool, error) {
 	p := &api.DisputeListParams{Charge: api.String(charge)}
 	for d, err := range s.client.V1Disputes.List(ctx, p).All(ctx) {
 		if err != nil {
-			return false, failure("disputes", err)
+			return false, apiError("listing disputes", err)
 		}
 		switch d.Status {
 		case api.DisputeStatusNeedsResponse, api.DisputeStatusUnderReview, api.DisputeStatusLost:

@@ -33,8 +33,7 @@ func start(t *testing.T) (*stripe.Stripe, *stripetest.Server) {
 	return s, fake
 }
 
-// bought is a subscription that a person has bought.
-func bought(t *testing.T, s *stripe.Stripe, fake *stripetest.Server) (id string, told []stripetest.Event) {
+func buy(t *testing.T, s *stripe.Stripe, fake *stripetest.Server) (id string, events []stripetest.Event) {
 	t.Helper()
 	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
@@ -43,41 +42,41 @@ func bought(t *testing.T, s *stripe.Stripe, fake *stripetest.Server) (id string,
 	return fake.Pay(page.URL)
 }
 
-func TestStateOfASubscription(t *testing.T) {
+func TestSubscriptionState(t *testing.T) {
 	end := now.Add(stripetest.Period)
 	for _, c := range []struct {
-		name    string
-		happens func(fake *stripetest.Server, id string)
-		is      func(s *subscription.State)
+		name   string
+		change func(fake *stripetest.Server, id string)
+		want   func(s *subscription.State)
 	}{
 		{"paid", func(*stripetest.Server, string) {}, func(*subscription.State) {}},
 		{"renewed", func(f *stripetest.Server, id string) { f.Renew(id, true) }, func(s *subscription.State) {
 			s.Paid.Until = end.Add(stripetest.Period)
 		}},
-		{"the renewal fails: what was paid before runs on", func(f *stripetest.Server, id string) { f.Renew(id, false) }, func(s *subscription.State) {
+		{"renewal fails: the paid period continues", func(f *stripetest.Server, id string) { f.Renew(id, false) }, func(s *subscription.State) {
 			s.Failing = true
 		}},
-		{"the renewal after a failed one is paid", func(f *stripetest.Server, id string) { f.Renew(id, false); f.Renew(id, true) }, func(s *subscription.State) {
+		{"renewal after a failed one is paid", func(f *stripetest.Server, id string) { f.Renew(id, false); f.Renew(id, true) }, func(s *subscription.State) {
 			s.Paid.Until = end.Add(2 * stripetest.Period)
 		}},
-		{"the renewal is a draft", func(f *stripetest.Server, id string) { f.Draft(id) }, func(s *subscription.State) { s.Waiting = "its" }},
+		{"renewal is a draft", func(f *stripetest.Server, id string) { f.DraftRenewal(id) }, func(s *subscription.State) { s.PendingInvoice = "its" }},
 		{"cancelled", func(f *stripetest.Server, id string) { f.Cancel(id, true) }, func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
 		{"resumed", func(f *stripetest.Server, id string) { f.Cancel(id, true); f.Cancel(id, false) }, func(*subscription.State) {}},
 		{"ended", func(f *stripetest.Server, id string) { f.Delete(id) }, func(s *subscription.State) { s.Ended = true }},
-		{"refunded in part", func(f *stripetest.Server, id string) { f.Refund(id, 2899) }, func(*subscription.State) {}},
+		{"partly refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2899) }, func(*subscription.State) {}},
 		{"refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2899); f.Refund(id, 1) }, func(s *subscription.State) { s.Paid.Refunded = true }},
-		{"an older payment refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2900); f.Renew(id, true) }, func(s *subscription.State) {
+		{"older payment refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2900); f.Renew(id, true) }, func(s *subscription.State) {
 			s.Paid.Until = end.Add(stripetest.Period)
 		}},
 		{"disputed", func(f *stripetest.Server, id string) { f.Dispute(id, "needs_response") }, func(s *subscription.State) { s.Paid.Disputed = true }},
-		{"the dispute is lost", func(f *stripetest.Server, id string) { f.Dispute(id, "lost") }, func(s *subscription.State) { s.Paid.Disputed = true }},
-		{"the dispute is won", func(f *stripetest.Server, id string) { f.Dispute(id, "won") }, func(*subscription.State) {}},
-		{"the bank only inquires", func(f *stripetest.Server, id string) { f.Dispute(id, "warning_under_review") }, func(*subscription.State) {}},
+		{"dispute lost", func(f *stripetest.Server, id string) { f.Dispute(id, "lost") }, func(s *subscription.State) { s.Paid.Disputed = true }},
+		{"dispute won", func(f *stripetest.Server, id string) { f.Dispute(id, "won") }, func(*subscription.State) {}},
+		{"inquiry of the bank", func(f *stripetest.Server, id string) { f.Dispute(id, "warning_under_review") }, func(*subscription.State) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, fake := start(t)
-			id, _ := bought(t, s, fake)
-			c.happens(fake, id)
+			id, _ := buy(t, s, fake)
+			c.change(fake, id)
 			got, err := s.Subscription(t.Context(), id)
 			require.NoError(t, err)
 			require.NotEmpty(t, got.Customer)
@@ -86,17 +85,17 @@ func TestStateOfASubscription(t *testing.T) {
 				ID: id, Customer: got.Customer, Account: "acc_1", Tier: api.Commercial,
 				Paid: &subscription.Payment{Invoice: got.Paid.Invoice, Until: end},
 			}
-			c.is(&want)
-			if want.Waiting != "" {
-				want.Waiting = fake.Invoice(id, nil)["id"].(string)
+			c.want(&want)
+			if want.PendingInvoice != "" {
+				want.PendingInvoice = fake.UpdateInvoice(id, nil)["id"].(string)
 			}
 			require.Equal(t, want, got)
 		})
 	}
 }
 
-// A subscription without metadata of its own, as an operator makes one at Stripe, is its customer's; one of another product gives nothing.
-func TestSubscriptionsMadeAtStripe(t *testing.T) {
+// A subscription without metadata, as an operator may create it at Stripe, belongs to the account of its customer.
+func TestSubscriptionCreatedAtStripe(t *testing.T) {
 	s, fake := start(t)
 	customer, err := s.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")
 	require.NoError(t, err)
@@ -113,24 +112,24 @@ func TestSubscriptionsMadeAtStripe(t *testing.T) {
 
 func TestCancelAndResumeReachStripe(t *testing.T) {
 	s, fake := start(t)
-	id, _ := bought(t, s, fake)
+	id, _ := buy(t, s, fake)
 	for _, cancel := range []bool{true, false} {
-		require.NoError(t, s.SetCancel(t.Context(), id, cancel))
+		require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), id, cancel))
 		got, err := s.Subscription(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, cancel, got.CancelAtPeriodEnd)
 	}
 }
 
-// Whoever asks again for the same, as after a crash, gets the same customer and the same page.
-func TestRepeatsMakeNothingTwice(t *testing.T) {
+// A repeated request, as after a crash, returns the same customer and the same checkout session.
+func TestRequestsAreIdempotent(t *testing.T) {
 	s, fake := start(t)
 	one, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	two, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.Equal(t, one, two)
-	order := processor.Order{Account: "acc_1", Customer: one, ReturnURL: "https://api.example/account/plan", Attempt: "att_1", Until: time.Unix(1795200000, 0)}
+	order := processor.Order{Account: "acc_1", Customer: one, ReturnURL: "https://api.example/account/plan", Attempt: "att_1", ExpiresAt: time.Unix(1795200000, 0)}
 	first, err := s.Checkout(t.Context(), order)
 	require.NoError(t, err)
 	again, err := s.Checkout(t.Context(), order)
@@ -151,42 +150,42 @@ func TestRepeatsMakeNothingTwice(t *testing.T) {
 	require.Equal(t, json.Number("1795200000"), session["expires_at"])
 }
 
-func TestOfferMustBeThePlanTables(t *testing.T) {
+func TestOfferMustMatchPlanTable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(price, product map[string]any)
-		says   string // empty: it is right
+		want   string // in the error; empty for none
 	}{
-		{"as it should be", func(_, _ map[string]any) {}, ""},
-		{"dearer", func(p, _ map[string]any) { p["unit_amount"] = 3900 }, "its amount in cents is 3900 and should be 2900"},
-		{"other money", func(p, _ map[string]any) { p["currency"] = "cad" }, "its currency is cad and should be usd"},
+		{"matching", func(_, _ map[string]any) {}, ""},
+		{"other amount", func(p, _ map[string]any) { p["unit_amount"] = 3900 }, "amount in cents is 3900, want 2900"},
+		{"other currency", func(p, _ map[string]any) { p["currency"] = "cad" }, "currency is cad, want usd"},
 		{"yearly", func(p, _ map[string]any) {
 			p["recurring"] = map[string]any{"interval": "year", "interval_count": 1, "usage_type": "licensed"}
-		}, "its interval is 1 year and should be 1 month"},
+		}, "interval is 1 year, want 1 month"},
 		{"once", func(p, _ map[string]any) { p["recurring"] = nil }, "it is charged once"},
-		{"retired", func(p, _ map[string]any) { p["active"] = false }, "whether it is active is false"},
-		{"another product", func(_, p map[string]any) { p["name"] = "T-shirt" }, "the name of its product is T-shirt and should be Business"},
-		{"a retired product", func(_, p map[string]any) { p["active"] = false }, "whether its product is active is false"},
+		{"archived price", func(p, _ map[string]any) { p["active"] = false }, "active is false, want true"},
+		{"another product", func(_, p map[string]any) { p["name"] = "T-shirt" }, "product name is T-shirt, want Business"},
+		{"archived product", func(_, p map[string]any) { p["active"] = false }, "product active is false, want true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, fake := start(t)
 			c.change(fake.Offer, fake.Offer["product"].(map[string]any))
 			err := s.CheckOffer(t.Context())
-			if c.says == "" {
+			if c.want == "" {
 				require.NoError(t, err)
 				return
 			}
-			require.ErrorContains(t, err, c.says)
+			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, "OPPORTUNITY_STRIPE_PRICE")
-			require.NotErrorAs(t, err, new(*problem.Error), "a mismatch is no outage")
+			require.NotErrorAs(t, err, new(*problem.Error), "a mismatch is not an outage")
 		})
 	}
 }
 
-func TestFailuresOfStripe(t *testing.T) {
+func TestStripeErrors(t *testing.T) {
 	s, fake := start(t)
 	_, err := s.Subscription(t.Context(), "sub_nowhere")
-	require.ErrorIs(t, err, processor.ErrUnknown)
+	require.ErrorIs(t, err, processor.ErrNotFound)
 
 	wrong := stripe.New(stripe.Config{APIKey: "sk_test_wrong_and_secret", Price: stripetest.Price, APIBase: fake.URL})
 	t.Cleanup(wrong.Close)
@@ -195,7 +194,7 @@ func TestFailuresOfStripe(t *testing.T) {
 	require.NotContains(t, err.Error(), "wrong_and_secret")
 	require.NotErrorAs(t, err, new(*problem.Error))
 
-	fake.Away(true)
+	fake.SetUnavailable(true)
 	unavailable := new(problem.Error)
 	require.ErrorAs(t, s.CheckOffer(t.Context()), &unavailable)
 	require.Equal(t, problem.ServiceUnavailable, unavailable.Code)

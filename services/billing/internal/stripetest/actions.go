@@ -10,14 +10,14 @@ import (
 	"github.com/stripe/stripe-go/v86/webhook"
 )
 
-// Period is for how long an invoice pays.
+// Period is the length of a paid period.
 const Period = 30 * 24 * time.Hour
 
-// Event is an announcement as Stripe sends it, unsigned.
+// Event is the body of a webhook event.
 type Event []byte
 
-// Signed is the header that goes with the announcement.
-func (e Event) Signed(secret string, at time.Time) string {
+// Signature returns the Stripe-Signature header of the event, signed with secret at a time.
+func (e Event) Signature(secret string, at time.Time) string {
 	return webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e, Secret: secret, Timestamp: at}).Header
 }
 
@@ -30,15 +30,15 @@ func (s *Server) event(kind string, about object) Event {
 	return text
 }
 
-// Session is what was asked for the checkout page at a URL, its id included.
+// Session returns the parameters and id of the checkout session at url.
 func (s *Server) Session(url string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessions[url[strings.LastIndexByte(url, '/')+1:]]
 }
 
-// Pay is what a person does on a checkout page whose card is good.
-func (s *Server) Pay(url string) (subscription string, told []Event) {
+// Pay completes the checkout session at url with a valid card.
+func (s *Server) Pay(url string) (subscription string, events []Event) {
 	session := s.Session(url)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +52,8 @@ func (s *Server) Pay(url string) (subscription string, told []Event) {
 	}
 }
 
-// Subscribe makes a paid subscription as an operator does at Stripe, without a checkout page.
-func (s *Server) Subscribe(customer string, metadata map[string]any) (subscription string, told []Event) {
+// Subscribe creates a paid subscription without a checkout session, as an operator can do at Stripe.
+func (s *Server) Subscribe(customer string, metadata map[string]any) (subscription string, events []Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := s.subscribe(customer, metadata)
@@ -71,7 +71,7 @@ func (s *Server) subscribe(customer string, about object) object {
 	return sub
 }
 
-// invoice is made for the period that begins where the last one ended. It was tried to be charged, in vain.
+// invoice creates an invoice for the period after the last one. Its charge was attempted and failed.
 func (s *Server) invoice(sub object, reason string) object {
 	from := sub["until"].(time.Time)
 	until := from.Add(Period)
@@ -96,7 +96,7 @@ func (s *Server) paid(invoice object) {
 	invoice["status"], invoice["charge"], invoice["attempted"], invoice["auto_advance"] = "paid", charge["id"], true, false
 }
 
-// Renew charges for another period.
+// Renew invoices the next period; the charge succeeds or fails.
 func (s *Server) Renew(subscription string, paid bool) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *Server) Renew(subscription string, paid bool) []Event {
 	return []Event{s.event(kind, invoice), s.event("customer.subscription.updated", sub)}
 }
 
-// Cancel is a click in the portal: the subscription ends at the end of its period, or goes on.
+// Cancel sets or clears cancel_at_period_end, as older portals do.
 func (s *Server) Cancel(subscription string, cancel bool) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *Server) Cancel(subscription string, cancel bool) []Event {
 	return []Event{s.event("customer.subscription.updated", s.subscriptions[subscription])}
 }
 
-// CancelAt is a click in the portal, as Stripe has kept it since 2025: the subscription ends periods after the one that is paid.
+// CancelAt cancels the subscription a number of periods after the paid one by setting cancel_at, as the portal does since 2025.
 func (s *Server) CancelAt(subscription string, periods int) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Server) CancelAt(subscription string, periods int) []Event {
 	return []Event{s.event("customer.subscription.updated", sub)}
 }
 
-// update is POST /v1/subscriptions/{id}.
+// update handles POST /v1/subscriptions/{id}.
 func update(sub object, form url.Values) {
 	if form.Has("cancel_at_period_end") {
 		sub["cancel_at_period_end"] = form.Get("cancel_at_period_end") == "true"
@@ -138,7 +138,7 @@ func update(sub object, form url.Values) {
 	}
 }
 
-// Delete ends a subscription for good.
+// Delete ends a subscription immediately.
 func (s *Server) Delete(subscription string) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,14 +146,14 @@ func (s *Server) Delete(subscription string) []Event {
 	return []Event{s.event("customer.subscription.deleted", s.subscriptions[subscription])}
 }
 
-// Lose removes a subscription as if it had never been.
-func (s *Server) Lose(subscription string) {
+// Remove deletes a subscription, so that Stripe no longer finds it.
+func (s *Server) Remove(subscription string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.subscriptions, subscription)
 }
 
-// lastCharge is that of the latest paid invoice.
+// lastCharge returns the charge of the latest paid invoice.
 func (s *Server) lastCharge(subscription string) (charge object) {
 	for _, i := range s.invoices {
 		if id, ok := i["charge"].(string); ok && i["of"] == subscription {
@@ -163,7 +163,7 @@ func (s *Server) lastCharge(subscription string) (charge object) {
 	return charge
 }
 
-// Refund gives cents of the latest payment back.
+// Refund refunds cents of the latest payment.
 func (s *Server) Refund(subscription string, cents int) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *Server) Refund(subscription string, cents int) []Event {
 	return []Event{s.event("charge.refunded", charge), s.event("refund.created", refund)}
 }
 
-// Dispute is what the bank of the card says of the latest payment: a status of Stripe's.
+// Dispute sets the dispute of the latest payment to a status of Stripe's.
 func (s *Server) Dispute(subscription, status string) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,12 +185,12 @@ func (s *Server) Dispute(subscription, status string) []Event {
 	if status == "won" || status == "lost" {
 		kind = "charge.dispute.closed"
 	}
-	// without the payment intent, as older accounts have it: the charge leads to it
+	// The event has no payment intent, as on older Stripe accounts; it is found through the charge.
 	return []Event{s.event(kind, s.make("dp", "dispute", object{"charge": charge["id"], "status": status}))}
 }
 
-// Other is an announcement of a kind that has nothing to do with plans.
-func (s *Server) Other(kind string) Event {
+// UnrelatedEvent returns an event about something other than a subscription.
+func (s *Server) UnrelatedEvent(kind string) Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.event(kind, object{"id": "prod_1", "object": "product"})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Draft is what happens when a period ends: the invoice of the next one is made, and waits for an hour.
-func (s *Server) Draft(subscription string) []Event {
+// DraftRenewal ends a period: it creates a draft invoice for the next one, which Stripe would charge an hour later.
+func (s *Server) DraftRenewal(subscription string) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := s.subscriptions[subscription]
@@ -15,8 +15,8 @@ func (s *Server) Draft(subscription string) []Event {
 	return []Event{s.event("customer.subscription.updated", sub), s.event("invoice.created", invoice)}
 }
 
-// Invoice is the latest invoice of a subscription, after a change of its fields.
-func (s *Server) Invoice(subscription string, change map[string]any) (fields map[string]any) {
+// UpdateInvoice changes fields of a subscription's latest invoice and returns the invoice.
+func (s *Server) UpdateInvoice(subscription string, change map[string]any) (fields map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, i := range s.invoices {
@@ -34,17 +34,17 @@ func (s *Server) Invoice(subscription string, change map[string]any) (fields map
 	return out
 }
 
-// Decline makes every card be declined, or none.
+// Decline makes every card be declined, or stops doing so.
 func (s *Server) Decline(declines bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.declines = declines
 }
 
-// collect finalizes or pays an invoice, as POST /v1/invoices/{id}/finalize and /pay do.
+// collect handles POST /v1/invoices/{id}/finalize and /pay.
 func (s *Server) collect(r *http.Request, key string) (int, object) {
 	parts := strings.Split(r.URL.Path, "/")
-	if before, ok := s.refused[key]; ok && key != "" {
+	if before, ok := s.declined[key]; ok && key != "" {
 		return http.StatusPaymentRequired, before
 	}
 	for _, i := range s.invoices {
@@ -58,22 +58,22 @@ func (s *Server) collect(r *http.Request, key string) (int, object) {
 			i["attempted"] = true
 			s.subscriptions[i["of"].(string)]["status"] = "past_due"
 			body := object{"error": object{"type": "card_error", "code": "card_declined", "message": "Your card was declined."}}
-			s.refused[key] = body
+			s.declined[key] = body
 			return http.StatusPaymentRequired, body
 		case parts[4] == "pay" && i["status"] == "open":
 			s.paid(i)
 		default:
-			return refuse(http.StatusBadRequest, "", "This invoice is "+i["status"].(string))
+			return apiError(http.StatusBadRequest, "", "This invoice is "+i["status"].(string))
 		}
-		s.answered[key] = i
+		s.responses[key] = i
 		return http.StatusOK, i
 	}
-	return refuse(http.StatusNotFound, "resource_missing", "No such invoice: "+parts[3])
+	return apiError(http.StatusNotFound, "resource_missing", "No such invoice: "+parts[3])
 }
 
-// Forbid makes the key one that may change nothing whose path begins so.
-func (s *Server) Forbid(prefix string) {
+// ForbidWrites makes POST requests to paths with this prefix fail with status 403.
+func (s *Server) ForbidWrites(prefix string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forbids = prefix
+	s.forbiddenPrefix = prefix
 }

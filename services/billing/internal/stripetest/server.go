@@ -1,5 +1,5 @@
-// Package stripetest is a stand-in for Stripe's API, for tests: small, but with a memory, which stripe-mock has not. It knows what this
-// service asks for and refuses everything else.
+// Package stripetest is a fake of Stripe's API for tests. Unlike stripe-mock it keeps state. It supports the requests that billing makes
+// and rejects all others.
 package stripetest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// What the stand-in sells, and the key that it takes.
+// The price and product that the fake sells, and the API key it accepts.
 const (
 	Price   = "price_business"
 	Product = "prod_business"
@@ -24,19 +24,19 @@ const (
 
 type object = map[string]any
 
-// Server is the stand-in. A test changes what it holds by its methods, each of which gives the announcements that Stripe would make.
+// Server is a fake Stripe. Tests change its state with methods that return the webhook events Stripe would send.
 type Server struct {
 	*httptest.Server
 
-	mu       sync.Mutex
-	next     int
-	away     bool
-	declines bool
-	forbids  string
-	gate     func(r *http.Request)
-	requests []string
-	answered map[string]object // by idempotency key
-	refused  map[string]object // likewise, where a card was declined
+	mu              sync.Mutex
+	next            int
+	unavailable     bool
+	declines        bool
+	forbiddenPrefix string
+	gate            func(r *http.Request)
+	requests        []string
+	responses       map[string]object // by idempotency key
+	declined        map[string]object // likewise, where a card was declined
 
 	Offer         object // the price, with its product
 	now           time.Time
@@ -48,11 +48,11 @@ type Server struct {
 	disputes      map[string]string // status by charge
 }
 
-// New starts a stand-in whose clock stands at now. It ends with the test.
+// New starts a fake whose clock is fixed at now. It is closed when the test ends.
 func New(t testing.TB, now time.Time) *Server {
 	t.Helper()
 	s := &Server{
-		answered: map[string]object{}, refused: map[string]object{}, now: now, customers: map[string]object{}, sessions: map[string]object{},
+		responses: map[string]object{}, declined: map[string]object{}, now: now, customers: map[string]object{}, sessions: map[string]object{},
 		subscriptions: map[string]object{}, charges: map[string]object{}, disputes: map[string]string{},
 		Offer: object{
 			"id": Price, "object": "price", "active": true, "currency": "usd", "unit_amount": 2900, "type": "recurring",
@@ -60,26 +60,26 @@ func New(t testing.TB, now time.Time) *Server {
 			"product":   object{"id": Product, "object": "product", "name": "Business", "active": true},
 		},
 	}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.answer))
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
 }
 
-// Away makes every request fail as it does when Stripe is out of order, or no more.
-func (s *Server) Away(away bool) {
+// SetUnavailable makes every request fail with status 500, or stops doing so.
+func (s *Server) SetUnavailable(unavailable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.away = away
+	s.unavailable = unavailable
 }
 
-// Gate is called with each request before it is answered; it may wait.
+// Gate sets a function that is called with each request before it is handled. It may block.
 func (s *Server) Gate(gate func(r *http.Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gate = gate
 }
 
-// Requests are all requests so far, as method and path, that begin so.
+// Requests returns the requests so far, as "METHOD path", that start with prefix.
 func (s *Server) Requests(prefix string) (found []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Server) Requests(prefix string) (found []string) {
 	return found
 }
 
-func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	gate := s.gate
 	s.mu.Unlock()
@@ -107,39 +107,39 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func refuse(status int, code, message string) (int, object) {
+func apiError(status int, code, message string) (int, object) {
 	return status, object{"error": object{"type": "invalid_request_error", "code": code, "message": message}}
 }
 
 func (s *Server) reply(r *http.Request) (int, object) {
 	switch {
-	case s.away:
-		return refuse(http.StatusInternalServerError, "api_error", "out of order")
+	case s.unavailable:
+		return apiError(http.StatusInternalServerError, "api_error", "unavailable")
 	case r.Header.Get("Authorization") != "Bearer "+Key:
-		return refuse(http.StatusUnauthorized, "", "Invalid API Key provided")
+		return apiError(http.StatusUnauthorized, "", "Invalid API Key provided")
 	}
-	if s.forbids != "" && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, s.forbids) {
-		return refuse(http.StatusForbidden, "", "The provided key does not have the required permissions")
+	if s.forbiddenPrefix != "" && r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, s.forbiddenPrefix) {
+		return apiError(http.StatusForbidden, "", "The provided key does not have the required permissions")
 	}
 	_ = r.ParseForm()
 	key := r.Header.Get("Idempotency-Key")
 	if r.Method == http.MethodPost && key != "" {
-		if before, ok := s.answered[key]; ok {
+		if before, ok := s.responses[key]; ok {
 			return http.StatusOK, before
 		}
 	}
 	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/invoices/") {
 		return s.collect(r, key)
 	}
-	if status, body, refused := s.stops(r); refused {
+	if status, body, refused := s.reject(r); refused {
 		return status, body
 	}
 	found, ok := s.route(r)
 	if !ok {
-		return refuse(http.StatusNotFound, "resource_missing", "No such thing: "+r.URL.Path)
+		return apiError(http.StatusNotFound, "resource_missing", "No such thing: "+r.URL.Path)
 	}
 	if r.Method == http.MethodPost && key != "" {
-		s.answered[key] = found
+		s.responses[key] = found
 	}
 	return http.StatusOK, found
 }
@@ -234,7 +234,7 @@ func (s *Server) session(r *http.Request) object {
 	return c
 }
 
-// expanded is a subscription with its customer and latest invoice.
+// expanded returns a subscription with its customer and latest invoice expanded.
 func (s *Server) expanded(sub object) object {
 	if sub == nil {
 		return nil

@@ -4,45 +4,45 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Standing is all that is kept of one account.
-type Standing struct {
-	Account     string
-	Customer    string // the processor's; empty where it does not know the account
+// Account is everything stored about one account.
+type Account struct {
+	ID          string
+	Customer    string // the processor's id; empty if the account is not a customer
 	Entitlement api.Entitlement
 	States      []State
 }
 
-// Renewing are the subscriptions to a plan that charge again.
-func (s Standing) Renewing() []State {
-	return s.which(func(s State) bool { return s.Plan() && s.Paid != nil && !s.Ended && !s.CancelAtPeriodEnd })
+// Renewing returns the plan subscriptions that will charge again.
+func (a Account) Renewing() []State {
+	return a.filter(func(s State) bool { return s.IsPlan() && s.Paid != nil && s.renews() })
 }
 
-// Ending are those that end by themselves and can be resumed before.
-func (s Standing) Ending() []State {
-	return s.which(func(s State) bool {
-		_, paid := s.Paying()
+// Resumable returns the paid subscriptions that are scheduled to end and can still be resumed.
+func (a Account) Resumable() []State {
+	return a.filter(func(s State) bool {
+		_, paid := s.PaidUntil()
 		return paid && !s.Ended && s.CancelAtPeriodEnd
 	})
 }
 
-// Sold reports whether the account has what is on offer, so that another subscription would charge it twice for the same time.
-func (s Standing) Sold() bool { return len(s.Renewing()) > 0 || len(s.Ending()) > 0 }
+// Subscribed reports whether the account already has the plan, so that a second subscription would charge it twice.
+func (a Account) Subscribed() bool { return len(a.Renewing()) > 0 || len(a.Resumable()) > 0 }
 
-func (s Standing) which(is func(State) bool) []State {
+func (a Account) filter(match func(State) bool) []State {
 	var out []State
-	for _, state := range s.States {
-		if is(state) {
+	for _, state := range a.States {
+		if match(state) {
 			out = append(out, state)
 		}
 	}
 	return out
 }
 
-// Page is the standing as the account's page of the plan shows it.
-func (s Standing) Page(sandbox bool) api.Subscription {
-	renewing := len(s.Renewing()) > 0
+// Summary returns what the account's plan page shows.
+func (a Account) Summary(sandbox bool) api.Subscription {
+	renewing := len(a.Renewing()) > 0
 	return api.Subscription{
-		Entitlement: s.Entitlement, Customer: s.Customer != "", Sandbox: sandbox,
-		Renewing: renewing, Cancelled: !renewing && len(s.Ending()) > 0,
+		Entitlement: a.Entitlement, Customer: a.Customer != "", Sandbox: sandbox,
+		Renewing: renewing, Cancelled: !renewing && len(a.Resumable()) > 0,
 	}
 }

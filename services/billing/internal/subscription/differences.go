@@ -8,36 +8,38 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Differences are the fields in which two states of one subscription differ, as the operators' report shows them.
-func Differences(had, has State) []api.BillingDifference {
-	was, is := had.fields(), has.fields()
+// Differences lists the fields in which two states of one subscription differ, for the reconciliation report.
+func Differences(before, after State) []api.BillingDifference {
+	old, current := before.fields(), after.fields()
 	var out []api.BillingDifference
-	for i, f := range is {
-		if f.value != was[i].value {
-			out = append(out, api.BillingDifference{Account: has.Account, Subscription: has.ID, Field: f.name, Had: was[i].value, Has: f.value})
+	for i, f := range current {
+		if f.value != old[i].value {
+			out = append(out, api.BillingDifference{
+				Account: after.Account, Subscription: after.ID, Field: f.name, Had: old[i].value, Has: f.value,
+			})
 		}
 	}
 	return out
 }
 
-// EntitlementDifference is what two entitlements of an account differ in but their versions; different is false where that is nothing.
-func EntitlementDifference(account string, had, has api.Entitlement) (d api.BillingDifference, different bool) {
-	d = api.BillingDifference{Account: account, Field: "entitlement", Had: words(had), Has: words(has)}
+// EntitlementDifference compares two entitlements of an account, ignoring their versions. different is false if they are equal.
+func EntitlementDifference(account string, before, after api.Entitlement) (d api.BillingDifference, different bool) {
+	d = api.BillingDifference{Account: account, Field: "entitlement", Had: describe(before), Has: describe(after)}
 	return d, d.Had != d.Has
 }
 
-func words(e api.Entitlement) string {
-	said := string(e.Tier)
+func describe(e api.Entitlement) string {
+	text := string(e.Tier)
 	if e.PaidUntil != nil {
-		said += " until " + e.PaidUntil.UTC().Format(time.RFC3339Nano)
+		text += " until " + e.PaidUntil.UTC().Format(time.RFC3339Nano)
 	}
 	if e.Renews {
-		said += ", renews"
+		text += ", renews"
 	}
 	if e.Trouble != api.NoTrouble {
-		said += ", " + string(e.Trouble)
+		text += ", " + string(e.Trouble)
 	}
-	return said
+	return text
 }
 
 type field struct{ name, value string }
@@ -48,13 +50,13 @@ func (s State) fields() []field {
 	if s.Paid != nil {
 		p, until = *s.Paid, s.Paid.Until.UTC().Format(time.RFC3339)
 	}
-	yes := strconv.FormatBool
+	boolean := strconv.FormatBool
 	return []field{
-		{"account", s.Account}, {"customer", s.Customer}, {"tier", fmt.Sprint(s.Tier)}, {"ended", yes(s.Ended)},
-		{"cancelAtPeriodEnd", yes(s.CancelAtPeriodEnd)}, {"paidInvoice", p.Invoice}, {"paidUntil", until},
-		{"refunded", yes(p.Refunded)}, {"disputed", yes(p.Disputed)}, {"failing", yes(s.Failing)},
+		{"account", s.Account}, {"customer", s.Customer}, {"tier", fmt.Sprint(s.Tier)}, {"ended", boolean(s.Ended)},
+		{"cancelAtPeriodEnd", boolean(s.CancelAtPeriodEnd)}, {"paidInvoice", p.Invoice}, {"paidUntil", until},
+		{"refunded", boolean(p.Refunded)}, {"disputed", boolean(p.Disputed)}, {"failing", boolean(s.Failing)},
 	}
 }
 
-// Same reports whether two states say the same.
-func Same(a, b State) bool { return a.ID == b.ID && len(Differences(a, b)) == 0 }
+// Equal reports whether two states have the same id and no differences.
+func Equal(a, b State) bool { return a.ID == b.ID && len(Differences(a, b)) == 0 }

@@ -7,34 +7,33 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Entitle is what the subscriptions of one account come to, in whatever order they are given. The Version is left 0.
+// DeriveEntitlement returns the entitlement that the subscriptions of one account add up to, whatever their order. Version is left 0.
 //
-// Of what is paid for the best tier counts, and of that the longest. It does not depend on the clock: whoever reads it compares
-// PaidUntil with theirs.
-func Entitle(states []State) api.Entitlement {
+// The best paid tier counts, with the latest end of that tier. The result does not depend on the clock: readers compare PaidUntil with
+// their own.
+func DeriveEntitlement(states []State) api.Entitlement {
 	e := api.Entitlement{Tier: api.Free}
-	var failing, renewing bool // of those that give what counts
+	var failing, renewing bool // of the subscriptions that provide e
 	for _, s := range states {
-		until, paid := s.Paying()
+		until, paid := s.PaidUntil()
 		if !paid {
 			continue
 		}
-		renews := !s.Ended && !s.CancelAtPeriodEnd
 		switch better := compare(s.Tier, until, e); {
 		case better > 0:
-			e.Tier, e.PaidUntil, failing, renewing = s.Tier, &until, s.Failing, renews
+			e.Tier, e.PaidUntil, failing, renewing = s.Tier, &until, s.Failing, s.renews()
 		case better == 0:
-			failing, renewing = failing && s.Failing, renewing || renews
+			failing, renewing = failing && s.Failing, renewing || s.renews()
 		}
 	}
 	if e.PaidUntil == nil {
 		e.Trouble = trouble(states)
 		return e
 	}
-	// Another one of the tier that renews earlier goes on when this one ends.
+	// Another subscription of the same tier may end earlier but renew, and so continue after this one.
 	e.Renews = renewing || slices.ContainsFunc(states, func(s State) bool {
-		_, paid := s.Paying()
-		return paid && s.Tier == e.Tier && !s.Ended && !s.CancelAtPeriodEnd && !s.Failing
+		_, paid := s.PaidUntil()
+		return paid && s.Tier == e.Tier && s.renews() && !s.Failing
 	})
 	if failing {
 		e.Trouble = api.PaymentFailed
@@ -42,15 +41,7 @@ func Entitle(states []State) api.Entitlement {
 	return e
 }
 
-// Paying is the end of what is paid for; paid is false where nothing is, or no more: it was given back, or is about to be taken back.
-func (s State) Paying() (until time.Time, paid bool) {
-	if !s.Plan() || s.Paid == nil || s.Paid.Refunded || s.Paid.Disputed {
-		return time.Time{}, false
-	}
-	return s.Paid.Until.UTC(), true
-}
-
-// compare is above 0 where a tier until then is better than what e has.
+// compare returns a positive number if tier paid until the given time is better than e, a negative one if it is worse, and 0 if equal.
 func compare(tier api.Tier, until time.Time, e api.Entitlement) int {
 	if e.PaidUntil == nil {
 		return 1
@@ -65,13 +56,13 @@ func rank(t api.Tier) int {
 	return slices.IndexFunc(api.Tiers, func(l api.TierLimits) bool { return l.Tier == t })
 }
 
-// trouble is why nothing is paid for, the gravest first. A first payment that never came troubles nobody any more once the processor
-// has given it up.
+// trouble returns the most serious reason why nothing is paid for. A first payment that never arrived stops counting once the processor
+// has ended the subscription.
 func trouble(states []State) api.Trouble {
 	var found api.Trouble
 	for _, s := range states {
 		switch {
-		case !s.Plan():
+		case !s.IsPlan():
 		case s.Paid != nil && s.Paid.Disputed:
 			return api.Disputed
 		case s.Paid != nil && s.Paid.Refunded:

@@ -1,7 +1,7 @@
-// Package subscription is what an account has paid for, as a pure function of what the payment processor says of its subscriptions.
+// Package subscription derives what an account has paid for from the state of its subscriptions at the payment processor.
 //
-// Only payments that were confirmed count. What is paid runs to the end of the period of the latest paid invoice; a refund of all of it
-// or a dispute ends it at once, and a failed payment takes nothing from what was paid before.
+// Only confirmed payments count. Access runs to the end of the period of the latest paid invoice. A full refund or a dispute ends it at
+// once; a failed payment does not shorten it.
 package subscription
 
 import (
@@ -10,33 +10,44 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// State is the whole of one subscription as the processor tells it at one moment.
+// State is a snapshot of one subscription as the processor reports it. The store saves it as JSON under these field names.
 type State struct {
 	ID       string   // the processor's
 	Customer string   // the processor's
-	Account  string   // ours; empty where the processor does not know it: then it is nobody's
-	Tier     api.Tier // that of a plan; Free: it is to something else, which is no matter of ours
+	Account  string   // ours; empty if the processor does not name one
+	Tier     api.Tier // of the plan; Free for any other product, which billing ignores
 
-	Ended             bool // it will never charge again: cancelled and over, or its first payment never came
+	Ended             bool // never charges again: canceled, or the first payment never arrived
 	CancelAtPeriodEnd bool
 
-	// Paid is the latest invoice that was paid and not for nothing; nil while none was.
+	// Paid is the latest paid invoice with an amount above zero; nil if there is none.
 	Paid *Payment
-	// Failing says that a charge after that one was tried and failed.
+	// Failing reports whether a charge after Paid was attempted and failed.
 	Failing bool
 
-	// Waiting is the processor's id of a renewal's invoice that is due and that the processor would charge only later; empty: none waits.
-	// It says what to do, not what was paid, and is not kept.
-	Waiting string `json:"-"`
+	// PendingInvoice is the id of a renewal invoice that is due and that the processor would only charge later; empty if there is none.
+	// It is not stored: it asks for a charge and says nothing about what was paid.
+	PendingInvoice string `json:"-"`
 }
 
-// Plan reports whether the subscription is to a plan.
-func (s State) Plan() bool { return s.Tier != api.Free && s.Tier != "" }
+// IsPlan reports whether the subscription is to a plan rather than to another product.
+func (s State) IsPlan() bool { return s.Tier != api.Free && s.Tier != "" }
+
+// PaidUntil returns the end of the paid period. ok is false if nothing is paid, or if the payment was refunded or is disputed.
+func (s State) PaidUntil() (until time.Time, ok bool) {
+	if !s.IsPlan() || s.Paid == nil || s.Paid.Refunded || s.Paid.Disputed {
+		return time.Time{}, false
+	}
+	return s.Paid.Until.UTC(), true
+}
+
+// renews reports whether the subscription charges again at the end of its period.
+func (s State) renews() bool { return !s.Ended && !s.CancelAtPeriodEnd }
 
 // Payment is one paid invoice of a subscription.
 type Payment struct {
-	Invoice  string // the processor's
-	Until    time.Time
-	Refunded bool // all of it
-	Disputed bool // and the dispute is not won
+	Invoice  string    // the processor's id
+	Until    time.Time // end of the paid period
+	Refunded bool      // in full
+	Disputed bool      // and the dispute has not been won
 }

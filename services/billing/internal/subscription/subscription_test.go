@@ -15,7 +15,7 @@ var day0 = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func day(n int) time.Time { return day0.AddDate(0, 0, n) }
 
-// sub is a subscription of the plan that is sold, paid until a day; 0: never paid.
+// sub returns a subscription to the plan, paid until a day or, if until is 0, never paid.
 func sub(id string, until int, change ...func(*subscription.State)) subscription.State {
 	s := subscription.State{ID: id, Customer: "cus_1", Account: "acc_1", Tier: api.Commercial}
 	if until > 0 {
@@ -34,7 +34,7 @@ func refunded(s *subscription.State)  { s.Paid.Refunded = true }
 func disputed(s *subscription.State)  { s.Paid.Disputed = true }
 func other(s *subscription.State)     { s.Tier = api.Free }
 
-func TestEntitle(t *testing.T) {
+func TestDeriveEntitlement(t *testing.T) {
 	paid := func(until int, renews bool, trouble api.Trouble) api.Entitlement {
 		at := day(until)
 		return api.Entitlement{Tier: api.Commercial, PaidUntil: &at, Renews: renews, Trouble: trouble}
@@ -47,24 +47,24 @@ func TestEntitle(t *testing.T) {
 	}{
 		{"none", nil, nothing("")},
 		{"paid", []subscription.State{sub("a", 30)}, paid(30, true, "")},
-		{"cancelled: to the end of what is paid", []subscription.State{sub("a", 30, cancelled)}, paid(30, false, "")},
-		{"ended early: what was paid runs on", []subscription.State{sub("a", 30, ended)}, paid(30, false, "")},
-		{"a payment fails: what was paid before runs on", []subscription.State{sub("a", 30, failing)}, paid(30, true, api.PaymentFailed)},
-		{"given up after failed payments", []subscription.State{sub("a", 30, failing, ended)}, paid(30, false, api.PaymentFailed)},
-		{"the first payment fails", []subscription.State{sub("a", 0, failing)}, nothing(api.PaymentFailed)},
-		{"the first payment never came", []subscription.State{sub("a", 0, failing, ended)}, nothing("")},
+		{"cancelled: runs to the end of the paid period", []subscription.State{sub("a", 30, cancelled)}, paid(30, false, "")},
+		{"ended early: runs to the end of the paid period", []subscription.State{sub("a", 30, ended)}, paid(30, false, "")},
+		{"payment fails: the paid period continues", []subscription.State{sub("a", 30, failing)}, paid(30, true, api.PaymentFailed)},
+		{"ended after failed payments", []subscription.State{sub("a", 30, failing, ended)}, paid(30, false, api.PaymentFailed)},
+		{"first payment fails", []subscription.State{sub("a", 0, failing)}, nothing(api.PaymentFailed)},
+		{"first payment never arrives", []subscription.State{sub("a", 0, failing, ended)}, nothing("")},
 		{"refunded", []subscription.State{sub("a", 30, refunded)}, nothing(api.Refunded)},
 		{"disputed", []subscription.State{sub("a", 30, disputed)}, nothing(api.Disputed)},
 		{"bought again after a refund", []subscription.State{sub("a", 30, refunded, ended), sub("b", 10)}, paid(10, true, "")},
-		{"the longest of two", []subscription.State{sub("a", 10), sub("b", 30, cancelled)}, paid(30, true, "")},
-		{"the longest of two that end", []subscription.State{sub("a", 10, cancelled), sub("b", 30, cancelled)}, paid(30, false, "")},
-		{"one fails, the longer one does not", []subscription.State{sub("a", 10, failing), sub("b", 30, cancelled)}, paid(30, false, "")},
-		{"of two alike one fails", []subscription.State{sub("a", 30, failing), sub("b", 30)}, paid(30, true, "")},
-		{"something else that is sold at Stripe", []subscription.State{sub("a", 30, other)}, nothing("")},
-		{"something else that is in dispute", []subscription.State{sub("a", 30, other, disputed), sub("b", 0, other, failing)}, nothing("")},
-		{"a dispute is graver than a refund", []subscription.State{sub("a", 30, refunded), sub("b", 30, disputed), sub("c", 0, failing)}, nothing(api.Disputed)},
+		{"two subscriptions: the longer counts", []subscription.State{sub("a", 10), sub("b", 30, cancelled)}, paid(30, true, "")},
+		{"two cancelled subscriptions: the longer counts", []subscription.State{sub("a", 10, cancelled), sub("b", 30, cancelled)}, paid(30, false, "")},
+		{"shorter one fails, longer one does not", []subscription.State{sub("a", 10, failing), sub("b", 30, cancelled)}, paid(30, false, "")},
+		{"one of two equal subscriptions fails", []subscription.State{sub("a", 30, failing), sub("b", 30)}, paid(30, true, "")},
+		{"another product", []subscription.State{sub("a", 30, other)}, nothing("")},
+		{"another product, disputed", []subscription.State{sub("a", 30, other, disputed), sub("b", 0, other, failing)}, nothing("")},
+		{"dispute takes precedence over refund", []subscription.State{sub("a", 30, refunded), sub("b", 30, disputed), sub("c", 0, failing)}, nothing(api.Disputed)},
 	} {
-		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, subscription.Entitle(c.states)) })
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, subscription.DeriveEntitlement(c.states)) })
 	}
 }
 
@@ -78,27 +78,27 @@ func anyState(t *rapid.T, id string) subscription.State {
 	return s
 }
 
-func TestEntitlementsHoldTogether(t *testing.T) {
+func TestDerivedEntitlementsAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		states := make([]subscription.State, rapid.IntRange(0, 5).Draw(t, "n"))
 		for i := range states {
 			states[i] = anyState(t, string(rune('a'+i)))
 		}
-		e := subscription.Entitle(states)
-		require.Equal(t, e, subscription.Entitle(rapid.Permutation(states).Draw(t, "order")), "the order is no matter")
+		e := subscription.DeriveEntitlement(states)
+		require.Equal(t, e, subscription.DeriveEntitlement(rapid.Permutation(states).Draw(t, "order")), "independent of the order")
 		require.Equal(t, e.Tier == api.Free, e.PaidUntil == nil)
 		require.Zero(t, e.Version)
 		require.False(t, e.Renews && e.PaidUntil == nil)
 		for _, s := range states {
-			until, paid := s.Paying()
+			until, paid := s.PaidUntil()
 			if paid && s.Tier == e.Tier {
-				require.False(t, until.After(*e.PaidUntil), "the longest of the tier counts")
+				require.False(t, until.After(*e.PaidUntil), "the latest end within the tier counts")
 			}
-			require.False(t, paid && e.Tier == api.Free, "what is paid for counts")
+			require.False(t, paid && e.Tier == api.Free, "a paid subscription counts")
 			require.False(t, paid && s.Tier == api.Commercial && e.Tier != api.Commercial, "the best tier counts")
 		}
-		if e.PaidUntil != nil { // another one that gives nothing takes nothing
-			require.Equal(t, e, subscription.Entitle(append(states, sub("z", 30, refunded), sub("y", 0, failing))))
+		if e.PaidUntil != nil { // subscriptions that provide nothing change nothing
+			require.Equal(t, e, subscription.DeriveEntitlement(append(states, sub("z", 30, refunded), sub("y", 0, failing))))
 		}
 	})
 }
@@ -106,39 +106,39 @@ func TestEntitlementsHoldTogether(t *testing.T) {
 func TestDifferences(t *testing.T) {
 	was := sub("a", 30)
 	require.Empty(t, subscription.Differences(was, sub("a", 30)))
-	require.True(t, subscription.Same(was, sub("a", 30)))
+	require.True(t, subscription.Equal(was, sub("a", 30)))
 	is := sub("a", 60, cancelled, disputed)
 	require.Equal(t, []api.BillingDifference{
 		{Account: "acc_1", Subscription: "a", Field: "cancelAtPeriodEnd", Had: "false", Has: "true"},
 		{Account: "acc_1", Subscription: "a", Field: "paidUntil", Had: "2026-12-20T12:00:00Z", Has: "2027-01-19T12:00:00Z"},
 		{Account: "acc_1", Subscription: "a", Field: "disputed", Had: "false", Has: "true"},
 	}, subscription.Differences(was, is))
-	require.False(t, subscription.Same(was, is))
+	require.False(t, subscription.Equal(was, is))
 }
 
-func TestStanding(t *testing.T) {
+func TestAccountSummary(t *testing.T) {
 	for _, c := range []struct {
-		name                                  string
-		states                                []subscription.State
-		renewing, cancelled, sold, somethings bool
+		name                            string
+		states                          []subscription.State
+		renewing, cancelled, sold, live bool
 	}{
 		{"nothing", nil, false, false, false, false},
 		{"renews", []subscription.State{sub("a", 30)}, true, false, true, true},
 		{"cancelled", []subscription.State{sub("a", 30, cancelled)}, false, true, true, true},
 		{"ended", []subscription.State{sub("a", 30, ended)}, false, false, false, true},
-		{"a first payment that is not there yet", []subscription.State{sub("a", 0)}, false, false, false, false},
+		{"first payment pending", []subscription.State{sub("a", 0)}, false, false, false, false},
 		{"refunded and still renewing", []subscription.State{sub("a", 30, refunded)}, true, false, true, false},
-		{"something else that renews", []subscription.State{sub("a", 30, other), sub("b", 30, other, cancelled)}, false, false, false, false},
+		{"another product that renews", []subscription.State{sub("a", 30, other), sub("b", 30, other, cancelled)}, false, false, false, false},
 		{"refunded and cancelled", []subscription.State{sub("a", 30, refunded, cancelled)}, false, false, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := subscription.Standing{Account: "acc_1", Customer: "cus_1", Entitlement: subscription.Entitle(c.states), States: c.states}
-			page := s.Page(true)
-			require.Equal(t, c.renewing, page.Renewing)
-			require.Equal(t, c.cancelled, page.Cancelled)
-			require.Equal(t, c.sold, s.Sold())
-			require.Equal(t, c.somethings, page.Entitlement.Live(day(1)))
-			require.True(t, page.Sandbox && page.Customer)
+			s := subscription.Account{ID: "acc_1", Customer: "cus_1", Entitlement: subscription.DeriveEntitlement(c.states), States: c.states}
+			summary := s.Summary(true)
+			require.Equal(t, c.renewing, summary.Renewing)
+			require.Equal(t, c.cancelled, summary.Cancelled)
+			require.Equal(t, c.sold, s.Subscribed())
+			require.Equal(t, c.live, summary.Entitlement.Live(day(1)))
+			require.True(t, summary.Sandbox && summary.Customer)
 		})
 	}
 }

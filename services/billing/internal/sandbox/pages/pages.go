@@ -1,5 +1,5 @@
-// Package pages is what people see of the sandbox: a page on which to buy, and one that stands for both the processor's portal and all that
-// happens at the processor without the customer. Plain forms, no scripts; every page says that no money moves.
+// Package pages serves the sandbox's web pages: a checkout, and a portal that also offers what banks and operators do at a real processor.
+// The pages use plain forms without scripts and say that no money moves.
 package pages
 
 import (
@@ -25,18 +25,18 @@ var templates embed.FS
 //go:embed style.css
 var style []byte
 
-// Processor is the sandbox as its pages use it.
+// Processor is the part of sandbox.Sandbox that the pages use.
 type Processor interface {
 	Session(ctx context.Context, kind sandbox.Kind, id string) (sandbox.Session, error)
 	Pay(ctx context.Context, id string, declines bool) error
 	SetCard(ctx context.Context, id string, declines bool) error
-	Do(ctx context.Context, id, subscription string, act sandbox.Act, days int) error
+	Perform(ctx context.Context, id, subscription string, action sandbox.Action, days int) error
 }
 
-// maxForm is how long a form may be, in bytes; far above what any needs.
+// maxForm is the maximum size of a form in bytes, well above any valid form.
 const maxForm = 4 << 10
 
-// site answers for the pages.
+// site holds the dependencies of the handlers.
 type site struct {
 	processor Processor
 	origins   *http.CrossOriginProtection
@@ -44,7 +44,7 @@ type site struct {
 	log       *slog.Logger
 }
 
-// New answers everything under sandbox.Path, in the names of publicURL, from which alone forms are taken.
+// New returns a handler for everything below sandbox.Path. It accepts forms only from the origin of publicURL.
 func New(processor Processor, publicURL string, log *slog.Logger) (http.Handler, error) {
 	public, err := url.Parse(publicURL)
 	if err != nil {
@@ -54,46 +54,46 @@ func New(processor Processor, publicURL string, log *slog.Logger) (http.Handler,
 	if err := s.origins.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"checkout", "portal", "refused"} {
-		t := template.New("layout.html").Funcs(template.FuncMap{"instant": instant, "day": day, "act": actOf})
+	for _, name := range []string{"checkout", "portal", "error"} {
+		t := template.New("layout.html").Funcs(template.FuncMap{"instant": formatTime, "day": formatDay, "button": newButton})
 		if s.pages[name], err = t.ParseFS(templates, "templates/layout.html", "templates/"+name+".html"); err != nil {
 			return nil, err
 		}
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+sandbox.Path+"style.css", serveStyle)
-	mux.HandleFunc("GET "+sandbox.Path+"checkout/{session}", s.answer(s.checkout))
-	mux.HandleFunc("POST "+sandbox.Path+"checkout/{session}", s.answer(s.pay))
-	mux.HandleFunc("GET "+sandbox.Path+"portal/{session}", s.answer(s.portal))
-	mux.HandleFunc("POST "+sandbox.Path+"portal/{session}", s.answer(s.act))
-	mux.HandleFunc(sandbox.Path, s.answer(func(*http.Request) (view, error) {
-		return view{}, problem.New(problem.NotFound, "There is no such page.")
+	mux.HandleFunc("GET "+sandbox.Path+"checkout/{session}", s.handler(s.checkout))
+	mux.HandleFunc("POST "+sandbox.Path+"checkout/{session}", s.handler(s.pay))
+	mux.HandleFunc("GET "+sandbox.Path+"portal/{session}", s.handler(s.portal))
+	mux.HandleFunc("POST "+sandbox.Path+"portal/{session}", s.handler(s.act))
+	mux.HandleFunc(sandbox.Path, s.handler(func(*http.Request) (view, error) {
+		return view{}, problem.New(problem.NotFound, "Page not found.")
 	}))
 	return mux, nil
 }
 
-// view is a page, or where to go instead.
+// view is the result of a handler: a page or a redirect.
 type view struct {
 	page     string
 	title    string
 	data     any
 	redirect string
-	wrong    string // why what was asked for did not happen
+	message  string // why a form was rejected; empty otherwise
 }
 
-// shown is what a template gets.
-type shown struct {
-	Title string
-	Wrong string
-	Data  any
+// templateData is the data of a template.
+type templateData struct {
+	Title   string
+	Message string
+	Data    any
 }
 
-func (s site) answer(handle func(*http.Request) (view, error)) http.HandlerFunc {
+func (s site) handler(handle func(*http.Request) (view, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy",
 			"default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
-		h.Set("Referrer-Policy", "same-origin") // not no-referrer: forms would come from the origin "null"; the address is a secret
+		h.Set("Referrer-Policy", "same-origin") // keeps the secret URL private; no-referrer would send forms with the origin "null"
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
@@ -103,9 +103,9 @@ func (s site) answer(handle func(*http.Request) (view, error)) http.HandlerFunc 
 			return
 		}
 		var b bytes.Buffer
-		if err := s.pages[v.page].Execute(&b, shown{v.title, v.wrong, v.data}); err != nil {
+		if err := s.pages[v.page].Execute(&b, templateData{v.title, v.message, v.data}); err != nil {
 			s.log.ErrorContext(r.Context(), "page failed", "error", err.Error())
-			http.Error(w, "The fault is ours.", http.StatusInternalServerError)
+			http.Error(w, "Internal error", http.StatusInternalServerError)
 			return
 		}
 		h.Set("Content-Type", "text/html; charset=utf-8")
@@ -115,13 +115,13 @@ func (s site) answer(handle func(*http.Request) (view, error)) http.HandlerFunc 
 }
 
 func (s site) view(w http.ResponseWriter, r *http.Request, handle func(*http.Request) (view, error)) (v view, status int) {
-	const failed = "That did not work"
+	const failed = "Something went wrong"
 	if s.origins.Check(r) != nil {
-		return view{page: "refused", title: failed, data: "Your browser says that another site sent this form. Open the page again."}, http.StatusForbidden
+		return view{page: "error", title: failed, data: "Your browser reports that another site sent this form. Open the page again."}, http.StatusForbidden
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if r.ParseForm() != nil {
-		return view{page: "refused", title: failed, data: "The form could not be read."}, http.StatusBadRequest
+		return view{page: "error", title: failed, data: "Your browser sent an invalid form. Open the page again."}, http.StatusBadRequest
 	}
 	v, err := handle(r)
 	switch {
@@ -130,10 +130,10 @@ func (s site) view(w http.ResponseWriter, r *http.Request, handle func(*http.Req
 		status = e.Code.Status()
 		if status >= http.StatusInternalServerError {
 			s.log.ErrorContext(r.Context(), "page failed", "error", err.Error())
-			return view{page: "refused", title: failed, data: "The sandbox does not answer at the moment. Try again shortly."}, status
+			return view{page: "error", title: failed, data: "The sandbox is temporarily unavailable. Try again shortly."}, status
 		}
-		return view{page: "refused", title: failed, data: e.Message}, status
-	case v.wrong != "":
+		return view{page: "error", title: failed, data: e.Message}, status
+	case v.message != "":
 		return v, http.StatusUnprocessableEntity
 	}
 	return v, http.StatusOK
@@ -152,8 +152,8 @@ func (s site) checkout(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	v := view{page: "checkout", title: "Buy " + session.Plan, data: session}
-	if r.URL.Query().Has("declined") && session.Bought != nil && session.Bought.Status == sandbox.Incomplete {
-		v.wrong = "The card was declined. Nothing was paid."
+	if r.URL.Query().Has("declined") && session.Subscription != nil && session.Subscription.Status == sandbox.Incomplete {
+		v.message = "The card was declined. Nothing was paid."
 	}
 	return v, nil
 }
@@ -178,37 +178,37 @@ func (s site) portal(r *http.Request) (view, error) {
 func (s site) act(r *http.Request) (view, error) {
 	id, form := r.PathValue("session"), r.PostForm
 	var err error
-	switch act := form.Get("act"); act {
+	switch action := form.Get("act"); action {
 	case "card-works", "card-declines":
-		err = s.processor.SetCard(r.Context(), id, act == "card-declines")
+		err = s.processor.SetCard(r.Context(), id, action == "card-declines")
 	default:
-		days, _ := strconv.Atoi(strings.TrimSpace(form.Get("days"))) // what is no number is no number of days either
-		err = s.processor.Do(r.Context(), id, form.Get("subscription"), sandbox.Act(act), days)
+		days, _ := strconv.Atoi(strings.TrimSpace(form.Get("days"))) // 0 if not a number, which is out of range
+		err = s.processor.Perform(r.Context(), id, form.Get("subscription"), sandbox.Action(action), days)
 	}
 	if problem.Of(err).Code == problem.InvalidParameter {
-		v, failed := s.portal(r)
-		v.wrong = problem.Of(err).Message
-		return v, failed
+		v, portalErr := s.portal(r)
+		v.message = problem.Of(err).Message
+		return v, portalErr
 	}
 	return view{redirect: r.URL.Path}, err
 }
 
-// instant is a moment to the second, as people and programs read it.
-func instant(t time.Time) template.HTML {
+// instant formats a time to the second, with a machine-readable form.
+func formatTime(t time.Time) template.HTML {
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), t.Format("2 January 2006, 15:04:05 UTC"))) //nolint:gosec // nothing in it comes from outside
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), t.Format("2 January 2006, 15:04:05 UTC"))) //nolint:gosec // contains no user input
 }
 
-func day(t time.Time) string { return t.UTC().Format("2 January 2006") }
+func formatDay(t time.Time) string { return t.UTC().Format("2 January 2006") }
 
-// button is one act on a subscription.
+// button is a form with one action on a subscription.
 type button struct {
 	Subscription string
-	Act          sandbox.Act
+	Action       sandbox.Action
 	Text         string
 	Danger       bool
 }
 
-func actOf(s sandbox.Subscription, act sandbox.Act, text string) button {
-	return button{s.ID, act, text, act == sandbox.Cancel || act == sandbox.Refund || act == sandbox.DisputeIt}
+func newButton(s sandbox.Subscription, action sandbox.Action, text string) button {
+	return button{s.ID, action, text, action == sandbox.Cancel || action == sandbox.Refund || action == sandbox.DisputePayment}
 }

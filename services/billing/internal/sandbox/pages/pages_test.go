@@ -27,37 +27,37 @@ const (
 	portal   = "/billing/sandbox/portal/abc"
 )
 
-// till is a sandbox that does as it is told and notes what it was asked for.
-type till struct {
-	shown  sandbox.Session
-	refuse error
-	asked  []any
+// fakeSandbox records calls and returns a fixed session and error.
+type fakeSandbox struct {
+	session sandbox.Session
+	err     error
+	calls   []any
 }
 
-func (p *till) Session(_ context.Context, kind sandbox.Kind, id string) (sandbox.Session, error) {
-	p.shown.Kind, p.shown.ID = kind, id
+func (p *fakeSandbox) Session(_ context.Context, kind sandbox.Kind, id string) (sandbox.Session, error) {
+	p.session.Kind, p.session.ID = kind, id
 	if id != "abc" {
-		return sandbox.Session{}, problem.New(problem.NotFound, "There is no such page.")
+		return sandbox.Session{}, problem.New(problem.NotFound, "Page not found.")
 	}
-	return p.shown, nil
+	return p.session, nil
 }
 
-func (p *till) Pay(_ context.Context, id string, declines bool) error {
-	p.asked = append(p.asked, id, declines)
-	return p.refuse
+func (p *fakeSandbox) Pay(_ context.Context, id string, declines bool) error {
+	p.calls = append(p.calls, id, declines)
+	return p.err
 }
 
-func (p *till) SetCard(_ context.Context, id string, declines bool) error {
-	p.asked = append(p.asked, id, declines)
-	return p.refuse
+func (p *fakeSandbox) SetCard(_ context.Context, id string, declines bool) error {
+	p.calls = append(p.calls, id, declines)
+	return p.err
 }
 
-func (p *till) Do(_ context.Context, id, subscription string, act sandbox.Act, days int) error {
-	p.asked = append(p.asked, id, subscription, act, days)
-	return p.refuse
+func (p *fakeSandbox) Perform(_ context.Context, id, subscription string, act sandbox.Action, days int) error {
+	p.calls = append(p.calls, id, subscription, act, days)
+	return p.err
 }
 
-func (p *till) send(t *testing.T, log io.Writer, method, path, form string, header ...string) *http.Response {
+func (p *fakeSandbox) send(t *testing.T, log io.Writer, method, path, form string, header ...string) *http.Response {
 	t.Helper()
 	site, err := pages.New(p, public, slog.New(slog.NewTextHandler(log, nil)))
 	require.NoError(t, err)
@@ -71,19 +71,19 @@ func (p *till) send(t *testing.T, log io.Writer, method, path, form string, head
 	}
 	w := httptest.NewRecorder()
 	site.ServeHTTP(w, r)
-	answer := w.Result()
-	t.Cleanup(func() { _ = answer.Body.Close() })
-	return answer
+	resp := w.Result()
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
 }
 
-func text(t *testing.T, answer *http.Response) string {
+func text(t *testing.T, resp *http.Response) string {
 	t.Helper()
-	body, err := io.ReadAll(answer.Body)
+	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	return string(body)
 }
 
-func subscribed(status sandbox.Status) sandbox.Subscription {
+func newSubscription(status sandbox.Status) sandbox.Subscription {
 	now := time.Date(2026, 2, 3, 4, 5, 6, 700_000_000, time.UTC)
 	return sandbox.Subscription{
 		ID: "sub_1", Status: status, PeriodEnd: now,
@@ -91,42 +91,42 @@ func subscribed(status sandbox.Status) sandbox.Subscription {
 	}
 }
 
-func TestBuying(t *testing.T) {
-	p := &till{shown: sandbox.Session{ReturnURL: back, Plan: "Business", USD: 29, Account: "acc_<1>"}}
-	answer := p.send(t, io.Discard, http.MethodGet, checkout, "")
-	require.Equal(t, http.StatusOK, answer.StatusCode)
-	page := text(t, answer)
+func TestCheckout(t *testing.T) {
+	p := &fakeSandbox{session: sandbox.Session{ReturnURL: back, Plan: "Business", USD: 29, Account: "acc_<1>"}}
+	resp := p.send(t, io.Discard, http.MethodGet, checkout, "")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	page := text(t, resp)
 	for _, words := range []string{"This is a sandbox.", "Business", "29 USD a month", "acc_&lt;1&gt;", `href="` + back + `?checkout=left"`} {
 		require.Contains(t, page, words)
 	}
 
-	answer = p.send(t, io.Discard, http.MethodPost, checkout, "card=works")
-	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
-	require.Equal(t, back+"?checkout=done", answer.Header.Get("Location"))
-	require.Equal(t, []any{"abc", false}, p.asked)
+	resp = p.send(t, io.Discard, http.MethodPost, checkout, "card=works")
+	require.Equal(t, http.StatusSeeOther, resp.StatusCode)
+	require.Equal(t, back+"?checkout=done", resp.Header.Get("Location"))
+	require.Equal(t, []any{"abc", false}, p.calls)
 
-	answer = p.send(t, io.Discard, http.MethodPost, checkout, "card=declined")
-	require.Equal(t, checkout+"?declined", answer.Header.Get("Location"))
-	incomplete := subscribed(sandbox.Incomplete)
-	p.shown.Bought = &incomplete
-	answer = p.send(t, io.Discard, http.MethodGet, checkout+"?declined", "")
-	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-	require.Contains(t, text(t, answer), "Nothing was paid.")
+	resp = p.send(t, io.Discard, http.MethodPost, checkout, "card=declined")
+	require.Equal(t, checkout+"?declined", resp.Header.Get("Location"))
+	incomplete := newSubscription(sandbox.Incomplete)
+	p.session.Subscription = &incomplete
+	resp = p.send(t, io.Discard, http.MethodGet, checkout+"?declined", "")
+	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
+	require.Contains(t, text(t, resp), "Nothing was paid.")
 
-	active := subscribed(sandbox.Active)
-	p.shown.Bought = &active
+	active := newSubscription(sandbox.Active)
+	p.session.Subscription = &active
 	page = text(t, p.send(t, io.Discard, http.MethodGet, checkout+"?declined", ""))
-	require.Contains(t, page, "bought already")
+	require.Contains(t, page, "already paid")
 	require.NotContains(t, page, "<form")
 }
 
-func TestThePortal(t *testing.T) {
-	p := &till{shown: sandbox.Session{ReturnURL: back}}
-	require.Contains(t, text(t, p.send(t, io.Discard, http.MethodGet, portal, "")), "Nothing was bought yet.")
-	p.shown.Subscriptions = []sandbox.Subscription{subscribed(sandbox.Active)}
+func TestPortal(t *testing.T) {
+	p := &fakeSandbox{session: sandbox.Session{ReturnURL: back}}
+	require.Contains(t, text(t, p.send(t, io.Discard, http.MethodGet, portal, "")), "No subscriptions yet.")
+	p.session.Subscriptions = []sandbox.Subscription{newSubscription(sandbox.Active)}
 	page := text(t, p.send(t, io.Discard, http.MethodGet, portal, ""))
 	require.Contains(t, page, `<time datetime="2026-02-03T04:05:06.7Z">3 February 2026, 04:05:06 UTC</time>`)
-	require.Contains(t, page, "Cancel at the period&#39;s end")
+	require.Contains(t, page, "Cancel at period end")
 
 	for form, asked := range map[string][]any{
 		"act=card-declines":                           {"abc", true},
@@ -135,40 +135,40 @@ func TestThePortal(t *testing.T) {
 		"act=refund&subscription=sub_1":               {"abc", "sub_1", sandbox.Refund, 0},
 		"act=advance&subscription=sub_1&days=a+while": {"abc", "sub_1", sandbox.Advance, 0},
 	} {
-		p.asked = nil
-		answer := p.send(t, io.Discard, http.MethodPost, portal, form)
-		require.Equal(t, http.StatusSeeOther, answer.StatusCode, form)
-		require.Equal(t, portal, answer.Header.Get("Location"))
-		require.Equal(t, asked, p.asked)
+		p.calls = nil
+		resp := p.send(t, io.Discard, http.MethodPost, portal, form)
+		require.Equal(t, http.StatusSeeOther, resp.StatusCode, form)
+		require.Equal(t, portal, resp.Header.Get("Location"))
+		require.Equal(t, asked, p.calls)
 	}
-	p.refuse = problem.New(problem.InvalidParameter, "The clock moves by 1 to 9 days.")
-	answer := p.send(t, io.Discard, http.MethodPost, portal, "act=advance&subscription=sub_1&days=10")
-	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
-	page = text(t, answer)
-	require.Contains(t, page, "The clock moves by 1 to 9 days.")
+	p.err = problem.New(problem.InvalidParameter, "Enter a number of days from 1 to 9.")
+	resp := p.send(t, io.Discard, http.MethodPost, portal, "act=advance&subscription=sub_1&days=10")
+	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
+	page = text(t, resp)
+	require.Contains(t, page, "Enter a number of days from 1 to 9.")
 	require.Contains(t, page, "Active")
 }
 
-// Every state has words, and no button that could only fail.
-func TestStatesInWords(t *testing.T) {
-	cancelled := subscribed(sandbox.Active)
+// Every status has a description, and the portal offers only actions that can succeed.
+func TestPortalDescribesEveryStatus(t *testing.T) {
+	cancelled := newSubscription(sandbox.Active)
 	cancelled.CancelAtPeriodEnd = true
-	refunded := subscribed(sandbox.Canceled)
+	refunded := newSubscription(sandbox.Canceled)
 	refunded.Invoices[0].Refunded = true
-	disputed := subscribed(sandbox.PastDue)
+	disputed := newSubscription(sandbox.PastDue)
 	disputed.Invoices[0].Dispute = sandbox.OpenDispute
-	unpaid := subscribed(sandbox.Incomplete)
+	unpaid := newSubscription(sandbox.Incomplete)
 	unpaid.Invoices[0].Paid = false
-	won := subscribed(sandbox.Active)
+	won := newSubscription(sandbox.Active)
 	won.Invoices[0].Dispute = sandbox.WonDispute
 	for words, s := range map[string]sandbox.Subscription{
-		"it ends with the period": cancelled, "Refunded": refunded, "Paid, disputed": disputed, "Not paid": unpaid, "Paid, dispute won": won,
+		"cancelled at period end": cancelled, "Refunded": refunded, "Paid, disputed": disputed, "Unpaid": unpaid, "Paid, dispute won": won,
 	} {
-		p := &till{shown: sandbox.Session{ReturnURL: back, Subscriptions: []sandbox.Subscription{s}, Declines: true}}
+		p := &fakeSandbox{session: sandbox.Session{ReturnURL: back, Subscriptions: []sandbox.Subscription{s}, Declines: true}}
 		page := text(t, p.send(t, io.Discard, http.MethodGet, portal, ""))
 		require.Contains(t, page, words)
 		require.Contains(t, page, "is <strong>declined</strong>")
-		require.Equal(t, s.Status == sandbox.Canceled, !strings.Contains(page, "Move its clock"))
+		require.Equal(t, s.Status == sandbox.Canceled, !strings.Contains(page, "Move the clock"))
 		in := s.Invoices[0]
 		require.Equal(t, in.Paid && !in.Refunded && in.Dispute != sandbox.OpenDispute, strings.Contains(page, ">Refund the last payment<"))
 		require.Equal(t, in.Dispute == sandbox.OpenDispute, strings.Contains(page, ">Win the dispute<"))
@@ -176,43 +176,43 @@ func TestStatesInWords(t *testing.T) {
 	}
 }
 
-func TestFormsFromElsewhereAreRefused(t *testing.T) {
+func TestCrossSiteFormsAreRejected(t *testing.T) {
 	for _, header := range [][]string{
 		{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"},
 		{"Sec-Fetch-Site", "same-site", "Origin", "https://other.api.example"},
 	} {
-		p := &till{}
+		p := &fakeSandbox{}
 		require.Equal(t, http.StatusForbidden, p.send(t, io.Discard, http.MethodPost, checkout, "card=works", header...).StatusCode, header)
-		require.Empty(t, p.asked)
+		require.Empty(t, p.calls)
 	}
-	p := &till{shown: sandbox.Session{ReturnURL: back}}
+	p := &fakeSandbox{session: sandbox.Session{ReturnURL: back}}
 	require.Equal(t, http.StatusSeeOther,
 		p.send(t, io.Discard, http.MethodPost, checkout, "card=works", "Sec-Fetch-Site", "same-origin").StatusCode)
 	require.Equal(t, http.StatusBadRequest, p.send(t, io.Discard, http.MethodPost, checkout, "card="+strings.Repeat("x", 5000)).StatusCode)
 }
 
-func TestHeadersAndFailures(t *testing.T) {
-	p := &till{shown: sandbox.Session{ReturnURL: back}}
+func TestHeadersAndErrorPages(t *testing.T) {
+	p := &fakeSandbox{session: sandbox.Session{ReturnURL: back}}
 	for _, path := range []string{checkout, portal, "/billing/sandbox/checkout/none", "/billing/sandbox/", "/billing/sandbox/x/y/z"} {
-		answer := p.send(t, io.Discard, http.MethodGet, path, "")
-		h := answer.Header
+		resp := p.send(t, io.Discard, http.MethodGet, path, "")
+		h := resp.Header
 		require.Equal(t, "no-store", h.Get("Cache-Control"), path)
 		require.Equal(t, "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'", h.Get("Content-Security-Policy"))
 		require.Equal(t, "same-origin", h.Get("Referrer-Policy"))
 		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
-		require.Contains(t, text(t, answer), "This is a sandbox.", path)
+		require.Contains(t, text(t, resp), "This is a sandbox.", path)
 		if !strings.HasSuffix(path, "/abc") {
-			require.Equal(t, http.StatusNotFound, answer.StatusCode, path)
+			require.Equal(t, http.StatusNotFound, resp.StatusCode, path)
 		}
 	}
-	answer := p.send(t, io.Discard, http.MethodGet, "/billing/sandbox/style.css", "")
-	require.Equal(t, "text/css; charset=utf-8", answer.Header.Get("Content-Type"))
-	require.Contains(t, text(t, answer), ".button")
+	resp := p.send(t, io.Discard, http.MethodGet, "/billing/sandbox/style.css", "")
+	require.Equal(t, "text/css; charset=utf-8", resp.Header.Get("Content-Type"))
+	require.Contains(t, text(t, resp), ".button")
 
 	var log bytes.Buffer
-	p.refuse = errors.New("pq: secret detail")
-	answer = p.send(t, &log, http.MethodPost, checkout, url.Values{"card": {"works"}}.Encode())
-	require.Equal(t, http.StatusInternalServerError, answer.StatusCode)
-	require.NotContains(t, text(t, answer), "secret detail")
+	p.err = errors.New("pq: secret detail")
+	resp = p.send(t, &log, http.MethodPost, checkout, url.Values{"card": {"works"}}.Encode())
+	require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+	require.NotContains(t, text(t, resp), "secret detail")
 	require.Contains(t, log.String(), "secret detail")
 }
