@@ -38,7 +38,7 @@ type Source interface {
 	Charge(ctx context.Context, invoice string) error
 }
 
-// Cause is why a state is read. It goes into the audit log.
+// Cause records the reason for reading a state, for the audit log.
 type Cause struct {
 	Actor  string // an account, an operator or a part of the service
 	Action string // what the actor did; empty if it changed nothing itself

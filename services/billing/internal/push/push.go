@@ -77,7 +77,7 @@ type Pusher struct {
 	wake chan string
 }
 
-// New returns a Pusher with the fields of p, all of which must be set.
+// New returns a Pusher with the fields of p. Every exported field must be set.
 func New(p Pusher) *Pusher {
 	p.wake = make(chan string, 256)
 	return &p

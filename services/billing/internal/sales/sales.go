@@ -34,7 +34,7 @@ type Attempt struct {
 	ExpiresAt time.Time // when the session closes; later checkouts start a new attempt
 }
 
-// attemptTTL is how long checkouts reuse the same session. The session expires with its attempt, because two open sessions could both be
+// attemptTTL limits how long checkouts reuse the same session. The session expires with its attempt, because two open sessions could both be
 // paid. Stripe allows between 30 minutes and 24 hours.
 const attemptTTL = 12 * time.Hour
 

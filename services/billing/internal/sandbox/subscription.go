@@ -54,7 +54,7 @@ const (
 	WonDispute  Dispute = "won" // by the operator, who keeps the payment
 )
 
-// firstPaymentTimeout is how long an incomplete subscription waits for its first payment.
+// firstPaymentTimeout limits how long an incomplete subscription waits for its first payment.
 const firstPaymentTimeout = 23 * time.Hour
 
 // Event types, with Stripe's names.

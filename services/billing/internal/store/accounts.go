@@ -95,8 +95,8 @@ type checkoutRow struct {
 
 func (checkoutRow) TableName() string { return "checkouts" }
 
-// urlTimeout is how long an attempt may lack a session URL. After that it is replaced, because the processor opens no session for the
-// short time that would remain of it; no one has seen its page.
+// urlTimeout limits how long an attempt may lack a session URL, which it does if the processor failed. An older one is replaced, because
+// the processor opens no session that would expire soon.
 const urlTimeout = time.Hour
 
 // Attempt returns the account's purchase attempt if it is younger than ttl and has the same return URL; otherwise it starts a new one.

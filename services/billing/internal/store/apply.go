@@ -39,7 +39,7 @@ func (r subscriptionRow) state() (s subscription.State, err error) {
 }
 
 // Apply stores a fetched state and everything derived from it in one transaction. It locks the accounts involved before it reads the
-// stored state, so that of two concurrent changes to an account the second sees the first.
+// stored state, so a second concurrent change to an account sees the first.
 func (s *Store) Apply(ctx context.Context, f intake.Fetched) (change intake.Change, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		change = intake.Change{}
@@ -204,7 +204,7 @@ func (s *Store) EventProcessed(ctx context.Context, event string) (bool, error) 
 	return n > 0, database.Outage(err)
 }
 
-// eventRetention is how long processed events are remembered. Processors stop resending long before that.
+// eventRetention is the age at which processed events are deleted. Processors stop resending long before that.
 const eventRetention = 60 * 24 * time.Hour
 
 // DeleteOldEvents deletes processed events older than 60 days.
