@@ -17,7 +17,8 @@ VALE     := .cache/vale-3.17.0
 PROSE    := CONTRIBUTING.md Makefile .ci .dockerignore skaffold.yaml scripts charts/opportunity k8s/dev k8s/production \
             $(addprefix docker/,Dockerfile compose.yaml env prometheus.yaml grafana) \
             docs/benchmarks.md docs/decisions docs/operations.md docs/operators_test.go docs/runbooks \
-            $(addprefix docs/operators/,$(addsuffix .md,README containers curation kubernetes links mail observability outages proof running secrets slo))
+            pkg/api/billing.go pkg/api/timeouts.go $(wildcard services/billing/*.go) services/billing/cmd services/billing/internal \
+            $(addprefix docs/operators/,$(addsuffix .md,README billing containers curation kubernetes links mail observability outages proof running secrets slo))
 
 .DEFAULT_GOAL := help
 

@@ -15,7 +15,7 @@ const (
 	Disputed      Trouble = "disputed"       // the latest payment is disputed, which ended the plan at once
 )
 
-// Entitlement is what an account has paid for. Billing pushes it to authquota with PUT /internal/v1/entitlements/{account}.
+// Entitlement describes what an account has paid for. Billing pushes it to authquota with PUT /internal/v1/entitlements/{account}.
 //
 // It is the whole state, not a change: authquota keeps the one with the greatest Version and ignores others. It responds with 204, or with
 // 404 if it does not have the account.
