@@ -28,7 +28,8 @@ try {
   await page.goto('/account/keys/new')
   await page.getByLabel('Name of the key').fill('Phone')
   await page.getByLabel('Use case').fill('Trying it out.')
-  await press('Ask for the key')
+  await page.getByLabel(/I accept the terms of use/).check()
+  await press('Request key')
   const [asked] = JSON.parse(await verb('keys', 'requests', '--output', 'json')).requests
   await verb('keys', 'decline', asked.id, '--reason', 'Please say what you build.')
   await page.reload()
@@ -36,12 +37,12 @@ try {
   await page.goto('/account/keys/new')
   await page.getByLabel('Name of the key').fill('Phone')
   await page.getByLabel('Use case').fill('A board of side jobs in our town hall.')
-  await press('Ask for the key')
+  await press('Request key') // the terms are accepted already
   const [again] = JSON.parse(await verb('keys', 'requests', '--output', 'json')).requests
   await verb('keys', 'approve', again.id)
   await page.reload()
   await follow('Get the key')
-  await press('Show the key')
+  await press('Show key')
   const key = await page.locator('code.secret').first().textContent()
   assert.equal((await call(key)).status, 200)
   await page.goto('/account/usage')

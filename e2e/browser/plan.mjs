@@ -34,12 +34,13 @@ try {
   await page.goto('/account/keys/new')
   await page.getByLabel('Name of the key').fill('Atlas')
   await page.getByLabel('Use case').fill('An atlas of work from home, for a public library.')
-  await press('Ask for the key')
+  await page.getByLabel(/I accept the terms of use/).check()
+  await press('Request key')
   const [asked] = JSON.parse(await verb('keys', 'requests', '--output', 'json')).requests
   await verb('keys', 'approve', asked.id)
   await page.reload()
   await follow('Get the key')
-  await press('Show the key')
+  await press('Show key')
   const key = await page.locator('code.secret').first().textContent()
 
   let used = 0 // of the day, as the service counts it

@@ -56,15 +56,16 @@ try {
   await follow('I have kept them')
   await inspect(page, '08-home-of-a-new-account')
 
-  step('ask for a key; the operator approves')
+  step('request a key; the operator approves')
   await follow('Keys')
   await inspect(page, '09-no-keys')
-  await follow('Ask for a key')
+  await follow('Request a key')
   await page.getByLabel('Name of the key').fill('Newsletter <b>&')
   await page.getByLabel('Use case').fill('A weekly letter on work from home for readers in Ontario.')
-  await inspect(page, '10-ask-for-a-key')
-  await press('Ask for the key')
-  await page.getByText('Waits for the operator').waitFor()
+  await inspect(page, '10-request-a-key')
+  await page.getByLabel(/I accept the terms of use/).check()
+  await press('Request key')
+  await page.getByText('Waiting for approval').waitFor()
   await inspect(page, '11-request-waits')
   const asked = JSON.parse(await verb('keys', 'requests', '--output', 'json')).requests
   assert.equal(asked.length, 1)
@@ -73,7 +74,7 @@ try {
   await page.reload()
   await follow('Get the key')
   await inspect(page, '12-get-the-key')
-  await press('Show the key')
+  await press('Show key')
   await inspect(page, '13-key-shown-once')
   const first = await secret()
   assert.match(first, /^oda_live_/)
@@ -86,7 +87,7 @@ try {
     await page.goto('/account/usage')
     return (await page.locator('main').textContent()).match(/Newsletter <b>&/)
   })
-  await page.locator('.local', { hasText: /7:00\sPM|19:00/ }).first().waitFor() // when the next allowance starts, where this person lives
+  await page.locator('.local', { hasText: /7:00\sPM|19:00/ }).first().waitFor() // when the quota resets, in the local time of this person
   await inspect(page, '14-usage')
   const csv = await (await page.request.get('/account/usage.csv')).text()
   for (const outcome of ['served', 'not_found', 'bad_request']) assert.match(csv, new RegExp(`,${outcome},1\\r?\\n`), csv)
@@ -100,25 +101,25 @@ try {
   await inspect(page, '17-keys')
   await page.getByRole('link', { name: /^Rotate/ }).first().click()
   await inspect(page, '18-rotate')
-  await press('Rotate the key')
+  await press('Rotate key')
   const second = await secret()
   assert.notEqual(first, second)
   assert.equal((await call(first)).status, 200)
   assert.equal((await call(second)).status, 200)
-  await follow('I have kept it')
+  await follow("I've saved my key")
   await inspect(page, '19-keys-in-rotation')
   await page.getByRole('link', { name: /^Revoke/ }).first().click()
   await inspect(page, '20-revoke')
-  await press('Revoke the key')
+  await press('Revoke key')
   assert.equal([await call(first), await call(second)].filter(a => a.body.error?.code === 'revoked_api_key').length, 1)
 
   step('connect a key that is older than the account')
   const older = JSON.parse(await verb('keys', 'issue', '--tier', 'developer', '--use-case', 'before accounts', '--output', 'json'))
   assert.equal((await call(older.key)).status, 200)
   await page.goto('/account/keys/connect')
-  await page.getByLabel('The key').fill(older.key)
+  await page.getByLabel('Key', { exact: true }).fill(older.key)
   await inspect(page, '21-connect')
-  await press('Connect the key')
+  await press('Connect key')
   await page.getByRole('status').waitFor()
   assert.equal((await call(older.key)).body.meta.tier, 'developer')
 
@@ -145,7 +146,7 @@ try {
   await page.locator('table.list tbody th a').first().click()
   await inspect(page, '23-one-key')
   await page.goto('/account/usage?days=90')
-  await page.getByText('The figures of the chart as a table').click()
+  await page.getByText('Show as a table').click()
   await inspect(page, '23-usage-as-a-table')
 
   step('sign out, and in with the passkey')
@@ -186,7 +187,7 @@ try {
 
   step('what people did is in the audit log')
   const log = await verb('audit', '--output', 'json')
-  for (const action of ['person.sign_up', 'key.request', 'key.approve', 'key.rotate', 'key.revoke', 'factor.add', 'recovery_code.use']) {
+  for (const action of ['person.sign_up', 'key.request', 'terms.accept', 'key.approve', 'key.rotate', 'key.revoke', 'factor.add', 'recovery_code.use']) {
     assert.ok(log.includes(`"${action}"`), `no ${action} in ${log}`)
   }
   for (const [what, text] of Object.entries({ 'the log': log, 'the address bar': page.url() })) {

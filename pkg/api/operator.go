@@ -112,6 +112,14 @@ type AccountPerson struct {
 	Sessions               int        `json:"sessions"`
 	CreatedAt              time.Time  `json:"createdAt"`
 	ClosedAt               *time.Time `json:"closedAt"`
+
+	Terms *AcceptedTerms `json:"terms"` // accepted last; null before the first key request
+}
+
+// AcceptedTerms is a version of the terms of use and when it was accepted.
+type AcceptedTerms struct {
+	Version    string    `json:"version"`
+	AcceptedAt time.Time `json:"acceptedAt"`
 }
 
 // AccountDetail is all that an operator may need to know of an account.

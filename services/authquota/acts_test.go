@@ -369,7 +369,7 @@ func (s *service) handledByAPerson(t *testing.T) {
 	_, id := b.obtain("Website")
 	_, _ = b.secret(b.post("/account/keys/" + id + "/rotate"))
 	b.post("/account/keys/"+id+"/name", "name", ours.Key).shows(http.StatusUnprocessableEntity)
-	b.post("/account/keys/new", "name", "x", "useCase", "instead of "+ours.Key).shows(http.StatusUnprocessableEntity)
+	b.requestKey("name", "x", "useCase", "instead of "+ours.Key).shows(http.StatusUnprocessableEntity)
 	for _, key := range []string{ours.Key, older} {
 		require.NotContains(t, b.connect(key+"x").shows(http.StatusUnprocessableEntity, "We do not know this key").body, key)
 		b.connect(key).leads("/account/keys")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"time"
 
 	"opportunity.internal/pkg/apikey"
@@ -37,6 +38,8 @@ type Config struct {
 	BillingURL  string   `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Where it is empty nothing is sold, and there is nothing below /billing."`
 	AutoApprove bool     `env:"OPPORTUNITY_AUTO_APPROVE" envDefault:"false" doc:"Approve every request for a key at once, without an operator. For use on one machine; 'opportunity up' sets it."`
 
+	TermsVersion string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. A person who accepted another version is asked to accept this one before the next key. Set it to another value whenever your terms change. Empty: the version that this release contains. Gateway and authquota need the same."`
+
 	Now func() time.Time `env:"-"` // nil: time.Now
 }
 
@@ -56,11 +59,16 @@ func (c Config) Validate() error {
 	if _, err := secretbox.Parse(c.Encryption); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err))
 	}
+	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_TERMS_VERSION: %q must have 1 to 40 letters, digits, dots, hyphens or underscores", c.TermsVersion))
+	}
 	if _, err := tier.Parse(c.Tiers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))
 	}
 	return errors.Join(errs...)
 }
+
+var termsVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,40}$`)
 
 func contact(s string) error {
 	if u, err := url.Parse(s); s == "" || mail.Address(s) == nil || err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {

@@ -56,6 +56,7 @@ func TestEveryWrongSettingIsNamed(t *testing.T) {
 		"OPPORTUNITY_DATABASE_URL":    {"unset", "", "mysql://x"},
 		"OPPORTUNITY_REDIS_URL":       {"unset", "", "http://x"},
 		"OPPORTUNITY_INTERNAL_TOKENS": {"unset", "", "short"},
+		"OPPORTUNITY_TERMS_VERSION":   {"two words", "a/b", strings.Repeat("1", 41)},
 		"OPPORTUNITY_CONTACT":         {"nobody", "http://api.example", "javascript:x", "https://", "Ada <ada@example.org>"},
 		"OPPORTUNITY_PUBLIC_URL":      {"unset", "", "api.example", "https://api.example/"},
 		"OPPORTUNITY_KEY_PEPPERS": {

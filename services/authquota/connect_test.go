@@ -39,7 +39,7 @@ func TestAnOlderKeyIsConnectedByWhoeverPresentsIt(t *testing.T) {
 
 		b.get("/account/keys/connect").shows(http.StatusOK, "Connect an older key")
 		b.connect(" " + olderKey + "\n").leads("/account/keys")
-		b.get("/account/keys").shows(http.StatusOK, "The key is connected", "Before", "jb-…9x2Q", "2 of 5 places")
+		b.get("/account/keys").shows(http.StatusOK, "The key is connected", "Before", "jb-…9x2Q", "2 of 5 keys in use")
 		joined := svc.olderPrincipal(olderKey)
 		require.Equal(t, b.account, joined.Account)
 		require.Equal(t, older.Key, joined.Key)
@@ -49,7 +49,7 @@ func TestAnOlderKeyIsConnectedByWhoeverPresentsIt(t *testing.T) {
 		require.Equal(t, api.Commercial, svc.principal(own).Tier)
 
 		b.connect(operators.Key).leads("/account/keys")
-		b.get("/account/keys").shows(http.StatusOK, "2 others", "4 of 5 places", "Ended keys (1)")
+		b.get("/account/keys").shows(http.StatusOK, "2 others", "4 of 5 keys in use", "Ended keys (1)")
 		for _, key := range []string{operators.Key, second.Key} {
 			p := svc.principal(key)
 			require.Equal(t, b.account, p.Account)
@@ -109,7 +109,7 @@ func TestKeysThatCannotBeConnected(t *testing.T) {
 		bob.connect(own).shows(http.StatusUnprocessableEntity, "somebody's account already")
 		require.Equal(t, before, svc.listKeys(""))
 		bob.connect(crowd.Key).leads("/account/keys")
-		bob.get("/account/keys").shows(http.StatusOK, "5 of 5 places")
+		bob.get("/account/keys").shows(http.StatusOK, "5 of 5 keys in use")
 		ada.connect(crowd.Key).shows(http.StatusUnprocessableEntity, "somebody's account already")
 	})
 }

@@ -36,12 +36,17 @@ func (s *stores) startMoved(t *testing.T, at time.Time, adjust ...func(*authquot
 
 func approving(c *authquota.Config) { c.AutoApprove = true }
 
-// ask asks for a key and gives the id of the request.
+// requestKey sends the form for a key request and accepts the terms of use.
+func (b *browser) requestKey(fields ...string) page {
+	return b.post("/account/keys/new", append(fields, "terms", "accepted", "termsVersion", api.TermsVersion)...)
+}
+
+// ask requests a key and returns the id of the request.
 func (b *browser) ask(name string) string {
 	t := b.svc.t
 	t.Helper()
 	before := b.requests()
-	p := b.post("/account/keys/new", "name", name, "useCase", "a job board for Ontario")
+	p := b.requestKey("name", name, "useCase", "a job board for Ontario")
 	require.Equal(t, http.StatusSeeOther, p.status, "%s", p.body)
 	for _, r := range b.requests() {
 		if !strings.Contains(strings.Join(before, " "), r) {
@@ -110,17 +115,17 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		svc, clock := s.startMoved(t, begin)
 		b := svc.browser()
 		b.signIn("ada@example.org")
-		b.get("/account/keys").shows(http.StatusOK, "0 of 5 places", "You have no active key yet")
-		b.get("/account/keys/new").shows(http.StatusOK, "Ask for a key", "Use case")
-		b.post("/account/keys/new", "name", " ", "useCase", "<b>a board</b>").shows(http.StatusUnprocessableEntity,
+		b.get("/account/keys").shows(http.StatusOK, "0 of 5 keys in use", "You have no active keys")
+		b.get("/account/keys/new").shows(http.StatusOK, "Request a key", "Use case")
+		b.requestKey("name", " ", "useCase", "<b>a board</b>").shows(http.StatusUnprocessableEntity,
 			"There is a problem", "Enter a name of at most 60 characters.", "<b>a board</b>")
-		b.post("/account/keys/new", "name", "Website", "useCase", "\r\n").shows(http.StatusUnprocessableEntity, "Tell us what you will use the data for.")
-		b.post("/account/keys/new", "name", "Web\u202esite", "useCase", "x").shows(http.StatusUnprocessableEntity, "The name must be one line without control or invisible characters.")
-		b.post("/account/keys/new", "name", "Website", "useCase", "instead of oda_live_x").shows(http.StatusUnprocessableEntity,
+		b.requestKey("name", "Website", "useCase", "\r\n").shows(http.StatusUnprocessableEntity, "Tell us what you will use the data for.")
+		b.requestKey("name", "Web\u202esite", "useCase", "x").shows(http.StatusUnprocessableEntity, "The name must be one line without control or invisible characters.")
+		b.requestKey("name", "Website", "useCase", "instead of oda_live_x").shows(http.StatusUnprocessableEntity,
 			"The use case must not contain an API key.")
 
-		b.post("/account/keys/new", "name", " Website ", "useCase", "a job board\r\nfor Ontario").leads("/account/keys")
-		b.get("/account/keys").shows(http.StatusOK, "with the operator", "Website", "Waits for the operator", "1 of 5 places")
+		b.requestKey("name", " Website ", "useCase", "a job board\r\nfor Ontario").leads("/account/keys")
+		b.get("/account/keys").shows(http.StatusOK, "Your request was sent", "Website", "Waiting for approval", "1 of 5 keys in use")
 		asked := svc.listRequests("")
 		require.Equal(t, []api.KeyRequest{{
 			ID: asked[0].ID, Account: b.account, Name: "Website", UseCase: "a job board for Ontario", State: "asked", AskedAt: begin,
@@ -143,7 +148,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 
 		b.get("/account/keys").shows(http.StatusOK, "Approved", "Get the key")
 		b.get(collect).shows(http.StatusOK, "once")
-		shown := b.post(collect).shows(http.StatusOK, "This is the only time")
+		shown := b.post(collect).shows(http.StatusOK, "Copy your key now")
 		require.Equal(t, "no-store", shown.header.Get("Cache-Control"))
 		key, keyID := b.secret(shown)
 		require.Contains(t, shown.text(), "curl -H 'Authorization: Bearer "+key+"' 'https://api.example/api/v1/opportunities?country=CA'")
@@ -155,7 +160,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 			"approved by ada on 20 November 2026, 10:01 UTC", "revoke the key")
 		require.Equal(t, "collected", read[api.KeyRequest](svc.decide(id, "approve", nil)).State, "the same decision, after its key was collected")
 
-		b.get("/account/keys").shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never", "1 of 5 places")
+		b.get("/account/keys").shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never", "1 of 5 keys in use")
 		b.post("/account/keys/"+keyID+"/name", "name", strings.Repeat("x", 61)).shows(http.StatusUnprocessableEntity, "1 to 60 characters")
 		b.post("/account/keys/"+keyID+"/name", "name", "Board <3").leads("/account/keys/" + keyID)
 		b.get("/account/keys/"+keyID).shows(http.StatusOK, "Board <3", "a job board for Ontario", "has its new name")
@@ -164,11 +169,11 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		b.svc.renew(b)
 		b.get("/account/keys/"+keyID+"/rotate").shows(http.StatusOK, "21 November 2026, 11:01 UTC")
 		next, nextID := b.secret(b.post("/account/keys/" + keyID + "/rotate"))
-		require.Equal(t, p.ExpiresAt, svc.principal(next).ExpiresAt, "the same end")
+		require.Equal(t, clock.Now().Add(365*24*time.Hour), svc.principal(next).ExpiresAt, "a full life of its own")
 		after := svc.principal(key)
 		require.Equal(t, begin.Add(25*time.Hour+time.Minute), after.ExpiresAt)
 		require.Greater(t, after.Epoch, p.Epoch, "gateways that keep the longer life must notice")
-		b.get("/account/keys").shows(http.StatusOK, "Replaced", "1 of 5 places")
+		b.get("/account/keys").shows(http.StatusOK, "Replaced", "1 of 5 keys in use")
 		b.get("/account/keys/"+keyID+"/rotate").shows(http.StatusBadRequest, "rotated already")
 		b.post("/account/keys/"+keyID+"/rotate").shows(http.StatusBadRequest, "rotated already")
 		require.Equal(t, nextID, svc.listKeys("?account=" + b.account)[0].Successor)
@@ -185,8 +190,8 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		require.Nil(t, svc.principal(key).RevokedAt, "the other goes on to the end of its grace")
 		clock.move(24 * time.Hour)
 		b.svc.renew(b)
-		b.get("/account/keys").shows(http.StatusOK, "0 of 5 places", "Expired", "Ended keys (2)")
-		require.ElementsMatch(t, []string{"Your key is ready", "Your key Board <3 was replaced", "Your key Board <3 was revoked"}, s.sent(t, 3))
+		b.get("/account/keys").shows(http.StatusOK, "0 of 5 keys in use", "Expired", "Ended keys (2)")
+		require.ElementsMatch(t, []string{"Your key is ready", "Your key Board <3 was rotated", "Your key Board <3 was revoked"}, s.sent(t, 3))
 	})
 }
 
@@ -284,7 +289,7 @@ func TestKeysAreApprovedAtOnceWhereThatIsSet(t *testing.T) {
 		svc, _ := s.startMoved(t, begin, approving)
 		b := svc.browser()
 		b.signIn("ada@example.org")
-		p := b.post("/account/keys/new", "name", "Mine", "useCase", "trying")
+		p := b.requestKey("name", "Mine", "useCase", "trying")
 		r := svc.listRequests("?all=true")[0]
 		p.leads("/account/keys/requests/" + r.ID + "/collect")
 		require.Equal(t, "auto-approve", r.DecidedBy)
@@ -305,7 +310,7 @@ func TestFivePlacesForKeysAndOpenRequests(t *testing.T) {
 		for i := range answers {
 			tab := *b // a browser's tabs share cookies
 			all.Go(func() {
-				answers[i] = tab.post("/account/keys/new", "name", "many", "useCase", "many at once")
+				answers[i] = tab.requestKey("name", "many", "useCase", "many at once")
 			})
 		}
 		all.Wait()
@@ -318,7 +323,7 @@ func TestFivePlacesForKeysAndOpenRequests(t *testing.T) {
 			}
 		}
 		require.Equal(t, 3, made)
-		b.get("/account/keys").shows(http.StatusOK, "5 of 5 places", "revoke one or withdraw")
+		b.get("/account/keys").shows(http.StatusOK, "5 of 5 keys in use", "revoke a key or withdraw")
 		svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"useCase": "x", "account": b.account}).refused(problem.InvalidParameter, "5 active keys")
 		for _, r := range b.requests() {
 			svc.decide(r, "approve", nil)
@@ -326,7 +331,7 @@ func TestFivePlacesForKeysAndOpenRequests(t *testing.T) {
 		}
 		require.Len(t, svc.listKeys("?account="+b.account), 5)
 		b.secret(b.post("/account/keys/" + first + "/rotate")) // grace does not count
-		b.post("/account/keys/new", "name", "x", "useCase", "x").shows(http.StatusUnprocessableEntity)
+		b.requestKey("name", "x", "useCase", "x").shows(http.StatusUnprocessableEntity)
 	})
 }
 
@@ -408,7 +413,7 @@ func TestKeysOfOthersAreNotFound(t *testing.T) {
 		require.Equal(t, "active", keys[0].Status)
 		require.Equal(t, "Hers", keys[0].Name)
 		require.Equal(t, "approved", svc.listRequests("?all=true")[1].State)
-		bob.get("/account/keys").shows(http.StatusOK, "0 of 5 places")
+		bob.get("/account/keys").shows(http.StatusOK, "0 of 5 keys in use")
 	})
 }
 
@@ -446,7 +451,7 @@ func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 		read[listedAccount](svc.change(b.account, "suspend", `{"reason":"unpaid"}`))
 		p := b.get("/account/keys").shows(http.StatusOK, "This account is suspended", "Mine")
 		require.NotContains(t, p.body, "/rotate")
-		b.post("/account/keys/new", "name", "x", "useCase", "x").shows(http.StatusUnprocessableEntity, "suspended")
+		b.requestKey("name", "x", "useCase", "x").shows(http.StatusUnprocessableEntity, "suspended")
 		b.post("/account/keys/requests/"+r+"/collect").shows(http.StatusBadRequest, "suspended")
 		b.post("/account/keys/"+id+"/rotate").shows(http.StatusBadRequest, "suspended")
 		b.post("/account/keys/connect", "key", olderKey).shows(http.StatusUnprocessableEntity)
@@ -522,7 +527,7 @@ func TestKeysWhileRedisIsAway(t *testing.T) {
 		key, id := b.obtain("Mine")
 		before := svc.principal(key)
 		s.Stop()
-		p := b.post("/account/keys/"+id+"/rotate").shows(http.StatusOK, "takes force within moments")
+		p := b.post("/account/keys/"+id+"/rotate").shows(http.StatusOK, "takes effect shortly")
 		next := secrets.FindString(p.body)
 		parsed, ok := apikey.Parse(next)
 		require.True(t, ok)
@@ -534,7 +539,7 @@ func TestKeysWhileRedisIsAway(t *testing.T) {
 			}
 		}
 		b.post("/account/keys/" + successor + "/revoke").leads("/account/keys")
-		b.get("/account/keys").shows(http.StatusOK, "was revoked", "takes force within moments")
+		b.get("/account/keys").shows(http.StatusOK, "was revoked", "takes effect shortly")
 		s.Start()
 		storetest.Eventually(t, "delivered", func() bool { return strings.Contains(svc.metrics(), "authquota_epoch_raises_pending 0") })
 		require.NotNil(t, svc.principal(next).RevokedAt)

@@ -127,6 +127,7 @@ func TestPeopleAreToldWhatOperatorsDo(t *testing.T) {
 		storetest.Eventually(t, "told", func() bool { return len(s.mails(t)) == 3 && s.waiting(t) == 0 })
 		require.Equal(t, []string{"Your account is suspended", "Your account is no longer suspended", "Your plan is now developer"},
 			s.subjects(t, "ada@example.org"))
-		require.NotContains(t, s.mails(t)[0].plain, "invoice", "the reason is for operators")
+		require.Contains(t, s.mails(t)[0].plain, "Reason given by the operator: an unpaid invoice\n")
+		require.NotContains(t, s.mails(t)[1].plain, "paid", "the reason for resuming is for the audit log")
 	})
 }

@@ -78,7 +78,7 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 func (b *browser) act(act, key, request, presented string) {
 	switch act {
 	case "ask":
-		b.post("/account/keys/new", "name", "Mine", "useCase", "testing")
+		b.requestKey("name", "Mine", "useCase", "testing")
 	case "collect", "withdraw":
 		b.post("/account/keys/requests/" + request + "/" + act)
 	case "approve":
@@ -148,9 +148,9 @@ func TestTheStoreKeepsKeysFromWhoHasNoAuthenticator(t *testing.T) {
 		kept := store.New(db, clock.Now, box, mail.NewWriter("https://api.example"))
 		fresh := account.Kept{Digest: "0a", Prefix: "oda_live_", LastFour: "abcd"}
 		ctx := t.Context()
-		_, err = kept.AskForKey(ctx, b.account, account.Wish{Name: "x", UseCase: "x"}, true)
+		_, err = kept.AskForKey(ctx, b.account, account.Wish{Name: "x", UseCase: "x"}, account.Acceptance{}, true)
 		require.ErrorContains(t, err, "authenticator")
-		_, err = kept.Collect(ctx, b.account, r, fresh)
+		_, err = kept.Collect(ctx, b.account, r, account.Acceptance{}, fresh)
 		require.ErrorContains(t, err, "authenticator")
 		_, _, err = kept.Rotate(ctx, b.account, id, fresh)
 		require.ErrorContains(t, err, "authenticator")

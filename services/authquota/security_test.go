@@ -420,7 +420,7 @@ func TestAnAccountIsClosedWhileRedisIsAway(t *testing.T) {
 		key := b.svc.issue(map[string]any{"account": b.account})
 		s.Stop()
 		b.post("/account/security/close", "email", b.email).leads("/account/sign-in")
-		b.get("/account/sign-in").shows(http.StatusOK, "takes force within moments")
+		b.get("/account/sign-in").shows(http.StatusOK, "takes effect shortly")
 		s.Start()
 		storetest.Eventually(t, "in force", func() bool {
 			owed := 1

@@ -1,15 +1,17 @@
 package authquota
 
 import (
+	"cmp"
 	"net/http"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/store"
 )
 
 // newSite puts the account's pages together, on what is kept and on what site has already.
 func newSite(cfg Config, kept *store.Store, site pages.Site) (*pages.Site, error) {
-	site.Contact = cfg.Contact
+	site.Contact, site.TermsVersion = cfg.Contact, cmp.Or(cfg.TermsVersion, api.TermsVersion)
 	site.Tokens, site.PublicURL, site.Now, site.Log, site.AutoApprove = cfg.Tokens, cfg.PublicURL, cfg.Now, site.Errors.Log, cfg.AutoApprove
 	site.Sessions, site.Tries, site.Links, site.SignUps, site.Passwords = kept, kept, kept, kept, kept
 	site.Resets, site.Authenticators, site.Codes, site.Losses = kept, kept, kept, kept

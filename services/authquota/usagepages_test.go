@@ -50,8 +50,8 @@ func TestThePageOfUsage(t *testing.T) {
 		svc, _ := s.startAt(t, "2026-11-20T10:00:00Z")
 		b, stranger := svc.browser(), svc.issue(nil)
 		b.signIn("ada@example.org")
-		b.get("/account/usage").shows(http.StatusOK, "0 of 100 calls used, 100 left", "At most 10 calls",
-			"The next allowance starts at 21 November 2026, 00:00 UTC", "No calls in 90 days.", "There were no calls in the last 30 days.")
+		b.get("/account/usage").shows(http.StatusOK, "0 of 100 requests charged, 100 left", "At most 10 requests",
+			"Resets on 21 November 2026, 00:00 UTC", "No requests in 90 days.", "No requests were sent in the last 30 days.")
 
 		shop, blog := svc.issue(map[string]any{"account": b.account}), svc.issue(map[string]any{"account": b.account})
 		s.exec(t, "UPDATE api_keys SET name = 'Shop' WHERE id = ?", shop.ID)
@@ -65,8 +65,8 @@ func TestThePageOfUsage(t *testing.T) {
 		svc.calls(stranger.ID, "2026-11-20", api.CallServed, 77777)
 		s.charge(t, "2026-11-20", map[string]int{b.account: 13, stranger.Account: 77}) // one more than the tallies know of
 
-		p := b.get("/account/usage").shows(http.StatusOK, "13 of 100 calls used, 87 left", "1,248 calls in the last 30 days",
-			"1,293 calls in 90 days: 17 served, 1,234 not found, 42 refused.", "Served 17", "Not found 1,234", "Refused 42", "Failed 0",
+		p := b.get("/account/usage").shows(http.StatusOK, "13 of 100 requests charged, 87 left", "1,248 requests sent in the last 30 days",
+			"1,293 requests in 90 days: 17 served, 1,234 not found, 42 rejected.", "Served 17", "Not found 1,234", "Rejected 42", "Failed 0",
 			"Minute limit", "As many calls were admitted within the last 60 seconds", "Shop", `<script>alert(1)</script>"'&`)
 		require.NotContains(t, p.body, "<script>alert")
 		require.NotContains(t, p.body, "77,777")
@@ -77,18 +77,18 @@ func TestThePageOfUsage(t *testing.T) {
 		require.Equal(t, 90, strings.Count(p.body, `<th scope="row">2026-`), "one row for each day")
 		require.NotContains(t, p.body, "style=", "the policy forbids it")
 
-		b.get("/account/usage?days=1").shows(http.StatusOK, "14 calls today")
-		b.get("/account/usage?days=7").shows(http.StatusOK, "1,248 calls in the last 7 days")
-		b.get("/account/usage?days=90").shows(http.StatusOK, "1,293 calls in the last 90 days", "Not in the plan")
-		b.get("/account/usage?days=400&days=x").shows(http.StatusOK, "1,248 calls in the last 30 days")
+		b.get("/account/usage?days=1").shows(http.StatusOK, "14 requests sent today")
+		b.get("/account/usage?days=7").shows(http.StatusOK, "1,248 requests sent in the last 7 days")
+		b.get("/account/usage?days=90").shows(http.StatusOK, "1,293 requests sent in the last 90 days", "Not in the plan")
+		b.get("/account/usage?days=400&days=x").shows(http.StatusOK, "1,248 requests sent in the last 30 days")
 
 		parsed, ok := apikey.Parse(stranger.Key)
 		require.True(t, ok)
 		_, err := store.New(s.open(t), svc.now, secretbox.Box{}, mail.Writer{}).Connect(t.Context(), b.account, parsed.Digests([][]byte{pepper}))
 		require.NoError(t, err)
-		b.get("/account/usage").shows(http.StatusOK, "79,025 calls in the last 30 days")
+		b.get("/account/usage").shows(http.StatusOK, "79,025 requests sent in the last 30 days")
 		svc.calls(stranger.ID, "2026-11-20", api.CallServed, 1)
-		b.get("/account/usage").shows(http.StatusOK, "79,026 calls in the last 30 days")
+		b.get("/account/usage").shows(http.StatusOK, "79,026 requests sent in the last 30 days")
 		s.counted(t)
 	})
 }
@@ -105,7 +105,7 @@ func TestBusyKeysAreNamedAndTheOthersSummedUp(t *testing.T) {
 			svc.calls(key.ID, "2026-11-19", api.CallFailed, 1)
 			require.Equal(t, http.StatusOK, svc.revoke(key.ID).status) // only five may be active
 		}
-		p := b.get("/account/usage").shows(http.StatusOK, "2,783 calls in the last 30 days", "Key 22.", "Key 3.")
+		p := b.get("/account/usage").shows(http.StatusOK, "2,783 requests sent in the last 30 days", "Key 22.", "Key 3.")
 		require.NotContains(t, p.text(), "Key 2.")
 		require.Regexp(t, `3 other keys 60 0 0 3 63`, p.text())
 		require.Regexp(t, `Key 22\. oda_live_…\w{4} 230 0 0 1 231`, p.text())
@@ -120,11 +120,11 @@ func TestTodayEndsAtMidnightUTC(t *testing.T) {
 		key := svc.issue(map[string]any{"account": b.account})
 		s.charge(t, "2026-11-20", map[string]int{b.account: 100})
 		svc.calls(key.ID, "2026-11-20", api.CallServed, 100)
-		b.get("/account/usage?days=1").shows(http.StatusOK, "100 of 100 calls used. Nothing left", "starts at 21 November 2026, 00:00 UTC", "100 calls today")
-		b.get("/account").shows(http.StatusOK, "100 of 100 calls used. Nothing left")
+		b.get("/account/usage?days=1").shows(http.StatusOK, "100 of 100 requests charged. Quota used up", "Resets on 21 November 2026, 00:00 UTC", "100 requests sent today")
+		b.get("/account").shows(http.StatusOK, "100 of 100 requests charged. Quota used up")
 		clock.set(t, "2026-11-21T00:00:00Z")
-		b.get("/account/usage?days=1").shows(http.StatusOK, "0 of 100 calls used, 100 left", "starts at 22 November 2026, 00:00 UTC", "There were no calls today.",
-			"100 calls in 90 days")
+		b.get("/account/usage?days=1").shows(http.StatusOK, "0 of 100 requests charged, 100 left", "Resets on 22 November 2026, 00:00 UTC", "No requests were sent today.",
+			"100 requests in 90 days")
 	})
 }
 
@@ -138,17 +138,17 @@ func TestUsageWithoutRedis(t *testing.T) {
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 9, b.account: 7, older: 2})
 		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 9, Accounts: map[string]int{b.account: 7, older: 2}})
 		s.Stop()
-		b.get("/account").shows(http.StatusOK, "7 of 100 calls used, 93 left")
+		b.get("/account").shows(http.StatusOK, "7 of 100 requests charged, 93 left")
 		s.exec(t, "INSERT INTO usage_moves (day, from_account, to_account) VALUES ('2026-11-20', ?, ?)", older, b.account)
 		for _, path := range []string{"/account", "/account/usage"} {
-			b.get(path).shows(http.StatusOK, "9 of 100 calls used, 91 left", "The counters are out of reach")
+			b.get(path).shows(http.StatusOK, "9 of 100 requests charged, 91 left", "live counters are temporarily unavailable")
 		}
 		b.get("/account/plan").shows(http.StatusOK)
 		require.Equal(t, http.StatusOK, b.get("/account/usage.csv").status)
 		s.Start()
 		s.charge(t, "2026-11-20", map[string]int{b.account: 11})
 		p := b.get("/account/usage").shows(http.StatusOK, "11 of 100")
-		require.NotContains(t, p.body, "out of reach")
+		require.NotContains(t, p.body, "temporarily unavailable")
 	})
 }
 
@@ -198,15 +198,15 @@ func TestThePlan(t *testing.T) {
 			require.Equal(t, http.StatusOK, svc.change(b.account, "grant", map[string]any{"tier": tier}).status)
 		}
 		p := b.get("/account/plan").shows(http.StatusOK, "Your plan: Free", "Free of charge", b.account, "What Business gives you",
-			"20,000 calls a day instead of 100", "300 calls in any 60 seconds instead of 10", "The verification history", "not only the ten of the free set",
+			"20,000 requests a day instead of 100", "300 requests in any 60 seconds instead of 10", "The verification history", "not only the ten of the free set",
 			"29 USD a month", "Granted by the operator", "write to the operator")
 		require.NotRegexp(t, `(?s)<main.*<button.*</main>`, p.body, "nothing is sold here yet")
 		grant("developer")
-		p = b.get("/account/plan").shows(http.StatusOK, "Your plan: Developer", "20,000 calls a day instead of 1,000")
+		p = b.get("/account/plan").shows(http.StatusOK, "Your plan: Developer", "20,000 requests a day instead of 1,000")
 		require.NotContains(t, p.text(), "The verification history of every record", "they have it already")
 		grant("commercial")
 		b.get("/account/plan").shows(http.StatusOK, "Your plan: Business", "There is no larger plan")
-		b.get("/account").shows(http.StatusOK, "Business", "20,000 calls a day")
+		b.get("/account").shows(http.StatusOK, "Business", "20,000 requests a day")
 	})
 }
 
@@ -216,7 +216,7 @@ func TestTheOverview(t *testing.T) {
 		b := svc.browser()
 		b.signIn("ada@example.org")
 		s.exec(t, "INSERT INTO recovery_codes (account_id, hash, used_at) VALUES (?, 'a', NULL), (?, 'b', NULL), (?, 'c', 1)", b.account, b.account, b.account)
-		p := b.get("/account").shows(http.StatusOK, "First steps", "Ask for a key", "0 of 5 in use", "You have 2 recovery codes left.", "ada@example.org",
+		p := b.get("/account").shows(http.StatusOK, "First steps", "Request a key", "0 of 5 in use", "You have 2 recovery codes left.", "ada@example.org",
 			"https://api.example/api/v1/opportunities")
 		require.Len(t, regexp.MustCompile(`<li class="done">`).FindAllString(p.body, -1), 1)
 
@@ -224,7 +224,7 @@ func TestTheOverview(t *testing.T) {
 			s.exec(t, `INSERT INTO key_requests (id, account_id, name, use_case, state, asked_at) VALUES (?, ?, 'n', 'u', ?, 1)`,
 				fmt.Sprintf("req_%d", i), b.account, state)
 		}
-		b.get("/account").shows(http.StatusOK, "One request waits for the operator's decision.", "2 keys are approved and wait for you.")
+		b.get("/account").shows(http.StatusOK, "One key request is waiting for approval.", "2 keys are approved and ready to collect.")
 
 		s.exec(t, "DELETE FROM key_requests") // they take up the places of keys
 		far := svc.issue(map[string]any{"account": b.account})
@@ -238,6 +238,6 @@ func TestTheOverview(t *testing.T) {
 		require.Equal(t, http.StatusOK, svc.revoke(near.ID).status)
 		b.get("/account").shows(http.StatusOK, "1 of 5 in use", "expires on 20 November 2027")
 		s.exec(t, "UPDATE api_keys SET expires_at = ? WHERE id = ?", clock.Now().Add(29*24*time.Hour).UnixMicro(), far.ID)
-		b.get("/account").shows(http.StatusOK, "Soon", "Ask for another key before that")
+		b.get("/account").shows(http.StatusOK, "Soon", "Rotate it before then")
 	})
 }

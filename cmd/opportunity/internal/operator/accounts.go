@@ -144,6 +144,11 @@ func showPerson(row func(...any), p *api.AccountPerson) {
 		authenticator += ", to be removed at " + moment(*p.ResetAt)
 	}
 	row("Authenticator", authenticator)
+	terms := "not accepted yet"
+	if p.Terms != nil {
+		terms = fmt.Sprintf("version %s, accepted at %s", p.Terms.Version, moment(p.Terms.AcceptedAt))
+	}
+	row("Terms of use", terms)
 	row("Passkeys", p.Passkeys)
 	row("Sessions", p.Sessions)
 }

@@ -106,8 +106,9 @@ func Closed(at time.Time) error {
 
 // Change is an act on an account.
 type Change struct {
-	Action string // its name in the audit log
-	Mail   string // which mail tells the account's person; empty for a tier, whose change is told where it makes a difference
+	Action string            // its name in the audit log
+	Mail   string            // the mail to the account's person; empty for a tier, whose change has a mail only where it makes a difference
+	Data   map[string]string // of that mail
 
 	apply func(a *Account, now time.Time) map[string]any
 }
@@ -116,10 +117,10 @@ type Change struct {
 // twice is no error and leaves no second trace.
 func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply(a, now) }
 
-// Suspend stops all calls of the account from the next request on. The reason is for operators.
+// Suspend rejects all requests of the account, starting with the next one. The mail to the account's person quotes the reason.
 func Suspend(reason string) (Change, error) {
 	reason, err := text("reason", reason)
-	return Change{"account.suspend", "account-suspended", func(a *Account, now time.Time) map[string]any {
+	return Change{"account.suspend", "account-suspended", map[string]string{"reason": reason}, func(a *Account, now time.Time) map[string]any {
 		if a.SuspendedAt != nil {
 			return nil
 		}
@@ -128,10 +129,10 @@ func Suspend(reason string) (Change, error) {
 	}}, err
 }
 
-// Resume ends a suspension.
+// Resume ends a suspension. The reason is for the audit log.
 func Resume(reason string) (Change, error) {
 	reason, err := text("reason", reason)
-	return Change{"account.resume", "account-resumed", func(a *Account, _ time.Time) map[string]any {
+	return Change{"account.resume", "account-resumed", nil, func(a *Account, _ time.Time) map[string]any {
 		if a.SuspendedAt == nil {
 			return nil
 		}
@@ -142,7 +143,7 @@ func Resume(reason string) (Change, error) {
 
 // Grant gives the account a tier, beside what it pays for. What it used today stays used.
 func Grant(to api.Tier) (Change, error) {
-	return Change{"account.grant", "", func(a *Account, _ time.Time) map[string]any {
+	return Change{"account.grant", "", nil, func(a *Account, _ time.Time) map[string]any {
 		from := a.Granted
 		if from == to {
 			return nil

@@ -9,14 +9,14 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// MaxLife is the longest life of a key, and its life unless less is asked for.
+// MaxLife is the longest life of a key, and its life unless an operator sets a shorter one.
 const MaxLife = 365 * 24 * time.Hour
 
-// MaxActive is how many active keys and open requests an account may have at a time. A key that lives on in its grace is not
-// counted: its successor is.
+// MaxActive is how many active keys and pending requests an account may have at a time. A replaced key in its grace period does not
+// count: its successor does.
 const MaxActive = 5
 
-// Grace is how long a key goes on after it got a successor, unless its own end comes first.
+// Grace is how long a key stays valid after it was rotated, unless it expires first.
 const Grace = 24 * time.Hour
 
 // Key is what is kept of an API key: enough to recognise it, not enough to use it.
@@ -29,6 +29,7 @@ type Key struct {
 	Prefix     string
 	LastFour   string
 	UseCase    string
+	Life       time.Duration // of the key and its successors, where an operator set one; 0: MaxLife
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	RevokedAt  *time.Time
@@ -64,7 +65,10 @@ func (k Key) Shown() string { return k.Prefix + "…" + k.LastFour }
 // Counts reports whether the key is one of the MaxActive at now.
 func (k Key) Counts(now time.Time) bool { return k.StatusAt(now) == Active && k.ReplacedAt == nil }
 
-// GraceEnd is when a key that is replaced at now ends.
+// SuccessorEnd returns when the successor of a key that is rotated at now expires: after a full life of its own.
+func (k Key) SuccessorEnd(now time.Time) time.Time { return now.Add(cmp.Or(k.Life, MaxLife)) }
+
+// GraceEnd returns when a key that is rotated at now ends.
 func (k Key) GraceEnd(now time.Time) time.Time {
 	if end := now.Add(Grace); end.Before(k.ExpiresAt) {
 		return end

@@ -20,6 +20,7 @@ type Person struct {
 	ResetAt                *time.Time // when a lost authenticator is given up, where that was asked for
 	Tier                   api.Tier   // when the person was read
 	SuspendedAt            *time.Time
+	Terms                  *Terms // accepted last; nil before the first key request
 	CreatedAt              time.Time
 }
 

@@ -119,11 +119,11 @@ func TestSteps(t *testing.T) {
 }
 
 func TestInWords(t *testing.T) {
-	require.Equal(t, "No calls in 90 days.", chart.Describe(usage.Bars(usage.Last(noon, 90), nil)))
-	require.Equal(t, "1 call in 1 day: 1 served. The most on one day were 1, on 20 November 2026.",
+	require.Equal(t, "No requests in 90 days.", chart.Describe(usage.Bars(usage.Last(noon, 90), nil)))
+	require.Equal(t, "1 request in 1 day: 1 served. The most on one day: 1, on 20 November 2026.",
 		chart.Describe(usage.Bars(usage.Last(noon, 1), []usage.DayCount{{Day: "2026-11-20", Outcome: api.CallServed, Calls: 1}})))
-	require.Equal(t, "12,350 calls in 7 days: 12,345 served, 5 refused. The most on one day were 12,345, on 18 November 2026. "+
-		"There were none on 5 days.",
+	require.Equal(t, "12,350 requests in 7 days: 12,345 served, 5 rejected. The most on one day: 12,345, on 18 November 2026. "+
+		"None on 5 days.",
 		chart.Describe(usage.Bars(usage.Last(noon, 7), []usage.DayCount{
 			{Day: "2026-11-18", Outcome: api.CallServed, Calls: 12_345}, {Day: "2026-11-20", Outcome: api.CallMinuteLimitReached, Calls: 5},
 		})))

@@ -33,9 +33,9 @@ func Day(day string) string {
 
 func title(bars []usage.Bar) string {
 	if len(bars) == 0 {
-		return "Calls by day"
+		return "Requests by day"
 	}
-	return fmt.Sprintf("Calls by day, %s to %s", Day(bars[0].Day), Day(bars[len(bars)-1].Day))
+	return fmt.Sprintf("Requests by day, %s to %s", Day(bars[0].Day), Day(bars[len(bars)-1].Day))
 }
 
 // Describe says what the bars show.
@@ -50,19 +50,19 @@ func Describe(bars []usage.Bar) string {
 		}
 	}
 	if most.Day == "" {
-		return fmt.Sprintf("No calls in %s.", plural(len(bars), "day"))
+		return fmt.Sprintf("No requests in %s.", plural(len(bars), "day"))
 	}
-	said := fmt.Sprintf("%s in %s: %s. The most on one day were %s, on %s.",
-		plural(sum.Total(), "call"), plural(len(bars), "day"), figures(sum), Count(most.Total()), Day(most.Day))
+	said := fmt.Sprintf("%s in %s: %s. The most on one day: %s, on %s.",
+		plural(sum.Total(), "request"), plural(len(bars), "day"), figures(sum), Count(most.Total()), Day(most.Day))
 	if without > 0 {
-		said += fmt.Sprintf(" There were none on %s.", plural(without, "day"))
+		said += fmt.Sprintf(" None on %s.", plural(without, "day"))
 	}
 	return said
 }
 
 func label(bar usage.Bar) string {
 	if bar.Total() == 0 {
-		return Day(bar.Day) + ": no calls"
+		return Day(bar.Day) + ": no requests"
 	}
 	return Day(bar.Day) + ": " + figures(bar.Figures)
 }

@@ -83,6 +83,9 @@ func (a API) showAccount(g *gin.Context) (web.Reply, error) {
 			Email: p.Email, AuthenticatorConfirmed: p.AuthenticatorConfirmed, RecoveryCodesLeft: p.RecoveryCodesLeft, ResetAt: p.ResetAt,
 			Passkeys: seen.Passkeys, Sessions: seen.Sessions, CreatedAt: p.CreatedAt, ClosedAt: seen.ClosedAt,
 		}
+		if p.Terms != nil {
+			detail.Person.Terms = &api.AcceptedTerms{Version: p.Terms.Version, AcceptedAt: p.Terms.AcceptedAt}
+		}
 	}
 	for i, k := range seen.Keys {
 		detail.Keys[i] = a.listed(k)

@@ -29,7 +29,8 @@ type Counters interface {
 type allowance struct {
 	api.Limits
 
-	Used   int
+	Used   int // charged
+	Sent   int // charged or not, as far as it is known
 	Left   int
 	Reset  time.Time // when the day ends
 	Copied bool      // Used is the ledger's figure, because the counters are out of reach
@@ -59,5 +60,8 @@ func (s *Site) allowance(v *visit) (allowance, error) {
 		}
 	}
 	a.Left = max(0, a.PerDay-a.Used)
-	return a, nil
+	today := usage.Last(v.now, 1)
+	counts, err := s.Usage.ByDay(v.Request.Context(), v.Person.Account, today)
+	a.Sent = max(a.Used, usage.Sum(usage.Bars(today, counts)).Total()) // statistics follow the counters by some seconds
+	return a, err
 }

@@ -51,9 +51,9 @@ func (s *Site) home(v *visit) (view, error) {
 		asked := shown.Active > 0 || shown.Asked > 0 || shown.Ready > 0
 		shown.Steps = []step{
 			{true, "Set up your authenticator", ""},
-			{asked, "Ask for a key and say what it is for", "/account/keys"},
+			{asked, "Request a key and say what it is for", "/account/keys"},
 			{shown.Active > 0, "Collect the key once it is approved", "/account/keys"},
-			{false, "Make the first call", ""},
+			{false, "Send the first request", ""},
 		}
 		if !asked {
 			shown.Steps[2].Path = "" // the step before it leads there

@@ -13,20 +13,27 @@ import (
 type KeyRequests interface {
 	// OwnRequests are those that a person still cares for.
 	OwnRequests(ctx context.Context, accountID string) ([]account.Request, error)
-	// AskForKey keeps a wish that has been checked; where atOnce, it is approved.
-	AskForKey(ctx context.Context, accountID string, wish account.Wish, atOnce bool) (account.Request, error)
+	// AskForKey records a wish that has been checked, and approves it if atOnce.
+	AskForKey(ctx context.Context, accountID string, wish account.Wish, terms account.Acceptance, atOnce bool) (account.Request, error)
 	Withdraw(ctx context.Context, accountID, request string) error
-	// Collect makes the key of an approved request, once.
-	Collect(ctx context.Context, accountID, request string, kept account.Kept) (account.Key, error)
+	// Collect creates the key of an approved request, once.
+	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, kept account.Kept) (account.Key, error)
 }
 
-func (s *Site) askKey(*visit) (view, error) {
-	return view{Template: "key-ask", Title: "Ask for a key", Data: account.Wish{}}, nil
+// keyWish is what the form for a key request shows: what was filled in, and the terms of use.
+type keyWish struct {
+	account.Wish
+
+	Terms terms
+}
+
+func (s *Site) askKey(v *visit) (view, error) {
+	return view{Template: "key-ask", Title: "Request a key", Data: keyWish{Terms: s.terms(v)}}, nil
 }
 
 func (s *Site) requestKey(v *visit) (view, error) {
 	filled := account.Wish{Name: v.PostForm("name"), UseCase: v.PostForm("useCase")}
-	again := view{Template: "key-ask", Title: "Ask for a key", Data: filled}
+	again := view{Template: "key-ask", Title: "Request a key", Data: keyWish{filled, s.terms(v)}}
 	var wish account.Wish
 	var err error
 	if wish.Name, err = account.KeyName(filled.Name); err != nil {
@@ -39,10 +46,11 @@ func (s *Site) requestKey(v *visit) (view, error) {
 		}
 		again.Errors = append(again.Errors, bad)
 	}
-	if len(again.Errors) > 0 {
+	accepted, missing := s.acceptance(v)
+	if again.Errors = append(again.Errors, missing...); len(again.Errors) > 0 {
 		return again, nil
 	}
-	asked, err := s.KeyRequests.AskForKey(v.Request.Context(), v.Person.Account, wish, s.AutoApprove)
+	asked, err := s.KeyRequests.AskForKey(v.Request.Context(), v.Person.Account, wish, accepted, s.AutoApprove)
 	switch {
 	case problem.Of(err).Code == problem.InvalidParameter:
 		again.Errors = []formError{{Message: problem.Of(err).Message}}
@@ -52,7 +60,7 @@ func (s *Site) requestKey(v *visit) (view, error) {
 	case asked.State == account.Approved:
 		return view{Redirect: collectPath(asked.ID)}, nil
 	}
-	return view{Redirect: "/account/keys", Notice: "Your request is with the operator. You get a mail when it is decided."}, nil
+	return view{Redirect: "/account/keys", Notice: "Your request was sent. You get an email when it is approved or declined."}, nil
 }
 
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
@@ -71,20 +79,33 @@ func (s *Site) ownRequest(v *visit) (account.Request, error) {
 	return account.Request{}, account.RequestNotFound()
 }
 
+// collection is what the page shows before a key is collected.
+type collection struct {
+	account.Request
+
+	Terms terms
+}
+
 func (s *Site) askCollect(v *visit) (view, error) {
 	r, err := s.ownRequest(v)
 	if err == nil && r.State != account.Approved {
 		err = account.NotOpen(r.State)
 	}
-	return view{Template: "key-collect", Title: "Get your key", Data: r}, err
+	return view{Template: "key-collect", Title: "Get your key", Data: collection{r, s.terms(v)}}, err
 }
 
 func (s *Site) collectKey(v *visit) (view, error) {
 	if err := account.KnownRequest(v.Param("request")); err != nil {
 		return view{}, err
 	}
+	accepted, missing := s.acceptance(v)
+	if len(missing) > 0 {
+		again, err := s.askCollect(v)
+		again.Errors = missing
+		return again, err
+	}
 	secret := apikey.Generate(apikey.Live)
-	key, err := s.KeyRequests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), account.Keep(secret, s.Peppers))
+	key, err := s.KeyRequests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, account.Keep(secret, s.Peppers))
 	return view{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 
@@ -93,5 +114,5 @@ func (s *Site) withdrawRequest(v *visit) (view, error) {
 		return view{}, err
 	}
 	err := s.KeyRequests.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))
-	return view{Redirect: "/account/keys", Notice: "The request is withdrawn."}, err
+	return view{Redirect: "/account/keys", Notice: "The request was withdrawn."}, err
 }

@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // Keys are the keys of a person's account. A key that is another's is not_found.
@@ -19,8 +20,8 @@ type Keys interface {
 	OwnKey(ctx context.Context, accountID, key string) (account.Key, error)
 	// Rename gives a key a name that has been checked.
 	Rename(ctx context.Context, accountID, key, name string) error
-	// CallsOn is how many calls each key made on a UTC day.
-	CallsOn(ctx context.Context, accountID string, day time.Time) (map[string]int, error)
+	// SentOn returns the requests of each key on a UTC day.
+	SentOn(ctx context.Context, accountID string, day time.Time) (map[string]usage.Figures, error)
 }
 
 // KeyLives are what may happen to a key. Errors are problem.Errors that a person may read.
@@ -35,8 +36,8 @@ type KeyLives interface {
 type keyLine struct {
 	account.Key
 
-	Status     account.Status
-	CallsToday int
+	Status account.Status
+	Today  usage.Figures
 }
 
 // InGrace reports whether the key goes on only until its successor has taken its place.
@@ -87,10 +88,10 @@ type keyList struct {
 // Ends is how many keys have ended.
 func (l keyList) Ends() int { return len(l.Ended) + max(0, l.Older) }
 
-// endedShown is how many ended keys a page shows: whoever rotates every day has hundreds.
+// endedShown is how many ended keys a page shows: an account that rotates every day has hundreds.
 const endedShown = 50
 
-// Room reports whether another key may be asked for.
+// Room reports whether another key can be requested.
 func (l keyList) Room() bool { return l.Taken < l.Most }
 
 func (s *Site) keys(v *visit) (view, error) {
@@ -103,7 +104,7 @@ func (s *Site) keys(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	calls, err := s.Keys.CallsOn(ctx, id, v.now)
+	sent, err := s.Keys.SentOn(ctx, id, v.now)
 	if err != nil {
 		return view{}, err
 	}
@@ -114,7 +115,7 @@ func (s *Site) keys(v *visit) (view, error) {
 		}
 	}
 	for _, k := range keys {
-		line := keyLine{k, k.StatusAt(v.now), calls[k.ID]}
+		line := keyLine{k, k.StatusAt(v.now), sent[k.ID]}
 		if k.Counts(v.now) {
 			list.Taken++
 		}
@@ -150,8 +151,8 @@ func (s *Site) ownKey(v *visit) (keyLine, error) {
 	if err != nil {
 		return keyLine{}, err
 	}
-	calls, err := s.Keys.CallsOn(v.Request.Context(), v.Person.Account, v.now)
-	return keyLine{k, k.StatusAt(v.now), calls[k.ID]}, err
+	sent, err := s.Keys.SentOn(v.Request.Context(), v.Person.Account, v.now)
+	return keyLine{k, k.StatusAt(v.now), sent[k.ID]}, err
 }
 
 // keyForm is what a page about one key shows: the key, and what was filled in.
@@ -199,8 +200,13 @@ func (s *Site) askRotate(v *visit) (view, error) {
 	if err == nil && !k.Ready() {
 		err = account.NotRotatable()
 	}
-	k.ReplacedAt, k.ExpiresAt = &v.now, k.GraceEnd(v.now)
-	return view{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: k}, err
+	return view{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.now), k.GraceEnd(v.now)}}, err
+}
+
+// rotation is what the page says before a key is rotated.
+type rotation struct {
+	Key            keyLine
+	NewEnd, OldEnd time.Time
 }
 
 // newKey is a page that shows a key, this once.
@@ -248,13 +254,13 @@ func (s *Site) revokeKey(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return view{Redirect: "/account/keys", Notice: s.said(v, k.Title()+" was revoked. It is refused from now on.")}, nil
+	return view{Redirect: "/account/keys", Notice: s.said(v, k.Title()+" was revoked. Requests with it are rejected from now on.")}, nil
 }
 
-// said is what a person is told of a change that was recorded, once it was tried to put it in force.
+// said applies a recorded change at once and returns text, with a note if the change takes effect later.
 func (s *Site) said(v *visit, text string) string {
 	if s.InForce(v.Request.Context(), v.Person.Account) != nil {
-		text += " This takes force within moments: a part of our service is out of reach just now."
+		text += " This takes effect shortly: part of our service is temporarily unavailable."
 	}
 	return text
 }

@@ -41,12 +41,14 @@ type Site struct {
 	PublicURL string // where browsers reach the gateway, without a trailing slash
 	Contact   string // e-mail address or https URL of the operator; may be empty
 	Now       func() time.Time
-	Log       *slog.Logger
-	Sessions  Sessions
-	Overview  Overview
-	Usage     Usage
-	Counters  Counters
-	Tiers     tier.Table
+
+	TermsVersion string // of the terms of use in effect
+	Log          *slog.Logger
+	Sessions     Sessions
+	Overview     Overview
+	Usage        Usage
+	Counters     Counters
+	Tiers        tier.Table
 
 	Tries          Tries
 	Links          Links

@@ -36,8 +36,8 @@ func gains(from, to offer) []string {
 	if from.Records() != to.Records() {
 		list = append(list, "Every public record, not only the ten of the free set")
 	}
-	more("calls a day", from.Limits.PerDay, to.Limits.PerDay)
-	more("calls in any 60 seconds", from.Limits.PerMinute, to.Limits.PerMinute)
+	more("requests a day", from.Limits.PerDay, to.Limits.PerDay)
+	more("requests in any 60 seconds", from.Limits.PerMinute, to.Limits.PerMinute)
 	more("records on a page", from.Limits.PageSize, to.Limits.PageSize)
 	if to.Limits.History && !from.Limits.History {
 		list = append(list, "The verification history of every record")

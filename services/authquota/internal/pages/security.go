@@ -20,11 +20,12 @@ type overview struct {
 	Sessions         []session.Session
 	This             string // id of this browser's
 	Events           []event
+	Terms            terms
 }
 
 func (s *Site) security(v *visit) (view, error) {
 	ctx := v.Request.Context()
-	data := overview{PasskeysPossible: s.passkeys.Possible(), This: v.Session.ID}
+	data := overview{PasskeysPossible: s.passkeys.Possible(), This: v.Session.ID, Terms: s.terms(v)}
 	var err error
 	if data.NewAddress, err = s.Changes.AddressChange(ctx, v.Person.Account); err != nil {
 		return view{}, err

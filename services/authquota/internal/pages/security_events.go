@@ -35,15 +35,16 @@ var words = map[string]string{
 	"recovery_code.use":           "Recovery code used",
 	"recovery_code.renew":         "New recovery codes made",
 	"session.end":                 "Signed out",
-	"key.request":                 "Key asked for",
-	"key.withdraw":                "Request for a key withdrawn",
-	"key.approve":                 "Request for a key approved",
-	"key.decline":                 "Request for a key declined",
-	"key.issue":                   "Key made",
+	"key.request":                 "Key requested",
+	"key.withdraw":                "Key request withdrawn",
+	"key.approve":                 "Key request approved",
+	"key.decline":                 "Key request declined",
+	"key.issue":                   "Key created",
 	"key.import":                  "Older key added",
 	"key.rename":                  "Key renamed",
 	"key.rotate":                  "Key rotated",
 	"key.revoke":                  "Key revoked",
+	"terms.accept":                "Terms of use accepted",
 	"account.merge":               "Older key connected",
 	"account.suspend":             "Account suspended",
 	"account.resume":              "Account resumed",
@@ -83,7 +84,7 @@ func (s *Site) happened(v *visit) (said []event, err error) {
 // tell puts an event into words.
 func tell(e account.Event) event {
 	var more []string
-	for _, name := range []string{"factor", "with", "name", "agent", "network"} {
+	for _, name := range []string{"factor", "with", "name", "version", "agent", "network"} {
 		if text, ok := e.Detail[name].(string); ok && text != "" {
 			more = append(more, text)
 		}

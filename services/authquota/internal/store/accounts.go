@@ -108,7 +108,7 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 		}
 		var told error
 		if change.Mail != "" {
-			told = s.tell(tx, now, id, change.Mail, nil)
+			told = s.tell(tx, now, id, change.Mail, change.Data)
 		}
 		return errors.Join(
 			told, record(tx, now, actor, change.Action, id, detail), owe(tx, id), s.tellOfTier(tx, now, before, a))

@@ -21,7 +21,8 @@ type keyRow struct {
 	Prefix      string
 	LastFour    string
 	UseCase     string
-	CreatedAt   int64 `gorm:"autoCreateTime:false"`
+	Life        *int64 // microseconds
+	CreatedAt   int64  `gorm:"autoCreateTime:false"`
 	ExpiresAt   int64
 	RevokedAt   *int64
 	ReplacedAt  *int64
@@ -52,6 +53,9 @@ func (r ownedRow) toKey() account.Key {
 		Name: r.Row.Name, Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt), ExpiresAt: database.FromMicros(r.Row.ExpiresAt),
 		RevokedAt: instant(r.Row.RevokedAt), ReplacedAt: instant(r.Row.ReplacedAt), LastUsedAt: instant(r.Row.LastUsedAt),
+	}
+	if r.Row.Life != nil {
+		key.Life = time.Duration(*r.Row.Life) * time.Microsecond
 	}
 	if r.Row.SuccessorID != nil {
 		key.Successor = *r.Row.SuccessorID
@@ -153,6 +157,10 @@ func (s *Store) Issue(ctx context.Context, actor string, order account.Order, li
 		row := keyRow{
 			ID: account.NewKeyID(), AccountID: a.ID, Digest: kept.Digest, Prefix: kept.Prefix, LastFour: kept.LastFour,
 			UseCase: order.UseCase, CreatedAt: database.Micros(now), ExpiresAt: database.Micros(now.Add(life)),
+		}
+		if life < account.MaxLife {
+			us := life.Microseconds()
+			row.Life = &us
 		}
 		if err := tx.Create(&row).Error; err != nil {
 			return err

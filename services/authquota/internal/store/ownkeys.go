@@ -8,9 +8,11 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // lockHolder is lockAccount for a person who wants a key, or another one in place of a key. Whoever gets here has signed in with an
@@ -34,8 +36,8 @@ func lockHolder(tx *gorm.DB, id string) (account.Account, error) {
 	return a, nil
 }
 
-// AskForKey keeps a person's request for a key. Where at once, it is approved without an operator.
-func (s *Store) AskForKey(ctx context.Context, id string, wish account.Wish, atOnce bool) (account.Request, error) {
+// AskForKey records a person's request for a key, and that the account accepts the terms of use. If atOnce, it approves the request.
+func (s *Store) AskForKey(ctx context.Context, id string, wish account.Wish, terms account.Acceptance, atOnce bool) (account.Request, error) {
 	var asked account.Request
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
@@ -48,6 +50,9 @@ func (s *Store) AskForKey(ctx context.Context, id string, wish account.Wish, atO
 		}
 		if taken >= account.MaxActive {
 			return account.NoPlace()
+		}
+		if err := acceptTerms(tx, now, a.ID, terms); err != nil {
+			return err
 		}
 		asked = account.Request{
 			ID: account.NewRequestID(), Account: a.ID, Name: wish.Name, UseCase: wish.UseCase, State: account.Asked, AskedAt: now,
@@ -97,8 +102,8 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 	})
 }
 
-// Collect makes the key of an approved request of the account, once.
-func (s *Store) Collect(ctx context.Context, id, request string, kept account.Kept) (account.Key, error) {
+// Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use.
+func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, kept account.Kept) (account.Key, error) {
 	var key account.Key
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
@@ -114,6 +119,9 @@ func (s *Store) Collect(ctx context.Context, id, request string, kept account.Ke
 		}
 		if asked.State != string(account.Approved) {
 			return account.NotOpen(account.RequestState(asked.State))
+		}
+		if err := acceptTerms(tx, now, a.ID, terms); err != nil {
+			return err
 		}
 		row := keyRow{
 			ID: account.NewKeyID(), AccountID: a.ID, Digest: kept.Digest, Name: asked.Name, Prefix: kept.Prefix, LastFour: kept.LastFour,
@@ -181,8 +189,8 @@ func (s *Store) RevokeOwn(ctx context.Context, id, key string) (account.Key, err
 	return revoked, err
 }
 
-// Rotate gives an active key of the account a successor with the same end, once, unless the one before it is still in
-// its grace. The key itself goes on for account.Grace at most.
+// Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after account.Grace,
+// or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period.
 func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (successor, old account.Key, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
@@ -197,7 +205,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 		if !old.Counts(now) {
 			return account.NotRotatable()
 		}
-		var before int64 // otherwise keys could be had without end, each in its grace
+		var before int64 // otherwise an account could have any number of keys, all but one in their grace periods
 		err = tx.Model(&keyRow{}).Where("successor_id = ? AND revoked_at IS NULL AND expires_at > ?", key, database.Micros(now)).Count(&before).Error
 		if err != nil {
 			return err
@@ -207,7 +215,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 		}
 		next := row
 		next.ID, next.Digest, next.Prefix, next.LastFour = account.NewKeyID(), kept.Digest, kept.Prefix, kept.LastFour
-		next.CreatedAt, next.LastUsedAt = database.Micros(now), nil
+		next.CreatedAt, next.ExpiresAt, next.LastUsedAt = database.Micros(now), database.Micros(old.SuccessorEnd(now)), nil
 		successor = keyOf(a, next)
 		old.ReplacedAt, old.ExpiresAt, old.Successor = &now, old.GraceEnd(now), successor.ID
 		if err := tx.Create(&next).Error; err != nil {
@@ -217,21 +225,27 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 			tx.Model(&keyRow{}).Where("id = ?", key).Updates(map[string]any{
 				"expires_at": database.Micros(old.ExpiresAt), "replaced_at": database.Micros(now), "successor_id": successor.ID,
 			}).Error,
-			record(tx, now, id, "key.rotate", key, map[string]any{"account": id, "successor": successor.ID, "endsAt": old.ExpiresAt}),
+			record(tx, now, id, "key.rotate", key, map[string]any{
+				"account": id, "successor": successor.ID, "endsAt": old.ExpiresAt, "successorEndsAt": successor.ExpiresAt,
+			}),
 			owe(tx, id),
-			s.tell(tx, now, id, "key-rotated", map[string]string{"name": old.Title(), "key": old.Shown(), "when": account.When(old.ExpiresAt)}),
+			s.tell(tx, now, id, "key-rotated", map[string]string{
+				"name": old.Title(), "key": old.Shown(), "when": account.When(old.ExpiresAt), "until": account.When(successor.ExpiresAt),
+			}),
 		)
 	})
 	return successor, old, err
 }
 
-// CallsOn is how many calls each key of the account made on a UTC day, however they ended; keys without any are left out.
-func (s *Store) CallsOn(ctx context.Context, id string, day time.Time) (map[string]int, error) {
+// SentOn returns the requests that were sent with each key of the account on a UTC day. Keys without requests are left out.
+func (s *Store) SentOn(ctx context.Context, id string, day time.Time) (map[string]usage.Figures, error) {
 	var rows []keyUsageRow
-	err := s.db.WithContext(ctx).Raw("SELECT key_id, SUM(calls) AS calls FROM usage_keys WHERE account_id = ? AND day = ? GROUP BY key_id", id, counter.DayOf(day)).Scan(&rows).Error
-	calls := make(map[string]int, len(rows))
+	err := s.db.WithContext(ctx).Find(&rows, "account_id = ? AND day = ?", id, counter.DayOf(day)).Error
+	sent := make(map[string]usage.Figures, len(rows))
 	for _, r := range rows {
-		calls[r.KeyID] = r.Calls
+		of := sent[r.KeyID]
+		of[usage.GroupOf(api.CallOutcome(r.Outcome))] += r.Calls
+		sent[r.KeyID] = of
 	}
-	return calls, database.Outage(err)
+	return sent, database.Outage(err)
 }

@@ -51,10 +51,14 @@ func (s *Store) Person(ctx context.Context, accountID string) (account.Person, e
 	}
 	r := rows[0]
 	paid, err := paidBy(s.db.WithContext(ctx), accountID)
+	if err != nil {
+		return account.Person{}, database.Outage(err)
+	}
+	terms, err := lastTerms(s.db.WithContext(ctx), accountID)
 	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
 	return account.Person{
 		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
-		ResetAt: instant(r.Row.ResetAt), Tier: standing.TierAt(s.now()), SuspendedAt: instant(r.SuspendedAt),
+		ResetAt: instant(r.Row.ResetAt), Tier: standing.TierAt(s.now()), SuspendedAt: instant(r.SuspendedAt), Terms: terms,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt),
 	}, database.Outage(err)
 }

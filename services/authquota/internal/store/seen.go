@@ -96,6 +96,9 @@ func (s *Store) Account(ctx context.Context, id string) (account.Seen, error) {
 			Account: id, AuthenticatorConfirmed: p.TOTPConfirmedAt != nil, RecoveryCodesLeft: int(codes), ResetAt: instant(p.ResetAt),
 			Standing: a.Standing, Tier: a.TierAt(now), SuspendedAt: instant(row.SuspendedAt), CreatedAt: database.FromMicros(p.CreatedAt),
 		}
+		if seen.Person.Terms, err = lastTerms(db, id); err != nil {
+			return seen, database.Outage(err)
+		}
 		if p.ClosedAt == nil { // what is left in its place after that is nobody's address
 			seen.Person.Email = p.Email
 		}

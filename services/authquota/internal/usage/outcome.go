@@ -21,7 +21,7 @@ const (
 const Groups = 4
 
 // Names are the words for the groups in pages and files, by Group.
-var Names = [Groups]string{"Served", "Not found", "Refused", "Failed"}
+var Names = [Groups]string{"Served", "Not found", "Rejected", "Failed"}
 
 func (g Group) String() string { return Names[g] }
 
@@ -41,6 +41,9 @@ func GroupOf(o api.CallOutcome) Group {
 
 // Figures are calls by Group.
 type Figures [Groups]int
+
+// Charged is how many requests of all groups are charged to the daily quota.
+func (f Figures) Charged() int { return f[Served] + f[NotFound] }
 
 // Total is the calls of all groups.
 func (f Figures) Total() int {
