@@ -14,6 +14,18 @@ var Plans = []Plan{
 	{"Business", Commercial, 29},
 }
 
+// HistoryPlan returns the cheapest plan whose tier includes the verification history.
+func HistoryPlan() Plan {
+	for _, p := range Plans {
+		for _, t := range Tiers {
+			if t.Tier == p.Tier && t.Limits.History {
+				return p
+			}
+		}
+	}
+	panic("no plan includes the verification history") // a table of this package
+}
+
 // PlanOf is the plan that gives a tier, and whether there is one.
 func PlanOf(t Tier) (Plan, bool) {
 	for _, p := range Plans {

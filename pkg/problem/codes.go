@@ -61,7 +61,8 @@ var Table = []Entry{
 		"Use another key of the account, or ask for a new one."},
 	{SubscriptionRequired, http.StatusPaymentRequired,
 		"The account's tier does not include the verification history.",
-		"Use a tier with history. The call was not counted against the day."},
+		"Get a plan with history on the plan page of your account, /account/plan. If this service sells no plans, write to its operator. " +
+			"The request was not charged to your daily quota."},
 	{AccountSuspended, http.StatusForbidden,
 		"Access of the account is suspended. All its keys are affected.",
 		"Write to the operator of the service."},

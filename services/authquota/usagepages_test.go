@@ -79,7 +79,7 @@ func TestThePageOfUsage(t *testing.T) {
 
 		b.get("/account/usage?days=1").shows(http.StatusOK, "14 requests sent today")
 		b.get("/account/usage?days=7").shows(http.StatusOK, "1,248 requests sent in the last 7 days")
-		b.get("/account/usage?days=90").shows(http.StatusOK, "1,293 requests sent in the last 90 days", "Not in the plan")
+		b.get("/account/usage?days=90").shows(http.StatusOK, "1,293 requests sent in the last 90 days", "Not in the plan", "Get a plan with history on the plan page of your account", "Compare plans")
 		b.get("/account/usage?days=400&days=x").shows(http.StatusOK, "1,248 requests sent in the last 30 days")
 
 		parsed, ok := apikey.Parse(stranger.Key)

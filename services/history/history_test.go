@@ -88,6 +88,8 @@ func TestAnswersComeInTheOrderOfTheChecks(t *testing.T) {
 			a := s.ask(http.MethodGet, "/api/v1/opportunities/"+c.path, "", as(c.tier)...)
 			s.refused(a, c.status, c.code)
 		}
+		needsPlan := s.refused(s.ask(http.MethodGet, "/api/v1/opportunities/public/history", "", as(api.Free)...), 402, "subscription_required")
+		require.Contains(t, needsPlan.Error.Message, "Get the Business plan at "+publicURL+"/account/plan, or ask the operator")
 		require.Equal(t, s.get("/api/v1/opportunities/private/history").body, s.get("/api/v1/opportunities/nobody/history").body)
 		s.refused(s.ask(http.MethodDelete, "/api/v1/opportunities/public/history", ""), 405, "method_not_allowed")
 	})
