@@ -93,6 +93,26 @@ func TestThePageOfUsage(t *testing.T) {
 	})
 }
 
+// One meaning for each figure: what is charged on the overview is what the keys add up to, and rejected requests are sent, not charged.
+func TestSentAndChargedRequestsAreToldApart(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startAt(t, "2026-11-20T10:00:00Z")
+		b := svc.browser()
+		b.signIn("ada@example.org")
+		key := svc.issue(map[string]any{"account": b.account})
+		for outcome, n := range map[api.CallOutcome]int{
+			api.CallServed: 2, api.CallNotFound: 1, api.CallMinuteLimitReached: 20, api.CallSubscriptionRequired: 2, api.CallFailed: 1,
+		} {
+			svc.calls(key.ID, "2026-11-20", outcome, n)
+		}
+		s.charge(t, "2026-11-20", map[string]int{b.account: 3})
+		b.get("/account").shows(http.StatusOK, "3 of 100 requests charged, 97 left", "26 requests were sent today with all keys.")
+		b.get("/account/usage").shows(http.StatusOK, "3 of 100 requests charged, 97 left", "26 requests were sent today with all keys.")
+		b.get("/account/keys").shows(http.StatusOK, "Requests today", "26 sent, 3 charged")
+		b.get("/account/keys/"+key.ID).shows(http.StatusOK, "26 sent, 3 charged to your daily quota")
+	})
+}
+
 func TestBusyKeysAreNamedAndTheOthersSummedUp(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startAt(t, "2026-11-20T10:00:00Z")
@@ -224,7 +244,7 @@ func TestTheOverview(t *testing.T) {
 			s.exec(t, `INSERT INTO key_requests (id, account_id, name, use_case, state, asked_at) VALUES (?, ?, 'n', 'u', ?, 1)`,
 				fmt.Sprintf("req_%d", i), b.account, state)
 		}
-		b.get("/account").shows(http.StatusOK, "One key request is waiting for approval.", "2 keys are approved and ready to collect.")
+		b.get("/account").shows(http.StatusOK, "3 of 5 in use (pending key requests included)", "One key request is waiting for approval.", "2 keys are approved and ready to collect.")
 
 		s.exec(t, "DELETE FROM key_requests") // they take up the places of keys
 		far := svc.issue(map[string]any{"account": b.account})

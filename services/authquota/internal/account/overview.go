@@ -10,3 +10,6 @@ type Overview struct {
 	Ready    int        // approved ones whose keys have yet to be collected
 	Called   bool       // whether a key of the account was ever used
 }
+
+// InUse is how many of MaxActive keys are in use, pending requests included.
+func (o Overview) InUse() int { return o.Active + o.Asked + o.Ready }
