@@ -14,6 +14,10 @@ var (
 		[]string{"category", "status"}, nil)
 	ratioDesc = prometheus.NewDesc("catalog_listings_verified_ratio",
 		"Share of the published listings of a category that are verified at this instant; absent where it has none.", []string{"category"}, nil)
+	freeDesc = prometheus.NewDesc("catalog_free_set_records", "Records that the free tier can see now.", nil, nil)
+	notFree  = prometheus.NewDesc("catalog_free_set_excluded",
+		"Published records that the free tier cannot see now, by reason: never-reviewed, needs-review, stale, not-open or beyond-limit.",
+		[]string{"reason"}, nil)
 	dueDesc = prometheus.NewDesc("catalog_reviews_due",
 		"Published listings that are not verified, or will not be at the end of that time if nobody reviews them.", []string{"within"}, nil)
 )
@@ -23,7 +27,7 @@ var (
 type freshness struct{ live *snapshot.Live }
 
 func (freshness) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{listingsDesc, ratioDesc, dueDesc} {
+	for _, d := range []*prometheus.Desc{listingsDesc, ratioDesc, freeDesc, notFree, dueDesc} {
 		out <- d
 	}
 }
@@ -43,6 +47,14 @@ func (f freshness) Collect(out chan<- prometheus.Metric) {
 		if total := s.Total(); total > 0 {
 			gauge(ratioDesc, float64(s.Count[api.Verified])/float64(total), string(s.Category))
 		}
+	}
+	set := view.FreeSet()
+	gauge(freeDesc, float64(set.Records))
+	for reason, n := range map[string]int{
+		"never-reviewed": set.NeverReviewed, "needs-review": set.NeedsReview, "stale": set.Stale,
+		"not-open": set.NotOpen, "beyond-limit": set.BeyondLimit,
+	} {
+		gauge(notFree, float64(n), reason)
 	}
 	gauge(dueDesc, float64(view.Due(0)), "0d")
 	gauge(dueDesc, float64(view.Due(7*24*time.Hour)), "7d")

@@ -137,6 +137,13 @@ func TestFreshnessIsMeasured(t *testing.T) {
 	}
 	require.Contains(t, text.String(), fmt.Sprintf("catalog_reviews_due{within=\"0d\"} %d\n", due))
 	require.Contains(t, text.String(), `catalog_reviews_due{within="7d"} `)
+	status := s.do(http.MethodGet, "/operator/v1/catalog", "", nil)
+	require.Equal(t, http.StatusOK, status.status)
+	set := decode[api.CatalogStatus](t, status.body).FreeSet
+	require.NotZero(t, set.Records)
+	require.Contains(t, text.String(), fmt.Sprintf("catalog_free_set_records %d\n", set.Records))
+	require.Contains(t, text.String(), fmt.Sprintf("catalog_free_set_excluded{reason=\"never-reviewed\"} %d\n", set.NeverReviewed))
+	require.Contains(t, text.String(), fmt.Sprintf("catalog_free_set_excluded{reason=\"not-open\"} %d\n", set.NotOpen))
 }
 
 // TestACompanyProfileIsStaleFrom90DaysAfterItsOldestCheck: to the microsecond, in the list and in the detail.

@@ -213,7 +213,7 @@ func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, refus
 	tokens, err := operator.ParseTokens(cfg.OperatorTokens)
 	owners := operator.Owners{}
 	for verb, base := range map[string]string{
-		"listings": cfg.CatalogURL, "reviews": cfg.CatalogURL, "events": cfg.HistoryURL, "history": cfg.HistoryURL,
+		"catalog": cfg.CatalogURL, "listings": cfg.CatalogURL, "reviews": cfg.CatalogURL, "events": cfg.HistoryURL, "history": cfg.HistoryURL,
 		"keys": cfg.AuthquotaURL, "accounts": cfg.AuthquotaURL, "audit": cfg.AuthquotaURL, "billing": cfg.BillingURL,
 	} {
 		if base == "" { // nothing is sold, so there is no such verb

@@ -63,6 +63,21 @@ func (c Client) Sheet(ctx context.Context, id string) (api.ReviewSheet, []byte, 
 	return ask[api.ReviewSheet](ctx, c, http.MethodGet, "/reviews/records/"+url.PathEscape(id), nil)
 }
 
+// ListingList lists a page of listings. filters are name and value, one after the other; empty values are left out.
+func (c Client) ListingList(ctx context.Context, page Page, filters ...string) (api.ListingList, []byte, error) {
+	return ask[api.ListingList](ctx, c, http.MethodGet, "/listings"+page.query(filters...), nil)
+}
+
+// Listing returns everything about one listing.
+func (c Client) Listing(ctx context.Context, id string) (api.ListingDetail, []byte, error) {
+	return ask[api.ListingDetail](ctx, c, http.MethodGet, "/listings/"+url.PathEscape(id), nil)
+}
+
+// CatalogStatus returns what consumers can see.
+func (c Client) CatalogStatus(ctx context.Context) (api.CatalogStatus, []byte, error) {
+	return ask[api.CatalogStatus](ctx, c, http.MethodGet, "/catalog", nil)
+}
+
 // Export writes all listings to out, in the form that Import reads.
 func (c Client) Export(ctx context.Context, out io.Writer) error {
 	resp, err := c.do(ctx, http.MethodGet, "/listings/export", nil)

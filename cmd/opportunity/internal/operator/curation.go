@@ -14,8 +14,10 @@ import (
 )
 
 func (v *verbs) listings() *cobra.Command {
-	c := &cobra.Command{Use: "listings", Short: "Check, import, export, publish and withdraw listings"}
+	c := &cobra.Command{Use: "listings", Short: "List, check, import, export, publish and withdraw listings"}
 	c.AddCommand(
+		v.listListings(),
+		v.showListing(),
 		v.importListings(),
 		v.lint(),
 		schema(),

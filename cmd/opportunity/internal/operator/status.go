@@ -24,7 +24,9 @@ func (v *verbs) status() *cobra.Command {
 	var public string
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Say whether the whole API is ready, or what is missing; needs no token",
+		Short: "Say whether the whole API is ready, or what is missing, and what a free key can see",
+		Long: `Say whether the whole API is ready, or what is missing. That needs no token. With one, it also says how many records the free tier
+can see, and why the other published records are not among them. Only readiness decides on the exit code.`,
 		Example: "  opportunity status\n" +
 			"  opportunity status --public-url https://data.example.com",
 		Args: cobra.NoArgs,
@@ -40,10 +42,15 @@ func (v *verbs) status() *cobra.Command {
 			ctx, cancel := context.WithTimeout(cmd.Context(), statusTime)
 			defer cancel()
 			raw, err := ready(ctx, v.adminURL)
+			var set *api.FreeSet
+			if err == nil {
+				set = v.freeSet(ctx, cmd.ErrOrStderr())
+			}
 			if raw != nil {
-				v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+				v.print(cmd.OutOrStdout(), withFreeSet(raw, set), func(out io.Writer) {
 					if err == nil {
 						fmt.Fprintln(out, "ready")
+						showFreeSet(out, set)
 					}
 				})
 			}
@@ -55,6 +62,42 @@ func (v *verbs) status() *cobra.Command {
 	}
 	c.Flags().StringVar(&public, "public-url", "", "also ask the public port, which must turn away a call without a key")
 	return c
+}
+
+// freeSet returns what the free tier can see. If that is unknown, it says why on errs and returns nil.
+func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
+	c, err := v.client()
+	if err == nil {
+		var status api.CatalogStatus
+		if status, _, err = c.CatalogStatus(ctx); err == nil {
+			return &status.FreeSet
+		}
+	}
+	fmt.Fprintln(errs, "free set unknown:", err)
+	return nil
+}
+
+// withFreeSet adds the free set to the response of /readyz.
+func withFreeSet(raw []byte, set *api.FreeSet) []byte {
+	var state map[string]any
+	if set == nil || json.Unmarshal(raw, &state) != nil {
+		return raw
+	}
+	state["freeSet"] = set
+	raw, _ = json.Marshal(state) // was decoded from JSON, but for the set
+	return raw
+}
+
+func showFreeSet(out io.Writer, set *api.FreeSet) {
+	if set == nil {
+		return
+	}
+	fmt.Fprintf(out, "free set: %d of at most %d records\n", set.Records, set.Limit)
+	fmt.Fprintf(out, "published: %d, of them %d never reviewed, %d need review, %d stale, %d verified but not open, %d beyond the limit\n",
+		set.Published, set.NeverReviewed, set.NeedsReview, set.Stale, set.NotOpen, set.BeyondLimit)
+	if set.Records == 0 {
+		fmt.Fprintln(out, "A free key gets an empty list: no published record is verified and open. See: opportunity reviews due")
+	}
 }
 
 // ready asks the admin listener for the state of the whole. The error names what is missing.

@@ -27,6 +27,8 @@ type Curation interface {
 	Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error)
 	PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error)
 	Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error)
+	List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error)
+	Detail(ctx context.Context, id string) (api.ListingDetail, error)
 }
 
 // Listings tells the history service what is published.
@@ -67,6 +69,9 @@ func (a API) Routes(engine *gin.Engine, refusals problem.Writer, tokens peer.Tok
 		states, err := feed.Serve(g.Request, a.Listings.Listings)
 		return web.Reply{JSON: api.ListingFeed{Listings: states}}, err
 	}))
+	inside.GET("/operator/v1/catalog", answer(a.status))
+	inside.GET("/operator/v1/listings", answer(a.listings))
+	inside.GET("/operator/v1/listings/:id", answer(a.listing))
 	inside.POST("/operator/v1/listings/import", answer(a.importFile))
 	inside.GET("/operator/v1/listings/export", answer(a.export))
 	inside.POST("/operator/v1/listings/publish", answer(a.publish))

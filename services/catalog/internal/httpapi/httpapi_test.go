@@ -2,6 +2,8 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +36,9 @@ func (idle) Publish(context.Context, string, []string, bool) (api.ImportReport, 
 func (idle) Withdraw(context.Context, string, []string) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
+func (idle) List(_ context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
+	return api.ListingList{Next: fmt.Sprintf("%+v %q %d", f, after, limit)}, nil
+}
 func (idle) Export(context.Context) iter.Seq2[listing.Entry, error] {
 	return func(func(listing.Entry, error) bool) {}
 }
@@ -51,10 +56,10 @@ func TestOperatorsVerbsTakeMoreTimeThanOtherRequests(t *testing.T) {
 	engine := web.New(problem.Writer{})
 	httpapi.API{Curation: idle{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	for _, c := range []struct{ method, path, body string }{
-		{http.MethodPost, "import", ""}, {http.MethodGet, "export", ""},
-		{http.MethodPost, "publish", `{"ids":["a"]}`}, {http.MethodPost, "withdraw", `{"ids":["a"]}`},
+		{http.MethodPost, "/import", ""}, {http.MethodGet, "/export", ""}, {http.MethodGet, "", ""},
+		{http.MethodPost, "/publish", `{"ids":["a"]}`}, {http.MethodPost, "/withdraw", `{"ids":["a"]}`},
 	} {
-		r := httptest.NewRequest(c.method, "/operator/v1/listings/"+c.path, strings.NewReader(c.body))
+		r := httptest.NewRequest(c.method, "/operator/v1/listings"+c.path, strings.NewReader(c.body))
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set(api.ActorHeader, "ann")
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
@@ -62,5 +67,44 @@ func TestOperatorsVerbsTakeMoreTimeThanOtherRequests(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, "%s: %s", c.path, w.Body)
 		require.NotZero(t, w.read, c.path)
 		require.NotZero(t, w.write, c.path)
+	}
+}
+
+func TestTheParametersOfAListAreStrict(t *testing.T) {
+	engine := web.New(problem.Writer{})
+	httpapi.API{Curation: idle{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
+	get := func(query string) (int, string) {
+		r := httptest.NewRequest(http.MethodGet, "/operator/v1/listings"+query, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for query, want := range map[string]string{
+		"": `{Visibility: Status: Category: Country: Text:} "" 100`,
+		"?visibility=private&status=needs-review&category=sell&country=ca&text=M%C3%A1ple+%25&after=a-1&limit=1000": `{Visibility:private ` +
+			`Status:needs-review Category:sell Country:CA Text:Máple %} "a-1" 1000`,
+	} {
+		status, body := get(query)
+		require.Equal(t, http.StatusOK, status, body)
+		var list api.ListingList
+		require.NoError(t, json.Unmarshal([]byte(body), &list))
+		require.Equal(t, want, list.Next)
+	}
+	for query, message := range map[string]string{
+		"?visibility=public": "Parameter visibility must be one of private, published, withdrawn.",
+		"?status=fresh":      "Parameter status must be one of verified, unverified, stale, needs-review.",
+		"?category=x":        "Parameter category must be one of online, sell, local, host.",
+		"?country=C1":        "Parameter country must be two letters",
+		"?text=%ff":          "Parameter text must have at most 200 characters.",
+		"?after=A":           "Parameter after must be the id of a listing",
+		"?limit=1001":        "Parameter limit ",
+		"?limit=1&limit=1":   "Parameter limit appears more than once",
+		"?text=":             "Parameter text is empty",
+		"?page=2":            "Parameter page is unknown; this operation takes visibility, status, category, country, text, after, limit.",
+	} {
+		status, body := get(query)
+		require.Equal(t, http.StatusBadRequest, status, query)
+		require.Contains(t, body, message, query)
 	}
 }

@@ -47,3 +47,24 @@ func (v View) Due(within time.Duration) int {
 	verified := span{v.s.index.undisputed, 0, uint32(fresh)}.count() //nolint:gosec // positions are below 2^32
 	return len(v.s.order) - verified
 }
+
+// FreeSet counts the records in the free set, and the others by the reason why they are not in it.
+func (v View) FreeSet() api.FreeSet {
+	set := api.FreeSet{Records: len(v.free()), Limit: FreeSetSize}
+	verified := 0
+	for _, s := range v.Standings() {
+		set.Published += s.Total()
+		set.NeverReviewed += s.Count[api.Unverified]
+		set.NeedsReview += s.Count[api.NeedsReview]
+		set.Stale += s.Count[api.Stale]
+		verified += s.Count[api.Verified]
+	}
+	qualified := 0
+	for _, at := range v.s.index.candidates {
+		if int(at) < v.cutoff {
+			qualified++
+		}
+	}
+	set.NotOpen, set.BeyondLimit = verified-qualified, qualified-set.Records
+	return set
+}

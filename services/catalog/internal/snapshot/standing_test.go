@@ -37,3 +37,32 @@ func TestStandingsCountWhatTheRulesGive(t *testing.T) {
 	require.Zero(t, empty.At(now).Due(0))
 	require.Zero(t, empty.At(now).Standings()[0].Total())
 }
+
+func TestTheFreeSetSaysWhyARecordIsNotInIt(t *testing.T) {
+	records := oracle.Records(17, 400, now)
+	snapshot := build(t, empty, records, 1)
+	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(10 * 24 * time.Hour), now.Add(api.FreshnessWindow + time.Hour)} {
+		all := oracle.Published(records, at)
+		want := api.FreeSet{Records: len(oracle.Free(all)), Limit: 10, Published: len(all)}
+		qualified := 0
+		for _, o := range all {
+			switch {
+			case o.Verification.Status == api.Unverified:
+				want.NeverReviewed++
+			case o.Verification.Status == api.NeedsReview:
+				want.NeedsReview++
+			case o.Verification.Status == api.Stale:
+				want.Stale++
+			case o.Facts.ApplicationStatus != api.ApplicationOpen:
+				want.NotOpen++
+			default:
+				qualified++
+			}
+		}
+		want.BeyondLimit = qualified - want.Records
+		require.Equal(t, want, snapshot.At(at).FreeSet())
+		sum := want.Records + want.NeverReviewed + want.NeedsReview + want.Stale + want.NotOpen + want.BeyondLimit
+		require.Equal(t, want.Published, sum)
+	}
+	require.Equal(t, api.FreeSet{Limit: 10}, empty.At(now).FreeSet())
+}

@@ -24,10 +24,14 @@ func TestPublishingNeedsASourceAndCountsWhatWasNeverReviewed(t *testing.T) {
 		quiet, err := s.Sequence(t.Context())
 		require.NoError(t, err)
 		for name, publish := range map[string]func() (api.ImportReport, error){
-			"by ids":      func() (api.ImportReport, error) { return s.Publish(t.Context(), "ann", []string{"a", "c", "bare"}, false) },
-			"all":         func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", false) },
-			"all, tried":  func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", true) },
-			"by ids, too": func() (api.ImportReport, error) { return s.Publish(t.Context(), "ann", []string{"b", "d", "bare"}, true) },
+			"by ids": func() (api.ImportReport, error) {
+				return s.Publish(t.Context(), "ann", []string{"a", "c", "bare"}, false)
+			},
+			"all":        func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", false) },
+			"all, tried": func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", true) },
+			"by ids, too": func() (api.ImportReport, error) {
+				return s.Publish(t.Context(), "ann", []string{"b", "d", "bare"}, true)
+			},
 		} {
 			report, err := publish()
 			require.NoError(t, err)

@@ -1,0 +1,192 @@
+package operator
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+func (v *verbs) listListings() *cobra.Command {
+	var visibility, status, category, country, search, output string
+	var page Page
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List listings by id, private and withdrawn ones too",
+		Long: `List listings in the order of their ids, private and withdrawn ones too. All filters must match.
+
+--output jsonl prints one listing on each line; csv prints a table for spreadsheets. Both show a summary: export writes the listings
+themselves.`,
+		Example: "  opportunity listings list --visibility private --search maple\n  opportunity listings list --status needs-review --output csv",
+		Args:    cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error { // replaces that of the group, which knows neither jsonl nor csv
+			switch output {
+			case "text", "json", "jsonl", "csv":
+				return nil
+			}
+			return fmt.Errorf("--output must be text, json, jsonl or csv, not %q", output)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			list, raw, err := c.ListingList(cmd.Context(), page,
+				"visibility", visibility, "status", status, "category", category, "country", country, "text", search)
+			if err != nil {
+				return err
+			}
+			return printListings(cmd.OutOrStdout(), cmd.ErrOrStderr(), list, raw, output)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&visibility, "visibility", "", "private, published or withdrawn")
+	f.StringVar(&status, "status", "", "verified, unverified, stale or needs-review")
+	f.StringVar(&category, "category", "", "online, sell, local or host")
+	f.StringVar(&country, "country", "", "two letters: listings whose facts say that residents are eligible")
+	f.StringVar(&search, "search", "", "part of the id or of the company's name, in any case")
+	f.StringVar(&output, "output", "text", "how to print: text, json, jsonl or csv")
+	f.IntVar(&page.Limit, "limit", 0, "most listings to list, at most 1000; 100 if left out")
+	f.StringVar(&page.After, "after", "", "begin after the listing with this id")
+	return c
+}
+
+func printListings(out, errs io.Writer, list api.ListingList, raw []byte, output string) error {
+	switch output {
+	case "json":
+		fmt.Fprintf(out, "%s\n", raw)
+		return nil
+	case "jsonl":
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		for _, l := range list.Listings {
+			if err := enc.Encode(l); err != nil {
+				return err
+			}
+		}
+	case "csv":
+		if err := listingsCSV(out, list); err != nil {
+			return err
+		}
+	default:
+		table(out, "ID\tCOMPANY\tCATEGORY\tVISIBILITY\tSTATUS\tLAST REVIEW", func(row func(...any)) {
+			for _, l := range list.Listings {
+				row(l.ID, l.Company, l.Category, l.Visibility, l.Status, when(l.LastCheckedAt))
+			}
+		})
+		errs = out
+	}
+	more(errs, "after", list.Next)
+	return nil
+}
+
+func listingsCSV(out io.Writer, list api.ListingList) error {
+	w := csv.NewWriter(out)
+	_ = w.Write([]string{ // Flush keeps the error
+		"id", "company", "category", "visibility", "status", "application_status", "sources", "published_at", "last_checked_at", "updated_at",
+	})
+	for _, l := range list.Listings {
+		row := []string{
+			l.ID, l.Company, string(l.Category), l.Visibility, string(l.Status), string(l.ApplicationStatus), strconv.Itoa(l.Sources),
+			rfc3339(l.PublishedAt), rfc3339(l.LastCheckedAt), rfc3339(&l.UpdatedAt),
+		}
+		for i := range row {
+			row[i] = plain(row[i])
+		}
+		_ = w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+func rfc3339(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func when(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return moment(*t)
+}
+
+func (v *verbs) showListing() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show one listing with its notes and who changed it, also a private or withdrawn one",
+		Example: "  opportunity listings show maple-scribe\n  opportunity listings show maple-scribe --output json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			detail, raw, err := c.Listing(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			var line listingfile.Line
+			if err := json.Unmarshal(detail.Listing, &line); err != nil {
+				return fmt.Errorf("reading the listing: %w", err)
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { showDetail(out, detail, line) })
+			return nil
+		},
+	}
+}
+
+func showDetail(out io.Writer, d api.ListingDetail, l listingfile.Line) {
+	table(out, "Listing\t"+l.ID, func(row func(...any)) {
+		row("Company", l.Company.Name+"  "+l.Company.Website)
+		row("Apply", l.ApplicationURL)
+		row("Category", strings.TrimSuffix(string(l.Category)+", "+deref(l.Subcategory), ", "))
+		row("Visibility", l.Visibility)
+		row("Status", d.Record.Verification.Status)
+		row("Last review", when(d.Record.Verification.LastCheckedAt))
+		row("Published", when(l.PublishedAt))
+		row("Changed", moment(d.UpdatedAt))
+		row("Summary", flat(l.Summary))
+		row("Starting cost", flat(l.StartingCost))
+		row("Work model", flat(l.WorkModel))
+		for _, s := range l.Sources {
+			row("Source", strings.TrimSpace(s.URL+"  "+string(deref(s.CheckedAt))))
+		}
+		if c := l.Curation; c != nil {
+			row("Contact", flat(c.Contact))
+			row("Notes", flat(c.Notes))
+		}
+	})
+	var facts bytes.Buffer
+	enc := json.NewEncoder(&facts)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(d.Record.Facts) // was decoded from JSON
+	fmt.Fprintf(out, "\nFacts, as consumers see them:\n%s\n", facts.Bytes())
+	table(out, "CHANGED\tBY\tACTION\tFIELDS", func(row func(...any)) {
+		for _, a := range d.Changes {
+			row(moment(a.At), a.Actor, a.Action, strings.Join(a.Fields, ", "))
+		}
+	})
+}
+
+// flat puts a text on one line.
+func flat(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

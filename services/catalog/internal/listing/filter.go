@@ -1,0 +1,43 @@
+package listing
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// Filter selects listings for curators. A zero field selects all.
+type Filter struct {
+	Visibility listingfile.Visibility
+	Status     api.VerificationStatus
+	Category   api.Category
+	Country    string // upper case; matches as for consumers, an entry that says eligible
+	Text       string // part of the id or of the company's name, in any case
+}
+
+// Matches reports whether the listing is selected. public is its record at the time of the request.
+func (f Filter) Matches(e Entry, public api.Opportunity) bool {
+	return (f.Visibility == "" || f.Visibility == e.Visibility) &&
+		(f.Status == "" || f.Status == public.Verification.Status) &&
+		(f.Category == "" || f.Category == e.Category) &&
+		(f.Country == "" || slices.ContainsFunc(public.Facts.CountryEligibility, func(c api.CountryEligibility) bool {
+			return c.Country == f.Country && c.Status == api.Eligible
+		})) &&
+		(f.Text == "" || contains(e.ID, f.Text) || contains(e.Company.Name, f.Text))
+}
+
+func contains(s, part string) bool {
+	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
+}
+
+// Listed returns the listing as lists for curators show it.
+func (e Entry) Listed(public api.Opportunity, updatedAt time.Time) api.ListedListing {
+	return api.ListedListing{
+		ID: e.ID, Company: e.Company.Name, Category: e.Category, Visibility: string(e.Visibility),
+		Status: public.Verification.Status, ApplicationStatus: public.Facts.ApplicationStatus, Sources: len(e.Sources),
+		PublishedAt: e.PublishedAt, LastCheckedAt: public.Verification.LastCheckedAt, UpdatedAt: updatedAt,
+	}
+}

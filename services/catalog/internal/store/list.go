@@ -1,0 +1,115 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/catalog/internal/listing"
+)
+
+// List returns at most limit listings that f selects, in the order of their ids, from the one after the id after on.
+func (s *Store) List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
+	now := s.now().UTC()
+	list := api.ListingList{Listings: []api.ListedListing{}}
+	for last := after; ; {
+		var rows []*listingRow
+		tx := s.db.WithContext(ctx).Where("id > ?", last)
+		if f.Visibility != "" {
+			tx = tx.Where("visibility = ?", f.Visibility)
+		}
+		if err := tx.Order("id").Limit(batch).Find(&rows).Error; err != nil {
+			return api.ListingList{}, database.Outage(err)
+		}
+		ids := make([]string, len(rows))
+		for i, row := range rows {
+			ids[i] = row.ID
+		}
+		known, err := summaries(s.db.WithContext(ctx), ids)
+		if err != nil {
+			return api.ListingList{}, err
+		}
+		for _, row := range rows {
+			e, err := row.entry(nil)
+			if err != nil {
+				return api.ListingList{}, err
+			}
+			public := e.Public(known[row.ID], now)
+			if !f.Matches(e, public) {
+				continue
+			}
+			if len(list.Listings) == limit {
+				list.Next = list.Listings[limit-1].ID
+				return list, nil
+			}
+			list.Listings = append(list.Listings, e.Listed(public, database.FromMicros(row.UpdatedAt)))
+		}
+		if len(rows) < batch {
+			return list, nil
+		}
+		last = rows[len(rows)-1].ID
+	}
+}
+
+// maxActs is how many acts a detail shows.
+const maxActs = 100
+
+// Detail returns everything about the listing of that id, or a problem.NotFound.
+func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error) {
+	tx := s.db.WithContext(ctx)
+	var rows []*listingRow
+	if api.ValidSlug(id) { // some texts are an error in Postgres
+		if err := tx.Where("id = ?", id).Find(&rows).Error; err != nil {
+			return api.ListingDetail{}, database.Outage(err)
+		}
+	}
+	if len(rows) == 0 {
+		return api.ListingDetail{}, problem.New(problem.NotFound, "There is no listing with this id.")
+	}
+	row := rows[0]
+	notes, err := curations(tx, []string{id})
+	if err != nil {
+		return api.ListingDetail{}, database.Outage(err)
+	}
+	e, err := row.entry(notes[id])
+	if err != nil {
+		return api.ListingDetail{}, err
+	}
+	known, err := summaries(tx, []string{id})
+	if err != nil {
+		return api.ListingDetail{}, err
+	}
+	acts, err := s.acts(ctx, id)
+	if err != nil {
+		return api.ListingDetail{}, database.Outage(err)
+	}
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return api.ListingDetail{}, err
+	}
+	now := s.now().UTC()
+	return api.ListingDetail{
+		GeneratedAt: now, Listing: line.Bytes(), Record: e.Public(known[id], now), Changes: acts,
+		CreatedAt: database.FromMicros(row.CreatedAt), UpdatedAt: database.FromMicros(row.UpdatedAt), ChangedAt: e.ChangedAt,
+	}, nil
+}
+
+// acts returns what was done to a listing, newest first.
+func (s *Store) acts(ctx context.Context, id string) ([]api.ListingAct, error) {
+	var rows []changeRow
+	err := s.db.WithContext(ctx).Where("listing_id = ?", id).Order("id DESC").Limit(maxActs).Find(&rows).Error
+	acts := make([]api.ListingAct, len(rows))
+	for i, row := range rows {
+		acts[i] = api.ListingAct{At: database.FromMicros(row.At), Actor: row.Actor, Action: row.What, Fields: []string{}}
+		if row.Fields != "" {
+			acts[i].Fields = strings.Split(row.Fields, ",")
+		}
+	}
+	return acts, err
+}
