@@ -104,11 +104,11 @@ func page(g *gin.Context, account, returnURL string, open func(context.Context) 
 	return web.Reply{JSON: api.ProcessorPage{URL: target}}, err
 }
 
-func (a API) subscription(act func(context.Context, string) (subscription.Account, error)) func(*gin.Context) (web.Reply, error) {
+func (a API) subscription(do func(context.Context, string) (subscription.Account, error)) func(*gin.Context) (web.Reply, error) {
 	return func(g *gin.Context) (web.Reply, error) {
 		ctx, cancel := context.WithTimeout(g.Request.Context(), processorTimeout)
 		defer cancel()
-		account, err := act(ctx, g.Param("account"))
+		account, err := do(ctx, g.Param("account"))
 		return web.Reply{JSON: account.Summary(a.Sandbox)}, err
 	}
 }

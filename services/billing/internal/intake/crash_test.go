@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +16,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/processor"
@@ -248,101 +245,6 @@ func TestConcurrentChangesOfOneAccount(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, now.Add(3*time.Hour), *found.Entitlement.PaidUntil, account)
 			}
-		})
-	}
-}
-
-// failingAuthquota returns errors for some accounts.
-type failingAuthquota struct {
-	next   *authquota
-	err    map[string]error
-	during func() // called once during the next push; may be nil
-}
-
-func (r *failingAuthquota) Put(ctx context.Context, path string, in, out any) error {
-	if during := r.during; during != nil {
-		r.during = nil
-		during()
-	}
-	if err := r.err[path[strings.LastIndexByte(path, '/')+1:]]; err != nil {
-		return err
-	}
-	return r.next.Put(ctx, path, in, out)
-}
-
-// An account that authquota does not have or rejects does not block the others. Its push is retried later; a new change is pushed
-// immediately.
-func TestFailingAccountDoesNotBlockOthers(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			clock := now
-			at := func() time.Time { return clock }
-			db := store.New(openDatabase(t, url), at)
-			fake := fakeProcessor{}
-			in := intake.Intake{Store: db, Source: fake, Log: slog.New(slog.DiscardHandler)}
-			buy := func(account string, months int) {
-				id := "sub_" + account
-				fake[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-					Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, months, 0)}}
-				_, err := in.Refresh(t.Context(), id, intake.Cause{Actor: "test"})
-				require.NoError(t, err)
-			}
-			to := &failingAuthquota{next: &authquota{entitlements: map[string]api.Entitlement{}, changes: map[string][]int64{}}, err: map[string]error{
-				"acc_gone": &peer.StatusError{Status: http.StatusNotFound}, "acc_bad": &peer.StatusError{Status: http.StatusInternalServerError},
-			}}
-			counts, pending := map[push.Outcome]int{}, 0
-			pusher := push.New(push.Pusher{
-				Outbox: db, Authquota: to, Now: at, Log: slog.New(slog.DiscardHandler),
-				Count: func(o push.Outcome) { counts[o]++ }, SetPending: func(n int) { pending = n },
-			})
-			deliver := func(account string) {
-				t.Helper()
-				_, err := pusher.Deliver(t.Context(), account)
-				require.NoError(t, err)
-			}
-			for _, account := range []string{"acc_bad", "acc_gone", "acc_good"} {
-				buy(account, 1)
-			}
-			deliver("")
-			require.Contains(t, to.next.entitlements, "acc_good")
-			require.Equal(t, map[push.Outcome]int{push.Accepted: 1, push.UnknownAccount: 1, push.Failed: 1}, counts)
-			require.Equal(t, 2, pending)
-
-			deliver("")
-			require.Equal(t, 1, counts[push.Failed], "not before its retry time")
-			delete(to.err, "acc_bad")
-			clock = clock.Add(10 * time.Second)
-			deliver("")
-			require.Contains(t, to.next.entitlements, "acc_bad")
-			require.Equal(t, 1, counts[push.UnknownAccount], "retried slowly")
-
-			buy("acc_gone", 2)
-			deliver("")
-			require.Equal(t, 2, counts[push.UnknownAccount], "a change is pushed immediately")
-			delete(to.err, "acc_gone")
-			clock = clock.Add(time.Hour)
-			deliver("")
-			require.Equal(t, now.AddDate(0, 2, 0), *to.next.entitlements["acc_gone"].PaidUntil)
-			require.Zero(t, pending)
-
-			to.err["acc_good"] = problem.Unavailable(errors.New("connection refused"))
-			buy("acc_good", 2)
-			_, err := pusher.Deliver(t.Context(), "")
-			require.Error(t, err, "an outage affects every account")
-			deliver("acc_good") // not due yet
-			delete(to.err, "acc_good")
-			clock = clock.Add(10 * time.Second)
-			deliver("acc_good")
-			require.Equal(t, now.AddDate(0, 2, 0), *to.next.entitlements["acc_good"].PaidUntil)
-
-			buy("acc_good", 3)
-			to.during = func() { buy("acc_good", 4) }
-			deliver("acc_good")
-			require.Equal(t, 1, pending, "the change made during the push is pending")
-			deliver("")
-			require.Equal(t, now.AddDate(0, 4, 0), *to.next.entitlements["acc_good"].PaidUntil)
-			require.Zero(t, pending)
 		})
 	}
 }

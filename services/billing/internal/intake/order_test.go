@@ -139,11 +139,7 @@ func TestStateReadLastWinsInAnyOrder(t *testing.T) {
 						require.True(t, change.Duplicate)
 					}
 				}
-				found, err := repo.Account(t.Context(), account)
-				require.NoError(t, err)
-				require.Equal(t, []subscription.State{state}, found.States, "order %v", order)
-				found.Entitlement.Version = 0
-				require.Equal(t, subscription.DeriveEntitlement([]subscription.State{state}), found.Entitlement, "order %v", order)
+				requireStored(t, repo, account, fakeProcessor{state.ID: state}, "order %v", order)
 			})
 			require.Equal(t, orders, n)
 		})
@@ -212,16 +208,7 @@ func TestAnyInterleavingEndsWithProcessorState(t *testing.T) {
 					for !d.advance(t, repo, fake) {
 					}
 				}
-				found, err := repo.Account(t.Context(), account)
-				require.NoError(t, err)
-				require.Len(t, found.States, len(fake))
-				var states []subscription.State
-				for _, s := range found.States {
-					require.Equal(t, fake[s.ID], s)
-					states = append(states, s)
-				}
-				found.Entitlement.Version = 0
-				require.Equal(t, subscription.DeriveEntitlement(states), found.Entitlement)
+				requireStored(t, repo, account, fake)
 			})
 		})
 	}
@@ -243,4 +230,18 @@ func (d *delivery) advance(t *testing.T, repo *store.Store, fake fakeProcessor) 
 	require.NoError(t, err)
 	d.step++
 	return d.step == 3
+}
+
+// requireStored asserts that the store has the processor's states of an account and the entitlement derived from them.
+func requireStored(t *testing.T, repo *store.Store, account string, fake fakeProcessor, msgAndArgs ...any) {
+	t.Helper()
+	found, err := repo.Account(t.Context(), account)
+	require.NoError(t, err)
+	stored := fakeProcessor{}
+	for _, s := range found.States {
+		stored[s.ID] = s
+	}
+	require.Equal(t, fake, stored, msgAndArgs...)
+	found.Entitlement.Version = 0
+	require.Equal(t, subscription.DeriveEntitlement(found.States), found.Entitlement, msgAndArgs...)
 }

@@ -107,22 +107,22 @@ func (s *Sandbox) Session(ctx context.Context, kind Kind, id string) (Session, e
 	if err := tx.Take(&c, "id = ?", row.Customer).Error; err != nil {
 		return Session{}, database.Outage(err)
 	}
-	shown := Session{
+	session := Session{
 		ID: row.ID, Kind: row.Kind, ReturnURL: row.ReturnURL, Account: c.Account, Plan: s.plan.Name, USD: s.plan.MonthlyUSD, Declines: c.Declines,
 	}
 	if kind == Portal {
-		shown.Subscriptions, err = load(tx, "s.customer = ?", c.ID)
-		return shown, database.Outage(err)
+		session.Subscriptions, err = load(tx, "s.customer = ?", c.ID)
+		return session, database.Outage(err)
 	}
 	if row.Subscription != "" {
 		found, err := load(tx, "s.id = ?", row.Subscription)
 		if err != nil {
 			return Session{}, database.Outage(err)
 		}
-		shown.Subscription = &found[0] // subscriptions are never deleted
-		if shown.Subscription.abandoned() {
+		session.Subscription = &found[0] // subscriptions are never deleted
+		if session.Subscription.abandoned() {
 			return Session{}, errPageNotFound()
 		}
 	}
-	return shown, nil
+	return session, nil
 }

@@ -143,7 +143,7 @@ func TestRequestsAreIdempotent(t *testing.T) {
 	session := fake.Session(first.URL)
 	require.Equal(t, "subscription", session["mode"])
 	require.Equal(t, map[string]any{"account": "acc_1"}, session["metadata"])
-	require.Equal(t, map[string]any{"account": "acc_1"}, session["about"])
+	require.Equal(t, map[string]any{"account": "acc_1"}, session["subscription_metadata"])
 	require.Equal(t, "https://api.example/account/plan?checkout=done", session["success_url"])
 	require.Equal(t, "https://api.example/account/plan?checkout=left", session["cancel_url"])
 	require.Equal(t, stripetest.Price, session["price"])

@@ -21,8 +21,8 @@ func (e Event) Signature(secret string, at time.Time) string {
 	return webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e, Secret: secret, Timestamp: at}).Header
 }
 
-func (s *Server) event(kind string, about object) Event {
-	e := s.make("evt", "event", object{"type": kind, "api_version": stripe.APIVersion, "data": object{"object": about}})
+func (s *Server) event(eventType string, obj object) Event {
+	e := s.make("evt", "event", object{"type": eventType, "api_version": stripe.APIVersion, "data": object{"object": obj}})
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
@@ -42,7 +42,7 @@ func (s *Server) Pay(url string) (subscription string, events []Event) {
 	session := s.Session(url)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := s.subscribe(session["customer"].(string), session["about"].(object))
+	sub := s.subscribe(session["customer"].(string), session["subscription_metadata"].(object))
 	session["subscription"], session["status"] = sub["id"], "complete"
 	invoice := s.invoice(sub, "subscription_create")
 	s.paid(invoice)
@@ -62,9 +62,9 @@ func (s *Server) Subscribe(customer string, metadata map[string]any) (subscripti
 	return sub["id"].(string), []Event{s.event("customer.subscription.created", sub), s.event("invoice.paid", invoice)}
 }
 
-func (s *Server) subscribe(customer string, about object) object {
+func (s *Server) subscribe(customer string, metadata object) object {
 	sub := s.make("sub", "subscription", object{
-		"customer": customer, "status": "active", "cancel_at_period_end": false, "metadata": about,
+		"customer": customer, "status": "active", "cancel_at_period_end": false, "metadata": metadata,
 	})
 	sub["until"] = s.now
 	s.subscriptions[sub["id"].(string)] = sub
@@ -190,8 +190,8 @@ func (s *Server) Dispute(subscription, status string) []Event {
 }
 
 // UnrelatedEvent returns an event about something other than a subscription.
-func (s *Server) UnrelatedEvent(kind string) Event {
+func (s *Server) UnrelatedEvent(eventType string) Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.event(kind, object{"id": "prod_1", "object": "product"})
+	return s.event(eventType, object{"id": "prod_1", "object": "product"})
 }

@@ -131,7 +131,7 @@ func (s *Server) reply(r *http.Request) (int, object) {
 	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/invoices/") {
 		return s.collect(r, key)
 	}
-	if status, body, refused := s.reject(r); refused {
+	if status, body, rejected := s.reject(r); rejected {
 		return status, body
 	}
 	found, ok := s.route(r)
@@ -225,7 +225,7 @@ func metadata(r *http.Request, name string) object {
 func (s *Server) session(r *http.Request) object {
 	c := s.make("cs", "checkout.session", object{
 		"customer": r.PostForm.Get("customer"), "price": r.PostForm.Get("line_items[0][price]"), "mode": r.PostForm.Get("mode"),
-		"metadata": metadata(r, "metadata"), "about": metadata(r, "subscription_data[metadata]"),
+		"metadata": metadata(r, "metadata"), "subscription_metadata": metadata(r, "subscription_data[metadata]"),
 		"success_url": r.PostForm.Get("success_url"), "cancel_url": r.PostForm.Get("cancel_url"),
 		"expires_at": json.Number(r.PostForm.Get("expires_at")),
 	})

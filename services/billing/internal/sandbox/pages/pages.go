@@ -65,7 +65,7 @@ func New(processor Processor, publicURL string, log *slog.Logger) (http.Handler,
 	mux.HandleFunc("GET "+sandbox.Path+"checkout/{session}", s.handler(s.checkout))
 	mux.HandleFunc("POST "+sandbox.Path+"checkout/{session}", s.handler(s.pay))
 	mux.HandleFunc("GET "+sandbox.Path+"portal/{session}", s.handler(s.portal))
-	mux.HandleFunc("POST "+sandbox.Path+"portal/{session}", s.handler(s.act))
+	mux.HandleFunc("POST "+sandbox.Path+"portal/{session}", s.handler(s.portalAction))
 	mux.HandleFunc(sandbox.Path, s.handler(func(*http.Request) (view, error) {
 		return view{}, problem.New(problem.NotFound, "Page not found.")
 	}))
@@ -175,7 +175,7 @@ func (s site) portal(r *http.Request) (view, error) {
 	return view{page: "portal", title: "Card and invoices", data: session}, err
 }
 
-func (s site) act(r *http.Request) (view, error) {
+func (s site) portalAction(r *http.Request) (view, error) {
 	id, form := r.PathValue("session"), r.PostForm
 	var err error
 	switch action := form.Get("act"); action {
