@@ -8,7 +8,7 @@ PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 # These have no concurrency, and the race detector would build Kubernetes, Helm and Compose a second time.
 UNRACED  := ./charts/... ./docker/... ./k8s/...
 
-BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w"
+BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $$(scripts/stamp)"
 LINT     := .cache/golangci-lint-2.15.0
 DOCS     := .cache/helm-docs-1.14.2
 VALE     := .cache/vale-3.17.0

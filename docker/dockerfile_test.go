@@ -46,5 +46,6 @@ func TestDockerfileKnowsEveryService(t *testing.T) {
 			require.Contains(t, dockerfile, "\nCOPY "+path+"/go.mod "+path+"/go.sum "+path+"/\n")
 		}
 	}
+	require.Contains(t, dockerfile, "-buildid= $STAMP", "the version of the command")
 	require.NotContains(t, dockerfile, "# syntax=", "it would want a registry before anything is built")
 }

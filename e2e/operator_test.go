@@ -146,7 +146,7 @@ func TestOlderKeys(t *testing.T) {
 	require.Empty(t, list.Requests)
 	_, errs, code = u.tryVerb(t, "", "keys", "approve", "req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2")
 	require.Equal(t, 1, code)
-	require.Contains(t, errs, "There is no request with this id.")
+	require.Contains(t, errs, `unknown request "req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2"`)
 
 	var id string
 	keys, err := strict[api.KeyList]([]byte(u.verb(t, "", "keys", "list", "--output", "json")))

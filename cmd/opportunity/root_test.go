@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -270,5 +273,35 @@ func TestCompletion(t *testing.T) {
 		exit, out, _ := opportunity(t, "completion", shell)
 		require.Equal(t, success, exit)
 		require.Contains(t, out, "opportunity", shell)
+	}
+}
+
+// TestVersionIsStamped runs the script by which the Makefile and the images pass on the commit: each of its flags names a variable here.
+func TestVersionIsStamped(t *testing.T) {
+	text, err := exec.CommandContext(t.Context(), "../../scripts/stamp").Output()
+	require.NoError(t, err)
+	stamped := regexp.MustCompile(`-X main\.(\w+)=(\S+)`).FindAllStringSubmatch(string(text), -1)
+	require.Len(t, stamped, 3)
+	for _, s := range stamped {
+		variable := map[string]*string{"version": &version, "commit": &commit, "date": &date}[s[1]]
+		require.NotNil(t, variable, s[1])
+		*variable = s[2]
+		t.Cleanup(func() { *variable = "" })
+	}
+	_, out, _ := opportunity(t, "version", "--output", "json")
+	var i info
+	require.NoError(t, json.Unmarshal([]byte(out), &i))
+	require.Equal(t, info{version, commit, date, runtime.Version()}, i)
+	require.Regexp(t, `^[0-9a-f]{40}$`, i.Commit)
+	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`, i.Date)
+	_, flag, _ := opportunity(t, "--version")
+	_, verb, _ := opportunity(t, "version")
+	require.Equal(t, verb, flag)
+	require.Contains(t, verb, i.Commit)
+
+	for _, file := range []string{"../../Makefile", "../../scripts/images"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "scripts/stamp", file)
 	}
 }
