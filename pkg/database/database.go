@@ -6,8 +6,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -32,7 +34,17 @@ type Config struct {
 	URL            string `env:"OPPORTUNITY_DATABASE_URL,required,notEmpty" doc:"Secret. postgres://user:password@host/database?search_path=schema, or sqlite:///absolute/path.db."`
 	ServingRole    string `env:"OPPORTUNITY_DATABASE_SERVING_ROLE" doc:"Postgres role to which migrate grants what serving needs, and no more. Empty: nobody is granted anything."`
 	MaxConnections int    `env:"OPPORTUNITY_DATABASE_MAX_CONNECTIONS" envDefault:"10" doc:"Most connections of one process."`
+	Access         Access `env:"-"`
 }
+
+// Access says what a connection may do to an SQLite file. Postgres has roles for that.
+type Access string
+
+const (
+	Full     Access = ""   // read and write; a file that does not exist is created
+	Existing Access = "rw" // read and write a file that exists
+	ReadOnly Access = "ro" // read a file that exists
+)
 
 // Validate names what is wrong with the settings, without their values.
 func (c Config) Validate() error {
@@ -61,6 +73,11 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 	dialect, dialector, err := cfg.open()
 	if err != nil {
 		return nil, err
+	}
+	if u, err := url.Parse(cfg.URL); err == nil && dialect == SQLite && cfg.Access != Full {
+		if _, err := os.Stat(u.Path); err != nil {
+			return nil, fmt.Errorf("no database: %w", err)
+		}
 	}
 	orm, err := gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction: true, // every multi-statement change opens its own
@@ -107,16 +124,22 @@ func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {
 		if u.Host != "" || !strings.HasPrefix(u.Path, "/") {
 			return "", nil, errors.New("OPPORTUNITY_DATABASE_URL must name an absolute file: sqlite:///path/file.db")
 		}
-		return SQLite, sqlite.Open(sqliteDSN(u.Path)), nil
+		return SQLite, sqlite.Open(sqliteDSN(u.Path, c.Access)), nil
 	}
 	return "", nil, errors.New("OPPORTUNITY_DATABASE_URL must begin with postgres:// or sqlite://")
 }
 
 // sqliteDSN: recursive_triggers, because without it INSERT OR REPLACE slips past the triggers that keep tables append-only;
 // immediate transactions, because a reader that turns writer half-way would fail with "database is locked".
-func sqliteDSN(path string) string {
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=synchronous(NORMAL)&_pragma=foreign_keys(1)&_pragma=recursive_triggers(1)&_txlock=immediate"
+func sqliteDSN(path string, access Access) string {
+	file := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
+	if access == ReadOnly {
+		return file + "&mode=ro"
+	}
+	if access == Existing {
+		file += "&mode=rw"
+	}
+	return file + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=recursive_triggers(1)&_txlock=immediate"
 }
 
 // Close ends all connections.

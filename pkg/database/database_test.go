@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -190,4 +191,29 @@ func TestConfigErrorsDoNotRepeatThePassword(t *testing.T) {
 		require.NotContains(t, err.Error(), "secret")
 	}
 	require.NoError(t, database.Config{URL: "postgres://u:p@h:5432/d?search_path=catalog", MaxConnections: 1}.Validate())
+}
+
+func TestReadOnlyAccessChangesNothing(t *testing.T) {
+	tel := start(t)
+	file := filepath.Join(t.TempDir(), "a.db")
+	cfg := database.Config{URL: "sqlite://" + file, MaxConnections: 2}
+	for _, access := range []database.Access{database.ReadOnly, database.Existing} {
+		cfg.Access = access
+		_, err := database.Open(cfg, tel)
+		require.ErrorContains(t, err, "no database: stat "+file)
+		require.NoFileExists(t, file)
+	}
+	cfg.Access = database.Full
+	require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations))
+	served := open(t, cfg.URL)
+	require.NoError(t, served.Exec("INSERT INTO things VALUES ('a', 1)").Error)
+
+	cfg.Access = database.ReadOnly
+	db, err := database.Open(cfg, tel)
+	require.NoError(t, err)
+	defer db.Close()
+	var n int
+	require.NoError(t, db.Raw("SELECT count(*) FROM things").Scan(&n).Error)
+	require.Equal(t, 1, n, "what another connection wrote a moment ago")
+	require.ErrorContains(t, db.Exec("INSERT INTO things VALUES ('b', 2)").Error, "readonly")
 }

@@ -25,7 +25,8 @@ type Config struct {
 	PublicURL  string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	CatalogURL string `env:"OPPORTUNITY_CATALOG_URL,required,notEmpty" doc:"Service port of the catalog, without a trailing slash."`
 
-	Now func() time.Time `env:"-"` // nil: time.Now
+	Now      func() time.Time        `env:"-"` // nil: time.Now
+	Progress func(done, total int64) `env:"-"` // of Verify and CheckLinks; nil: not reported
 }
 
 // Validate names every setting that cannot be served with.

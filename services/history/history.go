@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/progress"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/pkg/web"
@@ -30,11 +31,16 @@ var service = command.Service[Config]{
 		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
 			return checkLinks(ctx, c, os.Stdout)
 		}},
-		"checkpoint": {Load: loadForProof, Run: func(ctx context.Context, c Config, _ []string) error {
+		"checkpoint": {Load: ProofConfig, Run: func(ctx context.Context, c Config, _ []string) error {
 			return SignNow(ctx, c, os.Stdout)
 		}},
-		"verify": {Load: loadForProof, Usage: "[--against FILE]... [--output text|json]",
-			Run: func(ctx context.Context, c Config, args []string) error { return Verify(ctx, c, args, os.Stdout) }},
+		"verify": {Load: ProofConfig, Usage: "[--against FILE]... [--output text|json]",
+			Run: func(ctx context.Context, c Config, args []string) error {
+				bar := progress.New(os.Stderr, "verifying events")
+				defer bar.Done()
+				c.Progress = bar.Set
+				return Verify(ctx, c, args, os.Stdout)
+			}},
 	},
 }
 

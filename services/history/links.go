@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/progress"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/store"
@@ -45,6 +47,7 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 	if err != nil {
 		return LinkReport{}, err
 	}
+	checker.Progress = cfg.Progress
 	var report LinkReport
 	err = opened(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) (err error) {
 		report, err = checker.Once(ctx, s)
@@ -63,7 +66,10 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 
 // checkLinks is the verb. That another run is going on is no failure of this one: the links are in good hands.
 func checkLinks(ctx context.Context, cfg Config, out io.Writer) error {
+	bar := progress.New(os.Stderr, "checking links")
+	cfg.Progress = bar.Set
 	report, err := CheckLinks(ctx, cfg)
+	bar.Done()
 	switch {
 	case errors.Is(err, ErrLinksBusy):
 		fmt.Fprintln(out, err)

@@ -3,6 +3,7 @@ package history_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -131,6 +132,15 @@ func TestVerifyFailsWhereSomethingDoesNotFit(t *testing.T) {
 		require.NoError(t, history.Verify(t.Context(), cfg, []string{"--against", saved, "--against", saved + ".json", "--output", "json"}, &out), out.String())
 		require.Contains(t, out.String(), `"fits":true`)
 
+		var seen []int64
+		watched := cfg
+		watched.Progress = func(done, total int64) { seen = append(seen, done, total) }
+		require.NoError(t, history.Verify(t.Context(), watched, nil, io.Discard))
+		require.Equal(t, []int64{1, 1}, seen[:2])
+		told := len(seen)
+		require.NoError(t, history.Verify(t.Context(), watched, []string{"--output=json"}, io.Discard))
+		require.Len(t, seen, told, "programs see no progress")
+
 		forged := strings.Replace(string(document), `\nnumber `, `\nnumber 9`, 1)
 		require.NoError(t, os.WriteFile(saved, []byte(forged), 0o600))
 		out.Reset()
@@ -236,4 +246,15 @@ func TestWhatWasKnownThen(t *testing.T) {
 		s.refused(s.ask(http.MethodGet, "/operator/v1/history/nobody", ""), 404, "not_found")
 		require.Equal(t, http.StatusUnauthorized, s.ask(http.MethodGet, "/operator/v1/history/private", "", "Authorization", "").status)
 	})
+}
+
+func TestProofsOfAMissingDatabaseCreateNothing(t *testing.T) {
+	dir := t.TempDir()
+	cfg := config(t, "sqlite://"+filepath.Join(dir, "history.db"), "http://127.0.0.1:1")
+	cfg.Proof.SigningKeys = []string{signingKey}
+	require.ErrorContains(t, history.Verify(t.Context(), cfg, nil, io.Discard), "no database")
+	require.ErrorContains(t, history.SignNow(t.Context(), cfg, io.Discard), "no database")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
 }

@@ -26,7 +26,8 @@ type proofSettings struct {
 	Proof     checkpoint.Config
 }
 
-func loadForProof(lookup func(string) (string, bool)) (Config, error) {
+// ProofConfig reads the settings that Verify and SignNow need.
+func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[proofSettings](lookup)
 	err = errors.Join(err, s.Database.Validate(), s.Proof.Validate())
 	return Config{Telemetry: s.Telemetry, Database: s.Database, Proof: s.Proof}, err
@@ -63,6 +64,7 @@ func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	if now == nil {
 		now = time.Now
 	}
+	cfg.Database.Access = database.Existing
 	return opened(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) error {
 		c, made, err := notary.Notary{Store: s, Keys: keys, Now: now, Log: tel.Log}.Make(ctx, "")
 		if err != nil {
@@ -80,7 +82,7 @@ func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 var ErrDoesNotFit = errors.New("the history does not fit what was signed")
 
 // Verify proves all events against everything that was signed of them, in the database and in files that args name, and writes
-// the outcome to out.
+// the outcome to out. It changes nothing, and works while the history is being served.
 func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	var saved []audit.Saved
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
@@ -101,6 +103,11 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	if err != nil {
 		return err
 	}
+	progress := cfg.Progress
+	if progress == nil || *form == "json" {
+		progress = func(int64, int64) {}
+	}
+	cfg.Database.Access = database.ReadOnly
 	var report audit.Report
 	err = opened(ctx, cfg, func(s *store.Store, _ *telemetry.Telemetry) error {
 		if len(keys.Public()) == 0 { // without a key every signature would pass for a forged one
@@ -113,10 +120,11 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 			}
 		}
 		return s.Audited(ctx, func(source audit.Source) error {
-			report, err = audit.Run(source, keys, saved)
+			report, err = audit.Run(&watched{Source: source, progress: progress}, keys, saved)
 			return err
 		})
 	})
+	progress(report.Events, report.Events)
 	if err != nil {
 		return err
 	}
@@ -129,6 +137,27 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 		err = ErrDoesNotFit
 	}
 	return err
+}
+
+// watched reports how many of all events were read.
+type watched struct {
+	audit.Source
+
+	done, total int64
+	progress    func(done, total int64)
+}
+
+func (w *watched) Totals() (int64, []checkpoint.Kept, error) {
+	appended, kept, err := w.Source.Totals()
+	w.total = appended
+	return appended, kept, err
+}
+
+func (w *watched) Events(after int64, limit int) (audit.Page, error) {
+	page, err := w.Source.Events(after, limit)
+	w.done += int64(len(page.Records))
+	w.progress(w.done, w.total)
+	return page, err
 }
 
 // readSaved reads a checkpoint that somebody kept: the published document, or the signed text alone.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/progress"
 )
 
 func (v *verbs) listings() *cobra.Command {
@@ -129,12 +130,27 @@ func (v *verbs) file(call func(context.Context, Client, io.Reader) (result, erro
 			return err
 		}
 		defer closed()
+		var bar *progress.Bar
+		if v.output == "text" {
+			bar = progress.New(cmd.ErrOrStderr(), "sending "+args[0])
+		}
 		return v.report(func(ctx context.Context, c Client, _ []string) (result, error) {
-			r, err := call(ctx, c, in)
+			defer bar.Done()
+			r, err := call(ctx, c, bar.Upload(in, size(in)))
 			r.lines = true
 			return r, err
 		})(cmd, nil)
 	}
+}
+
+// size returns the length of a file in bytes, 0 if it is not known.
+func size(in io.Reader) int64 {
+	if file, ok := in.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			return info.Size()
+		}
+	}
+	return 0
 }
 
 // input opens a file that is named on the command line; - is what is piped in.

@@ -41,6 +41,7 @@ const (
 	codeInterrupted = "interrupted"           // Ctrl-C
 	codeNoToken     = "no_operator_token"     //nolint:gosec // a code, not a token
 	codeRejected    = "file_rejected"         // nothing was changed; standard output has the report
+	codeAltered     = "history_altered"       // events do not fit their checkpoints
 	codeUnreachable = "unreachable"           // no connection, or none that lasted
 	codeTimeout     = "timeout"               // no response in time
 	codeUntrusted   = "untrusted_certificate" // of the admin listener

@@ -16,7 +16,7 @@ import (
 )
 
 func (v *verbs) history() *cobra.Command {
-	c := &cobra.Command{Use: "history", Short: "Show what was known of a listing, now or at an earlier time"}
+	c := &cobra.Command{Use: "history", Short: "Show what was known of a listing, and prove that nobody changed it"}
 	var at string
 	show := &cobra.Command{
 		Use:   "show ID",
@@ -42,7 +42,7 @@ The status is that of the events alone: edits of the listing itself, which also 
 		},
 	}
 	show.Flags().StringVar(&at, "at", "", "a UTC day (YYYY-MM-DD) or an instant (RFC 3339)")
-	c.AddCommand(show)
+	c.AddCommand(show, v.verify())
 	return c
 }
 

@@ -45,7 +45,7 @@ func newHouse(ctx context.Context, dir *dataDir, public, admin net.Listener, red
 	var errs []error
 	for name, secret := range map[string]*string{
 		operator.TokenFile: &h.operatorToken, "internal-token": &h.internalToken, "key-pepper": &pepper,
-		"encryption-key": &encryptionKey, "history-signing-key": &signingKey,
+		"encryption-key": &encryptionKey, operator.SigningKeyFile: &signingKey,
 	} {
 		var err error
 		*secret, err = dir.secret(name)

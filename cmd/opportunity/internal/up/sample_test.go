@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/sample"
 	"opportunity.internal/pkg/api"
 )
@@ -40,9 +42,9 @@ func (s *screen) String() string {
 }
 
 // running starts `up` in this process, as the command does, and gives its address and the demo keys.
-func running(t *testing.T) (base string, keys map[api.Tier]string) {
+func running(t *testing.T) (dir, base string, keys map[api.Tier]string) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "data")
+	dir = filepath.Join(t.TempDir(), "data")
 	ctx, stop := context.WithCancel(t.Context())
 	ended, out, errs := make(chan error, 1), new(screen), new(screen)
 	go func() {
@@ -64,7 +66,7 @@ func running(t *testing.T) (base string, keys map[api.Tier]string) {
 	_, after, _ := strings.Cut(out.String(), "serves at ")
 	base, _, _ = strings.Cut(after, ",")
 	require.NoError(t, (&dataDir{path: dir}).read(keysFile, &keys))
-	return base, keys
+	return dir, base, keys
 }
 
 func get(t *testing.T, url, key string) (status int, body []byte) {
@@ -80,6 +82,18 @@ func get(t *testing.T, url, key string) (status int, body []byte) {
 	return resp.StatusCode, body
 }
 
+// verified proves the history of a running `up` by the verb.
+func verified(t *testing.T, dir string) {
+	t.Helper()
+	root, out := &cobra.Command{}, new(bytes.Buffer)
+	root.AddCommand(operator.Commands()...)
+	root.SetOut(out)
+	root.SetArgs([]string{"history", "verify", "--data-dir", dir})
+	require.NoError(t, root.ExecuteContext(t.Context()), out)
+	require.Contains(t, out.String(), "Verifying "+filepath.Join(dir, "history.db")+" with the key in history-signing-key\n")
+	require.Contains(t, out.String(), "everything fits\n")
+}
+
 // contract is the schemas of the interface description.
 type contract map[string]map[string]any
 
@@ -93,7 +107,8 @@ var unseen = map[string]string{
 // enumeration, every null, every boolean both ways, every array empty and not. A value that is new in the contract is missed
 // here until a record shows it.
 func TestTheSampleShowsEverything(t *testing.T) {
-	base, keys := running(t)
+	dir, base, keys := running(t)
+	verified(t, dir)
 	var doc struct {
 		Components struct{ Schemas contract }
 	}

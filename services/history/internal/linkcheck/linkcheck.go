@@ -18,6 +18,8 @@ const agentName = "OpportunityLinkCheck"
 
 // Checker asks links. It remembers what the hosts of its run asked for, and is made anew for the next.
 type Checker struct {
+	Progress func(done, total int64) // of the links that are due; nil: not reported
+
 	cfg       Config
 	transport http.RoundTripper
 	now       func() time.Time

@@ -109,6 +109,7 @@ type run struct {
 
 	mu     sync.Mutex
 	report Report
+	total  int // links that are due
 }
 
 // task is a link on its way through a run.
@@ -179,6 +180,7 @@ func (r *run) queues(all []Link, now time.Time) [][]*task {
 			name = hostname(u)
 		}
 		hosts[name] = append(hosts[name], &task{Link: l, due: due})
+		r.total++
 	}
 	var queues [][]*task
 	for _, q := range hosts {
@@ -291,6 +293,9 @@ func (r *run) count(f func(*Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f(&r.report)
+	if r.Progress != nil {
+		r.Progress(int64(r.report.Checked()+r.report.Deferred), int64(r.total))
+	}
 }
 
 // clipped brings a note into what an event may carry. Some of it was written by strangers: no byte that a store would refuse, or

@@ -74,8 +74,12 @@ func TestChecksAreSpreadOverTheDayAndComeOnceADay(t *testing.T) {
 			s.publish(t, pairs...)
 			perRun := map[int]int{}
 			for hour := range days * 24 {
-				report, err := n.checker().Once(t.Context(), s)
+				checker, done, total := n.checker(), int64(0), int64(0)
+				checker.Progress = func(d, all int64) { done, total = d, all }
+				report, err := checker.Once(t.Context(), s)
 				require.NoError(t, err)
+				require.EqualValues(t, report.Checked(), done)
+				require.Equal(t, total, done, "all that was due")
 				perRun[hour] = report.Checked()
 				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
 			}
