@@ -54,8 +54,7 @@ func TestDescriptionIsValid(t *testing.T) {
 	require.Equal(t, "3.1.0", doc.OpenAPI)
 	require.Equal(t, api.ContractVersion, doc.Info.Version)
 
-	require.Equal(t, "{base_url}", doc.Servers[0].URL)
-	require.Equal(t, "http://localhost:8080", doc.Servers[0].Variables["base_url"].Default)
+	require.Equal(t, "http://localhost:8080", doc.Servers[0].URL, "the gateway replaces it with its own address")
 }
 
 func TestOperations(t *testing.T) {
@@ -237,7 +236,7 @@ func (c comparison) equal(at string, goType reflect.Type, ref *openapi3.SchemaRe
 func (c comparison) equalObject(goType reflect.Type, schema *openapi3.Schema) {
 	t := c.t
 	require.True(t, schema.Type.Is("object"), goType)
-	require.Equal(t, openapi3.BoolSchema{Has: new(bool)}, schema.AdditionalProperties, goType)
+	require.Equal(t, openapi3.BoolSchema{}, schema.AdditionalProperties, "%s: version 1 may add fields", goType)
 	var fields []string
 	for f := range goType.Fields() {
 		name := f.Tag.Get("json")

@@ -19,12 +19,12 @@ type Limits struct {
 
 // TierLimits pairs a tier with its limits.
 type TierLimits struct {
-	Tier   Tier
-	Limits Limits
+	Tier   Tier   `json:"tier"`
+	Limits Limits `json:"limits"`
 }
 
-// Tiers is the tier table of the pilot, the one place where its figures stand: documentation and the interface description are
-// checked against it. An operator may override the figures by configuration of authquota.
+// Tiers is the default tier table. OPPORTUNITY_TIERS of authquota overrides its figures; the gateway fetches the table in effect
+// from authquota for the documentation that it serves.
 var Tiers = []TierLimits{
 	{Free, Limits{PerMinute: 10, PerDay: 100, PageSize: 10, History: false}},
 	{Developer, Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}},

@@ -264,7 +264,8 @@ func TestOnlyPeersGetIn(t *testing.T) {
 		for _, authorization := range []string{"", "Bearer", "Bearer wrong", "Bearer " + token + "x", token} {
 			for path, method := range map[string]string{
 				"/internal/v1/principals": http.MethodPost, "/internal/v1/usage/2026-11-20": http.MethodGet,
-				"/operator/v1/keys": http.MethodPost, "/operator/v1/keys/x/revoke": http.MethodPost,
+				"/internal/v1/tiers": http.MethodGet,
+				"/operator/v1/keys":  http.MethodPost, "/operator/v1/keys/x/revoke": http.MethodPost,
 				"/operator/v1/accounts": http.MethodGet, "/operator/v1/accounts/x/suspend": http.MethodPost,
 				"/operator/v1/accounts/x/resume": http.MethodPost, "/operator/v1/accounts/x/grant": http.MethodPost,
 			} {

@@ -34,6 +34,7 @@ func TestReadiness(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(a.body), &state), a.body)
 		return a.status, state.Missing
 	}
+	gw.documented(t)
 	status, missing := ready()
 	require.Equal(t, 200, status, missing)
 	w.authority.set(func() { w.authority.down = true })
@@ -153,6 +154,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // Every documentation address in an error is served by the gateway, and explains the code.
 func TestDocumentationOfErrors(t *testing.T) {
 	_, gw, _ := freshWorld(t)
+	gw.documented(t)
 	a := gw.do(t, request{})
 	var e api.Error
 	require.NoError(t, json.Unmarshal([]byte(a.body), &e))

@@ -93,6 +93,10 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	tallies := newTallies(authquota, tel)
 	limiter := newLimiter(cfg, counters, authquota, tel)
+	shown := &figures{pages: pages, capacity: cfg.ServiceCapacity, log: tel.Log, fetch: func(ctx context.Context) (tiers []api.TierLimits, err error) {
+		err = authquota.Get(ctx, "/internal/v1/tiers", &tiers)
+		return tiers, err
+	}}
 	public, err := edge.Edge{
 		Keys: keys, OlderKeys: older, Tallies: tallies, Catalog: catalog, History: history, Account: account, Billing: billing,
 		Pages: pages, Trusted: trusted, HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: refusals, Telemetry: tel, Now: cfg.now(),
@@ -106,6 +110,7 @@ func Run(ctx context.Context, cfg Config) error {
 	for name, base := range cfg.services() {
 		whole.Add(name, func(ctx context.Context) error { return peer.Answers(ctx, base) })
 	}
+	whole.Add("documentation", shown.ready)
 	if cfg.Filled != nil {
 		whole.Add("first start", func(context.Context) error { return cfg.Filled() })
 	}
@@ -129,6 +134,7 @@ func Run(ctx context.Context, cfg Config) error {
 	group.HTTP("public", service, public)
 	group.Go("tallies", tallies.Run)
 	group.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, tel) })
+	group.Go("tier table", shown.run)
 	err = group.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTallies) // those of the requests that were drained, too
 	defer cancel()

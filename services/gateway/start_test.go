@@ -200,7 +200,8 @@ type authority struct {
 	page     http.HandlerFunc
 	tallied  map[tallied]int // calls that it was told of
 	batches  map[string]int  // how often each came
-	deaf     bool            // takes a batch and answers nothing
+	tiers    []api.TierLimits
+	deaf     bool // takes a batch and answers nothing
 	down     bool
 }
 
@@ -211,7 +212,7 @@ type tallied struct {
 }
 
 func newAuthority(t testing.TB, counters *redis.Client) *authority {
-	a := &authority{t: t, counters: counters, byDigest: map[string]*api.Principal{}, tallied: map[tallied]int{}, batches: map[string]int{}}
+	a := &authority{t: t, counters: counters, tiers: api.Tiers, byDigest: map[string]*api.Principal{}, tallied: map[tallied]int{}, batches: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
 	mux.HandleFunc("GET /internal/v1/key-digests", a.keyDigests)
@@ -223,6 +224,7 @@ func newAuthority(t testing.TB, counters *redis.Client) *authority {
 		}
 		_ = json.NewEncoder(w).Encode(a.usage)
 	})
+	mux.HandleFunc("GET /internal/v1/tiers", a.table)
 	mux.HandleFunc("POST /internal/v1/tallies", a.tally)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		a.mu.Lock()
@@ -288,6 +290,15 @@ func (a *authority) keyDigests(w http.ResponseWriter, r *http.Request) {
 		page.Last = api.KeyPosition{Sequence: int64(len(a.digests)), Digest: digests[len(digests)-1]}
 	}
 	_ = json.NewEncoder(w).Encode(page)
+}
+
+func (a *authority) table(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.down || r.Header.Get("Authorization") != "Bearer "+internalToken {
+		panic(http.ErrAbortHandler)
+	}
+	_ = json.NewEncoder(w).Encode(a.tiers)
 }
 
 func (a *authority) tally(w http.ResponseWriter, r *http.Request) {

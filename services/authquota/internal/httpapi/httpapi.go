@@ -122,6 +122,7 @@ func (a API) Handler() http.Handler {
 	route(inside, http.MethodPost, "/internal/v1/principals", a.resolve)
 	route(inside, http.MethodGet, "/internal/v1/key-digests", a.keyDigests)
 	route(inside, http.MethodGet, "/internal/v1/usage/:day", a.day)
+	route(inside, http.MethodGet, "/internal/v1/tiers", a.tiers)
 	route(inside, http.MethodPost, "/internal/v1/tallies", a.tally)
 	route(inside, http.MethodPut, "/internal/v1/entitlements/:account", a.entitle)
 	route(inside, http.MethodPost, "/operator/v1/keys", a.issue)

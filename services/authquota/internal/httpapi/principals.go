@@ -91,3 +91,9 @@ func (a API) day(g *gin.Context) (web.Reply, error) {
 	kept, err := a.Usage.Day(g.Request.Context(), day)
 	return web.Reply{JSON: kept}, err
 }
+
+// tiers answers with the tier table in effect, for the documentation that the gateway serves.
+func (a API) tiers(g *gin.Context) (web.Reply, error) {
+	_, err := params.Read(g.Request.URL.RawQuery)
+	return web.Reply{JSON: a.Tiers.List()}, err
+}

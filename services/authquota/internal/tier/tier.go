@@ -52,6 +52,15 @@ func Parse(overrides string) (Table, error) {
 	return table, errors.Join(mistakes...)
 }
 
+// List returns the table in the order of api.Tiers.
+func (t Table) List() []api.TierLimits {
+	list := make([]api.TierLimits, len(api.Tiers))
+	for i, known := range api.Tiers {
+		list[i] = api.TierLimits{Tier: known.Tier, Limits: t[known.Tier]}
+	}
+	return list
+}
+
 func parse(figures string, limits *api.Limits) error {
 	parts := strings.Split(figures, "/")
 	if len(parts) != 3 {

@@ -1,6 +1,7 @@
 package tier_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,4 +52,12 @@ func TestMistakes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestListKeepsTheOrderOfTiers(t *testing.T) {
+	table, err := tier.Parse("developer=1/2/3")
+	require.NoError(t, err)
+	want := slices.Clone(api.Tiers)
+	want[1].Limits.PerMinute, want[1].Limits.PerDay, want[1].Limits.PageSize = 1, 2, 3
+	require.Equal(t, want, table.List())
 }

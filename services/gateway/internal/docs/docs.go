@@ -1,5 +1,5 @@
 // Package docs serves what consumers read: the pages of module docs, the page of error codes, and the interface description.
-// Everything is rendered once, at start; a request is answered from memory.
+// Everything is rendered ahead; a request is answered from memory.
 package docs
 
 import (
@@ -8,10 +8,12 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/yuin/goldmark"
@@ -27,71 +29,150 @@ import (
 //go:embed page.html errors.html refusal.html style.css
 var files embed.FS
 
-// Site holds the rendered documents by path.
+// Site holds the rendered documents.
 type Site struct {
-	documents map[string]document
+	publicURL string
 	layout    *template.Template
+	markdown  goldmark.Markdown
+	documents atomic.Pointer[map[string]document] // by path
 }
 
 type document struct {
-	content []byte
+	content []byte // nil: it states figures that are not known yet
 	kind    string // media type
 	etag    string
+	cache   string // Cache-Control
 }
 
-// localURL is the address that the written documents use where a reader's own deployment is meant.
+// localURL is the address of the installation in the sources of the documents.
 const localURL = "http://localhost:8080"
 
-// New renders the site for consumers who reach the service at publicURL.
+// New renders the site for consumers who reach the service at publicURL. Documents that state limits are unavailable until Show
+// has set the figures.
 func New(publicURL string) (*Site, error) {
 	layout, err := template.ParseFS(files, "*.html")
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{map[string]document{}, layout}
-	local := func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(localURL), []byte(publicURL)) }
-	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	s := &Site{publicURL: publicURL, layout: layout, markdown: goldmark.New(
+		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))}
+	return s, s.render(nil)
+}
+
+// Show renders the site with the figures that the installation uses.
+func (s *Site) Show(f Figures) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	return s.render(&f)
+}
+
+// render replaces all documents; f is nil while the figures are unknown.
+func (s *Site) render(f *Figures) error {
+	rendered := rendering{s, f, map[string]document{}}
+	if err := rendered.all(); err != nil {
+		return err
+	}
+	s.documents.Store(&rendered.documents)
+	return nil
+}
+
+// rendering collects the documents of one render.
+type rendering struct {
+	*Site
+
+	figures   *Figures
+	documents map[string]document
+}
+
+func (r rendering) all() error {
 	for _, p := range docs.Pages {
 		source, err := docs.Files.ReadFile(p.File)
 		if err != nil {
-			return nil, err
+			return err
 		}
+		text, cache := r.local(source)
 		var body bytes.Buffer
-		if err := markdown.Convert(local(source), &body); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.File, err)
+		if err := r.markdown.Convert([]byte(text), &body); err != nil {
+			return fmt.Errorf("%s: %w", p.File, err)
 		}
-		// What is wider than a phone scrolls within itself, and must do so for a keyboard too.
+		// Blocks wider than a phone scroll on their own; tabindex makes them scrollable by keyboard.
 		focusable := strings.ReplaceAll(body.String(), "<pre>", `<pre tabindex="0">`)
-		if err := s.page(path(p.Slug), p.Title, template.HTML(focusable)); err != nil { //nolint:gosec // our own text
-			return nil, err
+		if err := r.page(path(p.Slug), p.Title, template.HTML(focusable), cache); err != nil { //nolint:gosec // our own text
+			return err
 		}
 	}
 	var codes bytes.Buffer
-	if err := layout.ExecuteTemplate(&codes, "errors.html", problem.Table); err != nil {
-		return nil, err
+	if err := r.layout.ExecuteTemplate(&codes, "errors.html", problem.Table); err != nil {
+		return err
 	}
-	if err := s.page(errorsPath, errorsTitle, template.HTML(codes.String())); err != nil { //nolint:gosec // a template's output
-		return nil, err
+	if err := r.page(errorsPath, errorsTitle, template.HTML(codes.String()), cached); err != nil { //nolint:gosec // a template's output
+		return err
 	}
-	s.documents["/"] = s.documents[path("")]
+	r.documents["/"] = r.documents[path("")]
 
 	style, err := files.ReadFile("style.css")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.add("/docs/style.css", "text/css; charset=utf-8", style)
-	description := local(api.OpenAPIYAML)
-	s.add("/openapi.yaml", "application/yaml", description)
-	var tree any
-	if err := yaml.Unmarshal(description, &tree); err != nil {
-		return nil, fmt.Errorf("interface description: %w", err)
-	}
-	asJSON, err := json.Marshal(tree)
+	r.add("/docs/style.css", "text/css; charset=utf-8", style, cached)
+	text, cache := r.local(api.OpenAPIYAML)
+	asYAML, asJSON, err := description(text)
 	if err != nil {
-		return nil, fmt.Errorf("interface description: %w", err)
+		return fmt.Errorf("interface description: %w", err)
 	}
-	s.add("/openapi.json", "application/json", asJSON)
-	return s, nil
+	r.add("/openapi.yaml", "application/yaml", asYAML, cache)
+	r.add("/openapi.json", "application/json", asJSON, cache)
+	return nil
+}
+
+// What caches may do with a document. Those with figures are checked on each use, because the figures follow settings.
+const (
+	cached      = "public, max-age=300"
+	revalidated = "public, no-cache"
+	withheld    = ""
+)
+
+// local returns a source with the address and the figures of this installation, and the Cache-Control of its document.
+func (r rendering) local(source []byte) (text, cache string) {
+	source = bytes.ReplaceAll(source, []byte(localURL), []byte(r.publicURL))
+	f, cache := r.figures, revalidated
+	if f == nil {
+		f, cache = &defaults, withheld
+	}
+	text, found := f.apply(source)
+	if !found {
+		cache = cached
+	}
+	return text, cache
+}
+
+// description returns the interface description without comments, which are for its editors, as YAML in the same order and as JSON.
+func description(source string) (asYAML, asJSON []byte, err error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(source), &document); err != nil {
+		return nil, nil, err
+	}
+	uncomment(&document)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
+		return nil, nil, err
+	}
+	var tree any
+	if err := document.Decode(&tree); err != nil {
+		return nil, nil, err
+	}
+	asJSON, err = json.Marshal(tree)
+	return out.Bytes(), asJSON, err
+}
+
+func uncomment(n *yaml.Node) {
+	n.HeadComment, n.LineComment, n.FootComment = "", "", ""
+	for _, child := range n.Content {
+		uncomment(child)
+	}
 }
 
 const (
@@ -111,9 +192,9 @@ type link struct {
 	Current     bool
 }
 
-func (s *Site) page(at, title string, body template.HTML) error {
-	page, err := s.lay(at, title, body)
-	s.add(at, "text/html; charset=utf-8", page)
+func (r rendering) page(at, title string, body template.HTML, cache string) error {
+	page, err := r.lay(at, title, body)
+	r.add(at, "text/html; charset=utf-8", page, cache)
 	return err
 }
 
@@ -142,14 +223,18 @@ func (s *Site) Refusal(e *problem.Error) []byte {
 	return []byte("<!DOCTYPE html><title>" + title + "</title><h1>" + title + "</h1>")
 }
 
-func (s *Site) add(path, kind string, content []byte) {
+func (r rendering) add(path, kind string, content []byte, cache string) {
+	if cache == withheld {
+		content = nil
+	}
 	sum := sha256.Sum256(content)
-	s.documents[path] = document{content, kind, `W/"` + hex.EncodeToString(sum[:12]) + `"`} // weak: the answer may be compressed on its way
+	etag := `W/"` + hex.EncodeToString(sum[:12]) + `"` // weak: the response may be compressed on its way
+	r.documents[path] = document{content, kind, etag, cache}
 }
 
 // Has reports whether there is a document at that path.
 func (s *Site) Has(path string) bool {
-	_, ok := s.documents[path]
+	_, ok := (*s.documents.Load())[path]
 	return ok
 }
 
@@ -163,13 +248,18 @@ func Protect(h http.Header) {
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// ServeHTTP answers GET and HEAD of a path that the site Has.
-func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d := s.documents[r.URL.Path]
+// Serve answers GET and HEAD of a path that the site Has. It returns an error (503) for a document that states limits while the
+// figures of this installation are unknown.
+func (s *Site) Serve(w http.ResponseWriter, r *http.Request) error {
+	d := (*s.documents.Load())[r.URL.Path]
+	if d.content == nil {
+		return problem.Unavailable(errors.New("tier figures are not known yet"))
+	}
 	h := w.Header()
 	h.Set("Content-Type", d.kind)
 	h.Set("ETag", d.etag)
-	h.Set("Cache-Control", "public, max-age=300")
+	h.Set("Cache-Control", d.cache)
 	Protect(h)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(d.content))
+	return nil
 }

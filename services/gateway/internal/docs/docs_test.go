@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	pages "opportunity.internal/docs"
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/docs"
 )
@@ -21,7 +22,7 @@ func get(t *testing.T, site *docs.Site, path string) *httptest.ResponseRecorder 
 	t.Helper()
 	require.True(t, site.Has(path), path)
 	rec := httptest.NewRecorder()
-	site.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
+	require.NoError(t, site.Serve(rec, httptest.NewRequest(http.MethodGet, path, nil)))
 	require.Equal(t, http.StatusOK, rec.Code)
 	return rec
 }
@@ -30,6 +31,7 @@ func newSite(t *testing.T) *docs.Site {
 	t.Helper()
 	site, err := docs.New(publicURL)
 	require.NoError(t, err)
+	require.NoError(t, site.Show(docs.Figures{Tiers: api.Tiers, Capacity: api.ServiceCapacity}))
 	return site
 }
 
@@ -74,18 +76,28 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	require.Contains(t, subscription, `<a href="/account/plan">Compare plans</a>`)
 }
 
-func TestTheInterfaceDescriptionNamesThisDeployment(t *testing.T) {
+func TestDescriptionNamesThisDeployment(t *testing.T) {
 	site := newSite(t)
-	require.Contains(t, get(t, site, "/openapi.yaml").Body.String(), "default: "+publicURL)
+	require.Contains(t, get(t, site, "/openapi.yaml").Body.String(), "servers:\n  - url: "+publicURL+"\n")
 	var document struct {
 		OpenAPI string
-		Servers []struct {
-			Variables map[string]struct{ Default string }
-		}
+		Servers []struct{ URL string }
 	}
 	require.NoError(t, json.Unmarshal(get(t, site, "/openapi.json").Body.Bytes(), &document))
 	require.Equal(t, "3.1.0", document.OpenAPI)
-	require.Equal(t, publicURL, document.Servers[0].Variables["base_url"].Default)
+	require.Equal(t, publicURL, document.Servers[0].URL)
+}
+
+// The served description has no comments, and its parts stay in the order of the source.
+func TestDescriptionWithoutComments(t *testing.T) {
+	require.Contains(t, string(api.OpenAPIYAML), "# The contract", "the source has comments")
+	served := get(t, newSite(t), "/openapi.yaml").Body.String()
+	require.NotRegexp(t, `(?m)(^|\s)# `, served)
+	var order []int
+	for _, part := range []string{"openapi:", "\ninfo:", "\nservers:", "\npaths:", "\ncomponents:", "\n  schemas:"} {
+		order = append(order, strings.Index(served, part))
+	}
+	require.IsIncreasing(t, order)
 }
 
 // What went wrong is told in words that cannot become part of the page.
@@ -105,7 +117,7 @@ func TestPagesAreCachedAndLockedDown(t *testing.T) {
 	req := httptest.NewRequest(http.MethodGet, "/docs", nil)
 	req.Header.Set("If-None-Match", first.Header().Get("ETag"))
 	again := httptest.NewRecorder()
-	site.ServeHTTP(again, req)
+	require.NoError(t, site.Serve(again, req))
 	require.Equal(t, http.StatusNotModified, again.Code)
 	require.Zero(t, again.Body.Len())
 }

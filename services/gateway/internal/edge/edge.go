@@ -157,8 +157,7 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *ended) (int, e
 	}
 	switch to.Operation {
 	case route.Docs:
-		e.Pages.ServeHTTP(w, r)
-		return http.StatusOK, nil
+		return http.StatusOK, e.Pages.Serve(w, r)
 	case route.Checkpoints, route.Checkpoint:
 		return e.document(w, r, to)
 	}

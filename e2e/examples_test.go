@@ -1,0 +1,337 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+)
+
+// TestExamplesAreLive compares every example that consumers read, in the served openapi.yaml and on the served pages, with the
+// responses of this service. The figures differ from the defaults: a document that ignores the settings fails as well.
+func TestExamplesAreLive(t *testing.T) {
+	settings := []string{"OPPORTUNITY_LINK_CHECKS=false"}
+	if !*update { // the sources state the defaults
+		settings = append(settings, "OPPORTUNITY_SERVICE_CAPACITY=300",
+			"OPPORTUNITY_TIERS=free=9/90/10,developer=90/120/50,commercial=300/25/100")
+	}
+	e := examples{t: t, deployment: up(t, filepath.Join(t.TempDir(), "data"), settings...).deployment}
+	e.shortLived = e.issue(t, api.Developer, "--expires-in", "1s").Key
+	e.description()
+	for _, path := range e.pages() {
+		e.page(path)
+	}
+	if !*update {
+		e.fullCapacity()
+	}
+}
+
+// examples compares documented responses with those of a deployment.
+type examples struct {
+	deployment
+
+	t          *testing.T
+	doc        *openapi3.T
+	shortLived string // a key that expires at once
+}
+
+// sampleRecord is the record of the sample that examples show.
+const sampleRecord = "maple-scribe"
+
+// conditions prepare a call for the words behind the request in the summary of an example. Without any, the key is a developer key.
+var conditions = map[string]func(*examples, *call){
+	"with a free key":            func(e *examples, c *call) { c.key = e.keys[api.Free] },
+	"without a key":              func(_ *examples, c *call) { c.key = "" },
+	"with a body":                func(_ *examples, c *call) { c.body = strings.NewReader("{}") },
+	"with an unknown key":        func(_ *examples, c *call) { c.key = apikey.Generate("oda_live_").Reveal() },
+	"with an entity tag":         (*examples).tagged,
+	"with an expired key":        (*examples).expired,
+	"with a revoked key":         (*examples).revoked,
+	"of a suspended account":     (*examples).suspended,
+	"after the limit per minute": func(e *examples, c *call) { e.exhaust(c, api.Developer, problem.MinuteLimitReached) },
+	"after the limit per day":    func(e *examples, c *call) { e.exhaust(c, api.Commercial, problem.DailyLimitReached) },
+	capacityCondition:            func(e *examples, c *call) { e.exhaust(c, api.Developer, problem.ServiceCapacityReached) },
+}
+
+// capacityCondition is left for the end: afterwards every call is rejected.
+const capacityCondition = "after the shared capacity"
+
+// inCode are failures that no caller can cause here. Their examples are compared with the messages in the code.
+var inCode = map[string]*problem.Error{
+	"A part of the service is unavailable": problem.Unavailable(nil),
+	"An unexpected failure":                problem.Of(errors.New("any")),
+}
+
+func (e *examples) tagged(c *call) {
+	c.header = map[string]string{"If-None-Match": do(e.t, e.url, *c).Header.Get("ETag")}
+}
+
+func (e *examples) expired(c *call) {
+	c.key = e.shortLived
+	eventually(e.t, "the key has expired", func() bool { return do(e.t, e.url, *c).code() == string(problem.ExpiredAPIKey) })
+}
+
+func (e *examples) revoked(c *call) {
+	key := e.issue(e.t, api.Developer)
+	e.verb(e.t, "", "keys", "revoke", key.ID)
+	c.key = key.Key
+}
+
+func (e *examples) suspended(c *call) {
+	key := e.issue(e.t, api.Developer)
+	e.verb(e.t, "", "accounts", "suspend", key.Account, "--reason", "an example")
+	c.key = key.Key
+}
+
+// exhaust spends with new accounts until a call is rejected with code.
+func (e *examples) exhaust(c *call, tier api.Tier, code problem.Code) {
+	for range 10 {
+		c.key = e.issue(e.t, tier).Key
+		for got := ""; got == ""; {
+			got = do(e.t, e.url, call{path: "/api/v1/opportunities?country=ZZ", key: c.key}).code()
+			if got == string(code) {
+				return
+			}
+		}
+	}
+	require.FailNow(e.t, "limit not reached", "%s", code)
+}
+
+// call makes the request of an example.
+func (e *examples) call(at, method, path, condition string) answer {
+	e.t.Helper()
+	c := call{method: method, path: path, key: e.keys[api.Developer]}
+	if condition != "" {
+		prepare := conditions[condition]
+		require.NotNil(e.t, prepare, "%s: unknown condition %q", at, condition)
+		prepare(e, &c)
+	}
+	return do(e.t, e.url, c)
+}
+
+var request = regexp.MustCompile(`^([A-Z]+) (/\S*)(?: (.*))?$`)
+
+// description compares the examples in the served interface description.
+func (e *examples) description() {
+	var err error
+	e.doc, err = openapi3.NewLoader().LoadFromData(do(e.t, e.url, call{path: "/openapi.yaml"}).body)
+	require.NoError(e.t, err)
+	for name, response := range e.doc.Components.Responses {
+		if len(response.Value.Content) == 0 {
+			require.Equal(e.t, "NotModified", name)
+			e.headers(name, response.Value, e.call(name, "GET", "/api/v1/opportunities", "with an entity tag"))
+			continue
+		}
+		for key := range response.Value.Content["application/json"].Examples {
+			if _, _, condition := e.parse(name, key); condition != capacityCondition && !(*update && condition == "after the limit per day") {
+				e.response(name, key)
+			}
+		}
+	}
+	e.parameters()
+}
+
+// fullCapacity compares the examples of a service whose shared capacity is used up.
+func (e *examples) fullCapacity() {
+	e.response("TooManyRequests", string(problem.ServiceCapacityReached))
+}
+
+// parse returns the request in the summary of an example.
+func (e *examples) parse(response, key string) (method, path, condition string) {
+	example := e.doc.Components.Responses[response].Value.Content["application/json"].Examples[key].Value
+	if inCode[example.Summary] != nil {
+		return "", "", example.Summary
+	}
+	words := request.FindStringSubmatch(example.Summary)
+	require.NotNil(e.t, words, "%s, example %s: the summary must be a request, as GET /api/jobs with a free key: %s", response, key, example.Summary)
+	return words[1], words[2], words[3]
+}
+
+func (e *examples) response(name, key string) {
+	response := e.doc.Components.Responses[name].Value
+	at := fmt.Sprintf("openapi.yaml, components.responses.%s, example %s", name, key)
+	shown, err := json.Marshal(response.Content["application/json"].Examples[key].Value.Value)
+	require.NoError(e.t, err)
+	method, path, condition := e.parse(name, key)
+	if failure := inCode[condition]; failure != nil {
+		live, err := json.Marshal(api.Error{
+			Error:         api.ErrorDetail{Code: string(failure.Code), Message: failure.Message},
+			Documentation: e.url + "/docs/errors#" + string(failure.Code),
+		})
+		require.NoError(e.t, err)
+		e.sameBody(at, shown, live)
+		return
+	}
+	a := e.call(at, method, path, condition)
+	e.headers(at, response, a)
+	if !e.sameBody(at, shown, a.body) && *update {
+		rewrite(e.t, name, key, strings.ReplaceAll(string(a.body), e.url, "http://localhost:8080"))
+	}
+}
+
+// headers compares the examples of headers. Those with limits are of a developer account.
+func (e *examples) headers(at string, response *openapi3.Response, a answer) {
+	limit := response.Headers["X-RateLimit-Limit"]
+	developer := limit != nil && fmt.Sprint(limit.Value.Example) == a.Header.Get("X-RateLimit-Limit")
+	for name, header := range response.Headers {
+		if developer || name != "X-RateLimit-Limit" && name != "RateLimit-Policy" {
+			e.same(at+", header "+name, fmt.Sprint(header.Value.Example), strings.Join(a.Header.Values(name), ", "))
+		}
+	}
+}
+
+// parameters makes a call with each example of a parameter.
+func (e *examples) parameters() {
+	for _, p := range e.doc.Components.Parameters {
+		all := []any{p.Value.Example}
+		for _, example := range p.Value.Examples {
+			all = append(all, example.Value.Value)
+		}
+		for _, value := range all {
+			path := fmt.Sprintf("/api/v1/opportunities?%s=%v", p.Value.Name, value)
+			switch {
+			case value == nil:
+				continue
+			case p.Value.In == "header":
+				e.same("openapi.yaml, parameter "+p.Value.Name, fmt.Sprint(value), e.call("", "", "/api/jobs", "").Header.Get("ETag"))
+				continue
+			case p.Value.In == "path":
+				path = fmt.Sprintf("/api/v1/opportunities/%v", value)
+			case p.Value.Name == "province":
+				path += "&country=CA"
+			}
+			require.Equal(e.t, http.StatusOK, e.call("", "", path, "").StatusCode, path)
+		}
+	}
+}
+
+var menu = regexp.MustCompile(`<li><a href="(/docs[^"]*)"`)
+
+// pages returns the addresses of all pages.
+func (e *examples) pages() []string {
+	var all []string
+	for _, link := range menu.FindAllSubmatch(do(e.t, e.url, call{path: "/docs"}).body, -1) {
+		all = append(all, string(link[1]))
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	require.Greater(e.t, len(all), 10)
+	return all
+}
+
+var (
+	block  = regexp.MustCompile(`(?s)<pre[^>]*><code(?: class="language-(\w+)")?>(.*?)</code></pre>`)
+	inline = regexp.MustCompile(`<code>(?:GET )?(/[^<\s]*)</code>`)
+)
+
+// notServed are addresses that pages name and no service answers.
+var notServed = map[string]bool{
+	"/api":    true, // all addresses below it
+	"/api/v1": true, // all addresses below it
+	"/api/v2": true, // a later version
+}
+
+// notRun are the blocks that this test does not run, by their beginning.
+var notRun = map[string]string{
+	"export BASE=": "sets the address and a key, as the test does itself",
+	"User-Agent: ": "sent by the link checker; its own tests compare it",
+	"User-agent: ": "robots.txt of another site",
+}
+
+// page runs the examples of a served page: an `http` block is a request and its response, an `sh` block is commands, and an `output`
+// block is what the commands before it print. Every address in the text must exist.
+func (e *examples) page(path string) {
+	page := string(do(e.t, e.url, call{path: path}).body)
+	var printed string
+	for _, b := range block.FindAllStringSubmatch(page, -1) {
+		example := html.UnescapeString(b[2])
+		at := fmt.Sprintf("%s, block\n%s", path, example)
+		if skipped(example) {
+			continue
+		}
+		switch b[1] {
+		case "http":
+			e.exchange(at, example)
+		case "sh":
+			printed = e.shell(at, example)
+		case "output":
+			e.same(at, example, printed)
+		default:
+			require.FailNow(e.t, "a block must be http, sh or output", at)
+		}
+	}
+	for _, found := range inline.FindAllStringSubmatch(page, -1) {
+		address := strings.NewReplacer("{id}", sampleRecord, "{number}", "1", "{day}", time.Now().UTC().Format(time.DateOnly)).
+			Replace(html.UnescapeString(found[1]))
+		if !notServed[address] {
+			a := e.call("", "", address, "")
+			require.NotEqual(e.t, http.StatusNotFound, a.StatusCode, "%s names %s", path, address)
+		}
+	}
+}
+
+func skipped(example string) bool {
+	for beginning := range notRun {
+		if strings.HasPrefix(example, beginning) {
+			return true
+		}
+	}
+	return false
+}
+
+// exchange runs a block with a request and its response, of which it shows the headers that matter and the body, or none.
+func (e *examples) exchange(at, example string) {
+	e.t.Helper()
+	asked, shown, found := strings.Cut(example, "\n\n")
+	require.True(e.t, found, at)
+	lines := strings.Split(asked, "\n")
+	method, path, _ := strings.Cut(lines[0], " ")
+	c := call{method: method, path: path, header: map[string]string{}}
+	for _, line := range lines[1:] {
+		name, value, _ := strings.Cut(line, ": ")
+		c.header[name] = strings.NewReplacer("$OPPORTUNITY_KEY", e.keys[api.Developer], "$FREE_KEY", e.keys[api.Free]).Replace(value)
+	}
+	if strings.HasPrefix(shown, "HTTP/1.1 429 ") {
+		e.exhaust(&c, api.Free, problem.MinuteLimitReached)
+		delete(c.header, "Authorization")
+	}
+	a := do(e.t, e.url, c)
+	head, body, _ := strings.Cut(strings.TrimSpace(shown), "\n\n")
+	live := "HTTP/1.1 " + a.Status
+	for line := range strings.Lines(head) {
+		if name, _, isHeader := strings.Cut(line, ": "); isHeader {
+			live += "\n" + name + ": " + strings.Join(a.Header.Values(name), ", ")
+		}
+	}
+	e.same(at, head, live)
+	if body != "" {
+		e.sameBody(at, []byte(body), a.body)
+	}
+}
+
+// shell runs a block of commands, which must succeed, and returns what they print.
+func (e *examples) shell(at, commands string) string {
+	cmd := exec.CommandContext(e.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
+	cmd.Dir = e.t.TempDir()
+	cmd.Env = clean("BASE="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(e.t, err, "%s\n%s", at, stderr.String())
+	return string(out)
+}

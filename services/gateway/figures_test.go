@@ -1,0 +1,46 @@
+package gateway_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/gateway"
+)
+
+// The documents follow authquota's tier table and the gateway's own capacity. Until authquota has answered once, they are unavailable
+// and the gateway reports that it is not ready.
+func TestDocumentsFollowTheTierTable(t *testing.T) {
+	w := newWorld(t)
+	tiers := slices.Clone(api.Tiers)
+	tiers[1].Limits.PerDay = 4321
+	w.authority.set(func() { w.authority.down, w.authority.tiers = true, tiers })
+	gw := w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity = 7654 })
+	for _, path := range []string{"/docs/limits", "/openapi.yaml"} {
+		a := gw.do(t, request{path: path})
+		require.Equal(t, http.StatusServiceUnavailable, a.status)
+		require.Equal(t, "1", a.header.Get("Retry-After"))
+	}
+	require.Equal(t, http.StatusOK, gw.do(t, request{path: "/docs"}).status)
+
+	w.authority.set(func() { w.authority.down = false })
+	gw.documented(t)
+	page := gw.do(t, request{path: "/docs/limits"}).body
+	require.Contains(t, page, "<td>4,321</td>")
+	require.Contains(t, page, "share 7,654 requests a day")
+
+	w.authority.set(func() { w.authority.down = true })
+	require.Equal(t, http.StatusOK, gw.do(t, request{path: "/docs/limits"}).status, "the last figures stay")
+}
+
+// documented waits until the gateway has fetched the tier table.
+func (r replica) documented(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return r.operate(t, "GET", "/readyz", "", nil, nil).status == http.StatusOK
+	}, 30*time.Second, 5*time.Millisecond)
+}
