@@ -30,6 +30,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"gateway.env.OPPORTUNITY_SERVICE_CAPACITY", 5, "at '/gateway/env/OPPORTUNITY_SERVICE_CAPACITY': got number, want string"},
 		{"gateway.env.PATH", "/", "at '/gateway/env': additional properties 'PATH' not allowed"},
 		{"gateway.env.OPPORTUNITY_ADMIN_LISTEN", ":8080", "gateway.env.OPPORTUNITY_ADMIN_LISTEN is set by the chart itself: take it out"},
+		{"authquota.env.OPPORTUNITY_TERMS_VERSION", "2", "authquota.env.OPPORTUNITY_TERMS_VERSION must be env.OPPORTUNITY_TERMS_VERSION"},
 		{"env.OPPORTUNITY_SHUTDOWN_GRACE", "0s", "env.OPPORTUNITY_SHUTDOWN_GRACE is set by the chart itself"},
 		{"gateway.resources.limit", values{}, "at '/gateway/resources': additional properties 'limit' not allowed"},
 		{"catalog.autoscaling.targetCPUPercent", 101, "at '/catalog/autoscaling/targetCPUPercent': maximum: got 101, want 100"},

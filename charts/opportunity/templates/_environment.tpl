@@ -43,6 +43,8 @@
 {{- fail (printf "%s.%s is a secret: put it into the Secret %s, never into the values" $where $name (include "opportunity.secretName" (list $root $service))) -}}
 {{- else if has $name $made -}}
 {{- fail (printf "%s.%s is set by the chart itself: take it out" $where $name) -}}
+{{- else if and (eq $name "OPPORTUNITY_TERMS_VERSION") (ne $where "env") -}}
+{{- fail (printf "%s.%s must be env.%[2]s: the gateway shows the version of the terms and authquota records its acceptance" $where $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

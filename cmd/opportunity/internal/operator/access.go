@@ -27,7 +27,7 @@ func (v *verbs) accounts() *cobra.Command {
 		v.suspend(false), v.suspend(true),
 		&cobra.Command{
 			Use:     "grant ID TIER",
-			Short:   "Give an account a tier, in force on its next request; what it used today stays used",
+			Short:   "Grant an account a tier from its next request on; requests charged today still count",
 			Example: "  opportunity accounts grant acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 developer",
 			Args: func(_ *cobra.Command, args []string) error {
 				if !slices.Contains(tiers(), api.Tier(args[1])) {
@@ -54,7 +54,7 @@ func (v *verbs) accounts() *cobra.Command {
 
 func (v *verbs) suspend(resume bool) *cobra.Command {
 	verb, said, example, usage := "suspend", "suspended: ", "resells our data", "why; the mail to the account's person quotes it"
-	short := "Suspend an account: its next request is refused, and its person gets a mail with the reason"
+	short := "Suspend an account: its next request is rejected, and its person gets a mail with the reason"
 	if resume {
 		verb, said, example, usage = "resume", "resumed: ", "settled by mail", "why, for the audit log"
 		short = "Resume a suspended account; its person gets a mail"

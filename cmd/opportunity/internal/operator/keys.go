@@ -50,7 +50,7 @@ func (v *verbs) revoke() *cobra.Command {
 	var leaked bool
 	c := &cobra.Command{
 		Use:     "revoke ID",
-		Short:   "Revoke a key for good; its next request is refused",
+		Short:   "Revoke a key for good; its next request is rejected",
 		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
 		Args:    cobra.ExactArgs(1),
 		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
@@ -58,7 +58,7 @@ func (v *verbs) revoke() *cobra.Command {
 		},
 			func(args []string) string { return "revoked: " + args[0] }),
 	}
-	c.Flags().BoolVar(&leaked, "leaked", false, "it was found where others can read it; its holder is told so")
+	c.Flags().BoolVar(&leaked, "leaked", false, "the key was found in a public place; the mail to its holder says so")
 	return c
 }
 
