@@ -12,12 +12,6 @@ BUILD    := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $$(scripts/stamp)"
 LINT     := .cache/golangci-lint-2.15.0
 DOCS     := .cache/helm-docs-1.14.2
 VALE     := .cache/vale-3.17.0
-# Paths that Vale checks: every path whose text follows the language section of CONTRIBUTING.md. Add a path when you rewrite it, and
-# every new file.
-PROSE    := CONTRIBUTING.md Makefile .ci .dockerignore skaffold.yaml scripts charts/opportunity k8s/dev k8s/production \
-            $(addprefix docker/,Dockerfile compose.yaml env prometheus.yaml grafana) \
-            docs/benchmarks.md docs/decisions docs/operations.md docs/operators docs/operators_test.go docs/runbooks \
-            pkg/api/billing.go pkg/api/timeouts.go $(wildcard services/billing/*.go) services/billing/cmd services/billing/internal
 
 .DEFAULT_GOAL := help
 
@@ -58,8 +52,7 @@ lint: lint-prose $(LINT) ## Check format, import rules and wording
 
 .PHONY: lint-prose
 lint-prose: $(VALE) ## Check wording only, in under a second
-	@ls -d $(PROSE) >/dev/null # Vale ignores paths that do not exist
-	@$(VALE) --output=line $(PROSE)
+	@paths=$$(grep -v '^#' .vale/paths); ls -d $$paths >/dev/null && $(VALE) --output=line $$paths # Vale ignores missing paths
 
 $(LINT):
 	@mkdir -p .cache
