@@ -93,6 +93,7 @@ func TestWhatRollsPods(t *testing.T) {
 		{"history.image", "x:2", []string{"history"}},
 		{"history.secretName", "other", []string{"history"}},
 		{"trustedCA.configMapName", "ca", everybody},
+		{"gateway.termsConfigMapName", "ours", []string{"gateway"}},
 		{"gateway.replicas", 5, nil},
 		{"history.checkLinks.schedule", "0 * * * *", nil},
 		{"networkPolicy.enabled", false, nil},

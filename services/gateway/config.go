@@ -36,6 +36,12 @@ type Config struct {
 	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Calls that all accounts together may make in one UTC day."`
 	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated. Behind a proxy that is not among them the whole world is one network: whoever guesses there slows down everybody who signs in."`
 
+	Contact         string `env:"OPPORTUNITY_CONTACT" doc:"Where people write to the operator: an e-mail address or an https URL. Pages and mails name it where they say to write to the operator."`
+	SecurityContact string `env:"OPPORTUNITY_SECURITY_CONTACT" doc:"Where people report weaknesses: an e-mail address or an https URL, for /.well-known/security.txt. Empty: OPPORTUNITY_CONTACT. If neither is set, there is no security.txt."`
+	TermsFile       string `env:"OPPORTUNITY_TERMS_FILE" doc:"Markdown file with your terms of use, shown at /terms. It is read at the start; raw HTML in it is dropped. Empty: the terms that this release contains. Needs OPPORTUNITY_TERMS_VERSION."`
+	TermsVersion    string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. A person who accepted another version is asked to accept this one before the next key. Set it to another value whenever your terms change. Empty: the version that this release contains. Gateway and authquota need the same."`
+	PrivacyFile     string `env:"OPPORTUNITY_PRIVACY_FILE" doc:"Markdown file with your privacy notice, shown at /privacy. It is read at the start; raw HTML in it is dropped. Empty: a notice that says what this release stores and for how long."`
+
 	AdminListener net.Listener     `env:"-"` // one that is already open takes the place of AdminListen
 	Filled        func() error     `env:"-"` // nil once what the first start brings in is there: a condition of the admin /readyz; may be nil
 	Now           func() time.Time `env:"-"` // nil: time.Now, and for the counters the clock of Redis
@@ -60,6 +66,9 @@ func (c Config) Validate() error {
 	}
 	if _, err := config.Prefixes(c.TrustedProxies); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TRUSTED_PROXIES: %w", err))
+	}
+	if _, err := c.published(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.ServiceCapacity < 1 {
 		errs = append(errs, errors.New("OPPORTUNITY_SERVICE_CAPACITY must be at least 1"))

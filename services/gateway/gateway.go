@@ -69,7 +69,11 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer counters.Close()
-	pages, err := docs.New(cfg.PublicURL)
+	published, err := cfg.published()
+	if err != nil {
+		return err
+	}
+	pages, err := docs.New(cfg.PublicURL, published)
 	if err != nil {
 		return err
 	}

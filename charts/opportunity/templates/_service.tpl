@@ -26,6 +26,7 @@ spec:
       {{- include "opportunity.podMetadata" . | nindent 6 }}
     spec:
       {{- include "opportunity.pod" $root | nindent 6 }}
+        {{- if eq $service "gateway" }}{{ include "opportunity.gateway.volumes" $root | nindent 8 }}{{ end }}
       serviceAccountName: {{ include "opportunity.name" . }}
       terminationGracePeriodSeconds: {{ add $root.Values.shutdown.graceSeconds $root.Values.shutdown.drainSeconds 10 }}
       topologySpreadConstraints:
@@ -41,6 +42,7 @@ spec:
         - name: {{ $service }}
           args: [serve]
           {{- include "opportunity.container" . | nindent 10 }}
+            {{- if eq $service "gateway" }}{{ include "opportunity.gateway.volumeMounts" $root | nindent 12 }}{{ end }}
           resources: {{- toYaml $values.resources | nindent 12 }}
           {{- include "opportunity.probes" $root | nindent 10 }}
           ports:

@@ -7,5 +7,34 @@
 {{- if .Values.billing.enabled -}}
 {{- $_ := set $set "OPPORTUNITY_BILLING_URL" (include "opportunity.url" (list . "billing")) -}}
 {{- end -}}
+{{- range $text, $configMap := include "opportunity.gateway.texts" . | fromYaml -}}
+{{- $_ := set $set (printf "OPPORTUNITY_%s_FILE" (upper $text)) (printf "/etc/opportunity/%s/%s.md" $text $text) -}}
+{{- end -}}
 {{- include "opportunity.environment" (list . "gateway" $set) -}}
+{{- end -}}
+
+{{/* The operator's own texts, each with its ConfigMap. */}}
+{{- define "opportunity.gateway.texts" -}}
+{{- with .Values.gateway.termsConfigMapName }}
+terms: {{ . | quote }}
+{{- end }}
+{{- with .Values.gateway.privacyConfigMapName }}
+privacy: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "opportunity.gateway.volumes" -}}
+{{- range $text, $configMap := include "opportunity.gateway.texts" . | fromYaml }}
+- name: {{ $text }}
+  configMap:
+    name: {{ $configMap }}
+{{- end }}
+{{- end -}}
+
+{{- define "opportunity.gateway.volumeMounts" -}}
+{{- range $text, $configMap := include "opportunity.gateway.texts" . | fromYaml }}
+- name: {{ $text }}
+  mountPath: /etc/opportunity/{{ $text }}
+  readOnly: true
+{{- end }}
 {{- end -}}

@@ -1,11 +1,10 @@
 -- The order in which keys became visible, which gateways follow to learn the digests of all keys.
 
 -- +goose Up
-ALTER TABLE api_keys ADD COLUMN sequence bigint;
+ALTER TABLE api_keys ADD COLUMN sequence bigint; -- the trigger sets it
 UPDATE api_keys SET sequence = numbered.n
   FROM (SELECT id, row_number() OVER (ORDER BY created_at, id) AS n FROM api_keys) AS numbered
   WHERE api_keys.id = numbered.id;
-ALTER TABLE api_keys ALTER COLUMN sequence SET NOT NULL;
 CREATE UNIQUE INDEX api_keys_by_sequence ON api_keys (sequence);
 
 -- The last sequence given. The lock on its row makes transactions that add keys commit in the order of their sequences, so a

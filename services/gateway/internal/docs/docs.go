@@ -26,12 +26,13 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed page.html errors.html refusal.html style.css
+//go:embed page.html errors.html refusal.html operator.html style.css
 var files embed.FS
 
 // Site holds the rendered documents.
 type Site struct {
 	publicURL string
+	operator  Operator
 	layout    *template.Template
 	markdown  goldmark.Markdown
 	documents atomic.Pointer[map[string]document] // by path
@@ -47,14 +48,14 @@ type document struct {
 // localURL is the address of the installation in the sources of the documents.
 const localURL = "http://localhost:8080"
 
-// New renders the site for consumers who reach the service at publicURL. Documents that state limits are unavailable until Show
-// has set the figures.
-func New(publicURL string) (*Site, error) {
+// New renders the site for consumers who reach the service at publicURL, with what its operator publishes. Documents that state
+// limits are unavailable until Show has set the figures.
+func New(publicURL string, by Operator) (*Site, error) {
 	layout, err := template.ParseFS(files, "*.html")
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{publicURL: publicURL, layout: layout, markdown: goldmark.New(
+	s := &Site{publicURL: publicURL, operator: by, layout: layout, markdown: goldmark.New(
 		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))}
 	return s, s.render(nil)
 }
@@ -107,6 +108,9 @@ func (r rendering) all() error {
 		return err
 	}
 	if err := r.page(errorsPath, errorsTitle, template.HTML(codes.String()), cached); err != nil { //nolint:gosec // a template's output
+		return err
+	}
+	if err := r.operatorPages(); err != nil {
 		return err
 	}
 	r.documents["/"] = r.documents[path("")]
@@ -206,7 +210,7 @@ func (s *Site) lay(at, title string, body template.HTML) ([]byte, error) {
 	}
 	menu = append(menu, link{errorsPath, errorsTitle, at == errorsPath})
 	var page bytes.Buffer
-	err := s.layout.ExecuteTemplate(&page, "page.html", map[string]any{"Title": title, "Menu": menu, "Body": body})
+	err := s.layout.ExecuteTemplate(&page, "page.html", map[string]any{"Title": title, "Menu": menu, "Body": body, "Contact": s.operator.Contact})
 	return page.Bytes(), err
 }
 
@@ -227,9 +231,13 @@ func (r rendering) add(path, kind string, content []byte, cache string) {
 	if cache == withheld {
 		content = nil
 	}
+	r.documents[path] = newDocument(kind, content, cache)
+}
+
+func newDocument(kind string, content []byte, cache string) document {
 	sum := sha256.Sum256(content)
 	etag := `W/"` + hex.EncodeToString(sum[:12]) + `"` // weak: the response may be compressed on its way
-	r.documents[path] = document{content, kind, etag, cache}
+	return document{content, kind, etag, cache}
 }
 
 // Has reports whether there is a document at that path.
@@ -252,6 +260,9 @@ func Protect(h http.Header) {
 // figures of this installation are unknown.
 func (s *Site) Serve(w http.ResponseWriter, r *http.Request) error {
 	d := (*s.documents.Load())[r.URL.Path]
+	if r.URL.Path == securityPath { // its expiry moves with the day
+		d = newDocument(d.kind, s.securityText(), d.cache)
+	}
 	if d.content == nil {
 		return problem.Unavailable(errors.New("tier figures are not known yet"))
 	}

@@ -29,7 +29,7 @@ func get(t *testing.T, site *docs.Site, path string) *httptest.ResponseRecorder 
 
 func newSite(t *testing.T) *docs.Site {
 	t.Helper()
-	site, err := docs.New(publicURL)
+	site, err := docs.New(publicURL, docs.Operator{})
 	require.NoError(t, err)
 	require.NoError(t, site.Show(docs.Figures{Tiers: api.Tiers, Capacity: api.ServiceCapacity}))
 	return site
@@ -40,7 +40,7 @@ var href = regexp.MustCompile(`href="(/[^"#]*)?(?:#([^"]*))?"`)
 // Every link of every page, those of the menu included, leads to something that is served, and every anchor is there.
 func TestEveryLinkResolves(t *testing.T) {
 	site := newSite(t)
-	paths := []string{"/", "/docs", "/docs/errors"}
+	paths := []string{"/", "/docs", "/docs/errors", "/terms", "/privacy"}
 	for _, p := range pages.Pages[1:] {
 		paths = append(paths, "/docs/"+p.Slug)
 	}

@@ -22,7 +22,7 @@ var odd = docs.Figures{Capacity: 31337, Tiers: []api.TierLimits{
 
 // Documents state the figures of the installation wherever the sources state a default.
 func TestFiguresOfTheInstallation(t *testing.T) {
-	site, err := docs.New(publicURL)
+	site, err := docs.New(publicURL, docs.Operator{})
 	require.NoError(t, err)
 	require.NoError(t, site.Show(odd))
 
@@ -53,7 +53,7 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 
 // Without the figures of the installation there are no defaults in their place: documents that state figures are unavailable.
 func TestUnknownFigures(t *testing.T) {
-	site, err := docs.New(publicURL)
+	site, err := docs.New(publicURL, docs.Operator{})
 	require.NoError(t, err)
 	for path, want := range map[string]bool{"/docs/limits": false, "/openapi.yaml": false, "/openapi.json": false, "/docs": true, "/docs/errors": true} {
 		err := site.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))

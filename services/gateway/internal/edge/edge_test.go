@@ -50,7 +50,7 @@ func TestPanicsCostNothing(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: explosive{}}, nil
 	}))
 	require.NoError(t, err)
-	pages, err := docs.New("https://api.opportunity.example")
+	pages, err := docs.New("https://api.opportunity.example", docs.Operator{})
 	require.NoError(t, err)
 	noted := map[api.CallOutcome]int{}
 	tallies := tally.New(func(_ context.Context, b api.TallyBatch) error {

@@ -1,0 +1,104 @@
+package docs
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/mail"
+	"net/url"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Operator is what the operator of an installation publishes about it. The zero value has the default texts and no contact.
+type Operator struct {
+	Terms, Privacy  []byte // Markdown; nil: the default texts
+	TermsVersion    string // empty: api.TermsVersion
+	Contact         Contact
+	SecurityContact Contact // zero: Contact
+	Now             func() time.Time
+}
+
+// Contact is where people write to; the zero value is nowhere.
+type Contact struct{ URL, Text string }
+
+// ParseContact reads an email address or an https URL; an empty string is no contact.
+func ParseContact(s string) (Contact, error) {
+	if s == "" {
+		return Contact{}, nil
+	}
+	if u, err := url.Parse(s); err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {
+		return Contact{s, s}, nil
+	}
+	address := strings.TrimPrefix(s, "mailto:")
+	if a, err := mail.ParseAddress(address); err != nil || a.Address != address {
+		return Contact{}, fmt.Errorf("invalid contact %q: use an email address or an https URL", s)
+	}
+	return Contact{(&url.URL{Scheme: "mailto", Opaque: address}).String(), address}, nil
+}
+
+//go:embed terms.md
+var defaultTerms []byte
+
+//go:embed privacy.md
+var defaultPrivacy []byte
+
+// The operator's pages, and where security researchers look for a contact (RFC 9116).
+const (
+	termsPath    = "/terms"
+	privacyPath  = "/privacy"
+	securityPath = "/.well-known/security.txt"
+)
+
+// securityLife is how far ahead security.txt expires, counted from the UTC day on which it is read. RFC 9116 recommends less than
+// a year.
+const securityLife = 180 * 24 * time.Hour
+
+// operatorPages renders what the operator publishes. Raw HTML and script URLs in the sources are dropped.
+func (r rendering) operatorPages() error {
+	if text := r.securityText(); text != nil {
+		r.add(securityPath, "text/plain; charset=utf-8", text, cached)
+	}
+	for _, p := range []struct {
+		path, title, version string
+		own, fallback        []byte
+	}{
+		{termsPath, "Terms of use", cmp.Or(r.operator.TermsVersion, api.TermsVersion), r.operator.Terms, defaultTerms},
+		{privacyPath, "Privacy", "", r.operator.Privacy, defaultPrivacy},
+	} {
+		source := p.own
+		if source == nil {
+			source = p.fallback
+		}
+		var text, body bytes.Buffer
+		if err := r.markdown.Convert(source, &text); err != nil {
+			return fmt.Errorf("%s: %w", p.path, err)
+		}
+		data := map[string]any{"Body": template.HTML(text.String()), "Version": p.version} //nolint:gosec // goldmark drops raw HTML
+		if r.operator.Contact != (Contact{}) {
+			data["Contact"] = r.operator.Contact
+		}
+		if err := r.layout.ExecuteTemplate(&body, "operator.html", data); err != nil {
+			return err
+		}
+		if err := r.page(p.path, p.title, template.HTML(body.String()), cached); err != nil { //nolint:gosec // a template's output
+			return err
+		}
+	}
+	return nil
+}
+
+// securityText returns the content of security.txt, or nil without a contact.
+func (s *Site) securityText() []byte {
+	contact := cmp.Or(s.operator.SecurityContact, s.operator.Contact)
+	if contact == (Contact{}) {
+		return nil
+	}
+	expires := s.operator.Now().UTC().Truncate(24 * time.Hour).Add(securityLife)
+	return fmt.Appendf(nil, "Contact: %s\nExpires: %s\nPreferred-Languages: en\nCanonical: %s%s\n",
+		contact.URL, expires.Format(time.RFC3339), s.publicURL, securityPath)
+}

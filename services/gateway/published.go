@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"unicode/utf8"
+
+	"opportunity.internal/services/gateway/internal/docs"
+)
+
+// maxText is the size of the operator's texts, at most.
+const maxText = 1 << 20
+
+// termsVersion is the form that authquota requires too.
+var termsVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,40}$`)
+
+// published returns what the operator publishes. The error names every setting that is wrong.
+func (c Config) published() (docs.Operator, error) {
+	var errs []error
+	setting := func(name string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	o := docs.Operator{TermsVersion: c.TermsVersion, Now: c.now()}
+	var err error
+	o.Terms, err = readText(c.TermsFile)
+	setting("OPPORTUNITY_TERMS_FILE", err)
+	o.Privacy, err = readText(c.PrivacyFile)
+	setting("OPPORTUNITY_PRIVACY_FILE", err)
+	o.Contact, err = docs.ParseContact(c.Contact)
+	setting("OPPORTUNITY_CONTACT", err)
+	o.SecurityContact, err = docs.ParseContact(c.SecurityContact)
+	setting("OPPORTUNITY_SECURITY_CONTACT", err)
+	if c.TermsFile != "" && c.TermsVersion == "" {
+		setting("OPPORTUNITY_TERMS_VERSION", errors.New("missing: terms of your own need a version of their own, such as their date"))
+	}
+	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {
+		setting("OPPORTUNITY_TERMS_VERSION", errors.New("must have 1 to 40 letters, digits, dots, hyphens or underscores"))
+	}
+	return o, errors.Join(errs...)
+}
+
+// readText reads a Markdown file; an empty name is no file.
+func readText(name string) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxText+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxText:
+		return nil, fmt.Errorf("%s is larger than %d KiB", name, maxText>>10)
+	case len(bytes.TrimSpace(text)) == 0:
+		return nil, fmt.Errorf("%s is empty", name)
+	case !utf8.Valid(text):
+		return nil, fmt.Errorf("%s is not UTF-8", name)
+	}
+	return text, nil
+}
