@@ -98,19 +98,19 @@ func TestKeysThatCannotBeConnected(t *testing.T) {
 		for key, words := range map[string]string{
 			"": "Paste the whole key", "nonsense": "We do not know this key", olderKey: "We do not know this key",
 			"oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8": "We do not know this key",
-			suspended.Key: "suspended", revoked.Key: "it is revoked", crowd.Key: "5 active keys would come along",
-			own: "belongs to your account already",
+			suspended.Key: "suspended", revoked.Key: "it is revoked", crowd.Key: "comes with 5 active keys",
+			own: "already belongs to your account",
 		} {
 			p := ada.connect(key).shows(http.StatusUnprocessableEntity, words)
 			if len(key) > 8 {
 				require.NotContains(t, p.body, key, "what was typed is not repeated")
 			}
 		}
-		bob.connect(own).shows(http.StatusUnprocessableEntity, "somebody's account already")
+		bob.connect(own).shows(http.StatusUnprocessableEntity, "another person's account")
 		require.Equal(t, before, svc.listKeys(""))
 		bob.connect(crowd.Key).leads("/account/keys")
 		bob.get("/account/keys").shows(http.StatusOK, "5 of 5 keys in use")
-		ada.connect(crowd.Key).shows(http.StatusUnprocessableEntity, "somebody's account already")
+		ada.connect(crowd.Key).shows(http.StatusUnprocessableEntity, "another person's account")
 	})
 }
 

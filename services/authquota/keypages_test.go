@@ -133,7 +133,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		id := asked[0].ID
 		collect := "/account/keys/requests/" + id + "/collect"
 		b.get(collect).shows(http.StatusBadRequest)
-		b.post(collect).shows(http.StatusBadRequest, "dealt with already")
+		b.post(collect).shows(http.StatusBadRequest, "waiting for approval")
 
 		clock.move(time.Minute)
 		decided := read[api.KeyRequest](svc.decide(id, "approve", nil))
@@ -155,7 +155,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		p := svc.principal(key)
 		require.Equal(t, b.account, p.Account)
 		require.Equal(t, begin.Add(time.Minute+365*24*time.Hour), p.ExpiresAt)
-		b.post(collect).shows(http.StatusBadRequest, "dealt with already", "rotate it")
+		b.post(collect).shows(http.StatusBadRequest, "already collected", "rotate it")
 		svc.decide(id, "decline", `{"reason":"too late"}`).refused(problem.InvalidParameter,
 			"approved by ada on 20 November 2026, 10:01 UTC", "revoke the key")
 		require.Equal(t, "collected", read[api.KeyRequest](svc.decide(id, "approve", nil)).State, "the same decision, after its key was collected")
@@ -174,8 +174,8 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		require.Equal(t, begin.Add(25*time.Hour+time.Minute), after.ExpiresAt)
 		require.Greater(t, after.Epoch, p.Epoch, "gateways that keep the longer life must notice")
 		b.get("/account/keys").shows(http.StatusOK, "Replaced", "1 of 5 keys in use")
-		b.get("/account/keys/"+keyID+"/rotate").shows(http.StatusBadRequest, "rotated already")
-		b.post("/account/keys/"+keyID+"/rotate").shows(http.StatusBadRequest, "rotated already")
+		b.get("/account/keys/"+keyID+"/rotate").shows(http.StatusBadRequest, "already rotated")
+		b.post("/account/keys/"+keyID+"/rotate").shows(http.StatusBadRequest, "already rotated")
 		require.Equal(t, nextID, svc.listKeys("?account=" + b.account)[0].Successor)
 		b.post("/account/keys/"+nextID+"/rotate").shows(http.StatusBadRequest, "Revoke the old one first")
 		require.Len(t, svc.listKeys("?account="+b.account), 2, "no more keys than places, by rotating again and again")
@@ -319,7 +319,7 @@ func TestFivePlacesForKeysAndOpenRequests(t *testing.T) {
 			if a.status == http.StatusSeeOther {
 				made++
 			} else {
-				a.shows(http.StatusUnprocessableEntity, "5 active keys and open requests already")
+				a.shows(http.StatusUnprocessableEntity, "5 active keys and pending requests")
 			}
 		}
 		require.Equal(t, 3, made)

@@ -47,7 +47,7 @@ func TestWhatKeepsAGuestOutCallsOffAnotherAddress(t *testing.T) {
 				b.signInAgain(clock)
 			}},
 			{"the button", func() {
-				b.get("/account/security").shows(http.StatusOK, "Waits to be changed to eve@example.org")
+				b.get("/account/security").shows(http.StatusOK, "Changes to eve@example.org when you open the link")
 				b.post("/account/security/email/keep").leads("/account/security")
 			}},
 			{"the link in the mail to the owner", func() {

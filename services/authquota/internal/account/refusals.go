@@ -27,62 +27,65 @@ func refuse(format string, args ...any) error {
 	return problem.New(problem.InvalidParameter, format, args...)
 }
 
-// What a person may be told who wants something of their keys that cannot be. All are invalid_parameter.
+// Errors for people who manage keys on the account pages. All are invalid_parameter.
 
-// NoAuthenticator refuses a key to a person without a confirmed authenticator.
+// NoAuthenticator returns the error for a key request of a person without a confirmed authenticator.
 func NoAuthenticator() error {
-	return refuse("Set up your authenticator first: a key cannot be had without one.")
+	return refuse("Set up your authenticator first. You need one to get a key.")
 }
 
-// Suspended refuses a key to a suspended account.
+// Suspended returns the error for a key request of a suspended account.
 func Suspended() error {
-	return refuse("Your account is suspended. Its keys can be revoked; everything else waits until it is resumed.")
+	return refuse("Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
 }
 
-// ClosedLater refuses to close a suspended account.
+// ClosedLater returns the error for closing a suspended account.
 func ClosedLater() error {
-	return refuse("Your account is suspended. It can be closed once it is resumed.")
+	return refuse("Your account is suspended. You can close it when it is resumed.")
 }
 
-// NoPlace refuses a request beyond MaxActive.
+// NoPlace returns the error for a request beyond MaxActive.
 func NoPlace() error {
-	return refuse("You have %d active keys and open requests already. Revoke a key or withdraw a request first.", MaxActive)
+	return refuse("You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request first.", MaxActive)
 }
 
-// NotOpen refuses to collect or withdraw a request in a state that is no longer, or not yet, there for it.
+// NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
 func NotOpen(state RequestState) error {
-	if state == Declined {
+	switch state {
+	case Asked:
+		return refuse("This request is waiting for approval.")
+	case Declined:
 		return refuse("This request was declined.")
 	}
-	return refuse("This request was dealt with already, perhaps in another tab. A key is shown once: if you missed it, rotate it.")
+	return refuse("This request was already collected or withdrawn, perhaps in another tab. A key is shown once: if you missed it, rotate it.")
 }
 
-// NotRotatable refuses a successor to a key that has ended or has one.
+// NotRotatable returns the error for rotating a key that has ended or was rotated.
 func NotRotatable() error {
-	return refuse("This key has ended or was rotated already. If you missed the new one, revoke this one and rotate that.")
+	return refuse("This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
 }
 
-// InGrace refuses a successor to a key whose predecessor still goes on.
+// InGrace returns the error for rotating a key whose predecessor still works.
 func InGrace() error {
-	return refuse("The key that this one replaced still goes on. Revoke the old one first, or wait until it has ended.")
+	return refuse("The key that this one replaced still works. Revoke the old one first, or wait until it has ended.")
 }
 
-// OwnAlready refuses to connect a key to the account that has it.
-func OwnAlready() error { return refuse("This key belongs to your account already.") }
+// OwnAlready returns the error for connecting a key to the account that has it.
+func OwnAlready() error { return refuse("This key already belongs to your account.") }
 
-// Connected refuses to connect a key that is a person's.
-func Connected() error { return refuse("This key belongs to somebody's account already.") }
+// Connected returns the error for connecting a key of another person's account.
+func Connected() error { return refuse("This key already belongs to another person's account.") }
 
-// KeySuspended refuses to connect the key of a suspended account.
+// KeySuspended returns the error for connecting the key of a suspended account.
 func KeySuspended() error {
-	return refuse("The access of this key is suspended. Write to the operator of the service.")
+	return refuse("This key is suspended. Write to the operator of the service.")
 }
 
-// KeyEnded refuses to connect a key that has ended.
+// KeyEnded returns the error for connecting a key that has ended.
 func KeyEnded(status Status) error { return refuse("This key cannot be connected: it is %s.", status) }
 
-// NoPlaceFor refuses to connect the keys of an account beyond MaxActive.
+// NoPlaceFor returns the error for connecting an account whose keys exceed MaxActive.
 func NoPlaceFor(keys int) error {
-	return refuse("%d active keys would come along, and an account may have %d, open requests included. Revoke a key or withdraw a request first.",
+	return refuse("This key comes with %d active keys, and an account can have %d, pending requests included. Revoke a key or withdraw a request first.",
 		keys, MaxActive)
 }

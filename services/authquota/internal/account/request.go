@@ -8,8 +8,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Request is a person's request for a key. An operator decides on it; the key itself is made when the person collects it, so that
-// nobody but its holder ever sees it.
+// Request is a person's request for a key. An operator decides it. The key is created when the person collects it, so only its holder
+// ever sees it.
 type Request struct {
 	ID        string
 	Account   string
@@ -22,7 +22,7 @@ type Request struct {
 	DecidedBy string
 }
 
-// RequestState is how far a request has come.
+// RequestState is the state of a request.
 type RequestState string
 
 const (
@@ -33,7 +33,7 @@ const (
 	Withdrawn RequestState = "withdrawn" // by the person
 )
 
-// Open reports whether the request may still become a key. One that may holds a place among the MaxActive.
+// Open reports whether the request may still become a key. Open requests count towards MaxActive.
 func (s RequestState) Open() bool { return s == Asked || s == Approved }
 
 var requestID = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
@@ -41,7 +41,7 @@ var requestID = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
 // NewRequestID makes the id of a request. Ids made later sort later.
 func NewRequestID() string { return newID("req_") }
 
-// KnownRequest refuses an id that cannot be a request's, as one that nobody has.
+// KnownRequest returns RequestNotFound for an id that cannot be a request's.
 func KnownRequest(id string) error {
 	if !requestID.MatchString(id) {
 		return RequestNotFound()
@@ -49,18 +49,18 @@ func KnownRequest(id string) error {
 	return nil
 }
 
-// RequestNotFound is the refusal of a request id that nobody has.
+// RequestNotFound returns the error for an unknown request id.
 func RequestNotFound() error {
 	return problem.New(problem.NotFound, "There is no request with this id.")
 }
 
-// Wish is what a person says of the key that they ask for.
+// Wish describes the key that a person requests.
 type Wish struct {
 	Name    string `json:"name"`
 	UseCase string `json:"useCase"`
 }
 
-// Checked is the wish in its canonical form. It refuses the first field that is wrong.
+// Checked returns the wish in its canonical form, or an error for the first invalid field.
 func (w Wish) Checked() (Wish, error) {
 	var err error
 	if w.Name, err = KeyName(w.Name); err != nil {
@@ -70,7 +70,7 @@ func (w Wish) Checked() (Wish, error) {
 	return w, err
 }
 
-// UseCase accepts what a person says that a key is for. Line breaks become spaces.
+// UseCase validates a use case and replaces its line breaks by spaces.
 func UseCase(s string) (string, error) { return text("useCase", breaks.Replace(s)) }
 
 var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
@@ -78,19 +78,19 @@ var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 // Decide is an operator's decision on a request.
 type Decide struct {
 	State  RequestState // Approved or Declined
-	Reason string       // of Declined; the person is told it
+	Reason string       // of Declined; the mail to the person quotes it
 }
 
 // Approve lets the person collect the key.
 func Approve() Decide { return Decide{State: Approved} }
 
-// Decline refuses the key, with a reason that the person is told.
+// Decline rejects the request, with a reason for the person.
 func Decline(reason string) (Decide, error) {
 	reason, err := text("reason", reason)
 	return Decide{Declined, reason}, err
 }
 
-// Apply decides an undecided request. Repeating its decision changes nothing and is no error; every other decision is refused, with
+// Apply decides an undecided request. Repeating its decision changes nothing and is no error; every other decision is rejected with
 // the one that was made.
 func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err error) {
 	made := r.State

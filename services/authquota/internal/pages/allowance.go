@@ -9,23 +9,23 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Usage is what an account used, as the database has it.
+// Usage reads what accounts used from the database.
 type Usage interface {
 	ByDay(ctx context.Context, account string, r usage.Range) ([]usage.DayCount, error)
 	// Busiest are at most n keys, of the total that all keys of the account come to.
 	Busiest(ctx context.Context, account string, r usage.Range, n int, total usage.Figures) (usage.KeyCounts, error)
 	// Lines hands everything in a range to write, and stops at its first error.
 	Lines(ctx context.Context, account string, r usage.Range, write func([]usage.Line) error) error
-	// UsedOn is what the ledger has of a day.
+	// UsedOn returns the ledger's count of charged requests on a day.
 	UsedOn(ctx context.Context, account string, day time.Time) (int, error)
 }
 
-// Counters are what calls are decided by.
+// Counters reads the live counters that limits are checked against.
 type Counters interface {
 	Used(ctx context.Context, account string, day time.Time) (int, error)
 }
 
-// allowance is what an account may still do today.
+// allowance is an account's use of its daily quota.
 type allowance struct {
 	api.Limits
 

@@ -11,7 +11,7 @@ import (
 
 // KeyRequests are the person's requests for keys. Errors are problem.Errors that a person may read.
 type KeyRequests interface {
-	// OwnRequests are those that a person still cares for.
+	// OwnRequests returns open and recently declined requests.
 	OwnRequests(ctx context.Context, accountID string) ([]account.Request, error)
 	// AskForKey records a wish that has been checked, and approves it if atOnce.
 	AskForKey(ctx context.Context, accountID string, wish account.Wish, terms account.Acceptance, atOnce bool) (account.Request, error)
@@ -20,7 +20,7 @@ type KeyRequests interface {
 	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, kept account.Kept) (account.Key, error)
 }
 
-// keyWish is what the form for a key request shows: what was filled in, and the terms of use.
+// keyWish is the data of the form for a key request: the submitted fields and the terms of use.
 type keyWish struct {
 	account.Wish
 
@@ -65,7 +65,7 @@ func (s *Site) requestKey(v *visit) (view, error) {
 
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
 
-// ownRequest is the request that the address names, if it can be collected or withdrawn.
+// ownRequest returns the request in the URL if it is open or recently declined.
 func (s *Site) ownRequest(v *visit) (account.Request, error) {
 	requests, err := s.KeyRequests.OwnRequests(v.Request.Context(), v.Person.Account)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Site) ownRequest(v *visit) (account.Request, error) {
 	return account.Request{}, account.RequestNotFound()
 }
 
-// collection is what the page shows before a key is collected.
+// collection is the data of the page that confirms collecting a key.
 type collection struct {
 	account.Request
 

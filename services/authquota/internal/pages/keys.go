@@ -24,11 +24,11 @@ type Keys interface {
 	SentOn(ctx context.Context, accountID string, day time.Time) (map[string]usage.Figures, error)
 }
 
-// KeyLives are what may happen to a key. Errors are problem.Errors that a person may read.
+// KeyLives rotates, revokes and connects keys. Errors are problem.Errors that a person may read.
 type KeyLives interface {
 	Rotate(ctx context.Context, accountID, key string, kept account.Kept) (successor, old account.Key, err error)
 	RevokeOwn(ctx context.Context, accountID, key string) (account.Key, error)
-	// Connect takes the account of the key with one of these digests over, and tells how many keys came along.
+	// Connect merges the account of the key with one of these digests and returns how many keys moved.
 	Connect(ctx context.Context, accountID string, digests []string) (keys int, err error)
 }
 
@@ -75,7 +75,7 @@ func (k keyLine) Soon(now time.Time) bool {
 	return k.Ready() && k.ExpiresAt.Before(now.AddDate(0, 0, 30))
 }
 
-// keyList is what the page of all keys shows.
+// keyList is the data of the page of all keys.
 type keyList struct {
 	Requests []account.Request
 	Living   []keyLine
@@ -85,10 +85,10 @@ type keyList struct {
 	Most     int
 }
 
-// Ends is how many keys have ended.
+// Ends returns how many keys have ended.
 func (l keyList) Ends() int { return len(l.Ended) + max(0, l.Older) }
 
-// endedShown is how many ended keys a page shows: an account that rotates every day has hundreds.
+// endedShown limits the ended keys on the page: an account that rotates every day has hundreds.
 const endedShown = 50
 
 // Room reports whether another key can be requested.
@@ -155,7 +155,7 @@ func (s *Site) ownKey(v *visit) (keyLine, error) {
 	return keyLine{k, k.StatusAt(v.now), sent[k.ID]}, err
 }
 
-// keyForm is what a page about one key shows: the key, and what was filled in.
+// keyForm is the data of the page of one key, with the submitted name.
 type keyForm struct {
 	Key  keyLine
 	Name string
@@ -182,7 +182,7 @@ func (s *Site) renameKey(v *visit) (view, error) {
 	return view{Redirect: "/account/keys/" + k.ID, Notice: "The key has its new name."}, err
 }
 
-// badName is the refusal of the name of a key.
+// badName returns the form error for the name of a key.
 func badName(name string, err error) formError {
 	if strings.TrimSpace(name) == "" {
 		return formError{"name", fmt.Sprintf("Enter a name of at most %d characters.", account.MaxName)}
@@ -190,7 +190,7 @@ func badName(name string, err error) formError {
 	return wrong("name", "The name", err)
 }
 
-// wrong is the refusal of a field in the words of a page.
+// wrong returns the form error for a field, with its label instead of its name.
 func wrong(field, label string, err error) formError {
 	return formError{field, strings.Replace(problem.Of(err).Message, "Field "+field, label, 1)}
 }
@@ -203,18 +203,18 @@ func (s *Site) askRotate(v *visit) (view, error) {
 	return view{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.now), k.GraceEnd(v.now)}}, err
 }
 
-// rotation is what the page says before a key is rotated.
+// rotation is the data of the page that confirms a rotation.
 type rotation struct {
 	Key            keyLine
 	NewEnd, OldEnd time.Time
 }
 
-// newKey is a page that shows a key, this once.
+// newKey is the data of the page that shows a new key once.
 type newKey struct {
 	Key     account.Key
 	Secret  string
 	Old     *account.Key // that it replaces
-	Pending bool         // what happens to Old is recorded, and not yet in force
+	Pending bool         // the earlier end of Old is recorded and not yet in effect
 }
 
 // Curl is a command that makes a call with the key.

@@ -2,7 +2,7 @@ package pages
 
 import "opportunity.internal/services/authquota/internal/account"
 
-// terms is what a page shows of the terms of use.
+// terms are the terms of use on a page.
 type terms struct {
 	Version string         // in effect
 	Last    *account.Terms // accepted last, or nil
@@ -14,7 +14,7 @@ func (t terms) Accepted() bool { return t.Last != nil && t.Last.Version == t.Ver
 func (s *Site) terms(v *visit) terms { return terms{s.TermsVersion, v.Person.Terms} }
 
 // acceptance returns the reply of a form with the block "terms", and what is wrong with it. The form sends the version that it showed,
-// so that nobody accepts a version that took effect in the meantime.
+// so a version that took effect in the meantime is not accepted unseen.
 func (s *Site) acceptance(v *visit) (account.Acceptance, []formError) {
 	shown := v.PostForm("termsVersion")
 	reply := account.Acceptance{Version: s.TermsVersion, Accepted: v.PostForm("terms") == "accepted" && shown == s.TermsVersion}

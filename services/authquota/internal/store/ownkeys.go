@@ -15,8 +15,8 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// lockHolder is lockAccount for a person who wants a key, or another one in place of a key. Whoever gets here has signed in with an
-// authenticator; it is asked for once more because no key may leave without one.
+// lockHolder is lockAccount for a person who requests, collects or rotates a key. Sign-in has verified the authenticator; lockHolder
+// checks again that there is one, because a key must never be issued without it.
 func lockHolder(tx *gorm.DB, id string) (account.Account, error) {
 	a, err := lockAccount(tx, id)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Store) AskForKey(ctx context.Context, id string, wish account.Wish, ter
 	return asked, err
 }
 
-// OwnRequests are the account's requests that may still become keys, and those that were declined in the last time; oldest first.
+// OwnRequests returns the account's open requests and those declined within account.DeclinedShown, oldest first.
 func (s *Store) OwnRequests(ctx context.Context, id string) ([]account.Request, error) {
 	var rows []requestRow
 	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND (state IN ? OR state = ? AND decided_at > ?)",
@@ -82,7 +82,7 @@ func (s *Store) OwnRequests(ctx context.Context, id string) ([]account.Request, 
 	return toRequests(rows), database.Outage(err)
 }
 
-// Withdraw ends an open request of the account. One that was withdrawn already stays as it is.
+// Withdraw ends an open request of the account. Withdrawing again changes nothing.
 func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		row, err := lockRequest(tx, request)
@@ -141,7 +141,7 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 	return key, err
 }
 
-// takeOwn reads a key of the account and keeps everybody else from changing it until tx ends.
+// takeOwn reads a key of the account and locks it until tx ends.
 func takeOwn(tx *gorm.DB, id, key string) (keyRow, error) {
 	var row keyRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ? AND account_id = ?", key, id).Error
@@ -151,19 +151,19 @@ func takeOwn(tx *gorm.DB, id, key string) (keyRow, error) {
 	return row, err
 }
 
-// OwnKeys are all keys of the account, oldest first.
+// OwnKeys returns all keys of the account, oldest first.
 func (s *Store) OwnKeys(ctx context.Context, id string) ([]account.Key, error) {
 	keys, _, err := s.Keys(ctx, id, account.Page{})
 	return keys, err
 }
 
-// OwnKey is a key of the account.
+// OwnKey returns a key of the account.
 func (s *Store) OwnKey(ctx context.Context, id, key string) (account.Key, error) {
 	row, err := take(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
 	return row.toKey(), database.Outage(err)
 }
 
-// Rename gives a key of the account another name, which has been checked.
+// Rename sets the name, which must be valid, of a key of the account.
 func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		row, err := takeOwn(tx, id, key)
@@ -175,7 +175,7 @@ func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 	})
 }
 
-// RevokeOwn ends a key of the account for good, on the person's behalf.
+// RevokeOwn revokes a key of the account on behalf of its person.
 func (s *Store) RevokeOwn(ctx context.Context, id, key string) (account.Key, error) {
 	var revoked account.Key
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {

@@ -44,8 +44,8 @@ func toRequests(rows []requestRow) []account.Request {
 	return requests
 }
 
-// Requests lists a page of what waits for an operator or, with all, of every request, in the order in which they came; more reports
-// whether others come after it.
+// Requests lists a page of the undecided requests or, with all, of every request, oldest first; more reports whether there is another
+// page.
 func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requests []account.Request, more bool, err error) {
 	var rows []requestRow
 	q := s.db.WithContext(ctx).Order("id").Where("id > ?", page.After)
@@ -62,7 +62,7 @@ func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requ
 	return toRequests(rows), more, database.Outage(err)
 }
 
-// Decide does an operator's decision on a request and returns the request. Its person is told by mail.
+// Decide applies an operator's decision to a request, posts a mail to its person and returns the request.
 func (s *Store) Decide(ctx context.Context, actor, id string, decision account.Decide) (account.Request, error) {
 	var decided account.Request
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
@@ -80,7 +80,7 @@ func (s *Store) Decide(ctx context.Context, actor, id string, decision account.D
 	return decided, err
 }
 
-// decided keeps a decision, with its trace and, unless whoever asked is there to see it, a mail.
+// decided stores a decision with its audit entry and, if tell is set, a mail.
 func (s *Store) decided(tx *gorm.DB, now time.Time, r account.Request, tell bool) error {
 	detail := map[string]any{"account": r.Account}
 	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": s.writer.Page("/account/keys")}
@@ -100,7 +100,7 @@ func (s *Store) decided(tx *gorm.DB, now time.Time, r account.Request, tell bool
 	return s.tell(tx, now, r.Account, template, data)
 }
 
-// lockRequest reads a request and keeps everybody else from changing it until tx ends.
+// lockRequest reads a request and locks it until tx ends.
 func lockRequest(tx *gorm.DB, id string) (requestRow, error) {
 	var row requestRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
