@@ -202,7 +202,7 @@ func TestBadOrders(t *testing.T) {
 			`{"useCase":"` + strings.Repeat("é", 501) + `"}`:    {"useCase", "1 to 500"},
 			`{"useCase":"x","tier":"gold"}`:                     {"tier", "free, developer, commercial"},
 			`{"useCase":"x","tier":"Free"}`:                     {"tier"},
-			`{"useCase":"x","expiresIn":"0s"}`:                  {"expiresIn", "365 days"},
+			`{"useCase":"x","expiresIn":"0s"}`:                  {"expiresIn", "at most 365d"},
 			`{"useCase":"x","expiresIn":"-1h"}`:                 {"expiresIn"},
 			`{"useCase":"x","expiresIn":"1ns"}`:                 {"expiresIn"},
 			`{"useCase":"x","expiresIn":"8760h1us"}`:            {"expiresIn"},

@@ -365,7 +365,7 @@ func TestFailuresHideNothing(t *testing.T) {
 		}
 		clock.move(time.Second)
 		b.post("/account/security/confirm", "password", otherPassword).shows(422)
-		p := b.get("/account/security").shows(http.StatusOK, "Account made", "Signed in", "Key made", "the operator", "Key renamed",
+		p := b.get("/account/security").shows(http.StatusOK, "Account made", "Signed in", "Key created", "the operator", "Key renamed",
 			"Failed to sign in code, Firefox on Linux, 198.51.2.0/24, 25 times in 30 days", "Failed to confirm password")
 		require.Equal(t, 1, strings.Count(p.text(), "Failed to sign in"))
 		require.Less(t, strings.Index(p.text(), "Failed to confirm"), strings.Index(p.text(), "Failed to sign in"), "the last first")
