@@ -1,0 +1,57 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// TestCommandsInDocsExist finds every command line of opportunity in the pages for operators and developers, in code blocks and inline,
+// and checks its command and flags.
+func TestCommandsInDocsExist(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{
+		"*.md", "docs/*.md", "docs/decisions/*.md", "docs/operators/*.md", "docs/runbooks/*.md", "charts/*/README.md", "k8s/*/README.md",
+	} {
+		found, err := filepath.Glob("../../" + pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pattern)
+		files = append(files, found...)
+	}
+	root := newRoot(strings.NewReader(""), io.Discard, io.Discard)
+	commandLine := regexp.MustCompile("(?m)(?:^|`)(?:bin/)?opportunity ([a-z-][^`\n]*)")
+	checked := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, match := range commandLine.FindAllStringSubmatch(string(text), -1) {
+			checked++
+			requireCommandLine(t, root, match[1], file)
+		}
+	}
+	require.Greater(t, checked, 50)
+}
+
+// requireCommandLine fails if line, without the program's name, has an unknown command or flag. Arguments are not checked.
+func requireCommandLine(t *testing.T, root *cobra.Command, line, file string) {
+	t.Helper()
+	line = regexp.MustCompile(`"[^"]*"`).ReplaceAllString(line, "text")
+	line, _, _ = strings.Cut(line, " #")
+	line = strings.TrimSpace(line[:strings.IndexAny(line+"|", "|>)")])
+	cmd, rest, err := root.Find(strings.Fields(line))
+	require.NoError(t, err, "%s: opportunity %s", file, line)
+	require.True(t, len(rest) == 0 || !cmd.HasSubCommands(), "%s: unknown command: opportunity %s", file, line)
+	for _, word := range rest {
+		if name, isFlag := strings.CutPrefix(word, "--"); isFlag {
+			name, _, _ = strings.Cut(name, "=")
+			known := cmd.Flag(name) != nil || cmd.InheritedFlags().Lookup(name) != nil || name == "help"
+			require.True(t, known, "%s: opportunity %s: unknown flag --%s", file, line, name)
+		}
+	}
+}
