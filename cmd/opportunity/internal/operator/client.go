@@ -253,7 +253,7 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader) (*h
 	if err != nil {
 		return nil, unreachable(c.URL, err)
 	}
-	if resp.StatusCode/100 == 2 {
+	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusConflict { // a conflict is reported like a file that is refused
 		return resp, nil
 	}
 	defer resp.Body.Close()

@@ -86,14 +86,17 @@ and which records would turn "needs-review".`,
 }
 
 func (v *verbs) events() *cobra.Command {
-	c := &cobra.Command{Use: "events", Short: "Append verification events"}
-	c.AddCommand(&cobra.Command{
+	c := &cobra.Command{Use: "events", Short: "Check and append verification events"}
+	c.AddCommand(v.lintEvents(), &cobra.Command{
 		Use:   "append FILE|-",
 		Short: "Append a file of verification events: all of it, or nothing",
 		Long: `Append a file of verification events (JSON Lines, one event on each line, without an id).
 
 Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-An event that was recorded before is counted as a duplicate. What was appended stays: correct it by a later event.`,
+An event that was recorded before is counted as a duplicate. What was appended stays: correct it by a later event.
+
+A line may carry lastEventId, the id of the listing's newest recorded event when it was reviewed, or "" if there was none. If there
+is a newer one, nothing is appended and the newer events are shown.`,
 		Example: "  opportunity events append reviews.jsonl\n  opportunity events append --output json - < reviews.jsonl",
 		Args:    cobra.ExactArgs(1),
 		RunE:    v.file(appended),
@@ -103,7 +106,8 @@ An event that was recorded before is counted as a duplicate. What was appended s
 
 func appended(ctx context.Context, c Client, file io.Reader) (result, error) {
 	r, raw, err := c.Append(ctx, file)
-	return result{applied: r.Applied, refused: r.Refused, omitted: r.Omitted, raw: raw, text: fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)}, err
+	text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
+	return result{applied: r.Applied, refused: r.Refused, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
 }
 
 // result is the report of a verb that does all or nothing.
@@ -111,6 +115,7 @@ type result struct {
 	applied bool
 	refused []api.Refusal
 	omitted int
+	newer   []api.RecordedEvent // that the author of a review had not seen
 	raw     []byte
 	text    string // what was done, where it was
 	lines   bool   // the user sent a file; otherwise they typed ids
@@ -216,6 +221,17 @@ func (r result) explain(out io.Writer) {
 	}
 	if r.omitted > 0 {
 		fmt.Fprintf(out, "and %d more lines\n", r.omitted)
+	}
+	if len(r.newer) > 0 {
+		fmt.Fprintln(out, "recorded since the listing was looked at:")
+		for _, e := range r.newer {
+			fmt.Fprintf(out, "  %s: %s %s, checked %s, recorded %s by %s", e.Slug, e.CheckType, e.Outcome, moment(e.CheckedAt), moment(e.RecordedAt), e.Actor)
+			if e.Note != "" {
+				fmt.Fprintf(out, " (%s)", strings.Join(strings.Fields(e.Note), " "))
+			}
+			fmt.Fprintln(out)
+		}
+		fmt.Fprintln(out, "Nothing was appended. Consider what is new, then run the command again: it starts from the listing as it is now.")
 	}
 }
 

@@ -59,7 +59,11 @@ The one that has been due for longest comes first.`,
 func dueTable(out io.Writer, list api.DueList) {
 	table(out, "DUE\tID\tCATEGORY\tSTATUS\tWHY", func(row func(...any)) {
 		for _, r := range list.Records {
-			row(moment(r.DueAt), r.ID, r.Category, r.Status, reasons(r.Reasons))
+			due := "-"
+			if !r.DueAt.IsZero() {
+				due = moment(r.DueAt)
+			}
+			row(due, r.ID, r.Category, r.Status, reasons(r.Reasons))
 		}
 	})
 	fmt.Fprintf(out, "%d due\n", len(list.Records))
@@ -73,7 +77,11 @@ func dueCSV(out io.Writer, list api.DueList) error {
 		if r.LastCheckedAt != nil {
 			checked = r.LastCheckedAt.Format(time.RFC3339)
 		}
-		row := []string{r.DueAt.Format(time.RFC3339), r.ID, r.Company, string(r.Category), string(r.Status), checked, reasons(r.Reasons)}
+		due := ""
+		if !r.DueAt.IsZero() {
+			due = r.DueAt.Format(time.RFC3339)
+		}
+		row := []string{due, r.ID, r.Company, string(r.Category), string(r.Status), checked, reasons(r.Reasons)}
 		for i := range row {
 			row[i] = plain(row[i])
 		}
@@ -105,9 +113,12 @@ func because(r api.DueReason) string {
 	text := ""
 	switch r.Why {
 	case api.DueNeverReviewed:
-		return "never reviewed since " + at
+		if r.At.IsZero() {
+			return "never reviewed"
+		}
+		return "never reviewed, published " + at
 	case api.DueStale:
-		return "stale from " + at
+		return "stale after " + at
 	case api.DueReview:
 		text = fmt.Sprintf("review of %s: %s", at, r.Outcome)
 	case api.DueLinkCheck:

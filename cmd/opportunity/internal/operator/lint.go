@@ -10,15 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/pkg/listingfile"
 )
-
-// lintReport is what a lint says to programs.
-type lintReport struct {
-	Valid    bool          `json:"valid"`
-	Listings int           `json:"listings"` // lines that an import would take
-	Refused  []api.Refusal `json:"refused"`
-}
 
 func (v *verbs) lint() *cobra.Command {
 	return &cobra.Command{
@@ -28,35 +22,55 @@ func (v *verbs) lint() *cobra.Command {
 The exit code is 1 if an import would refuse the file.`,
 		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint --output json -",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, closed, err := input(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			defer closed()
+		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader) (int, []api.Refusal, error) {
 			file, err := listingfile.Read(in, time.Now(), math.MaxInt)
-			if err != nil {
-				return err
+			return len(file.Lines), file.Refused, err
+		}),
+	}
+}
+
+func (v *verbs) lintEvents() *cobra.Command {
+	return &cobra.Command{
+		Use:   "lint FILE|-",
+		Short: "Check an events file on this machine, as an append would",
+		Long: `Check an events file as an append would, without a running API. Everything that is wrong is named by line and field; whether a slug
+names a listing only an append can find. The exit code is 1 if an append would refuse the file.`,
+		Example: "  opportunity events lint reviews.jsonl",
+		Args:    cobra.ExactArgs(1),
+		RunE: v.linted("events", "an append would reject the file", func(in io.Reader) (int, []api.Refusal, error) {
+			file, err := eventfile.Read(in, time.Now(), math.MaxInt)
+			return len(file.Lines), file.Refused, err
+		}),
+	}
+}
+
+// linted makes the work of a lint from a reader, which returns the number of right lines and the wrong ones. what names the lines.
+func (v *verbs) linted(what, verdict string, read func(io.Reader) (int, []api.Refusal, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		in, closed, err := input(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		defer closed()
+		n, refused, err := read(in)
+		if err != nil {
+			return err
+		}
+		valid := len(refused) == 0
+		raw, err := json.Marshal(map[string]any{"valid": valid, what: n, "refused": append([]api.Refusal{}, refused...)})
+		if err != nil {
+			return err
+		}
+		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+			if valid {
+				fmt.Fprintf(out, "%d %s, nothing wrong\n", n, what)
 			}
-			report := lintReport{len(file.Refused) == 0, len(file.Lines), file.Refused}
-			if report.Valid {
-				report.Refused = []api.Refusal{}
-			}
-			raw, err := json.Marshal(report)
-			if err != nil {
-				return err
-			}
-			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-				if report.Valid {
-					fmt.Fprintf(out, "%d listings, nothing wrong\n", report.Listings)
-				}
-				result{refused: file.Refused, lines: true}.explain(cmd.ErrOrStderr())
-			})
-			if !report.Valid {
-				return &Failure{codeRejected, "an import would reject the file"}
-			}
-			return nil
-		},
+			result{refused: refused, lines: true}.explain(cmd.ErrOrStderr())
+		})
+		if !valid {
+			return &Failure{codeRejected, verdict}
+		}
+		return nil
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"opportunity.internal/pkg/api"
 )
@@ -25,19 +24,25 @@ type questions struct {
 }
 
 func newQuestions(in *bufio.Reader, out io.Writer, sheet api.ReviewSheet) *questions {
-	q := &questions{in: in, out: out, before: api.UnknownFacts(), sources: []string{}}
-	switch {
-	case sheet.ReviewedFacts != nil:
-		q.before = *sheet.ReviewedFacts
-	case sheet.OwnFacts != nil:
-		q.before = *sheet.OwnFacts
-	}
-	q.before.Complete()
+	q := &questions{in: in, out: out, before: currentFacts(sheet), sources: []string{}}
 	q.facts = clone(q.before)
 	for _, s := range sheet.Record.Sources {
 		q.sources = append(q.sources, s.URL)
 	}
 	return q
+}
+
+// currentFacts are those of the latest review that carries facts; before any, the listing's own.
+func currentFacts(sheet api.ReviewSheet) api.Facts {
+	facts := api.UnknownFacts()
+	switch {
+	case sheet.ReviewedFacts != nil:
+		facts = *sheet.ReviewedFacts
+	case sheet.OwnFacts != nil:
+		facts = *sheet.OwnFacts
+	}
+	facts.Complete()
+	return facts
 }
 
 func clone(f api.Facts) (c api.Facts) {
@@ -216,9 +221,10 @@ func (q *questions) sure() (said string, err error) {
 }
 
 // event is the line of an events file that the answers make. A review that did not succeed carries facts only where they changed.
-func (q *questions) event(slug string, now time.Time) ([]byte, error) {
+func (q *questions) event(slug string, sheet api.ReviewSheet) ([]byte, error) {
 	e := review{
-		Slug: slug, CheckedAt: now.UTC().Format(time.RFC3339), CheckType: api.Review, Outcome: q.outcome, SourceURLs: q.sources, Note: q.note,
+		Slug: slug, CheckedAt: timestamp(sheet.GeneratedAt), CheckType: api.Review, Outcome: q.outcome, SourceURLs: q.sources, Note: q.note,
+		LastEventID: sheet.LastEventID,
 	}
 	facts, err := json.Marshal(q.facts)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
 )
 
-// review is a review as an events file has it. Facts are kept as they were written: the history judges them, not we.
+// review is a review as an events file has it. Facts are kept as they were written, for the rules of events files to judge.
 type review struct {
 	Slug       string          `json:"slug"`
 	CheckedAt  string          `json:"checkedAt"`
@@ -25,11 +25,12 @@ type review struct {
 	SourceURLs []string        `json:"sourceUrls"`
 	Facts      json.RawMessage `json:"facts,omitempty"`
 	Note       string          `json:"note"`
+
+	LastEventID string `json:"lastEventId"` // newest event that the reviewer has seen
 }
 
 func (v *verbs) record() *cobra.Command {
-	var file, facts string
-	var said review
+	r := scripted{verbs: v}
 	c := &cobra.Command{
 		Use:   "record ID",
 		Short: "Review one listing: see what is known, answer for each fact, and append the review",
@@ -37,118 +38,73 @@ func (v *verbs) record() *cobra.Command {
 each fact, the outcome, the sources and a note, shows the review and appends it once you say yes. At a question Enter keeps what
 stands in brackets, ? says that nobody has established it, - empties a list or a text.
 
-For scripts: --event takes a file with one review, as in an events file (slug, checkType and checkedAt may be left out); or --outcome,
-with --facts, --source, --note and --checked-at. Then nothing is asked. A review without facts leaves the facts as they are.`,
+For scripts there are two ways. --event takes a file with one review, as in an events file; slug, checkType, checkedAt and lastEventId
+may be left out. --outcome takes the review from --facts or --set, --source, --note and --checked-at. --set changes single facts of
+those that are known now, shows the difference and asks; with --yes it does not ask. Nothing else is asked.
+
+A review that ends in verified needs all facts (unknown ones as null, "unknown" or []), at least one known fact, a source, and a source
+for each country whose eligibility it states. A closed or needs-review one without facts leaves the facts as they are.
+
+The time of the review is that at which the listing was looked at. The review is refused if anything was recorded of the listing since.`,
 		Example: "  opportunity reviews record maple-scribe\n  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
-			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --facts facts.json --output json",
+			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set remote=true --set pay=null" +
+			" --source https://maple-scribe.example/jobs\n  opportunity reviews record maple-scribe --event review.json --output json",
 		Args: cobra.ExactArgs(1),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			for _, flag := range []string{"facts", "note", "source", "checked-at"} {
-				if cmd.Flags().Changed(flag) && said.Outcome == "" {
+			for _, flag := range []string{"facts", "set", "note", "source", "checked-at"} {
+				if cmd.Flags().Changed(flag) && r.said.Outcome == "" {
 					return fmt.Errorf("--%s needs --outcome", flag)
 				}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			said.Slug, said.CheckType = args[0], api.Review
-			if file == "" && said.Outcome == "" {
+			if r.file == "" && r.said.Outcome == "" {
 				return v.interview(cmd, args[0])
 			}
-			event, err := scripted(cmd, said, file, facts, time.Now())
-			if err != nil {
-				return err
-			}
-			return v.report(func(ctx context.Context, c Client, _ []string) (result, error) {
-				return appended(ctx, c, bytes.NewReader(event))
-			})(cmd, nil)
+			return r.run(cmd, args[0])
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&file, "event", "", "a file with the review, or -; nothing is asked")
-	f.StringVar(&said.Outcome, "outcome", "", "verified, closed or needs-review; nothing is asked")
-	f.StringVar(&facts, "facts", "", "a file with the facts as JSON, or -")
-	f.StringVar(&said.Note, "note", "", "what else was found")
-	f.StringArrayVar(&said.SourceURLs, "source", nil, "a page that supports it; may be given several times")
-	f.StringVar(&said.CheckedAt, "checked-at", "", "when it was checked (RFC 3339); now where left out")
-	for _, flag := range []string{"outcome", "facts", "note", "source", "checked-at"} {
+	f.StringVar(&r.file, "event", "", "a file with the review, or -; nothing is asked")
+	f.StringVar(&r.said.Outcome, "outcome", "", "verified, closed or needs-review")
+	f.StringVar(&r.facts, "facts", "", "a file with all facts as JSON, or -")
+	f.StringArrayVar(&r.set, "set", nil, "change one fact, as NAME=VALUE with a JSON value, such as remote=true or pay=null; may be given several times")
+	f.StringVar(&r.said.Note, "note", "", "what else was found")
+	f.StringArrayVar(&r.said.SourceURLs, "source", nil, "a page that supports it; may be given several times")
+	f.StringVar(&r.said.CheckedAt, "checked-at", "", "when it was checked (RFC 3339); now if left out")
+	f.BoolVar(&r.yes, "yes", false, "do not ask")
+	for _, flag := range []string{"outcome", "facts", "set", "note", "source", "checked-at", "yes"} {
 		c.MarkFlagsMutuallyExclusive("event", flag)
 	}
+	c.MarkFlagsMutuallyExclusive("facts", "set")
 	return c
 }
 
-// scripted is the line of an events file that the flags, or the file that they name, make.
-func scripted(cmd *cobra.Command, said review, file, facts string, now time.Time) ([]byte, error) {
-	if file != "" {
-		return fromFile(cmd, file, said.Slug, now)
+// submit judges a review by the rules of the history, and appends it if it may be recorded.
+func submit(ctx context.Context, c Client, event []byte, sheet api.ReviewSheet) (result, error) {
+	if r, err := judge(event, sheet); err != nil || len(r.refused) > 0 {
+		return r, err
 	}
-	if said.CheckedAt == "" {
-		said.CheckedAt = now.UTC().Format(time.RFC3339)
-	}
-	if said.SourceURLs == nil {
-		said.SourceURLs = []string{}
-	}
-	if facts != "" {
-		text, err := object(cmd, facts)
-		if err != nil {
-			return nil, err
-		}
-		said.Facts = text
-	}
-	return json.Marshal(said)
+	return appended(ctx, c, bytes.NewReader(event))
 }
 
-// fromFile reads a review, of which what goes without saying may be left out.
-func fromFile(cmd *cobra.Command, file, slug string, now time.Time) ([]byte, error) {
-	text, err := object(cmd, file)
-	if err != nil {
-		return nil, err
+// judge returns what is wrong with a review, without sending it. Its time is that of the service's clock, which may be ahead of ours.
+func judge(event []byte, sheet api.ReviewSheet) (result, error) {
+	now := time.Now()
+	if sheet.GeneratedAt.After(now) {
+		now = sheet.GeneratedAt
 	}
-	var has map[string]json.RawMessage
-	if err := json.Unmarshal(text, &has); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	file, err := eventfile.Read(bytes.NewReader(event), now, 1)
+	if err != nil || len(file.Refused) == 0 {
+		return result{}, err
 	}
-	var add []string
-	for name, value := range map[string]string{"slug": slug, "checkType": string(api.Review), "checkedAt": now.UTC().Format(time.RFC3339)} {
-		given, is := has[name]
-		want, _ := json.Marshal(value) // a string
-		switch {
-		case !is:
-			add = append(add, fmt.Sprintf("%q:%s", name, want))
-		case name != "checkedAt" && !bytes.Equal(given, want):
-			return nil, fmt.Errorf("%s: %s must be %s, or left out", file, name, want)
-		}
-	}
-	if len(add) == 0 {
-		return text, nil
-	}
-	if len(has) > 0 {
-		add = append(add, "")
-	}
-	// Put in front of the text as it is: decoded and encoded anew, a name that stands there twice would pass unseen.
-	return append([]byte("{"+strings.Join(add, ",")), bytes.TrimPrefix(text, []byte("{"))...), nil
+	raw, err := json.Marshal(api.AppendReport{Refused: file.Refused})
+	return result{refused: file.Refused, raw: raw}, err
 }
 
-// object reads a file with one JSON object and puts it on one line.
-func object(cmd *cobra.Command, file string) ([]byte, error) {
-	in, closed, err := input(cmd, file)
-	if err != nil {
-		return nil, err
-	}
-	defer closed()
-	text, err := io.ReadAll(in)
-	if err != nil {
-		return nil, err
-	}
-	var line bytes.Buffer
-	if err := json.Compact(&line, text); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if line.Len() == 0 || line.Bytes()[0] != '{' {
-		return nil, fmt.Errorf("%s: must hold one JSON object", file)
-	}
-	return line.Bytes(), nil
-}
+// timestamp writes the time of a review in full: cut to a second, it would be earlier than a check that the reviewer has seen.
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // interview asks a reviewer about one listing and appends what they say.
 func (v *verbs) interview(cmd *cobra.Command, id string) error {
@@ -177,7 +133,7 @@ func (v *verbs) interview(cmd *cobra.Command, id string) error {
 		if err := q.all(); err != nil {
 			return err
 		}
-		event, err := q.event(id, time.Now())
+		event, err := q.event(id, sheet)
 		if err != nil {
 			return err
 		}
@@ -193,13 +149,17 @@ func (v *verbs) interview(cmd *cobra.Command, id string) error {
 		case sure == "again":
 			continue
 		}
-		r, err := appended(cmd.Context(), c, bytes.NewReader(event))
+		r, err := submit(cmd.Context(), c, event, sheet)
 		if err != nil {
 			return err
 		}
 		if r.applied {
 			v.print(cmd.OutOrStdout(), r.raw, func(out io.Writer) { fmt.Fprintln(out, r.text) })
 			return nil
+		}
+		if len(r.newer) > 0 {
+			r.explain(out)
+			return &Failure{codeRejected, "nothing was changed"}
 		}
 		fmt.Fprintln(out, "\nRefused; your answers stand in brackets now:")
 		r.explain(out)

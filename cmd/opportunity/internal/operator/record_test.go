@@ -16,6 +16,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 )
 
 // desk is an admin listener with one listing; it takes what is appended, once it has refused as often as it is told to.
@@ -23,20 +24,25 @@ type desk struct {
 	url      string
 	appended chan string
 	refuse   int
+	newer    bool // somebody else has reviewed the listing meanwhile
 }
+
+// sheetTime is when the desk's sheet is made.
+var sheetTime = time.Date(2026, 11, 20, 9, 0, 0, 123456000, time.UTC)
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	yes := true
 	reviewed, own := api.UnknownFacts(), api.UnknownFacts()
 	reviewed.Remote, reviewed.Languages = &yes, []string{"English"}
-	reviewed.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible, ExcludedRegions: []string{"CA-QC"}}}
+	reviewed.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible, ExcludedRegions: []string{"CA-QC"},
+		SourceURLs: []string{"https://a.example/regions"}}}
 	reviewed.RiskIndicators = []api.RiskIndicator{{Code: "fees", Note: "5 CAD", SourceURL: "https://a.example/fees"}}
 	reviewed.Complete()
 	own.Remote = &yes
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	sheet := api.ReviewSheet{
-		GeneratedAt: at, Visibility: "published", Status: api.NeedsReview, OwnFacts: &own, ReviewedFacts: &reviewed,
+		GeneratedAt: sheetTime, LastEventID: "e-9", Visibility: "published", Status: api.NeedsReview, OwnFacts: &own, ReviewedFacts: &reviewed,
 		Record:  api.Opportunity{ID: "a", Category: api.Online, Facts: reviewed, Sources: []api.Source{{URL: "https://a.example/terms"}}},
 		Reasons: []api.DueReason{{Why: api.DueEdit, At: at, Fields: []string{"facts"}, Actor: "bob"}},
 		Edits:   []api.ListingEdit{{At: at, Actor: "bob", Fields: []string{"facts"}}},
@@ -54,6 +60,13 @@ func newDesk(t *testing.T) *desk {
 			d.appended <- string(body)
 			if d.refuse--; d.refuse >= 0 {
 				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":["note: not today"]}]}`)
+				return
+			}
+			if d.newer {
+				w.WriteHeader(http.StatusConflict)
+				_ = json.NewEncoder(w).Encode(api.AppendReport{Refused: []api.Refusal{}, Newer: []api.RecordedEvent{{
+					Actor: "eve", RecordedAt: at.Add(time.Hour), VerificationEvent: api.VerificationEvent{
+						Slug: "a", CheckType: api.Review, Outcome: api.OutcomeClosed, CheckedAt: at.Add(time.Minute), Note: "The site\nis gone."}}}})
 				return
 			}
 			_, _ = io.WriteString(w, `{"applied":true,"appended":1,"refused":[]}`)
@@ -138,7 +151,7 @@ func TestAReviewerIsAskedFactByFact(t *testing.T) {
 	shown = term.answers("CA (", "", "CA, all regions", "maybe", "CA, all regions", "?", "CA, regions included", "XX", "CA, regions included", "on",
 		"CA, regions excluded", "-", "CA, pages", "nowhere", "CA, pages", "https://a.example/who", "CA, note", "",
 		"Another country", "ca", "Another country", "us", "US (", "ineligible", "US, all regions", "", "US, regions included", "", "US, regions excluded", "",
-		"US, pages", "", "US, note", "Not there.", "Another country", "",
+		"US, pages", "https://a.example/who", "US, note", "Not there.", "Another country", "",
 		"Remote", "no", "Degree", "?", "Experience", "", "Flexible", "yes",
 		"Pay, minimum", "x", "Pay, minimum", "20", "Pay, maximum", "10", "Pay, maximum", "25", "Pay, currency", "", "Pay, currency", "cad",
 		"Pay, for an", "hour", "Pay, page", "https://a.example/pay",
@@ -172,14 +185,15 @@ func TestAReviewerIsAskedFactByFact(t *testing.T) {
 	var e api.VerificationEvent
 	text := <-d.appended
 	require.NoError(t, json.Unmarshal([]byte(text), &e))
-	require.WithinDuration(t, time.Now(), e.CheckedAt, time.Minute)
+	require.Equal(t, sheetTime, e.CheckedAt, "the time at which the reviewer was shown the sheet")
+	require.Contains(t, text, `"lastEventId":"e-9"`)
 	require.Equal(t, api.Review, e.CheckType)
 	require.Equal(t, []string{"https://a.example/terms"}, e.SourceURLs)
 	require.Equal(t, "Terms of 2026.", e.Note)
 	facts, _ := json.Marshal(e.Facts)
 	require.JSONEq(t, `{"countryEligibility":[
 		{"country":"CA","status":"eligible","allRegions":null,"includedRegions":["CA-ON"],"excludedRegions":[],"sourceUrls":["https://a.example/who"],"note":""},
-		{"country":"US","status":"ineligible","allRegions":null,"includedRegions":[],"excludedRegions":[],"sourceUrls":[],"note":"Not there."}],
+		{"country":"US","status":"ineligible","allRegions":null,"includedRegions":[],"excludedRegions":[],"sourceUrls":["https://a.example/who"],"note":"Not there."}],
 		"remote":false,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":true,
 		"pay":{"minimum":20,"maximum":25,"currency":"CAD","unit":"hour","sourceUrl":"https://a.example/pay"},"languages":["English","French"],
 		"applicationStatus":"open","applicationUrl":null,"requirements":["A car","18 years"],
@@ -226,29 +240,89 @@ func TestAReviewByScript(t *testing.T) {
 	}
 	_, err := record("--outcome", "closed", "--note", "Gone.", "--source", "https://a.example", "--source", "https://b.example", "--checked-at", "2026-11-20T09:00:00Z")
 	require.NoError(t, err)
-	require.JSONEq(t, `{"slug":"a","checkedAt":"2026-11-20T09:00:00Z","checkType":"review","outcome":"closed","sourceUrls":["https://a.example","https://b.example"],"note":"Gone."}`, <-d.appended)
-	_, err = record("--outcome", "verified", "--facts", file("{\n \"remote\": true\n}"))
+	require.JSONEq(t, `{"slug":"a","checkedAt":"2026-11-20T09:00:00Z","checkType":"review","outcome":"closed","sourceUrls":["https://a.example","https://b.example"],"note":"Gone.","lastEventId":"e-9"}`, <-d.appended)
+	_, err = record("--outcome", "verified", "--source", "https://a.example", "--facts", file(apitest.WholeFacts(`{"remote":true}`)))
 	require.NoError(t, err)
-	require.Contains(t, <-d.appended, `"facts":{"remote":true}`)
-	_, err = record("--event", file(`{"outcome":"verified",
-		"outcome":"closed", "note":"x"}`))
+	require.Contains(t, <-d.appended, `"checkedAt":"2026-11-20T09:00:00.123456Z"`, "the time of the sheet")
+	_, err = record("--event", file(`{"outcome":"closed", "note":"x",
+		"lastEventId":"e-7"}`))
 	require.NoError(t, err)
 	sent := <-d.appended
-	require.Contains(t, sent, `"outcome":"verified","outcome":"closed","note":"x"}`, "as it is: the history finds what is there twice")
+	require.Contains(t, sent, `"outcome":"closed","note":"x","lastEventId":"e-7"}`)
 	require.Contains(t, sent, `"slug":"a"`)
 	require.NotContains(t, sent, "\n")
+	require.NotContains(t, sent, "e-9")
 
 	d.refuse = 1
-	text, err := record("--outcome", "verified")
+	text, err := record("--outcome", "closed")
 	require.ErrorContains(t, err, "nothing was changed")
 	require.Contains(t, text, "a: note: not today")
 	<-d.appended
 	for _, args := range [][]string{
 		{"--event", file(`{"slug":"b"}`)}, {"--event", file(`{"checkType":"application-link"}`)}, {"--event", file(`[]`)}, {"--event", file(`{} {}`)},
-		{"--event", "/no/such/file"}, {"--note", "x"}, {"--event", file(`{}`), "--outcome", "closed"},
+		{"--event", file(`{"outcome":"closed","outcome":"closed"}`)}, {"--outcome", "closed", "--set", "pay"}, {"--outcome", "closed", "--set", "salary=1"},
+		{"--set", "remote=true"}, {"--event", "/no/such/file"}, {"--note", "x"}, {"--event", file(`{}`), "--outcome", "closed"},
 	} {
 		_, err := record(args...)
 		require.Error(t, err, args)
 	}
 	require.Empty(t, d.appended)
+}
+
+func TestReviewWithoutEvidenceIsNotSent(t *testing.T) {
+	d := newDesk(t)
+	partial := filepath.Join(t.TempDir(), "facts.json")
+	require.NoError(t, os.WriteFile(partial, []byte(`{"remote":true}`), 0o600))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "a: facts: a verified review needs all 11 facts"},
+		{nil, "a: sourceUrls: a verified review needs at least one source URL"},
+		{[]string{"--set", "remote=true"}, "a: sourceUrls: a verified review needs at least one source URL"},
+		{[]string{"--source", "https://a.example", "--facts", partial}, "a: facts: countryEligibility, degreeRequired, "},
+		{[]string{"--source", "https://a.example", "--set", "remote=ture"}, "a: facts.remote: must be true or false"},
+		{[]string{"--source", "https://a.example", "--set", `countryEligibility=[{"country":"US","status":"ineligible"}]`},
+			"a: facts.countryEligibility[0].sourceUrls: an ineligible country needs at least one source URL"},
+	} {
+		_, errs, err := verb(t, d.url, "", append([]string{"reviews", "record", "a", "--outcome", "verified", "--yes"}, c.args...)...)
+		require.ErrorContains(t, err, "nothing was changed")
+		require.Contains(t, errs, c.want)
+	}
+	require.Empty(t, d.appended)
+}
+
+func TestSetChangesSingleFactsAndSendsAll(t *testing.T) {
+	d := newDesk(t)
+	args := []string{"reviews", "record", "a", "--outcome", "verified", "--source", "https://a.example", "--set", "remote=false",
+		"--set", `languages=["French"]`, "--set", "applicationStatus=open", "--set", "pay=null"}
+	_, errs, err := verb(t, d.url, "", args...)
+	require.ErrorContains(t, err, "--yes")
+	require.Contains(t, errs, "remote: true -> false\nlanguages: [\"English\"] -> [\"French\"]\napplicationStatus: \"unknown\" -> \"open\"\nThe review will be appended")
+	require.Empty(t, d.appended, "unless somebody agrees")
+
+	out, errs, err := verb(t, d.url, "", append(args, "--yes")...)
+	require.NoError(t, err)
+	require.Contains(t, errs, "remote: true -> false")
+	require.Equal(t, "appended 1, duplicates 0\n", out)
+	var sent struct{ Facts json.RawMessage }
+	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &sent))
+	require.JSONEq(t, apitest.WholeFacts(`{"remote":false,"languages":["French"],"applicationStatus":"open",
+		"countryEligibility":[{"country":"CA","status":"eligible","excludedRegions":["CA-QC"],"sourceUrls":["https://a.example/regions"]}],
+		"riskIndicators":[{"code":"fees","note":"5 CAD","sourceUrl":"https://a.example/fees"}]}`), string(sent.Facts))
+}
+
+func TestReviewOvertakenByOthersShowsWhatIsNew(t *testing.T) {
+	d := newDesk(t)
+	d.newer = true
+	_, errs, err := verb(t, d.url, "", "reviews", "record", "a", "--outcome", "closed")
+	require.ErrorContains(t, err, "nothing was changed")
+	require.Contains(t, errs, "a: review closed, checked 2026-11-20 09:01:00Z, recorded 2026-11-20 10:00:00Z by eve (The site is gone.)\n")
+	require.Contains(t, errs, "run the command again")
+
+	out, _, err := verb(t, d.url, "", "reviews", "record", "a", "--outcome", "closed", "--output", "json")
+	require.Error(t, err)
+	var report api.AppendReport
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Len(t, report.Newer, 1)
 }
