@@ -18,8 +18,10 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	require.Contains(t, u.verb(t, example, "listings", "import", "--dry-run", "-"), "would create 1, update 0")
 	u.verb(t, example, "listings", "import", "-")
 	require.Contains(t, u.verb(t, "", "reviews", "due"), "0 due", "a candidate is not")
+	sheet, _, _ := u.tryVerb(t, "\n", "reviews", "record", "maple-transcripts")
+	require.Contains(t, sheet, "due: never reviewed\n", "no date, for a candidate has none")
 	u.verb(t, "", "listings", "publish", "--all", "--yes")
-	require.Contains(t, u.verb(t, "", "reviews", "due"), "never reviewed since")
+	require.Contains(t, u.verb(t, "", "reviews", "due"), "never reviewed, published")
 
 	// through a pipe: enter keeps everything but the outcome and the note
 	answers := strings.Repeat("\n", 7) + strings.Repeat("\n", 4) + strings.Repeat("\n", 5) + strings.Repeat("\n", 2) + strings.Repeat("\n", 2) +
@@ -27,7 +29,21 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	out := u.verb(t, answers, "reviews", "record", "maple-transcripts")
 	require.Contains(t, out, "appended 1, duplicates 0")
 	eventually(t, "the review counts", func() bool { return strings.Contains(u.verb(t, "", "reviews", "due"), "0 due") })
-	require.Contains(t, u.verb(t, "", "reviews", "due", "--within", "14d"), "stale from")
+	require.Contains(t, u.verb(t, "", "reviews", "due", "--within", "14d"), "stale after")
+
+	// one fact changes, the others stay as they are
+	u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified", "--set", "remote=false", "--yes",
+		"--source", "https://maple-transcripts.example/jobs")
+	then, err := strict[api.KnownThen]([]byte(u.verb(t, "", "history", "show", "maple-transcripts", "--output", "json")))
+	require.NoError(t, err)
+	require.False(t, *then.Facts.Remote)
+	require.Equal(t, []string{"English"}, then.Facts.Languages)
+	require.NotNil(t, then.Facts.Pay)
+	_, errs, code := u.tryVerb(t, `{"slug":"maple-transcripts","checkedAt":"2026-01-02T00:00:00Z","checkType":"review","outcome":"closed","lastEventId":"`+
+		then.Events[1].ID+`"}`, "events", "append", "-")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "maple-transcripts: review verified, checked ")
+	require.Contains(t, errs, "Nothing was appended.")
 
 	edited := strings.Replace(example, `"startingCost":"None"`, `"startingCost":"5 CAD"`, 1)
 	preview := u.verb(t, edited, "listings", "import", "--dry-run", "-")

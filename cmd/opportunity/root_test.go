@@ -56,7 +56,7 @@ func TestUsageErrorsSpeakOfArgumentsAndFlags(t *testing.T) {
 		"help nope":                   `unknown command "nope"`,
 		"help keys isue":              `unknown command "keys isue": did you mean issue?`,
 		"completion bahs":             `unknown command "completion bahs": did you mean bash?`,
-		"events":                      `missing command: use opportunity events append`,
+		"events":                      `missing command: use opportunity events append or lint`,
 		"accounts grant a":            `missing argument TIER: usage: opportunity accounts grant ID TIER [flags]`,
 		"keys revoke":                 `missing argument ID: usage: opportunity keys revoke ID [flags]`,
 		"keys revoke a b":             `unexpected argument "b": usage: opportunity keys revoke ID [flags]`,

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
 )
 
@@ -61,6 +63,21 @@ func TestLintNeedsNoAPI(t *testing.T) {
 
 	_, _, err = verb(t, nowhere, "", "listings", "lint", filepath.Join(t.TempDir(), "none"))
 	require.Error(t, err)
+}
+
+func TestEventsLintNeedsNoAPI(t *testing.T) {
+	right := apitest.Line(apitest.Verified("a", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))) + "\n"
+	out, _, err := verb(t, nowhere, right, "events", "lint", "-")
+	require.NoError(t, err)
+	require.Equal(t, "1 events, nothing wrong\n", out)
+
+	thin := right + `{"slug":"a","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"verified"}`
+	_, errs, err := verb(t, nowhere, thin, "events", "lint", "-")
+	require.ErrorContains(t, err, "an append would reject the file")
+	require.Contains(t, errs, "line 2 (id a): sourceUrls: a verified review needs at least one source URL\n")
+	out, _, err = verb(t, nowhere, thin, "events", "lint", "-", "--output", "json")
+	require.Error(t, err)
+	require.Contains(t, out, `"events":1`)
 }
 
 func TestSchemaIsPrinted(t *testing.T) {
