@@ -112,7 +112,7 @@ func TestConnectionErrorsSayWhatToDo(t *testing.T) {
 }
 
 func TestRejectedTokenIsNamed(t *testing.T) {
-	c, _ := admin(t, http.StatusUnauthorized, `{"error":{"code":"invalid_api_key","message":"This is not an operator's token."}}`)
+	c, _ := admin(t, http.StatusUnauthorized, `{"error":{"code":"invalid_api_key","message":"This operator token is not valid."}}`)
 	_, _, err := c.AccountList(t.Context(), "", operator.Page{})
 	require.ErrorContains(t, err, "rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN")
 	c.TokenFile = ".opportunity/operator-token"

@@ -50,9 +50,9 @@ func Read(headers []string, older apikey.OlderForm) (Key, error) {
 	if older.Matches(token) {
 		return Key{of: sha256.Sum256([]byte(token))}, nil
 	}
-	return Key{}, problem.New(problem.InvalidAPIKey, "The API key is malformed: check that all of it was copied.")
+	return Key{}, problem.New(problem.InvalidAPIKey, "This API key is malformed. Check that it was copied completely.")
 }
 
 func missing() error {
-	return problem.New(problem.MissingAPIKey, "An API key is needed: send the header Authorization: Bearer <API_KEY>.")
+	return problem.New(problem.MissingAPIKey, "Missing API key. Send it in the header Authorization: Bearer <API_KEY>.")
 }

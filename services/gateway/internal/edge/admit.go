@@ -36,7 +36,7 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 			}
 			if current {
 				e.meters.decided(admission.Decision{Verdict: suspended}, nil, p.Tier)
-				return problem.New(problem.AccountSuspended, "Access of this account is suspended.")
+				return problem.New(problem.AccountSuspended, "This account is suspended. Contact the operator of the service.")
 			}
 			e.Keys.Forget(p)
 			continue

@@ -153,7 +153,7 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *ended) (int, e
 		return http.StatusNoContent, nil
 	default:
 		w.Header().Set("Allow", route.Allow)
-		return 0, problem.New(problem.MethodNotAllowed, "This address takes %s.", route.Allow)
+		return 0, problem.New(problem.MethodNotAllowed, "This path allows only %s.", route.Allow)
 	}
 	switch to.Operation {
 	case route.Docs:

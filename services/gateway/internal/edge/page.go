@@ -46,7 +46,7 @@ func (e *Edge) page(w http.ResponseWriter, r *http.Request, to route.Route, serv
 func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return 0, problem.New(problem.MethodNotAllowed, "This address takes %s.", http.MethodPost)
+		return 0, problem.New(problem.MethodNotAllowed, "This path allows only %s.", http.MethodPost)
 	}
 	event, err := whole(w, r, maxEvent)
 	if err != nil {
@@ -60,10 +60,10 @@ func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to route.Route) (
 func whole(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return nil, problem.New(problem.InvalidParameter, "What is sent here must not be larger than %d KiB.", most>>10).Because(err)
+		return nil, problem.New(problem.InvalidParameter, "The request body must be at most %d KiB.", most>>10).Because(err)
 	}
 	if err != nil {
-		return nil, problem.New(problem.InvalidParameter, "What was sent did not arrive as a whole.").Because(err)
+		return nil, problem.New(problem.InvalidParameter, "The request body did not arrive completely. Send it again.").Because(err)
 	}
 	return body, nil
 }

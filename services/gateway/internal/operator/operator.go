@@ -71,7 +71,7 @@ const nobody = "operator"
 func (t Tokens) operator(r *http.Request) (string, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", problem.New(problem.MissingAPIKey, "An operator's token is needed: send the header Authorization: Bearer <TOKEN>.")
+		return "", problem.New(problem.MissingAPIKey, "Missing operator token. Send it in the header Authorization: Bearer <TOKEN>.")
 	}
 	sent, name, known := sha256.Sum256([]byte(token)), "", false
 	for sum, holder := range t {
@@ -80,7 +80,7 @@ func (t Tokens) operator(r *http.Request) (string, error) {
 		}
 	}
 	if !known {
-		return "", problem.New(problem.InvalidAPIKey, "This is not an operator's token.")
+		return "", problem.New(problem.InvalidAPIKey, "This operator token is not valid.")
 	}
 	return cmp.Or(name, r.Header.Get(api.ActorHeader), nobody), nil
 }
