@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestExamplesAreLive(t *testing.T) {
 	for _, path := range e.pages() {
 		e.page(path)
 	}
+	e.headerLimit()
 	if !*update {
 		e.fullCapacity()
 	}
@@ -138,9 +140,11 @@ func (e *examples) description() {
 			continue
 		}
 		for key := range response.Value.Content["application/json"].Examples {
-			if _, _, condition := e.parse(name, key); condition != capacityCondition && !(*update && condition == "after the limit per day") {
-				e.response(name, key)
+			_, _, condition := e.parse(name, key)
+			if condition == capacityCondition || *update && condition == "after the limit per day" {
+				continue // too many calls for the defaults
 			}
+			e.response(name, key)
 		}
 	}
 	e.parameters()
@@ -192,6 +196,20 @@ func (e *examples) headers(at string, response *openapi3.Response, a answer) {
 		if developer || name != "X-RateLimit-Limit" && name != "RateLimit-Policy" {
 			e.same(at+", header "+name, fmt.Sprint(header.Value.Example), strings.Join(a.Header.Values(name), ", "))
 		}
+	}
+}
+
+// headerLimit sends header sections of the size that /docs/requests states, and of twice that size.
+func (e *examples) headerLimit() {
+	page := string(do(e.t, e.url, call{path: "/docs/requests"}).body)
+	stated := regexp.MustCompile(`header section of up to (\d+) KiB is accepted`).FindStringSubmatch(page)
+	require.NotNil(e.t, stated)
+	most, err := strconv.Atoi(stated[1])
+	require.NoError(e.t, err)
+	const others = 512 // bytes for the headers that the client adds
+	for size, status := range map[int]int{most<<10 - others: http.StatusOK, most << 11: http.StatusRequestHeaderFieldsTooLarge} {
+		a := do(e.t, e.url, call{path: "/docs", header: map[string]string{"X-Long": strings.Repeat("x", size)}})
+		require.Equal(e.t, status, a.StatusCode, "a header of %d bytes", size)
 	}
 }
 

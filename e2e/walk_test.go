@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,10 +43,25 @@ func generic(t testing.TB, text []byte) string {
 	return string(out)
 }
 
+// shownInREADME compares the console block of the README with what the first start printed, apart from address, folder and keys.
+func shownInREADME(t *testing.T, u upProcess) {
+	t.Helper()
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	_, block, found := strings.Cut(string(readme), "```console\n$ make run\n")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "```")
+	eventually(t, "the first start has printed everything", func() bool { return strings.Contains(u.out.String(), "Ctrl-C") })
+	key := regexp.MustCompile(`oda_test_\w+`)
+	printed := strings.NewReplacer(u.url, "http://localhost:8080", u.dir, "/home/you/opportunity/.opportunity").Replace(u.out.String())
+	require.Equal(t, key.ReplaceAllString(block, "KEY"), key.ReplaceAllString(printed, "KEY"))
+}
+
 // TestQuickStart is the walk of the README: one command, a key, the line that it prints, every page, one record, its history.
 func TestQuickStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
+	shownInREADME(t, u)
 	for _, tier := range api.Tiers {
 		require.True(t, strings.HasPrefix(u.keys[tier.Tier], "oda_test_"), "%s", tier.Tier)
 		require.Contains(t, u.out.String(), u.keys[tier.Tier])
