@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -22,19 +23,7 @@ func (v *verbs) listings() *cobra.Command {
 		v.importListings(),
 		v.lint(),
 		schema(),
-		&cobra.Command{
-			Use:     "export",
-			Short:   "Write all listings as a listings file, private ones and curators' notes included",
-			Example: "  opportunity listings export > backup.jsonl",
-			Args:    cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				c, err := v.client()
-				if err != nil {
-					return err
-				}
-				return c.Export(cmd.Context(), cmd.OutOrStdout()) // JSON Lines, whatever --output says
-			},
-		},
+		v.export(),
 		v.publish(),
 		&cobra.Command{
 			Use:     "withdraw ID...",
@@ -52,10 +41,12 @@ func (v *verbs) listings() *cobra.Command {
 
 func (v *verbs) importListings() *cobra.Command {
 	var dry bool
+	var format string
 	c := &cobra.Command{
 		Use:   "import FILE|-",
 		Short: "Import a listings file: all of it, or nothing",
-		Long: `Import a listings file (JSON Lines: a header, then one listing on each line).
+		Long: `Import a listings file: JSON Lines (a header, then one listing on each line), or CSV with the columns of 'export --format csv'.
+A file whose name ends in .csv is read as CSV; --format says it for others.
 
 Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
 Importing a file again changes nothing; a listing that the file does not name stays as it is. An import never takes a listing down and
@@ -64,9 +55,14 @@ never publishes a withdrawn one again: it says which ones stay withdrawn.
 --dry-run changes nothing. It shows what would be created, updated and published, each changed field with its old and its new value,
 and which records would turn "needs-review".`,
 		Example: "  opportunity listings import --dry-run platforms.jsonl\n  opportunity listings import platforms.jsonl\n" +
-			"  opportunity listings export | opportunity listings import -",
-		Args: cobra.ExactArgs(1),
-		RunE: v.file(func(ctx context.Context, c Client, file io.Reader) (result, error) {
+			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
+		Args:    cobra.ExactArgs(1),
+		PreRunE: validFormat(&format),
+		RunE: v.listingsFile(&format, func(ctx context.Context, c Client, file io.Reader, refused []api.Refusal) (result, error) {
+			if len(refused) > 0 { // in the conversion from CSV
+				raw, err := json.Marshal(api.ImportReport{Refused: refused})
+				return result{refused: refused, raw: raw}, err
+			}
 			if dry {
 				p, raw, err := c.Preview(ctx, file)
 				text := new(strings.Builder)
@@ -82,6 +78,7 @@ and which records would turn "needs-review".`,
 		}),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
+	formatFlag(c, &format)
 	return c
 }
 

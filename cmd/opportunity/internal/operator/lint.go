@@ -15,18 +15,25 @@ import (
 )
 
 func (v *verbs) lint() *cobra.Command {
-	return &cobra.Command{
+	var format string
+	c := &cobra.Command{
 		Use:   "lint FILE|-",
 		Short: "Check a listings file on this machine, as an import would",
-		Long: `Check a listings file as an import would, without a running API. Everything that is wrong is named by line and field.
-The exit code is 1 if an import would refuse the file.`,
+		Long: `Check a listings file, JSON Lines or CSV, as an import would, without a running API. Everything that is wrong is named by line and
+field; in CSV, that is the line where the row begins, and the column. The exit code is 1 if an import would refuse the file.`,
 		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint --output json -",
 		Args:    cobra.ExactArgs(1),
-		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader) (int, []api.Refusal, error) {
-			file, err := listingfile.Read(in, time.Now(), math.MaxInt)
+		PreRunE: validFormat(&format),
+		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader, name string) (int, []api.Refusal, error) {
+			lines, file, err := asJSONLines(in, name, format, time.Now())
+			if err == nil && lines != nil {
+				file, err = listingfile.Read(lines, time.Now(), math.MaxInt)
+			}
 			return len(file.Lines), file.Refused, err
 		}),
 	}
+	formatFlag(c, &format)
+	return c
 }
 
 func (v *verbs) lintEvents() *cobra.Command {
@@ -37,7 +44,7 @@ func (v *verbs) lintEvents() *cobra.Command {
 names a listing only an append can find. The exit code is 1 if an append would refuse the file.`,
 		Example: "  opportunity events lint reviews.jsonl",
 		Args:    cobra.ExactArgs(1),
-		RunE: v.linted("events", "an append would reject the file", func(in io.Reader) (int, []api.Refusal, error) {
+		RunE: v.linted("events", "an append would reject the file", func(in io.Reader, _ string) (int, []api.Refusal, error) {
 			file, err := eventfile.Read(in, time.Now(), math.MaxInt)
 			return len(file.Lines), file.Refused, err
 		}),
@@ -45,14 +52,14 @@ names a listing only an append can find. The exit code is 1 if an append would r
 }
 
 // linted makes the work of a lint from a reader, which returns the number of right lines and the wrong ones. what names the lines.
-func (v *verbs) linted(what, verdict string, read func(io.Reader) (int, []api.Refusal, error)) func(*cobra.Command, []string) error {
+func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string) (int, []api.Refusal, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		defer closed()
-		n, refused, err := read(in)
+		n, refused, err := read(in, args[0])
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,98 @@
+package operator
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// Formats of a listings file. The API knows JSON Lines alone; the command converts CSV.
+const (
+	jsonLines = "jsonl"
+	csvFormat = "csv"
+)
+
+func formatFlag(c *cobra.Command, format *string) {
+	c.Flags().StringVar(format, "format", "", "jsonl or csv; if left out, csv for a file that ends in .csv and otherwise jsonl")
+}
+
+func validFormat(format *string) func(*cobra.Command, []string) error {
+	return func(*cobra.Command, []string) error {
+		if *format != "" && *format != jsonLines && *format != csvFormat {
+			return fmt.Errorf("invalid --format %q: use jsonl or csv", *format)
+		}
+		return nil
+	}
+}
+
+// asJSONLines returns the file as JSON Lines with the same line numbers. If it is CSV that cannot be converted, wrong has everything that
+// is wrong with the file, and what is not.
+func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Reader, wrong listingfile.File, err error) {
+	if format == jsonLines || format == "" && !strings.EqualFold(filepath.Ext(name), ".csv") {
+		return in, wrong, nil
+	}
+	var out bytes.Buffer
+	refused, err := listingfile.FromCSV(in, &out)
+	if err != nil || len(refused) == 0 {
+		return &out, wrong, err
+	}
+	wrong, err = listingfile.Read(&out, now, math.MaxInt)
+	wrong.Refused = append(wrong.Refused, refused...)
+	slices.SortStableFunc(wrong.Refused, func(a, b api.Refusal) int { return cmp.Compare(a.Line, b.Line) })
+	return nil, wrong, err
+}
+
+// listingsFile is file for a verb that sends a listings file. call gets either the file or what is wrong with it.
+func (v *verbs) listingsFile(
+	format *string, call func(context.Context, Client, io.Reader, []api.Refusal) (result, error),
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return v.file(func(ctx context.Context, c Client, in io.Reader) (result, error) {
+			lines, wrong, err := asJSONLines(in, args[0], *format, time.Now())
+			if err != nil {
+				return result{}, err
+			}
+			return call(ctx, c, lines, wrong.Refused)
+		})(cmd, args)
+	}
+}
+
+func (v *verbs) export() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write all listings as a listings file, private ones and curators' notes included",
+		Long: `Write all listings as a listings file, private ones and curators' notes included: JSON Lines, or CSV for spreadsheets. An import of
+either changes nothing.`,
+		Example: "  opportunity listings export > backup.jsonl\n  opportunity listings export --format csv > listings.csv",
+		Args:    cobra.NoArgs,
+		PreRunE: validFormat(&format),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			if format != csvFormat {
+				return c.Export(cmd.Context(), cmd.OutOrStdout()) // whatever --output says
+			}
+			in, out := io.Pipe()
+			go func() { out.CloseWithError(c.Export(cmd.Context(), out)) }()
+			defer func() { _ = in.Close() }() // never fails
+			return listingfile.ToCSV(in, cmd.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "jsonl, which is the default, or csv")
+	return c
+}

@@ -1,0 +1,409 @@
+package listingfile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"opportunity.internal/pkg/api"
+)
+
+// A CSV file has one listing in each row and one column for each leaf of Line, named by its path. ToCSV and FromCSV convert between
+// it and JSON Lines without loss.
+
+// kind says how the value of a column is written in a cell.
+type kind int
+
+const (
+	text     kind = iota
+	nullable      // text; an empty cell is null
+	boolean       // true or false; an empty cell is null
+	number
+	items  // one text on each line, or a JSON array
+	pages  // one source on each line: the address and, after a space, checkedAt; or a JSON array
+	object // JSON array of objects
+)
+
+type column struct {
+	name   string
+	groups []string // the optional objects that hold it, outermost first
+	kind   kind
+}
+
+var columns = leaves(nil, reflect.TypeFor[Line](), "", nil)
+
+func leaves(all []column, t reflect.Type, prefix string, groups []string) []column {
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || name == "-" {
+			continue
+		}
+		name = prefix + name
+		add := func(k kind) { all = append(all, column{name, groups, k}) }
+		element, optional := f.Type, f.Type.Kind() == reflect.Pointer
+		if optional {
+			element = element.Elem()
+		}
+		switch {
+		case element.Kind() == reflect.Slice && element.Elem() == reflect.TypeFor[api.Source]():
+			add(pages)
+		case element.Kind() == reflect.Slice && element.Elem().Kind() == reflect.String:
+			add(items)
+		case element.Kind() == reflect.Slice:
+			add(object)
+		case element == reflect.TypeFor[time.Time](), element.Kind() == reflect.String && optional:
+			add(nullable)
+		case element.Kind() == reflect.String:
+			add(text)
+		case element.Kind() == reflect.Bool:
+			add(boolean)
+		case element.Kind() == reflect.Float64, element.Kind() == reflect.Int:
+			add(number)
+		case optional:
+			all = leaves(all, element, name+".", append(slices.Clone(groups), name))
+		default:
+			all = leaves(all, element, name+".", groups)
+		}
+	}
+	return all
+}
+
+// mayBeAbsent reports whether a file may leave out the column: an import keeps what a line does not say of these fields alone.
+func (c column) mayBeAbsent() bool {
+	return c.name == "publishedAt" || c.name == "visibility" || slices.Contains(c.groups, "curation")
+}
+
+// Columns are the names of all columns, in the order in which ToCSV writes them.
+func Columns() []string {
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	return names
+}
+
+// ToCSV writes a file of JSON Lines, as an export has it, as CSV.
+func ToCSV(in io.Reader, out io.Writer) error {
+	w := csv.NewWriter(out)
+	_ = w.Write(Columns()) // Flush keeps the error
+	dec := json.NewDecoder(in)
+	dec.UseNumber()
+	for {
+		var line map[string]any
+		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return fmt.Errorf("reading the listings: %w", err)
+		}
+		if line["format"] != nil {
+			continue
+		}
+		row := make([]string, len(columns))
+		for i, c := range columns {
+			row[i] = escape(c.cell(lookup(line, c.name)))
+		}
+		_ = w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// lookup returns the part of a line at that path; nil if there is none.
+func lookup(line map[string]any, path string) any {
+	var v any = line
+	for name := range strings.SplitSeq(path, ".") {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	return v
+}
+
+func (c column) cell(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case []any:
+		return c.list(v)
+	default:
+		return fmt.Sprint(v) // a string, a json.Number or a bool
+	}
+}
+
+func (c column) list(values []any) string {
+	if c.kind == object {
+		return encoded(values)
+	}
+	lines := make([]string, len(values))
+	for i, v := range values {
+		switch v := v.(type) {
+		case string:
+			if lines[i] = v; v != strings.TrimSpace(v) || strings.ContainsAny(v, "\r\n") {
+				return encoded(values)
+			}
+		case map[string]any:
+			address, _ := v["url"].(string)
+			checked, _ := v["checkedAt"].(string)
+			if lines[i] = strings.TrimSpace(address + " " + checked); len(strings.Fields(address)) != 1 || strings.ContainsFunc(checked, isSpace) {
+				return encoded(values)
+			}
+		}
+		if lines[i] == "" || lines[i][0] == '[' {
+			return encoded(values)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func isSpace(r rune) bool { return strings.TrimSpace(string(r)) == "" }
+
+func encoded(v any) string {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // was decoded from JSON
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+const (
+	formula = "=+-@\t\n" // a spreadsheet takes a cell that begins with one of these for a formula
+	quoted  = "json:"    // begins a cell that holds a JSON string
+)
+
+// escape protects a cell from spreadsheets and from the reader of CSV, which changes line ends; unescape undoes it.
+func escape(cell string) string {
+	if strings.Contains(cell, "\r") || strings.HasPrefix(cell, quoted) {
+		return quoted + encoded(cell)
+	}
+	if isFormula(cell) {
+		return "'" + cell
+	}
+	return cell
+}
+
+// isFormula reports whether cell is a formula behind any number of apostrophes.
+func isFormula(cell string) bool {
+	rest := strings.TrimLeft(cell, "'")
+	return rest != "" && strings.Contains(formula, rest[:1])
+}
+
+func unescape(cell string) (value string, err error) {
+	if literal, is := strings.CutPrefix(cell, quoted); is {
+		if err := json.Unmarshal([]byte(literal), &value); err != nil || value == "" {
+			return "", errors.New(`must be a JSON string behind json:, such as json:"text"`)
+		}
+		return value, nil
+	}
+	if rest, is := strings.CutPrefix(cell, "'"); is && isFormula(cell) {
+		return rest, nil
+	}
+	return cell, nil
+}
+
+// FromCSV writes a CSV file as JSON Lines with the same line numbers, so that what Read finds is at the line where the row begins and
+// in the column of that name. It returns what cannot be converted and leaves those rows out. The error is that of in or out.
+func FromCSV(in io.Reader, out io.Writer) ([]api.Refusal, error) {
+	buffered := bufio.NewReader(in)
+	if start, _ := buffered.Peek(3); string(start) == "\ufeff" {
+		_, _ = buffered.Discard(3)
+	}
+	r := csv.NewReader(buffered)
+	r.FieldsPerRecord = -1
+	names, refused, err := readRow(r)
+	if err != nil || refused != nil {
+		return refused, err
+	}
+	if names == nil {
+		return []api.Refusal{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, nil
+	}
+	header, problems := headerOf(names)
+	if len(problems) > 0 {
+		return []api.Refusal{{Line: 1, Problems: problems}}, nil
+	}
+	w := bufio.NewWriter(out)
+	fmt.Fprint(w, encoded(NewHeader()))
+	for at := 1; ; {
+		cells, wrong, err := readRow(r)
+		if err != nil {
+			return nil, err
+		}
+		refused = append(refused, wrong...)
+		if cells == nil {
+			_, _ = w.WriteString("\n") // Flush keeps the error
+			return refused, w.Flush()
+		}
+		number, _ := r.FieldPos(0)
+		line, id, problems := header.line(cells)
+		switch {
+		case len(problems) > 0:
+			refused = append(refused, api.Refusal{Line: number, ID: id, Problems: problems})
+		case line != nil:
+			_, _ = w.WriteString(strings.Repeat("\n", number-at))
+			at = number
+			_, _ = w.Write(line)
+		}
+	}
+}
+
+// readRow returns the next row; nil at the end, and behind a row that is not CSV.
+func readRow(r *csv.Reader) ([]string, []api.Refusal, error) {
+	cells, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, nil, nil
+	}
+	if wrong := new(csv.ParseError); errors.As(err, &wrong) {
+		problem := fmt.Sprintf("line: is not CSV: %v at line %d, character %d; nothing after it was read", wrong.Err, wrong.Line, wrong.Column)
+		return nil, []api.Refusal{{Line: wrong.StartLine, Problems: api.Problems{problem}}}, nil
+	}
+	return cells, nil, err
+}
+
+// rowHeader are the columns of a file, in its order.
+type rowHeader []column
+
+func headerOf(names []string) (header rowHeader, p api.Problems) {
+	if len(names) == 1 && strings.ContainsAny(names[0], ";\t") {
+		p.Add("line", "must separate columns by commas")
+		return nil, p
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
+		switch {
+		case i < 0:
+			p.Add(fmt.Sprintf("%.100q", name), "is not a known column")
+		case slices.ContainsFunc(header, func(c column) bool { return c.name == name }):
+			p.Add(name, "is given twice")
+		default:
+			header = append(header, columns[i])
+		}
+	}
+	for _, c := range columns {
+		if !c.mayBeAbsent() && !slices.Contains(names, c.name) {
+			p.Add(c.name, "is missing: an import replaces the whole listing, so leave its cells empty only if nothing is recorded")
+		}
+	}
+	if slices.Contains(names, "curation.contact") != slices.Contains(names, "curation.notes") {
+		p.Add("curation", "needs both columns, curation.contact and curation.notes, or none")
+	}
+	return header, p
+}
+
+// line converts a row; nil for one in which every cell is empty.
+func (h rowHeader) line(cells []string) (line []byte, id string, p api.Problems) {
+	if len(cells) != len(h) {
+		p.Add("line", "has %d cells, and the header names %d columns", len(cells), len(h))
+		return nil, "", p
+	}
+	present := map[string]bool{}
+	for i, c := range h {
+		if c.name == "id" {
+			id = cells[i]
+		}
+		for _, group := range c.groups {
+			present[group] = present[group] || cells[i] != "" || group == "curation"
+		}
+	}
+	if !slices.ContainsFunc(cells, func(cell string) bool { return cell != "" }) {
+		return nil, "", nil
+	}
+	tree := map[string]any{}
+	for i, c := range h {
+		if slices.ContainsFunc(c.groups, func(group string) bool { return !present[group] }) {
+			continue
+		}
+		cell, err := unescape(cells[i])
+		if err == nil && !utf8.ValidString(cell) {
+			err = errors.New("must be UTF-8")
+		}
+		var value any
+		if err == nil {
+			value, err = c.value(cell)
+		}
+		if err != nil {
+			p.Add(c.name, "%v", err)
+		} else if c.kind != number || cell != "" { // Read says that a number is missing
+			put(tree, c.name, value)
+		}
+	}
+	return []byte(encoded(tree)), id, p
+}
+
+func put(tree map[string]any, path string, value any) {
+	for {
+		name, rest, more := strings.Cut(path, ".")
+		if !more {
+			tree[name] = value
+			return
+		}
+		if tree[name] == nil {
+			tree[name] = map[string]any{}
+		}
+		tree, path = tree[name].(map[string]any), rest
+	}
+}
+
+// value is what a cell says, as Read takes it. Its errors complete a sentence that begins with the column.
+func (c column) value(cell string) (any, error) {
+	if cell == "" && (c.kind == nullable || c.kind == boolean) {
+		return nil, nil
+	}
+	if strings.HasPrefix(cell, "[") && (c.kind == items || c.kind == pages) {
+		return array(cell)
+	}
+	switch c.kind {
+	case boolean:
+		if !strings.EqualFold(cell, "true") && !strings.EqualFold(cell, "false") {
+			return nil, errors.New("must be true, false or empty")
+		}
+		return strings.EqualFold(cell, "true"), nil
+	case number:
+		var n json.Number
+		if cell != "" && (json.Unmarshal([]byte(cell), &n) != nil || n.String() != cell) {
+			return nil, errors.New("must be a number such as 0.75")
+		}
+		return n, nil
+	case items, pages:
+		return c.perLine(cell)
+	case object:
+		if cell == "" {
+			return []any{}, nil
+		}
+		return array(cell)
+	default:
+		return cell, nil
+	}
+}
+
+func array(cell string) (any, error) {
+	if !strings.HasPrefix(strings.TrimSpace(cell), "[") || !json.Valid([]byte(cell)) {
+		return nil, errors.New("must be a JSON array")
+	}
+	return json.RawMessage(cell), nil
+}
+
+func (c column) perLine(cell string) (any, error) {
+	values := []any{}
+	for line := range strings.SplitSeq(cell, "\n") {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case c.kind == items:
+			values = append(values, line)
+		default:
+			address, checked, dated := strings.Cut(line, " ")
+			source := api.Source{URL: address}
+			if dated {
+				source.CheckedAt = new(api.CheckDate(strings.TrimSpace(checked)))
+			}
+			values = append(values, source)
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,296 @@
+package listingfile_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// texts are the texts that spreadsheets, CSV and JSON are likely to spoil, and any others.
+func texts() *rapid.Generator[string] {
+	part := rapid.OneOf(
+		rapid.SampledFrom([]string{
+			"=1+1", "+", "-2", "@x", "'", "''=", "json:", `json:"x"`, "[", "]", `["a"]`, "\"", "\"\"", ",", ";", "\n", "\r", "\r\n", "\t", " ",
+			"\\.", "é", "日本", "\u2028", "\u00a0", "\ufeff", "TRUE", "null", "0.10", "https://a.example/ 2026-01-02", "<&>",
+		}),
+		rapid.StringN(0, 5, -1),
+	)
+	return rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return strings.ReplaceAll(strings.Join(parts, ""), "\x00", "") })
+}
+
+func filled() *rapid.Generator[string] {
+	return texts().Filter(func(s string) bool { return strings.TrimSpace(s) != "" })
+}
+
+func maybe[T any](g *rapid.Generator[T]) *rapid.Generator[*T] {
+	return rapid.OneOf(rapid.Just[*T](nil), rapid.Map(g, func(v T) *T { return &v }))
+}
+
+var (
+	urls   = rapid.SampledFrom([]string{"https://a.example", "https://a.example/?q=1,2&x='y'", "http://b.example/%20#@"})
+	checks = rapid.SampledFrom([]api.CheckDate{"2026-01-02", "2026-01-02T03:04:05.5+01:00"})
+)
+
+func randomFacts(t *rapid.T) api.Facts {
+	f := api.Facts{
+		Remote: maybe(rapid.Bool()).Draw(t, "remote"), DegreeRequired: maybe(rapid.Bool()).Draw(t, "degree"),
+		Languages: rapid.SliceOfN(filled(), 0, 3).Draw(t, "languages"), Requirements: rapid.SliceOfN(filled(), 0, 3).Draw(t, "requirements"),
+		ApplicationStatus: rapid.SampledFrom([]api.ApplicationStatus{"", api.ApplicationOpen}).Draw(t, "application"),
+		ApplicationURL:    maybe(urls).Draw(t, "applicationUrl"),
+	}
+	if rapid.Bool().Draw(t, "eligible") {
+		f.CountryEligibility = []api.CountryEligibility{{
+			Country: "CA", Status: api.Eligible, AllRegions: maybe(rapid.Bool()).Draw(t, "allRegions"), IncludedRegions: []string{"ON"},
+			SourceURLs: rapid.SliceOfN(urls, 1, 2).Draw(t, "evidence"), Note: texts().Draw(t, "note"),
+		}, {Country: "US", Status: api.EligibilityUnknown}}
+		f.RiskIndicators = []api.RiskIndicator{{Code: filled().Draw(t, "code"), Note: texts().Draw(t, "risk"), SourceURL: "https://risk.example"}}
+	}
+	if rapid.Bool().Draw(t, "paid") {
+		low := rapid.Float64Range(0, 1e9).Draw(t, "minimum")
+		f.Pay = &api.Pay{Minimum: low, Maximum: low * 2, Currency: "CAD", Unit: api.PerTask, SourceURL: "https://pay.example"}
+	}
+	f.Complete()
+	return f
+}
+
+func randomProfile(t *rapid.T) *listingfile.Profile {
+	if rapid.Bool().Draw(t, "no profile") {
+		return nil
+	}
+	p := &listingfile.Profile{ExperienceSources: []api.ExperienceSource{}}
+	if rapid.Bool().Draw(t, "bio") {
+		p.Bio = &api.ProfileText{Text: filled().Draw(t, "text"), SourceURL: "https://bio.example", CheckedAt: checks.Draw(t, "bio")}
+	}
+	if rapid.Bool().Draw(t, "year") {
+		p.FoundedYear = &api.ProfileYear{Value: 1999, SourceURL: "https://year.example", CheckedAt: checks.Draw(t, "year")}
+	}
+	if rapid.Bool().Draw(t, "assessed") {
+		p.EvidenceAssessment = &api.Assessment{Level: api.Limited, Note: texts().Draw(t, "assessment"), CheckedAt: checks.Draw(t, "assessed")}
+	}
+	if rapid.Bool().Draw(t, "experience") {
+		p.ExperienceSources = []api.ExperienceSource{{
+			URL: "https://e.example", Publisher: filled().Draw(t, "publisher"), Kind: api.Ratings, ReviewerGroup: api.Workers,
+			Rating: &api.Rating{Value: 3.5, Best: 5, Worst: 1, Count: 7}, CheckedAt: checks.Draw(t, "experience"),
+		}}
+	}
+	return p
+}
+
+func randomLine(t *rapid.T) listingfile.Line {
+	l := listingfile.Line{Listing: listingfile.Listing{
+		ID: rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,4})?`).Draw(t, "id"), Company: api.Company{Name: filled().Draw(t, "name"), Website: "https://a.example"},
+		ApplicationURL: urls.Draw(t, "apply"), Category: api.Sell, Subcategory: maybe(filled()).Draw(t, "subcategory"),
+		Summary: filled().Draw(t, "summary"), Overview: texts().Draw(t, "overview"), StartingCost: texts().Draw(t, "cost"),
+		WorkModel: texts().Draw(t, "model"), PublishedAt: maybe(rapid.Just(now.Add(-123456*time.Microsecond))).Draw(t, "published"),
+		Facts: maybe(rapid.Custom(randomFacts)).Draw(t, "facts"), CompanyProfile: randomProfile(t),
+		Sources: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Source {
+			return api.Source{URL: urls.Draw(t, "source"), CheckedAt: maybe(checks).Draw(t, "checked")}
+		}), 1, 3).Draw(t, "sources"),
+	}, Visibility: rapid.SampledFrom([]listingfile.Visibility{"", listingfile.Private, listingfile.Published, listingfile.Withdrawn}).Draw(t, "visibility")}
+	if rapid.Bool().Draw(t, "noted") {
+		l.Curation = &listingfile.Curation{Contact: texts().Draw(t, "contact"), Notes: texts().Draw(t, "notes")}
+	}
+	return l
+}
+
+// TestCSVKeepsEverything: from JSON Lines to CSV and back, every listing is what it was.
+func TestCSVKeepsEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var file bytes.Buffer
+		for i, l := range rapid.SliceOfN(rapid.Custom(randomLine), 1, 4).Draw(t, "lines") {
+			l.ID += strings.Repeat("x", i*10)
+			text, err := json.Marshal(l)
+			require.NoError(t, err)
+			file.Write(append(text, '\n'))
+		}
+		want, err := listingfile.Read(bytes.NewReader(file.Bytes()), now, 10)
+		require.NoError(t, err)
+		require.Empty(t, want.Refused, file.String())
+		var table, back bytes.Buffer
+		require.NoError(t, listingfile.ToCSV(&file, &table))
+		rows, err := csv.NewReader(bytes.NewReader(table.Bytes())).ReadAll()
+		require.NoError(t, err)
+		for _, row := range rows[1:] {
+			for _, cell := range row {
+				require.False(t, cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r\n"), "a spreadsheet would calculate %q", cell)
+				require.NotContains(t, cell, "\r")
+			}
+		}
+		refused, err := listingfile.FromCSV(&table, &back)
+		require.NoError(t, err)
+		require.Empty(t, refused)
+		got, err := listingfile.Read(&back, now, 10)
+		require.NoError(t, err)
+		require.Empty(t, got.Refused)
+		require.Len(t, got.Lines, len(want.Lines))
+		for i, l := range want.Lines {
+			if l.Number = got.Lines[i].Number; l.Curation == nil { // empty cells say that nothing is noted
+				l.Curation = new(listingfile.Curation)
+			}
+			require.Equal(t, l, got.Lines[i])
+		}
+	})
+}
+
+// sheet is a CSV file with the example's row, changed by edit, and the header.
+func sheet(t *testing.T, edit func(header, row []string) ([]string, []string)) string {
+	t.Helper()
+	var table, out bytes.Buffer
+	require.NoError(t, listingfile.ToCSV(bytes.NewReader(listingfile.Example), &table))
+	rows, err := csv.NewReader(&table).ReadAll()
+	require.NoError(t, err)
+	header, row := edit(rows[0], rows[1])
+	w := csv.NewWriter(&out)
+	require.NoError(t, w.WriteAll([][]string{header, row}))
+	return out.String()
+}
+
+func fromCSV(t *testing.T, file string) (listingfile.File, []api.Refusal) {
+	t.Helper()
+	var out bytes.Buffer
+	refused, err := listingfile.FromCSV(strings.NewReader(file), &out)
+	require.NoError(t, err)
+	return read(t, out.String()), refused
+}
+
+func TestCSVOfTheExample(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, listingfile.ToCSV(bytes.NewReader(listingfile.Example), &out))
+	rows, err := csv.NewReader(&out).ReadAll()
+	require.NoError(t, err)
+	got := map[string]string{}
+	for i, name := range rows[0] {
+		got[name] = rows[1][i]
+	}
+	for name, want := range map[string]string{
+		"company.name": "Maple Transcripts", "facts.remote": "true", "facts.experienceRequired": "", "facts.pay.minimum": "0.75",
+		"facts.languages": "English", "facts.requirements": "", "sources": "https://maple-transcripts.example/who-can-apply 2026-11-18",
+		"companyProfile.foundedYear.value": "2014", "curation.notes": "Asked about Quebec.", "publishedAt": "2026-11-18T15:00:00Z",
+	} {
+		require.Equal(t, want, got[name], name)
+	}
+}
+
+func TestASpreadsheetMayChangeTheFormOfAFile(t *testing.T) {
+	file := sheet(t, func(header, row []string) ([]string, []string) {
+		row[slices.Index(header, "facts.remote")] = "TRUE"
+		row[slices.Index(header, "sources")] = " https://a.example 2026-11-18 \n\nhttps://b.example"
+		row[slices.Index(header, "facts.countryEligibility")] = ""
+		row[slices.Index(header, "facts.riskIndicators")] = "[\n]"
+		return header, row
+	})
+	lines := strings.ReplaceAll(file, "\n", "\r\n") + strings.Repeat(",", len(listingfile.Columns())-1) + "\r\n"
+	f, refused := fromCSV(t, "\ufeff"+lines)
+	require.Empty(t, refused)
+	require.Empty(t, f.Refused)
+	require.Len(t, f.Lines, 1, "an empty row says nothing")
+	require.True(t, *f.Lines[0].Facts.Remote)
+	require.Equal(t, []api.Source{{URL: "https://a.example", CheckedAt: new(api.CheckDate("2026-11-18"))}, {URL: "https://b.example"}}, f.Lines[0].Sources)
+	require.Empty(t, f.Lines[0].Facts.CountryEligibility)
+}
+
+func TestAColumnThatIsLeftOutKeepsWhatAnImportKeeps(t *testing.T) {
+	f, refused := fromCSV(t, sheet(t, func(header, row []string) ([]string, []string) {
+		for _, name := range []string{"publishedAt", "visibility", "curation.contact", "curation.notes"} {
+			i := slices.Index(header, name)
+			header, row = slices.Delete(header, i, i+1), slices.Delete(row, i, i+1)
+		}
+		slices.Reverse(header)
+		slices.Reverse(row)
+		return header, row
+	}))
+	require.Empty(t, refused)
+	require.Empty(t, f.Refused)
+	require.Nil(t, f.Lines[0].Curation)
+	require.Nil(t, f.Lines[0].PublishedAt)
+}
+
+func TestEveryProblemOfACSVFileIsNamedByLineAndColumn(t *testing.T) {
+	cell := func(name, value string) func(header, row []string) ([]string, []string) {
+		return func(header, row []string) ([]string, []string) {
+			row[slices.Index(header, name)] = value
+			return header, row
+		}
+	}
+	rename := func(name, to string) func(header, row []string) ([]string, []string) {
+		return func(header, row []string) ([]string, []string) {
+			header[slices.Index(header, name)] = to
+			return header, row
+		}
+	}
+	for _, c := range []struct {
+		edit    func(header, row []string) ([]string, []string)
+		line    int
+		problem string
+	}{
+		{cell("facts.remote", "yes"), 2, "facts.remote: must be true, false or empty"},
+		{cell("facts.pay.minimum", "1,5"), 2, "facts.pay.minimum: must be a number such as 0.75"},
+		{cell("facts.pay.minimum", ""), 2, "facts.pay.minimum: is missing"},
+		{cell("facts.countryEligibility", "CA"), 2, "facts.countryEligibility: must be a JSON array"},
+		{cell("facts.countryEligibility", `[{"land":"CA"}]`), 2, "facts.countryEligibility[0].land: is not a known field"},
+		{cell("facts.languages", "[English"), 2, "facts.languages: must be a JSON array"},
+		{cell("sources", "https://a.example yesterday"), 2, "sources[0].checkedAt: must be a date"},
+		{cell("summary", "\xff"), 2, "summary: must be UTF-8"},
+		{cell("summary", "json:x"), 2, "summary: must be a JSON string behind json:"},
+		{cell("summary", ""), 2, "summary: must not be empty"},
+		{cell("category", "farm"), 2, "category: must be one of"},
+		{rename("facts.remote", "facts.remot"), 1, `"facts.remot": is not a known column`},
+		{rename("facts.remote", "facts.remot"), 1, "facts.remote: is missing: an import replaces the whole listing"},
+		{rename("visibility", "id"), 1, "id: is given twice"},
+		{rename("curation.notes", "id"), 1, "curation: needs both columns"},
+		{func(header, row []string) ([]string, []string) { return header, row[1:] }, 2, "line: has 39 cells, and the header names 40 columns"},
+		{func(header, row []string) ([]string, []string) { return []string{strings.Join(header, ";")}, row }, 1, "line: must separate columns by commas"},
+	} {
+		file := sheet(t, c.edit)
+		f, refused := fromCSV(t, file)
+		refused = append(refused, f.Refused...)
+		require.NotEmpty(t, refused, c.problem)
+		require.Equal(t, c.line, refused[0].Line, c.problem)
+		require.True(t, slices.ContainsFunc(refused[0].Problems, func(p string) bool { return strings.HasPrefix(p, c.problem) }),
+			"want %q, got %q", c.problem, refused[0].Problems)
+		require.Empty(t, f.Lines)
+	}
+	_, refused := fromCSV(t, "")
+	require.Equal(t, []api.Refusal{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, refused)
+
+	// rows of several lines: each problem is at the line where its row begins
+	whole := sheet(t, cell("overview", "One\ntwo\n\nthree"))
+	header, row, _ := strings.Cut(whole, "\n")
+	f, refused := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
+	require.Equal(t, []int{6, 10}, []int{f.Refused[0].Line, refused[0].Line})
+	require.Contains(t, refused[0].Problems[0], "line: is not CSV: ")
+}
+
+func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
+	broken := errors.New("broken")
+	var out bytes.Buffer
+	_, err := listingfile.FromCSV(iotest.ErrReader(broken), &out)
+	require.ErrorIs(t, err, broken)
+	require.ErrorIs(t, listingfile.ToCSV(iotest.ErrReader(broken), &out), broken)
+	require.Error(t, listingfile.ToCSV(strings.NewReader("{"), &out))
+}
+
+func FuzzCSV(f *testing.F) {
+	var table bytes.Buffer
+	require.NoError(f, listingfile.ToCSV(bytes.NewReader(listingfile.Example), &table))
+	f.Add(table.String())
+	f.Add("id,\"a\n")
+	f.Fuzz(func(t *testing.T, file string) {
+		var out bytes.Buffer
+		_, err := listingfile.FromCSV(strings.NewReader(file), &out)
+		require.NoError(t, err)
+		read(t, out.String())
+	})
+}
