@@ -164,6 +164,15 @@ func TestOfAWrongFileTheFirstLinesAreNamed(t *testing.T) {
 	require.Equal(t, api.AppendReport{Applied: true, Refused: []api.Refusal{}}, report(strings.ReplaceAll(stranger, "nobody", "somebody")))
 }
 
+func TestCheckAheadOfTheClockIsRecordedOnceTheClockHasReachedIt(t *testing.T) {
+	ahead := time.Now().Add(50 * time.Millisecond)
+	line := `{"slug":"a","checkedAt":"` + ahead.UTC().Format(time.RFC3339Nano) + `","checkType":"review","outcome":"closed"}`
+	w := httptest.NewRecorder()
+	handler(fakeStore{}, io.Discard).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(line)))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.False(t, time.Now().Before(ahead.Truncate(time.Microsecond)))
+}
+
 func TestAShutdownEndsLongPolls(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
