@@ -10,20 +10,20 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 )
 
-// ClockTolerance is how far ahead of the service's clock a check may be.
+// ClockTolerance bounds how far ahead of the service's clock a check may be.
 const ClockTolerance = time.Second
 
 // maxSources bounds the source URLs of one event.
 const maxSources = 100
 
-// MaxReported is how many refused lines an append names; of a file with more, the rest is only counted.
+// MaxReported bounds the rejected lines that an append names; further ones are only counted.
 const MaxReported = 200
 
 // File is an events file that was read to its end.
 type File struct {
 	Lines   []Line        // that may be recorded
-	Refused []api.Refusal // the first refused lines
-	Omitted int           // refused lines beyond those
+	Refused []api.Refusal // the first rejected lines
+	Omitted int           // rejected lines beyond those
 }
 
 // Line is one line of an events file.
@@ -48,8 +48,8 @@ type line struct {
 	LastEventID *string         `json:"lastEventId"`
 }
 
-// Read reads an events file and judges every line at the instant now; at most that many refused lines are named. Whether a slug
-// names a listing is for the caller to find out. The error is r's alone; a wrong line is among Refused.
+// Read reads an events file and judges every line at now; it names at most that many rejected lines. Whether a slug names a listing is
+// for the caller to find out. The error is r's alone; a wrong line does not fail the read.
 func Read(r io.Reader, now time.Time, most int) (File, error) {
 	var file File
 	for in, err := range jsonlines.Read[line](r) {

@@ -11,7 +11,7 @@ import (
 // Source is the source URL of reviews.
 const Source = "https://source.example/terms"
 
-// Facts returns facts of which one is known.
+// Facts returns facts with a single known one.
 func Facts() *api.Facts {
 	f := api.UnknownFacts()
 	f.Remote = new(true)

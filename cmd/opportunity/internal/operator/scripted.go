@@ -140,7 +140,7 @@ func fromFile(cmd *cobra.Command, file, slug string, sheet api.ReviewSheet) ([]b
 	if len(has) > 0 {
 		add = append(add, "")
 	}
-	// Put in front of the text as it is: decoded and encoded anew, a name that stands there twice would pass unseen.
+	// Put in front of the text as it is: decoded and encoded again, a name that stands there twice would pass unseen.
 	return append([]byte("{"+strings.Join(add, ",")), bytes.TrimPrefix(text, []byte("{"))...), nil
 }
 
