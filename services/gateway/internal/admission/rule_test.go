@@ -139,6 +139,7 @@ func compare(t *rapid.T, c *redis.Client) {
 		}
 		// Those that need another day or counters first are told so and come again, alone.
 		var again []*pending
+		admitted := map[string]bool{}
 		decided := func(p *pending, d Decision) {
 			account, limits := p.principal.Account, p.principal.Limits
 			now := log.now(clock)
@@ -159,6 +160,7 @@ func compare(t *rapid.T, c *redis.Client) {
 				c := &call{account: account, at: now}
 				log.calls = append(log.calls, c)
 				owed = append(owed, admission{c, d})
+				admitted[account] = true
 			} else {
 				honest(t, log, account, limits, clock, d)
 			}
@@ -179,6 +181,10 @@ func compare(t *rapid.T, c *redis.Client) {
 			decided(p, d)
 		}
 		same(t, c, log, log.now(clock))
+		for account := range admitted {
+			length := c.LLen(ctx, counter.Window(account)).Val()
+			require.EqualValues(t, log.figures(account, log.now(clock)).recent, length, "an admission drops entries older than a minute")
+		}
 	}
 	everyKeyExpires(t, c)
 }
