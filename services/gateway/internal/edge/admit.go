@@ -2,6 +2,7 @@ package edge
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -55,15 +56,12 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 	return problem.Unavailable(errors.New("the account changes faster than it can be asked for"))
 }
 
-// strip drops headers by which a caller could pass for somebody else: what services are told about callers, request ids, and
-// addresses, unless a trusted proxy forwards them.
+// strip removes the request id of a caller, and forwarded addresses unless a trusted proxy sent them. The identity headers of
+// services need no removal: the proxy package builds their requests from a list of allowed headers.
 func (e *Edge) strip(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		trusted := e.trusts(remote(r))
-		for name := range r.Header {
-			if strings.HasPrefix(name, "X-Opportunity-") || !trusted && strings.HasPrefix(name, "X-Forwarded-") {
-				delete(r.Header, name)
-			}
+		if !e.trusts(remote(r)) {
+			maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Forwarded-") })
 		}
 		delete(r.Header, api.RequestIDHeader)
 		next.ServeHTTP(w, r)
