@@ -69,7 +69,7 @@ func keptWithdrawn(ids []string) string {
 func confirm(in io.Reader, out io.Writer, what string) error {
 	fmt.Fprintln(out, what)
 	if !terminal(in) {
-		return errors.New("nobody can be asked, because standard input is not a terminal: add --yes; nothing was changed")
+		return errors.New("standard input is not a terminal: add --yes to publish without being asked; nothing was changed")
 	}
 	return agree(bufio.NewReader(in), out)
 }
@@ -87,7 +87,7 @@ func agree(in *bufio.Reader, out io.Writer) error {
 		}
 		if err != nil {
 			fmt.Fprintln(out)
-			return errors.New("no answer: nothing was changed")
+			return errors.New("no answer: add --yes to publish without being asked; nothing was changed")
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestPublishingManyAsksFirst(t *testing.T) {
 
 func TestAnswersToAQuestion(t *testing.T) {
 	for answers, want := range map[string]string{
-		"yes\n": "", "Y\n": "", "what?\n\nyes\n": "", "no\n": "nothing was changed", "": "no answer", "sure": "no answer",
+		"yes\n": "", "Y\n": "", "what?\n\nyes\n": "", "no\n": "nothing was changed", "": "no answer", "sure": "no answer: add --yes",
 	} {
 		var out strings.Builder
 		err := operator.Agree(bufio.NewReader(strings.NewReader(answers)), &out)
