@@ -376,9 +376,9 @@ func TestGuessingWithoutTheListOfKeys(t *testing.T) {
 
 // Without a trusted proxy a caller cannot choose its address.
 func TestGuessingBehindForgedAddresses(t *testing.T) {
-	w := newWorld(t)
+	w, c := newWorld(t), newClock()
 	w.authority.set(func() { w.authority.unlisted = true })
-	gw := w.start()
+	gw := w.start(c.config)
 	last := answer{}
 	for i := range 33 {
 		last = gw.do(t, request{key: apikey.Generate(apikey.Live), header: http.Header{"X-Forwarded-For": {fmt.Sprintf("198.51.100.%d", i)}}})

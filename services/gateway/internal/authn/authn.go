@@ -186,24 +186,18 @@ func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout) // for waiting and asking together
 	defer cancel()
 	digests := l.key.digests(l.peppers)
-	exists, unsynced := l.exist.has(ctx, digests)
-	if unsynced == nil && !exists {
-		l.rejected.Inc()
-		return nil, otter.ErrNotFound
-	}
 	from := l.asker(l.from)
-	if unsynced != nil {
-		if err := l.mayGuess(from); err != nil {
-			return nil, err
-		}
+	exists, guess, err := l.exists(ctx, digests, from)
+	if err != nil || !exists {
+		return nil, l.rejection(err)
 	}
 	if err := from.asking.Acquire(ctx, 1); err != nil {
 		return nil, problem.Unavailable(err)
 	}
 	defer from.asking.Release(1)
-	if unsynced != nil { // the lookups that this one waited for may have been guesses
-		if err := l.mayGuess(from); err != nil {
-			return nil, err
+	if guess { // the lookups that this one waited for may have been guesses
+		if exists, _, err := l.exists(ctx, digests, from); err != nil || !exists {
+			return nil, l.rejection(err)
 		}
 	}
 	p, err := l.ask(ctx, of, digests, missed)
@@ -211,6 +205,31 @@ func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
 		from.guesses.AllowN(l.now(), 1)
 	}
 	return p, err
+}
+
+// exists reports whether a key exists. If that cannot be known in time, guess is true and the key may be looked up; beyond the limit
+// on guesses it waits longer, and returns an error only if that is in vain.
+func (l lookup) exists(ctx context.Context, digests []string, from *asker) (exists, guess bool, err error) {
+	if exists, err = l.exist.has(ctx, digests, syncWait); err == nil {
+		return exists, false, nil
+	}
+	refusal := l.mayGuess(from)
+	if refusal == nil {
+		return true, true, nil
+	}
+	if exists, err = l.exist.has(ctx, digests, askTimeout); err == nil {
+		return exists, false, nil
+	}
+	return false, false, refusal
+}
+
+// rejection is err, or that of a key that does not exist.
+func (l lookup) rejection(err error) error {
+	if err != nil {
+		return err
+	}
+	l.rejected.Inc()
+	return otter.ErrNotFound
 }
 
 // Reload is called in the background for a key that has been cached for a while.

@@ -14,7 +14,7 @@ import (
 const (
 	syncEvery = 10 * time.Second       // while no request waits
 	syncPause = 50 * time.Millisecond  // between two syncs, at least
-	syncWait  = 200 * time.Millisecond // of a request, at most
+	syncWait  = 200 * time.Millisecond // of a request, before it is looked up as a guess
 )
 
 // errNotSynced means that nothing is known about a key, because authquota could not be followed in time.
@@ -47,8 +47,8 @@ func newKeySet(pull func(context.Context, api.KeyPosition) (api.KeyDigests, erro
 	}
 }
 
-// has reports whether a key with one of the digests exists. It returns errNotSynced if it cannot tell within syncWait.
-func (s *keySet) has(ctx context.Context, digests []string) (bool, error) {
+// has reports whether a key with one of the digests exists. It returns errNotSynced if it cannot tell within wait.
+func (s *keySet) has(ctx context.Context, digests []string, wait time.Duration) (bool, error) {
 	s.mu.RLock()
 	found, round := s.contains(digests), s.next
 	s.mu.RUnlock()
@@ -59,7 +59,7 @@ func (s *keySet) has(ctx context.Context, digests []string) (bool, error) {
 	case s.wanted <- struct{}{}:
 	default: // run has been asked already
 	}
-	ctx, cancel := context.WithTimeout(ctx, syncWait)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	select {
 	case <-ctx.Done():
