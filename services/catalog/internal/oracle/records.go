@@ -111,9 +111,6 @@ func (g generator) facts(sourced bool) *api.Facts {
 				}
 			}
 		}
-		if c.Status == api.Eligible || c.AllRegions != nil && *c.AllRegions {
-			c.SourceURLs = []string{"https://eligible.example/" + country}
-		}
 		f.CountryEligibility = append(f.CountryEligibility, c)
 	}
 	f.Complete()
