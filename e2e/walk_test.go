@@ -53,7 +53,7 @@ func shownInREADME(t *testing.T, u upProcess) {
 	block, _, _ = strings.Cut(block, "```")
 	eventually(t, "the first start has printed everything", func() bool { return strings.Contains(u.out.String(), "Ctrl-C") })
 	key := regexp.MustCompile(`oda_test_\w+`)
-	printed := strings.NewReplacer(u.url, "http://localhost:8080", u.dir, "/home/you/opportunity/.opportunity").Replace(u.out.String())
+	printed := strings.NewReplacer(u.url, "http://localhost:8080", u.adminURL, "http://127.0.0.1:8081", u.dir, "/home/you/opportunity/.opportunity").Replace(u.out.String())
 	require.Equal(t, key.ReplaceAllString(block, "KEY"), key.ReplaceAllString(printed, "KEY"))
 }
 

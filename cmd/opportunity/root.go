@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -54,6 +55,7 @@ With --output json, results are JSON on standard output and errors are JSON on s
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(up.Command(), versionCommand())
 	root.AddCommand(operator.Commands()...)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd() // takes the output that is set now
 	root.SetFlagErrorFunc(flagError)

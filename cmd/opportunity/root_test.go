@@ -253,14 +253,24 @@ func TestUsageLinesAgreeWithChecks(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
+	service(t, 200, "application/json", `{"keys":[{"id":"key_1","status":"active"},{"id":"key_2","status":"revoked"}],
+		"accounts":[{"id":"acc_1"}],"requests":[{"id":"req_1"}],"listings":[{"id":"maple"}]}`)
 	for line, want := range map[string]string{
 		"keys issue --tier |":        "free developer commercial",
 		"keys list --output |":       "text json",
 		"reviews due --output |":     "table text csv json",
 		"up --seed |":                "sample none",
 		"accounts grant acc |":       "free developer commercial",
-		"reviews record --outcome |": "",
+		"reviews record --outcome |": "verified closed needs-review",
+		"listings list --status |":   "verified unverified stale needs-review",
 		"keys re|":                   "requests revoke",
+		"keys revoke |":              "key_1",
+		"keys approve |":             "req_1",
+		"accounts show |":            "acc_1",
+		"listings publish a |":       "maple",
+		"reviews record |":           "maple",
+		"history show |":             "maple",
+		"reviews record a |":         "",
 	} {
 		words := strings.Fields(strings.ReplaceAll(line, " |", " ''"))
 		last := strings.Trim(words[len(words)-1], "'|")

@@ -35,15 +35,6 @@ func (v *verbs) accounts() *cobra.Command {
 				}
 				return nil
 			},
-			ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-				var names []string
-				for _, t := range tiers() {
-					if len(args) == 1 {
-						names = append(names, string(t))
-					}
-				}
-				return names, cobra.ShellCompDirectiveNoFileComp
-			},
 			RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
 				return c.Grant(ctx, args[0], api.Tier(args[1]))
 			}, func(args []string) string { return "granted " + args[1] + ": " + args[0] }),

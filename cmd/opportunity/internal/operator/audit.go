@@ -17,10 +17,10 @@ func (v *verbs) audit() *cobra.Command {
 	var before int64
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "Read what operators and people did to accounts and keys, newest first",
-		Long: `Read the audit log of accounts and keys, newest first. The database refuses to change or remove an entry; reading leaves none.
+		Short: "Read the audit log of accounts and keys, newest first",
+		Long: `Read the audit log of accounts and keys, newest first. The database rejects changes to entries. Reading is not recorded.
 
---account finds what the account's person did and what was done to it, its keys and its requests.`,
+--account selects what the account's owner did, and what was done to the account, its keys and its requests.`,
 		Example: `  opportunity audit --since 24h
   opportunity audit --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --action person.sign_in
   opportunity audit --actor ada --since 2026-11-01 --limit 1000 --output json`,
@@ -47,12 +47,12 @@ func (v *verbs) audit() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&account, "account", "", "only what concerns this account")
-	f.StringVar(&action, "action", "", "only actions that begin so, such as key. or person.sign_in")
-	f.StringVar(&actor, "actor", "", "only what this operator, or the person of this account, did")
-	f.StringVar(&since, "since", "", "only what was done since: a duration such as 90m or 7d, a date, or an instant (UTC)")
-	f.IntVar(&limit, "limit", 50, "most entries to list, at most 1000")
-	f.Int64Var(&before, "before", 0, "only entries before the one with this id")
+	f.StringVar(&account, "account", "", "only entries about this account")
+	f.StringVar(&action, "action", "", "only actions with this prefix, such as key. or person.sign_in")
+	f.StringVar(&actor, "actor", "", "only entries by this operator, or by the owner of this account")
+	f.StringVar(&since, "since", "", "only entries since then: a duration such as 7d or 90m, a date, or a time (UTC)")
+	f.IntVar(&limit, "limit", 50, "maximum number of entries, up to 1000")
+	f.Int64Var(&before, "before", 0, "only entries older than the one with this id")
 	return c
 }
 

@@ -13,15 +13,16 @@ import (
 )
 
 func (v *verbs) billing() *cobra.Command {
-	c := &cobra.Command{Use: "billing", Short: "See to what accounts have paid for"}
+	c := &cobra.Command{Use: "billing", Short: "Reconcile paid subscriptions with the payment processor"}
 	c.AddCommand(&cobra.Command{
 		Use:   "reconcile",
-		Short: "Compare every subscription with the payment processor, and heal what differs",
-		Long: `Compare every subscription with the payment processor, and heal what differs. It runs by itself once a day.
+		Short: "Compare every subscription with the payment processor and fix differences",
+		Long: `Compare every subscription with the payment processor and fix differences. This also runs automatically once a day.
 
-Each difference is listed with what was kept here and what the processor has. One that is not healed stays as it is: the processor does
-not know the subscription, and what was paid for ends by itself. Authquota is told of every entitlement once more.
-It fails where something could not be compared; what was healed is no failure.`,
+Each difference is listed with the value stored here and the processor's value. A subscription that the processor does not know is listed
+but not changed; it ends with its paid period. Every entitlement is then sent to authquota again.
+
+The exit code is 1 if a subscription could not be compared. Differences that were fixed are not a failure.`,
 		Example: "  opportunity billing reconcile\n  opportunity billing reconcile --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,7 +36,7 @@ It fails where something could not be compared; what was healed is no failure.`,
 			}
 			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { showReconciled(out, report) })
 			if report.Failed > 0 {
-				return errors.New("not everything could be compared; the log of billing says what, and why")
+				return errors.New("some subscriptions could not be compared: see the log of the billing service")
 			}
 			return nil
 		},

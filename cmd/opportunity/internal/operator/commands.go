@@ -40,6 +40,7 @@ func Commands() []*cobra.Command {
 		f.StringVar(&v.dataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), DefaultDataDir),
 			`data directory of "opportunity up", which holds the operator token; also from OPPORTUNITY_DATA_DIR.
 OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
+		v.completeIDs(c)
 		flags.Choice(f, &v.output, "output", "text", "output format", "text", "json")
 	}
 	return groups
@@ -101,14 +102,14 @@ func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
 
 // paged are the flags of a list that comes in pages.
 func (p *Page) paged(c *cobra.Command) {
-	c.Flags().IntVar(&p.Limit, "limit", 0, "most entries to list, at most 1000")
-	c.Flags().StringVar(&p.After, "after", "", "begin after the entry with this id")
+	c.Flags().IntVar(&p.Limit, "limit", 0, "maximum number of entries, up to 1000")
+	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")
 }
 
 // more says how to go on where a list has another page.
 func more(out io.Writer, flag, next string) {
 	if next != "" {
-		fmt.Fprintf(out, "There are more: go on with --%s %s\n", flag, next)
+		fmt.Fprintf(out, "There are more: continue with --%s %s\n", flag, next)
 	}
 }
 

@@ -27,7 +27,7 @@ func (v *verbs) listings() *cobra.Command {
 		v.publish(),
 		&cobra.Command{
 			Use:     "withdraw ID...",
-			Short:   "Take published listings out of the public's sight: all that are named, or none",
+			Short:   "Withdraw published listings: all that you name, or none",
 			Example: "  opportunity listings withdraw maple-scribe",
 			Args:    cobra.MinimumNArgs(1),
 			RunE: v.report(func(ctx context.Context, c Client, ids []string) (result, error) {
@@ -77,7 +77,7 @@ and which records would turn "needs-review".`,
 			return imported(r, raw, text+keptWithdrawn(r.KeptWithdrawn)), err
 		}),
 	}
-	c.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
+	c.Flags().BoolVar(&dry, "dry-run", false, "show what would change without changing it")
 	formatFlag(c, &format)
 	return c
 }

@@ -16,16 +16,16 @@ import (
 )
 
 func (v *verbs) history() *cobra.Command {
-	c := &cobra.Command{Use: "history", Short: "Show what was known of a listing, and prove that nobody changed it"}
+	c := &cobra.Command{Use: "history", Short: "Show what was known about a listing, and prove that nobody changed it"}
 	var at string
 	show := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show facts, status and evidence of a listing, private ones included, as they stood",
-		Long: `Show facts, status and evidence of a listing as they stood at an instant.
+		Short: "Show facts, status and evidence of a listing at a given time, private listings included",
+		Long: `Show facts, status and evidence of a listing as they were known at a given time.
 
-Only events that had been recorded by then count; one that was recorded later is left out, even if it tells of an earlier check.
-The status is that of the events alone: edits of the listing itself, which also put a review in doubt, are not part of the history.
---at takes a UTC day, which means its end, or an instant; left out, it is now.`,
+Only events that had been recorded by then count, whatever time they were checked at. The status is derived from events alone: edits
+of the listing, which also put a review in doubt, are not part of the history. --at takes a UTC day, which means its end, or a time.
+The default is now.`,
 		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at 2026-11-20T09:30:00Z --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ The status is that of the events alone: edits of the listing itself, which also 
 			return nil
 		},
 	}
-	show.Flags().StringVar(&at, "at", "", "a UTC day (YYYY-MM-DD) or an instant (RFC 3339)")
+	show.Flags().StringVar(&at, "at", "", "UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")
 	c.AddCommand(show, v.verify())
 	return c
 }

@@ -18,9 +18,9 @@ func (v *verbs) lint() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "lint FILE|-",
-		Short: "Check a listings file on this machine, as an import would",
-		Long: `Check a listings file, JSON Lines or CSV, as an import would, without a running API. Everything that is wrong is named by line and
-field; in CSV, that is the line where the row begins, and the column. The exit code is 1 if an import would refuse the file.`,
+		Short: "Check a listings file locally, as an import would",
+		Long: `Check a listings file, JSON Lines or CSV, as an import would, without a running API. It names every problem by line
+and field; in CSV, by the line where the row begins and by the column. The exit code is 1 if an import would reject the file.`,
 		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint --output json -",
 		Args:    cobra.ExactArgs(1),
 		PreRunE: validFormat(&format),
@@ -86,8 +86,8 @@ func schema() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of a line of a listings file",
-		Long: `Print the JSON Schema (draft 2020-12) of a line of a listings file, for editors and other programs. It says what a line may be by
-itself; its $comment names what only an import, or a lint, can find.`,
+		Long: `Print the JSON Schema (draft 2020-12) of a line of a listings file, for editors and other programs. Its $comment lists
+the rules that span lines, which only an import or a lint can check.`,
 		Example: "  opportunity listings schema > listings.schema.json\n  opportunity listings schema --example > start.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,6 +99,6 @@ itself; its $comment names what only an import, or a lint, can find.`,
 			return err
 		},
 	}
-	c.Flags().BoolVar(&example, "example", false, "print a file with a listing that uses every field instead")
+	c.Flags().BoolVar(&example, "example", false, "print an example file instead, with a listing that uses every field")
 	return c
 }

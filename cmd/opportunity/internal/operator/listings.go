@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
 )
@@ -28,13 +29,6 @@ func (v *verbs) listListings() *cobra.Command {
 themselves.`,
 		Example: "  opportunity listings list --visibility private --search maple\n  opportunity listings list --status needs-review --output csv",
 		Args:    cobra.NoArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error { // replaces that of the group, which knows neither jsonl nor csv
-			switch output {
-			case "text", "json", "jsonl", "csv":
-				return nil
-			}
-			return fmt.Errorf("--output must be text, json, jsonl or csv, not %q", output)
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {
@@ -49,12 +43,12 @@ themselves.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&visibility, "visibility", "", "private, published or withdrawn")
-	f.StringVar(&status, "status", "", "verified, unverified, stale or needs-review")
-	f.StringVar(&category, "category", "", "online, sell, local or host")
+	flags.Choice(f, &visibility, "visibility", "", "visibility", "private", "published", "withdrawn")
+	flags.Choice(f, &status, "status", "", "verification status", "verified", "unverified", "stale", "needs-review")
+	flags.Choice(f, &category, "category", "", "category", "online", "sell", "local", "host")
 	f.StringVar(&country, "country", "", "two letters: listings whose facts say that residents are eligible")
 	f.StringVar(&search, "search", "", "part of the id or of the company's name, in any case")
-	f.StringVar(&output, "output", "text", "how to print: text, json, jsonl or csv")
+	flags.Choice(f, &output, "output", "text", "output format", "text", "json", "jsonl", "csv")
 	f.IntVar(&page.Limit, "limit", 0, "most listings to list, at most 1000; 100 if left out")
 	f.StringVar(&page.After, "after", "", "begin after the listing with this id")
 	return c

@@ -22,7 +22,7 @@ func TestListingsAreListed(t *testing.T) {
 	require.Equal(t, `ID  COMPANY     CATEGORY  VISIBILITY  STATUS      LAST REVIEW
 a   =Acme, Ltd  sell      private     unverified  never
 b   B           online    published   stale       2026-11-02 00:00:00Z
-There are more: go on with --after b
+There are more: continue with --after b
 `, out)
 
 	out, errs, err := verb(t, c.URL, "", "listings", "list", "--output", "csv")
@@ -41,7 +41,7 @@ b,B,online,published,stale,unknown,0,2026-11-01T00:00:00Z,2026-11-02T00:00:00Z,2
 	require.Equal(t, 2, strings.Count(out, "\n"))
 	require.True(t, strings.HasPrefix(out, `{"id":"a","company":"=Acme, Ltd"`), out)
 	_, _, err = verb(t, c.URL, "", "listings", "list", "--output", "xml")
-	require.ErrorContains(t, err, "must be text, json, jsonl or csv")
+	require.ErrorContains(t, err, "use text, json, jsonl or csv")
 }
 
 func TestAListingIsShownWithItsNotes(t *testing.T) {

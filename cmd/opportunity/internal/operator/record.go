@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/eventfile"
 )
@@ -67,7 +68,7 @@ The time of the review is that at which the listing was looked at. The review is
 	}
 	f := c.Flags()
 	f.StringVar(&r.file, "event", "", "a file with the review, or -; nothing is asked")
-	f.StringVar(&r.said.Outcome, "outcome", "", "verified, closed or needs-review")
+	flags.Choice(f, &r.said.Outcome, "outcome", "", "outcome", "verified", "closed", "needs-review")
 	f.StringVar(&r.facts, "facts", "", "a file with all facts as JSON, or -")
 	f.StringArrayVar(&r.set, "set", nil, "change one fact, as NAME=VALUE with a JSON value, such as remote=true or pay=null; may be given several times")
 	f.StringVar(&r.said.Note, "note", "", "what else was found")

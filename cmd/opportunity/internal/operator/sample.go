@@ -90,11 +90,11 @@ func (v *verbs) sample() *cobra.Command {
 	var keysFile string
 	c := &cobra.Command{
 		Use:   "sample",
-		Short: "Fill a deployment without listings with invented records, to try it out",
-		Long: `Import, publish and review the records with which 'opportunity up' starts: invented platforms on .example domains.
+		Short: "Fill an empty deployment with invented records, to try it out",
+		Long: `Import, publish and review the sample records of "opportunity up": invented platforms on .example domains.
 
-A deployment that has any listing is left as it is. Histories cannot be taken back, so this is nothing for one that is
-to hold real records. With --demo-keys there is then a key for each tier in that file; a file that has them stays as it is.`,
+A deployment with any listing is not changed. Histories cannot be undone, so do not use this where real records will follow.
+--demo-keys also issues a key for each tier and saves them in the file; keys already there are kept.`,
 		Example: "  opportunity sample --demo-keys demo-keys.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -122,6 +122,6 @@ to hold real records. With --demo-keys there is then a key for each tier in that
 			return nil
 		},
 	}
-	c.Flags().StringVar(&keysFile, "demo-keys", "", "also issue a key for each tier and write them into this file")
+	c.Flags().StringVar(&keysFile, "demo-keys", "", "also issue a key for each tier and save them in this `FILE`")
 	return c
 }

@@ -63,8 +63,8 @@ func running(t *testing.T) (dir, base string, keys map[api.Tier]string) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	_, after, _ := strings.Cut(out.String(), "serves at ")
-	base, _, _ = strings.Cut(after, ",")
+	_, after, _ := strings.Cut(out.String(), "  API             ")
+	base, _, _ = strings.Cut(after, "\n")
 	require.NoError(t, (&dataDir{path: dir}).read(keysFile, &keys))
 	return dir, base, keys
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/redisdb/embedded"
@@ -75,11 +76,19 @@ func Run(ctx context.Context, o Options) error {
 	})
 }
 
-// listen opens an address that people chose, with an error that they can act on.
+// listen opens the address that flag names. Its errors say what to do.
 func listen(ctx context.Context, address, flag string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, flags.Usage("invalid %s %q: use HOST:PORT, such as 127.0.0.1:8080", flag, address)
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	free := fmt.Sprintf("%s %s picks a free port", flag, net.JoinHostPort(host, "0"))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use by another process: end it, or choose another address with %s", address, flag)
+		return nil, fmt.Errorf("%s is in use by another process: stop it, or choose another port; %s", address, free)
+	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address; %s", address, op.Err, free)
 	}
 	return l, err
 }
@@ -138,20 +147,20 @@ func answers(ctx context.Context, url string) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
+// announce prints what to do next.
 func announce(out io.Writer, h *house, dir *dataDir, keys map[api.Tier]string) {
 	base := h.publicURL
-	fmt.Fprintf(out, "The Opportunity Data API serves at %s, its documentation at %s/docs.\n", base, base)
-	fmt.Fprintf(out, "Accounts and their keys are at %s/account.\n\n", base)
-	fmt.Fprintf(out, "Demo keys, also in %s:\n", dir.file(keysFile))
+	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  Account pages   %s/account\n", base, base, base)
+	fmt.Fprintf(out, "  Admin listener  %s\n\nDemo keys, saved in %s:\n", h.adminURL, dir.file(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
-	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n", keys[api.Developer], base)
+	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n\n", keys[api.Developer], base)
 	if h.billing.Processor == billing.Sandbox {
-		fmt.Fprintln(out, "\nPlans are sold by a sandbox: no money moves.")
+		fmt.Fprintln(out, "Payments go to a sandbox: no money moves.")
 	}
 	if to, err := url.Parse(h.authquota.Mail.URL); err == nil && to.Scheme == "file" {
-		fmt.Fprintf(out, "\nMails to people are not sent: they are files in %s.\n", to.Path)
+		fmt.Fprintf(out, "Email is not sent: it is saved in %s.\n", to.Path)
 	}
-	fmt.Fprintln(out, "\nCtrl-C stops it; the data stay.")
+	fmt.Fprintf(out, "Press Ctrl-C to stop. All data stays in %s.\n", dir.path)
 }
