@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// digestPage is how many digests a page holds at most: about 200 kB.
+// digestPage is the maximum number of digests on a page, about 200 kB.
 const digestPage = 10_000
 
 // keyDigests tells a gateway which keys exist, so that it rejects others without a lookup. While Redis is unavailable it answers

@@ -263,7 +263,7 @@ func TestValidKeysAtOnce(t *testing.T) {
 	})
 }
 
-// A request that waits in vain gets 503 after the time of a lookup.
+// A request that waits without success gets 503 after the time of a lookup.
 func TestAuthquotaSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &authority{unlisted: true, gate: make(chan struct{})}

@@ -91,7 +91,7 @@ func (s *keySet) size() int {
 	return len(s.known)
 }
 
-// run syncs until ctx ends: at once, then every syncEvery and whenever a request waits. report is told how each sync ended.
+// run syncs until ctx ends: at once, then every syncEvery and whenever a request waits. It calls report with the result of each sync.
 func (s *keySet) run(ctx context.Context, log *slog.Logger, report func(error)) {
 	var at api.KeyPosition
 	failing := false

@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Operator is what the operator of an installation publishes about it. The zero value has the default texts and no contact.
+// Operator holds the texts and contacts that the operator of an installation publishes. The zero value has the default texts and no contact.
 type Operator struct {
 	Terms, Privacy  []byte // Markdown; nil: the default texts
 	TermsVersion    string // empty: api.TermsVersion
@@ -23,7 +23,7 @@ type Operator struct {
 	Now             func() time.Time
 }
 
-// Contact is where people write to; the zero value is nowhere.
+// Contact is the link and the text of a contact; the zero value is none.
 type Contact struct{ URL, Text string }
 
 // ParseContact reads an email address or an https URL; an empty string is no contact.
@@ -54,7 +54,7 @@ const (
 	securityPath = "/.well-known/security.txt"
 )
 
-// securityLife is how far ahead security.txt expires, counted from the UTC day on which it is read. RFC 9116 recommends less than
+// securityLife is the time to the expiry of security.txt, counted from the UTC day on which it is read. RFC 9116 recommends less than
 // a year.
 const securityLife = 180 * 24 * time.Hour
 
