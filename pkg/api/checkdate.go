@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// CheckDate is when something was checked: a calendar date ("2026-11-20") or an RFC 3339 timestamp with an offset. It keeps the
-// form in which it was recorded, because "checked on that day" says less than "checked at midnight".
+// CheckDate is the date ("2026-11-20") or the time (RFC 3339 with an offset) of a check. It keeps its recorded form: a date alone is
+// less precise than midnight on that date.
 type CheckDate string
 
-// timestamp is the form that RFC 3339 prescribes; time.Parse also takes "T9:00:00Z", a
-// decimal comma, and offsets of 24 hours.
+// timestamp matches RFC 3339 strictly. time.Parse also accepts "T9:00:00Z", a decimal comma, and offsets of 24 hours.
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// Time is the instant of a timestamp, or 00:00:00 UTC of a date. The result is in UTC.
+// Time returns the time in UTC: that of a timestamp, or 00:00:00 UTC of a date.
 func (d CheckDate) Time() (time.Time, error) {
 	if t, err := time.Parse(time.DateOnly, string(d)); err == nil {
 		return t, nil

@@ -1,3 +1,3 @@
-// Package api is the contract: the interface description in openapi.yaml and the Go types of what consumers receive and of
-// what the services tell each other. It holds no behaviour beyond what the meaning of a type requires.
+// Package api defines the API contract: the OpenAPI description in openapi.yaml, and the Go types of all request and response
+// bodies, both public and between services. It has no behavior beyond validation and values derived from these types.
 package api

@@ -26,7 +26,7 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-// Whatever Go writes means the same here.
+// ParseDuration accepts every duration formatted by Go.
 func TestParseDurationReadsGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := time.Duration(rapid.Int64Min(0).Draw(t, "d"))

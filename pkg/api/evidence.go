@@ -38,8 +38,8 @@ func (g *GivenFacts) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &g.Facts)
 }
 
-// Evidence records what a review lacks: facts are sent whole or not at all, and a review that ends in verified needs a source,
-// a known fact, and a source for every country whose eligibility it states. It expects facts that Normalize has seen.
+// Evidence records the evidence missing from a review. Facts are all or none, and a verified review needs a source, a known fact, and
+// a source for each country with a stated eligibility. Call Normalize on the facts first.
 func (p *Problems) Evidence(outcome Outcome, sourceURLs []string, facts *GivenFacts) {
 	if facts != nil && len(facts.Missing) > 0 {
 		p.Add("facts", "%s missing; send all %d facts, unknown ones as null, \"unknown\" or []",

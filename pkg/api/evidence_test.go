@@ -64,7 +64,7 @@ func TestVerifiedReviewNeedsEvidence(t *testing.T) {
 	}
 }
 
-// Every fact alone makes the facts known, so a fact that the contract gains cannot be forgotten.
+// Each fact alone makes the facts known. The test fails if Known omits a new fact.
 func TestEachFactAloneIsKnown(t *testing.T) {
 	require.False(t, api.UnknownFacts().Known())
 	values := map[string]string{
@@ -83,7 +83,7 @@ func TestEachFactAloneIsKnown(t *testing.T) {
 	}
 	facts := api.UnknownFacts()
 	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.EligibilityUnknown}}
-	require.False(t, facts.Known(), "a country of which nothing is known")
+	require.False(t, facts.Known(), "a country without known eligibility")
 }
 
 func TestRecordedReviewIsEvidencedBySourceAndFact(t *testing.T) {

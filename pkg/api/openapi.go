@@ -2,7 +2,7 @@ package api
 
 import _ "embed"
 
-// OpenAPIYAML is the interface description, OpenAPI 3.1, as it is served to consumers.
+// OpenAPIYAML is the OpenAPI 3.1 description that the gateway serves.
 //
 //go:embed openapi.yaml
 var OpenAPIYAML []byte

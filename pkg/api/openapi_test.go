@@ -25,7 +25,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// bodies are the Go types of all answers that have a body, by the name of their schema.
+// bodies are the Go types of all response bodies, by schema name.
 var bodies = map[string]reflect.Type{
 	"OpportunityList":   reflect.TypeFor[api.OpportunityList](),
 	"OpportunityDetail": reflect.TypeFor[api.OpportunityDetail](),
@@ -54,7 +54,7 @@ func TestDescriptionIsValid(t *testing.T) {
 	require.Equal(t, "3.1.0", doc.OpenAPI)
 	require.Equal(t, api.ContractVersion, doc.Info.Version)
 
-	require.Equal(t, "http://localhost:8080", doc.Servers[0].URL, "the gateway replaces it with its own address")
+	require.Equal(t, "http://localhost:8080", doc.Servers[0].URL, "the gateway replaces it with its own URL")
 }
 
 func TestOperations(t *testing.T) {
@@ -73,7 +73,7 @@ func TestOperations(t *testing.T) {
 		t.Run(want.operation, func(t *testing.T) {
 			item := doc.Paths.Value(want.path)
 			require.NotNil(t, item)
-			require.Len(t, item.Operations(), 1, "GET alone")
+			require.Len(t, item.Operations(), 1, "only GET")
 			op := item.Get
 			require.Equal(t, want.operation, op.OperationID)
 			require.NotEmpty(t, op.Summary)
@@ -100,7 +100,7 @@ func TestOperations(t *testing.T) {
 var listParameters = []string{"country", "province", "remote", "verified", "degree_required", "experience_required", "flexible",
 	"category", "checked_after", "page", "limit"}
 
-func TestHeadersOfAnswers(t *testing.T) {
+func TestHeadersOfResponses(t *testing.T) {
 	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
 	want := map[string][]string{
 		"200": append([]string{"ETag", "Cache-Control", "Vary"}, limits...),
@@ -125,7 +125,7 @@ func TestHeadersOfAnswers(t *testing.T) {
 	}
 }
 
-// TestErrorCodes holds the enum and the examples of each status against the table of codes, both ways.
+// TestErrorCodes compares the enum and the examples of each status with the table of codes, in both directions.
 func TestErrorCodes(t *testing.T) {
 	doc := description(t)
 	var codes []string
@@ -180,13 +180,13 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// TestSchemasEqualTheTypes walks from the bodies through every type they are made of.
+// TestSchemasEqualTheTypes compares the schemas with the body types, recursively.
 func TestSchemasEqualTheTypes(t *testing.T) {
 	c := comparison{t: t, doc: description(t), enums: constants(t), seen: map[string]bool{}}
 	for name, body := range bodies {
 		c.equal(name, body, openapi3.NewSchemaRef("#/components/schemas/"+name, c.doc.Components.Schemas[name].Value))
 	}
-	// Named on the wire only; in Go they are plain strings.
+	// These have a schema of their own, but are plain strings in Go.
 	for _, name := range []string{"Slug", "ErrorCode"} {
 		c.seen[name] = true
 	}
@@ -197,7 +197,7 @@ type comparison struct {
 	t     *testing.T
 	doc   *openapi3.T
 	enums map[string][]string // values of the package's string types
-	seen  map[string]bool     // schemas that were compared
+	seen  map[string]bool     // schemas already compared
 }
 
 func (c comparison) equal(at string, goType reflect.Type, ref *openapi3.SchemaRef) {
@@ -248,7 +248,7 @@ func (c comparison) equalObject(goType reflect.Type, schema *openapi3.Schema) {
 	require.ElementsMatch(t, fields, schema.Required, goType)
 }
 
-// notNull is what a nullable schema allows beside null: the other type of a type array, or the other branch of a oneOf.
+// notNull returns the non-null part of a nullable schema: the other type of a type array, or the other branch of a oneOf.
 func (c comparison) notNull(at string, ref *openapi3.SchemaRef) *openapi3.SchemaRef {
 	t, schema := c.t, ref.Value
 	if len(schema.OneOf) == 2 {
@@ -261,7 +261,8 @@ func (c comparison) notNull(at string, ref *openapi3.SchemaRef) *openapi3.Schema
 	return openapi3.NewSchemaRef(ref.Ref, &other)
 }
 
-// constants are the values of every string type of the package, read from its source: reflection does not know constants.
+// constants returns the constants of every string type of the package. It reads them from the source, because reflection has no
+// access to constants.
 func constants(t *testing.T) map[string][]string {
 	t.Helper()
 	sources, err := filepath.Glob("*.go")
@@ -297,8 +298,8 @@ func enum(schema *openapi3.Schema) []string {
 	return values
 }
 
-// TestExamplesAreAnswers: an example is exactly what the Go type would be encoded as, with nothing missing or added.
-func TestExamplesAreAnswers(t *testing.T) {
+// TestExamplesAreResponses checks that each example equals the encoding of the Go type, with nothing missing or added.
+func TestExamplesAreResponses(t *testing.T) {
 	shown := map[string]bool{}
 	for _, response := range description(t).Components.Responses {
 		for _, media := range response.Value.Content {
@@ -318,7 +319,7 @@ func TestExamplesAreAnswers(t *testing.T) {
 	require.Len(t, shown, len(bodies))
 }
 
-// TestExamplesFollowTheRules: what can be derived in an example is what our own code derives.
+// TestExamplesFollowTheRules checks that derived values in examples equal those that the code derives.
 func TestExamplesFollowTheRules(t *testing.T) {
 	examples := description(t).Components.Responses["OpportunityList"].Value.Content["application/json"].Examples
 	var list api.OpportunityList
@@ -348,7 +349,7 @@ func strictly(t *testing.T, value, into any) []byte {
 	return encoded
 }
 
-// TestExamplesOfHeadersAndParameters is of its own because the library validates the examples of bodies and schemas only.
+// TestExamplesOfHeadersAndParameters exists because the library validates only examples of bodies and schemas.
 func TestExamplesOfHeadersAndParameters(t *testing.T) {
 	doc := description(t)
 	valid := func(name string, schema *openapi3.SchemaRef, value any) {
@@ -369,7 +370,7 @@ func TestExamplesOfHeadersAndParameters(t *testing.T) {
 	}
 }
 
-// TestProvinces: the pattern allows the thirteen codes in both forms and any case, and nothing else.
+// TestProvinces checks that the pattern allows only the thirteen codes, in both forms and any case.
 func TestProvinces(t *testing.T) {
 	doc := description(t)
 	schema := doc.Components.Parameters["province"].Value.Schema.Value

@@ -5,9 +5,7 @@ import (
 	"time"
 )
 
-// What the operators' verbs for keys and accounts answer.
-
-// IssuedKey is a new key. Key itself is shown this once.
+// IssuedKey is the response to issuing a key, and the only one that contains the key itself.
 type IssuedKey struct {
 	ID        string    `json:"id"`
 	Key       string    `json:"key"`
@@ -16,7 +14,7 @@ type IssuedKey struct {
 	ExpiresAt time.Time `json:"expiresAt"`
 }
 
-// ListedKey is a key by what may be shown of it.
+// ListedKey describes a key without revealing it.
 type ListedKey struct {
 	ID        string     `json:"id"`
 	Account   string     `json:"account"`
@@ -29,24 +27,24 @@ type ListedKey struct {
 	RevokedAt *time.Time `json:"revokedAt"`
 	Status    string     `json:"status"` // active, expired or revoked
 
-	Name       string     `json:"name,omitempty"`       // that its holder gave it
-	ReplacedAt *time.Time `json:"replacedAt,omitempty"` // when it got its successor; expiresAt is the end of its grace then
+	Name       string     `json:"name,omitempty"`       // chosen by the key's owner
+	ReplacedAt *time.Time `json:"replacedAt,omitempty"` // when it was rotated; expiresAt is then the end of the overlap
 	Successor  string     `json:"successor,omitempty"`
-	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"` // some seconds old at most
+	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"` // lags by a few seconds
 }
 
 // KeyList is a page of keys.
 type KeyList struct {
 	Keys []ListedKey `json:"keys"`
-	Next string      `json:"next,omitempty"` // what comes after this page, where there is more
+	Next string      `json:"next,omitempty"` // cursor of the next page; empty on the last
 }
 
-// OlderKey is a line of an import of keys of another form than ours: such a key is known by its hash alone.
+// OlderKey is a line of a file that imports keys issued by another system. Such a key is known by its hash only.
 type OlderKey struct {
-	SHA256    string    `json:"sha256"` // of the whole key, in hexadecimal
+	SHA256    string    `json:"sha256"` // of the key, in hexadecimal
 	Prefix    string    `json:"prefix"`
 	LastFour  string    `json:"lastFour"`
-	Name      string    `json:"name"` // may be left out
+	Name      string    `json:"name"` // optional
 	UseCase   string    `json:"useCase"`
 	Tier      Tier      `json:"tier"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -58,53 +56,53 @@ type KeyRequest struct {
 	Account   string     `json:"account"`
 	Name      string     `json:"name"`
 	UseCase   string     `json:"useCase"`
-	State     string     `json:"state"`  // asked, approved, declined, collected or withdrawn
-	Reason    string     `json:"reason"` // of a declined one
+	State     string     `json:"state"`  // asked (pending), approved, declined, collected or withdrawn
+	Reason    string     `json:"reason"` // if declined
 	AskedAt   time.Time  `json:"askedAt"`
 	DecidedAt *time.Time `json:"decidedAt"`
 	DecidedBy string     `json:"decidedBy"`
 }
 
-// KeyRequestList is every request that was asked for.
+// KeyRequestList is a page of key requests.
 type KeyRequestList struct {
 	Requests []KeyRequest `json:"requests"`
-	Next     string       `json:"next,omitempty"` // what comes after this page, where there is more
+	Next     string       `json:"next,omitempty"` // cursor of the next page; empty on the last
 }
 
 // Account is an account as operators see it.
 type Account struct {
 	ID            string     `json:"id"`
 	Status        string     `json:"status"` // active, suspended, closed or merged
-	Tier          Tier       `json:"tier"`   // in effect: the better of what is granted and what is paid for now
+	Tier          Tier       `json:"tier"`   // in effect: the higher of the granted and the currently paid tier
 	Suspended     bool       `json:"suspended"`
 	SuspendedAt   *time.Time `json:"suspendedAt"`
 	SuspendReason *string    `json:"suspendReason"`
 	CreatedAt     time.Time  `json:"createdAt"`
-	MergedInto    string     `json:"mergedInto,omitempty"` // the account that has taken over its keys
-	ClosedAt      *time.Time `json:"closedAt,omitempty"`   // when its person closed it, for good
+	MergedInto    string     `json:"mergedInto,omitempty"` // account that took over its keys
+	ClosedAt      *time.Time `json:"closedAt,omitempty"`   // when its owner closed it permanently
 
 	Granted Tier         `json:"granted"` // by an operator, or free
-	Paid    *Entitlement `json:"paid"`    // null where nothing was ever paid
+	Paid    *Entitlement `json:"paid"`    // null if nothing was ever paid
 }
 
-// ListedAccount is an account with what it uses.
+// ListedAccount is an account with its usage.
 type ListedAccount struct {
 	Account
 
-	Email     string `json:"email,omitempty"` // of the person, where there is one
-	UsedToday int    `json:"usedToday"`       // calls on this UTC day, some seconds old at most
-	Keys      int    `json:"keys"`            // active ones
+	Email     string `json:"email,omitempty"` // of the account's owner, if it has one
+	UsedToday int    `json:"usedToday"`       // calls on this UTC day; lags by a few seconds
+	Keys      int    `json:"keys"`            // number of active keys
 }
 
 // AccountList is a page of accounts.
 type AccountList struct {
 	Accounts []ListedAccount `json:"accounts"`
-	Next     string          `json:"next,omitempty"` // what comes after this page, where there is more
+	Next     string          `json:"next,omitempty"` // cursor of the next page; empty on the last
 }
 
-// AccountPerson is who signs in to an account.
+// AccountPerson is the person who signs in to an account.
 type AccountPerson struct {
-	Email                  string     `json:"email"` // empty once the account was closed
+	Email                  string     `json:"email"` // empty after the account was closed
 	AuthenticatorConfirmed bool       `json:"authenticatorConfirmed"`
 	Passkeys               int        `json:"passkeys"`
 	RecoveryCodesLeft      int        `json:"recoveryCodesLeft"`
@@ -113,7 +111,7 @@ type AccountPerson struct {
 	CreatedAt              time.Time  `json:"createdAt"`
 	ClosedAt               *time.Time `json:"closedAt"`
 
-	Terms *AcceptedTerms `json:"terms"` // accepted last; null before the first key request
+	Terms *AcceptedTerms `json:"terms"` // latest accepted; null before the first key request
 }
 
 // AcceptedTerms is a version of the terms of use and when it was accepted.
@@ -122,44 +120,44 @@ type AcceptedTerms struct {
 	AcceptedAt time.Time `json:"acceptedAt"`
 }
 
-// AccountDetail is all that an operator may need to know of an account.
+// AccountDetail is the full view of an account for operators.
 type AccountDetail struct {
 	Account
 
-	Person    *AccountPerson `json:"person"` // null where an operator made the account
+	Person    *AccountPerson `json:"person"` // null if an operator created the account
 	UsedToday int            `json:"usedToday"`
-	PerDay    int            `json:"perDay"` // calls that its tier allows
+	PerDay    int            `json:"perDay"` // calls allowed by its tier
 	Keys      []ListedKey    `json:"keys"`
-	Requests  []KeyRequest   `json:"requests"` // for keys, that are open
-	Audit     []AuditEntry   `json:"audit"`    // the latest, newest first
+	Requests  []KeyRequest   `json:"requests"` // open key requests
+	Audit     []AuditEntry   `json:"audit"`    // latest entries, newest first
 }
 
-// AuditEntry is something that was done.
+// AuditEntry is an entry of the audit log: one action of an operator or an account owner.
 type AuditEntry struct {
 	ID      int64           `json:"id"`
 	At      time.Time       `json:"at"`
-	Actor   string          `json:"actor"` // an operator's name, or the id of the account whose person did it
+	Actor   string          `json:"actor"` // an operator's name, or the id of the account whose owner acted
 	Action  string          `json:"action"`
-	Subject string          `json:"subject"` // the id of what it was done to
+	Subject string          `json:"subject"` // id of the changed account, key or request
 	Detail  json.RawMessage `json:"detail"`
 }
 
 // AuditList is a page of the audit log, newest first.
 type AuditList struct {
 	Entries []AuditEntry `json:"entries"`
-	Next    int64        `json:"next,omitempty"` // the entries before this id are the next page
+	Next    int64        `json:"next,omitempty"` // the next page has the entries before this id
 }
 
-// KnownThen is what the history knew of a listing at an instant: from the events that had been recorded by then, and no others.
+// KnownThen is a listing's history at a past time. It includes the events recorded by that time and no others.
 type KnownThen struct {
 	Slug         string          `json:"slug"`
 	At           time.Time       `json:"at"`
-	Verification Verification    `json:"verification"` // at that instant, as far as events tell: the history knows no edits of the listing
-	Facts        *Facts          `json:"facts"`        // of the latest review that carries facts; null before any
+	Verification Verification    `json:"verification"` // at that time, derived from events only: edits of the listing are unknown to the history
+	Facts        *Facts          `json:"facts"`        // of the latest review with facts; null if there is none
 	Events       []RecordedEvent `json:"events"`       // newest check first
 }
 
-// RecordedEvent is an event with who appended it and when.
+// RecordedEvent is an event with the time and the actor of its append.
 type RecordedEvent struct {
 	VerificationEvent
 

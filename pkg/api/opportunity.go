@@ -2,11 +2,11 @@ package api
 
 import "time"
 
-// Kind is the kind of every record: a platform on which people earn, never a single vacancy.
+// Kind is the kind of every record: a platform on which people earn money, not a single vacancy.
 const Kind = "earning-platform"
 
-// Opportunity is one maintained record of an earning platform, as the list and the detail endpoint serve it.
-// Every field is always present; a nil pointer is encoded as null and means "unknown".
+// Opportunity is the record of one earning platform, as served by the list and detail endpoints. All fields are always present; a
+// nil pointer is encoded as null and means "unknown".
 type Opportunity struct {
 	ID             string          `json:"id"`
 	Kind           string          `json:"kind"`
@@ -25,7 +25,7 @@ type Opportunity struct {
 	CompanyProfile *CompanyProfile `json:"companyProfile"`
 }
 
-// Company names who runs the platform.
+// Company is the company that runs the platform.
 type Company struct {
 	Name    string `json:"name"`
 	Website string `json:"website"`
@@ -41,16 +41,16 @@ const (
 	Host   Category = "host"
 )
 
-// Categories lists every category, in the order in which the documentation names them.
+// Categories lists all categories in documentation order.
 var Categories = []Category{Online, Sell, Local, Host}
 
-// Source is a page that supports the record, with the day or the instant at which it was last checked.
+// Source is a web page that supports the record, with the date or time of its latest check.
 type Source struct {
 	URL       string     `json:"url"`
 	CheckedAt *CheckDate `json:"checkedAt"`
 }
 
-// Facts are what is known about working on the platform. Unknown stays unknown: a nil boolean matches neither true nor false.
+// Facts are the known facts about working on the platform. A nil boolean is unknown: it matches neither true nor false.
 type Facts struct {
 	CountryEligibility []CountryEligibility `json:"countryEligibility"`
 	Remote             *bool                `json:"remote"`
@@ -65,15 +65,15 @@ type Facts struct {
 	RiskIndicators     []RiskIndicator      `json:"riskIndicators"`
 }
 
-// UnknownFacts are the facts of a record about which nothing was recorded.
+// UnknownFacts returns facts that are all unknown.
 func UnknownFacts() Facts {
 	var f Facts
 	f.Complete()
 	return f
 }
 
-// Complete gives what was left out its explicit form: empty arrays instead of null, and the application status "unknown".
-// The contract has no null arrays, so whoever decodes Facts from outside calls it once.
+// Complete replaces nil slices by empty ones and an empty application status by "unknown". The contract has no null arrays, so
+// call it after decoding Facts from an external source.
 func (f *Facts) Complete() {
 	f.CountryEligibility = present(f.CountryEligibility)
 	for i := range f.CountryEligibility {
@@ -93,8 +93,8 @@ func present[T any](s []T) []T {
 	return s
 }
 
-// CountryEligibility says whether residents of a country, or of some of its regions, may work on the platform.
-// Regions are ISO 3166-2 codes ("CA-ON"); exclusions take precedence over inclusions and over AllRegions.
+// CountryEligibility is the eligibility of residents of a country, or of some of its regions, to work on the platform. Regions are
+// ISO 3166-2 codes ("CA-ON"). ExcludedRegions take precedence over IncludedRegions and AllRegions.
 type CountryEligibility struct {
 	Country         string      `json:"country"` // ISO 3166-1 alpha-2, upper case
 	Status          Eligibility `json:"status"`
@@ -105,7 +105,7 @@ type CountryEligibility struct {
 	Note            string      `json:"note"`
 }
 
-// Eligibility is what is known of a country's residents.
+// Eligibility is the known eligibility of a country's residents.
 type Eligibility string
 
 const (
@@ -114,7 +114,7 @@ const (
 	EligibilityUnknown Eligibility = "unknown"
 )
 
-// Pay is a sourced range of pay. Minimum and Maximum are amounts of Currency (ISO 4217) for one Unit.
+// Pay is a sourced pay range. Minimum and Maximum are amounts of Currency (ISO 4217) for one Unit.
 type Pay struct {
 	Minimum   float64 `json:"minimum"`
 	Maximum   float64 `json:"maximum"`
@@ -123,7 +123,7 @@ type Pay struct {
 	SourceURL string  `json:"sourceUrl"`
 }
 
-// PayUnit is what one payment is for.
+// PayUnit is the unit of time or work that pay is quoted for.
 type PayUnit string
 
 const (
@@ -133,7 +133,7 @@ const (
 	PerAudioMinute PayUnit = "audio-minute"
 )
 
-// ApplicationStatus says whether the platform takes applications.
+// ApplicationStatus is the state of applications at the platform.
 type ApplicationStatus string
 
 const (
@@ -143,7 +143,7 @@ const (
 	ApplicationUnknown  ApplicationStatus = "unknown"
 )
 
-// RiskIndicator is an evidenced caution. A record without any is not thereby safe.
+// RiskIndicator is a sourced warning. A record without any is not necessarily safe.
 type RiskIndicator struct {
 	Code      string `json:"code"`
 	Note      string `json:"note"`

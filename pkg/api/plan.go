@@ -1,14 +1,14 @@
 package api
 
-// Plan is what an account pays for, and the tier that it gets for it.
+// Plan is an offer to consumers: a tier at a monthly price.
 type Plan struct {
 	Name       string
 	Tier       Tier
-	MonthlyUSD int // 0: costs nothing
+	MonthlyUSD int // 0 if free
 }
 
-// Plans are the plans on offer, cheapest first: the one place where names and prices stand. The developer tier is none of them: an
-// operator grants it.
+// Plans lists the plans on offer, cheapest first. It is the only source of plan names and prices. The developer tier is not on offer;
+// operators grant it.
 var Plans = []Plan{
 	{"Free", Free, 0},
 	{"Business", Commercial, 29},
@@ -23,10 +23,10 @@ func HistoryPlan() Plan {
 			}
 		}
 	}
-	panic("no plan includes the verification history") // a table of this package
+	panic("no plan includes the verification history") // Plans is constant
 }
 
-// PlanOf is the plan that gives a tier, and whether there is one.
+// PlanOf returns the plan that includes tier t, and false if there is none.
 func PlanOf(t Tier) (Plan, bool) {
 	for _, p := range Plans {
 		if p.Tier == t {

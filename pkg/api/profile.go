@@ -2,11 +2,11 @@ package api
 
 import "time"
 
-// ProfileFreshnessWindow is how long the evidence of a company profile counts as fresh after its oldest included check.
+// ProfileFreshnessWindow is the time after its oldest check for which a company profile counts as fresh.
 const ProfileFreshnessWindow = 90 * 24 * time.Hour
 
-// CompanyProfile is sourced background on the company. It is evidence of its own: it neither refreshes nor is refreshed by
-// the eligibility review, and nothing in it is averaged or scored. Null and empty mean unknown or not yet reviewed.
+// CompanyProfile is sourced background on the company. Its freshness is independent of the eligibility review, and nothing in it is
+// averaged or scored. Null and empty mean unknown or not yet reviewed.
 type CompanyProfile struct {
 	Bio                *ProfileText       `json:"bio"`
 	FoundedYear        *ProfileYear       `json:"foundedYear"`
@@ -16,7 +16,7 @@ type CompanyProfile struct {
 	FreshUntil         *time.Time         `json:"freshUntil"`
 }
 
-// ProfileText is a sourced statement in words.
+// ProfileText is a sourced text.
 type ProfileText struct {
 	Text      string    `json:"text"`
 	SourceURL string    `json:"sourceUrl"`
@@ -30,7 +30,7 @@ type ProfileYear struct {
 	CheckedAt CheckDate `json:"checkedAt"`
 }
 
-// ExperienceSource is an independent place where people describe the company. A community source never has a Rating.
+// ExperienceSource is an independent website where people review or discuss the company. A community source has no Rating.
 type ExperienceSource struct {
 	URL           string         `json:"url"`
 	Publisher     string         `json:"publisher"`
@@ -40,7 +40,7 @@ type ExperienceSource struct {
 	CheckedAt     CheckDate      `json:"checkedAt"`
 }
 
-// ExperienceKind tells a source that rates from one that discusses.
+// ExperienceKind is the kind of an experience source: ratings or discussion.
 type ExperienceKind string
 
 const (
@@ -48,7 +48,7 @@ const (
 	Community ExperienceKind = "community"
 )
 
-// ReviewerGroup is who speaks in an experience source.
+// ReviewerGroup is the group of people who write in an experience source.
 type ReviewerGroup string
 
 const (
@@ -57,7 +57,7 @@ const (
 	Mixed     ReviewerGroup = "mixed"
 )
 
-// Rating stays on the scale of its source: Value lies between Worst and Best, out of Count ratings.
+// Rating is an average of Count ratings on the scale of its source, from Worst to Best.
 type Rating struct {
 	Value float64 `json:"value"`
 	Best  float64 `json:"best"`
@@ -65,14 +65,14 @@ type Rating struct {
 	Count int     `json:"count"`
 }
 
-// Assessment says how strong the evidence about the company is. It is not a judgement of the company.
+// Assessment is the strength of the evidence about the company, not a judgement of the company.
 type Assessment struct {
 	Level     AssessmentLevel `json:"level"`
 	Note      string          `json:"note"`
 	CheckedAt CheckDate       `json:"checkedAt"`
 }
 
-// AssessmentLevel grades the evidence.
+// AssessmentLevel is the grade of the evidence.
 type AssessmentLevel string
 
 const (
@@ -82,7 +82,7 @@ const (
 	AssessmentUnknown AssessmentLevel = "unknown"
 )
 
-// ProfileFreshness is the state of a profile's evidence at the instant of the answer.
+// ProfileFreshness is the freshness of a profile's evidence at the time of the response.
 type ProfileFreshness string
 
 const (
@@ -91,9 +91,8 @@ const (
 	ProfileUnknown ProfileFreshness = "unknown"
 )
 
-// Complete gives absent arrays their explicit empty form and derives FreshUntil from the oldest included check. Freshness is
-// left to FreshnessAt, because it depends on the clock.
-// Check dates must have been validated; one that does not parse is ignored here.
+// Complete replaces nil slices by empty ones and derives FreshUntil from the oldest check. It does not set Freshness, which depends on
+// the clock; see FreshnessAt. It ignores check dates that do not parse, so validate them first.
 func (p *CompanyProfile) Complete() {
 	p.ExperienceSources = present(p.ExperienceSources)
 	p.Freshness, p.FreshUntil = ProfileUnknown, nil
@@ -109,7 +108,7 @@ func (p *CompanyProfile) Complete() {
 	}
 }
 
-// FreshnessAt is the freshness of the profile at now: unknown where it includes no check.
+// FreshnessAt returns the freshness of the profile at now. It is unknown if the profile has no check.
 func (p *CompanyProfile) FreshnessAt(now time.Time) ProfileFreshness {
 	switch {
 	case p.FreshUntil == nil:

@@ -2,54 +2,54 @@ package api
 
 import "encoding/json"
 
-// ImportReport is the response to an import, a publication or a withdrawal. Applied is false if a line was refused, and after a dry
-// run: then nothing was changed.
+// ImportReport is the response to an import, a publication or a withdrawal. Applied is false after a dry run or if any line was
+// rejected; nothing was changed then.
 type ImportReport struct {
 	Applied   bool      `json:"applied"`
 	Created   int       `json:"created"`
 	Updated   int       `json:"updated"`
 	Unchanged int       `json:"unchanged"`
-	Refused   []Refusal `json:"refused"` // in the order of the file; empty, never null
-	Omitted   int       `json:"omitted"` // refused lines beyond those in Refused, of which there is a most
+	Refused   []Refusal `json:"refused"` // in file order; limited in number; empty, never null
+	Omitted   int       `json:"omitted"` // further rejected lines
 
 	Published     int      `json:"published,omitempty"`     // listings that became visible
-	NeverReviewed int      `json:"neverReviewed,omitempty"` // of those, without a factual review: consumers see them as unverified
-	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // withdrawn listings that the file says are published; an import never does that
+	NeverReviewed int      `json:"neverReviewed,omitempty"` // of those, listings without a factual review; consumers see them as unverified
+	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // withdrawn listings that the file has as published; an import never republishes
 	Warnings      []string `json:"warnings,omitempty"`
 }
 
-// AppendReport is the history's answer to an append: Applied is false iff a line was refused, and then nothing was changed.
+// AppendReport is the response to an append of events. Applied is false if any line was rejected; nothing was changed then.
 type AppendReport struct {
 	Applied    bool      `json:"applied"`
 	Appended   int       `json:"appended"`
-	Duplicates int       `json:"duplicates"` // lines that were recorded before, or twice in the file
-	Refused    []Refusal `json:"refused"`    // in the order of the file; empty, never null
-	Omitted    int       `json:"omitted"`    // refused lines beyond those in Refused, of which there is a most
+	Duplicates int       `json:"duplicates"` // lines recorded before, or repeated in the file
+	Refused    []Refusal `json:"refused"`    // in file order; limited in number; empty, never null
+	Omitted    int       `json:"omitted"`    // further rejected lines
 
-	// Newer are events that the curator had not seen when the review was made, oldest first. With any, the status is 409.
+	// Newer lists events that the curator had not seen at the time of the review, oldest first. The status is 409 if there are any.
 	Newer []RecordedEvent `json:"newer,omitempty"`
 }
 
-// Refusal names a line of a file and everything that is wrong with it.
+// Refusal is a rejected line of a file with all its problems.
 type Refusal struct {
-	Line     int      `json:"line"` // counted from 1, blank lines included
-	ID       string   `json:"id"`   // of the record that the line speaks of, where it could be read
+	Line     int      `json:"line"` // from 1, counting blank lines
+	ID       string   `json:"id"`   // of the record; empty if it could not be read
 	Problems Problems `json:"problems"`
 }
 
-// ImportPreview is the catalog's answer to an import that is only tried. Where a line was refused nothing else is told.
+// ImportPreview is the response to a dry run of an import. If any line was rejected, only the rejected lines are set.
 type ImportPreview struct {
 	DryRun      bool            `json:"dryRun"` // true
 	Created     int             `json:"created"`
 	Updated     int             `json:"updated"`
 	Unchanged   int             `json:"unchanged"`
-	Published   int             `json:"published"`   // of those created or updated, which would become visible
-	NeedsReview int             `json:"needsReview"` // published ones that would turn needs-review
-	Changes     []ListingChange `json:"changes"`     // in the order of the file; unchanged listings are left out
+	Published   int             `json:"published"`   // created or updated listings that would become visible
+	NeedsReview int             `json:"needsReview"` // published listings whose status would become needs-review
+	Changes     []ListingChange `json:"changes"`     // in file order; without unchanged listings
 	Refused     []Refusal       `json:"refused"`
 	Omitted     int             `json:"omitted"`
 
-	NeverReviewed int      `json:"neverReviewed,omitempty"` // of Published, without a factual review
+	NeverReviewed int      `json:"neverReviewed,omitempty"` // of Published, listings without a factual review
 	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // as in ImportReport
 }
 
@@ -69,24 +69,24 @@ func (p *ImportPreview) Count(c ListingChange) {
 	p.Changes = append(p.Changes, c)
 }
 
-// What an import does to a listing that it changes.
+// Values of ListingChange.Change.
 const (
 	ListingCreated = "created"
 	ListingUpdated = "updated"
 )
 
-// ListingChange is what an import would do to one listing.
+// ListingChange is the change that an import would make to one listing.
 type ListingChange struct {
 	ID          string        `json:"id"`
 	Change      string        `json:"change"`      // ListingCreated or ListingUpdated
-	Published   bool          `json:"published"`   // it would become visible
-	NeedsReview bool          `json:"needsReview"` // its record would turn needs-review
-	Fields      []FieldChange `json:"fields"`      // of an updated one
+	Published   bool          `json:"published"`   // whether it would become visible
+	NeedsReview bool          `json:"needsReview"` // whether its status would become needs-review
+	Fields      []FieldChange `json:"fields"`      // if updated
 }
 
-// FieldChange is the old and the new value of a part of a listing; null where there was, or would be, none.
+// FieldChange is the old and new value of a field of a listing, null if it is absent.
 type FieldChange struct {
-	Field string          `json:"field"` // its path, such as facts.pay.minimum
+	Field string          `json:"field"` // path, such as facts.pay.minimum
 	Old   json.RawMessage `json:"old"`
 	New   json.RawMessage `json:"new"`
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// CallOutcome is how a call of a known key ended, as its owner is told.
+// CallOutcome is the outcome of a call with a known key, as shown to the key's owner.
 type CallOutcome string
 
 const (
 	CallServed                 CallOutcome = "served"    // 200 and 304
-	CallNotFound               CallOutcome = "not_found" // no such public record: charged as served ones are
+	CallNotFound               CallOutcome = "not_found" // no such published record; charged
 	CallBadRequest             CallOutcome = "bad_request"
 	CallSubscriptionRequired   CallOutcome = "subscription_required"
 	CallAccountSuspended       CallOutcome = "account_suspended"
@@ -19,10 +19,10 @@ const (
 	CallMinuteLimitReached     CallOutcome = "minute_limit_reached"
 	CallDailyLimitReached      CallOutcome = "daily_limit_reached"
 	CallServiceCapacityReached CallOutcome = "service_capacity_reached"
-	CallFailed                 CallOutcome = "failed" // by a fault of ours, or its caller left before the answer was there
+	CallFailed                 CallOutcome = "failed" // server error, or the caller disconnected before the response
 )
 
-// CallOutcomes is every outcome, in the order in which pages list them.
+// CallOutcomes lists all outcomes in the order of the pages.
 var CallOutcomes = []CallOutcome{
 	CallServed, CallNotFound, CallBadRequest, CallSubscriptionRequired, CallAccountSuspended, CallExpiredAPIKey, CallRevokedAPIKey,
 	CallMinuteLimitReached, CallDailyLimitReached, CallServiceCapacityReached, CallFailed,
@@ -31,24 +31,25 @@ var CallOutcomes = []CallOutcome{
 // Known reports whether o is one of CallOutcomes.
 func (o CallOutcome) Known() bool { return slices.Contains(CallOutcomes, o) }
 
-// Charged reports whether calls that ended so are held against the allowance of the day.
+// Charged reports whether calls with this outcome count against the daily quota.
 func (o CallOutcome) Charged() bool { return o == CallServed || o == CallNotFound }
 
-// Tally is how many calls of one key ended in one way on one UTC day, as one gateway saw them. Tallies are statistics: what an
-// account may still do is decided by the counters, and by them alone.
+// Tally counts the calls of one key with one outcome on one UTC day, as seen by one gateway. It is for statistics only: quotas are
+// enforced by the counters in Redis.
 type Tally struct {
 	Day     string      `json:"day"` // 2026-11-20
 	Key     string      `json:"key"` // id of the key
 	Outcome CallOutcome `json:"outcome"`
 	Calls   int         `json:"calls"`
-	LastAt  time.Time   `json:"lastAt"` // of the last of these calls
+	LastAt  time.Time   `json:"lastAt"` // time of the latest of these calls
 }
 
-// TallyBatch is what a gateway sends authquota to be added up. It is sent again, unchanged, until it is accepted, and counts once.
+// TallyBatch is a usage batch from a gateway to authquota. The gateway resends it unchanged until authquota accepts it; authquota
+// counts it once.
 type TallyBatch struct {
 	ID      string  `json:"id"` // UUIDv7
 	Tallies []Tally `json:"tallies"`
 }
 
-// MaxTallies is how many tallies a batch may hold.
+// MaxTallies limits the number of entries of a usage batch.
 const MaxTallies = 5000

@@ -1,5 +1,5 @@
 package api
 
-// TermsVersion is the version of the terms of use that this release contains, the date on which they were written. An operator
-// who publishes other terms sets another version.
+// TermsVersion is the version of the terms of use in this release: their date. An operator who publishes other terms configures
+// another version.
 const TermsVersion = "2026-11-22"

@@ -9,12 +9,12 @@ const (
 	Commercial Tier = "commercial"
 )
 
-// Limits are what a tier allows.
+// Limits are the limits of a tier.
 type Limits struct {
 	PerMinute int  `json:"perMinute"` // admitted calls in any 60 seconds
 	PerDay    int  `json:"perDay"`    // admitted calls in one UTC day
-	PageSize  int  `json:"pageSize"`  // most records on one page; a larger `limit` is clamped to it
-	History   bool `json:"history"`   // whether the verification history may be read
+	PageSize  int  `json:"pageSize"`  // maximum records per page; a larger `limit` is reduced to it
+	History   bool `json:"history"`   // access to the verification history
 }
 
 // TierLimits pairs a tier with its limits.
@@ -31,5 +31,5 @@ var Tiers = []TierLimits{
 	{Commercial, Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}},
 }
 
-// ServiceCapacity is how many calls all accounts together may make in one UTC day.
+// ServiceCapacity limits the calls of all accounts together in one UTC day.
 const ServiceCapacity = 50000

@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what curators may send. What they send is checked here, once for the catalog's import and the history's append:
-// pkg/jsonlines decodes a line and refuses unknown, doubled and mistyped fields, the rest is up to the meaning of a field.
+// Limits of fields in files from curators. The catalog's import and the history's append share the checks of this file: pkg/jsonlines
+// decodes a line and rejects unknown, repeated and mistyped fields; this file checks the values.
 const (
 	MaxSlug = 80   // characters of an id
 	MaxURL  = 2048 // characters of an address
 	MaxText = 2000 // characters of a note
 )
 
-// Problems collects everything that is wrong with one line, a sentence each: the path of the field, a colon, what was expected.
+// Problems lists all problems of one line, each as "path of the field: what was expected".
 type Problems []string
 
-// Add records one problem of the field at that path.
+// Add records a problem of the field with that path.
 func (p *Problems) Add(field, format string, args ...any) {
 	*p = append(*p, field+": "+fmt.Sprintf(format, args...))
 }
@@ -32,7 +32,7 @@ func (p *Problems) URL(field, value string) {
 	}
 }
 
-// URLs is URL for every element.
+// URLs calls URL for each element.
 func (p *Problems) URLs(field string, values []string) {
 	for i, v := range values {
 		p.URL(fmt.Sprintf("%s[%d]", field, i), v)
@@ -54,7 +54,7 @@ func (p *Problems) AtMost(field, value string, limit int) {
 	}
 }
 
-// OneOf records a problem unless value is among those allowed.
+// OneOf records a problem unless value is one of allowed.
 func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
 	if !slices.Contains(allowed, value) {
 		names := make([]string, len(allowed))
@@ -71,8 +71,8 @@ var slug = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // most MaxSlug characters.
 func ValidSlug(s string) bool { return len(s) <= MaxSlug && slug.MatchString(s) }
 
-// ValidURL reports whether s is an address that may be shown to consumers: absolute, http or https, with a host, without
-// credentials, and of no characters that a URI cannot have.
+// ValidURL reports whether s is a URL that can be shown to consumers: absolute, http or https, with a host, without credentials, and
+// only with characters valid in a URI.
 func ValidURL(s string) bool {
 	if len(s) > MaxURL || strings.ContainsFunc(s, notInURI) {
 		return false
@@ -83,10 +83,10 @@ func ValidURL(s string) bool {
 
 func notInURI(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r) }
 
-// Provinces are the codes of Canada's provinces and territories, without the country.
+// Provinces lists the codes of Canada's provinces and territories, without the country.
 var Provinces = []string{"AB", "BC", "MB", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"}
 
-// ProvinceCode is the normal form ("CA-ON") of a Canadian province or territory given as "ON" or "CA-ON" in any case.
+// ProvinceCode returns the normal form ("CA-ON") of a Canadian province or territory, given as "ON" or "CA-ON" in any case.
 func ProvinceCode(s string) (code string, ok bool) {
 	if len(s) == len("CA-ON") && strings.EqualFold(s[:3], "CA-") {
 		s = s[3:]
@@ -101,15 +101,15 @@ var (
 	region   = regexp.MustCompile(`^[A-Z]{2}-[A-Z0-9]{1,3}$`)
 )
 
-// Normalize brings facts from outside into the form that is stored and served (Complete, regions as ISO 3166-2 codes without
-// repeats) and records everything that is wrong with them. field is their path, usually "facts".
+// Normalize converts facts to the stored form and records all their problems. The stored form is complete, with regions as ISO 3166-2
+// codes without duplicates. field is the path of the facts, usually "facts".
 func (f *Facts) Normalize(field string, p *Problems) {
 	f.Complete()
 	seen := map[string]bool{}
 	for i := range f.CountryEligibility {
 		c, at := &f.CountryEligibility[i], fmt.Sprintf("%s.countryEligibility[%d]", field, i)
 		if seen[c.Country] {
-			p.Add(at+".country", "%s is there already; one entry holds everything about a country", c.Country)
+			p.Add(at+".country", "%s appears twice; combine the entries of a country into one", c.Country)
 		}
 		seen[c.Country] = true
 		c.normalize(at, p)

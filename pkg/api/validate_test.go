@@ -59,7 +59,7 @@ func TestProvinceCode(t *testing.T) {
 	}
 }
 
-func TestNormalizeBringsFactsIntoTheirStoredForm(t *testing.T) {
+func TestNormalizeConvertsFactsToStoredForm(t *testing.T) {
 	facts := api.Facts{CountryEligibility: []api.CountryEligibility{
 		{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"AB", "CA-ON", "on"}, ExcludedRegions: []string{"qc"},
 			SourceURLs: []string{"https://example.com/who"}},
@@ -77,10 +77,10 @@ func TestNormalizeBringsFactsIntoTheirStoredForm(t *testing.T) {
 
 	again := facts
 	again.Normalize("facts", &p)
-	require.Equal(t, facts, again, "normal facts stay as they are")
+	require.Equal(t, facts, again, "normalized facts do not change")
 }
 
-func TestNormalizeNamesEveryProblem(t *testing.T) {
+func TestNormalizeReportsEveryProblem(t *testing.T) {
 	address := "https://example.com"
 	bad := "mailto:a@example.com"
 	pay := api.Pay{Minimum: 10, Maximum: 20, Currency: "CAD", Unit: api.PerHour, SourceURL: address}
@@ -94,7 +94,7 @@ func TestNormalizeNamesEveryProblem(t *testing.T) {
 				"facts.countryEligibility[0].note: "}},
 		{"country twice", api.Facts{CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.EligibilityUnknown}, {Country: "CA", Status: api.Ineligible}}},
-			[]string{"facts.countryEligibility[1].country: CA is there already"}},
+			[]string{"facts.countryEligibility[1].country: CA appears twice"}},
 		{"regions", api.Facts{CountryEligibility: []api.CountryEligibility{
 			{Country: "CA", Status: api.Eligible, IncludedRegions: []string{"ON", "US-NY"}, SourceURLs: []string{address}},
 			{Country: "US", Status: api.Eligible, ExcludedRegions: []string{"NY", "CA-ON"}, SourceURLs: []string{address, bad}}}},

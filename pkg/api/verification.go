@@ -2,14 +2,14 @@ package api
 
 import "time"
 
-// FreshnessDays is how many days of 24 hours a successful factual review counts as fresh.
+// FreshnessDays is the number of 24-hour days for which a successful factual review counts as fresh.
 const FreshnessDays = 14
 
 // FreshnessWindow is FreshnessDays as a duration.
 const FreshnessWindow = FreshnessDays * 24 * time.Hour
 
-// Verification says how well a record's facts are supported at the instant of the answer.
-// FirstCheckedAt and LastCheckedAt speak of factual reviews only; a link check never moves them.
+// Verification is the state of the evidence for a record's facts at the time of the response. FirstCheckedAt and LastCheckedAt are
+// times of factual reviews only; link checks do not affect them.
 type Verification struct {
 	Status          VerificationStatus `json:"status"`
 	LastCheckedAt   *time.Time         `json:"lastCheckedAt"`
@@ -37,7 +37,7 @@ const (
 	NeedsReview VerificationStatus = "needs-review"
 )
 
-// CheckType tells the two kinds of evidence apart. Neither can refresh the other.
+// CheckType is the kind of a check. A check of one kind never refreshes evidence of the other.
 type CheckType string
 
 const (
@@ -45,7 +45,7 @@ const (
 	LinkCheck CheckType = "application-link"
 )
 
-// Outcome is what a check found.
+// Outcome is the result of a check.
 type Outcome string
 
 const (
@@ -57,7 +57,7 @@ const (
 	OutcomeNeedsReview Outcome = "needs-review"
 )
 
-// Outcomes are the outcomes that each kind of check may have.
+// Outcomes lists the valid outcomes of each kind of check.
 var Outcomes = map[CheckType][]Outcome{
 	Review:    {OutcomeVerified, OutcomeClosed, OutcomeNeedsReview},
 	LinkCheck: {OutcomeReachable, OutcomeBlocked, OutcomeUnreachable, OutcomeClosed, OutcomeNeedsReview},
@@ -75,28 +75,28 @@ type VerificationEvent struct {
 	Note       string    `json:"note"`
 }
 
-// Summary is what all events of one record come to. The history service computes it, the catalog keeps a copy; with the
-// time of the latest material change of the listing and the clock it decides the verification status.
+// Summary is derived from all events of one record. The history service computes it and the catalog stores a copy. The verification
+// status depends on the summary, the latest material change of the listing, and the current time.
 type Summary struct {
 	Slug            string           `json:"slug"`
 	Sequence        int64            `json:"sequence"`    // position in the feed of summaries; grows with every append
-	LastEventID     string           `json:"lastEventId"` // of the event that was recorded last, which need not be the latest check
+	LastEventID     string           `json:"lastEventId"` // of the event recorded last, not necessarily the latest check
 	FirstCheckedAt  *time.Time       `json:"firstCheckedAt"`
 	LastCheckedAt   *time.Time       `json:"lastCheckedAt"`
-	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review, needs-review for one without evidence; empty if there is none
+	LastOutcome     Outcome          `json:"lastOutcome"`     // of the latest factual review, needs-review if it lacks evidence; empty if there is none
 	FreshUntil      *time.Time       `json:"freshUntil"`      // latest successful review + FreshnessWindow
 	ConflictAt      *time.Time       `json:"conflictAt"`      // the link check that conflicts with the latest review, if one does
-	Doubt           *Doubt           `json:"doubt,omitempty"` // nil where the latest review stands, and in summaries of before there were doubts
+	Doubt           *Doubt           `json:"doubt,omitempty"` // nil if the latest review stands, and in summaries from releases without it
 	ReviewCount     int              `json:"reviewCount"`
 	HistoryCount    int              `json:"historyCount"`
 	ChangeCount     int              `json:"changeCount"`
 	ApplicationLink *ApplicationLink `json:"applicationLink"`
-	Facts           *Facts           `json:"facts"` // of the latest review that carries facts; nil before any
+	Facts           *Facts           `json:"facts"` // of the latest review with facts; nil if there is none
 }
 
-// VerificationAt returns the public verification at now. changedAt is the latest material change of the listing outside a
-// review, nil if there was none; it conflicts with every review that is older. A check is never shown later than now, even if
-// the clock of the host that recorded it is ahead.
+// VerificationAt returns the public verification at now. changedAt is the latest material change of the listing outside a review, nil if
+// there was none; it conflicts with every earlier review. No check is shown later than now, even if the clock of the host that recorded
+// it is ahead.
 func (s Summary) VerificationAt(changedAt *time.Time, now time.Time) Verification {
 	v := Verification{
 		Status:          s.StatusAt(changedAt, now),
@@ -121,7 +121,7 @@ func atMost(t *time.Time, limit time.Time) *time.Time {
 	return &limit
 }
 
-// StatusAt is the verification status at now; see VerificationAt for changedAt.
+// StatusAt returns the verification status at now. See VerificationAt for changedAt.
 func (s Summary) StatusAt(changedAt *time.Time, now time.Time) VerificationStatus {
 	switch {
 	case s.LastCheckedAt == nil:
@@ -135,8 +135,8 @@ func (s Summary) StatusAt(changedAt *time.Time, now time.Time) VerificationStatu
 	}
 }
 
-// Undisputed reports whether the latest factual review succeeded and nothing later conflicts with it: such a record is
-// verified up to and including FreshnessWindow after LastCheckedAt, and stale after that.
+// Undisputed reports whether the latest factual review succeeded and nothing later conflicts with it. Such a record is verified up to
+// and including LastCheckedAt + FreshnessWindow, and stale after that.
 func (s Summary) Undisputed(changedAt *time.Time) bool {
 	return s.LastCheckedAt != nil && s.LastOutcome == OutcomeVerified &&
 		s.ConflictAt == nil && (changedAt == nil || !changedAt.After(*s.LastCheckedAt))

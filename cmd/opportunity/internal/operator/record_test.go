@@ -160,7 +160,7 @@ func TestAReviewerIsAskedFactByFact(t *testing.T) {
 		"Outcome", "", "Outcome", "fine", "Outcome", "verified", "Pages", "", "Note", "Terms of 2026.", "Append", "sure", "Append", "yes")
 	for _, s := range []string{
 		"countryEligibility[0].status: must be one of", "say yes, no or ?", "includedRegions[0]: must be a Canadian province", "sourceUrls[0]: must be an absolute",
-		"CA is there already", "must be a number", "pay.maximum: must not be below the minimum", "pay.currency: must be three", "riskIndicators[0].sourceUrl: must be",
+		"CA appears twice", "must be a number", "pay.maximum: must not be below the minimum", "pay.currency: must be three", "riskIndicators[0].sourceUrl: must be",
 		"say one of verified, closed, needs-review", "say yes, no or again", "This will be appended",
 	} {
 		require.Contains(t, shown, s)
