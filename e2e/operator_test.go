@@ -21,7 +21,8 @@ import (
 func TestRefusedFiles(t *testing.T) {
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	const good = `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},` +
-		`"applicationUrl":"https://good.example/a","category":"online","summary":"s","visibility":"published"}`
+		`"applicationUrl":"https://good.example/a","category":"online","summary":"s","visibility":"published",` +
+		`"sources":[{"url":"https://good.example/"}]}`
 	listings := strings.Join([]string{
 		good,
 		strings.Replace(strings.Replace(good, "good-one", "bad-two", 1), "https://good.example/", "ftp://good.example/", 1),
