@@ -147,7 +147,7 @@ type watched struct {
 	progress    func(done, total int64)
 }
 
-func (w *watched) Totals() (int64, []checkpoint.Kept, error) {
+func (w *watched) Totals() (int64, []checkpoint.Stored, error) {
 	appended, kept, err := w.Source.Totals()
 	w.total = appended
 	return appended, kept, err

@@ -16,7 +16,7 @@ import (
 // Source is the history at one instant.
 type Source interface {
 	// Totals gives the number of the last append and every checkpoint in order, unproven.
-	Totals() (appended int64, checkpoints []checkpoint.Kept, err error)
+	Totals() (appended int64, checkpoints []checkpoint.Stored, err error)
 	// Events reads the next events after a sequence, at most limit of them, and the leaves kept up to the last of them; where
 	// there are no more events, all leaves kept beyond.
 	Events(after int64, limit int) (Page, error)

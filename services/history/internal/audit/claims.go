@@ -29,8 +29,8 @@ func (c claim) what() string {
 }
 
 // believe takes as claims the checkpoints that a key of ours signed, and tells of all others.
-func (a *auditor) believe(keys checkpoint.Keys, kept []checkpoint.Kept, saved []Saved) {
-	var before checkpoint.Kept // the last that was signed
+func (a *auditor) believe(keys checkpoint.Keys, kept []checkpoint.Stored, saved []Saved) {
+	var before checkpoint.Stored // the last that was signed
 	notes := map[int64]string{}
 	for i, k := range kept {
 		notes[k.Number] = k.Note

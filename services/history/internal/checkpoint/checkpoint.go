@@ -1,7 +1,6 @@
-// Package checkpoint is the noun of what the history signs: how many events there were at an instant and what they hash to, as a
-// checkpoint of a transparency log (C2SP tlog-checkpoint, a signed note with Ed25519). The log's leaves are all events in the
-// order of their sequence, hashed as in RFC 6962, so that of any two checkpoints the later is provably an extension of the
-// earlier.
+// Package checkpoint defines the signed checkpoints of the history: the number of events at a time and the root hash over them,
+// as a checkpoint of a transparency log (C2SP tlog-checkpoint, a signed note with Ed25519). The leaves of the log are all events
+// in sequence order, hashed as in RFC 6962. A checkpoint therefore provably extends every earlier one.
 package checkpoint
 
 import (
@@ -16,39 +15,39 @@ import (
 	formats "github.com/transparency-dev/formats/log"
 )
 
-// Origin names the log, in every checkpoint and in the names of its keys.
+// Origin is the name of the log in every checkpoint and every key.
 const Origin = "opportunity-history"
 
-// none stands where there is no checkpoint before.
+// none is the signed text's value for a missing previous checkpoint.
 const none = "none"
 
-// Checkpoint is what is signed.
+// Checkpoint is the content of the signed text.
 type Checkpoint struct {
 	Number   int64     // counted from 1
-	Time     time.Time // when it was made; microseconds, UTC
+	Time     time.Time // of signing, UTC, in whole microseconds
 	Size     int64     // events in the log; they have the sequences 1 to Size
-	Root     []byte    // hash of the Merkle tree over them
-	Chains   int64     // listings that have events
-	Heads    string    // HeadsHash of the chains that grew since the checkpoint before
-	Previous string    // ID of the checkpoint before; empty for the first
+	Root     []byte    // hash of the Merkle tree over the events
+	Chains   int64     // listings with events
+	Heads    string    // HeadsHash of the chains that grew since the previous checkpoint
+	Previous string    // ID of the previous checkpoint; empty for the first
 }
 
-// Kept is a checkpoint as it is stored.
-type Kept struct {
+// Stored is a checkpoint with the data that the store holds for it.
+type Stored struct {
 	Checkpoint
 
 	Note        string   // the signed text
-	Consistency [][]byte // proof that the log of the checkpoint before is the beginning of this one's (RFC 6962, 2.1.2)
-	Frontier    [][]byte // of the tree; what the next checkpoint grows from
+	Consistency [][]byte // proof that this checkpoint's log extends the previous one's (RFC 6962, 2.1.2)
+	Frontier    [][]byte // of the tree; the next checkpoint continues from it
 }
 
-// ID names a signed text for ever: the hexadecimal SHA-256 of its bytes.
+// ID returns the permanent ID of a signed text: the hexadecimal SHA-256 of its bytes.
 func ID(note string) string {
 	sum := sha256.Sum256([]byte(note))
 	return hex.EncodeToString(sum[:])
 }
 
-// text is what the signature covers. The lines after the root are this log's own.
+// text returns the text that the signature covers. The lines after the root are this log's extension of the format.
 func (c Checkpoint) text() string {
 	previous := c.Previous
 	if previous == "" {
@@ -61,7 +60,7 @@ func (c Checkpoint) text() string {
 
 var errText = errors.New("not a checkpoint of this log")
 
-// parse reads what text wrote; anything else is an error.
+// parse reads the output of text. It returns an error for any other input.
 func parse(text string) (Checkpoint, error) {
 	var base formats.Checkpoint
 	rest, err := base.Unmarshal([]byte(text))
@@ -81,14 +80,14 @@ func parse(text string) (Checkpoint, error) {
 		values[i] = value
 	}
 	c := Checkpoint{Size: int64(base.Size), Root: base.Hash, Heads: values[3], Previous: values[4]} //nolint:gosec // compared below
-	var wrong [3]error
-	c.Number, wrong[0] = strconv.ParseInt(values[0], 10, 64)
-	c.Time, wrong[1] = time.Parse(time.RFC3339Nano, values[1])
-	c.Chains, wrong[2] = strconv.ParseInt(values[2], 10, 64)
+	var errs [3]error
+	c.Number, errs[0] = strconv.ParseInt(values[0], 10, 64)
+	c.Time, errs[1] = time.Parse(time.RFC3339Nano, values[1])
+	c.Chains, errs[2] = strconv.ParseInt(values[2], 10, 64)
 	if c.Previous == none {
 		c.Previous = ""
 	}
-	if errors.Join(wrong[:]...) != nil || c.Size < 0 || c.text() != text { // there is one way to write a checkpoint
+	if errors.Join(errs[:]...) != nil || c.Size < 0 || c.text() != text { // a checkpoint has exactly one encoding
 		return Checkpoint{}, errText
 	}
 	return c, nil

@@ -32,8 +32,8 @@ var example = checkpoint.Checkpoint{
 	Heads: strings.Repeat("ab", 32), Previous: strings.Repeat("cd", 32),
 }
 
-// The layout is documented for those who have nothing but the key: it never changes.
-func TestTheSignedTextIsWhatIsDocumented(t *testing.T) {
+// The layout never changes: consumers verify it with nothing but the documented format and the public key.
+func TestSignedTextMatchesDocumentedLayout(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
 	signed, err := k.Sign(example)
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestTheSignedTextIsWhatIsDocumented(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
-func TestNothingElseIsBelieved(t *testing.T) {
+func TestAlteredTextOrUnknownKeyIsRejected(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
 	signed, err := k.Sign(example)
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestNothingElseIsBelieved(t *testing.T) {
 	require.ErrorContains(t, err, "no key of this history signed it")
 }
 
-func TestKeysAreRotated(t *testing.T) {
+func TestRotatedKeysStayTrusted(t *testing.T) {
 	old := keys(t, seeds[:1], nil)
 	signed, err := old.Sign(example)
 	require.NoError(t, err)
@@ -96,7 +96,7 @@ func TestKeysAreRotated(t *testing.T) {
 		newer, err := k.Sign(example)
 		require.NoError(t, err)
 		_, err = old.Open(newer)
-		require.Error(t, err, "the newest signs")
+		require.Error(t, err, "the newest key signs")
 		require.Len(t, k.Public(), 2)
 	}
 	only := keys(t, nil, old.Public())
@@ -105,7 +105,7 @@ func TestKeysAreRotated(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWrongKeysAreNamedWithoutTheirValues(t *testing.T) {
+func TestErrorsOfInvalidKeysContainNoSeed(t *testing.T) {
 	for _, seed := range []string{"", "0102", strings.Repeat("zz", 32), strings.Repeat("01", 33)} {
 		_, err := checkpoint.ParseKeys([]string{seed}, nil)
 		require.ErrorContains(t, err, "32 bytes in hexadecimal")
@@ -150,7 +150,7 @@ func TestTreesGrowWithProof(t *testing.T) {
 				}
 			}
 			before = after
-			grown, err = checkpoint.NewTree(grown.Size(), grown.Frontier()) // as the next checkpoint continues it
+			grown, err = checkpoint.NewTree(grown.Size(), grown.Frontier()) // as for the next checkpoint
 			require.NoError(t, err)
 		}
 	})
@@ -163,7 +163,7 @@ func TestTreesGrowWithProof(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestHeadsAreHashedAsTheyArePublished(t *testing.T) {
+func TestHeadsHashCoversPublishedHeads(t *testing.T) {
 	heads := []checkpoint.Head{{Chain: "b", Slug: "private", Events: 2, Hash: "y"}, {Chain: "a", Slug: "z", Events: 10, Hash: "x"}}
 	var out strings.Builder
 	require.NoError(t, checkpoint.WriteHeads(&out, heads))
@@ -172,9 +172,9 @@ func TestHeadsAreHashedAsTheyArePublished(t *testing.T) {
 	require.Equal(t, checkpoint.ID(""), checkpoint.HeadsHash(nil))
 }
 
-func TestThePublishedDocument(t *testing.T) {
+func TestPublishedDocument(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
-	text, err := json.Marshal(checkpoint.Kept{Checkpoint: example, Note: "note"}.Publish("https://api.example", k))
+	text, err := json.Marshal(checkpoint.Stored{Checkpoint: example, Note: "note"}.Publish("https://api.example", k))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"checkpoint":"note","id":"`+checkpoint.ID("note")+`","number":17,"time":"2026-11-20T00:00:00.214511Z","events":1284,"chains":96,
 		"rootHash":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=","consistency":[],"publicKeys":["`+k.Public()[0]+`"],

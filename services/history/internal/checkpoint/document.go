@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Document is a checkpoint as it is published. Only Checkpoint, HeadsURL's content and the proof are evidence; the other fields
-// repeat what the signed text says, for reading.
+// Document is a published checkpoint. Checkpoint, Consistency and the heads at HeadsURL are evidence; the other fields repeat the
+// signed text for convenience.
 type Document struct {
 	Checkpoint    string    `json:"checkpoint"` // the signed text
-	ID            string    `json:"id"`         // hexadecimal SHA-256 of the signed text; the next checkpoint names it
+	ID            string    `json:"id"`         // hexadecimal SHA-256 of the signed text; the next checkpoint includes it
 	Number        int64     `json:"number"`
 	Time          time.Time `json:"time"`
 	Events        int64     `json:"events"`
 	Chains        int64     `json:"chains"`
 	RootHash      []byte    `json:"rootHash"`    // base64
-	Consistency   [][]byte  `json:"consistency"` // base64; proof that the checkpoint before is the beginning of this one
+	Consistency   [][]byte  `json:"consistency"` // base64; proof that this checkpoint extends the previous one
 	PublicKeys    []string  `json:"publicKeys"`  // newest first
 	Self          string    `json:"self"`
 	Previous      *string   `json:"previous"`
@@ -23,25 +23,25 @@ type Document struct {
 	Documentation string    `json:"documentation"`
 }
 
-// Path is where the newest checkpoint is published; below it lie the others, by their day or number.
+// Path is the URL path of the newest checkpoint. A day or number appended as a path element selects another one.
 const Path = "/.well-known/opportunity-history"
 
-// HeadsSuffix behind the address of a checkpoint is the address of its heads.
+// HeadsSuffix turns the URL of a checkpoint into the URL of its heads.
 const HeadsSuffix = ".heads"
 
-// Publish is the document of k, whose note has been opened, for consumers that reach the API at base.
-func (k Kept) Publish(base string, keys Keys) Document {
-	at := func(number int64) string { return fmt.Sprintf("%s%s/%d", base, Path, number) }
+// Publish returns the document of s for an API at the URL base. The caller must have verified the note with Keys.Open.
+func (s Stored) Publish(base string, keys Keys) Document {
+	url := func(number int64) string { return fmt.Sprintf("%s%s/%d", base, Path, number) }
 	d := Document{
-		Checkpoint: k.Note, ID: ID(k.Note), Number: k.Number, Time: k.Time, Events: k.Size, Chains: k.Chains, RootHash: k.Root,
-		Consistency: k.Consistency, PublicKeys: keys.Public(), Self: at(k.Number), HeadsURL: at(k.Number) + HeadsSuffix,
+		Checkpoint: s.Note, ID: ID(s.Note), Number: s.Number, Time: s.Time, Events: s.Size, Chains: s.Chains, RootHash: s.Root,
+		Consistency: s.Consistency, PublicKeys: keys.Public(), Self: url(s.Number), HeadsURL: url(s.Number) + HeadsSuffix,
 		Documentation: base + "/docs/provable-history",
 	}
 	if d.Consistency == nil {
 		d.Consistency = [][]byte{}
 	}
-	if k.Number > 1 {
-		d.Previous = new(at(k.Number - 1))
+	if s.Number > 1 {
+		d.Previous = new(url(s.Number - 1))
 	}
 	return d
 }

@@ -9,16 +9,16 @@ import (
 	"slices"
 )
 
-// Head is how far the chain of one listing has come.
+// Head is the state of one listing's chain of events.
 type Head struct {
-	Chain  string // hash of its first event, which names the chain without telling whose it is: some listings are not public
-	Slug   string // whose it is; for operators only, and not signed
+	Chain  string // hash of the first event; identifies the chain without revealing the listing, which may not be public
+	Slug   string // of the listing; for operators only, not signed
 	Events int64
-	Hash   string // of its newest event
+	Hash   string // of the newest event
 }
 
-// WriteHeads writes a line for each head, ordered by chain: the chain, the number of events and the newest hash. It orders heads
-// in place.
+// WriteHeads writes one line for each head, ordered by chain: the chain, the number of events and the newest hash. It sorts
+// heads in place.
 func WriteHeads(out io.Writer, heads []Head) error {
 	slices.SortFunc(heads, func(a, b Head) int { return cmp.Compare(a.Chain, b.Chain) })
 	for _, h := range heads {
@@ -29,9 +29,9 @@ func WriteHeads(out io.Writer, heads []Head) error {
 	return nil
 }
 
-// HeadsHash is the hexadecimal SHA-256 of what WriteHeads writes.
+// HeadsHash returns the hexadecimal SHA-256 of the output of WriteHeads. Like WriteHeads, it sorts heads in place.
 func HeadsHash(heads []Head) string {
 	h := sha256.New()
-	_ = WriteHeads(h, heads) // a hash takes everything
+	_ = WriteHeads(h, heads) // a hash never fails to write
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -8,29 +8,29 @@ import (
 	"github.com/transparency-dev/merkle/rfc6962"
 )
 
-// HashSize is the length of a hash of the tree in bytes.
+// HashSize is the length in bytes of a hash in the tree.
 const HashSize = 32
 
-// LeafHash is the hash of a leaf: the SHA-256 of a zero byte and the leaf.
+// LeafHash returns the hash of a leaf: the SHA-256 of a zero byte and the leaf.
 func LeafHash(leaf []byte) []byte { return rfc6962.DefaultHasher.HashLeaf(leaf) }
 
 var ranges = &compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 
-// Tree is a Merkle tree that only grows, of which no more is held than its right edge.
+// Tree is an append-only Merkle tree. It holds only its right edge in memory.
 type Tree struct {
 	edge *compact.Range
 }
 
-// NewTree continues a tree of size leaves from its frontier; an empty one where size is 0.
+// NewTree returns a tree of size leaves, restored from its frontier. Size 0 is the empty tree.
 func NewTree(size int64, frontier [][]byte) (*Tree, error) {
 	edge, err := ranges.NewRange(0, uint64(size), frontier) //nolint:gosec // sizes are counts
 	return &Tree{edge: edge}, err
 }
 
-// Size is how many leaves there are.
+// Size returns the number of leaves.
 func (t *Tree) Size() int64 { return int64(t.edge.End()) } //nolint:gosec // it came from an int64
 
-// Grow adds leaves by their hashes.
+// Grow appends leaves, given as their hashes.
 func (t *Tree) Grow(hashes ...[]byte) error {
 	for _, h := range hashes {
 		if err := t.edge.Append(h, nil); err != nil {
@@ -40,7 +40,7 @@ func (t *Tree) Grow(hashes ...[]byte) error {
 	return nil
 }
 
-// Root is the hash of the whole tree, of an empty one that of no bytes.
+// Root returns the hash of the whole tree. The hash of an empty tree is the SHA-256 of no bytes.
 func (t *Tree) Root() ([]byte, error) {
 	if t.edge.End() == 0 {
 		return rfc6962.DefaultHasher.EmptyRoot(), nil
@@ -48,7 +48,7 @@ func (t *Tree) Root() ([]byte, error) {
 	return t.edge.GetRootHash(nil)
 }
 
-// Frontier is what NewTree continues from.
+// Frontier returns the hashes from which NewTree restores the tree.
 func (t *Tree) Frontier() [][]byte {
 	out := make([][]byte, len(t.edge.Hashes()))
 	for i, h := range t.edge.Hashes() {
@@ -57,8 +57,7 @@ func (t *Tree) Frontier() [][]byte {
 	return out
 }
 
-// GrowWithProof adds leaves and proves that the tree before is the beginning of the one after. It holds only the nodes that the
-// proof is made of.
+// GrowWithProof appends leaves and returns a proof that the new tree extends the old one. It holds only the nodes of the proof.
 func (t *Tree) GrowWithProof(hashes [][]byte) (consistency [][]byte, err error) {
 	before := t.edge.End()
 	nodes, err := proof.Consistency(before, before+uint64(len(hashes)))
@@ -74,7 +73,7 @@ func (t *Tree) GrowWithProof(hashes [][]byte) (consistency [][]byte, err error) 
 			wanted[id] = bytes.Clone(hash)
 		}
 	}
-	for i, id := range compact.RangeNodes(0, before, nil) { // the part left of what is new
+	for i, id := range compact.RangeNodes(0, before, nil) { // the old leaves
 		visit(id, t.edge.Hashes()[i])
 	}
 	for _, h := range hashes {
@@ -82,16 +81,16 @@ func (t *Tree) GrowWithProof(hashes [][]byte) (consistency [][]byte, err error) 
 			return nil, err
 		}
 	}
-	found := make([][]byte, len(nodes.IDs))
+	path := make([][]byte, len(nodes.IDs))
 	for i, id := range nodes.IDs {
-		found[i] = wanted[id]
+		path[i] = wanted[id]
 	}
-	return nodes.Rehash(found, rfc6962.DefaultHasher.HashChildren)
+	return nodes.Rehash(path, rfc6962.DefaultHasher.HashChildren)
 }
 
-// Extends reports an error unless proof shows that the log of before is the beginning of that of c.
+// Extends returns an error unless consistency proves that the log of c extends the log of before.
 func (c Checkpoint) Extends(before Checkpoint, consistency [][]byte) error {
-	if before.Size == 0 { // every log begins with the empty one
+	if before.Size == 0 { // every log extends the empty log
 		return nil
 	}
 	return proof.VerifyConsistency(rfc6962.DefaultHasher, uint64(before.Size), uint64(c.Size), //nolint:gosec // sizes are counts

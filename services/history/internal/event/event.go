@@ -1,5 +1,4 @@
-// Package event is the noun of the history: one verification event as it is recorded for ever, the chain of hashes that ties
-// the events of a listing together, and the strict reader of the files that curators append.
+// Package event defines the record of one verification event and the hash chain that links the events of a listing.
 package event
 
 import (
@@ -14,23 +13,23 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Record is an event in the form that is kept and hashed. The two lists are the very JSON texts that were hashed: encoding them
-// anew, after the contract has grown by a field, would break the chain.
+// Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that were hashed: encoding them
+// again, after the API gained a field, would break the chain.
 type Record struct {
-	Sequence   int64 // position among all changes of the history; grows with every append
+	Sequence   int64 // position among all events of the history
 	ID         string
 	Slug       string
 	CheckedAt  int64 // microseconds since 1970 UTC
 	CheckType  api.CheckType
 	Outcome    api.Outcome
 	SourceURLs string  // a JSON array
-	Facts      *string // a JSON object; nil where the event carries none
+	Facts      *string // a JSON object; nil if the event has no facts
 	Note       string
 	Actor      string // the operator who appended it
 	RecordedAt int64  // microseconds since 1970 UTC
 
-	ContentHash string // of what the event says, however often it is appended
-	PrevHash    string // Hash of the event before it in the chain of its slug; empty for the first
+	ContentHash string // of the content; equal for duplicates
+	PrevHash    string // Hash of the previous event of the slug; empty for the first
 	Hash        string
 }
 
@@ -38,22 +37,22 @@ const contentForm = "opportunity verification event content 1"
 
 // Page is a page of a listing's history.
 type Page struct {
-	Sequence int64 // of the listing's newest event; 0 before any
+	Sequence int64 // of the listing's newest event; 0 without events
 	Total    int   // events of the listing
 	Events   []api.VerificationEvent
 }
 
-// UnseenError is the error of an append whose author had not seen the newest events of a listing.
+// UnseenError is the error of an append by an author who has not seen the newest events of a listing.
 type UnseenError struct {
-	Events []Record // recorded since, oldest first
+	Events []Record // the unseen events, oldest first
 }
 
 func (e *UnseenError) Error() string {
 	return fmt.Sprintf("%d events were recorded since the listing was looked at", len(e.Events))
 }
 
-// New is the record of e, still outside any chain: Sequence, ID, Actor, RecordedAt, PrevHash and Hash are not set. e must have
-// come from an events file, or be as complete.
+// New returns the record of e before it joins a chain: Sequence, ID, Actor, RecordedAt, PrevHash and Hash are not set. Every
+// field of e that package eventfile fills in must be set.
 func New(e api.VerificationEvent) (Record, error) {
 	r := Record{Slug: e.Slug, CheckedAt: e.CheckedAt.UnixMicro(), CheckType: e.CheckType, Outcome: e.Outcome, Note: e.Note}
 	urls, err := json.Marshal(e.SourceURLs)
@@ -72,48 +71,47 @@ func New(e api.VerificationEvent) (Record, error) {
 	return r, nil
 }
 
-// Seal puts the record behind the event with the hash prev; empty for the first of its slug. Everything but Sequence must be
-// set: it is what the hash covers.
+// Seal appends the record to the chain whose newest event has the hash prev, empty for a new chain: it sets PrevHash and Hash.
+// Every other field except Sequence must be set, because the hash covers it.
 func (r *Record) Seal(prev string) {
 	r.PrevHash = prev
 	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
 	r.Hash = digest("opportunity verification event 1", fields...)
 }
 
-// Leaf is what the log of all events holds of the record. It names the contents by their hash alone, beside the hash that covers
-// everything: so it can be shown that an event is in the log without telling who appended it.
+// Leaf returns the leaf of the record in the log of all events. The leaf contains only hashes of the content and the actor, so an
+// inclusion proof does not reveal who appended the event.
 func (r *Record) Leaf() []byte {
 	return joined("opportunity verification event leaf 1", r.Hash, r.ID, strconv.FormatInt(r.RecordedAt, 10), r.ContentHash)
 }
 
-// Intact reports whether the hashes of the record are those of what it says. Whether it follows the right event is for whoever
-// knows the chain.
+// Intact reports whether the hashes of the record match its fields. The caller must check PrevHash against the chain.
 func (r *Record) Intact() bool {
 	again := *r
 	again.ContentHash = digest(contentForm, r.content()...)
 	again.Seal(r.PrevHash)
-	facts := r.Facts == nil || *r.Facts != "" // which would hash like none
-	return facts && again.ContentHash == r.ContentHash && again.Hash == r.Hash
+	validFacts := r.Facts == nil || *r.Facts != "" // an empty text has the same hash as nil
+	return validFacts && again.ContentHash == r.ContentHash && again.Hash == r.Hash
 }
 
-// content is what the event says, in the order in which it is hashed.
+// content returns the content fields in hashing order.
 func (r *Record) content() []string {
-	var facts string // no JSON text is empty, so this is distinct from every object
+	var facts string // a JSON text is never empty, so empty stands for nil
 	if r.Facts != nil {
 		facts = *r.Facts
 	}
 	return []string{r.Slug, strconv.FormatInt(r.CheckedAt, 10), string(r.CheckType), string(r.Outcome), r.SourceURLs, facts, r.Note}
 }
 
-// digest is the lower-case hexadecimal SHA-256 over the fields, each behind its length in bytes as eight bytes, most significant
-// first: without the lengths, text could move from one field into the next unnoticed. form keeps hashes of different kinds
-// apart, and names the version of the layout.
+// digest returns the lower-case hexadecimal SHA-256 of form and the fields. Each is prefixed with its length in bytes (8 bytes,
+// big endian); without the prefix, text could move from one field to the next without changing the hash. form distinguishes
+// kinds of hashes and includes the version of the layout.
 func digest(form string, fields ...string) string {
 	sum := sha256.Sum256(joined(form, fields...))
 	return hex.EncodeToString(sum[:])
 }
 
-// joined is form and the fields, each behind its length.
+// joined returns form and the fields, each prefixed with its length.
 func joined(form string, fields ...string) []byte {
 	size := 8 + len(form)
 	for _, f := range fields {
@@ -127,7 +125,7 @@ func joined(form string, fields ...string) []byte {
 	return out
 }
 
-// Event is what consumers see of the record.
+// Event returns the record as consumers see it.
 func (r *Record) Event() (api.VerificationEvent, error) {
 	e := api.VerificationEvent{
 		ID: r.ID, Slug: r.Slug, CheckedAt: time.UnixMicro(r.CheckedAt).UTC(), CheckType: r.CheckType, Outcome: r.Outcome, Note: r.Note,
@@ -140,7 +138,7 @@ func (r *Record) Event() (api.VerificationEvent, error) {
 		if err := json.Unmarshal([]byte(*r.Facts), e.Facts); err != nil {
 			return e, fmt.Errorf("facts of event %s: %w", r.ID, err)
 		}
-		e.Facts.Complete() // a field that the contract gained since
+		e.Facts.Complete() // fields that the API has gained since
 	}
 	return e, nil
 }

@@ -15,9 +15,9 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// The golden values were computed from the layout that digest documents, by another program in another language. They may never
-// change: every chain ever written hangs on them.
-func TestHashesAreAsTheyAlwaysWere(t *testing.T) {
+// The golden values come from an independent implementation of the layout documented at digest. They must never change: every
+// existing chain depends on them.
+func TestHashesNeverChange(t *testing.T) {
 	remote := true
 	facts := api.Facts{Remote: &remote, Languages: []string{"fr"}, ApplicationStatus: api.ApplicationOpen}
 	facts.Complete()
@@ -51,10 +51,10 @@ func TestHashesAreAsTheyAlwaysWere(t *testing.T) {
 		require.True(t, r.Intact())
 	}
 	second.Facts = new("")
-	require.False(t, second.Intact(), "an empty text is not the same as none")
+	require.False(t, second.Intact(), "empty facts must not pass for nil")
 }
 
-func TestHashCoversEverythingThatIsSaid(t *testing.T) {
+func TestHashCoversEveryField(t *testing.T) {
 	record := event.Record{ID: "1", Slug: "a", CheckedAt: 1, CheckType: api.Review, Outcome: api.OutcomeVerified,
 		SourceURLs: "[]", Facts: new("{}"), Note: "n", Actor: "x", RecordedAt: 2}
 	seen := map[string]string{}
@@ -76,12 +76,12 @@ func TestHashCoversEverythingThatIsSaid(t *testing.T) {
 	} {
 		r := record
 		r.Seal(change(&r))
-		require.Emptyf(t, seen[r.Hash], "%s hashes like %s", name, seen[r.Hash])
+		require.Emptyf(t, seen[r.Hash], "%s has the same hash as %s", name, seen[r.Hash])
 		seen[r.Hash] = name
 	}
 }
 
-func TestEventGivesBackWhatWasRecorded(t *testing.T) {
+func TestEventReturnsRecordedEvent(t *testing.T) {
 	facts := api.UnknownFacts()
 	for _, e := range []api.VerificationEvent{
 		{Slug: "a", CheckedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), CheckType: api.Review, Outcome: api.OutcomeVerified,
@@ -96,7 +96,7 @@ func TestEventGivesBackWhatWasRecorded(t *testing.T) {
 	}
 }
 
-func TestEventCompletesFactsThatAreOlderThanAField(t *testing.T) {
+func TestEventFillsInFactsAddedLater(t *testing.T) {
 	r := event.Record{SourceURLs: "[]", Facts: new(`{"remote":true}`)}
 	got, err := r.Event()
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestEventCompletesFactsThatAreOlderThanAField(t *testing.T) {
 	require.Equal(t, &want, got.Facts)
 }
 
-// Whatever a file holds, a line is either refused or can be recorded, read back and served unchanged.
+// FuzzRead checks that every accepted line of any file can be recorded and read back unchanged.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(apitest.Line(apitest.Verified("a", time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)))))
 	f.Add([]byte("{\"slug\":\"b\",\"checkedAt\":\"2026-11-19T00:00:00.000000001+14:00\",\"checkType\":\"application-link\",\"outcome\":\"closed\",\"note\":\"\u2028<\"}\r\n\n{}"))
@@ -121,7 +121,7 @@ func FuzzRead(f *testing.F) {
 			require.Equal(t, line.Event, again)
 			twice, err := event.New(again)
 			require.NoError(t, err)
-			require.Equal(t, r, twice, "served and recorded again it is the same event")
+			require.Equal(t, r, twice, "an event that is served and recorded again must not change")
 		}
 	})
 }

@@ -1,5 +1,5 @@
-// Package feed pulls what the catalog says of its listings into the history's own copy. The copy decides on the request path
-// whether a listing is public, so an outage of the catalog costs readers nothing; the feed catches up afterwards.
+// Package feed copies listing states from the catalog. Requests use the copy to check whether a listing is public, so readers are
+// not affected by an outage of the catalog. The feed catches up afterwards.
 package feed
 
 import (
@@ -24,23 +24,23 @@ type Listings struct {
 	cursor  prometheus.Gauge
 }
 
-// New makes the feed.
+// New returns a feed from catalog to store and registers its metric.
 func New(catalog *peer.Client, store *store.Store, tel *telemetry.Telemetry) *Listings {
 	cursor := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "history_listings_cursor", Help: "Sequence up to which the catalog's listings were copied by this process.",
+		Name: "history_listings_cursor", Help: "Sequence of the last listing state that this process copied from the catalog.",
 	})
 	tel.Registry.MustRegister(cursor)
 	return &Listings{catalog, store, tel, cursor}
 }
 
-// Run pulls until ctx ends. While the catalog or the database is away it tries again with growing pauses.
+// Run pulls listing states until ctx ends. It retries failed pulls with exponential backoff.
 func (l *Listings) Run(ctx context.Context) error { return feed.Follow(ctx, l.tel, "listings", l.pull) }
 
-// CatchUp pulls until the catalog has nothing newer.
+// CatchUp pulls until the copy is up to date.
 func (l *Listings) CatchUp(ctx context.Context) error { return feed.CatchUp(ctx, l.pull) }
 
-// pull asks once for what is newer than the copy, waiting for it up to wait, and saves it.
-func (l *Listings) pull(ctx context.Context, wait time.Duration) (got int, err error) {
+// pull saves one page of newer listing states and returns their number. It waits up to wait for the first one.
+func (l *Listings) pull(ctx context.Context, wait time.Duration) (n int, err error) {
 	after, err := l.store.ListingsCursor(ctx)
 	if err != nil {
 		return 0, err
@@ -49,17 +49,17 @@ func (l *Listings) pull(ctx context.Context, wait time.Duration) (got int, err e
 	if err := l.catalog.Get(ctx, "/internal/v1/listings"+feed.Query(after, wait), &page); err != nil {
 		return 0, err
 	}
-	got = len(page.Listings)
-	if got == 0 {
+	n = len(page.Listings)
+	if n == 0 {
 		return 0, nil
 	}
-	last := page.Listings[got-1].Sequence
-	if last <= after { // would be asked for again without end
-		return 0, fmt.Errorf("catalog answered sequence %d to a request for what is after %d", last, after)
+	last := page.Listings[n-1].Sequence
+	if last <= after { // would cause an endless loop
+		return 0, fmt.Errorf("catalog returned sequence %d to a request for sequences after %d", last, after)
 	}
 	if err := l.store.SaveListings(ctx, page.Listings); err != nil {
 		return 0, err
 	}
 	l.cursor.Set(float64(last))
-	return got, nil
+	return n, nil
 }

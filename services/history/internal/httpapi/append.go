@@ -18,8 +18,8 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// append records the events of a file if every line may be recorded, and otherwise says what is wrong with those that may not. A
-// line that names the newest event its author had seen is a conflict (409) if there is a newer one.
+// append records the events of a file. If any line is invalid, it records nothing and reports the problems of each invalid line.
+// It responds with 409 if a line names the newest event that its author had seen and a newer one exists.
 func (a API) append(g *gin.Context) (web.Reply, error) {
 	ctx := g.Request.Context()
 	actor, err := web.Actor(g)
@@ -39,25 +39,25 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	lines, report := judge(file, unknown)
+	lines, report := checkListings(file, unknown)
 	if len(report.Refused) > 0 {
 		return web.Reply{JSON: report}, nil
 	}
-	if now, err = reach(ctx, lines, now); err != nil {
+	if now, err = awaitLatest(ctx, lines, now); err != nil {
 		return web.Reply{}, err
 	}
 	report.Appended, report.Duplicates, err = a.Store.Append(ctx, actor, now, lines)
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
-		report.Newer, err = recorded(unseen.Events)
+		report.Newer, err = forOperators(unseen.Events)
 		return web.Reply{Status: http.StatusConflict, JSON: report}, err
 	}
 	report.Applied = err == nil
 	return web.Reply{JSON: report}, err
 }
 
-// reach waits until the clock has reached the latest check, which may be up to eventfile.ClockTolerance ahead, and returns the time
-// then: no response shows a check from the future, and the event is recorded as it was sent.
-func reach(ctx context.Context, lines []eventfile.Line, now time.Time) (time.Time, error) {
+// awaitLatest waits for the time of the latest check, which may be up to eventfile.ClockTolerance in the future, and returns that
+// time. The event is then recorded as sent, and no response shows a check from the future.
+func awaitLatest(ctx context.Context, lines []eventfile.Line, now time.Time) (time.Time, error) {
 	latest := now
 	for _, line := range lines {
 		if line.Event.CheckedAt.After(latest) {
@@ -75,8 +75,8 @@ func reach(ctx context.Context, lines []eventfile.Line, now time.Time) (time.Tim
 	}
 }
 
-// recorded is the operators' form of the records.
-func recorded(records []event.Record) ([]api.RecordedEvent, error) {
+// forOperators returns the records with the time of recording and the actor.
+func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 	events := make([]api.RecordedEvent, len(records))
 	for i := range records {
 		e, err := records[i].Event()
@@ -88,34 +88,35 @@ func recorded(records []event.Record) ([]api.RecordedEvent, error) {
 	return events, nil
 }
 
-// judge refuses, beside what is refused already, the events of unknown listings. Of all refused lines it names the first.
-func judge(file eventfile.File, unknown map[string]bool) (lines []eventfile.Line, report api.AppendReport) {
-	const stranger = "there is no such listing"
-	refused := file.Refused
-	for i, r := range refused {
+// checkListings rejects the events of unknown listings. It returns the valid lines and a report of the rejected ones: the first
+// eventfile.MaxReported in full, the others as a number.
+func checkListings(file eventfile.File, unknown map[string]bool) (lines []eventfile.Line, report api.AppendReport) {
+	const noListing = "there is no such listing"
+	rejected := file.Refused
+	for i, r := range rejected {
 		if unknown[r.ID] {
-			refused[i].Problems.Add("slug", stranger)
+			rejected[i].Problems.Add("slug", noListing)
 		}
 	}
-	strangers := 0
+	unlisted := 0
 	lines = make([]eventfile.Line, 0, len(file.Lines))
 	for _, line := range file.Lines {
 		if !unknown[line.Event.Slug] {
 			lines = append(lines, line)
 			continue
 		}
-		if strangers++; strangers <= eventfile.MaxReported {
-			refused = append(refused, api.Refusal{Line: line.Number, ID: line.Event.Slug, Problems: api.Problems{"slug: " + stranger}})
+		if unlisted++; unlisted <= eventfile.MaxReported {
+			rejected = append(rejected, api.Refusal{Line: line.Number, ID: line.Event.Slug, Problems: api.Problems{"slug: " + noListing}})
 		}
 	}
-	slices.SortFunc(refused, func(a, b api.Refusal) int { return cmp.Compare(a.Line, b.Line) })
-	total := len(file.Refused) + file.Omitted + strangers
-	refused = append([]api.Refusal{}, refused[:min(len(refused), eventfile.MaxReported)]...) // an empty list is no null
-	return lines, api.AppendReport{Refused: refused, Omitted: total - len(refused)}
+	slices.SortFunc(rejected, func(a, b api.Refusal) int { return cmp.Compare(a.Line, b.Line) })
+	total := len(file.Refused) + file.Omitted + unlisted
+	rejected = append([]api.Refusal{}, rejected[:min(len(rejected), eventfile.MaxReported)]...) // never nil: JSON needs [], not null
+	return lines, api.AppendReport{Refused: rejected, Omitted: total - len(rejected)}
 }
 
-// unknown are the slugs that name no listing. A listing may be newer than the store's copy of the catalog, so none is called
-// unknown before the catalog was asked; where it cannot be asked, nothing is recorded and nothing refused.
+// unknown returns the slugs in the file without a listing. The store's copy of the catalog may be stale, so it updates the copy
+// before it reports a slug as unknown. It returns problem.Unavailable if the catalog is unavailable.
 func (a API) unknown(ctx context.Context, file eventfile.File) (map[string]bool, error) {
 	var slugs []string
 	for _, line := range file.Lines {

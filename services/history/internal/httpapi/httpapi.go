@@ -1,5 +1,5 @@
-// Package httpapi is how the history is asked for: by consumers through the gateway, by the catalog for summaries, by curators
-// who append events.
+// Package httpapi is the HTTP API of the history service. Consumers read histories through the gateway, the catalog pulls
+// summaries, and curators append events.
 package httpapi
 
 import (
@@ -18,50 +18,51 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// Store is the history as it is kept. An outage of the database is problem.Unavailable.
+// Store holds the events and their summaries. Its methods return problem.Unavailable during an outage of the database.
 type Store interface {
-	// History is a page of the events of slug, newest check first; published is false where consumers may not see the listing.
+	// History returns a page of the events of slug, newest check first. published is false if the listing is not public.
 	History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool, err error)
-	// Summaries are at most limit summaries with a sequence above after, in its order.
+	// Summaries returns up to limit summaries with a sequence above after, ordered by sequence.
 	Summaries(ctx context.Context, after int64, limit int) ([]api.Summary, error)
-	// UnknownListings are those of slugs that name no listing.
+	// UnknownListings returns the subset of slugs without a listing.
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
-	// Known are the events of slug that had been recorded at an instant, in the order of their checks, and what they come to.
+	// Known returns the events of slug recorded up to at, ordered by check, and their summary.
 	Known(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error)
-	// Append records the events of all lines, or none if it fails; those that are already recorded are counted as duplicates. Its
-	// error is an event.UnseenError if a line does not account for the newest events of its listing.
+	// Append records the events of all lines, or none on an error. It counts events already recorded as duplicates. It returns an
+	// event.UnseenError if the author of a line has not seen the newest events of the listing.
 	Append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line) (appended, duplicates int, err error)
 }
 
-// Catalog is asked when an event names a listing that the store's copy does not have yet.
+// Catalog updates the store's copy of the catalog when an event names a listing that the copy lacks.
 type Catalog interface {
+	// CatchUp brings the copy up to date.
 	CatchUp(ctx context.Context) error
 }
 
-// API answers for the history.
+// API serves the history.
 type API struct {
 	Store     Store
 	Proofs    Proofs
 	Keys      checkpoint.Keys
 	Catalog   Catalog
-	PublicURL string // the address of the gateway as consumers see it, without a trailing slash
+	PublicURL string // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 }
 
-// Routes registers everything on engine. Only ready and the checkpoints are open to callers without an internal token.
+// Routes registers all routes on engine. Every route except readiness and checkpoints requires an internal token.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Tokens, ready http.Handler) {
 	engine.GET("/readyz", gin.WrapH(ready))
-	for path, answer := range map[string]func(*gin.Context) (web.Reply, error){
+	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
 		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint,
 	} {
-		engine.GET(path, web.Answer(errors, answer))
-		engine.HEAD(path, web.Answer(errors, answer))
+		engine.GET(path, web.Answer(errors, handle))
+		engine.HEAD(path, web.Answer(errors, handle))
 	}
-	inside := engine.Group("", web.Internal(errors, tokens))
+	internal := engine.Group("", web.Internal(errors, tokens))
 	const history = "/api/v1/opportunities/:id/history"
-	inside.GET(history, web.Answer(errors, a.history))
-	inside.HEAD(history, web.Answer(errors, a.history))
-	inside.GET("/internal/v1/summaries", web.Answer(errors, a.summaries))
-	inside.GET("/operator/v1/history/:id", web.Answer(errors, a.known))
-	inside.POST("/operator/v1/events/append", web.Answer(errors, a.append))
+	internal.GET(history, web.Answer(errors, a.history))
+	internal.HEAD(history, web.Answer(errors, a.history))
+	internal.GET("/internal/v1/summaries", web.Answer(errors, a.summaries))
+	internal.GET("/operator/v1/history/:id", web.Answer(errors, a.known))
+	internal.POST("/operator/v1/events/append", web.Answer(errors, a.append))
 }

@@ -28,11 +28,11 @@ import (
 
 const token = "a-token-of-at-least-thirty-two-characters"
 
-// fakeStore fails with err, or has nothing; it tells asked of every look for summaries. It knows all listings but those named.
+// fakeStore is an empty store.
 type fakeStore struct {
-	err     error
-	asked   chan struct{}
-	unknown map[string]bool
+	err     error           // returned by every method
+	polled  chan struct{}   // receives on every call of Summaries
+	unknown map[string]bool // result of UnknownListings
 }
 
 func (s fakeStore) History(context.Context, string, int, int) (event.Page, bool, error) {
@@ -41,7 +41,7 @@ func (s fakeStore) History(context.Context, string, int, int) (event.Page, bool,
 
 func (s fakeStore) Summaries(context.Context, int64, int) ([]api.Summary, error) {
 	select {
-	case s.asked <- struct{}{}:
+	case s.polled <- struct{}{}:
 	default:
 	}
 	return []api.Summary{}, s.err
@@ -63,10 +63,10 @@ type fakeCatalog struct{}
 func (fakeCatalog) CatchUp(context.Context) error { return nil }
 
 func handler(s fakeStore, log io.Writer) http.Handler {
-	refusals := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(log, nil))}
-	engine := web.New(refusals)
+	problems := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(log, nil))}
+	engine := web.New(problems)
 	httpapi.API{Store: s, Catalog: fakeCatalog{}, PublicURL: "https://api.example", Now: time.Now}.
-		Routes(engine, refusals, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
+		Routes(engine, problems, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	return engine
 }
 
@@ -80,7 +80,7 @@ func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 	return r
 }
 
-func TestAFailureIsTheLogsMatter(t *testing.T) {
+func TestInternalErrorIsLoggedAndNotReturned(t *testing.T) {
 	var log bytes.Buffer
 	h := handler(fakeStore{err: errors.New("relation secret_table does not exist")}, &log)
 	for method, path := range map[string]string{
@@ -97,7 +97,7 @@ func TestAFailureIsTheLogsMatter(t *testing.T) {
 	}
 }
 
-// spaces is a file of n spaces that costs no memory.
+// spaces reads as n spaces.
 type spaces struct{ n int }
 
 func (s *spaces) Read(b []byte) (int, error) {
@@ -112,7 +112,7 @@ func (s *spaces) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
+func TestTooLargeFileIsRejected(t *testing.T) {
 	for size, status := range map[int]int{64 << 20: http.StatusOK, 64<<20 + 1: http.StatusBadRequest} {
 		w := httptest.NewRecorder()
 		handler(fakeStore{}, io.Discard).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", &spaces{size}))
@@ -120,7 +120,7 @@ func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// deadlines remembers what a handler asks of its connection.
+// deadlines records the deadlines that a handler sets on its connection.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	read, write time.Time
@@ -129,7 +129,7 @@ type deadlines struct {
 func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
 func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
 
-func TestAnAppendTakesMoreTimeThanOtherRequests(t *testing.T) {
+func TestAppendExtendsRequestDeadlines(t *testing.T) {
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 	handler(fakeStore{}, io.Discard).ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", http.NoBody))
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -137,20 +137,20 @@ func TestAnAppendTakesMoreTimeThanOtherRequests(t *testing.T) {
 	require.NotZero(t, w.write)
 }
 
-func TestOfAWrongFileTheFirstLinesAreNamed(t *testing.T) {
+func TestReportNamesFirstInvalidLines(t *testing.T) {
 	report := func(file string) (r api.AppendReport) {
 		t.Helper()
 		w := httptest.NewRecorder()
-		h := handler(fakeStore{unknown: map[string]bool{"nobody": true}}, io.Discard)
+		h := handler(fakeStore{unknown: map[string]bool{"unlisted": true}}, io.Discard)
 		h.ServeHTTP(w, request(t, http.MethodPost, "/operator/v1/events/append", strings.NewReader(file)))
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &r))
 		return r
 	}
-	const stranger = `{"slug":"nobody","checkedAt":"2026-01-01T00:00:00Z","checkType":"review","outcome":"closed"}` + "\n"
+	const unlisted = `{"slug":"unlisted","checkedAt":"2026-01-01T00:00:00Z","checkType":"review","outcome":"closed"}` + "\n"
 	for name, file := range map[string]string{
-		"wrong": strings.Repeat("x\n", 300), "unknown": strings.Repeat(stranger, 300), "both": strings.Repeat("x\n"+stranger, 150),
-		"unknown first": strings.Repeat(stranger, 100) + strings.Repeat("x\n", 200),
+		"wrong": strings.Repeat("x\n", 300), "unknown": strings.Repeat(unlisted, 300), "both": strings.Repeat("x\n"+unlisted, 150),
+		"unknown first": strings.Repeat(unlisted, 100) + strings.Repeat("x\n", 200),
 	} {
 		r := report(file)
 		require.False(t, r.Applied, name)
@@ -161,10 +161,10 @@ func TestOfAWrongFileTheFirstLinesAreNamed(t *testing.T) {
 			require.Len(t, line.Problems, 1, name)
 		}
 	}
-	require.Equal(t, api.AppendReport{Applied: true, Refused: []api.Refusal{}}, report(strings.ReplaceAll(stranger, "nobody", "somebody")))
+	require.Equal(t, api.AppendReport{Applied: true, Refused: []api.Refusal{}}, report(strings.ReplaceAll(unlisted, "unlisted", "listed")))
 }
 
-func TestCheckAheadOfTheClockIsRecordedOnceTheClockHasReachedIt(t *testing.T) {
+func TestCheckAheadOfClockIsRecordedWhenClockReachesIt(t *testing.T) {
 	ahead := time.Now().Add(50 * time.Millisecond)
 	line := `{"slug":"a","checkedAt":"` + ahead.UTC().Format(time.RFC3339Nano) + `","checkType":"review","outcome":"closed"}`
 	w := httptest.NewRecorder()
@@ -173,27 +173,27 @@ func TestCheckAheadOfTheClockIsRecordedOnceTheClockHasReachedIt(t *testing.T) {
 	require.False(t, time.Now().Before(ahead.Truncate(time.Microsecond)))
 }
 
-func TestAShutdownEndsLongPolls(t *testing.T) {
+func TestShutdownEndsLongPolls(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	s := fakeStore{asked: make(chan struct{}, 1)}
+	s := fakeStore{polled: make(chan struct{}, 1)}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, slog.New(slog.DiscardHandler), nil)
 	group.HTTP("service", ln, handler(s, io.Discard))
 
-	answered := make(chan *http.Response, 1)
+	responses := make(chan *http.Response, 1)
 	poll := request(t, http.MethodGet, "http://"+ln.Addr().String()+"/internal/v1/summaries?wait=25s", http.NoBody)
 	go func() {
-		defer close(answered)
+		defer close(responses)
 		if resp, err := http.DefaultClient.Do(poll); err == nil { //nolint:bodyclose // by the receiver
-			answered <- resp
+			responses <- resp
 		}
 	}()
-	<-s.asked
+	<-s.polled
 	stop()
-	resp, ok := <-answered
-	require.True(t, ok, "the poll is answered, not cut off")
+	resp, ok := <-responses
+	require.True(t, ok, "the poll must get a response")
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())

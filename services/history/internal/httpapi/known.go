@@ -12,20 +12,20 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// knownTime is how long the database may take for all events of one listing.
-const knownTime = 10 * time.Second
+// knownTimeout limits the query for all events of one listing.
+const knownTimeout = 10 * time.Second
 
-// known answers what was known of a listing at an instant, now unless the request names another.
+// known returns what was known about a listing at the time of the parameter at, by default now.
 func (a API) known(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "at")
 	if err != nil {
 		return web.Reply{}, err
 	}
-	at, err := instant(values, a.Now())
+	at, err := parseAt(values, a.Now())
 	if err != nil {
 		return web.Reply{}, err
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTime)
+	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTimeout)
 	defer cancel()
 	slug := g.Param("id")
 	records, sum, err := a.Store.Known(ctx, slug, at)
@@ -42,23 +42,23 @@ func (a API) known(g *gin.Context) (web.Reply, error) {
 		}
 	}
 	then := api.KnownThen{Slug: slug, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts}
-	if then.Events, err = recorded(records); err != nil {
+	if then.Events, err = forOperators(records); err != nil {
 		return web.Reply{}, err
 	}
 	return web.Reply{JSON: then}, nil
 }
 
-// instant reads the parameter at. A day means its end, for as much of it as has passed.
-func instant(values params.Values, now time.Time) (time.Time, error) {
+// parseAt reads the parameter at. A day stands for its end, or for now if it is not over.
+func parseAt(values params.Values, now time.Time) (time.Time, error) {
 	text, given := values["at"]
 	if !given {
 		return now.UTC(), nil
 	}
-	wrong := params.Invalid("at", "must be a UTC day such as 2026-11-20 or an instant such as 2026-11-20T09:30:00Z, not in the future")
+	invalid := params.Invalid("at", "must be a UTC day such as 2026-11-20 or an instant such as 2026-11-20T09:30:00Z, not in the future")
 	day, err := time.Parse(time.DateOnly, text)
 	if err == nil {
 		if day.After(now) {
-			return time.Time{}, wrong
+			return time.Time{}, invalid
 		}
 		if end := day.Add(24*time.Hour - time.Microsecond); end.Before(now) {
 			return end, nil
@@ -67,7 +67,7 @@ func instant(values params.Values, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || at.After(now) {
-		return time.Time{}, wrong
+		return time.Time{}, invalid
 	}
 	return at.UTC(), nil
 }

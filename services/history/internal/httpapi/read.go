@@ -18,13 +18,13 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// queryTime is how long the database may take for a page before the answer is that it is unavailable.
-const queryTime = 2 * time.Second
+// queryTimeout limits the query for a page. The service responds with 503 when it expires.
+const queryTimeout = 2 * time.Second
 
 var notFound = problem.New(problem.NotFound, "There is no public record with this id.")
 
-// history answers a page of a listing's events. The plan is judged before the record is looked up, so that a tier without
-// history learns nothing about which ids exist.
+// history serves a page of a listing's events. It checks the plan before it looks up the listing, so that a tier without history
+// cannot learn which IDs exist.
 func (a API) history(g *gin.Context) (web.Reply, error) {
 	caller, err := web.Caller(g)
 	if err != nil {
@@ -47,9 +47,9 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	if !api.ValidSlug(slug) {
 		return web.Reply{}, notFound
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), queryTime)
+	ctx, cancel := context.WithTimeout(g.Request.Context(), queryTimeout)
 	defer cancel()
-	got, published, err := a.Store.History(ctx, slug, page.Offset(), page.Limit)
+	events, published, err := a.Store.History(ctx, slug, page.Offset(), page.Limit)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return web.Reply{}, problem.Unavailable(err)
@@ -59,30 +59,30 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, notFound
 	}
 	now := a.Now().UTC()
-	for i := range got.Events { // the clock of the host that recorded it may be ahead of ours
-		if e := &got.Events[i]; e.CheckedAt.After(now) {
+	for i := range events.Events { // the clock of the recording host may be ahead of this one
+		if e := &events.Events[i]; e.CheckedAt.After(now) {
 			e.CheckedAt = now
 		}
 	}
 	query := params.Encode(page.Append(nil))
 	return web.Reply{
-		ETag: etag(api.ContractVersion, a.PublicURL, slug, strconv.FormatInt(got.Sequence, 10), string(caller.Tier), query),
+		ETag: etag(api.ContractVersion, a.PublicURL, slug, strconv.FormatInt(events.Sequence, 10), string(caller.Tier), query),
 		JSON: api.EventList{
-			Data:       got.Events,
-			Pagination: page.Pagination(a.PublicURL, "/api/v1/opportunities/"+slug+"/history", nil, got.Total),
+			Data:       events.Events,
+			Pagination: page.Pagination(a.PublicURL, "/api/v1/opportunities/"+slug+"/history", nil, events.Total),
 			Meta:       api.NewMeta(caller.Tier, now),
 		},
 	}, nil
 }
 
-// etag stands for everything an answer depends on but the instant at which it was made.
+// etag returns a tag of everything a response depends on except its time.
 func etag(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return hex.EncodeToString(sum[:16])
 }
 
-// summaries answers the summaries after a sequence. Where there are none yet it waits for them.
+// summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
-	found, err := feed.Serve(g.Request, a.Store.Summaries)
-	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: found}}, err
+	summaries, err := feed.Serve(g.Request, a.Store.Summaries)
+	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: summaries}}, err
 }

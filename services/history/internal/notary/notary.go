@@ -1,4 +1,4 @@
-// Package notary makes the checkpoints: once on every UTC day, and whenever it is asked to.
+// Package notary signs checkpoints of the history, once for each UTC day and on demand.
 package notary
 
 import (
@@ -13,54 +13,53 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// Store is where events and checkpoints lie.
+// Store holds events and checkpoints.
 type Store interface {
-	// LastCheckpoint is the newest one as it is stored, with number 0 where there is none; lastDay is the newest UTC day that has
-	// its checkpoint.
-	LastCheckpoint(ctx context.Context) (c checkpoint.Kept, lastDay string, err error)
-	// LastHeads are the newest signed heads of the chains of slugs, as far as they have any.
+	// LastCheckpoint returns the newest checkpoint, with number 0 if there is none, and the newest UTC day with a daily
+	// checkpoint.
+	LastCheckpoint(ctx context.Context) (c checkpoint.Stored, lastDay string, err error)
+	// LastHeads returns the newest signed heads of the chains of slugs, without those that have none.
 	LastHeads(ctx context.Context, slugs []string) (map[string]checkpoint.Head, error)
-	// Records are the next events after a sequence, at most limit of them.
+	// Records returns up to limit events with a sequence above after, ordered by sequence.
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
-	// SaveCheckpoint reports false where another one has taken the number or the day meanwhile; then nothing is kept.
-	SaveCheckpoint(ctx context.Context, day string, c checkpoint.Kept, heads []checkpoint.Head, leaves [][]byte) (saved bool, err error)
+	// SaveCheckpoint saves c. If another checkpoint with its number or day exists, it saves nothing and returns false.
+	SaveCheckpoint(ctx context.Context, day string, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte) (saved bool, err error)
 }
 
-// Notary signs what the store holds.
+// Notary signs the events in a store.
 type Notary struct {
 	Store Store
 	Keys  checkpoint.Keys
 	Now   func() time.Time
 	Log   *slog.Logger
 
-	Failed func() // called when Run could not make the checkpoint of a day, each time that it tried
+	Failed func() // called after every failed attempt of Run
 }
 
-// look is how often the clock is looked at, and for the first event of all; patience how long a failure is left alone.
 const (
-	look     = time.Second
-	patience = 10 * time.Second
+	pollInterval = time.Second      // between looks for a new day, or for the first event
+	retryDelay   = 10 * time.Second // after a failed attempt
 )
 
-// Run makes the checkpoint of each UTC day when it begins, or as soon as it can: of a day on which nothing ran there is none.
-// Any number of replicas may run it, one of them makes the checkpoint. It ends with ctx.
+// Run signs a checkpoint at the beginning of each UTC day, or as soon as possible afterwards; a day without a running process gets
+// none. If several replicas run it, one of them signs. It returns when ctx ends.
 func (n Notary) Run(ctx context.Context) error {
 	if !n.Keys.Signs() {
-		n.Log.WarnContext(ctx, "no checkpoints of the history are made: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
+		n.Log.WarnContext(ctx, "checkpoints disabled: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	for done := ""; ; {
-		pause := look
+		pause := pollInterval
 		if day := n.Now().UTC().Format(time.DateOnly); day != done {
 			c, made, err := n.Make(ctx, day)
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
 				n.Failed()
-				n.Log.ErrorContext(ctx, "the checkpoint of the day was not made", "day", day, "error", err.Error())
-				pause = patience
-			case !made && c.Size == 0: // there is no event yet
+				n.Log.ErrorContext(ctx, "daily checkpoint failed", "day", day, "error", err.Error())
+				pause = retryDelay
+			case !made && c.Size == 0: // no events yet
 			default:
 				done = day
 			}
@@ -73,14 +72,14 @@ func (n Notary) Run(ctx context.Context) error {
 	}
 }
 
-// attempts bounds how often Make begins anew because another checkpoint came first.
-const attempts = 5
+// maxAttempts bounds the retries of Make after conflicts with other checkpoints.
+const maxAttempts = 5
 
-// Make signs all events that there are. day is the UTC day whose checkpoint it is to be, empty where none; made is false where
-// the day has one, or where there is nothing to sign: no event was ever recorded. It refuses to sign events that do not
-// continue what was signed before.
-func (n Notary) Make(ctx context.Context, day string) (c checkpoint.Kept, made bool, err error) {
-	for range attempts {
+// Make signs a checkpoint of all events. If day is not empty, it becomes the daily checkpoint of that UTC day. made is false if
+// the day already has a checkpoint or if there are no events. Make returns an error if the events do not continue those of the
+// last checkpoint.
+func (n Notary) Make(ctx context.Context, day string) (c checkpoint.Stored, made bool, err error) {
+	for range maxAttempts {
 		last, lastDay, err := n.last(ctx)
 		if err != nil || day != "" && lastDay >= day {
 			return last, false, err
@@ -97,14 +96,14 @@ func (n Notary) Make(ctx context.Context, day string) (c checkpoint.Kept, made b
 			return c, false, err
 		}
 		if saved {
-			n.Log.InfoContext(ctx, "checkpoint", "number", c.Number, "events", c.Size, "chains", c.Chains)
+			n.Log.InfoContext(ctx, "checkpoint signed", "number", c.Number, "events", c.Size, "chains", c.Chains)
 			return c, true, nil
 		}
 	}
-	return c, false, errors.New("other checkpoints were made all the time")
+	return c, false, fmt.Errorf("saving checkpoint: conflict with another checkpoint on each of %d attempts", maxAttempts)
 }
 
-// growth is what came since the last checkpoint.
+// growth is the change since the last checkpoint.
 type growth struct {
 	tree        *checkpoint.Tree
 	consistency [][]byte
@@ -113,23 +112,23 @@ type growth struct {
 	newChains   int64
 }
 
-// batch is how many events are read at once.
-const batch = 1000
+const batchSize = 1000
 
-func (n Notary) grow(ctx context.Context, last checkpoint.Kept) (g growth, err error) {
-	if g.tree, err = continued(last); err != nil {
+// grow reads the events since last and checks that they continue its chains.
+func (n Notary) grow(ctx context.Context, last checkpoint.Stored) (g growth, err error) {
+	if g.tree, err = restoreTree(last); err != nil {
 		return g, err
 	}
 	heads := map[string]checkpoint.Head{}
 	for next := last.Size + 1; ; {
-		records, err := n.Store.Records(ctx, next-1, batch)
+		records, err := n.Store.Records(ctx, next-1, batchSize)
 		if err != nil {
 			return g, err
 		}
 		if len(records) == 0 {
 			break
 		}
-		if err := n.learn(ctx, heads, records); err != nil {
+		if err := n.addHeads(ctx, heads, records); err != nil {
 			return g, err
 		}
 		for i := range records {
@@ -155,54 +154,55 @@ func (n Notary) grow(ctx context.Context, last checkpoint.Kept) (g growth, err e
 	return g, err
 }
 
-// last is the newest checkpoint with what it says, believed only if it is signed.
-func (n Notary) last(ctx context.Context) (last checkpoint.Kept, lastDay string, err error) {
+// last returns the newest checkpoint. It returns an error if its signature is not valid.
+func (n Notary) last(ctx context.Context) (last checkpoint.Stored, lastDay string, err error) {
 	last, lastDay, err = n.Store.LastCheckpoint(ctx)
 	if err != nil || last.Number == 0 {
 		return last, lastDay, err
 	}
 	if last.Checkpoint, err = n.Keys.Open(last.Note); err != nil {
-		return last, lastDay, fmt.Errorf("the last checkpoint: %w", err)
+		return last, lastDay, fmt.Errorf("opening last checkpoint: %w", err)
 	}
 	return last, lastDay, nil
 }
 
-// continued is the tree of a checkpoint, ready to grow.
-func continued(last checkpoint.Kept) (*checkpoint.Tree, error) {
+// restoreTree returns the tree of a checkpoint.
+func restoreTree(last checkpoint.Stored) (*checkpoint.Tree, error) {
 	tree, err := checkpoint.NewTree(last.Size, last.Frontier)
 	if err != nil || last.Size == 0 {
 		return tree, err
 	}
 	root, err := tree.Root()
 	if err == nil && !bytes.Equal(root, last.Root) {
-		err = errors.New("the frontier kept with the last checkpoint is not that of its tree")
+		err = errors.New("frontier stored with the last checkpoint does not match its root")
 	}
 	return tree, err
 }
 
-// learn adds the signed heads of chains that are met for the first time.
-func (n Notary) learn(ctx context.Context, heads map[string]checkpoint.Head, records []event.Record) error {
-	var strangers []string
+// addHeads adds to heads the last signed heads of the chains in records that it lacks.
+func (n Notary) addHeads(ctx context.Context, heads map[string]checkpoint.Head, records []event.Record) error {
+	var missing []string
 	for i := range records {
 		slug := records[i].Slug
-		if _, met := heads[slug]; !met {
+		if _, ok := heads[slug]; !ok {
 			heads[slug] = checkpoint.Head{}
-			strangers = append(strangers, slug)
+			missing = append(missing, slug)
 		}
 	}
-	known, err := n.Store.LastHeads(ctx, strangers)
-	for slug, h := range known {
+	signed, err := n.Store.LastHeads(ctx, missing)
+	for slug, h := range signed {
 		heads[slug] = h
 	}
 	return err
 }
 
-func (n Notary) sign(last checkpoint.Kept, g growth) (c checkpoint.Kept, err error) {
+// sign returns the signed checkpoint after last.
+func (n Notary) sign(last checkpoint.Stored, g growth) (c checkpoint.Stored, err error) {
 	now := n.Now().UTC().Truncate(time.Microsecond)
-	if now.Before(last.Time) { // a clock that was set back
+	if now.Before(last.Time) { // the clock was set back
 		now = last.Time
 	}
-	c = checkpoint.Kept{Consistency: g.consistency, Frontier: g.tree.Frontier()}
+	c = checkpoint.Stored{Consistency: g.consistency, Frontier: g.tree.Frontier()}
 	c.Checkpoint = checkpoint.Checkpoint{
 		Number: last.Number + 1, Time: now, Size: g.tree.Size(), Chains: last.Chains + g.newChains, Heads: checkpoint.HeadsHash(g.heads),
 	}

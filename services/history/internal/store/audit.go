@@ -24,7 +24,7 @@ func (s *Store) Audited(ctx context.Context, check func(audit.Source) error) err
 type snapshot struct{ tx *gorm.DB }
 
 // Totals gives every checkpoint and the number of the last append.
-func (s snapshot) Totals() (appended int64, checkpoints []checkpoint.Kept, err error) {
+func (s snapshot) Totals() (appended int64, checkpoints []checkpoint.Stored, err error) {
 	if err := s.tx.Raw("SELECT value FROM change_sequence WHERE id = 1").Scan(&appended).Error; err != nil {
 		return 0, nil, err
 	}
@@ -35,7 +35,7 @@ func (s snapshot) Totals() (appended int64, checkpoints []checkpoint.Kept, err e
 	for _, r := range rows {
 		c, err := r.kept()
 		if err != nil { // what was kept beside the note is no longer readable: the audit says so when it finds nothing there
-			c = checkpoint.Kept{Checkpoint: checkpoint.Checkpoint{Number: r.Number, Time: database.FromMicros(r.MadeAt), Size: r.Size}, Note: r.Note}
+			c = checkpoint.Stored{Checkpoint: checkpoint.Checkpoint{Number: r.Number, Time: database.FromMicros(r.MadeAt), Size: r.Size}, Note: r.Note}
 		}
 		checkpoints = append(checkpoints, c)
 	}

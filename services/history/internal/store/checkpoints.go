@@ -57,7 +57,7 @@ const leavesAtOnce = 1024
 // nothing. day is the UTC day whose checkpoint it is, empty for one that was asked for. saved is false where another one has taken
 // the number or the day meanwhile.
 func (s *Store) SaveCheckpoint(
-	ctx context.Context, day string, c checkpoint.Kept, heads []checkpoint.Head, leaves [][]byte,
+	ctx context.Context, day string, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte,
 ) (saved bool, err error) {
 	row := checkpointRow{
 		Number: c.Number, MadeAt: c.Time.UnixMicro(), Size: c.Size, Note: c.Note,
@@ -106,7 +106,7 @@ func (s *Store) SaveCheckpoint(
 
 // LastCheckpoint is the newest one as it is stored: what its note says is for whoever has the keys. Its number is 0 where there is
 // none. lastDay is the newest UTC day that has its checkpoint.
-func (s *Store) LastCheckpoint(ctx context.Context) (c checkpoint.Kept, lastDay string, err error) {
+func (s *Store) LastCheckpoint(ctx context.Context) (c checkpoint.Stored, lastDay string, err error) {
 	c, _, err = s.oneCheckpoint(ctx, "SELECT * FROM checkpoints ORDER BY number DESC LIMIT 1")
 	if err != nil {
 		return c, "", err
@@ -116,20 +116,20 @@ func (s *Store) LastCheckpoint(ctx context.Context) (c checkpoint.Kept, lastDay 
 }
 
 // CheckpointOf is the last one that was made on a UTC day.
-func (s *Store) CheckpointOf(ctx context.Context, day time.Time) (c checkpoint.Kept, ok bool, err error) {
+func (s *Store) CheckpointOf(ctx context.Context, day time.Time) (c checkpoint.Stored, ok bool, err error) {
 	return s.oneCheckpoint(ctx, "SELECT * FROM checkpoints WHERE made_at >= ? AND made_at < ? ORDER BY number DESC LIMIT 1",
 		day.UnixMicro(), day.Add(24*time.Hour).UnixMicro())
 }
 
 // CheckpointNumber is the one of that number.
-func (s *Store) CheckpointNumber(ctx context.Context, number int64) (c checkpoint.Kept, ok bool, err error) {
+func (s *Store) CheckpointNumber(ctx context.Context, number int64) (c checkpoint.Stored, ok bool, err error) {
 	return s.oneCheckpoint(ctx, "SELECT * FROM checkpoints WHERE number = ?", number)
 }
 
-func (s *Store) oneCheckpoint(ctx context.Context, query string, args ...any) (checkpoint.Kept, bool, error) {
+func (s *Store) oneCheckpoint(ctx context.Context, query string, args ...any) (checkpoint.Stored, bool, error) {
 	var rows []checkpointRow
 	if err := s.db.WithContext(ctx).Raw(query, args...).Scan(&rows).Error; err != nil || len(rows) == 0 {
-		return checkpoint.Kept{}, false, database.Outage(err)
+		return checkpoint.Stored{}, false, database.Outage(err)
 	}
 	c, err := rows[0].kept()
 	return c, true, err
@@ -199,14 +199,14 @@ func scan(rows *sql.Rows) (r event.Record, err error) {
 	return r, err
 }
 
-func (r checkpointRow) kept() (checkpoint.Kept, error) {
+func (r checkpointRow) kept() (checkpoint.Stored, error) {
 	consistency, err1 := decodeHashes(r.Consistency)
 	frontier, err2 := decodeHashes(r.Frontier)
 	if err := errors.Join(err1, err2); err != nil {
-		return checkpoint.Kept{}, fmt.Errorf("checkpoint %d: %w", r.Number, err)
+		return checkpoint.Stored{}, fmt.Errorf("checkpoint %d: %w", r.Number, err)
 	}
 	c := checkpoint.Checkpoint{Number: r.Number, Time: database.FromMicros(r.MadeAt), Size: r.Size}
-	return checkpoint.Kept{Checkpoint: c, Note: r.Note, Consistency: consistency, Frontier: frontier}, nil
+	return checkpoint.Stored{Checkpoint: c, Note: r.Note, Consistency: consistency, Frontier: frontier}, nil
 }
 
 func encodeHashes(hashes [][]byte) string {

@@ -27,7 +27,7 @@ func keys(t testing.TB, seeds ...string) checkpoint.Keys {
 }
 
 // sign makes a checkpoint of all there is.
-func (s kept) sign(t testing.TB, k checkpoint.Keys) checkpoint.Kept {
+func (s kept) sign(t testing.TB, k checkpoint.Keys) checkpoint.Stored {
 	t.Helper()
 	c, made, err := s.notary(k, recorded).Make(t.Context(), "")
 	require.NoError(t, err)

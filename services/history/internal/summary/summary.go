@@ -1,5 +1,5 @@
-// Package summary tells what all events of one listing come to. It is a pure function of the set of events: neither the clock
-// nor the order of their arrival plays a part, so a late or repeated append can always be computed anew.
+// Package summary derives the summary of a listing from its events. The result depends only on the set of events, not on the
+// clock or the order of arrival, so it can be derived again after a late or repeated append.
 package summary
 
 import (
@@ -11,24 +11,24 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// unreachableFor is how long an application link must have been unreachable, without another outcome in between, before it
-// conflicts with a review: a shorter outage says little about the platform.
+// unreachableFor is the time for which an application link must be unreachable, without another outcome in between, before it
+// conflicts with a review. A shorter outage says little about the platform.
 const unreachableFor = 24 * time.Hour
 
-// unevidenced is the note of the doubt that a review recorded without evidence raises.
+// unevidenced is the note of the doubt about a review without evidence.
 const unevidenced = "recorded as verified without a source or without facts"
 
-// Of sums up the events of slug, given in any order. Sequence is left to the store.
+// Of derives the summary of slug from its events, in any order. The store sets Sequence and LastEventID.
 //
-// Events count in the order of checkedAt. At the same instant the more cautious outcome counts as the later one (the order of
-// severity below), so that a success never hides a doubt of the same moment. A review that was recorded as verified without a
-// source or facts, before both were required, counts as needs-review.
+// Events are ordered by checkedAt. Of two events at the same time, the one with the more cautious outcome (see severity) counts
+// as the later, so a success never hides a doubt. A review recorded as verified without a source or facts, before both were
+// required, counts as needs-review.
 func Of(slug string, events []api.VerificationEvent) api.Summary {
 	s := api.Summary{Slug: slug, HistoryCount: len(events)}
 	reviews, links := split(events)
 
 	s.ReviewCount = len(reviews)
-	known := "" // the facts carried so far: a review without facts neither changes them nor forgets them
+	known := "" // the latest facts; a review without facts leaves them unchanged
 	for _, r := range reviews {
 		s.LastCheckedAt, s.LastOutcome = &r.CheckedAt, r.Outcome
 		if r.Outcome == api.OutcomeVerified {
@@ -38,21 +38,21 @@ func Of(slug string, events []api.VerificationEvent) api.Summary {
 			continue
 		}
 		s.Facts = r.Facts
-		if r.facts != known && known != "" { // the first facts are no change: nothing was recorded before
+		if r.facts != known && known != "" { // the first facts are not a change
 			s.ChangeCount++
 		}
 		known = r.facts
 	}
 	if len(reviews) > 0 {
 		s.FirstCheckedAt = &reviews[0].CheckedAt
-		against := conflict(*s.LastCheckedAt, links)
-		if against != nil {
-			s.ConflictAt = &against.CheckedAt
+		cause := conflict(*s.LastCheckedAt, links)
+		if cause != nil {
+			s.ConflictAt = &cause.CheckedAt
 		}
 		if s.LastOutcome != api.OutcomeVerified {
-			against = &reviews[len(reviews)-1]
+			cause = &reviews[len(reviews)-1]
 		}
-		s.Doubt = doubt(against)
+		s.Doubt = doubt(cause)
 	}
 	if len(links) > 0 {
 		last := links[len(links)-1]
@@ -61,7 +61,7 @@ func Of(slug string, events []api.VerificationEvent) api.Summary {
 	return s
 }
 
-// doubt is what a summary tells of the event that puts its record in doubt; nil stays nil.
+// doubt returns the summary's description of e, the event that puts the record in doubt. It returns nil for nil.
 func doubt(e *checked) *api.Doubt {
 	if e == nil {
 		return nil
@@ -69,14 +69,14 @@ func doubt(e *checked) *api.Doubt {
 	return &api.Doubt{EventID: e.ID, CheckType: e.CheckType, Outcome: e.Outcome, CheckedAt: e.CheckedAt, Note: e.Note}
 }
 
-// conflict is the earliest link check that conflicts with a review made at the instant reviewed, nil if none does. Of checks
-// that found the link unreachable it is the first to come unreachableFor after the first of an unbroken row; the whole row is
-// later than the review, because a curator who looked in between has seen more than a link check does.
-func conflict(reviewed time.Time, links []checked) *checked {
-	var down *time.Time // the first of the present row
+// conflict returns the earliest link check that conflicts with a review at reviewedAt, or nil. An unreachable link conflicts once
+// an unbroken series of unreachable checks spans unreachableFor. The whole series must be later than the review: a curator
+// sees more than a link check does.
+func conflict(reviewedAt time.Time, links []checked) *checked {
+	var down *time.Time // start of the current unreachable series
 	for i := range links {
 		l := &links[i]
-		if !l.CheckedAt.After(reviewed) {
+		if !l.CheckedAt.After(reviewedAt) {
 			continue
 		}
 		switch l.Outcome {
@@ -96,19 +96,19 @@ func conflict(reviewed time.Time, links []checked) *checked {
 	return nil
 }
 
-// checked is an event with its facts as text, for comparison; empty where it carries none.
+// checked is an event with its facts as JSON text for comparison, empty for an event without facts.
 type checked struct {
 	api.VerificationEvent
 	facts string
 }
 
-// severity orders outcomes at the same instant.
+// severity orders outcomes of the same time, the most cautious last.
 var severity = map[api.Outcome]int{
 	api.OutcomeVerified: 0, api.OutcomeReachable: 1, api.OutcomeBlocked: 2, api.OutcomeUnreachable: 3,
 	api.OutcomeClosed: 4, api.OutcomeNeedsReview: 5,
 }
 
-// split orders the events of each kind, completely: the id is the last word.
+// split separates reviews from link checks and puts each in a total order, with the ID as the last criterion.
 func split(events []api.VerificationEvent) (reviews, links []checked) {
 	for _, e := range events {
 		if e.CheckType == api.LinkCheck {
@@ -117,13 +117,13 @@ func split(events []api.VerificationEvent) (reviews, links []checked) {
 		}
 		if e.Outcome == api.OutcomeVerified && !e.Evidenced() {
 			e.Outcome, e.Note = api.OutcomeNeedsReview, unevidenced
-			if e.Facts != nil && !e.Facts.Known() { // facts left out were recorded as unknown; they erase nothing
+			if e.Facts != nil && !e.Facts.Known() { // missing facts were recorded as unknown; ignore them
 				e.Facts = nil
 			}
 		}
 		c := checked{VerificationEvent: e}
 		if e.Facts != nil {
-			text, _ := json.Marshal(e.Facts) // facts hold nothing that cannot be encoded
+			text, _ := json.Marshal(e.Facts) // encoding facts never fails
 			c.facts = string(text)
 		}
 		reviews = append(reviews, c)

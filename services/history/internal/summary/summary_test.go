@@ -34,20 +34,20 @@ func facts(remote bool) *api.Facts {
 	return &f
 }
 
-func TestOfSumsUp(t *testing.T) {
+func TestSummaryOfEvents(t *testing.T) {
 	yes, no := facts(true), facts(false)
 	for _, c := range []struct {
 		name   string
 		events []api.VerificationEvent
 		want   api.Summary
 	}{
-		{"nothing", nil, api.Summary{Slug: "a"}},
+		{"no events", nil, api.Summary{Slug: "a"}},
 		{"a link check alone", []api.VerificationEvent{link(0, api.OutcomeClosed)},
 			api.Summary{Slug: "a", HistoryCount: 1, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: at(0)}}},
 		{"a review", []api.VerificationEvent{review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 1, ReviewCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
 				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(14 * 24)), Facts: yes}},
-		{"a later doubt keeps the freshness of the success before it",
+		{"a later doubt keeps the freshness of an earlier success",
 			[]api.VerificationEvent{review(0, api.OutcomeVerified, yes), review(48, api.OutcomeNeedsReview, nil)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
 				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: yes,
@@ -56,7 +56,7 @@ func TestOfSumsUp(t *testing.T) {
 			[]api.VerificationEvent{review(48, api.OutcomeVerified, yes), review(0, api.OutcomeClosed, no)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(48)),
 				LastOutcome: api.OutcomeVerified, FreshUntil: new(at(16 * 24)), Facts: yes}},
-		{"at one instant the doubt counts",
+		{"at the same time the doubt counts",
 			[]api.VerificationEvent{review(0, api.OutcomeNeedsReview, no), review(0, api.OutcomeVerified, yes)},
 			api.Summary{Slug: "a", HistoryCount: 2, ReviewCount: 2, ChangeCount: 1, FirstCheckedAt: new(at(0)), LastCheckedAt: new(at(0)),
 				LastOutcome: api.OutcomeNeedsReview, FreshUntil: new(at(14 * 24)), Facts: no,
@@ -78,8 +78,8 @@ func TestConflict(t *testing.T) {
 		{"closed", []api.VerificationEvent{verified, link(1, api.OutcomeClosed)}, new(at(1))},
 		{"needs review", []api.VerificationEvent{verified, link(1, api.OutcomeNeedsReview)}, new(at(1))},
 		{"the first of several", []api.VerificationEvent{verified, link(9, api.OutcomeClosed), link(5, api.OutcomeNeedsReview)}, new(at(5))},
-		{"stays when the link works again", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), link(2, api.OutcomeReachable)}, new(at(1))},
-		{"at the instant of the review", []api.VerificationEvent{verified, link(0, api.OutcomeClosed)}, nil},
+		{"remains after the link recovers", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), link(2, api.OutcomeReachable)}, new(at(1))},
+		{"at the time of the review", []api.VerificationEvent{verified, link(0, api.OutcomeClosed)}, nil},
 		{"before the review", []api.VerificationEvent{verified, link(-1, api.OutcomeClosed)}, nil},
 		{"ended by a new review", []api.VerificationEvent{verified, link(1, api.OutcomeClosed), apitest.Verified("a", at(2))}, nil},
 		{"without a review", []api.VerificationEvent{link(1, api.OutcomeClosed)}, nil},
@@ -88,7 +88,7 @@ func TestConflict(t *testing.T) {
 		{"unreachable twice, a day apart", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable)}, new(at(25))},
 		{"unreachable twice, not quite a day apart",
 			[]api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(24.999, api.OutcomeUnreachable)}, nil},
-		{"unreachable in short steps that make a day", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable),
+		{"unreachable several times within a day", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable),
 			link(13, api.OutcomeUnreachable), link(25, api.OutcomeUnreachable), link(49, api.OutcomeUnreachable)}, new(at(25))},
 		{"unreachable, reached in between", []api.VerificationEvent{verified, link(1, api.OutcomeUnreachable), link(13, api.OutcomeReachable),
 			link(26, api.OutcomeUnreachable)}, nil},
@@ -102,7 +102,7 @@ func TestConflict(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := summary.Of("a", c.events)
 			require.Empty(t, cmp.Diff(c.want, s.ConflictAt))
-			require.Equal(t, s.LastCheckedAt != nil && !s.Undisputed(nil), s.Doubt != nil, "what is in doubt is so by an event")
+			require.Equal(t, s.LastCheckedAt != nil && !s.Undisputed(nil), s.Doubt != nil, "a disputed record must have a doubt")
 			if s.ConflictAt != nil {
 				require.Equal(t, *s.ConflictAt, s.Doubt.CheckedAt)
 				require.Equal(t, api.LinkCheck, s.Doubt.CheckType)
@@ -122,10 +122,10 @@ func TestChangeCount(t *testing.T) {
 		{"the first facts", []api.VerificationEvent{review(0, api.OutcomeClosed, nil), review(1, ok, yes)}, 0},
 		{"the same facts", []api.VerificationEvent{review(0, ok, yes), review(1, ok, facts(true))}, 0},
 		{"other facts", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no)}, 1},
-		{"there and back", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
-		{"left out in between", []api.VerificationEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, yes)}, 0},
-		{"left out, then other", []api.VerificationEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, no)}, 1},
-		{"a review of the middle that arrives late", []api.VerificationEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
+		{"changed and restored", []api.VerificationEvent{review(0, ok, yes), review(1, ok, no), review(2, ok, yes)}, 2},
+		{"omitted in between", []api.VerificationEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, yes)}, 0},
+		{"omitted, then other facts", []api.VerificationEvent{review(0, ok, yes), review(1, api.OutcomeClosed, nil), review(2, ok, no)}, 1},
+		{"a middle review that arrives late", []api.VerificationEvent{review(0, ok, yes), review(2, ok, yes), review(1, ok, no)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Equal(t, c.want, summary.Of("a", c.events).ChangeCount)
@@ -133,7 +133,7 @@ func TestChangeCount(t *testing.T) {
 	}
 }
 
-func TestStatusTurnsAfterTheFourteenDayInstant(t *testing.T) {
+func TestRecordBecomesStaleAfterFourteenDays(t *testing.T) {
 	s := summary.Of("a", []api.VerificationEvent{verified(0), link(13*24, api.OutcomeReachable)})
 	end := at(14 * 24)
 	require.Equal(t, &end, s.FreshUntil)
@@ -141,7 +141,7 @@ func TestStatusTurnsAfterTheFourteenDayInstant(t *testing.T) {
 	require.Equal(t, api.Stale, s.StatusAt(nil, end.Add(time.Microsecond)))
 }
 
-// Events from before evidence was required stay as they are; what they come to does not.
+// Events recorded before evidence was required are never changed, but they no longer count as verified.
 func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 	unknown := api.UnknownFacts()
 	unsourced := apitest.Verified("a", at(24))
@@ -154,16 +154,16 @@ func TestVerifiedReviewWithoutEvidenceCountsAsNeedsReview(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := summary.Of("a", []api.VerificationEvent{verified(0), thin})
 			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)))
-			require.Equal(t, new(at(24)), s.LastCheckedAt, "it is the latest factual review")
+			require.Equal(t, new(at(24)), s.LastCheckedAt, "the thin review is the latest review")
 			require.Equal(t, 2, s.ReviewCount)
-			require.Equal(t, new(at(14*24)), s.FreshUntil, "but no successful one")
-			require.Equal(t, facts(true), s.Facts, "what was left out erases nothing")
+			require.Equal(t, new(at(14*24)), s.FreshUntil, "the thin review is not a success")
+			require.Equal(t, facts(true), s.Facts, "missing facts must not erase known facts")
 			require.Zero(t, s.ChangeCount)
 			require.Equal(t, &api.Doubt{EventID: "thin", CheckType: api.Review, Outcome: api.OutcomeNeedsReview, CheckedAt: at(24),
 				Note: "recorded as verified without a source or without facts"}, s.Doubt)
 
 			s = summary.Of("a", []api.VerificationEvent{verified(24), thin})
-			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)), "at one instant the doubt counts")
+			require.Equal(t, api.NeedsReview, s.StatusAt(nil, at(25)), "at the same time the doubt counts")
 			s = summary.Of("a", []api.VerificationEvent{thin, verified(48)})
 			require.Equal(t, api.Verified, s.StatusAt(nil, at(49)))
 		})
@@ -177,8 +177,8 @@ func TestStatusOfHistories(t *testing.T) {
 		events []api.VerificationEvent
 		want   api.VerificationStatus
 	}{
-		{"nothing", nil, api.Unverified},
-		{"link checks never leave unverified", []api.VerificationEvent{link(0, api.OutcomeReachable), link(1, api.OutcomeClosed)}, api.Unverified},
+		{"no events", nil, api.Unverified},
+		{"link checks only", []api.VerificationEvent{link(0, api.OutcomeReachable), link(1, api.OutcomeClosed)}, api.Unverified},
 		{"verified", []api.VerificationEvent{ok, link(1, api.OutcomeReachable), link(2, api.OutcomeBlocked), link(3, api.OutcomeUnreachable)}, api.Verified},
 		{"closed by a review", []api.VerificationEvent{ok, review(1, api.OutcomeClosed, nil)}, api.NeedsReview},
 		{"closed by a link check", []api.VerificationEvent{ok, link(1, api.OutcomeClosed)}, api.NeedsReview},
@@ -190,7 +190,7 @@ func TestStatusOfHistories(t *testing.T) {
 	}
 }
 
-// history draws events on a coarse clock, so that equal instants and days apart both happen.
+// history generates events on a coarse clock, so that equal times and gaps of days both occur.
 var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.VerificationEvent {
 	hours := float64(rapid.IntRange(0, 20).Draw(t, "slot") * 6)
 	if rapid.Bool().Draw(t, "review") {
@@ -207,7 +207,7 @@ var history = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.VerificationEvent
 	return link(hours, rapid.SampledFrom(api.Outcomes[api.LinkCheck]).Draw(t, "outcome"))
 }), 0, 30)
 
-func TestOrderOfArrivalPlaysNoPart(t *testing.T) {
+func TestSummaryIsIndependentOfArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
 		shuffled := rapid.Permutation(events).Draw(t, "shuffled")
@@ -217,7 +217,7 @@ func TestOrderOfArrivalPlaysNoPart(t *testing.T) {
 	})
 }
 
-func TestALinkCheckMovesNoReview(t *testing.T) {
+func TestLinkChecksDoNotChangeReviewFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
 		var reviews []api.VerificationEvent
@@ -228,27 +228,27 @@ func TestALinkCheckMovesNoReview(t *testing.T) {
 		}
 		with, without := summary.Of("a", events), summary.Of("a", reviews)
 		if with.HistoryCount != len(events) || with.ReviewCount != len(reviews) {
-			t.Fatal("wrong counts")
+			t.Fatalf("got %d events and %d reviews, want %d and %d", with.HistoryCount, with.ReviewCount, len(events), len(reviews))
 		}
 		with.HistoryCount, with.ApplicationLink, with.ConflictAt = without.HistoryCount, nil, nil
 		if with.Doubt != nil && with.Doubt.CheckType == api.LinkCheck {
 			with.Doubt = nil
 		}
 		if diff := cmp.Diff(without, with); diff != "" {
-			t.Fatal("link checks may change the link, the count, the conflict and its doubt only: ", diff)
+			t.Fatal("link checks changed more than the link, the event count, the conflict and its doubt: ", diff)
 		}
 	})
 }
 
-// The rule again, naively: some later check that says so by itself, or some pair of later unreachable checks a day apart
-// with nothing but unreachable checks between them.
-func TestConflictFollowsTheRule(t *testing.T) {
+// TestConflictMatchesNaiveRule compares with a naive version of the rule: a later check conflicts if its outcome is closed or
+// needs-review, or if it ends a pair of unreachable checks a day apart with only unreachable checks in between.
+func TestConflictMatchesNaiveRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := history.Draw(t, "events")
 		s := summary.Of("a", events)
 		if s.LastCheckedAt == nil {
 			if s.ConflictAt != nil {
-				t.Fatal("a conflict without a review")
+				t.Fatal("got a conflict without a review")
 			}
 			return
 		}
@@ -278,7 +278,7 @@ func unbrokenPair(events []api.VerificationEvent, first, second api.Verification
 		if e.CheckType != api.LinkCheck || e.Outcome == api.OutcomeUnreachable {
 			continue
 		}
-		// at one instant, reachable and blocked count as earlier than unreachable, closed and needs-review as later
+		// at the same time, reachable and blocked count as earlier than unreachable, closed and needs-review as later
 		milder := e.Outcome == api.OutcomeReachable || e.Outcome == api.OutcomeBlocked
 		afterFirst := e.CheckedAt.After(first.CheckedAt) || !milder && e.CheckedAt.Equal(first.CheckedAt)
 		beforeSecond := e.CheckedAt.Before(second.CheckedAt) || milder && e.CheckedAt.Equal(second.CheckedAt)
