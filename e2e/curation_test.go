@@ -32,7 +32,7 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	// one fact changes, the others stay as they are
 	u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified", "--set", "remote=false", "--yes",
 		"--source", "https://maple-transcripts.example/jobs")
-	then, err := strict[api.KnownThen]([]byte(u.verb(t, "", "history", "show", "maple-transcripts", "--output", "json")))
+	then, err := strict[api.HistorySnapshot]([]byte(u.verb(t, "", "history", "show", "maple-transcripts", "--output", "json")))
 	require.NoError(t, err)
 	require.False(t, *then.Facts.Remote)
 	require.Equal(t, []string{"English"}, then.Facts.Languages)

@@ -61,7 +61,7 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	var states []api.VerificationStatus
 	for _, s := range seen {
 		at := s.at.Format(time.RFC3339Nano)
-		then, err := strict[api.KnownThen]([]byte(u.verb(t, "", "history", "show", "good-one", "--at", at, "--output", "json")))
+		then, err := strict[api.HistorySnapshot]([]byte(u.verb(t, "", "history", "show", "good-one", "--at", at, "--output", "json")))
 		require.NoError(t, err)
 		require.Equal(t, s.verification, then.Verification, at)
 		states = append(states, s.verification.Status)

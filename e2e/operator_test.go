@@ -63,7 +63,7 @@ func TestRefusedFiles(t *testing.T) {
 	refused, err := strict[api.ImportReport]([]byte(report))
 	require.NoError(t, err)
 	require.False(t, refused.Applied)
-	require.Len(t, refused.Refused, 4)
+	require.Len(t, refused.Rejected, 4)
 
 	u.verb(t, good, "listings", "import", "-")
 	event := func(id, outcome string) string {
@@ -144,7 +144,7 @@ func TestOlderKeys(t *testing.T) {
 	require.Contains(t, u.verb(t, line, "keys", "import", "-"), "created 1, unchanged 0")
 	report, err := strict[api.ImportReport]([]byte(u.verb(t, line, "keys", "import", "-", "--output", "json")))
 	require.NoError(t, err)
-	require.Equal(t, api.ImportReport{Applied: true, Unchanged: 1, Refused: []api.Refusal{}}, report)
+	require.Equal(t, api.ImportReport{Applied: true, Unchanged: 1, Rejected: []api.RejectedLine{}}, report)
 	require.Equal(t, http.StatusOK, ask(), "at once, although it was unknown before")
 
 	list, err := strict[api.KeyRequestList]([]byte(u.verb(t, "", "keys", "requests", "--all", "--output", "json")))

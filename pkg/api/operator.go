@@ -148,8 +148,8 @@ type AuditList struct {
 	Next    int64        `json:"next,omitempty"` // the next page has the entries before this id
 }
 
-// KnownThen is a listing's history at a past time. It includes the events recorded by that time and no others.
-type KnownThen struct {
+// HistorySnapshot is a listing's history at a past time. It includes the events recorded by that time and no others.
+type HistorySnapshot struct {
 	Slug         string          `json:"slug"`
 	At           time.Time       `json:"at"`
 	Verification Verification    `json:"verification"` // at that time, derived from events only: edits of the listing are unknown to the history

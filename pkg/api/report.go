@@ -5,12 +5,12 @@ import "encoding/json"
 // ImportReport is the response to an import, a publication or a withdrawal. Applied is false after a dry run or if any line was
 // rejected; nothing was changed then.
 type ImportReport struct {
-	Applied   bool      `json:"applied"`
-	Created   int       `json:"created"`
-	Updated   int       `json:"updated"`
-	Unchanged int       `json:"unchanged"`
-	Refused   []Refusal `json:"refused"` // in file order; limited in number; empty, never null
-	Omitted   int       `json:"omitted"` // further rejected lines
+	Applied   bool           `json:"applied"`
+	Created   int            `json:"created"`
+	Updated   int            `json:"updated"`
+	Unchanged int            `json:"unchanged"`
+	Rejected  []RejectedLine `json:"refused"` // in file order; limited in number; empty, never null
+	Omitted   int            `json:"omitted"` // further rejected lines
 
 	Published     int      `json:"published,omitempty"`     // listings that became visible
 	NeverReviewed int      `json:"neverReviewed,omitempty"` // of those, listings without a factual review; consumers see them as unverified
@@ -20,18 +20,18 @@ type ImportReport struct {
 
 // AppendReport is the response to an append of events. Applied is false if any line was rejected; nothing was changed then.
 type AppendReport struct {
-	Applied    bool      `json:"applied"`
-	Appended   int       `json:"appended"`
-	Duplicates int       `json:"duplicates"` // lines recorded before, or repeated in the file
-	Refused    []Refusal `json:"refused"`    // in file order; limited in number; empty, never null
-	Omitted    int       `json:"omitted"`    // further rejected lines
+	Applied    bool           `json:"applied"`
+	Appended   int            `json:"appended"`
+	Duplicates int            `json:"duplicates"` // lines recorded before, or repeated in the file
+	Rejected   []RejectedLine `json:"refused"`    // in file order; limited in number; empty, never null
+	Omitted    int            `json:"omitted"`    // further rejected lines
 
 	// Newer lists events that the curator had not seen at the time of the review, oldest first. The status is 409 if there are any.
 	Newer []RecordedEvent `json:"newer,omitempty"`
 }
 
-// Refusal is a rejected line of a file with all its problems.
-type Refusal struct {
+// RejectedLine is a rejected line of a file with all its problems.
+type RejectedLine struct {
 	Line     int      `json:"line"` // from 1, counting blank lines
 	ID       string   `json:"id"`   // of the record; empty if it could not be read
 	Problems Problems `json:"problems"`
@@ -46,7 +46,7 @@ type ImportPreview struct {
 	Published   int             `json:"published"`   // created or updated listings that would become visible
 	NeedsReview int             `json:"needsReview"` // published listings whose status would become needs-review
 	Changes     []ListingChange `json:"changes"`     // in file order; without unchanged listings
-	Refused     []Refusal       `json:"refused"`
+	Rejected    []RejectedLine  `json:"refused"`
 	Omitted     int             `json:"omitted"`
 
 	NeverReviewed int      `json:"neverReviewed,omitempty"` // of Published, listings without a factual review

@@ -34,9 +34,9 @@ func (o CallOutcome) Known() bool { return slices.Contains(CallOutcomes, o) }
 // Charged reports whether calls with this outcome count against the daily quota.
 func (o CallOutcome) Charged() bool { return o == CallServed || o == CallNotFound }
 
-// Tally counts the calls of one key with one outcome on one UTC day, as seen by one gateway. It is for statistics only: quotas are
+// UsageCount counts the calls of one key with one outcome on one UTC day, as seen by one gateway. It is for statistics only: quotas are
 // enforced by the counters in Redis.
-type Tally struct {
+type UsageCount struct {
 	Day     string      `json:"day"` // 2026-11-20
 	Key     string      `json:"key"` // id of the key
 	Outcome CallOutcome `json:"outcome"`
@@ -44,12 +44,12 @@ type Tally struct {
 	LastAt  time.Time   `json:"lastAt"` // time of the latest of these calls
 }
 
-// TallyBatch is a usage batch from a gateway to authquota. The gateway resends it unchanged until authquota accepts it; authquota
+// UsageBatch is a usage batch from a gateway to authquota. The gateway resends it unchanged until authquota accepts it; authquota
 // counts it once.
-type TallyBatch struct {
-	ID      string  `json:"id"` // UUIDv7
-	Tallies []Tally `json:"tallies"`
+type UsageBatch struct {
+	ID     string       `json:"id"` // UUIDv7
+	Counts []UsageCount `json:"tallies"`
 }
 
-// MaxTallies limits the number of entries of a usage batch.
-const MaxTallies = 5000
+// MaxUsageCounts limits the number of entries of a usage batch.
+const MaxUsageCounts = 5000

@@ -21,9 +21,9 @@ const MaxReported = 200
 
 // File is an events file that was read to its end.
 type File struct {
-	Lines   []Line        // that may be recorded
-	Refused []api.Refusal // the first rejected lines
-	Omitted int           // rejected lines beyond those
+	Lines    []Line             // that may be recorded
+	Rejected []api.RejectedLine // the first rejected lines
+	Omitted  int                // rejected lines beyond those
 }
 
 // Line is one line of an events file.
@@ -64,8 +64,8 @@ func Read(r io.Reader, now time.Time, most int) (File, error) {
 		switch {
 		case len(problems) == 0:
 			file.Lines = append(file.Lines, Line{Number: in.Number, Event: e, LastEventID: in.Value.LastEventID})
-		case len(file.Refused) < most:
-			file.Refused = append(file.Refused, api.Refusal{Line: in.Number, ID: in.Value.Slug, Problems: problems})
+		case len(file.Rejected) < most:
+			file.Rejected = append(file.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug, Problems: problems})
 		default:
 			file.Omitted++
 		}

@@ -31,7 +31,7 @@ func TestReadTakesWhatMayBeRecorded(t *testing.T) {
 		{Number: 3, Event: api.VerificationEvent{Slug: "b", CheckedAt: time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC),
 			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, SourceURLs: []string{}}},
 	}, file.Lines)
-	require.Empty(t, file.Refused)
+	require.Empty(t, file.Rejected)
 }
 
 func TestReadTakesEveryOutcomeOfItsKindAndNoOther(t *testing.T) {
@@ -47,11 +47,11 @@ func TestReadTakesEveryOutcomeOfItsKindAndNoOther(t *testing.T) {
 				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`","outcome":"`+string(outcome)+`"`+evidence[kind]+`}`), now, eventfile.MaxReported)
 			require.NoError(t, err)
 			if strings.Contains(" "+outcomes+" ", " "+string(outcome)+" ") {
-				require.Empty(t, file.Refused, "%s %s", kind, outcome)
+				require.Empty(t, file.Rejected, "%s %s", kind, outcome)
 				require.Len(t, file.Lines, 1)
 			} else {
 				require.Empty(t, file.Lines)
-				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ")}, file.Refused[0].Problems)
+				require.Equal(t, api.Problems{"outcome: must be one of " + strings.ReplaceAll(outcomes, " ", ", ")}, file.Rejected[0].Problems)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func TestReadNamesEveryProblem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			file, err := eventfile.Read(strings.NewReader(c.line), now, eventfile.MaxReported)
 			require.NoError(t, err)
-			require.Equal(t, eventfile.File{Refused: []api.Refusal{{Line: 1, ID: c.slug, Problems: c.problems}}}, file)
+			require.Equal(t, eventfile.File{Rejected: []api.RejectedLine{{Line: 1, ID: c.slug, Problems: c.problems}}}, file)
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestOfAWrongFileNoMoreIsKeptThanIsTold(t *testing.T) {
 	file, err := eventfile.Read(strings.NewReader(strings.Repeat("x\n", eventfile.MaxReported+7)), now, eventfile.MaxReported)
 	require.NoError(t, err)
 	require.Empty(t, file.Lines)
-	require.Len(t, file.Refused, eventfile.MaxReported)
+	require.Len(t, file.Rejected, eventfile.MaxReported)
 	require.Equal(t, 7, file.Omitted)
 }
 

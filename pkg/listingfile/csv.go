@@ -210,7 +210,7 @@ func unescape(cell string) (value string, err error) {
 
 // FromCSV writes a CSV file as JSON Lines with the same line numbers, so that what Read finds is at the line where the row begins and
 // in the column of that name. It returns what cannot be converted and leaves those rows out. The error is that of in or out.
-func FromCSV(in io.Reader, out io.Writer) ([]api.Refusal, error) {
+func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 	buffered := bufio.NewReader(in)
 	if start, _ := buffered.Peek(3); string(start) == "\ufeff" {
 		_, _ = buffered.Discard(3)
@@ -222,11 +222,11 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.Refusal, error) {
 		return refused, err
 	}
 	if names == nil {
-		return []api.Refusal{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, nil
+		return []api.RejectedLine{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, nil
 	}
 	header, problems := headerOf(names)
 	if len(problems) > 0 {
-		return []api.Refusal{{Line: 1, Problems: problems}}, nil
+		return []api.RejectedLine{{Line: 1, Problems: problems}}, nil
 	}
 	w := bufio.NewWriter(out)
 	fmt.Fprint(w, encoded(NewHeader()))
@@ -244,7 +244,7 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.Refusal, error) {
 		line, id, problems := header.line(cells)
 		switch {
 		case len(problems) > 0:
-			refused = append(refused, api.Refusal{Line: number, ID: id, Problems: problems})
+			refused = append(refused, api.RejectedLine{Line: number, ID: id, Problems: problems})
 		case line != nil:
 			_, _ = w.WriteString(strings.Repeat("\n", number-at))
 			at = number
@@ -254,14 +254,14 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.Refusal, error) {
 }
 
 // readRow returns the next row; nil at the end, and behind a row that is not CSV.
-func readRow(r *csv.Reader) ([]string, []api.Refusal, error) {
+func readRow(r *csv.Reader) ([]string, []api.RejectedLine, error) {
 	cells, err := r.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, nil, nil
 	}
 	if wrong := new(csv.ParseError); errors.As(err, &wrong) {
 		problem := fmt.Sprintf("line: is not CSV: %v at line %d, character %d; nothing after it was read", wrong.Err, wrong.Line, wrong.Column)
-		return nil, []api.Refusal{{Line: wrong.StartLine, Problems: api.Problems{problem}}}, nil
+		return nil, []api.RejectedLine{{Line: wrong.StartLine, Problems: api.Problems{problem}}}, nil
 	}
 	return cells, nil, err
 }

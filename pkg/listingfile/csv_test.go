@@ -117,7 +117,7 @@ func TestCSVKeepsEverything(t *testing.T) {
 		}
 		want, err := listingfile.Read(bytes.NewReader(file.Bytes()), now, 10)
 		require.NoError(t, err)
-		require.Empty(t, want.Refused, file.String())
+		require.Empty(t, want.Rejected, file.String())
 		var table, back bytes.Buffer
 		require.NoError(t, listingfile.ToCSV(&file, &table))
 		rows, err := csv.NewReader(bytes.NewReader(table.Bytes())).ReadAll()
@@ -133,7 +133,7 @@ func TestCSVKeepsEverything(t *testing.T) {
 		require.Empty(t, refused)
 		got, err := listingfile.Read(&back, now, 10)
 		require.NoError(t, err)
-		require.Empty(t, got.Refused)
+		require.Empty(t, got.Rejected)
 		require.Len(t, got.Lines, len(want.Lines))
 		for i, l := range want.Lines {
 			if l.Number = got.Lines[i].Number; l.Curation == nil { // empty cells say that nothing is noted
@@ -157,7 +157,7 @@ func sheet(t *testing.T, edit func(header, row []string) ([]string, []string)) s
 	return out.String()
 }
 
-func fromCSV(t *testing.T, file string) (listingfile.File, []api.Refusal) {
+func fromCSV(t *testing.T, file string) (listingfile.File, []api.RejectedLine) {
 	t.Helper()
 	var out bytes.Buffer
 	refused, err := listingfile.FromCSV(strings.NewReader(file), &out)
@@ -194,7 +194,7 @@ func TestASpreadsheetMayChangeTheFormOfAFile(t *testing.T) {
 	lines := strings.ReplaceAll(file, "\n", "\r\n") + strings.Repeat(",", len(listingfile.Columns())-1) + "\r\n"
 	f, refused := fromCSV(t, "\ufeff"+lines)
 	require.Empty(t, refused)
-	require.Empty(t, f.Refused)
+	require.Empty(t, f.Rejected)
 	require.Len(t, f.Lines, 1, "an empty row says nothing")
 	require.True(t, *f.Lines[0].Facts.Remote)
 	require.Equal(t, []api.Source{{URL: "https://a.example", CheckedAt: new(api.CheckDate("2026-11-18"))}, {URL: "https://b.example"}}, f.Lines[0].Sources)
@@ -212,7 +212,7 @@ func TestAColumnThatIsLeftOutKeepsWhatAnImportKeeps(t *testing.T) {
 		return header, row
 	}))
 	require.Empty(t, refused)
-	require.Empty(t, f.Refused)
+	require.Empty(t, f.Rejected)
 	require.Nil(t, f.Lines[0].Curation)
 	require.Nil(t, f.Lines[0].PublishedAt)
 }
@@ -255,7 +255,7 @@ func TestEveryProblemOfACSVFileIsNamedByLineAndColumn(t *testing.T) {
 	} {
 		file := sheet(t, c.edit)
 		f, refused := fromCSV(t, file)
-		refused = append(refused, f.Refused...)
+		refused = append(refused, f.Rejected...)
 		require.NotEmpty(t, refused, c.problem)
 		require.Equal(t, c.line, refused[0].Line, c.problem)
 		require.True(t, slices.ContainsFunc(refused[0].Problems, func(p string) bool { return strings.HasPrefix(p, c.problem) }),
@@ -263,13 +263,13 @@ func TestEveryProblemOfACSVFileIsNamedByLineAndColumn(t *testing.T) {
 		require.Empty(t, f.Lines)
 	}
 	_, refused := fromCSV(t, "")
-	require.Equal(t, []api.Refusal{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, refused)
+	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, refused)
 
 	// rows of several lines: each problem is at the line where its row begins
 	whole := sheet(t, cell("overview", "One\ntwo\n\nthree"))
 	header, row, _ := strings.Cut(whole, "\n")
 	f, refused := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
-	require.Equal(t, []int{6, 10}, []int{f.Refused[0].Line, refused[0].Line})
+	require.Equal(t, []int{6, 10}, []int{f.Rejected[0].Line, refused[0].Line})
 	require.Contains(t, refused[0].Problems[0], "line: is not CSV: ")
 }
 

@@ -28,9 +28,9 @@ type Line struct {
 
 // File is a file that was read to its end, or to a header of a format that this program does not know.
 type File struct {
-	Lines   []Line
-	Refused []api.Refusal // what is wrong, by line
-	Omitted int           // refused lines beyond those
+	Lines    []Line
+	Rejected []api.RejectedLine // what is wrong, by line
+	Omitted  int                // refused lines beyond those
 }
 
 // Read reads and validates every line of a file at now and names at most that many refused ones. It returns an error only if r
@@ -38,7 +38,7 @@ type File struct {
 func Read(r io.Reader, now time.Time, most int) (File, error) {
 	head, r := header(r)
 	if len(head) > 0 { // of another version every line would seem wrong
-		return File{Refused: []api.Refusal{{Line: 1, Problems: head}}}, nil
+		return File{Rejected: []api.RejectedLine{{Line: 1, Problems: head}}}, nil
 	}
 	var file File
 	first := map[string]int{} // line on which an id was first seen
@@ -61,8 +61,8 @@ func Read(r io.Reader, now time.Time, most int) (File, error) {
 		switch {
 		case len(problems) == 0:
 			file.Lines = append(file.Lines, line)
-		case len(file.Refused) < most:
-			file.Refused = append(file.Refused, api.Refusal{Line: in.Number, ID: line.ID, Problems: problems})
+		case len(file.Rejected) < most:
+			file.Rejected = append(file.Rejected, api.RejectedLine{Line: in.Number, ID: line.ID, Problems: problems})
 		default:
 			file.Omitted++
 		}

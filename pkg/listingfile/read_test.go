@@ -45,7 +45,7 @@ func read(t *testing.T, file string) listingfile.File {
 
 func TestReadNormalises(t *testing.T) {
 	f := read(t, "\n"+oneLine(full)+"\r\n\n")
-	require.Empty(t, f.Refused)
+	require.Empty(t, f.Rejected)
 	l := f.Lines[0]
 	require.Equal(t, "2026-01-02T02:04:05.123456Z", l.PublishedAt.Format(time.RFC3339Nano))
 	ca, us := l.Facts.CountryEligibility[0], l.Facts.CountryEligibility[1]
@@ -57,7 +57,7 @@ func TestReadNormalises(t *testing.T) {
 
 func TestAMissingPartIsNotRecorded(t *testing.T) {
 	f := read(t, `{"id":"a","company":{"name":"A","website":"https://a.example"},"applicationUrl":"https://a.example","category":"sell","summary":"s"}`)
-	require.Empty(t, f.Refused)
+	require.Empty(t, f.Rejected)
 	l := f.Lines[0]
 	require.Nil(t, l.Facts)
 	require.Nil(t, l.CompanyProfile)
@@ -73,7 +73,7 @@ func TestAPublicationAheadByClockToleranceIsTakenAsNow(t *testing.T) {
 		"2026-11-20T09:00:00.4Z": "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z": "2026-11-20T09:00:00Z",
 	} {
 		f := read(t, strings.Replace(oneLine(full), "2026-01-02T03:04:05.1234567+01:00", at, 1))
-		require.Empty(t, f.Refused, at)
+		require.Empty(t, f.Rejected, at)
 		require.Equal(t, want, f.Lines[0].PublishedAt.Format(time.RFC3339Nano))
 	}
 }
@@ -133,26 +133,26 @@ func TestEveryProblemIsNamed(t *testing.T) {
 		require.Contains(t, oneLine(full), oneLine(c.from))
 		f := read(t, strings.Replace(oneLine(full), oneLine(c.from), c.to, 1))
 		require.Empty(t, f.Lines, c.problem)
-		require.Len(t, f.Refused, 1)
-		require.Equal(t, 1, f.Refused[0].Line)
-		require.True(t, strings.HasPrefix(f.Refused[0].Problems[0], c.problem), "want %q, got %q", c.problem, f.Refused[0].Problems)
+		require.Len(t, f.Rejected, 1)
+		require.Equal(t, 1, f.Rejected[0].Line)
+		require.True(t, strings.HasPrefix(f.Rejected[0].Problems[0], c.problem), "want %q, got %q", c.problem, f.Rejected[0].Problems)
 	}
 }
 
 func TestSeveralProblemsOfSeveralLinesAreAllNamed(t *testing.T) {
 	bad := strings.NewReplacer(`"local"`, `"x"`, `"Acme"`, `""`).Replace(oneLine(full))
 	f := read(t, oneLine(full)+"\n"+bad+"\n\n{}\n")
-	require.Len(t, f.Refused, 2)
-	require.Equal(t, 2, f.Refused[0].Line)
-	require.Len(t, f.Refused[0].Problems, 3, "name, category, and the id of line 1")
-	require.Contains(t, f.Refused[0].Problems, "id: is on line 1 already")
-	require.Equal(t, 4, f.Refused[1].Line)
-	require.GreaterOrEqual(t, len(f.Refused[1].Problems), 5)
+	require.Len(t, f.Rejected, 2)
+	require.Equal(t, 2, f.Rejected[0].Line)
+	require.Len(t, f.Rejected[0].Problems, 3, "name, category, and the id of line 1")
+	require.Contains(t, f.Rejected[0].Problems, "id: is on line 1 already")
+	require.Equal(t, 4, f.Rejected[1].Line)
+	require.GreaterOrEqual(t, len(f.Rejected[1].Problems), 5)
 }
 
 func TestReportsAreBounded(t *testing.T) {
 	f := read(t, strings.Repeat("{}\n", listingfile.MaxReported+7))
-	require.Len(t, f.Refused, listingfile.MaxReported)
+	require.Len(t, f.Rejected, listingfile.MaxReported)
 	require.Equal(t, 7, f.Omitted)
 }
 
@@ -170,19 +170,19 @@ func TestHeader(t *testing.T) {
 	} {
 		f := read(t, file)
 		if problem == "" {
-			require.Empty(t, f.Refused, file)
+			require.Empty(t, f.Rejected, file)
 			require.Len(t, f.Lines, 1)
 			continue
 		}
-		require.Equal(t, []api.Refusal{{Line: 1, Problems: api.Problems{problem}}}, f.Refused)
+		require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{problem}}}, f.Rejected)
 		require.Empty(t, f.Lines)
 	}
 	head := `{"format":"opportunity-listings","version":1}` + "\n"
-	require.Empty(t, read(t, head).Refused, "an export of nothing")
+	require.Empty(t, read(t, head).Rejected, "an export of nothing")
 	f := read(t, head+line+"\n"+head+"{}")
-	require.Equal(t, 3, f.Refused[0].Line, "lines are counted with the header, and it stands at the beginning alone")
-	require.Equal(t, 4, f.Refused[1].Line)
-	require.Empty(t, read(t, string(listingfile.Example)).Refused)
+	require.Equal(t, 3, f.Rejected[0].Line, "lines are counted with the header, and it stands at the beginning alone")
+	require.Equal(t, 4, f.Rejected[1].Line)
+	require.Empty(t, read(t, string(listingfile.Example)).Rejected)
 	long := strings.Replace(line, `"More."`, `"`+strings.Repeat("x", 9000)+`"`, 1)
-	require.Empty(t, read(t, long+"\n").Refused, "a long first line is no header, and whole")
+	require.Empty(t, read(t, long+"\n").Rejected, "a long first line is no header, and whole")
 }

@@ -67,7 +67,7 @@ func TestSchemaTakesWhatIsTaken(t *testing.T) {
 	try := func() {
 		text, err := json.Marshal(line)
 		require.NoError(t, err)
-		if len(read(t, string(text)).Refused) == 0 {
+		if len(read(t, string(text)).Rejected) == 0 {
 			taken++
 			require.NoError(t, validate(t, schema, string(text)), string(text))
 		}

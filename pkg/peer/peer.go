@@ -142,9 +142,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 	return json.Unmarshal(answer, out)
 }
 
-// Answers reports an error unless the service at base is ready. It asks directly: a proxy that the environment names would
+// CheckReady reports an error unless the service at base is ready. It asks directly: a proxy that the environment names would
 // answer for the service.
-func Answers(ctx context.Context, base string) error {
+func CheckReady(ctx context.Context, base string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
 	if err != nil {
 		return err

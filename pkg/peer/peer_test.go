@@ -57,11 +57,11 @@ func TestCall(t *testing.T) {
 func TestAPeerThatIsGoneIsAnOutage(t *testing.T) {
 	status := http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
-	require.NoError(t, peer.Answers(t.Context(), s.URL))
+	require.NoError(t, peer.CheckReady(t.Context(), s.URL))
 	status = http.StatusServiceUnavailable
-	require.ErrorContains(t, peer.Answers(t.Context(), s.URL), "not ready")
+	require.ErrorContains(t, peer.CheckReady(t.Context(), s.URL), "not ready")
 	s.Close()
-	require.ErrorContains(t, peer.Answers(t.Context(), s.URL), "refused")
+	require.ErrorContains(t, peer.CheckReady(t.Context(), s.URL), "refused")
 	err := peer.New(s.URL, tokens, http.DefaultTransport).Get(t.Context(), "/x", nil)
 	e := new(problem.Error)
 	require.True(t, errors.As(err, &e))

@@ -31,5 +31,5 @@ func Ready(ctx context.Context, lookup func(string) (string, bool)) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return peer.Answers(ctx, "http://"+net.JoinHostPort(host, port))
+	return peer.CheckReady(ctx, "http://"+net.JoinHostPort(host, port))
 }

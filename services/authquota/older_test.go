@@ -58,7 +58,7 @@ func TestOlderKeysAreTakenOverByTheirHash(t *testing.T) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, at(now))
 		first := olderLine(olderKey, map[string]any{"name": "Job board"})
-		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Created: 2, Refused: []api.Refusal{}},
+		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Created: 2, Rejected: []api.RejectedLine{}},
 			svc.importKeys(first, "", olderLine(olderKey2, map[string]any{"tier": "free", "sha256": strings.ToUpper(string(apikey.OlderOf(olderKey2)))}))))
 
 		p := svc.olderPrincipal(olderKey)
@@ -73,7 +73,7 @@ func TestOlderKeysAreTakenOverByTheirHash(t *testing.T) {
 		require.Equal(t, "an older use", keys[0].UseCase)
 
 		read[listedKey](svc.revoke(p.Key))
-		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Unchanged: 1, Refused: []api.Refusal{}}, svc.importKeys(first)), "again")
+		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Unchanged: 1, Rejected: []api.RejectedLine{}}, svc.importKeys(first)), "again")
 		require.NotNil(t, svc.olderPrincipal(olderKey).RevokedAt, "what was revoked stays so")
 		svc.stop()
 
@@ -121,9 +121,9 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 			olderLine(olderKey2, map[string]any{"expiresAt": nil}),
 		)
 		require.False(t, report.Applied)
-		require.Len(t, report.Refused, 5)
-		require.Equal(t, api.Refusal{Line: 2, Problems: api.Problems{"sha256: is on line 1 already"}}, report.Refused[0])
-		require.Equal(t, 3, report.Refused[1].Line)
+		require.Len(t, report.Rejected, 5)
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: api.Problems{"sha256: is on line 1 already"}}, report.Rejected[0])
+		require.Equal(t, 3, report.Rejected[1].Line)
 		require.Empty(t, cmp.Diff(api.Problems{
 			"sha256: must be the SHA-256 of the key in hexadecimal, 64 characters",
 			"prefix: must not be that of the keys that are issued here",
@@ -131,15 +131,15 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 			"name: must have 1 to 60 characters",
 			"useCase: must have 1 to 500 characters",
 			"tier: must be one of free, developer, commercial",
-		}, report.Refused[1].Problems))
+		}, report.Rejected[1].Problems))
 
 		report = svc.importKeys(olderLine(olderKey, nil),
 			olderLine(olderKey2, map[string]any{"expiresAt": "2026-11-20T10:00:00Z"}),
 			olderLine(olderKey2+"+", map[string]any{"expiresAt": "2027-11-20T10:00:01Z"}))
 		require.False(t, report.Applied)
 		require.Zero(t, report.Created)
-		require.Len(t, report.Refused, 2)
-		require.Equal(t, api.Refusal{Line: 2, Problems: api.Problems{"expiresAt: must be in the future, at most 365 days from now"}}, report.Refused[0])
+		require.Len(t, report.Rejected, 2)
+		require.Equal(t, api.RejectedLine{Line: 2, Problems: api.Problems{"expiresAt: must be in the future, at most 365 days from now"}}, report.Rejected[0])
 		require.Empty(t, svc.listKeys(""))
 		require.Empty(t, svc.listAccounts())
 		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").refused(problem.UnknownParameter)

@@ -17,9 +17,9 @@ import (
 	"opportunity.internal/services/authquota"
 )
 
-func (s *service) tally(id string, tallies ...api.Tally) answer {
+func (s *service) tally(id string, tallies ...api.UsageCount) answer {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/internal/v1/tallies", api.TallyBatch{ID: id, Tallies: tallies})
+	return s.do(http.MethodPost, "/internal/v1/tallies", api.UsageBatch{ID: id, Counts: tallies})
 }
 
 func batchID() string { return uuid.Must(uuid.NewV7()).String() }
@@ -53,7 +53,7 @@ func TestTalliesAreAddedUpOnce(t *testing.T) {
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 		a, b := svc.issue(nil), svc.issue(nil)
 		first := batchID()
-		batch := []api.Tally{
+		batch := []api.UsageCount{
 			{Day: "2026-11-20", Key: a.ID, Outcome: api.CallServed, Calls: 3, LastAt: now.Add(-time.Second)},
 			{Day: "2026-11-20", Key: b.ID, Outcome: api.CallMinuteLimitReached, Calls: 2, LastAt: now.Add(-2 * time.Second)},
 		}
@@ -62,15 +62,15 @@ func TestTalliesAreAddedUpOnce(t *testing.T) {
 			require.Equal(t, http.StatusNoContent, sent.status, "%s", sent.body)
 			require.Equal(t, []string{"2026-11-20 served 3", "2026-11-20 minute_limit_reached 2"}, s.counted(t))
 		}
-		require.Equal(t, http.StatusNoContent, svc.tally(batchID(), batch[0], api.Tally{
+		require.Equal(t, http.StatusNoContent, svc.tally(batchID(), batch[0], api.UsageCount{
 			Day: "2026-11-19", Key: a.ID, Outcome: api.CallServed, Calls: 5, LastAt: now.Add(-11 * time.Hour)}).status)
 		require.Equal(t, []string{"2026-11-19 served 5", "2026-11-20 served 6", "2026-11-20 minute_limit_reached 2"}, s.counted(t))
 		lastUsed := func() []string {
 			return s.query(t, "SELECT CAST(last_used_at AS text) FROM api_keys ORDER BY created_at, id")
 		}
 		require.Equal(t, []string{fmt.Sprint(now.Add(-time.Second).UnixMicro()), fmt.Sprint(now.Add(-2 * time.Second).UnixMicro())}, lastUsed())
-		svc.tally(batchID(), api.Tally{Day: "2026-11-20", Key: b.ID, Outcome: api.CallServed, Calls: 1, LastAt: now.Add(time.Hour)},
-			api.Tally{Day: "2026-11-20", Key: a.ID, Outcome: api.CallServed, Calls: 1, LastAt: now.Add(-time.Hour)})
+		svc.tally(batchID(), api.UsageCount{Day: "2026-11-20", Key: b.ID, Outcome: api.CallServed, Calls: 1, LastAt: now.Add(time.Hour)},
+			api.UsageCount{Day: "2026-11-20", Key: a.ID, Outcome: api.CallServed, Calls: 1, LastAt: now.Add(-time.Hour)})
 		require.Equal(t, []string{fmt.Sprint(now.Add(-time.Second).UnixMicro()), fmt.Sprint(now.UnixMicro())}, lastUsed(),
 			"neither back nor ahead of the time")
 	})
@@ -81,7 +81,7 @@ func TestRefusedTallies(t *testing.T) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 		key := svc.issue(nil)
-		good := api.Tally{Day: "2026-11-20", Key: key.ID, Outcome: api.CallServed, Calls: 1, LastAt: now}
+		good := api.UsageCount{Day: "2026-11-20", Key: key.ID, Outcome: api.CallServed, Calls: 1, LastAt: now}
 		bad := good
 		bad.Outcome = "lost"
 		id := batchID()
@@ -98,7 +98,7 @@ func TestRefusedTallies(t *testing.T) {
 		require.Equal(t, []string{"2026-11-20 served 1"}, s.counted(t))
 		require.Contains(t, svc.log.String(), "tallies of keys that nobody has")
 
-		most := make([]api.Tally, api.MaxTallies)
+		most := make([]api.UsageCount, api.MaxUsageCounts)
 		for i := range most {
 			most[i] = good
 			most[i].Key = fmt.Sprintf("key_0199a7a0000070008000%012x", i)
@@ -119,8 +119,8 @@ func TestUsageIsForgotten(t *testing.T) {
 		clock := func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } }
 		svc := s.start(t, clock)
 		key := svc.issue(map[string]any{"expiresIn": "1h"})
-		tally := func(day string) api.Tally {
-			return api.Tally{Day: day, Key: key.ID, Outcome: api.CallServed, Calls: 1, LastAt: now}
+		tally := func(day string) api.UsageCount {
+			return api.UsageCount{Day: day, Key: key.ID, Outcome: api.CallServed, Calls: 1, LastAt: now}
 		}
 		svc.tally(batchID(), tally("2026-11-19"), tally("2026-11-20"))
 		svc.stop()

@@ -41,7 +41,7 @@ func (s *stores) startAt(t *testing.T, at string) (*service, *clock) {
 func (s *service) calls(key, day string, outcome api.CallOutcome, n int) {
 	s.t.Helper()
 	at := s.now()
-	sent := s.tally(batchID(), api.Tally{Day: day, Key: key, Outcome: outcome, Calls: n, LastAt: at})
+	sent := s.tally(batchID(), api.UsageCount{Day: day, Key: key, Outcome: outcome, Calls: n, LastAt: at})
 	require.Equal(s.t, http.StatusNoContent, sent.status, "%s", sent.body)
 }
 

@@ -164,5 +164,5 @@ func check(ctx context.Context, cfg Config) error {
 	defer db.Close()
 	c := newComponents(cfg, db, tel, newMetrics(tel.Registry))
 	defer c.close()
-	return errors.Join(c.processor.CheckOffer(ctx), peer.Answers(ctx, cfg.AuthquotaURL))
+	return errors.Join(c.processor.CheckOffer(ctx), peer.CheckReady(ctx, cfg.AuthquotaURL))
 }

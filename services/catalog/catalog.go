@@ -22,7 +22,7 @@ import (
 var service = command.Service[Config]{
 	Name: "catalog", Migrations: migrations.Files, Serve: Run,
 	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
-	Check:  func(ctx context.Context, c Config) error { return peer.Answers(ctx, c.HistoryURL) },
+	Check:  func(ctx context.Context, c Config) error { return peer.CheckReady(ctx, c.HistoryURL) },
 }
 
 // Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;

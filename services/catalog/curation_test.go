@@ -20,7 +20,7 @@ func TestRealPlatformsFromImportToExport(t *testing.T) {
 	require.NoError(t, err)
 	onEach(t, func(t *testing.T, s *service) {
 		report := s.operate("import", string(file))
-		require.Equal(t, api.ImportReport{Applied: true, Created: 592, Refused: []api.Refusal{}}, report)
+		require.Equal(t, api.ImportReport{Applied: true, Created: 592, Rejected: []api.RejectedLine{}}, report)
 		requireSameLines(t, string(file), s.export())
 		require.Zero(t, s.list(api.Commercial, "/api/jobs").Pagination.Total)
 
@@ -41,10 +41,10 @@ func TestRealPlatformsFromImportToExport(t *testing.T) {
 		requireSameLines(t, published, s.export())
 		exported := s.exported()
 		for name, again := range map[string]string{"export": exported, "original": string(file)} {
-			require.Equal(t, api.ImportReport{Applied: true, Unchanged: 592, Refused: []api.Refusal{}}, s.operate("import", again), name)
+			require.Equal(t, api.ImportReport{Applied: true, Unchanged: 592, Rejected: []api.RejectedLine{}}, s.operate("import", again), name)
 			require.Equal(t, exported, s.exported(), "byte for byte")
 		}
-		require.Equal(t, api.ImportReport{Applied: true, Refused: []api.Refusal{}}, s.operate("publish", `{"all":true}`), "nothing is left")
+		require.Equal(t, api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}, s.operate("publish", `{"all":true}`), "nothing is left")
 	})
 }
 
@@ -78,15 +78,15 @@ func TestNothingOfAnImportWithABadLineIsApplied(t *testing.T) {
 	onEach(t, func(t *testing.T, s *service) {
 		report := s.operate("import", line("good", "")+line("bad", `,"kind":"earning-platform"`)+"\n"+line("good", ""))
 		require.False(t, report.Applied)
-		require.Equal(t, []api.Refusal{
+		require.Equal(t, []api.RejectedLine{
 			{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}},
 			{Line: 4, ID: "good", Problems: api.Problems{"id: is on line 1 already"}},
-		}, report.Refused)
+		}, report.Rejected)
 		require.Empty(t, s.export())
 
 		report = s.operate("publish", `{"ids":["nobody"]}`)
 		require.False(t, report.Applied)
-		require.Equal(t, []api.Refusal{{Line: 1, ID: "nobody", Problems: api.Problems{"id: there is no such listing"}}}, report.Refused)
+		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "nobody", Problems: api.Problems{"id: there is no such listing"}}}, report.Rejected)
 		require.True(t, s.operate("import", line("good", "")).Applied)
 		require.False(t, s.operate("publish", `{"ids":["good","nobody"]}`).Applied)
 		require.Contains(t, s.export(), `"visibility":"private"`, "the known one was not published either")

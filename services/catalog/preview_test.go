@@ -101,7 +101,7 @@ func TestADryRunShowsWhatWouldChange(t *testing.T) {
 	}}}, preview.Changes)
 
 	refused := s.preview(line("good", "") + line("bad", `,"kind":"x"`))
-	require.Equal(t, []api.Refusal{{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}}}, refused.Refused)
+	require.Equal(t, []api.RejectedLine{{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}}}, refused.Rejected)
 	require.Zero(t, refused.Created)
 	for _, query := range []string{"dryRun=yes", "dryrun=true", "dryRun"} {
 		a := s.do(http.MethodPost, "/operator/v1/listings/import?"+query, line("x", ""), http.Header{api.ActorHeader: {"alex"}})
@@ -119,10 +119,10 @@ func TestImportAndLintAgree(t *testing.T) {
 	} {
 		linted, err := listingfile.Read(strings.NewReader(file), start0, listingfile.MaxReported)
 		require.NoError(t, err)
-		require.NotEmpty(t, linted.Refused)
+		require.NotEmpty(t, linted.Rejected)
 		report := s.operate("import", file)
-		require.Equal(t, linted.Refused, report.Refused)
+		require.Equal(t, linted.Rejected, report.Rejected)
 		require.Equal(t, linted.Omitted, report.Omitted)
-		require.Equal(t, linted.Refused, s.preview(file).Refused)
+		require.Equal(t, linted.Rejected, s.preview(file).Rejected)
 	}
 }

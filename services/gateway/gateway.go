@@ -112,7 +112,7 @@ func Run(ctx context.Context, cfg Config) error {
 	whole := new(server.Ready)
 	whole.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
 	for name, base := range cfg.services() {
-		whole.Add(name, func(ctx context.Context) error { return peer.Answers(ctx, base) })
+		whole.Add(name, func(ctx context.Context) error { return peer.CheckReady(ctx, base) })
 	}
 	whole.Add("documentation", shown.ready)
 	if cfg.Filled != nil {
@@ -170,7 +170,7 @@ func (c Config) now() func() time.Time {
 }
 
 func newTallies(authquota *peer.Client, tel *telemetry.Telemetry) *tally.Book {
-	book := tally.New(func(ctx context.Context, batch api.TallyBatch) error {
+	book := tally.New(func(ctx context.Context, batch api.UsageBatch) error {
 		return authquota.Post(ctx, "/internal/v1/tallies", batch, nil)
 	}, tel.Log)
 	tel.Registry.MustRegister(
@@ -254,7 +254,7 @@ func check(ctx context.Context, cfg Config) error {
 		errs = append(errs, fmt.Errorf("redis: %w", err))
 	}
 	for name, base := range cfg.services() {
-		if err := peer.Answers(ctx, base); err != nil {
+		if err := peer.CheckReady(ctx, base); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}

@@ -302,7 +302,7 @@ func (a *authority) table(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *authority) tally(w http.ResponseWriter, r *http.Request) {
-	var batch api.TallyBatch
+	var batch api.UsageBatch
 	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&batch) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
@@ -314,7 +314,7 @@ func (a *authority) tally(w http.ResponseWriter, r *http.Request) {
 	}
 	a.batches[batch.ID]++
 	if a.batches[batch.ID] == 1 {
-		for _, t := range batch.Tallies {
+		for _, t := range batch.Counts {
 			a.tallied[tallied{t.Day, t.Key, t.Outcome}] += t.Calls
 		}
 	}

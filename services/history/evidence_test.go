@@ -25,10 +25,10 @@ func TestVerifiedReviewWithoutEvidenceIsRefused(t *testing.T) {
 		} {
 			report := s.append(bare + rest + "}")
 			require.False(t, report.Applied)
-			require.Len(t, report.Refused, 1)
-			require.Len(t, report.Refused[0].Problems, len(want), "%q", report.Refused[0].Problems)
+			require.Len(t, report.Rejected, 1)
+			require.Len(t, report.Rejected[0].Problems, len(want), "%q", report.Rejected[0].Problems)
 			for i, start := range want {
-				require.True(t, strings.HasPrefix(report.Refused[0].Problems[i], start), "%q", report.Refused[0].Problems)
+				require.True(t, strings.HasPrefix(report.Rejected[0].Problems[i], start), "%q", report.Rejected[0].Problems)
 			}
 		}
 		require.Empty(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data)
@@ -48,7 +48,7 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 		var report api.AppendReport
 		require.NoError(t, json.Unmarshal([]byte(a.body), &report))
 		require.False(t, report.Applied)
-		require.Empty(t, report.Refused)
+		require.Empty(t, report.Rejected)
 		require.Len(t, report.Newer, 1)
 		require.Equal(t, []any{"a", "ada", now, api.OutcomeUnreachable}, // what, by whom, when
 			[]any{report.Newer[0].Slug, report.Newer[0].Actor, report.Newer[0].RecordedAt, report.Newer[0].Outcome})
@@ -68,6 +68,6 @@ func TestCheckAheadOfTheClockIsNotShownLaterThanTheResponse(t *testing.T) {
 		require.Equal(t, 1, s.append(ahead).Duplicates, "it is recorded as it was sent")
 		list := decode[api.EventList](t, s.get("/api/v1/opportunities/a/history"))
 		require.Equal(t, list.Meta.GeneratedAt, list.Data[0].CheckedAt)
-		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.Review, api.OutcomeVerified)).Refused, 1)
+		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.Review, api.OutcomeVerified)).Rejected, 1)
 	})
 }

@@ -26,7 +26,7 @@ import (
 var service = command.Service[Config]{
 	Name: "history", Migrations: migrations.Files, Serve: Run,
 	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
-	Check:  func(ctx context.Context, c Config) error { return peer.Answers(ctx, c.CatalogURL) },
+	Check:  func(ctx context.Context, c Config) error { return peer.CheckReady(ctx, c.CatalogURL) },
 	Verbs: map[string]command.Verb[Config]{
 		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
 			return checkLinks(ctx, c, os.Stdout)

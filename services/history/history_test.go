@@ -150,7 +150,7 @@ func TestAppendNamesEveryWrongLineAndChangesNothing(t *testing.T) {
 		good := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
 		report := s.append(good, "", line("nobody", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
 			line("a", "2026-11-21T00:00:00Z", api.Review, api.OutcomeVerified))
-		require.Equal(t, api.AppendReport{Refused: []api.Refusal{
+		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
 			{Line: 3, ID: "nobody", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review", "slug: there is no such listing"}},
 			{Line: 4, Problems: api.Problems{"line: must be one JSON object: unexpected end of JSON input"}},
 			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
@@ -158,9 +158,9 @@ func TestAppendNamesEveryWrongLineAndChangesNothing(t *testing.T) {
 		}}, report)
 		require.Empty(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data)
 
-		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Refused: []api.Refusal{}}, s.append(good, good))
-		require.Equal(t, api.AppendReport{Applied: true, Duplicates: 1, Refused: []api.Refusal{}}, s.append(good))
-		require.Equal(t, api.AppendReport{Applied: true, Refused: []api.Refusal{}}, s.append(""))
+		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good, good))
+		require.Equal(t, api.AppendReport{Applied: true, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good))
+		require.Equal(t, api.AppendReport{Applied: true, Rejected: []api.RejectedLine{}}, s.append(""))
 		require.Len(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data, 1)
 	})
 }

@@ -222,9 +222,9 @@ func TestWhatWasKnownThen(t *testing.T) {
 		s.recorded(line("private", "2026-11-19T00:00:00Z", api.Review, api.OutcomeVerified))
 		c.forward(48 * time.Hour)
 		s.recorded(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed), line("private", "2026-11-20T00:00:00Z", api.Review, api.OutcomeNeedsReview))
-		known := func(at string) api.KnownThen {
+		known := func(at string) api.HistorySnapshot {
 			t.Helper()
-			return decode[api.KnownThen](t, s.ask(http.MethodGet, "/operator/v1/history/private"+at, ""))
+			return decode[api.HistorySnapshot](t, s.ask(http.MethodGet, "/operator/v1/history/private"+at, ""))
 		}
 		before, then, today := known("?at=2026-11-20T11:59:59Z"), known("?at=2026-11-20"), known("")
 		require.Empty(t, before.Events)

@@ -233,7 +233,7 @@ func (s *service) append(lines ...string) api.AppendReport {
 // recorded appends lines that must all be new.
 func (s *service) recorded(lines ...string) {
 	s.t.Helper()
-	require.Equal(s.t, api.AppendReport{Applied: true, Appended: len(lines), Refused: []api.Refusal{}}, s.append(lines...))
+	require.Equal(s.t, api.AppendReport{Applied: true, Appended: len(lines), Rejected: []api.RejectedLine{}}, s.append(lines...))
 }
 
 // line is a line of an events file.

@@ -58,16 +58,16 @@ and which records would turn "needs-review".`,
 			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
 		Args:    cobra.ExactArgs(1),
 		PreRunE: validFormat(&format),
-		RunE: v.listingsFile(&format, func(ctx context.Context, c Client, file io.Reader, refused []api.Refusal) (result, error) {
+		RunE: v.listingsFile(&format, func(ctx context.Context, c Client, file io.Reader, refused []api.RejectedLine) (result, error) {
 			if len(refused) > 0 { // in the conversion from CSV
-				raw, err := json.Marshal(api.ImportReport{Refused: refused})
+				raw, err := json.Marshal(api.ImportReport{Rejected: refused})
 				return result{refused: refused, raw: raw}, err
 			}
 			if dry {
 				p, raw, err := c.Preview(ctx, file)
 				text := new(strings.Builder)
 				showPreview(text, p)
-				return result{applied: len(p.Refused) == 0, refused: p.Refused, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
+				return result{applied: len(p.Rejected) == 0, refused: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
 			}
 			r, raw, err := c.Import(ctx, file)
 			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
@@ -104,13 +104,13 @@ is a newer one, nothing is appended and the newer events are shown.`,
 func appended(ctx context.Context, c Client, file io.Reader) (result, error) {
 	r, raw, err := c.Append(ctx, file)
 	text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
-	return result{applied: r.Applied, refused: r.Refused, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
+	return result{applied: r.Applied, refused: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
 }
 
 // result is the report of a verb that does all or nothing.
 type result struct {
 	applied bool
-	refused []api.Refusal
+	refused []api.RejectedLine
 	omitted int
 	newer   []api.RecordedEvent // that the author of a review had not seen
 	raw     []byte
@@ -121,7 +121,7 @@ type result struct {
 }
 
 func imported(r api.ImportReport, raw []byte, text string) result {
-	return result{applied: r.Applied, refused: r.Refused, omitted: r.Omitted, raw: raw, text: text, warnings: r.Warnings}
+	return result{applied: r.Applied, refused: r.Rejected, omitted: r.Omitted, raw: raw, text: text, warnings: r.Warnings}
 }
 
 // file is report for a verb that sends a file.
@@ -190,7 +190,7 @@ func (v *verbs) report(call func(context.Context, Client, []string) (result, err
 // explain writes each problem once, with the lines or the ids that have it.
 func (r result) explain(out io.Writer) {
 	var problems []string // in the order of their first line
-	places := map[string][]api.Refusal{}
+	places := map[string][]api.RejectedLine{}
 	for _, refused := range r.refused {
 		for _, p := range refused.Problems {
 			if places[p] == nil {
@@ -232,7 +232,7 @@ func (r result) explain(out io.Writer) {
 	}
 }
 
-func ids(at []api.Refusal) string {
+func ids(at []api.RejectedLine) string {
 	names := make([]string, len(at))
 	for i, refused := range at {
 		names[i] = refused.ID
@@ -241,7 +241,7 @@ func ids(at []api.Refusal) string {
 }
 
 // lineNumbers names the first ten lines.
-func lineNumbers(at []api.Refusal) string {
+func lineNumbers(at []api.RejectedLine) string {
 	const most = 10
 	var numbers []string
 	for _, refused := range at[:min(len(at), most)] {

@@ -49,14 +49,14 @@ func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Rea
 		return &out, wrong, err
 	}
 	wrong, err = listingfile.Read(&out, now, math.MaxInt)
-	wrong.Refused = append(wrong.Refused, refused...)
-	slices.SortStableFunc(wrong.Refused, func(a, b api.Refusal) int { return cmp.Compare(a.Line, b.Line) })
+	wrong.Rejected = append(wrong.Rejected, refused...)
+	slices.SortStableFunc(wrong.Rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })
 	return nil, wrong, err
 }
 
 // listingsFile is file for a verb that sends a listings file. call gets either the file or what is wrong with it.
 func (v *verbs) listingsFile(
-	format *string, call func(context.Context, Client, io.Reader, []api.Refusal) (result, error),
+	format *string, call func(context.Context, Client, io.Reader, []api.RejectedLine) (result, error),
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return v.file(func(ctx context.Context, c Client, in io.Reader) (result, error) {
@@ -64,7 +64,7 @@ func (v *verbs) listingsFile(
 			if err != nil {
 				return result{}, err
 			}
-			return call(ctx, c, lines, wrong.Refused)
+			return call(ctx, c, lines, wrong.Rejected)
 		})(cmd, args)
 	}
 }

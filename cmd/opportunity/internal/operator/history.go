@@ -47,16 +47,16 @@ The default is now.`,
 }
 
 // Known asks what was known of a listing at an instant, or on a day; now where at is empty.
-func (c Client) Known(ctx context.Context, id, at string) (api.KnownThen, []byte, error) {
+func (c Client) Known(ctx context.Context, id, at string) (api.HistorySnapshot, []byte, error) {
 	query := ""
 	if at != "" {
 		query = "?at=" + url.QueryEscape(at)
 	}
-	return ask[api.KnownThen](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query, nil)
+	return ask[api.HistorySnapshot](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query, nil)
 }
 
 // describe writes what was known for people: the status, then the facts, then the evidence.
-func describe(out io.Writer, then api.KnownThen) {
+func describe(out io.Writer, then api.HistorySnapshot) {
 	minute := func(t *time.Time) string {
 		if t == nil {
 			return "never"

@@ -24,12 +24,12 @@ and field; in CSV, by the line where the row begins and by the column. The exit 
 		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint --output json -",
 		Args:    cobra.ExactArgs(1),
 		PreRunE: validFormat(&format),
-		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader, name string) (int, []api.Refusal, error) {
+		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader, name string) (int, []api.RejectedLine, error) {
 			lines, file, err := asJSONLines(in, name, format, time.Now())
 			if err == nil && lines != nil {
 				file, err = listingfile.Read(lines, time.Now(), math.MaxInt)
 			}
-			return len(file.Lines), file.Refused, err
+			return len(file.Lines), file.Rejected, err
 		}),
 	}
 	formatFlag(c, &format)
@@ -44,15 +44,15 @@ func (v *verbs) lintEvents() *cobra.Command {
 names a listing only an append can find. The exit code is 1 if an append would refuse the file.`,
 		Example: "  opportunity events lint reviews.jsonl",
 		Args:    cobra.ExactArgs(1),
-		RunE: v.linted("events", "an append would reject the file", func(in io.Reader, _ string) (int, []api.Refusal, error) {
+		RunE: v.linted("events", "an append would reject the file", func(in io.Reader, _ string) (int, []api.RejectedLine, error) {
 			file, err := eventfile.Read(in, time.Now(), math.MaxInt)
-			return len(file.Lines), file.Refused, err
+			return len(file.Lines), file.Rejected, err
 		}),
 	}
 }
 
 // linted makes the work of a lint from a reader, which returns the number of right lines and the wrong ones. what names the lines.
-func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string) (int, []api.Refusal, error)) func(*cobra.Command, []string) error {
+func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string) (int, []api.RejectedLine, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
@@ -64,7 +64,7 @@ func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string
 			return err
 		}
 		valid := len(refused) == 0
-		raw, err := json.Marshal(map[string]any{"valid": valid, what: n, "refused": append([]api.Refusal{}, refused...)})
+		raw, err := json.Marshal(map[string]any{"valid": valid, what: n, "refused": append([]api.RejectedLine{}, refused...)})
 		if err != nil {
 			return err
 		}

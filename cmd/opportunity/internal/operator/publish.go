@@ -34,7 +34,7 @@ Before it publishes more than one listing, the command says how many of them wer
 			return v.report(func(ctx context.Context, c Client, ids []string) (result, error) {
 				if !yes && (all || len(ids) > 1) {
 					tried, raw, err := c.Publish(ctx, ids, all, true)
-					if err != nil || len(tried.Refused) > 0 {
+					if err != nil || len(tried.Rejected) > 0 {
 						return imported(tried, raw, ""), err
 					}
 					if tried.Published > 1 {

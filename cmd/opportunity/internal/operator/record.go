@@ -97,11 +97,11 @@ func judge(event []byte, sheet api.ReviewSheet) (result, error) {
 		now = sheet.GeneratedAt
 	}
 	file, err := eventfile.Read(bytes.NewReader(event), now, 1)
-	if err != nil || len(file.Refused) == 0 {
+	if err != nil || len(file.Rejected) == 0 {
 		return result{}, err
 	}
-	raw, err := json.Marshal(api.AppendReport{Refused: file.Refused})
-	return result{refused: file.Refused, raw: raw}, err
+	raw, err := json.Marshal(api.AppendReport{Rejected: file.Rejected})
+	return result{refused: file.Rejected, raw: raw}, err
 }
 
 // timestamp writes the time of a review in full: cut to a second, it would be earlier than a check that the reviewer has seen.
@@ -119,7 +119,7 @@ func (v *verbs) interview(cmd *cobra.Command, id string) error {
 	}
 	then, _, err := c.Known(cmd.Context(), id, "")
 	if unknown := new(Refused); errors.As(err, &unknown) && unknown.Status == 404 { // to the history, as yet
-		then, err = api.KnownThen{}, nil
+		then, err = api.HistorySnapshot{}, nil
 	}
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func newDesk(t *testing.T) *desk {
 		case "GET /operator/v1/reviews/records/a":
 			_ = json.NewEncoder(w).Encode(sheet)
 		case "GET /operator/v1/history/a":
-			_ = json.NewEncoder(w).Encode(api.KnownThen{Events: []api.RecordedEvent{{Actor: "eve", VerificationEvent: api.VerificationEvent{
+			_ = json.NewEncoder(w).Encode(api.HistorySnapshot{Events: []api.RecordedEvent{{Actor: "eve", VerificationEvent: api.VerificationEvent{
 				CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, CheckedAt: at, Note: "answered 403"}}}})
 		case "POST /operator/v1/events/append":
 			d.appended <- string(body)
@@ -64,7 +64,7 @@ func newDesk(t *testing.T) *desk {
 			}
 			if d.newer {
 				w.WriteHeader(http.StatusConflict)
-				_ = json.NewEncoder(w).Encode(api.AppendReport{Refused: []api.Refusal{}, Newer: []api.RecordedEvent{{
+				_ = json.NewEncoder(w).Encode(api.AppendReport{Rejected: []api.RejectedLine{}, Newer: []api.RecordedEvent{{
 					Actor: "eve", RecordedAt: at.Add(time.Hour), VerificationEvent: api.VerificationEvent{
 						Slug: "a", CheckType: api.Review, Outcome: api.OutcomeClosed, CheckedAt: at.Add(time.Minute), Note: "The site\nis gone."}}}})
 				return

@@ -25,23 +25,23 @@ func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 	}
 	listings := func(file []byte) error {
 		report, _, err := c.Import(ctx, bytes.NewReader(file))
-		return outcome(report.Applied, report.Refused, err)
+		return outcome(report.Applied, report.Rejected, err)
 	}
 	if err := listings(s.Listings); err != nil {
 		return err
 	}
 	published, _, err := c.Publish(ctx, s.Published, false, false)
-	if err := outcome(published.Applied, published.Refused, err); err != nil {
+	if err := outcome(published.Applied, published.Rejected, err); err != nil {
 		return err
 	}
 	appended, _, err := c.Append(ctx, bytes.NewReader(s.Events))
-	if err := outcome(appended.Applied, appended.Refused, err); err != nil {
+	if err := outcome(appended.Applied, appended.Rejected, err); err != nil {
 		return err
 	}
 	return listings(s.Edits)
 }
 
-func outcome(applied bool, refused []api.Refusal, err error) error {
+func outcome(applied bool, refused []api.RejectedLine, err error) error {
 	if err == nil && !applied {
 		err = fmt.Errorf("refused: %v", refused)
 	}

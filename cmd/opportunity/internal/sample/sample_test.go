@@ -102,7 +102,7 @@ func TestEventsMayBeAppended(t *testing.T) {
 	require.NoError(t, err)
 	file, err := eventfile.Read(bytes.NewReader(s.Events), now, 10)
 	require.NoError(t, err)
-	require.Empty(t, file.Refused)
+	require.Empty(t, file.Rejected)
 	for _, line := range file.Lines {
 		e := line.Event
 		require.False(t, e.CheckedAt.After(now), e.Slug)
@@ -129,6 +129,6 @@ func TestListingsMayBeImported(t *testing.T) {
 	for _, lines := range [][]byte{s.Listings, s.Edits} {
 		file, err := listingfile.Read(bytes.NewReader(lines), now, 10)
 		require.NoError(t, err)
-		require.Empty(t, file.Refused)
+		require.Empty(t, file.Rejected)
 	}
 }

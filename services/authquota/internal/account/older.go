@@ -56,11 +56,11 @@ func ReadOlderKeys(r io.Reader) (keys []OlderKey, report api.ImportReport, err e
 
 // RefuseLine adds a line to what a report names, or counts it. A line is named by its number alone: a hash stays out of sight.
 func RefuseLine(report *api.ImportReport, line int, problems api.Problems) {
-	if len(report.Refused) == maxReported {
+	if len(report.Rejected) == maxReported {
 		report.Omitted++
 		return
 	}
-	report.Refused = append(report.Refused, api.Refusal{Line: line, Problems: problems})
+	report.Rejected = append(report.Rejected, api.RejectedLine{Line: line, Problems: problems})
 }
 
 func (k *OlderKey) check(p *api.Problems) {

@@ -90,7 +90,7 @@ func (a API) importKeys(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if len(report.Refused) > 0 {
+	if len(report.Rejected) > 0 {
 		return web.Reply{JSON: report}, nil
 	}
 	report, err = a.Keys.ImportKeys(g.Request.Context(), actor, keys, a.Peppers)

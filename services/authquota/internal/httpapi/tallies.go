@@ -15,7 +15,7 @@ const maxTallies = 2 << 20
 
 // tally adds up what a gateway has counted. A batch that was added up already is accepted and changes nothing.
 func (a API) tally(g *gin.Context) (web.Reply, error) {
-	var sent api.TallyBatch
+	var sent api.UsageBatch
 	if err := decodeUpTo(g, &sent, maxTallies); err != nil {
 		return web.Reply{}, err
 	}

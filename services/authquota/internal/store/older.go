@@ -16,7 +16,7 @@ import (
 func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.OlderKey, peppers [][]byte) (api.ImportReport, error) {
 	var report api.ImportReport
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		report = api.ImportReport{Refused: []api.Refusal{}}
+		report = api.ImportReport{Rejected: []api.RejectedLine{}}
 		fresh := make([]account.OlderKey, 0, len(keys))
 		for _, k := range keys {
 			var held int64
@@ -33,7 +33,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.Old
 				fresh = append(fresh, k)
 			}
 		}
-		if len(report.Refused) > 0 {
+		if len(report.Rejected) > 0 {
 			report.Unchanged = 0
 			return nil
 		}

@@ -39,16 +39,16 @@ const maxCalls = 1_000_000_000
 
 // Check refuses a batch that no gateway of ours sends. A time that is still to come, by a gateway whose clock is ahead, counts as
 // now.
-func Check(sent api.TallyBatch, now time.Time) (Batch, error) {
+func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	if id, err := uuid.Parse(sent.ID); err != nil || id.Version() != 7 || id.String() != sent.ID {
 		return Batch{}, account.Invalid("id", "must be a UUID of version 7 in lower case")
 	}
-	if len(sent.Tallies) > api.MaxTallies {
-		return Batch{}, account.Invalid("tallies", fmt.Sprintf("must have at most %d entries", api.MaxTallies))
+	if len(sent.Counts) > api.MaxUsageCounts {
+		return Batch{}, account.Invalid("tallies", fmt.Sprintf("must have at most %d entries", api.MaxUsageCounts))
 	}
 	kept := Last(now.AddDate(0, 0, 1), Kept+1) // tomorrow: a gateway's clock may be ahead at midnight
 	sums, last := map[KeySum]int{}, map[string]time.Time{}
-	for i, t := range sent.Tallies {
+	for i, t := range sent.Counts {
 		if what := wrong(t, kept); what != "" {
 			return Batch{}, problem.New(problem.InvalidParameter, "Field tallies[%d].%s.", i, what)
 		}
@@ -64,7 +64,7 @@ func Check(sent api.TallyBatch, now time.Time) (Batch, error) {
 	return Batch{ID: sent.ID, Sums: sorted(sums), LastUsed: last}, nil
 }
 
-func wrong(t api.Tally, kept Range) string {
+func wrong(t api.UsageCount, kept Range) string {
 	switch {
 	case account.KnownKey(t.Key) != nil:
 		return "key must be the id of a key"

@@ -20,7 +20,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func TestABatchIsAddedUp(t *testing.T) {
 	id := uuid.Must(uuid.NewV7()).String()
-	got, err := usage.Check(api.TallyBatch{ID: id, Tallies: []api.Tally{
+	got, err := usage.Check(api.UsageBatch{ID: id, Counts: []api.UsageCount{
 		{Day: "2026-11-20", Key: keyB, Outcome: api.CallServed, Calls: 2, LastAt: noon.Add(-time.Minute)},
 		{Day: "2026-11-20", Key: keyA, Outcome: api.CallServed, Calls: 1, LastAt: noon.Add(time.Hour)},
 		{Day: "2026-11-20", Key: keyB, Outcome: api.CallServed, Calls: 3, LastAt: noon.Add(-time.Hour)},
@@ -36,29 +36,29 @@ func TestABatchIsAddedUp(t *testing.T) {
 
 func TestABatchThatNoGatewaySends(t *testing.T) {
 	id := uuid.Must(uuid.NewV7()).String()
-	good := api.Tally{Day: "2026-11-20", Key: keyA, Outcome: api.CallServed, Calls: 1, LastAt: noon}
-	with := func(change func(*api.Tally)) api.TallyBatch {
+	good := api.UsageCount{Day: "2026-11-20", Key: keyA, Outcome: api.CallServed, Calls: 1, LastAt: noon}
+	with := func(change func(*api.UsageCount)) api.UsageBatch {
 		bad := good
 		change(&bad)
-		return api.TallyBatch{ID: id, Tallies: []api.Tally{good, bad}}
+		return api.UsageBatch{ID: id, Counts: []api.UsageCount{good, bad}}
 	}
 	for name, c := range map[string]struct {
-		batch api.TallyBatch
+		batch api.UsageBatch
 		words string
 	}{
-		"no id":             {api.TallyBatch{Tallies: []api.Tally{good}}, "Field id"},
-		"an id of old":      {api.TallyBatch{ID: uuid.NewString()}, "version 7"},
-		"an id in capitals": {api.TallyBatch{ID: "0199A7A0-0000-7000-8000-00000000000A"}, "lower case"},
-		"too many":          {api.TallyBatch{ID: id, Tallies: make([]api.Tally, api.MaxTallies+1)}, "at most 5000"},
-		"no key":            {with(func(t *api.Tally) { t.Key = "acc_1" }), "tallies[1].key"},
-		"no such outcome":   {with(func(t *api.Tally) { t.Outcome = "lost" }), "tallies[1].outcome"},
-		"no day":            {with(func(t *api.Tally) { t.Day = "2026-11-31" }), "tallies[1].day"},
-		"a day to come":     {with(func(t *api.Tally) { t.Day = "2026-11-22" }), "tallies[1].day"},
-		"a forgotten day":   {with(func(t *api.Tally) { t.Day = usage.Last(noon, usage.Kept+1).From }), "tallies[1].day"},
-		"no calls":          {with(func(t *api.Tally) { t.Calls = 0 }), "tallies[1].calls"},
-		"fewer than none":   {with(func(t *api.Tally) { t.Calls = -1 }), "tallies[1].calls"},
-		"beyond all calls":  {with(func(t *api.Tally) { t.Calls = 2_000_000_000 }), "tallies[1].calls"},
-		"no time":           {with(func(t *api.Tally) { t.LastAt = time.Time{} }), "tallies[1].lastAt"},
+		"no id":             {api.UsageBatch{Counts: []api.UsageCount{good}}, "Field id"},
+		"an id of old":      {api.UsageBatch{ID: uuid.NewString()}, "version 7"},
+		"an id in capitals": {api.UsageBatch{ID: "0199A7A0-0000-7000-8000-00000000000A"}, "lower case"},
+		"too many":          {api.UsageBatch{ID: id, Counts: make([]api.UsageCount, api.MaxUsageCounts+1)}, "at most 5000"},
+		"no key":            {with(func(t *api.UsageCount) { t.Key = "acc_1" }), "tallies[1].key"},
+		"no such outcome":   {with(func(t *api.UsageCount) { t.Outcome = "lost" }), "tallies[1].outcome"},
+		"no day":            {with(func(t *api.UsageCount) { t.Day = "2026-11-31" }), "tallies[1].day"},
+		"a day to come":     {with(func(t *api.UsageCount) { t.Day = "2026-11-22" }), "tallies[1].day"},
+		"a forgotten day":   {with(func(t *api.UsageCount) { t.Day = usage.Last(noon, usage.Kept+1).From }), "tallies[1].day"},
+		"no calls":          {with(func(t *api.UsageCount) { t.Calls = 0 }), "tallies[1].calls"},
+		"fewer than none":   {with(func(t *api.UsageCount) { t.Calls = -1 }), "tallies[1].calls"},
+		"beyond all calls":  {with(func(t *api.UsageCount) { t.Calls = 2_000_000_000 }), "tallies[1].calls"},
+		"no time":           {with(func(t *api.UsageCount) { t.LastAt = time.Time{} }), "tallies[1].lastAt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := usage.Check(c.batch, noon)
@@ -66,7 +66,7 @@ func TestABatchThatNoGatewaySends(t *testing.T) {
 		})
 	}
 	for _, day := range []string{"2026-11-21", usage.Last(noon, usage.Kept).From} {
-		_, err := usage.Check(with(func(t *api.Tally) { t.Day = day }), noon)
+		_, err := usage.Check(with(func(t *api.UsageCount) { t.Day = day }), noon)
 		require.NoError(t, err, day)
 	}
 }

@@ -41,15 +41,15 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	if dry {
-		if len(file.Refused) > 0 {
-			refused := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Refused: file.Refused, Omitted: file.Omitted}
+		if len(file.Rejected) > 0 {
+			refused := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: file.Rejected, Omitted: file.Omitted}
 			return web.Reply{JSON: refused}, nil
 		}
 		preview, err := a.Curation.Preview(g.Request.Context(), file.Lines)
 		return web.Reply{JSON: preview}, err
 	}
-	if len(file.Refused) > 0 {
-		return web.Reply{JSON: api.ImportReport{Refused: file.Refused, Omitted: file.Omitted}}, nil
+	if len(file.Rejected) > 0 {
+		return web.Reply{JSON: api.ImportReport{Rejected: file.Rejected, Omitted: file.Omitted}}, nil
 	}
 	report, err := a.Curation.Import(g.Request.Context(), actor, file.Lines)
 	return web.Reply{JSON: report}, err

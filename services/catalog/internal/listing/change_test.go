@@ -28,7 +28,7 @@ func example(t *testing.T) listingfile.Line {
 	t.Helper()
 	f, err := listingfile.Read(bytes.NewReader(listingfile.Example), now, 1)
 	require.NoError(t, err)
-	require.Empty(t, f.Refused)
+	require.Empty(t, f.Rejected)
 	return f.Lines[0]
 }
 
@@ -183,7 +183,7 @@ func FuzzRead(f *testing.F) {
 			require.NoError(t, err)
 			again, err := listingfile.Read(bytes.NewReader(exported), now, 1)
 			require.NoError(t, err)
-			require.Empty(t, again.Refused, string(exported))
+			require.Empty(t, again.Rejected, string(exported))
 			_, change := entry.Update(again.Lines[0], now)
 			require.Empty(t, change.Fields)
 			_, err = json.Marshal(entry.Public(api.Summary{}, now))

@@ -36,14 +36,14 @@ func (s *Store) apply(
 	ctx context.Context, actor string, dry bool, f func(w *writer, report *api.ImportReport) error,
 ) (report api.ImportReport, err error) {
 	err = s.change(ctx, func(tx *gorm.DB, next *int64) error {
-		report = api.ImportReport{Applied: true, Refused: []api.Refusal{}}
+		report = api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}
 		w := s.writer(tx, next, actor)
 		if err := f(w, &report); err != nil {
 			return err
 		}
 		switch {
-		case len(report.Refused) > 0:
-			report = api.ImportReport{Refused: report.Refused, Omitted: report.Omitted}
+		case len(report.Rejected) > 0:
+			report = api.ImportReport{Rejected: report.Rejected, Omitted: report.Omitted}
 			return errNothing
 		case dry:
 			report.Applied = false
@@ -55,7 +55,7 @@ func (s *Store) apply(
 }
 
 // refuse adds a refusal to the report, or counts it if the report is full.
-func refuse(refused *[]api.Refusal, omitted *int, r api.Refusal) {
+func refuse(refused *[]api.RejectedLine, omitted *int, r api.RejectedLine) {
 	if len(*refused) == listingfile.MaxReported {
 		*omitted++
 		return
@@ -71,7 +71,7 @@ func (w *writer) importPart(lines []listingfile.Line, report *api.ImportReport) 
 	var shown []string
 	for _, act := range acts {
 		if act.unsourced() {
-			refuse(&report.Refused, &report.Omitted, act.refusal())
+			refuse(&report.Rejected, &report.Omitted, act.refusal())
 			continue
 		}
 		if act.change.KeptWithdrawn {
@@ -128,8 +128,8 @@ func (a act) unsourced() bool {
 	return a.old != nil && a.old.Visibility == listingfile.Published && len(a.old.Sources) > 0 && len(a.entry.Sources) == 0
 }
 
-func (a act) refusal() api.Refusal {
-	return api.Refusal{Line: a.line, ID: a.entry.ID, Problems: api.Problems{listingfile.NeedsSource}}
+func (a act) refusal() api.RejectedLine {
+	return api.RejectedLine{Line: a.line, ID: a.entry.ID, Problems: api.Problems{listingfile.NeedsSource}}
 }
 
 // plan returns what an import of the lines does at now, in their order.
@@ -188,7 +188,7 @@ func (s *Store) show(ctx context.Context, actor string, ids []string, as listing
 					rows = append(rows, placed{place, row})
 					continue
 				}
-				refuse(&report.Refused, &report.Omitted, api.Refusal{Line: place, ID: id, Problems: api.Problems{"id: there is no such listing"}})
+				refuse(&report.Rejected, &report.Omitted, api.RejectedLine{Line: place, ID: id, Problems: api.Problems{"id: there is no such listing"}})
 			}
 			if err := w.showPart(rows, as, report); err != nil {
 				return err
@@ -244,7 +244,7 @@ func (w *writer) showPart(rows []placed, as listingfile.Visibility, report *api.
 				return err
 			}
 			if !sourced {
-				refuse(&report.Refused, &report.Omitted, api.Refusal{Line: p.place, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
+				refuse(&report.Rejected, &report.Omitted, api.RejectedLine{Line: p.place, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
 				continue
 			}
 			what, shown = published, append(shown, row.ID)

@@ -18,7 +18,7 @@ import (
 // concurrent change may make it outdated.
 func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.ImportPreview, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
-	preview := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Refused: []api.Refusal{}}
+	preview := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
 	tx := s.db.WithContext(ctx)
 	for part := range slices.Chunk(lines, batch) {
 		acts, err := plan(tx, part, now)
@@ -35,7 +35,7 @@ func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.Impo
 		}
 		for _, a := range acts {
 			if a.unsourced() {
-				refuse(&preview.Refused, &preview.Omitted, a.refusal())
+				refuse(&preview.Rejected, &preview.Omitted, a.refusal())
 				continue
 			}
 			if a.change.KeptWithdrawn {
@@ -55,8 +55,8 @@ func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.Impo
 			preview.Count(c)
 		}
 	}
-	if len(preview.Refused) > 0 {
-		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Refused: preview.Refused, Omitted: preview.Omitted}
+	if len(preview.Rejected) > 0 {
+		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: preview.Rejected, Omitted: preview.Omitted}
 	}
 	return preview, nil
 }

@@ -35,11 +35,11 @@ func TestPublishingNeedsASourceAndCountsWhatWasNeverReviewed(t *testing.T) {
 		} {
 			report, err := publish()
 			require.NoError(t, err)
-			require.Equal(t, api.ImportReport{Refused: []api.Refusal{{Line: 3, ID: "bare", Problems: needsSource}}}, report, name)
+			require.Equal(t, api.ImportReport{Rejected: []api.RejectedLine{{Line: 3, ID: "bare", Problems: needsSource}}}, report, name)
 		}
 		report, err := s.Publish(t.Context(), "ann", []string{"a", "b"}, true)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 1, Refused: []api.Refusal{}}, report)
+		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}}, report)
 		now, err := s.Sequence(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, quiet, now, "nothing was changed")
@@ -48,10 +48,10 @@ func TestPublishingNeedsASourceAndCountsWhatWasNeverReviewed(t *testing.T) {
 		require.NoError(t, err, "a candidate that cites nothing can still be rejected")
 		report, err = s.Publish(t.Context(), "ann", []string{"a", "b"}, false)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Applied: true, Updated: 2, Published: 2, NeverReviewed: 1, Refused: []api.Refusal{}}, report)
+		require.Equal(t, api.ImportReport{Applied: true, Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}}, report)
 		report, err = s.PublishAll(t.Context(), "ann", true)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 2, Refused: []api.Refusal{}}, report)
+		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 2, Rejected: []api.RejectedLine{}}, report)
 	})
 }
 
@@ -63,7 +63,7 @@ func TestAnImportKeepsWithdrawnListingsWithdrawnAndPublishedOnesSourced(t *testi
 		}
 		report, err := s.Import(t.Context(), "ann", export)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Refused: []api.Refusal{}}, report)
+		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Rejected: []api.RejectedLine{}}, report)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"})
 		require.NoError(t, err)
 
@@ -75,7 +75,7 @@ func TestAnImportKeepsWithdrawnListingsWithdrawnAndPublishedOnesSourced(t *testi
 		report, err = s.Import(t.Context(), "ann", export)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{
-			Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"}, Refused: []api.Refusal{},
+			Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"}, Rejected: []api.RejectedLine{},
 		}, report)
 		for e, err := range s.Export(t.Context()) {
 			require.NoError(t, err)
@@ -85,12 +85,12 @@ func TestAnImportKeepsWithdrawnListingsWithdrawnAndPublishedOnesSourced(t *testi
 		for i := range export {
 			export[i].Visibility, export[i].Sources = "", []api.Source{}
 		}
-		refused := []api.Refusal{{Line: 4, ID: "c", Problems: needsSource}}
+		refused := []api.RejectedLine{{Line: 4, ID: "c", Problems: needsSource}}
 		report, err = s.Import(t.Context(), "ann", export)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Refused: refused}, report)
+		require.Equal(t, api.ImportReport{Rejected: refused}, report)
 		preview, err = s.Preview(t.Context(), export)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Refused: refused}, preview)
+		require.Equal(t, api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: refused}, preview)
 	})
 }

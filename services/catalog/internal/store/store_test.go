@@ -259,13 +259,13 @@ func TestWhatNoIDCanBeIsRefusedLikeAnUnknownOne(t *testing.T) {
 			report, err := act(t.Context(), "ann", []string{"a\x00", "a", "\xff", "nobody", "A"})
 			require.NoError(t, err)
 			none := api.Problems{"id: there is no such listing"}
-			require.Equal(t, api.ImportReport{Refused: []api.Refusal{
+			require.Equal(t, api.ImportReport{Rejected: []api.RejectedLine{
 				{Line: 1, ID: "a\x00", Problems: none}, {Line: 3, ID: "\xff", Problems: none},
 				{Line: 4, ID: "nobody", Problems: none}, {Line: 5, ID: "A", Problems: none},
 			}}, report)
 			report, err = act(t.Context(), "ann", slices.Repeat([]string{"\x00"}, listingfile.MaxReported+7))
 			require.NoError(t, err)
-			require.Len(t, report.Refused, listingfile.MaxReported)
+			require.Len(t, report.Rejected, listingfile.MaxReported)
 			require.Equal(t, 7, report.Omitted)
 		}
 	})

@@ -53,8 +53,8 @@ func TestPanicsCostNothing(t *testing.T) {
 	pages, err := docs.New("https://api.opportunity.example", docs.Operator{})
 	require.NoError(t, err)
 	noted := map[api.CallOutcome]int{}
-	tallies := tally.New(func(_ context.Context, b api.TallyBatch) error {
-		for _, t := range b.Tallies {
+	tallies := tally.New(func(_ context.Context, b api.UsageBatch) error {
+		for _, t := range b.Counts {
 			noted[t.Outcome] += t.Calls
 		}
 		return nil

@@ -35,14 +35,14 @@ const (
 
 // Book holds the tallies of one process. It is safe for concurrent use.
 type Book struct {
-	send func(context.Context, api.TallyBatch) error
+	send func(context.Context, api.UsageBatch) error
 	log  *slog.Logger
 
 	mu   sync.Mutex
 	kept map[line]*sum
 
 	sending sync.Mutex      // held by whoever tells; guards what follows
-	batch   *api.TallyBatch // on its way, or to be sent again
+	batch   *api.UsageBatch // on its way, or to be sent again
 	away    bool            // the last batch was not accepted
 
 	pending, lost atomic.Int64
@@ -60,7 +60,7 @@ type sum struct {
 }
 
 // New makes an empty book. send hands a batch to authquota; a *peer.StatusError says that it was not taken as it was.
-func New(send func(context.Context, api.TallyBatch) error, log *slog.Logger) *Book {
+func New(send func(context.Context, api.UsageBatch) error, log *slog.Logger) *Book {
 	return &Book{send: send, log: log, kept: map[line]*sum{}}
 }
 
@@ -153,31 +153,31 @@ func (b *Book) Tell(ctx context.Context) error {
 }
 
 // take makes the next batch; nil where there is nothing to tell.
-func (b *Book) take() *api.TallyBatch {
+func (b *Book) take() *api.UsageBatch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.kept) == 0 {
 		return nil
 	}
-	batch := &api.TallyBatch{
-		ID:      uuid.Must(uuid.NewV7()).String(), // fails only where the system has no random numbers
-		Tallies: make([]api.Tally, 0, min(len(b.kept), api.MaxTallies)),
+	batch := &api.UsageBatch{
+		ID:     uuid.Must(uuid.NewV7()).String(), // fails only where the system has no random numbers
+		Counts: make([]api.UsageCount, 0, min(len(b.kept), api.MaxUsageCounts)),
 	}
 	for of, s := range b.kept {
-		batch.Tallies = append(batch.Tallies, api.Tally{
+		batch.Counts = append(batch.Counts, api.UsageCount{
 			Day: counter.DayOf(time.Unix(of.day*86400, 0).UTC()), Key: of.key, Outcome: of.outcome, Calls: s.calls, LastAt: s.last.UTC(),
 		})
 		delete(b.kept, of)
-		if len(batch.Tallies) == api.MaxTallies {
+		if len(batch.Counts) == api.MaxUsageCounts {
 			break
 		}
 	}
 	return batch
 }
 
-func callsOf(batch *api.TallyBatch) int64 {
+func callsOf(batch *api.UsageBatch) int64 {
 	n := 0
-	for _, t := range batch.Tallies {
+	for _, t := range batch.Counts {
 		n += t.Calls
 	}
 	return int64(n)

@@ -28,8 +28,8 @@ type keeper struct {
 	mu    sync.Mutex // a test changes what fails while tallies are told
 	fails fault
 
-	calls map[api.Tally]int
-	seen  map[string]api.TallyBatch
+	calls map[api.UsageCount]int
+	seen  map[string]api.UsageBatch
 }
 
 type fault int
@@ -42,7 +42,7 @@ const (
 )
 
 func newKeeper(t require.TestingT) *keeper {
-	return &keeper{t: t, calls: map[api.Tally]int{}, seen: map[string]api.TallyBatch{}}
+	return &keeper{t: t, calls: map[api.UsageCount]int{}, seen: map[string]api.UsageBatch{}}
 }
 
 func (k *keeper) fail(how fault) {
@@ -51,7 +51,7 @@ func (k *keeper) fail(how fault) {
 	k.fails = how
 }
 
-func (k *keeper) take(_ context.Context, b api.TallyBatch) error {
+func (k *keeper) take(_ context.Context, b api.UsageBatch) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch k.fails {
@@ -60,12 +60,12 @@ func (k *keeper) take(_ context.Context, b api.TallyBatch) error {
 	case refuses:
 		return fmt.Errorf("authquota: %w", &peer.StatusError{Status: http.StatusBadRequest})
 	}
-	require.LessOrEqual(k.t, len(b.Tallies), api.MaxTallies)
+	require.LessOrEqual(k.t, len(b.Counts), api.MaxUsageCounts)
 	if before, repeated := k.seen[b.ID]; repeated {
 		require.Equal(k.t, before, b, "what is sent again is the same")
 	} else {
-		for _, t := range b.Tallies {
-			k.calls[api.Tally{Day: t.Day, Key: t.Key, Outcome: t.Outcome}] += t.Calls
+		for _, t := range b.Counts {
+			k.calls[api.UsageCount{Day: t.Day, Key: t.Key, Outcome: t.Outcome}] += t.Calls
 		}
 		k.seen[b.ID] = b
 	}
@@ -82,11 +82,11 @@ func TestTalliesSumToCalls(t *testing.T) {
 		k := newKeeper(t)
 		b := New(k.take, quiet)
 		start := time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC)
-		noted, total := map[api.Tally]int{}, 0
+		noted, total := map[api.UsageCount]int{}, 0
 		t.Repeat(map[string]func(*rapid.T){
 			"note": func(t *rapid.T) {
 				at := start.Add(time.Duration(rapid.IntRange(0, 120).Draw(t, "second")) * time.Second)
-				of := api.Tally{
+				of := api.UsageCount{
 					Day: at.Format(time.DateOnly), Key: rapid.SampledFrom([]string{"key_a", "key_b"}).Draw(t, "key"),
 					Outcome: rapid.SampledFrom(api.CallOutcomes).Draw(t, "outcome"),
 				}
@@ -120,7 +120,7 @@ func TestTheLastCallIsTold(t *testing.T) {
 	require.NoError(t, b.Tell(t.Context()))
 	for id, batch := range k.seen {
 		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7`, id)
-		require.Equal(t, []api.Tally{{Day: "2026-11-20", Key: "key_a", Outcome: api.CallServed, Calls: 3, LastAt: noon.Add(3 * time.Second)}}, batch.Tallies)
+		require.Equal(t, []api.UsageCount{{Day: "2026-11-20", Key: "key_a", Outcome: api.CallServed, Calls: 3, LastAt: noon.Add(3 * time.Second)}}, batch.Counts)
 	}
 	require.Len(t, k.seen, 1)
 	require.NoError(t, b.Tell(t.Context()))
@@ -167,7 +167,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.EqualValues(t, 10, b.Lost())
 	require.EqualValues(t, maxKept+1, b.Pending())
 	require.NoError(t, b.Tell(t.Context()))
-	require.Len(t, k.seen, maxKept/api.MaxTallies)
+	require.Len(t, k.seen, maxKept/api.MaxUsageCounts)
 	require.Len(t, k.calls, maxKept)
 	require.Zero(t, b.Pending())
 }
@@ -230,7 +230,7 @@ func TestNotesAtOnce(t *testing.T) {
 }
 
 func BenchmarkNote(b *testing.B) {
-	book := New(func(context.Context, api.TallyBatch) error { return nil }, quiet)
+	book := New(func(context.Context, api.UsageBatch) error { return nil }, quiet)
 	now := time.Now()
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

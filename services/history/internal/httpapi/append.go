@@ -40,7 +40,7 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	lines, report := checkListings(file, unknown)
-	if len(report.Refused) > 0 {
+	if len(report.Rejected) > 0 {
 		return web.Reply{JSON: report}, nil
 	}
 	if now, err = awaitLatest(ctx, lines, now); err != nil {
@@ -92,7 +92,7 @@ func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 // eventfile.MaxReported in full, the others as a number.
 func checkListings(file eventfile.File, unknown map[string]bool) (lines []eventfile.Line, report api.AppendReport) {
 	const noListing = "there is no such listing"
-	rejected := file.Refused
+	rejected := file.Rejected
 	for i, r := range rejected {
 		if unknown[r.ID] {
 			rejected[i].Problems.Add("slug", noListing)
@@ -106,13 +106,13 @@ func checkListings(file eventfile.File, unknown map[string]bool) (lines []eventf
 			continue
 		}
 		if unlisted++; unlisted <= eventfile.MaxReported {
-			rejected = append(rejected, api.Refusal{Line: line.Number, ID: line.Event.Slug, Problems: api.Problems{"slug: " + noListing}})
+			rejected = append(rejected, api.RejectedLine{Line: line.Number, ID: line.Event.Slug, Problems: api.Problems{"slug: " + noListing}})
 		}
 	}
-	slices.SortFunc(rejected, func(a, b api.Refusal) int { return cmp.Compare(a.Line, b.Line) })
-	total := len(file.Refused) + file.Omitted + unlisted
-	rejected = append([]api.Refusal{}, rejected[:min(len(rejected), eventfile.MaxReported)]...) // never nil: JSON needs [], not null
-	return lines, api.AppendReport{Refused: rejected, Omitted: total - len(rejected)}
+	slices.SortFunc(rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })
+	total := len(file.Rejected) + file.Omitted + unlisted
+	rejected = append([]api.RejectedLine{}, rejected[:min(len(rejected), eventfile.MaxReported)]...) // never nil: JSON needs [], not null
+	return lines, api.AppendReport{Rejected: rejected, Omitted: total - len(rejected)}
 }
 
 // unknown returns the slugs in the file without a listing. The store's copy of the catalog may be stale, so it updates the copy
@@ -122,7 +122,7 @@ func (a API) unknown(ctx context.Context, file eventfile.File) (map[string]bool,
 	for _, line := range file.Lines {
 		slugs = append(slugs, line.Event.Slug)
 	}
-	for _, r := range file.Refused {
+	for _, r := range file.Rejected {
 		if api.ValidSlug(r.ID) {
 			slugs = append(slugs, r.ID)
 		}

@@ -154,14 +154,14 @@ func TestReportNamesFirstInvalidLines(t *testing.T) {
 	} {
 		r := report(file)
 		require.False(t, r.Applied, name)
-		require.Len(t, r.Refused, eventfile.MaxReported, name)
+		require.Len(t, r.Rejected, eventfile.MaxReported, name)
 		require.Equal(t, 100, r.Omitted, name)
-		for i, line := range r.Refused {
+		for i, line := range r.Rejected {
 			require.Equal(t, i+1, line.Line, name)
 			require.Len(t, line.Problems, 1, name)
 		}
 	}
-	require.Equal(t, api.AppendReport{Applied: true, Refused: []api.Refusal{}}, report(strings.ReplaceAll(unlisted, "unlisted", "listed")))
+	require.Equal(t, api.AppendReport{Applied: true, Rejected: []api.RejectedLine{}}, report(strings.ReplaceAll(unlisted, "unlisted", "listed")))
 }
 
 func TestCheckAheadOfClockIsRecordedWhenClockReachesIt(t *testing.T) {

@@ -41,7 +41,7 @@ func (a API) known(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, problem.New(problem.NotFound, "There is no listing with this id.")
 		}
 	}
-	then := api.KnownThen{Slug: slug, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts}
+	then := api.HistorySnapshot{Slug: slug, At: at, Verification: sum.VerificationAt(nil, at), Facts: sum.Facts}
 	if then.Events, err = forOperators(records); err != nil {
 		return web.Reply{}, err
 	}
