@@ -63,11 +63,11 @@ func Run(ctx context.Context, cfg Config) error {
 	summaries := feed.Summaries{History: history, Store: listings, Tel: tel}
 	ready := new(server.Ready)
 	ready.Add("snapshot", live.Loaded) // it cannot be there before the schema is
-	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
-	engine := web.New(refusals)
+	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
+	engine := web.New(problems)
 	httpapi.API{Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Now: cfg.Now, PublicURL: cfg.PublicURL}.
-		Routes(engine, refusals, cfg.Tokens, ready)
-	tel.Registry.MustRegister(append(gauges(live), freshness{live})...)
+		Routes(engine, problems, cfg.Tokens, ready)
+	tel.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
 
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))

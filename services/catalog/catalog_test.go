@@ -31,22 +31,22 @@ const (
 	public = "https://api.example"
 )
 
-var start0 = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
+var startTime = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
 // service is a running catalog with a history service that the test speaks for.
 type service struct {
 	t       testing.TB
 	url     string
 	metrics string
-	history *history
+	history *historyServer
 	clock   *clock
-	logs    *buffer
+	logs    *logBuffer
 }
 
 // start runs the catalog as production does, on a database of its own.
 func start(t testing.TB, databaseURL string) *service {
 	t.Helper()
-	s := &service{t: t, history: &history{}, clock: &clock{at: start0}, logs: &buffer{}}
+	s := &service{t: t, history: &historyServer{}, clock: &clock{at: startTime}, logs: &logBuffer{}}
 	peerServer := httptest.NewServer(s.history)
 	t.Cleanup(peerServer.Close)
 	service, operations := listen(t), listen(t)
@@ -78,13 +78,13 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
-type answer struct {
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-func (s *service) do(method, path, body string, header http.Header) answer {
+func (s *service) do(method, path, body string, header http.Header) response {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(body))
 	require.NoError(s.t, err)
@@ -97,16 +97,16 @@ func (s *service) do(method, path, body string, header http.Header) answer {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
-	return answer{resp.StatusCode, resp.Header, b}
+	return response{resp.StatusCode, resp.Header, b}
 }
 
 // get asks as a caller of that tier.
-func (s *service) get(tier api.Tier, path string) answer {
+func (s *service) get(tier api.Tier, path string) response {
 	s.t.Helper()
-	return s.do(http.MethodGet, path, "", as(tier))
+	return s.do(http.MethodGet, path, "", callerHeader(tier))
 }
 
-func as(tier api.Tier) http.Header {
+func callerHeader(tier api.Tier) http.Header {
 	for _, t := range api.Tiers {
 		if t.Tier == tier {
 			c, _ := json.Marshal(api.Caller{Tier: tier, PageSize: t.Limits.PageSize, History: t.Limits.History})
@@ -124,7 +124,7 @@ func (s *service) list(tier api.Tier, path string) api.OpportunityList {
 }
 
 // operate calls an operator's verb.
-func (s *service) operate(path, body string) api.ImportReport {
+func (s *service) curate(path, body string) api.ImportReport {
 	s.t.Helper()
 	a := s.do(http.MethodPost, "/operator/v1/listings/"+path, body, http.Header{api.ActorHeader: {"alex"}})
 	require.Equal(s.t, http.StatusOK, a.status, string(a.body))
@@ -153,15 +153,15 @@ func (s *service) load(records []oracle.Record) {
 	for _, r := range records {
 		file.Write(r.Line())
 		if r.Summary != nil {
-			s.history.say(*r.Summary)
+			s.history.add(*r.Summary)
 		}
 	}
-	require.True(s.t, s.operate("import", file.String()).Applied)
-	s.serves(records)
+	require.True(s.t, s.curate("import", file.String()).Applied)
+	s.awaitRecords(records)
 }
 
 // serves waits until every published record is served as it should be at the clock's time.
-func (s *service) serves(records []oracle.Record) {
+func (s *service) awaitRecords(records []oracle.Record) {
 	s.t.Helper()
 	want := oracle.Published(records, s.clock.Now())
 	storetest.Eventually(s.t, "records are served", func() bool {
@@ -212,46 +212,46 @@ func (c *clock) set(t time.Time) {
 }
 
 // history stands for the history service's feed of summaries.
-type history struct {
-	mu        sync.Mutex
-	summaries []api.Summary // in order of their sequence
-	more      chan struct{}
-	down      bool
-	closed    bool
-	older     int // how many versions its rules are behind
+type historyServer struct {
+	mu          sync.Mutex
+	summaries   []api.Summary // in order of their sequence
+	changed     chan struct{}
+	down        bool
+	closed      bool
+	rulesBehind int // how many versions its rules are behind
 }
 
-func (h *history) signal() {
-	if h.more != nil {
-		close(h.more)
-		h.more = nil
+func (h *historyServer) wake() {
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
 	}
 }
 
 // say appends a summary to the feed; it takes the next sequence.
-func (h *history) say(s api.Summary) {
+func (h *historyServer) add(s api.Summary) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.Sequence = int64(len(h.summaries) + 1)
 	h.summaries = append(h.summaries, s)
-	h.signal()
+	h.wake()
 }
 
-func (h *history) setDown(down bool) {
+func (h *historyServer) setDown(down bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.down = down
-	h.signal()
+	h.wake()
 }
 
-func (h *history) close() {
+func (h *historyServer) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
-	h.signal()
+	h.wake()
 }
 
-func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+token {
 		w.WriteHeader(http.StatusTeapot)
 		return
@@ -264,7 +264,7 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		feed := api.SummaryFeed{Rules: api.SummaryRules - h.older, Summaries: []api.Summary{}}
+		feed := api.SummaryFeed{Rules: api.SummaryRules - h.rulesBehind, Summaries: []api.Summary{}}
 		if after < len(h.summaries) {
 			feed.Summaries = append(feed.Summaries, h.summaries[after:min(after+100, len(h.summaries))]...)
 		}
@@ -273,10 +273,10 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(feed)
 			return
 		}
-		if h.more == nil {
-			h.more = make(chan struct{})
+		if h.changed == nil {
+			h.changed = make(chan struct{})
 		}
-		more := h.more
+		more := h.changed
 		h.mu.Unlock()
 		select {
 		case <-more:
@@ -287,18 +287,18 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // buffer is a log that may be read while it is written.
-type buffer struct {
+type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (b *buffer) Write(p []byte) (int, error) {
+func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.Write(p)
 }
 
-func (b *buffer) String() string {
+func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()

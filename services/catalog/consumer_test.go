@@ -20,13 +20,13 @@ import (
 )
 
 // onEach runs a test on every kind of database.
-func onEach(t *testing.T, test func(t *testing.T, s *service)) {
+func onEachDatabase(t *testing.T, test func(t *testing.T, s *service)) {
 	for dialect, address := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) { test(t, start(t, address)) })
 	}
 }
 
-var values = map[string][]string{
+var filterValues = map[string][]string{
 	"country": {"CA", "us", "ZZ"}, "province": {"ON", "ca-qc"}, "remote": {"true", "false"}, "verified": {"true", "false"},
 	"degree_required": {"true", "false"}, "experience_required": {"true", "false"}, "flexible": {"true", "false"},
 	"category": {"online", "sell", "local", "host"}, "checked_after": {"2026-11-10", "2026-11-06T11:00:00.123456+01:00"},
@@ -35,9 +35,9 @@ var values = map[string][]string{
 // filters are every single condition, and random combinations.
 func filters(n int) []url.Values {
 	all := []url.Values{{}}
-	names := slices.Sorted(maps.Keys(values))
+	names := slices.Sorted(maps.Keys(filterValues))
 	for _, name := range names {
-		for _, v := range values[name] {
+		for _, v := range filterValues[name] {
 			all = append(all, url.Values{name: {v}})
 		}
 	}
@@ -46,7 +46,7 @@ func filters(n int) []url.Values {
 		f := url.Values{}
 		for _, name := range names {
 			if random.IntN(4) == 0 {
-				f.Set(name, values[name][random.IntN(len(values[name]))])
+				f.Set(name, filterValues[name][random.IntN(len(filterValues[name]))])
 			}
 		}
 		all = append(all, f)
@@ -78,11 +78,11 @@ func (s *service) walk(tier api.Tier, path string) (all []api.Opportunity) {
 	}
 }
 
-func TestWalkingThroughEveryFilterMeetsWhatTheRulesGive(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
-		records := oracle.Records(21, 160, start0)
+func TestPagesOfEveryFilterMatchTheOracle(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		records := oracle.Records(21, 160, startTime)
 		s.load(records)
-		all := oracle.Published(records, start0)
+		all := oracle.Published(records, startTime)
 		for i, f := range filters(250) {
 			tier := []api.Tier{api.Free, api.Developer, api.Commercial}[i%3]
 			path := "/api/v1/opportunities"
@@ -106,9 +106,9 @@ func ids(all []api.Opportunity) []string {
 	return out
 }
 
-func TestAnswersAreWhatTheSpecificationSays(t *testing.T) {
+func TestResponsesFollowTheSpecification(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
-	s.load(oracle.Records(3, 60, start0))
+	s.load(oracle.Records(3, 60, startTime))
 
 	t.Run("the limit is clamped where it can be seen", func(t *testing.T) {
 		page := s.list(api.Developer, "/api/jobs?limit=100&country=ca&checked_after=2026-01-01").Pagination
@@ -125,7 +125,7 @@ func TestAnswersAreWhatTheSpecificationSays(t *testing.T) {
 		require.Empty(t, s.get(api.Commercial, "/api/v1/opportunities").header.Get("Link"))
 	})
 	t.Run("meta says when and for whom", func(t *testing.T) {
-		require.Equal(t, api.NewMeta(api.Developer, start0), s.list(api.Developer, "/api/jobs").Meta)
+		require.Equal(t, api.NewMeta(api.Developer, startTime), s.list(api.Developer, "/api/jobs").Meta)
 	})
 	t.Run("a page past the end is empty", func(t *testing.T) {
 		page := s.list(api.Commercial, "/api/jobs?page=1000000")
@@ -136,11 +136,11 @@ func TestAnswersAreWhatTheSpecificationSays(t *testing.T) {
 	t.Run("detail and list show the same record", func(t *testing.T) {
 		first := s.list(api.Commercial, "/api/jobs").Data[0]
 		a := s.get(api.Commercial, "/api/v1/opportunities/"+first.ID)
-		require.Equal(t, string(encode(t, api.OpportunityDetail{Data: first, Meta: api.NewMeta(api.Commercial, start0)})), string(a.body))
+		require.Equal(t, string(encode(t, api.OpportunityDetail{Data: first, Meta: api.NewMeta(api.Commercial, startTime)})), string(a.body))
 	})
 	t.Run("HEAD is GET without a body", func(t *testing.T) {
 		get := s.get(api.Commercial, "/api/jobs")
-		head := s.do(http.MethodHead, "/api/jobs", "", as(api.Commercial))
+		head := s.do(http.MethodHead, "/api/jobs", "", callerHeader(api.Commercial))
 		require.Equal(t, http.StatusOK, head.status)
 		require.Empty(t, head.body)
 		require.Equal(t, strconv.Itoa(len(get.body)), head.header.Get("Content-Length"))
@@ -175,7 +175,7 @@ func TestAnswersAreWhatTheSpecificationSays(t *testing.T) {
 	}
 	t.Run("without the internal token there is nothing", func(t *testing.T) {
 		for _, path := range []string{"/api/jobs", "/internal/v1/listings?after=0", "/operator/v1/listings/export"} {
-			header := as(api.Commercial)
+			header := callerHeader(api.Commercial)
 			header.Set("Authorization", "Bearer guess")
 			require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, path, "", header).status)
 		}
@@ -184,10 +184,10 @@ func TestAnswersAreWhatTheSpecificationSays(t *testing.T) {
 
 func TestConditionalRequests(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
-	records := oracle.Records(4, 40, start0)
+	records := oracle.Records(4, 40, startTime)
 	s.load(records)
-	ask := func(path string, tier api.Tier, etag string) answer {
-		header := as(tier)
+	request := func(path string, tier api.Tier, etag string) response {
+		header := callerHeader(tier)
 		header.Set("If-None-Match", etag)
 		return s.do(http.MethodGet, path, "", header)
 	}
@@ -199,11 +199,11 @@ func TestConditionalRequests(t *testing.T) {
 		require.Equal(t, "private, no-cache", first.header.Get("Cache-Control"))
 		require.Equal(t, "Authorization", first.header.Get("Vary"))
 
-		again := ask(path, api.Commercial, `"other", `+etag)
+		again := request(path, api.Commercial, `"other", `+etag)
 		require.Equal(t, http.StatusNotModified, again.status)
 		require.Empty(t, again.body)
 		require.Equal(t, etag, again.header.Get("ETag"))
-		require.Equal(t, http.StatusOK, ask(path, api.Free, etag).status, "another tier is another answer")
+		require.Equal(t, http.StatusOK, request(path, api.Free, etag).status, "another tier is another answer")
 	}
 	require.Equal(t, s.get(api.Commercial, "/api/jobs?country=ca").header.Get("ETag"),
 		s.get(api.Commercial, "/api/jobs?limit=10&page=1&country=CA").header.Get("ETag"), "one query, two spellings")
@@ -211,21 +211,21 @@ func TestConditionalRequests(t *testing.T) {
 
 	// the clock alone outdates an answer, and data do
 	list := s.get(api.Commercial, "/api/jobs").header.Get("ETag")
-	s.clock.set(start0.Add(api.FreshnessWindow))
+	s.clock.set(startTime.Add(api.FreshnessWindow))
 	storetest.Eventually(t, "the database was heard at the new time", func() bool {
-		return ask("/api/jobs", api.Commercial, list).status == http.StatusOK
+		return request("/api/jobs", api.Commercial, list).status == http.StatusOK
 	})
 	list = s.get(api.Commercial, "/api/jobs").header.Get("ETag")
-	require.Equal(t, 1, s.operate("withdraw", fmt.Sprintf(`{"ids":[%q]}`, id)).Updated)
-	storetest.Eventually(t, "a changed list", func() bool { return ask("/api/jobs", api.Commercial, list).status == http.StatusOK })
+	require.Equal(t, 1, s.curate("withdraw", fmt.Sprintf(`{"ids":[%q]}`, id)).Updated)
+	storetest.Eventually(t, "a changed list", func() bool { return request("/api/jobs", api.Commercial, list).status == http.StatusOK })
 }
 
-func TestVerifiedTurnsStaleAfterTheInstant(t *testing.T) {
+func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
-	records := oracle.Records(8, 30, start0)
+	records := oracle.Records(8, 30, startTime)
 	s.load(records)
 	for _, r := range records {
-		o := r.Public(start0)
+		o := r.Public(startTime)
 		if o.Verification.Status != api.Verified {
 			continue
 		}
@@ -246,11 +246,11 @@ func TestVerifiedTurnsStaleAfterTheInstant(t *testing.T) {
 	}
 }
 
-func TestFreeTierSeesOneSetEverywhere(t *testing.T) {
+func TestFreeTierSeesTheSameSetInEveryFilter(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
-	records := oracle.Records(5, 200, start0)
+	records := oracle.Records(5, 200, startTime)
 	s.load(records)
-	set := ids(oracle.Free(oracle.Published(records, start0)))
+	set := ids(oracle.Free(oracle.Published(records, startTime)))
 	require.Len(t, set, 10)
 	require.Equal(t, set, ids(s.walk(api.Free, "/api/jobs?limit=3")))
 	for _, r := range records {

@@ -15,16 +15,16 @@ import (
 	"opportunity.internal/services/catalog/internal/oracle"
 )
 
-func TestRealPlatformsFromImportToExport(t *testing.T) {
+func TestImportPublishAndExportOfRealPlatforms(t *testing.T) {
 	file, err := os.ReadFile("testdata/platforms.jsonl")
 	require.NoError(t, err)
-	onEach(t, func(t *testing.T, s *service) {
-		report := s.operate("import", string(file))
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		report := s.curate("import", string(file))
 		require.Equal(t, api.ImportReport{Applied: true, Created: 592, Rejected: []api.RejectedLine{}}, report)
 		requireSameLines(t, string(file), s.export())
 		require.Zero(t, s.list(api.Commercial, "/api/jobs").Pagination.Total)
 
-		require.Equal(t, 592, s.operate("publish", `{"all":true}`).Updated)
+		require.Equal(t, 592, s.curate("publish", `{"all":true}`).Updated)
 		storetest.Eventually(t, "all are listed", func() bool {
 			return s.list(api.Commercial, "/api/jobs").Pagination.Total == 592
 		})
@@ -32,19 +32,19 @@ func TestRealPlatformsFromImportToExport(t *testing.T) {
 		require.IsIncreasing(t, ids(listed), "never reviewed, so by id alone")
 		for _, o := range listed {
 			require.Equal(t, api.Unverified, o.Verification.Status)
-			require.Equal(t, start0, *o.PublishedAt)
+			require.Equal(t, startTime, *o.PublishedAt)
 		}
 		require.Empty(t, s.list(api.Free, "/api/jobs").Data, "nothing is verified, so nothing is free")
 
-		published := strings.NewReplacer(`"publishedAt": null`, `"publishedAt": "`+start0.Format("2006-01-02T15:04:05.999999Z07:00")+`"`,
+		published := strings.NewReplacer(`"publishedAt": null`, `"publishedAt": "`+startTime.Format("2006-01-02T15:04:05.999999Z07:00")+`"`,
 			`"visibility": "private"`, `"visibility": "published"`).Replace(string(file))
 		requireSameLines(t, published, s.export())
 		exported := s.exported()
 		for name, again := range map[string]string{"export": exported, "original": string(file)} {
-			require.Equal(t, api.ImportReport{Applied: true, Unchanged: 592, Rejected: []api.RejectedLine{}}, s.operate("import", again), name)
+			require.Equal(t, api.ImportReport{Applied: true, Unchanged: 592, Rejected: []api.RejectedLine{}}, s.curate("import", again), name)
 			require.Equal(t, exported, s.exported(), "byte for byte")
 		}
-		require.Equal(t, api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}, s.operate("publish", `{"all":true}`), "nothing is left")
+		require.Equal(t, api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}, s.curate("publish", `{"all":true}`), "nothing is left")
 	})
 }
 
@@ -69,14 +69,16 @@ func decodeID(t *testing.T, line string) string {
 	return l.ID
 }
 
-const minimal = `{"id":"%","company":{"name":"Acme","website":"https://acme.example"},"applicationUrl":"https://acme.example/a",` +
+const minimalListing = `{"id":"%","company":{"name":"Acme","website":"https://acme.example"},"applicationUrl":"https://acme.example/a",` +
 	`"category":"online","summary":"Work.","overview":"","startingCost":"","workModel":"","sources":[{"url":"https://acme.example/about","checkedAt":null}]`
 
-func line(id, more string) string { return strings.Replace(minimal, "%", id, 1) + more + "}\n" }
+func listingLine(id, more string) string {
+	return strings.Replace(minimalListing, "%", id, 1) + more + "}\n"
+}
 
-func TestNothingOfAnImportWithABadLineIsApplied(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
-		report := s.operate("import", line("good", "")+line("bad", `,"kind":"earning-platform"`)+"\n"+line("good", ""))
+func TestImportWithARejectedLineChangesNothing(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		report := s.curate("import", listingLine("good", "")+listingLine("bad", `,"kind":"earning-platform"`)+"\n"+listingLine("good", ""))
 		require.False(t, report.Applied)
 		require.Equal(t, []api.RejectedLine{
 			{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}},
@@ -84,46 +86,46 @@ func TestNothingOfAnImportWithABadLineIsApplied(t *testing.T) {
 		}, report.Rejected)
 		require.Empty(t, s.export())
 
-		report = s.operate("publish", `{"ids":["nobody"]}`)
+		report = s.curate("publish", `{"ids":["nobody"]}`)
 		require.False(t, report.Applied)
 		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "nobody", Problems: api.Problems{"id: there is no such listing"}}}, report.Rejected)
-		require.True(t, s.operate("import", line("good", "")).Applied)
-		require.False(t, s.operate("publish", `{"ids":["good","nobody"]}`).Applied)
+		require.True(t, s.curate("import", listingLine("good", "")).Applied)
+		require.False(t, s.curate("publish", `{"ids":["good","nobody"]}`).Applied)
 		require.Contains(t, s.export(), `"visibility":"private"`, "the known one was not published either")
 	})
 }
 
-func TestVisibility(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
+func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
 		sees := func(want bool) {
 			t.Helper()
 			storetest.Eventually(t, "visibility", func() bool {
 				return (s.get(api.Commercial, "/api/v1/opportunities/x").status == http.StatusOK) == want
 			})
 		}
-		s.operate("import", line("x", ""))
-		s.operate("import", line("x", `,"visibility":"published"`))
+		s.curate("import", listingLine("x", ""))
+		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		sees(true)
-		require.Equal(t, 1, s.operate("import", line("x", "")).Unchanged, "left out: stays as it is")
-		require.Equal(t, 1, s.operate("import", line("x", `,"visibility":"private"`)).Unchanged, "an import takes nothing down")
-		require.Equal(t, 1, s.operate("withdraw", `{"ids":["x","x"]}`).Updated)
+		require.Equal(t, 1, s.curate("import", listingLine("x", "")).Unchanged, "left out: stays as it is")
+		require.Equal(t, 1, s.curate("import", listingLine("x", `,"visibility":"private"`)).Unchanged, "an import takes nothing down")
+		require.Equal(t, 1, s.curate("withdraw", `{"ids":["x","x"]}`).Updated)
 		sees(false)
 		exported := s.export()
 		require.Contains(t, exported, `"visibility":"withdrawn"`)
-		require.Equal(t, 1, s.operate("import", exported).Unchanged)
-		require.Zero(t, s.operate("publish", `{"all":true}`).Updated, "what was taken down stays down")
-		require.Equal(t, 1, s.operate("publish", `{"ids":["x"]}`).Updated)
+		require.Equal(t, 1, s.curate("import", exported).Unchanged)
+		require.Zero(t, s.curate("publish", `{"all":true}`).Updated, "what was taken down stays down")
+		require.Equal(t, 1, s.curate("publish", `{"ids":["x"]}`).Updated)
 		sees(true)
 	})
 }
 
-func TestAMaterialChangePutsAReviewInDoubt(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
-		records := oracle.Records(8, 60, start0)
+func TestMaterialChangeNeedsReview(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		records := oracle.Records(8, 60, startTime)
 		s.load(records)
 		for _, r := range records {
-			o := r.Public(start0)
-			if o.Verification.Status != api.Verified || o.Verification.LastCheckedAt.After(start0) {
+			o := r.Public(startTime)
+			if o.Verification.Status != api.Verified || o.Verification.LastCheckedAt.After(startTime) {
 				continue
 			}
 			status := func(want api.VerificationStatus) {
@@ -134,20 +136,20 @@ func TestAMaterialChangePutsAReviewInDoubt(t *testing.T) {
 				})
 			}
 			r.Entry.Summary = "Only other words."
-			require.Equal(t, 1, s.operate("import", string(r.Line())).Updated)
+			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
 			storetest.Eventually(t, "the copy edit", func() bool {
 				return strings.Contains(string(s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).body), r.Entry.Summary)
 			})
 			status(api.Verified)
 			s.clock.set(s.clock.Now().Add(1000))
 			r.Entry.StartingCost = "10 CAD"
-			require.Equal(t, 1, s.operate("import", string(r.Line())).Updated)
+			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
 			status(api.NeedsReview)
 
 			reviewed := *r.Summary
 			at := s.clock.Now().UTC()
 			reviewed.LastCheckedAt, reviewed.FreshUntil = &at, &at
-			s.history.say(reviewed)
+			s.history.add(reviewed)
 			status(api.Verified)
 			return
 		}
@@ -155,10 +157,10 @@ func TestAMaterialChangePutsAReviewInDoubt(t *testing.T) {
 	})
 }
 
-func TestWhatCuratorsNoteStaysInside(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
+func TestCurationNotesAreNotPublic(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
 		const curation = `,"curation":{"contact":"Jo Secret <jo@secret.example>","notes":"Hush-hush."}`
-		s.operate("import", line("public", `,"visibility":"published"`+curation)+line("hidden", curation))
+		s.curate("import", listingLine("public", `,"visibility":"published"`+curation)+listingLine("hidden", curation))
 		storetest.Eventually(t, "published", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
 		var seen strings.Builder
 		for _, path := range []string{
@@ -180,22 +182,22 @@ func TestWhatCuratorsNoteStaysInside(t *testing.T) {
 
 		exported := s.export()
 		require.Equal(t, 2, strings.Count(exported, "Hush-hush."), "operators have their notes back")
-		require.Equal(t, 2, s.operate("import", line("public", "")+line("hidden", "")).Unchanged, "left out: kept")
-		require.Equal(t, 1, s.operate("import", line("hidden", `,"curation":{"contact":"","notes":""}`)).Updated)
-		require.Equal(t, 1, s.operate("import", line("hidden", `,"curation":{"contact":"","notes":""}`)).Unchanged)
+		require.Equal(t, 2, s.curate("import", listingLine("public", "")+listingLine("hidden", "")).Unchanged, "left out: kept")
+		require.Equal(t, 1, s.curate("import", listingLine("hidden", `,"curation":{"contact":"","notes":""}`)).Updated)
+		require.Equal(t, 1, s.curate("import", listingLine("hidden", `,"curation":{"contact":"","notes":""}`)).Unchanged)
 		require.Equal(t, 1, strings.Count(s.export(), "Hush-hush."))
 	})
 }
 
-func TestHistoryIsToldWhatIsPublished(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
+func TestListingFeedFollowsPublication(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
 		feed := func(query string) []api.ListingState {
 			a := s.do(http.MethodGet, "/internal/v1/listings?"+query, "", nil)
 			require.Equal(t, http.StatusOK, a.status, string(a.body))
 			return decode[api.ListingFeed](t, a.body).Listings
 		}
 		require.Empty(t, feed("after=0"))
-		s.operate("import", line("a", "")+line("b", `,"visibility":"published"`))
+		s.curate("import", listingLine("a", "")+listingLine("b", `,"visibility":"published"`))
 		states := feed("after=0&wait=25s")
 		require.Len(t, states, 2)
 		require.Equal(t, api.ListingState{Sequence: states[0].Sequence, ID: "a", ApplicationURL: "https://acme.example/a"}, states[0])
@@ -204,7 +206,7 @@ func TestHistoryIsToldWhatIsPublished(t *testing.T) {
 
 		waiting := make(chan []api.ListingState)
 		go func() { waiting <- feed("wait=25s&after=" + jsonNumber(states[1].Sequence)) }()
-		s.operate("withdraw", `{"ids":["b"]}`)
+		s.curate("withdraw", `{"ids":["b"]}`)
 		later := <-waiting
 		require.Len(t, later, 1)
 		require.Equal(t, "b", later[0].ID)
@@ -220,7 +222,7 @@ func jsonNumber(n int64) string {
 	return string(b)
 }
 
-func TestRequestsOfOperatorsThatSayNothingClear(t *testing.T) {
+func TestAmbiguousOperatorRequestsAreRejected(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
 	for path, bodies := range map[string][]string{
 		"publish":  {"", "{}", "[]", `{"ids":[]}`, `{"ids":["a"],"all":true}`, `{"id":"a"}`},
@@ -231,7 +233,7 @@ func TestRequestsOfOperatorsThatSayNothingClear(t *testing.T) {
 			require.Equal(t, http.StatusBadRequest, a.status, "%s %s", path, body)
 		}
 	}
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.url+"/operator/v1/listings/import", strings.NewReader(line("a", "")))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.url+"/operator/v1/listings/import", strings.NewReader(listingLine("a", "")))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	resp, err := http.DefaultClient.Do(r)

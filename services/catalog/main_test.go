@@ -11,7 +11,7 @@ import (
 	catalog "opportunity.internal/services/catalog"
 )
 
-func TestVerbs(t *testing.T) {
+func TestMigrateCheckAndServe(t *testing.T) {
 	peer := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // ready
 	defer peer.Close()
 	for _, url := range storetest.Databases(t) {

@@ -14,25 +14,25 @@ var (
 		[]string{"category", "status"}, nil)
 	ratioDesc = prometheus.NewDesc("catalog_listings_verified_ratio",
 		"Share of the published listings of a category that are verified at this instant; absent where it has none.", []string{"category"}, nil)
-	freeDesc = prometheus.NewDesc("catalog_free_set_records", "Records that the free tier can see now.", nil, nil)
-	notFree  = prometheus.NewDesc("catalog_free_set_excluded",
+	freeSetDesc  = prometheus.NewDesc("catalog_free_set_records", "Records that the free tier can see now.", nil, nil)
+	excludedDesc = prometheus.NewDesc("catalog_free_set_excluded",
 		"Published records that the free tier cannot see now, by reason: never-reviewed, needs-review, stale, not-open or beyond-limit.",
 		[]string{"reason"}, nil)
-	dueDesc = prometheus.NewDesc("catalog_reviews_due",
+	reviewsDueDesc = prometheus.NewDesc("catalog_reviews_due",
 		"Published listings that are not verified, or will not be at the end of that time if nobody reviews them.", []string{"within"}, nil)
 )
 
 // freshness tells how fresh the published listings are, from what is in memory at the time of the scrape. Before the first snapshot,
 // and while the source is silent for too long, it tells nothing: an old share would be taken for a present one.
-type freshness struct{ live *snapshot.Live }
+type freshnessCollector struct{ live *snapshot.Live }
 
-func (freshness) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{listingsDesc, ratioDesc, freeDesc, notFree, dueDesc} {
+func (freshnessCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{listingsDesc, ratioDesc, freeSetDesc, excludedDesc, reviewsDueDesc} {
 		out <- d
 	}
 }
 
-func (f freshness) Collect(out chan<- prometheus.Metric) {
+func (f freshnessCollector) Collect(out chan<- prometheus.Metric) {
 	view, err := f.live.View()
 	if err != nil {
 		return
@@ -40,7 +40,7 @@ func (f freshness) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	for _, s := range view.Standings() {
+	for _, s := range view.StatusCounts() {
 		for status, n := range s.Count {
 			gauge(listingsDesc, float64(n), string(s.Category), string(status))
 		}
@@ -49,15 +49,15 @@ func (f freshness) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	set := view.FreeSet()
-	gauge(freeDesc, float64(set.Records))
+	gauge(freeSetDesc, float64(set.Records))
 	for reason, n := range map[string]int{
 		"never-reviewed": set.NeverReviewed, "needs-review": set.NeedsReview, "stale": set.Stale,
 		"not-open": set.NotOpen, "beyond-limit": set.BeyondLimit,
 	} {
-		gauge(notFree, float64(n), reason)
+		gauge(excludedDesc, float64(n), reason)
 	}
-	gauge(dueDesc, float64(view.Due(0)), "0d")
-	gauge(dueDesc, float64(view.Due(7*24*time.Hour)), "7d")
+	gauge(reviewsDueDesc, float64(view.Due(0)), "0d")
+	gauge(reviewsDueDesc, float64(view.Due(7*24*time.Hour)), "7d")
 }
 
 func gauges(live *snapshot.Live) []prometheus.Collector {
@@ -69,9 +69,9 @@ func gauges(live *snapshot.Live) []prometheus.Collector {
 		gauge("catalog_snapshot_bytes", "Size of the encoded records in memory; the index comes on top.",
 			func(s snapshot.Stats) float64 { return float64(s.Bytes) }),
 		gauge("catalog_snapshot_build_duration_seconds", "How long the newest snapshot took to make, reading included. All at the start, then changes.",
-			func(s snapshot.Stats) float64 { return s.Took.Seconds() }),
+			func(s snapshot.Stats) float64 { return s.BuildTime.Seconds() }),
 		gauge("catalog_snapshot_timestamp_seconds", "When the newest snapshot was made: the last time that anything published changed, or the start. 0: none yet.",
-			func(s snapshot.Stats) float64 { return seconds(s.Made) }),
+			func(s snapshot.Stats) float64 { return unixSeconds(s.BuiltAt) }),
 		gauge("catalog_records_left_out", "Published records that are not served because they cannot be read; the log names them.",
 			func(s snapshot.Stats) float64 { return float64(s.LeftOut) }),
 		gauge("catalog_sequence", "Position in the change sequence up to which changes are in memory.",
@@ -81,7 +81,7 @@ func gauges(live *snapshot.Live) []prometheus.Collector {
 	}
 }
 
-func seconds(t time.Time) float64 {
+func unixSeconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // cut makes a Postgres database unreachable, or reachable again.
-func cut(t *testing.T, databaseURL string, off bool) {
+func setConnections(t *testing.T, databaseURL string, off bool) {
 	t.Helper()
 	admin, err := sql.Open("pgx", os.Getenv(storetest.PostgresVariable))
 	require.NoError(t, err)
@@ -42,23 +42,23 @@ func cut(t *testing.T, databaseURL string, off bool) {
 	require.NoError(t, err)
 }
 
-func TestDatabaseLost(t *testing.T) {
+func TestDatabaseOutage(t *testing.T) {
 	address := storetest.Postgres(t)
 	s := start(t, address)
-	records := oracle.Records(2, 30, start0)
+	records := oracle.Records(2, 30, startTime)
 	s.load(records)
-	cut(t, address, true)
-	defer cut(t, address, false)
+	setConnections(t, address, true)
+	defer setConnections(t, address, false)
 
-	s.clock.set(start0.Add(snapshot.MaxAge))
+	s.clock.set(startTime.Add(snapshot.MaxAge))
 	require.Equal(t, ids(oracle.Published(records, s.clock.Now())), ids(s.walk(api.Commercial, "/api/jobs")), "served from memory")
-	a := s.do(http.MethodPost, "/operator/v1/listings/import", line("new", ""), http.Header{api.ActorHeader: {"alex"}})
+	a := s.do(http.MethodPost, "/operator/v1/listings/import", listingLine("new", ""), http.Header{api.ActorHeader: {"alex"}})
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
 	require.NotContains(t, string(a.body), "test_", "no driver text")
 	require.Equal(t, http.StatusServiceUnavailable, s.do(http.MethodGet, "/operator/v1/listings/export", "", nil).status)
 
-	s.clock.set(start0.Add(snapshot.MaxAge + time.Microsecond))
+	s.clock.set(startTime.Add(snapshot.MaxAge + time.Microsecond))
 	for _, path := range []string{"/api/jobs", "/api/v1/opportunities/" + records[0].Entry.ID} {
 		a := s.get(api.Commercial, path)
 		require.Equal(t, http.StatusServiceUnavailable, a.status)
@@ -66,32 +66,32 @@ func TestDatabaseLost(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "", nil).status)
 
-	cut(t, address, false)
+	setConnections(t, address, false)
 	storetest.Eventually(t, "service by itself", func() bool { return s.get(api.Commercial, "/api/jobs").status == http.StatusOK })
-	require.True(t, s.operate("import", line("new", "")).Applied)
+	require.True(t, s.curate("import", listingLine("new", "")).Applied)
 }
 
-func TestHistoryLost(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
+func TestHistoryOutage(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
 		s.history.setDown(true)
-		records := oracle.Records(6, 20, start0)
+		records := oracle.Records(6, 20, startTime)
 		for i := range records {
 			records[i].Summary = nil
 		}
 		s.load(records)
-		at := start0.Add(-time.Hour)
+		at := startTime.Add(-time.Hour)
 		for i := range records {
 			records[i].Summary = &api.Summary{
 				Slug: records[i].Entry.ID, LastCheckedAt: &at, FirstCheckedAt: &at, ReviewCount: 1, HistoryCount: 1,
 				LastOutcome: api.OutcomeVerified,
 			}
-			s.history.say(*records[i].Summary)
+			s.history.add(*records[i].Summary)
 		}
-		s.history.say(api.Summary{Slug: "not-imported-yet", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeClosed})
+		s.history.add(api.Summary{Slug: "not-imported-yet", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeClosed})
 		s.history.setDown(false)
-		s.serves(records)
+		s.awaitRecords(records)
 
-		s.operate("import", line("not-imported-yet", `,"visibility":"published"`))
+		s.curate("import", listingLine("not-imported-yet", `,"visibility":"published"`))
 		storetest.Eventually(t, "a summary that came before its listing", func() bool {
 			a := s.get(api.Commercial, "/api/v1/opportunities/not-imported-yet")
 			return a.status == http.StatusOK &&
@@ -101,21 +101,21 @@ func TestHistoryLost(t *testing.T) {
 }
 
 // In a rolling upgrade the catalog may be ahead of history, whose summaries are then not to be believed.
-func TestSummariesOfOlderRulesAreNotTaken(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
-		s.operate("import", line("x", `,"visibility":"published"`))
+func TestSummariesOfOlderRulesAreRejected(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		storetest.Eventually(t, "x is served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
-		at := start0.Add(-time.Hour)
+		at := startTime.Add(-time.Hour)
 		thin := api.Summary{Slug: "x", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeVerified}
 		s.history.mu.Lock()
-		s.history.older = 1
+		s.history.rulesBehind = 1
 		s.history.mu.Unlock()
-		s.history.say(thin)
+		s.history.add(thin)
 		storetest.Eventually(t, "they are refused", func() bool { return strings.Contains(s.logs.String(), "summaries of older rules") })
 		require.Equal(t, api.Unverified, s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status)
 
 		s.history.mu.Lock()
-		s.history.older, s.history.summaries[0].LastOutcome = 0, api.OutcomeNeedsReview
+		s.history.rulesBehind, s.history.summaries[0].LastOutcome = 0, api.OutcomeNeedsReview
 		s.history.mu.Unlock()
 		storetest.Eventually(t, "those of the upgraded history are taken", func() bool {
 			return s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status == api.NeedsReview
@@ -123,11 +123,11 @@ func TestSummariesOfOlderRulesAreNotTaken(t *testing.T) {
 	})
 }
 
-func TestADocumentThatCannotBeReadHidesItselfAlone(t *testing.T) {
+func TestUnreadableDocumentHidesOnlyItsListing(t *testing.T) {
 	for dialect, address := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
 			s := start(t, address)
-			s.operate("import", line("a", `,"visibility":"published"`)+line("b", `,"visibility":"published"`)+line("c", `,"visibility":"published"`))
+			s.curate("import", listingLine("a", `,"visibility":"published"`)+listingLine("b", `,"visibility":"published"`)+listingLine("c", `,"visibility":"published"`))
 			status := func(id string) int { return s.get(api.Commercial, "/api/v1/opportunities/"+id).status }
 			storetest.Eventually(t, "all are served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 3 })
 
@@ -144,7 +144,7 @@ func TestADocumentThatCannotBeReadHidesItselfAlone(t *testing.T) {
 				return tx.Exec("UPDATE listings SET document = '{', sequence = ? WHERE id = 'b'", sequence).Error
 			}))
 			storetest.Eventually(t, "b is not served", func() bool { return status("b") == http.StatusNotFound })
-			require.Equal(t, 1, s.operate("withdraw", `{"ids":["a"]}`).Updated)
+			require.Equal(t, 1, s.curate("withdraw", `{"ids":["a"]}`).Updated)
 			storetest.Eventually(t, "a is withdrawn all the same", func() bool { return status("a") == http.StatusNotFound })
 			require.Equal(t, http.StatusOK, status("c"))
 			require.Contains(t, s.logs.String(), `"listing":"b"`)

@@ -24,9 +24,9 @@ func (s *service) preview(file string) api.ImportPreview {
 	return decode[api.ImportPreview](s.t, a.body)
 }
 
-func TestADryRunTellsWhatTheImportThenDoes(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
-		records := oracle.Records(31, 120, start0)
+func TestDryRunPredictsTheImport(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		records := oracle.Records(31, 120, startTime)
 		s.load(records)
 		statuses := func() map[string]api.VerificationStatus {
 			all := map[string]api.VerificationStatus{}
@@ -48,8 +48,8 @@ func TestADryRunTellsWhatTheImportThenDoes(t *testing.T) {
 			}
 			file.Write(records[i].Line())
 		}
-		file.WriteString(line("new", `,"visibility":"published"`) + line("candidate", ""))
-		s.clock.set(start0.Add(time.Minute))
+		file.WriteString(listingLine("new", `,"visibility":"published"`) + listingLine("candidate", ""))
+		s.clock.set(startTime.Add(time.Minute))
 		storetest.Eventually(t, "the database was heard at the new time", func() bool {
 			return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
 		})
@@ -57,12 +57,12 @@ func TestADryRunTellsWhatTheImportThenDoes(t *testing.T) {
 		require.Equal(t, exported, s.exported())
 		require.Equal(t, before, statuses())
 
-		report := s.operate("import", file.String())
+		report := s.curate("import", file.String())
 		require.Equal(t, []int{report.Created, report.Updated, report.Unchanged}, []int{preview.Created, preview.Updated, preview.Unchanged})
 		require.Equal(t, []int{2, 90, 30, 1}, []int{preview.Created, preview.Updated, preview.Unchanged, preview.Published})
 		storetest.Eventually(t, "the import is served", func() bool { return len(statuses()) == len(before)+1 })
 		after := statuses()
-		var turned, foretold []string
+		var turned, predicted []string
 		for id, status := range after {
 			if status == api.NeedsReview && before[id] != api.NeedsReview {
 				turned = append(turned, id)
@@ -70,23 +70,23 @@ func TestADryRunTellsWhatTheImportThenDoes(t *testing.T) {
 		}
 		for _, c := range preview.Changes {
 			if c.NeedsReview {
-				foretold = append(foretold, c.ID)
+				predicted = append(predicted, c.ID)
 			}
 		}
 		slices.Sort(turned)
-		slices.Sort(foretold)
+		slices.Sort(predicted)
 		require.NotEmpty(t, turned)
-		require.Equal(t, turned, foretold)
-		require.Equal(t, preview.NeedsReview, len(foretold))
+		require.Equal(t, turned, predicted)
+		require.Equal(t, preview.NeedsReview, len(predicted))
 		again := s.preview(file.String())
 		require.Equal(t, 122, again.Unchanged)
 		require.Empty(t, again.Changes)
 	})
 }
 
-func TestADryRunShowsWhatWouldChange(t *testing.T) {
+func TestDryRunShowsChangedFields(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
-	s.operate("import", string(listingfile.Example))
+	s.curate("import", string(listingfile.Example))
 	edited := strings.NewReplacer(`"minimum":0.75`, `"minimum":0.5`, `"excludedRegions":["QC"]`, `"excludedRegions":["QC","YT"]`,
 		`"startingCost":"None"`, `"startingCost":"<5> CAD"`, `"visibility":"private"`, `"visibility":"published"`, `,"curation":{`, `,"curation":{"notes":"x",`,
 		`,"notes":"Asked about Quebec."`, "").Replace(string(listingfile.Example))
@@ -100,11 +100,11 @@ func TestADryRunShowsWhatWouldChange(t *testing.T) {
 		{Field: "visibility", Old: text(`"private"`), New: text(`"published"`)},
 	}}}, preview.Changes)
 
-	refused := s.preview(line("good", "") + line("bad", `,"kind":"x"`))
-	require.Equal(t, []api.RejectedLine{{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}}}, refused.Rejected)
-	require.Zero(t, refused.Created)
+	rejected := s.preview(listingLine("good", "") + listingLine("bad", `,"kind":"x"`))
+	require.Equal(t, []api.RejectedLine{{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}}}, rejected.Rejected)
+	require.Zero(t, rejected.Created)
 	for _, query := range []string{"dryRun=yes", "dryrun=true", "dryRun"} {
-		a := s.do(http.MethodPost, "/operator/v1/listings/import?"+query, line("x", ""), http.Header{api.ActorHeader: {"alex"}})
+		a := s.do(http.MethodPost, "/operator/v1/listings/import?"+query, listingLine("x", ""), http.Header{api.ActorHeader: {"alex"}})
 		require.Equal(t, http.StatusBadRequest, a.status, "a misspelt dry run is no import")
 	}
 	require.NotContains(t, s.export(), `"x"`)
@@ -114,13 +114,13 @@ func TestADryRunShowsWhatWouldChange(t *testing.T) {
 func TestImportAndLintAgree(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
 	for _, file := range []string{
-		line("a", `,"kind":"x"`) + line("a", ""), `{"format":"opportunity-listings","version":7}` + "\n" + line("a", ""), "[]\n{}\n\"\xff\"\n",
-		strings.Repeat("{}\n", listingfile.MaxReported+3), line("a", "")[:40], line("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
+		listingLine("a", `,"kind":"x"`) + listingLine("a", ""), `{"format":"opportunity-listings","version":7}` + "\n" + listingLine("a", ""), "[]\n{}\n\"\xff\"\n",
+		strings.Repeat("{}\n", listingfile.MaxReported+3), listingLine("a", "")[:40], listingLine("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
 	} {
-		linted, err := listingfile.Read(strings.NewReader(file), start0, listingfile.MaxReported)
+		linted, err := listingfile.Read(strings.NewReader(file), startTime, listingfile.MaxReported)
 		require.NoError(t, err)
 		require.NotEmpty(t, linted.Rejected)
-		report := s.operate("import", file)
+		report := s.curate("import", file)
 		require.Equal(t, linted.Rejected, report.Rejected)
 		require.Equal(t, linted.Omitted, report.Omitted)
 		require.Equal(t, linted.Rejected, s.preview(file).Rejected)

@@ -30,26 +30,26 @@ func (s *service) sheet(id string) (api.ReviewSheet, int) {
 	return decode[api.ReviewSheet](s.t, a.body), a.status
 }
 
-func TestDueIsWhatIsNotVerifiedOldestFirst(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
-		records := oracle.Records(41, 150, start0)
+func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		records := oracle.Records(41, 150, startTime)
 		s.load(records)
-		s.operate("import", line("candidate", ""))
+		s.curate("import", listingLine("candidate", ""))
 		for query, within := range map[string]time.Duration{"": 0, "?within=0d": 0, "?within=7d": 7 * 24 * time.Hour, "?within=90m": 90 * time.Minute, "?within=1d12h": 36 * time.Hour} {
 			want := map[string]api.VerificationStatus{}
-			for _, o := range oracle.Published(records, start0.Add(within)) {
+			for _, o := range oracle.Published(records, startTime.Add(within)) {
 				if o.Verification.Status != api.Verified {
 					want[o.ID] = ""
 				}
 			}
-			for _, o := range oracle.Published(records, start0) {
+			for _, o := range oracle.Published(records, startTime) {
 				if _, is := want[o.ID]; is {
 					want[o.ID] = o.Verification.Status
 				}
 			}
 			list := s.due(query)
-			require.Equal(t, start0, list.GeneratedAt)
-			require.Equal(t, start0.Add(within), list.Until)
+			require.Equal(t, startTime, list.GeneratedAt)
+			require.Equal(t, startTime.Add(within), list.Until)
 			got, last := map[string]api.VerificationStatus{}, time.Time{}
 			for _, r := range list.Records {
 				got[r.ID] = r.Status
@@ -66,11 +66,11 @@ func TestDueIsWhatIsNotVerifiedOldestFirst(t *testing.T) {
 	})
 }
 
-func TestWhyARecordIsDue(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
-		s.operate("import", line("x", `,"visibility":"published"`))
-		reviewed := start0.Add(-time.Hour)
-		s.history.say(api.Summary{
+func TestDueReasons(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", `,"visibility":"published"`))
+		reviewed := startTime.Add(-time.Hour)
+		s.history.add(api.Summary{
 			Slug: "x", Sequence: 1, LastEventID: "e-0", HistoryCount: 2, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
 		})
 		storetest.Eventually(t, "the review is known", func() bool { return len(s.due("").Records) == 0 })
@@ -81,23 +81,23 @@ func TestWhyARecordIsDue(t *testing.T) {
 		require.Equal(t, []string{"x"}, []string{s.due("?within=14d").Records[0].ID})
 
 		edit := func(hours int, from, to string) {
-			s.clock.set(start0.Add(time.Duration(hours) * time.Hour))
-			require.Equal(t, 1, s.operate("import", strings.NewReplacer("%", "x", from, to).Replace(minimal)+"}").Updated)
+			s.clock.set(startTime.Add(time.Duration(hours) * time.Hour))
+			require.Equal(t, 1, s.curate("import", strings.NewReplacer("%", "x", from, to).Replace(minimalListing)+"}").Updated)
 		}
 		edit(1, `"startingCost":""`, `"startingCost":"1"`)
 		edit(2, `"summary":"Work."`, `"summary":"Words."`)
-		conflict := start0.Add(3 * time.Hour)
-		s.history.say(api.Summary{
+		conflict := startTime.Add(3 * time.Hour)
+		s.history.add(api.Summary{
 			Slug: "x", Sequence: 2, HistoryCount: 3, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
 			ConflictAt: &conflict, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: conflict},
 			Doubt: &api.Doubt{EventID: "e-1", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, CheckedAt: conflict, Note: "404"},
 		})
 		storetest.Eventually(t, "the conflict is known", func() bool { return len(s.due("").Records[0].Reasons) == 3 })
 		require.Equal(t, api.DueRecord{
-			ID: "x", Company: "Acme", Category: api.Online, Status: api.NeedsReview, DueAt: start0.Add(time.Hour), LastCheckedAt: &reviewed,
+			ID: "x", Company: "Acme", Category: api.Online, Status: api.NeedsReview, DueAt: startTime.Add(time.Hour), LastCheckedAt: &reviewed,
 			Reasons: []api.DueReason{
-				{Why: api.DueEdit, At: start0.Add(time.Hour), Fields: []string{"startingCost"}, Actor: "alex"},
-				{Why: api.DueEdit, At: start0.Add(2 * time.Hour), Fields: []string{"startingCost"}, Actor: "alex"},
+				{Why: api.DueEdit, At: startTime.Add(time.Hour), Fields: []string{"startingCost"}, Actor: "alex"},
+				{Why: api.DueEdit, At: startTime.Add(2 * time.Hour), Fields: []string{"startingCost"}, Actor: "alex"},
 				{Why: api.DueLinkCheck, At: conflict, Outcome: api.OutcomeClosed, EventID: "e-1", Note: "404"},
 			},
 		}, s.due("").Records[0])
@@ -113,12 +113,12 @@ func TestWhyARecordIsDue(t *testing.T) {
 	})
 }
 
-func TestFreshnessIsMeasured(t *testing.T) {
+func TestFreshnessMetrics(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
-	records := oracle.Records(19, 80, start0)
+	records := oracle.Records(19, 80, startTime)
 	s.load(records)
 	total, verified, due := map[api.Category]int{}, map[api.Category]int{}, 0
-	for _, o := range oracle.Published(records, start0) {
+	for _, o := range oracle.Published(records, startTime) {
 		total[o.Category]++
 		if o.Verification.Status == api.Verified {
 			verified[o.Category]++
@@ -147,13 +147,13 @@ func TestFreshnessIsMeasured(t *testing.T) {
 }
 
 // TestACompanyProfileIsStaleFrom90DaysAfterItsOldestCheck: to the microsecond, in the list and in the detail.
-func TestACompanyProfileIsStaleFrom90DaysAfterItsOldestCheck(t *testing.T) {
-	onEach(t, func(t *testing.T, s *service) {
-		oldest := start0.Add(-89 * 24 * time.Hour)
-		profile := `,"visibility":"published","companyProfile":{"bio":{"text":"b","sourceUrl":"https://b.example","checkedAt":"` + start0.Format(time.DateOnly) + `"},` +
+func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		oldest := startTime.Add(-89 * 24 * time.Hour)
+		profile := `,"visibility":"published","companyProfile":{"bio":{"text":"b","sourceUrl":"https://b.example","checkedAt":"` + startTime.Format(time.DateOnly) + `"},` +
 			`"evidenceAssessment":{"level":"limited","note":"","checkedAt":"` + oldest.Format(time.RFC3339Nano) + `"}}`
-		s.operate("import", line("x", profile)+line("day", strings.ReplaceAll(profile, oldest.Format(time.RFC3339Nano), oldest.Format(time.DateOnly)))+
-			line("none", `,"visibility":"published","companyProfile":{"bio":null}`)+line("nothing", `,"visibility":"published"`))
+		s.curate("import", listingLine("x", profile)+listingLine("day", strings.ReplaceAll(profile, oldest.Format(time.RFC3339Nano), oldest.Format(time.DateOnly)))+
+			listingLine("none", `,"visibility":"published","companyProfile":{"bio":null}`)+listingLine("nothing", `,"visibility":"published"`))
 		storetest.Eventually(t, "published", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 4 })
 		end := oldest.Add(90 * 24 * time.Hour)
 		midnight := time.Date(end.Year(), end.Month(), end.Day(), 0, 0, 0, 0, time.UTC)

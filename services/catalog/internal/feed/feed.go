@@ -46,5 +46,5 @@ func (s Summaries) pull(ctx context.Context, wait time.Duration) (int, error) {
 	if last := page.Summaries[n-1].Sequence; last <= after { // would be asked for again without end
 		return 0, fmt.Errorf("history answered sequence %d to a request for what is after %d", last, after)
 	}
-	return n, s.Store.Keep(ctx, page.Summaries)
+	return n, s.Store.SaveSummaries(ctx, page.Summaries)
 }

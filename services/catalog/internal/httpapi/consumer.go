@@ -31,7 +31,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxPooled is the capacity above which a buffer is not kept.
 const maxPooled = 4 << 20
 
-func body() (buf *[]byte, done func()) {
+func newBody() (buf *[]byte, done func()) {
 	buf, _ = buffers.Get().(*[]byte)
 	*buf = (*buf)[:0]
 	return buf, func() {
@@ -59,7 +59,7 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	selection := view.Select(q.Filter, caller.Tier)
 	page := q.Page.Pagination(a.PublicURL, path, filters, selection.Total())
 
-	buf, done := body()
+	buf, done := newBody()
 	b := append(*buf, `{"data":[`...)
 	b = selection.Append(b, q.Page)
 	b = append(b, `],"pagination":`...)
@@ -79,7 +79,7 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := query.None(g.Request.URL.RawQuery); err != nil {
+	if err := query.RejectAll(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
 	view, err := a.Catalog.View()
@@ -91,7 +91,7 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 	if !ok {
 		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.")
 	}
-	buf, done := body()
+	buf, done := newBody()
 	b := append(*buf, `{"data":`...)
 	b = record.Append(b)
 	*buf = appendMeta(b, api.NewMeta(caller.Tier, view.Now()))

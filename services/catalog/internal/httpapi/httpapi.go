@@ -54,28 +54,28 @@ type API struct {
 }
 
 // Routes registers every route; all but /readyz need an internal token.
-func (a API) Routes(engine *gin.Engine, refusals problem.Writer, tokens peer.Tokens, ready http.Handler) {
+func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tokens, ready http.Handler) {
 	engine.GET("/readyz", gin.WrapH(ready))
-	inside := engine.Group("", web.Internal(refusals, tokens))
-	answer := func(handle func(*gin.Context) (web.Reply, error)) gin.HandlerFunc {
-		return web.Answer(refusals, handle)
+	internal := engine.Group("", web.Internal(problems, tokens))
+	reply := func(handle func(*gin.Context) (web.Reply, error)) gin.HandlerFunc {
+		return web.Answer(problems, handle)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		inside.Handle(method, listPath, answer(a.list))
-		inside.Handle(method, aliasPath, answer(a.list))
-		inside.Handle(method, listPath+"/:id", answer(a.detail))
+		internal.Handle(method, listPath, reply(a.list))
+		internal.Handle(method, aliasPath, reply(a.list))
+		internal.Handle(method, listPath+"/:id", reply(a.detail))
 	}
-	inside.GET("/internal/v1/listings", answer(func(g *gin.Context) (web.Reply, error) {
+	internal.GET("/internal/v1/listings", reply(func(g *gin.Context) (web.Reply, error) {
 		states, err := feed.Serve(g.Request, a.Listings.Listings)
 		return web.Reply{JSON: api.ListingFeed{Listings: states}}, err
 	}))
-	inside.GET("/operator/v1/catalog", answer(a.status))
-	inside.GET("/operator/v1/listings", answer(a.listings))
-	inside.GET("/operator/v1/listings/:id", answer(a.listing))
-	inside.POST("/operator/v1/listings/import", answer(a.importFile))
-	inside.GET("/operator/v1/listings/export", answer(a.export))
-	inside.POST("/operator/v1/listings/publish", answer(a.publish))
-	inside.POST("/operator/v1/listings/withdraw", answer(a.withdraw))
-	inside.GET("/operator/v1/reviews/due", answer(a.due))
-	inside.GET("/operator/v1/reviews/records/:id", answer(a.sheet))
+	internal.GET("/operator/v1/catalog", reply(a.status))
+	internal.GET("/operator/v1/listings", reply(a.listings))
+	internal.GET("/operator/v1/listings/:id", reply(a.listing))
+	internal.POST("/operator/v1/listings/import", reply(a.importFile))
+	internal.GET("/operator/v1/listings/export", reply(a.export))
+	internal.POST("/operator/v1/listings/publish", reply(a.publish))
+	internal.POST("/operator/v1/listings/withdraw", reply(a.withdraw))
+	internal.GET("/operator/v1/reviews/due", reply(a.due))
+	internal.GET("/operator/v1/reviews/records/:id", reply(a.sheet))
 }

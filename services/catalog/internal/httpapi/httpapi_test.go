@@ -25,21 +25,21 @@ import (
 const token = "a-token-of-at-least-thirty-two-characters"
 
 // idle is a catalog without listings.
-type idle struct{ httpapi.Curation }
+type emptyCatalog struct{ httpapi.Curation }
 
-func (idle) Import(context.Context, string, []listingfile.Line) (api.ImportReport, error) {
+func (emptyCatalog) Import(context.Context, string, []listingfile.Line) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
-func (idle) Publish(context.Context, string, []string, bool) (api.ImportReport, error) {
+func (emptyCatalog) Publish(context.Context, string, []string, bool) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
-func (idle) Withdraw(context.Context, string, []string) (api.ImportReport, error) {
+func (emptyCatalog) Withdraw(context.Context, string, []string) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
-func (idle) List(_ context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
+func (emptyCatalog) List(_ context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
 	return api.ListingList{Next: fmt.Sprintf("%+v %q %d", f, after, limit)}, nil
 }
-func (idle) Export(context.Context) iter.Seq2[listing.Entry, error] {
+func (emptyCatalog) Export(context.Context) iter.Seq2[listing.Entry, error] {
 	return func(func(listing.Entry, error) bool) {}
 }
 
@@ -52,9 +52,9 @@ type deadlines struct {
 func (d *deadlines) SetReadDeadline(t time.Time) error  { d.read = t; return nil }
 func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
 
-func TestOperatorsVerbsTakeMoreTimeThanOtherRequests(t *testing.T) {
+func TestOperatorRequestsExtendDeadlines(t *testing.T) {
 	engine := web.New(problem.Writer{})
-	httpapi.API{Curation: idle{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
+	httpapi.API{Curation: emptyCatalog{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodPost, "/import", ""}, {http.MethodGet, "/export", ""}, {http.MethodGet, "", ""},
 		{http.MethodPost, "/publish", `{"ids":["a"]}`}, {http.MethodPost, "/withdraw", `{"ids":["a"]}`},
@@ -70,9 +70,9 @@ func TestOperatorsVerbsTakeMoreTimeThanOtherRequests(t *testing.T) {
 	}
 }
 
-func TestTheParametersOfAListAreStrict(t *testing.T) {
+func TestListRejectsInvalidParameters(t *testing.T) {
 	engine := web.New(problem.Writer{})
-	httpapi.API{Curation: idle{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
+	httpapi.API{Curation: emptyCatalog{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	get := func(query string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, "/operator/v1/listings"+query, nil)
 		r.Header.Set("Authorization", "Bearer "+token)

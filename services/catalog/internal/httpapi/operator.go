@@ -42,8 +42,8 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	}
 	if dry {
 		if len(file.Rejected) > 0 {
-			refused := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: file.Rejected, Omitted: file.Omitted}
-			return web.Reply{JSON: refused}, nil
+			rejected := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: file.Rejected, Omitted: file.Omitted}
+			return web.Reply{JSON: rejected}, nil
 		}
 		preview, err := a.Curation.Preview(g.Request.Context(), file.Lines)
 		return web.Reply{JSON: preview}, err
@@ -98,7 +98,7 @@ func (a API) publish(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	actor, ids, all, err := named(g)
+	actor, ids, all, err := selectListings(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -112,7 +112,7 @@ func (a API) publish(g *gin.Context) (web.Reply, error) {
 }
 
 func (a API) withdraw(g *gin.Context) (web.Reply, error) {
-	actor, ids, all, err := named(g)
+	actor, ids, all, err := selectListings(g)
 	if err == nil && all {
 		err = problem.New(problem.InvalidParameter, "Listings are withdrawn by their ids, never all at once.")
 	}
@@ -124,7 +124,7 @@ func (a API) withdraw(g *gin.Context) (web.Reply, error) {
 }
 
 // named reads which listings an operator means: some ids, or all.
-func named(g *gin.Context) (actor string, ids []string, all bool, err error) {
+func selectListings(g *gin.Context) (actor string, ids []string, all bool, err error) {
 	if actor, err = web.Actor(g); err != nil {
 		return "", nil, false, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // furthest is how far ahead a curator may look.
-const furthest = 365 * 24 * time.Hour
+const maxWithin = 365 * 24 * time.Hour
 
 // due lists what is due for a factual review, or will be within the time that is asked for.
 func (a API) due(g *gin.Context) (web.Reply, error) {
@@ -35,7 +35,7 @@ func within(values params.Values) (time.Duration, error) {
 		return 0, nil
 	}
 	d, err := api.ParseDuration(text)
-	if err != nil || d > furthest {
+	if err != nil || d > maxWithin {
 		return 0, params.Invalid("within", "must be a duration such as 7d or 36h, at most 365d")
 	}
 	return d, nil

@@ -24,7 +24,7 @@ type Change struct {
 
 // Create returns the entry for a line whose listing is new to the catalog.
 func Create(l listingfile.Line, now time.Time) Entry {
-	e := Entry{Listing: l.Listing, Visibility: l.Visibility, Curation: orNil(l.Curation)}
+	e := Entry{Listing: l.Listing, Visibility: l.Visibility, Curation: nilIfEmpty(l.Curation)}
 	if e.Visibility == "" {
 		e.Visibility = listingfile.Private
 	}
@@ -44,13 +44,13 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 		updated.PublishedAt = e.PublishedAt
 	}
 	if l.Curation != nil {
-		updated.Curation = orNil(l.Curation)
+		updated.Curation = nilIfEmpty(l.Curation)
 	}
 	if l.Visibility == listingfile.Published && e.Visibility == listingfile.Private {
 		updated.publish(now)
 	}
 	change := Change{
-		Fields:        differing(e, updated),
+		Fields:        changedFields(e, updated),
 		Published:     updated.Visibility != e.Visibility,
 		KeptWithdrawn: l.Visibility == listingfile.Published && e.Visibility == listingfile.Withdrawn,
 	}
@@ -85,7 +85,7 @@ var fields = func() (all []field) {
 }()
 
 // differing names the fields in which a and b differ.
-func differing(a, b Entry) []string {
+func changedFields(a, b Entry) []string {
 	var names []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for _, f := range fields {
@@ -113,7 +113,7 @@ func micros(t *time.Time) int64 {
 }
 
 // orNil gives "nothing noted" its one form, nil.
-func orNil(c *listingfile.Curation) *listingfile.Curation {
+func nilIfEmpty(c *listingfile.Curation) *listingfile.Curation {
 	if c == nil || *c == (listingfile.Curation{}) {
 		return nil
 	}

@@ -78,7 +78,7 @@ func TestCreateAndUpdate(t *testing.T) {
 }
 
 // TestAnImportReportsAChangeOfAnyField changes every field of a line, nested ones too, one at a time.
-func TestAnImportReportsAChangeOfAnyField(t *testing.T) {
+func TestUpdateReportsAChangeOfAnyField(t *testing.T) {
 	// A published listing, so that a visibility of `private` or `withdrawn` changes nothing; TestCreateAndUpdate covers visibility.
 	skip := []string{"id", "visibility", "Number"}
 	changed := map[string]bool{}
@@ -151,7 +151,7 @@ func everyField(t *testing.T) listingfile.Line {
 	return line
 }
 
-func TestAnImportNeverPublishesAWithdrawnListing(t *testing.T) {
+func TestUpdateNeverPublishesAWithdrawnListing(t *testing.T) {
 	line := everyField(t)
 	entry := listing.Create(line, now)
 	entry.Visibility = listingfile.Withdrawn

@@ -18,26 +18,26 @@ import (
 func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (api.ListingChange, error) {
 	c := api.ListingChange{ID: after.ID, Change: api.ListingCreated, Fields: []api.FieldChange{}}
 	c.Published = after.Visibility == listingfile.Published && (before == nil || before.Visibility != listingfile.Published)
-	doubted := false
+	neededReview := false
 	if before != nil {
 		c.Change = api.ListingUpdated
-		doubted = before.Visibility == listingfile.Published && summary.StatusAt(before.ChangedAt, now) == api.NeedsReview
-		old, err := tree(*before)
+		neededReview = before.Visibility == listingfile.Published && summary.StatusAt(before.ChangedAt, now) == api.NeedsReview
+		old, err := jsonTree(*before)
 		if err != nil {
 			return c, err
 		}
-		is, err := tree(after)
+		updated, err := jsonTree(after)
 		if err != nil {
 			return c, err
 		}
-		c.Fields = differences(c.Fields, "", old, is)
+		c.Fields = appendDifferences(c.Fields, "", old, updated)
 	}
-	c.NeedsReview = !doubted && after.Visibility == listingfile.Published && summary.StatusAt(after.ChangedAt, now) == api.NeedsReview
+	c.NeedsReview = !neededReview && after.Visibility == listingfile.Published && summary.StatusAt(after.ChangedAt, now) == api.NeedsReview
 	return c, nil
 }
 
 // tree is the JSON form of an entry, decoded.
-func tree(e Entry) (any, error) {
+func jsonTree(e Entry) (any, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -51,30 +51,30 @@ func tree(e Entry) (any, error) {
 
 // differences adds to changes what differs between two trees, by the paths of the smallest parts that do. Arrays of different
 // lengths differ as a whole.
-func differences(changes []api.FieldChange, path string, old, is any) []api.FieldChange {
+func appendDifferences(changes []api.FieldChange, path string, old, updated any) []api.FieldChange {
 	switch a := old.(type) {
 	case map[string]any:
-		b, same := is.(map[string]any)
+		b, same := updated.(map[string]any)
 		if !same {
 			break
 		}
 		names := maps.Clone(a)
 		maps.Copy(names, b)
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			changes = differences(changes, strings.TrimPrefix(path+"."+name, "."), a[name], b[name])
+			changes = appendDifferences(changes, strings.TrimPrefix(path+"."+name, "."), a[name], b[name])
 		}
 		return changes
 	case []any:
-		b, same := is.([]any)
+		b, same := updated.([]any)
 		if !same || len(a) != len(b) {
 			break
 		}
 		for i := range a {
-			changes = differences(changes, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
+			changes = appendDifferences(changes, fmt.Sprintf("%s[%d]", path, i), a[i], b[i])
 		}
 		return changes
 	}
-	before, after := text(old), text(is)
+	before, after := marshalPart(old), marshalPart(updated)
 	if bytes.Equal(before, after) {
 		return changes
 	}
@@ -82,7 +82,7 @@ func differences(changes []api.FieldChange, path string, old, is any) []api.Fiel
 }
 
 // text is the JSON of a part of a tree: sorted by name, so equal parts have equal texts.
-func text(v any) json.RawMessage {
+func marshalPart(v any) json.RawMessage {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

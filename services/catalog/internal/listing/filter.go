@@ -26,10 +26,10 @@ func (f Filter) Matches(e Entry, public api.Opportunity) bool {
 		(f.Country == "" || slices.ContainsFunc(public.Facts.CountryEligibility, func(c api.CountryEligibility) bool {
 			return c.Country == f.Country && c.Status == api.Eligible
 		})) &&
-		(f.Text == "" || contains(e.ID, f.Text) || contains(e.Company.Name, f.Text))
+		(f.Text == "" || containsFold(e.ID, f.Text) || containsFold(e.Company.Name, f.Text))
 }
 
-func contains(s, part string) bool {
+func containsFold(s, part string) bool {
 	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
 }
 

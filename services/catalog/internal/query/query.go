@@ -38,7 +38,7 @@ var names = []string{
 
 // Parse reads a raw query string for a caller whose pages hold at most cap records. Every refusal is a *problem.Error that
 // names the parameter; of several mistakes it is always the same one that is named.
-func Parse(raw string, cap int) (Query, error) {
+func Parse(raw string, maxLimit int) (Query, error) {
 	v, err := params.Read(raw, names...)
 	if err != nil {
 		return Query{}, err
@@ -62,12 +62,12 @@ func Parse(raw string, cap int) (Query, error) {
 	if f.CheckedAfter, err = checkedAfter(v); err != nil {
 		return Query{}, err
 	}
-	q.Page, err = v.Page(cap)
+	q.Page, err = v.Page(maxLimit)
 	return q, err
 }
 
 // None refuses every parameter: the detail operation has none.
-func None(raw string) error {
+func RejectAll(raw string) error {
 	_, err := params.Read(raw)
 	return err
 }

@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	for _, c := range []struct {
 		raw  string
 		code problem.Code
@@ -84,8 +84,8 @@ func TestParseRefuses(t *testing.T) {
 		require.Equal(t, c.code, e.Code, c.raw)
 		require.Contains(t, e.Message, c.name, c.raw)
 	}
-	require.NoError(t, query.None(""))
-	require.Equal(t, problem.UnknownParameter, problem.Of(query.None("limit=1")).Code)
+	require.NoError(t, query.RejectAll(""))
+	require.Equal(t, problem.UnknownParameter, problem.Of(query.RejectAll("limit=1")).Code)
 }
 
 // FuzzParse holds the parser to its promises: it refuses with a 400 or gives a query whose canonical form it reads back as the

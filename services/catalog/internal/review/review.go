@@ -18,16 +18,16 @@ type Record struct {
 }
 
 // Since are the edits after the latest review; all where there is none.
-func (r Record) Since() []api.ListingEdit {
-	since := []api.ListingEdit{}
+func (r Record) EditsSinceReview() []api.ListingEdit {
+	edits := []api.ListingEdit{}
 	for _, e := range r.Edits {
 		if at := r.Summary.LastCheckedAt; at != nil && !e.At.After(*at) {
 			continue
 		}
 		material := slices.DeleteFunc(slices.Clone(e.Fields), func(f string) bool { return !slices.Contains(listing.Material, f) })
-		since = append(since, api.ListingEdit{At: e.At, Actor: e.Actor, Fields: material})
+		edits = append(edits, api.ListingEdit{At: e.At, Actor: e.Actor, Fields: material})
 	}
-	return since
+	return edits
 }
 
 // Reasons are the reasons for which the record is due, earliest first. One lies ahead where the record is verified: the last
@@ -44,15 +44,15 @@ func (r Record) Reasons() []api.DueReason {
 	var reasons []api.DueReason
 	switch {
 	case s.LastOutcome != api.OutcomeVerified:
-		reasons = append(reasons, event(s, api.DueReview, *s.LastCheckedAt, s.LastOutcome))
+		reasons = append(reasons, eventReason(s, api.DueReview, *s.LastCheckedAt, s.LastOutcome))
 	case s.ConflictAt != nil:
 		outcome := api.Outcome("")
 		if l := s.ApplicationLink; l != nil && l.CheckedAt.Equal(*s.ConflictAt) {
 			outcome = l.Outcome
 		}
-		reasons = append(reasons, event(s, api.DueLinkCheck, *s.ConflictAt, outcome))
+		reasons = append(reasons, eventReason(s, api.DueLinkCheck, *s.ConflictAt, outcome))
 	}
-	for _, e := range r.edits() {
+	for _, e := range r.doubtingEdits() {
 		reasons = append(reasons, api.DueReason{Why: api.DueEdit, At: e.At, Fields: e.Fields, Actor: e.Actor})
 	}
 	if s.LastOutcome == api.OutcomeVerified {
@@ -64,19 +64,19 @@ func (r Record) Reasons() []api.DueReason {
 
 // edits are those that put the latest review in doubt. The entry has the last word on whether there is one: it is what the status
 // is made from.
-func (r Record) edits() []api.ListingEdit {
+func (r Record) doubtingEdits() []api.ListingEdit {
 	at := r.Entry.ChangedAt
 	if at == nil || !at.After(*r.Summary.LastCheckedAt) {
 		return nil
 	}
-	if since := r.Since(); len(since) > 0 {
+	if since := r.EditsSinceReview(); len(since) > 0 {
 		return since
 	}
 	return []api.ListingEdit{{At: *at}}
 }
 
 // event is a reason of an event. A summary from before there were doubts does not name it.
-func event(s api.Summary, why string, at time.Time, outcome api.Outcome) api.DueReason {
+func eventReason(s api.Summary, why string, at time.Time, outcome api.Outcome) api.DueReason {
 	if d := s.Doubt; d != nil {
 		return api.DueReason{Why: why, At: d.CheckedAt, Outcome: d.Outcome, EventID: d.EventID, Note: d.Note}
 	}
@@ -84,13 +84,13 @@ func event(s api.Summary, why string, at time.Time, outcome api.Outcome) api.Due
 }
 
 // At returns the reasons that hold at until. A review is still fresh at the very instant at which its freshness ends.
-func (r Record) At(until time.Time) []api.DueReason {
+func (r Record) ReasonsAt(until time.Time) []api.DueReason {
 	return slices.DeleteFunc(r.Reasons(), func(d api.DueReason) bool { return d.Why == api.DueStale && !d.At.Before(until) })
 }
 
 // Due is the record as it stands in a list of what is due by until, and whether it does.
 func (r Record) Due(now, until time.Time) (api.DueRecord, bool) {
-	reasons := r.At(until)
+	reasons := r.ReasonsAt(until)
 	if len(reasons) == 0 {
 		return api.DueRecord{}, false
 	}

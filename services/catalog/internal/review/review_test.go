@@ -14,7 +14,7 @@ import (
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // TestReasonsAgreeWithTheStatus, at many instants, the borders among them.
-func TestReasonsAgreeWithTheStatus(t *testing.T) {
+func TestReasonsAgreeWithStatus(t *testing.T) {
 	seen := map[string]int{}
 	for i, o := range oracle.Records(7, 2000, now) {
 		r := review.Record{Entry: o.Entry}
@@ -61,7 +61,7 @@ func TestReasonsAgreeWithTheStatus(t *testing.T) {
 	}
 }
 
-func TestWhatTurnsStaleSoonIsDueAfterThatInstant(t *testing.T) {
+func TestVerifiedRecordIsDueAfterFreshUntil(t *testing.T) {
 	last := now.Add(-10 * 24 * time.Hour)
 	r := review.Record{Summary: api.Summary{LastCheckedAt: &last, LastOutcome: api.OutcomeVerified}}
 	_, is := r.Due(now, now.Add(4*24*time.Hour))

@@ -34,7 +34,7 @@ func reference(b testing.TB) oracle.Record {
 
 // distinct is how many bodies the records of a catalog share: enough to be larger than a processor's cache, few enough that a
 // million records fit into a small machine. What each record has of its own, and the whole index, is at full size.
-const distinct = 20_000
+const distinctBodies = 20_000
 
 var catalogs = map[int]func() *Snapshot{}
 
@@ -44,7 +44,7 @@ func catalog(b *testing.B, n int) *Snapshot {
 	if catalogs[n] == nil {
 		catalogs[n] = sync.OnceValue(func() *Snapshot {
 			made := build(b, empty, []oracle.Record{reference(b)}, 1).order[0]
-			bodies := make([][]byte, min(n, distinct))
+			bodies := make([][]byte, min(n, distinctBodies))
 			for i := range bodies {
 				bodies[i] = bytes.Clone(made.body)
 			}
@@ -52,7 +52,7 @@ func catalog(b *testing.B, n int) *Snapshot {
 			for i := range changes {
 				r := *made
 				r.id, r.body = fmt.Sprintf("platform-%07d", i), bodies[i%len(bodies)]
-				r.checked = instant(now.Add(-time.Duration(i) * time.Second))
+				r.checked = unixNanos(now.Add(-time.Duration(i) * time.Second))
 				r.published = r.checked
 				r.flags = undisputed | open | factFlag(0, i%2 == 0)
 				r.category = uint8(i % 4)
@@ -62,7 +62,7 @@ func catalog(b *testing.B, n int) *Snapshot {
 				}
 				changes[i] = change{id: r.id, record: &r}
 			}
-			return empty.with(changes, 1)
+			return empty.apply(changes, 1)
 		})
 	}
 	return catalogs[n]()
@@ -109,7 +109,7 @@ func BenchmarkHeld(b *testing.B) {
 	r := reference(b)
 	prototype := row(b, r, 1)
 	for b.Loop() {
-		before := heap()
+		before := heapSize()
 		enc := newEncoder(clock)
 		changes := make([]change, n)
 		var encoded int
@@ -122,14 +122,14 @@ func BenchmarkHeld(b *testing.B) {
 			changes[i] = c
 			encoded += len(c.record.body)
 		}
-		s := empty.with(changes, 1)
-		b.ReportMetric(float64(heap()-before)/float64(encoded), "held/encoded")
+		s := empty.apply(changes, 1)
+		b.ReportMetric(float64(heapSize()-before)/float64(encoded), "held/encoded")
 		b.ReportMetric(float64(encoded)/n, "bytes/record")
 		runtime.KeepAlive(s)
 	}
 }
 
-func heap() uint64 {
+func heapSize() uint64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -145,7 +145,7 @@ func BenchmarkChange(b *testing.B) {
 			r := *s.order[n/2]
 			r.checked++
 			for b.Loop() {
-				s.with([]change{{id: r.id, record: &r}}, 2)
+				s.apply([]change{{id: r.id, record: &r}}, 2)
 			}
 		})
 	}

@@ -39,12 +39,12 @@ type Live struct {
 	now    func() time.Time
 	log    *slog.Logger
 
-	current atomic.Pointer[Snapshot] // nil until the first one is there
-	heard   atomic.Int64             // instant at which the source last answered
-	seen    int64                    // the source's sequence at that poll
-	ahead   map[string]Row           // published rows that are not public before a later instant, by id
-	took    atomic.Int64             // nanoseconds that the newest snapshot took to make
-	made    atomic.Int64             // instant at which it was there
+	current        atomic.Pointer[Snapshot] // nil until the first one is there
+	lastPoll       atomic.Int64             // instant at which the source last answered
+	polledSequence int64                    // the source's sequence at that poll
+	scheduled      map[string]Row           // published rows that are not public before a later instant, by id
+	buildTime      atomic.Int64             // nanoseconds that the newest snapshot took to make
+	builtAt        atomic.Int64             // instant at which it was there
 }
 
 // NewLive prepares a catalog that Run fills.
@@ -75,7 +75,7 @@ func (l *Live) Run(ctx context.Context) error {
 }
 
 func (l *Live) poll(ctx context.Context) error {
-	asked := l.now() // what is read is at least as new as this
+	started := l.now() // what is read is at least as new as this
 	short, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	sequence, err := l.source.Sequence(short)
@@ -83,28 +83,28 @@ func (l *Live) poll(ctx context.Context) error {
 		return err
 	}
 	current := l.current.Load()
-	if current == nil || sequence != l.seen || l.arrived(asked) {
+	if current == nil || sequence != l.polledSequence || l.scheduledIsPublic(started) {
 		start := time.Now()
-		next, ahead, n, err := l.load(ctx, current, asked)
+		next, ahead, n, err := l.load(ctx, current, started)
 		if err != nil {
 			return err
 		}
-		l.ahead = ahead
-		if l.seen = sequence; next != current {
+		l.scheduled = ahead
+		if l.polledSequence = sequence; next != current {
 			l.current.Store(next)
-			l.took.Store(int64(time.Since(start)))
-			l.made.Store(l.now().UnixNano())
+			l.buildTime.Store(int64(time.Since(start)))
+			l.builtAt.Store(l.now().UnixNano())
 			l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
 		}
 	}
-	l.heard.Store(asked.UnixNano())
+	l.lastPoll.Store(started.UnixNano())
 	return nil
 }
 
 // arrived reports whether a row that was ahead is public at now.
-func (l *Live) arrived(now time.Time) bool {
-	for _, row := range l.ahead {
-		if !row.ahead(now) {
+func (l *Live) scheduledIsPublic(now time.Time) bool {
+	for _, row := range l.scheduled {
+		if !row.scheduled(now) {
 			return true
 		}
 	}
@@ -115,7 +115,7 @@ func (l *Live) arrived(now time.Time) bool {
 // decoded or encoded is left out; one that is not public at now is returned in ahead. One goroutine reads rows, and as many as
 // there are processors encode them.
 func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, ahead map[string]Row, n int, err error) {
-	ahead = maps.Clone(l.ahead)
+	ahead = maps.Clone(l.scheduled)
 	if ahead == nil {
 		ahead = map[string]Row{}
 	}
@@ -165,7 +165,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 		}
 		err := l.source.Changes(ctx, current.sequence, func(row Row) error {
 			sequence = max(sequence, row.Sequence)
-			if delete(ahead, row.ID); row.ahead(now) {
+			if delete(ahead, row.ID); row.scheduled(now) {
 				ahead[row.ID] = row
 				row.Document = nil
 			}
@@ -175,7 +175,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 			return send()
 		})
 		for id, row := range ahead {
-			if !row.ahead(now) {
+			if !row.scheduled(now) {
 				delete(ahead, id)
 				rows = append(rows, row)
 			}
@@ -188,7 +188,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	if len(changes) == 0 && !first {
 		return current, ahead, 0, nil
 	}
-	return current.with(changes, sequence), ahead, len(changes), nil
+	return current.apply(changes, sequence), ahead, len(changes), nil
 }
 
 // View is the catalog now. It is problem.Unavailable before the first snapshot, and once the source has been silent for MaxAge:
@@ -198,7 +198,7 @@ func (l *Live) View() (View, error) {
 	if s == nil {
 		return View{}, problem.Unavailable(errors.New("no snapshot is loaded yet"))
 	}
-	if now.Sub(time.Unix(0, l.heard.Load())) > MaxAge {
+	if now.Sub(time.Unix(0, l.lastPoll.Load())) > MaxAge {
 		return View{}, problem.Unavailable(errors.New("the source of the catalog has been silent for too long"))
 	}
 	return s.At(now), nil
@@ -214,13 +214,13 @@ func (l *Live) Loaded(context.Context) error {
 
 // Stats are the figures that operators watch.
 type Stats struct {
-	Records  int
-	Bytes    int64 // of the encoded records
-	LeftOut  int   // published, but not to be read
-	Sequence int64
-	Age      time.Duration // since the source last answered; 0 before it ever did
-	Took     time.Duration // to make the newest snapshot
-	Made     time.Time     // when that was there; zero before there is one
+	Records   int
+	Bytes     int64 // of the encoded records
+	LeftOut   int   // published, but not to be read
+	Sequence  int64
+	Age       time.Duration // since the source last answered; 0 before it ever did
+	BuildTime time.Duration // to make the newest snapshot
+	BuiltAt   time.Time     // when that was there; zero before there is one
 }
 
 // Stats reads the figures of this moment.
@@ -231,6 +231,6 @@ func (l *Live) Stats() Stats {
 	}
 	return Stats{
 		Records: s.Len(), Bytes: s.bytes, LeftOut: len(s.leftOut), Sequence: s.sequence,
-		Age: l.now().Sub(time.Unix(0, l.heard.Load())), Took: time.Duration(l.took.Load()), Made: time.Unix(0, l.made.Load()),
+		Age: l.now().Sub(time.Unix(0, l.lastPoll.Load())), BuildTime: time.Duration(l.buildTime.Load()), BuiltAt: time.Unix(0, l.builtAt.Load()),
 	}
 }

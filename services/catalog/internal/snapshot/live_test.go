@@ -21,36 +21,36 @@ import (
 )
 
 // source is a store in memory that can fail.
-type source struct {
-	mu       sync.Mutex
-	rows     map[string]Row
-	sequence int64
-	broken   error
-	torn     error // after the changes were handed over
-	read     int   // rows handed over
+type memorySource struct {
+	mu         sync.Mutex
+	rows       map[string]Row
+	sequence   int64
+	err        error
+	changesErr error // after the changes were handed over
+	rowsRead   int   // rows handed over
 }
 
-func (s *source) Sequence(context.Context) (int64, error) {
+func (s *memorySource) Sequence(context.Context) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sequence, s.broken
+	return s.sequence, s.err
 }
 
-func (s *source) Changes(_ context.Context, after int64, each func(Row) error) error {
+func (s *memorySource) Changes(_ context.Context, after int64, each func(Row) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.rows {
 		if r.Sequence > after {
-			s.read++
+			s.rowsRead++
 			if err := each(r); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(s.broken, s.torn)
+	return errors.Join(s.err, s.changesErr)
 }
 
-func (s *source) put(t *testing.T, records ...oracle.Record) {
+func (s *memorySource) put(t *testing.T, records ...oracle.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range records {
@@ -60,13 +60,13 @@ func (s *source) put(t *testing.T, records ...oracle.Record) {
 }
 
 // counted are the figures that count something.
-func counted(s Stats) Stats {
+func counters(s Stats) Stats {
 	return Stats{Records: s.Records, LeftOut: s.LeftOut, Sequence: s.Sequence, Age: s.Age}
 }
 
-func TestLiveFollowsItsSource(t *testing.T) {
+func TestLiveFollowsSource(t *testing.T) {
 	at := now
-	s := &source{rows: map[string]Row{}}
+	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
 	require.Error(t, l.Loaded(t.Context()))
 	_, err := l.View()
@@ -78,9 +78,9 @@ func TestLiveFollowsItsSource(t *testing.T) {
 	require.NoError(t, l.poll(t.Context()))
 	require.NoError(t, l.Loaded(t.Context()))
 	stats := l.Stats()
-	require.Equal(t, Stats{Records: 700, Sequence: 700}, counted(stats))
-	require.Equal(t, at.UnixNano(), stats.Made.UnixNano())
-	require.Positive(t, stats.Took)
+	require.Equal(t, Stats{Records: 700, Sequence: 700}, counters(stats))
+	require.Equal(t, at.UnixNano(), stats.BuiltAt.UnixNano())
+	require.Positive(t, stats.BuildTime)
 	size := int64(0)
 	for _, r := range l.current.Load().order {
 		size += int64(len(r.body))
@@ -92,10 +92,10 @@ func TestLiveFollowsItsSource(t *testing.T) {
 	records[3].Entry.Visibility = listingfile.Withdrawn
 	s.put(t, records[3])
 	require.NoError(t, l.poll(t.Context()))
-	require.Equal(t, Stats{Records: 699, Sequence: 701}, counted(l.Stats()))
-	require.Equal(t, at.UnixNano(), l.Stats().Made.UnixNano())
+	require.Equal(t, Stats{Records: 699, Sequence: 701}, counters(l.Stats()))
+	require.Equal(t, at.UnixNano(), l.Stats().BuiltAt.UnixNano())
 	require.Less(t, l.Stats().Bytes, size)
-	require.Equal(t, 701, s.read, "only what changed is read again")
+	require.Equal(t, 701, s.rowsRead, "only what changed is read again")
 
 	before := l.current.Load()
 	s.sequence++ // given out for something that is no listing
@@ -104,14 +104,14 @@ func TestLiveFollowsItsSource(t *testing.T) {
 	require.Same(t, before, l.current.Load(), "nothing changed, nothing is built")
 }
 
-func TestLiveOutlivesItsSourceForAWhile(t *testing.T) {
+func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 	at := now
-	s := &source{rows: map[string]Row{}}
+	s := &memorySource{rows: map[string]Row{}}
 	s.put(t, oracle.Records(1, 5, now)...)
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
 	require.NoError(t, l.poll(t.Context()))
 
-	s.broken = errors.New("away")
+	s.err = errors.New("away")
 	at = now.Add(MaxAge)
 	require.Error(t, l.poll(t.Context()))
 	view, err := l.View()
@@ -121,21 +121,21 @@ func TestLiveOutlivesItsSourceForAWhile(t *testing.T) {
 	_, err = l.View()
 	require.Equal(t, http.StatusServiceUnavailable, problem.Of(err).Code.Status())
 
-	s.broken = nil
+	s.err = nil
 	require.NoError(t, l.poll(t.Context()))
 	_, err = l.View()
 	require.NoError(t, err)
 }
 
-func TestAFailedLoadChangesNothingAndIsTriedAgain(t *testing.T) {
-	s := &source{rows: map[string]Row{}}
+func TestFailedLoadIsRetried(t *testing.T) {
+	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, time.Now, slog.New(slog.DiscardHandler))
 	records := oracle.Records(1, 300, now)
 	s.put(t, records...)
-	s.torn = errors.New("torn")
-	require.ErrorIs(t, l.poll(t.Context()), s.torn)
+	s.changesErr = errors.New("torn")
+	require.ErrorIs(t, l.poll(t.Context()), s.changesErr)
 	require.Error(t, l.Loaded(t.Context()))
-	s.torn = nil
+	s.changesErr = nil
 	require.NoError(t, l.poll(t.Context()))
 	require.Equal(t, 300, l.Stats().Records)
 
@@ -144,9 +144,9 @@ func TestAFailedLoadChangesNothingAndIsTriedAgain(t *testing.T) {
 	require.ErrorIs(t, l.Run(ctx), context.Canceled)
 }
 
-func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
+func TestUnreadableRecordIsLeftOut(t *testing.T) {
 	var log bytes.Buffer
-	s := &source{rows: map[string]Row{}}
+	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
 	tear := func(id string) {
 		s.sequence++
@@ -157,7 +157,7 @@ func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
 		t.Helper()
 		log.Reset()
 		require.NoError(t, l.poll(t.Context()))
-		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, counted(l.Stats()))
+		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, counters(l.Stats()))
 		require.Equal(t, named, strings.Count(log.String(), "level=ERROR"), log.String())
 	}
 	records := oracle.Records(1, 300, now)
@@ -182,9 +182,9 @@ func TestARecordThatCannotBeReadIsLeftOutAlone(t *testing.T) {
 	holds(299, 1, 0)
 }
 
-func TestARecordIsNotPublicBeforeItsPublication(t *testing.T) {
+func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	at := now
-	s := &source{rows: map[string]Row{}}
+	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
 	records := oracle.Records(1, 20, now)
 	for i, ahead := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, time.Microsecond, 0} {
@@ -211,10 +211,10 @@ func TestARecordIsNotPublicBeforeItsPublication(t *testing.T) {
 	records[2].Entry.Visibility = listingfile.Withdrawn
 	s.put(t, records[1], records[2])
 	public(time.Hour-time.Microsecond, 18)
-	s.torn = errors.New("torn")
+	s.changesErr = errors.New("torn")
 	at = now.Add(time.Hour)
 	require.Error(t, l.poll(t.Context()))
-	s.torn = nil
+	s.changesErr = nil
 	public(time.Hour, 19)
 	public(4*time.Hour, 19)
 	require.Len(t, versions, 4, "a list that changed has another version")

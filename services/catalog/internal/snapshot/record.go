@@ -26,7 +26,7 @@ type Row struct {
 }
 
 // ahead reports whether the listing is published, but not public before an instant after now.
-func (r Row) ahead(now time.Time) bool {
+func (r Row) scheduled(now time.Time) bool {
 	return r.Document != nil && r.PublishedAt != nil && r.PublishedAt.After(now)
 }
 
@@ -86,7 +86,7 @@ type encoder struct {
 // decoding stands for encoding/json, which would take three quarters of the time from start to ready: it is three times as fast
 // on these documents (BenchmarkEncode), which this service alone writes. Its results are held against encoding/json in the tests,
 // and on a platform or Go release that it does not know it is encoding/json itself. What is served is encoded by encoding/json.
-var decoding = sonic.ConfigStd
+var decoder = sonic.ConfigStd
 
 func newEncoder(now func() time.Time) *encoder {
 	e := &encoder{now: now}
@@ -100,13 +100,13 @@ func (e *encoder) change(row Row) (change, error) {
 		return change{id: row.ID}, nil
 	}
 	entry := listing.Entry{ChangedAt: row.ChangedAt}
-	if err := decoding.Unmarshal(row.Document, &entry.Listing); err != nil {
+	if err := decoder.Unmarshal(row.Document, &entry.Listing); err != nil {
 		return change{}, fmt.Errorf("document of listing %s: %w", row.ID, err)
 	}
 	entry.PublishedAt = row.PublishedAt
 	var summary api.Summary
 	if row.Summary != nil {
-		if err := decoding.Unmarshal(row.Summary, &summary); err != nil {
+		if err := decoder.Unmarshal(row.Summary, &summary); err != nil {
 			return change{}, fmt.Errorf("summary of listing %s: %w", row.ID, err)
 		}
 	}
@@ -122,14 +122,14 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	o := entry.Public(summary, e.now().UTC())
 	r := &record{id: o.ID, checked: never, published: math.MaxInt64}
 	if at := o.Verification.LastCheckedAt; at != nil {
-		r.checked = instant(*at)
+		r.checked = unixNanos(*at)
 		r.flags |= disputed
 		if summary.Undisputed(entry.ChangedAt) {
 			r.flags ^= disputed | undisputed
 		}
 	}
 	if o.PublishedAt != nil {
-		r.published = instant(*o.PublishedAt)
+		r.published = unixNanos(*o.PublishedAt)
 	}
 	category := slices.Index(api.Categories, o.Category)
 	if category < 0 {
@@ -147,9 +147,9 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	r.countries, r.provinces = eligible(o.Facts.CountryEligibility)
 
 	o.Verification.Status = ""
-	clockwork := o.CompanyProfile != nil && o.CompanyProfile.FreshUntil != nil
-	if clockwork {
-		r.freshUntil = instant(*o.CompanyProfile.FreshUntil)
+	expires := o.CompanyProfile != nil && o.CompanyProfile.FreshUntil != nil
+	if expires {
+		r.freshUntil = unixNanos(*o.CompanyProfile.FreshUntil)
 		o.CompanyProfile.Freshness = ""
 	}
 	e.buf.Reset()
@@ -158,14 +158,14 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	}
 	r.body = bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
 	// Inside a string every quote is escaped, so these can only be the member names themselves.
-	r.statusAt = after(r.body, `"verification":{"status":"`)
-	if clockwork {
-		r.freshnessAt = after(r.body, `"freshness":"`)
+	r.statusAt = endOf(r.body, `"verification":{"status":"`)
+	if expires {
+		r.freshnessAt = endOf(r.body, `"freshness":"`)
 	}
 	return r, nil
 }
 
-func after(body []byte, name string) uint32 {
+func endOf(body []byte, name string) uint32 {
 	return uint32(bytes.LastIndex(body, []byte(name)) + len(name)) //nolint:gosec // a record is at most a few MiB
 }
 

@@ -49,10 +49,10 @@ type change struct {
 	leftOut bool
 }
 
-var empty = new(Snapshot).with(nil, 0)
+var empty = new(Snapshot).apply(nil, 0)
 
 // with is the snapshot after the changes, of which each id has at most one, at that position of the change sequence.
-func (s *Snapshot) with(changes []change, sequence int64) *Snapshot {
+func (s *Snapshot) apply(changes []change, sequence int64) *Snapshot {
 	next := &Snapshot{sequence: sequence, byID: maps.Clone(s.byID), leftOut: maps.Clone(s.leftOut)}
 	if next.byID == nil {
 		next.byID, next.leftOut = make(map[string]*record, len(changes)), map[string]bool{}
@@ -105,7 +105,7 @@ func (s *Snapshot) Len() int { return len(s.order) }
 
 // At looks at the snapshot from an instant. Everything a View says is true at that instant.
 func (s *Snapshot) At(now time.Time) View {
-	v := View{s: s, at: now, now: instant(now), stale: instant(now.Add(-api.FreshnessWindow))}
+	v := View{s: s, at: now, now: unixNanos(now), stale: unixNanos(now.Add(-api.FreshnessWindow))}
 	// requests come with nearly the same instant: the position that was right for the last one nearly always is for this one
 	v.cutoff = int(s.cutoff.Load())
 	if !s.isCutoff(v.cutoff, v.stale) {
@@ -124,7 +124,7 @@ func (s *Snapshot) isCutoff(i int, stale int64) bool {
 const never = math.MinInt64
 
 // instant is t in nanoseconds since 1970, held within what 64 bits can say (the years 1678 to 2261).
-func instant(t time.Time) int64 {
+func unixNanos(t time.Time) int64 {
 	switch y := t.Year(); {
 	case y < 1678:
 		return never + 1

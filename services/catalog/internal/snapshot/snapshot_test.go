@@ -45,7 +45,7 @@ func build(t require.TestingT, on *Snapshot, records []oracle.Record, sequence i
 		changes[i], err = enc.change(row(t, r, sequence))
 		require.NoError(t, err)
 	}
-	return on.with(changes, sequence)
+	return on.apply(changes, sequence)
 }
 
 // combinations are all filters that can be made of these values, each parameter being present or not.
@@ -110,7 +110,7 @@ func walk(t require.TestingT, v View, tier api.Tier, raw string) []byte {
 	}
 }
 
-func TestEveryFilterGivesWhatTheRulesGive(t *testing.T) {
+func TestEveryFilterMatchesTheOracle(t *testing.T) {
 	records := oracle.Records(7, 150, now)
 	snapshot := build(t, empty, records, 1)
 	filters := combinations()
@@ -127,7 +127,7 @@ func TestEveryFilterGivesWhatTheRulesGive(t *testing.T) {
 	}
 }
 
-func TestChangesGiveTheSameSnapshotAsALoadFromScratch(t *testing.T) {
+func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool := oracle.Records(rapid.Uint64().Draw(t, "seed"), 40, now)
 		other := oracle.Records(rapid.Uint64().Draw(t, "other seed"), 40, now)
@@ -178,7 +178,7 @@ func TestChangesGiveTheSameSnapshotAsALoadFromScratch(t *testing.T) {
 	})
 }
 
-func TestStatusTurnsOnTheInstant(t *testing.T) {
+func TestStatusChangesWithTheClock(t *testing.T) {
 	records := oracle.Records(11, 60, now)
 	snapshot := build(t, empty, records, 1)
 	var instants []time.Time
@@ -215,7 +215,7 @@ func profileUntil(o api.Opportunity) *time.Time {
 	return o.CompanyProfile.FreshUntil
 }
 
-func TestFreeTierFindsOnlyItsSet(t *testing.T) {
+func TestFreeTierFindsOnlyTheFreeSet(t *testing.T) {
 	records := oracle.Records(5, 200, now)
 	view := build(t, empty, records, 1).At(now)
 	all := oracle.Published(records, now)
@@ -234,7 +234,7 @@ func TestFreeTierFindsOnlyItsSet(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestAPageBeyondTheEndIsEmpty(t *testing.T) {
+func TestPageBeyondTheEndIsEmpty(t *testing.T) {
 	view := build(t, empty, oracle.Records(1, 20, now), 1).At(now)
 	for _, tier := range []api.Tier{api.Free, api.Commercial} {
 		sel := view.Select(query.Filter{}, tier)
@@ -245,7 +245,7 @@ func TestAPageBeyondTheEndIsEmpty(t *testing.T) {
 	require.Empty(t, none.Append(nil, params.Page{Number: 1, Limit: 10}))
 }
 
-func TestFiltersBeyondTheCacheStillAnswer(t *testing.T) {
+func TestFilterCacheIsBounded(t *testing.T) {
 	records := oracle.Records(9, 50, now)
 	snapshot := build(t, empty, records, 1)
 	all := oracle.Published(records, now)
@@ -258,7 +258,7 @@ func TestFiltersBeyondTheCacheStillAnswer(t *testing.T) {
 	require.LessOrEqual(t, len(snapshot.filters.sets), maxCachedSets)
 }
 
-func TestADocumentThatCannotBeReadIsNamed(t *testing.T) {
+func TestUnreadableDocumentErrorNamesTheListing(t *testing.T) {
 	for _, bad := range []Row{
 		{ID: "broken", Document: []byte("{")},
 		{ID: "broken", Document: []byte(`{"category":"online"}`), Summary: []byte("[]")},
@@ -269,7 +269,7 @@ func TestADocumentThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-func TestAListAllocatesNothingForARecord(t *testing.T) {
+func TestListDoesNotAllocatePerRecord(t *testing.T) {
 	snapshot := build(t, empty, oracle.Records(13, 400, now), 1)
 	buf := make([]byte, 0, 1<<20)
 	for _, raw := range []string{"", "&verified=false", "&remote=true&category=online", "&country=CA&province=ON"} {
@@ -284,7 +284,7 @@ func TestAListAllocatesNothingForARecord(t *testing.T) {
 }
 
 // The clock of the host that recorded a check may be ahead of ours.
-func TestNoCheckIsShownLaterThanTheResponse(t *testing.T) {
+func TestCheckTimesAreCappedAtTheResponseTime(t *testing.T) {
 	r := oracle.Records(1, 1, now)[0]
 	ahead := now.Add(time.Second)
 	r.Summary = &api.Summary{Slug: r.Entry.ID, LastCheckedAt: &ahead, FirstCheckedAt: &ahead, LastOutcome: api.OutcomeVerified, ReviewCount: 1,

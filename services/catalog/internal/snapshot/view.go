@@ -95,7 +95,7 @@ func (v View) Select(f query.Filter, tier api.Tier) Selection {
 func (v View) spans(f query.Filter) [2]span {
 	end, cutoff := uint32(len(v.s.order)), uint32(v.cutoff) //nolint:gosec // positions are below 2^32
 	if f.CheckedAfter != nil {
-		from := instant(*f.CheckedAfter)
+		from := unixNanos(*f.CheckedAfter)
 		end = uint32(sort.Search(len(v.s.checked), func(i int) bool { return v.s.checked[i] < from })) //nolint:gosec // as above
 	}
 	switch {

@@ -26,7 +26,7 @@ func BenchmarkLoad(b *testing.B) {
 		b.Run(dialect, func(b *testing.B) {
 			s := open(b, url)
 			seed(b, s, n)
-			before := processorTime(b)
+			before := cpuTime(b)
 			for b.Loop() {
 				ctx, cancel := context.WithCancel(context.Background())
 				live := snapshot.NewLive(s, time.Now, slog.New(slog.DiscardHandler))
@@ -41,13 +41,13 @@ func BenchmarkLoad(b *testing.B) {
 				<-ended
 			}
 			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/load")
-			b.ReportMetric((processorTime(b)-before).Seconds()/float64(b.N), "cpu-s/load") // says more on a busy machine
+			b.ReportMetric((cpuTime(b)-before).Seconds()/float64(b.N), "cpu-s/load") // says more on a busy machine
 		})
 	}
 }
 
 // processorTime is what this process has used so far, without the database server's.
-func processorTime(b *testing.B) time.Duration {
+func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
@@ -56,7 +56,7 @@ func processorTime(b *testing.B) time.Duration {
 
 func seed(b *testing.B, s interface {
 	Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error)
-	Keep(ctx context.Context, summaries []api.Summary) error
+	SaveSummaries(ctx context.Context, summaries []api.Summary) error
 }, n int) {
 	b.Helper()
 	for at := 0; at < n; at += 5000 {
@@ -73,6 +73,6 @@ func seed(b *testing.B, s interface {
 		}
 		_, err := s.Import(context.Background(), "bench", lines)
 		require.NoError(b, err)
-		require.NoError(b, s.Keep(context.Background(), summaries))
+		require.NoError(b, s.SaveSummaries(context.Background(), summaries))
 	}
 }

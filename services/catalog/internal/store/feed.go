@@ -54,7 +54,7 @@ func (s *Store) Cursor(ctx context.Context) (int64, error) {
 
 // Keep keeps the summaries and moves the cursor behind them, in one transaction. Summaries that are older than what is kept, or
 // the same, are ignored, so several replicas may pull the same feed, and any part of it may be pulled again.
-func (s *Store) Keep(ctx context.Context, summaries []api.Summary) error {
+func (s *Store) SaveSummaries(ctx context.Context, summaries []api.Summary) error {
 	newest := map[string]api.Summary{}
 	var cursor int64
 	for _, summary := range summaries {
@@ -70,7 +70,7 @@ func (s *Store) Keep(ctx context.Context, summaries []api.Summary) error {
 		}
 		slices.Sort(slugs)
 		for part := range slices.Chunk(slugs, batch) {
-			if err := keep(tx, next, part, newest); err != nil {
+			if err := saveSummaries(tx, next, part, newest); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,7 @@ func (s *Store) Keep(ctx context.Context, summaries []api.Summary) error {
 	})
 }
 
-func keep(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.Summary) error {
+func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.Summary) error {
 	var kept []summaryRow
 	if err := tx.Where("listing_id IN ?", slugs).Find(&kept).Error; err != nil {
 		return err

@@ -56,7 +56,7 @@ func (s *Store) List(ctx context.Context, f listing.Filter, after string, limit 
 }
 
 // maxActs is how many acts a detail shows.
-const maxActs = 100
+const maxChanges = 100
 
 // Detail returns everything about the listing of that id, or a problem.NotFound.
 func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error) {
@@ -83,7 +83,7 @@ func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error
 	if err != nil {
 		return api.ListingDetail{}, err
 	}
-	acts, err := s.acts(ctx, id)
+	changes, err := s.changes(ctx, id)
 	if err != nil {
 		return api.ListingDetail{}, database.Outage(err)
 	}
@@ -95,21 +95,21 @@ func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error
 	}
 	now := s.now().UTC()
 	return api.ListingDetail{
-		GeneratedAt: now, Listing: line.Bytes(), Record: e.Public(known[id], now), Changes: acts,
+		GeneratedAt: now, Listing: line.Bytes(), Record: e.Public(known[id], now), Changes: changes,
 		CreatedAt: database.FromMicros(row.CreatedAt), UpdatedAt: database.FromMicros(row.UpdatedAt), ChangedAt: e.ChangedAt,
 	}, nil
 }
 
 // acts returns what was done to a listing, newest first.
-func (s *Store) acts(ctx context.Context, id string) ([]api.ListingAct, error) {
+func (s *Store) changes(ctx context.Context, id string) ([]api.ListingAct, error) {
 	var rows []changeRow
-	err := s.db.WithContext(ctx).Where("listing_id = ?", id).Order("id DESC").Limit(maxActs).Find(&rows).Error
-	acts := make([]api.ListingAct, len(rows))
+	err := s.db.WithContext(ctx).Where("listing_id = ?", id).Order("id DESC").Limit(maxChanges).Find(&rows).Error
+	changes := make([]api.ListingAct, len(rows))
 	for i, row := range rows {
-		acts[i] = api.ListingAct{At: database.FromMicros(row.At), Actor: row.Actor, Action: row.What, Fields: []string{}}
+		changes[i] = api.ListingAct{At: database.FromMicros(row.At), Actor: row.Actor, Action: row.What, Fields: []string{}}
 		if row.Fields != "" {
-			acts[i].Fields = strings.Split(row.Fields, ",")
+			changes[i].Fields = strings.Split(row.Fields, ",")
 		}
 	}
-	return acts, err
+	return changes, err
 }

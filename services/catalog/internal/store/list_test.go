@@ -15,8 +15,8 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-func TestListingsAreFoundByWhatCuratorsAskFor(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+func TestListFilters(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		file := lines("acme", "b-acme", "c", "d", "e")
 		file[0].Visibility, file[3].Visibility, file[4].Visibility = listingfile.Published, listingfile.Withdrawn, listingfile.Published
 		file[2].Company.Name, file[2].Category = "The ACMÉ Co", api.Host
@@ -24,7 +24,7 @@ func TestListingsAreFoundByWhatCuratorsAskFor(t *testing.T) {
 		file[4].Facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.Ineligible}}
 		_, err := s.Import(t.Context(), "ann", file)
 		require.NoError(t, err)
-		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed}}))
+		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed}}))
 
 		for _, c := range []struct {
 			want string
@@ -69,8 +69,8 @@ func joined(list api.ListingList) string {
 	return strings.Join(ids, " ")
 }
 
-func TestAListWalksPastABatchInWhichNothingMatches(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+func TestListSkipsBatchesWithoutMatches(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		var many []string
 		for i := range 1100 {
 			many = append(many, fmt.Sprintf("l-%04d", i))
@@ -84,8 +84,8 @@ func TestAListWalksPastABatchInWhichNothingMatches(t *testing.T) {
 	})
 }
 
-func TestADetailShowsEverythingAndWhoDidIt(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+func TestDetailIncludesCurationAndChanges(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		file := lines("a")
 		file[0].Curation = &listingfile.Curation{Contact: "jo@example.com", Notes: "<n>"}
 		_, err := s.Import(t.Context(), "ann", file)

@@ -23,7 +23,7 @@ import (
 func (s *Store) Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error) {
 	return s.apply(ctx, actor, false, func(w *writer, report *api.ImportReport) error {
 		for part := range slices.Chunk(lines, batch) {
-			if err := w.importPart(part, report); err != nil {
+			if err := w.importBatch(part, report); err != nil {
 				return err
 			}
 		}
@@ -44,10 +44,10 @@ func (s *Store) apply(
 		switch {
 		case len(report.Rejected) > 0:
 			report = api.ImportReport{Rejected: report.Rejected, Omitted: report.Omitted}
-			return errNothing
+			return errNoChange
 		case dry:
 			report.Applied = false
-			return errNothing
+			return errNoChange
 		}
 		return nil
 	})
@@ -55,67 +55,67 @@ func (s *Store) apply(
 }
 
 // refuse adds a refusal to the report, or counts it if the report is full.
-func refuse(refused *[]api.RejectedLine, omitted *int, r api.RejectedLine) {
-	if len(*refused) == listingfile.MaxReported {
+func appendRejection(rejected *[]api.RejectedLine, omitted *int, r api.RejectedLine) {
+	if len(*rejected) == listingfile.MaxReported {
 		*omitted++
 		return
 	}
-	*refused = append(*refused, r)
+	*rejected = append(*rejected, r)
 }
 
-func (w *writer) importPart(lines []listingfile.Line, report *api.ImportReport) error {
-	acts, err := plan(w.tx, lines, w.now)
+func (w *writer) importBatch(lines []listingfile.Line, report *api.ImportReport) error {
+	steps, err := plan(w.tx, lines, w.now)
 	if err != nil {
 		return err
 	}
-	var shown []string
-	for _, act := range acts {
-		if act.unsourced() {
-			refuse(&report.Rejected, &report.Omitted, act.refusal())
+	var publishedIDs []string
+	for _, step := range steps {
+		if step.dropsLastSource() {
+			appendRejection(&report.Rejected, &report.Omitted, step.rejection())
 			continue
 		}
-		if act.change.KeptWithdrawn {
-			report.KeptWithdrawn = append(report.KeptWithdrawn, act.entry.ID)
+		if step.change.KeptWithdrawn {
+			report.KeptWithdrawn = append(report.KeptWithdrawn, step.entry.ID)
 		}
-		if act.change.Published {
-			shown = append(shown, act.entry.ID)
+		if step.change.Published {
+			publishedIDs = append(publishedIDs, step.entry.ID)
 		}
-		if err := w.importOne(act, report); err != nil {
+		if err := w.importListing(step, report); err != nil {
 			return err
 		}
 	}
-	if err := w.countShown(shown, report); err != nil {
+	if err := w.countPublished(publishedIDs, report); err != nil {
 		return err
 	}
 	return w.flush()
 }
 
-func (w *writer) importOne(act act, report *api.ImportReport) error {
-	if act.old != nil && len(act.change.Fields) == 0 {
+func (w *writer) importListing(step importStep, report *api.ImportReport) error {
+	if step.old != nil && len(step.change.Fields) == 0 {
 		report.Unchanged++
 		return nil
 	}
-	if err := w.save(act.entry, cmp.Or(act.createdAt, w.at)); err != nil {
+	if err := w.save(step.entry, cmp.Or(step.createdAt, w.at)); err != nil {
 		return err
 	}
-	if act.old == nil {
+	if step.old == nil {
 		report.Created++
-		w.record(act.entry.ID, imported, nil, false)
+		w.record(step.entry.ID, imported, nil, false)
 	} else {
 		report.Updated++
-		w.record(act.entry.ID, updated, act.change.Fields, act.change.Material)
+		w.record(step.entry.ID, updated, step.change.Fields, step.change.Material)
 	}
-	if act.change.Published {
-		w.record(act.entry.ID, published, nil, false)
+	if step.change.Published {
+		w.record(step.entry.ID, published, nil, false)
 	}
-	if act.old == nil || slices.Contains(act.change.Fields, "curation") {
-		w.note(act.entry.ID, act.entry.Curation)
+	if step.old == nil || slices.Contains(step.change.Fields, "curation") {
+		w.setCuration(step.entry.ID, step.entry.Curation)
 	}
 	return nil
 }
 
 // act is what an import does to one listing.
-type act struct {
+type importStep struct {
 	line      int            // of the file
 	old       *listing.Entry // nil: the listing is new
 	createdAt int64          // of old
@@ -124,31 +124,31 @@ type act struct {
 }
 
 // unsourced reports whether the act takes the last source of a published listing. One that never had a source may still be edited.
-func (a act) unsourced() bool {
+func (a importStep) dropsLastSource() bool {
 	return a.old != nil && a.old.Visibility == listingfile.Published && len(a.old.Sources) > 0 && len(a.entry.Sources) == 0
 }
 
-func (a act) refusal() api.RejectedLine {
+func (a importStep) rejection() api.RejectedLine {
 	return api.RejectedLine{Line: a.line, ID: a.entry.ID, Problems: api.Problems{listingfile.NeedsSource}}
 }
 
 // plan returns what an import of the lines does at now, in their order.
-func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]act, error) {
+func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]importStep, error) {
 	ids := make([]string, len(lines))
 	for i, l := range lines {
 		ids[i] = l.ID
 	}
-	known, notes, err := find(tx, ids)
+	known, notes, err := findListings(tx, ids)
 	if err != nil {
 		return nil, err
 	}
-	acts := make([]act, len(lines))
+	steps := make([]importStep, len(lines))
 	for i, line := range lines {
 		row, exists := known[line.ID]
 		if !exists {
 			entry := listing.Create(line, now)
 			change := listing.Change{Published: entry.Visibility == listingfile.Published}
-			acts[i] = act{line: line.Number, entry: entry, change: change}
+			steps[i] = importStep{line: line.Number, entry: entry, change: change}
 			continue
 		}
 		old, err := row.entry(notes[line.ID])
@@ -156,41 +156,41 @@ func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]act, error) {
 			return nil, err
 		}
 		entry, change := old.Update(line, now)
-		acts[i] = act{line.Number, &old, row.CreatedAt, entry, change}
+		steps[i] = importStep{line.Number, &old, row.CreatedAt, entry, change}
 	}
-	return acts, nil
+	return steps, nil
 }
 
 // Publish makes the listings of those ids visible, whole or not at all. It refuses an unknown id and a listing without a source. A
 // withdrawn listing may be published again. dry only counts. Line in a refusal is the position among the ids, from 1.
 func (s *Store) Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error) {
-	return s.show(ctx, actor, ids, listingfile.Published, dry)
+	return s.setVisibility(ctx, actor, ids, listingfile.Published, dry)
 }
 
 // Withdraw takes the listings of those ids down, or rejects candidates; otherwise as Publish.
 func (s *Store) Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
-	return s.show(ctx, actor, ids, listingfile.Withdrawn, false)
+	return s.setVisibility(ctx, actor, ids, listingfile.Withdrawn, false)
 }
 
-func (s *Store) show(ctx context.Context, actor string, ids []string, as listingfile.Visibility, dry bool) (api.ImportReport, error) {
+func (s *Store) setVisibility(ctx context.Context, actor string, ids []string, as listingfile.Visibility, dry bool) (api.ImportReport, error) {
 	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
-		place := 0
+		position := 0
 		for part := range slices.Chunk(ids, batch) {
 			// Invalid ids are not looked up: some texts are an error in Postgres.
-			known, _, err := find(w.tx, slices.DeleteFunc(slices.Clone(part), func(id string) bool { return !api.ValidSlug(id) }))
+			known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part), func(id string) bool { return !api.ValidSlug(id) }))
 			if err != nil {
 				return err
 			}
-			rows := make([]placed, 0, len(part))
+			rows := make([]positionedRow, 0, len(part))
 			for _, id := range part {
-				place++
+				position++
 				if row, exists := known[id]; exists {
-					rows = append(rows, placed{place, row})
+					rows = append(rows, positionedRow{position, row})
 					continue
 				}
-				refuse(&report.Rejected, &report.Omitted, api.RejectedLine{Line: place, ID: id, Problems: api.Problems{"id: there is no such listing"}})
+				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{"id: there is no such listing"}})
 			}
-			if err := w.showPart(rows, as, report); err != nil {
+			if err := w.setVisibility(rows, as, report); err != nil {
 				return err
 			}
 		}
@@ -202,20 +202,20 @@ func (s *Store) show(ctx context.Context, actor string, ids []string, as listing
 // position among the private listings by id.
 func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error) {
 	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
-		place := 0
+		position := 0
 		for last := ""; ; {
 			var part []*listingRow
 			err := w.tx.Where("visibility = ? AND id > ?", listingfile.Private, last).Order("id").Limit(batch).Find(&part).Error
 			if err != nil || len(part) == 0 {
 				return err
 			}
-			rows := make([]placed, len(part))
+			rows := make([]positionedRow, len(part))
 			for i, row := range part {
-				place++
-				rows[i] = placed{place, row}
+				position++
+				rows[i] = positionedRow{position, row}
 			}
 			last = part[len(part)-1].ID
-			if err := w.showPart(rows, listingfile.Published, report); err != nil {
+			if err := w.setVisibility(rows, listingfile.Published, report); err != nil {
 				return err
 			}
 		}
@@ -223,14 +223,14 @@ func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.Imp
 }
 
 // placed is a row with its position among those that an operator named.
-type placed struct {
-	place int
-	row   *listingRow
+type positionedRow struct {
+	position int
+	row      *listingRow
 }
 
 // showPart gives the rows their visibility and records it, except for those that have it.
-func (w *writer) showPart(rows []placed, as listingfile.Visibility, report *api.ImportReport) error {
-	var shown []string
+func (w *writer) setVisibility(rows []positionedRow, as listingfile.Visibility, report *api.ImportReport) error {
+	var publishedIDs []string
 	for _, p := range rows {
 		row := p.row
 		if row.Visibility == as {
@@ -239,32 +239,32 @@ func (w *writer) showPart(rows []placed, as listingfile.Visibility, report *api.
 		}
 		fields, what := []string{"visibility"}, withdrawn
 		if as == listingfile.Published {
-			sourced, err := row.sourced()
+			sourced, err := row.hasSource()
 			if err != nil {
 				return err
 			}
 			if !sourced {
-				refuse(&report.Rejected, &report.Omitted, api.RejectedLine{Line: p.place, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
+				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
 				continue
 			}
-			what, shown = published, append(shown, row.ID)
+			what, publishedIDs = published, append(publishedIDs, row.ID)
 			if row.PublishedAt == nil {
 				row.PublishedAt, fields = &w.at, append(fields, "publishedAt")
 			}
 		}
 		report.Updated++
 		row.Visibility = as
-		w.put(row)
+		w.queue(row)
 		w.record(row.ID, what, fields, false)
 	}
-	if err := w.countShown(shown, report); err != nil {
+	if err := w.countPublished(publishedIDs, report); err != nil {
 		return err
 	}
 	return w.flush()
 }
 
 // countShown counts the listings of those ids as published, and those of them that have no factual review.
-func (w *writer) countShown(ids []string, report *api.ImportReport) error {
+func (w *writer) countPublished(ids []string, report *api.ImportReport) error {
 	report.Published += len(ids)
 	known, err := summaries(w.tx, ids)
 	for _, id := range ids {
@@ -279,7 +279,7 @@ func (w *writer) countShown(ids []string, report *api.ImportReport) error {
 func (s *Store) Export(ctx context.Context) iter.Seq2[listing.Entry, error] {
 	return func(yield func(listing.Entry, error) bool) {
 		for last := ""; ; {
-			part, err := s.exportPart(ctx, last)
+			part, err := s.exportBatch(ctx, last)
 			if err != nil {
 				yield(listing.Entry{}, database.Outage(err))
 				return
@@ -296,7 +296,7 @@ func (s *Store) Export(ctx context.Context) iter.Seq2[listing.Entry, error] {
 	}
 }
 
-func (s *Store) exportPart(ctx context.Context, after string) ([]listing.Entry, error) {
+func (s *Store) exportBatch(ctx context.Context, after string) ([]listing.Entry, error) {
 	var rows []*listingRow
 	tx := s.db.WithContext(ctx)
 	if err := tx.Where("id > ?", after).Order("id").Limit(batch).Find(&rows).Error; err != nil {
@@ -316,7 +316,7 @@ func (s *Store) exportPart(ctx context.Context, after string) ([]listing.Entry, 
 	return entries, err
 }
 
-func find(tx *gorm.DB, ids []string) (map[string]*listingRow, map[string]*curationRow, error) {
+func findListings(tx *gorm.DB, ids []string) (map[string]*listingRow, map[string]*curationRow, error) {
 	var rows []*listingRow
 	if err := tx.Where("id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, nil, err
@@ -349,10 +349,10 @@ type writer struct {
 	now   time.Time
 	at    int64 // now, as it is stored
 
-	listings []*listingRow
-	changes  []changeRow
-	noted    []curationRow
-	unnoted  []string
+	listings         []*listingRow
+	changes          []changeRow
+	curations        []curationRow
+	deletedCurations []string
 }
 
 func (s *Store) writer(tx *gorm.DB, next *int64, actor string) *writer {
@@ -361,16 +361,16 @@ func (s *Store) writer(tx *gorm.DB, next *int64, actor string) *writer {
 }
 
 func (w *writer) save(e listing.Entry, createdAt int64) error {
-	row, err := rowOf(e)
+	row, err := newListingRow(e)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", e.ID, err)
 	}
 	row.CreatedAt = createdAt
-	w.put(&row)
+	w.queue(&row)
 	return nil
 }
 
-func (w *writer) put(row *listingRow) {
+func (w *writer) queue(row *listingRow) {
 	*w.next++
 	row.Sequence, row.UpdatedAt = *w.next, w.at
 	w.listings = append(w.listings, row)
@@ -382,12 +382,12 @@ func (w *writer) record(id, what string, fields []string, material bool) {
 	})
 }
 
-func (w *writer) note(id string, c *listingfile.Curation) {
+func (w *writer) setCuration(id string, c *listingfile.Curation) {
 	if c == nil {
-		w.unnoted = append(w.unnoted, id)
+		w.deletedCurations = append(w.deletedCurations, id)
 		return
 	}
-	w.noted = append(w.noted, curationRow{ListingID: id, Contact: c.Contact, Notes: c.Notes})
+	w.curations = append(w.curations, curationRow{ListingID: id, Contact: c.Contact, Notes: c.Notes})
 }
 
 func (w *writer) flush() error {
@@ -401,13 +401,13 @@ func (w *writer) flush() error {
 			return err
 		}
 	}
-	if len(w.unnoted) > 0 {
-		if err := w.tx.Where("listing_id IN ?", w.unnoted).Delete(&curationRow{}).Error; err != nil {
+	if len(w.deletedCurations) > 0 {
+		if err := w.tx.Where("listing_id IN ?", w.deletedCurations).Delete(&curationRow{}).Error; err != nil {
 			return err
 		}
 	}
-	if len(w.noted) > 0 {
-		if err := w.tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(w.noted, batch).Error; err != nil {
+	if len(w.curations) > 0 {
+		if err := w.tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(w.curations, batch).Error; err != nil {
 			return err
 		}
 	}
@@ -416,6 +416,6 @@ func (w *writer) flush() error {
 			return err
 		}
 	}
-	w.listings, w.changes, w.noted, w.unnoted = nil, nil, nil, nil
+	w.listings, w.changes, w.curations, w.deletedCurations = nil, nil, nil, nil
 	return nil
 }

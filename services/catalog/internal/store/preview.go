@@ -21,21 +21,21 @@ func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.Impo
 	preview := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
 	tx := s.db.WithContext(ctx)
 	for part := range slices.Chunk(lines, batch) {
-		acts, err := plan(tx, part, now)
+		steps, err := plan(tx, part, now)
 		if err != nil {
 			return api.ImportPreview{}, database.Outage(err)
 		}
-		ids := make([]string, len(acts))
-		for i, a := range acts {
+		ids := make([]string, len(steps))
+		for i, a := range steps {
 			ids[i] = a.entry.ID
 		}
 		known, err := summaries(tx, ids)
 		if err != nil {
 			return api.ImportPreview{}, err
 		}
-		for _, a := range acts {
-			if a.unsourced() {
-				refuse(&preview.Rejected, &preview.Omitted, a.refusal())
+		for _, a := range steps {
+			if a.dropsLastSource() {
+				appendRejection(&preview.Rejected, &preview.Omitted, a.rejection())
 				continue
 			}
 			if a.change.KeptWithdrawn {

@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-func TestAPreviewLeavesTheDatabaseUntouched(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
+func TestPreviewDoesNotWrite(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		file := lines("a", "b")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
 		_, err := s.Import(t.Context(), "ann", file)

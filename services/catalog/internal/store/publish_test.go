@@ -13,13 +13,13 @@ import (
 
 var needsSource = api.Problems{listingfile.NeedsSource}
 
-func TestPublishingNeedsASourceAndCountsWhatWasNeverReviewed(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		file := lines("a", "b", "bare", "c", "d")
 		file[2].Sources = []api.Source{}
 		_, err := s.Import(t.Context(), "ann", file)
 		require.NoError(t, err)
-		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 1, LastCheckedAt: &at}, {Slug: "c", Sequence: 2}}))
+		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "b", Sequence: 1, LastCheckedAt: &at}, {Slug: "c", Sequence: 2}}))
 
 		quiet, err := s.Sequence(t.Context())
 		require.NoError(t, err)
@@ -55,8 +55,8 @@ func TestPublishingNeedsASourceAndCountsWhatWasNeverReviewed(t *testing.T) {
 	})
 }
 
-func TestAnImportKeepsWithdrawnListingsWithdrawnAndPublishedOnesSourced(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		export := lines("a", "b", "c")
 		for i := range export {
 			export[i].Visibility, export[i].Number = listingfile.Published, i+2
@@ -85,12 +85,12 @@ func TestAnImportKeepsWithdrawnListingsWithdrawnAndPublishedOnesSourced(t *testi
 		for i := range export {
 			export[i].Visibility, export[i].Sources = "", []api.Source{}
 		}
-		refused := []api.RejectedLine{{Line: 4, ID: "c", Problems: needsSource}}
+		rejected := []api.RejectedLine{{Line: 4, ID: "c", Problems: needsSource}}
 		report, err = s.Import(t.Context(), "ann", export)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportReport{Rejected: refused}, report)
+		require.Equal(t, api.ImportReport{Rejected: rejected}, report)
 		preview, err = s.Preview(t.Context(), export)
 		require.NoError(t, err)
-		require.Equal(t, api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: refused}, preview)
+		require.Equal(t, api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: rejected}, preview)
 	})
 }

@@ -61,7 +61,7 @@ func (s *Store) Sheet(ctx context.Context, id string) (api.ReviewSheet, error) {
 	return api.ReviewSheet{
 		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(r.Entry.Visibility), Record: r.Entry.Public(r.Summary, now),
 		OwnFacts: r.Entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(r.Entry.ChangedAt, now),
-		Reasons: append([]api.DueReason{}, r.At(now)...), Edits: r.Since(),
+		Reasons: append([]api.DueReason{}, r.ReasonsAt(now)...), Edits: r.EditsSinceReview(),
 	}, nil
 }
 
@@ -75,7 +75,7 @@ func (s *Store) records(ctx context.Context, rows []*listingRow) ([]review.Recor
 	if err != nil {
 		return nil, err
 	}
-	edits, err := edits(s.db.WithContext(ctx), ids)
+	edits, err := materialEdits(s.db.WithContext(ctx), ids)
 	if err != nil {
 		return nil, database.Outage(err)
 	}
@@ -90,7 +90,7 @@ func (s *Store) records(ctx context.Context, rows []*listingRow) ([]review.Recor
 	return records, nil
 }
 
-func edits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, error) {
+func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, error) {
 	var rows []changeRow
 	if err := tx.Where("material AND listing_id IN ?", ids).Order("id").Find(&rows).Error; err != nil {
 		return nil, err

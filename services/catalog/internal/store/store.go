@@ -75,7 +75,7 @@ const (
 	withdrawn = "withdrawn"
 )
 
-func rowOf(e listing.Entry) (listingRow, error) {
+func newListingRow(e listing.Entry) (listingRow, error) {
 	row := listingRow{
 		ID: e.ID, Visibility: e.Visibility, PublishedAt: toMicros(e.PublishedAt), ChangedAt: toMicros(e.ChangedAt),
 	}
@@ -101,7 +101,7 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 }
 
 // sourced reports whether the listing cites a source.
-func (r listingRow) sourced() (bool, error) {
+func (r listingRow) hasSource() (bool, error) {
 	var l struct{ Sources []json.RawMessage }
 	if err := json.Unmarshal([]byte(r.Document), &l); err != nil {
 		return false, fmt.Errorf("document of listing %s: %w", r.ID, err)
@@ -126,14 +126,14 @@ func fromMicros(us *int64) *time.Time {
 }
 
 // errNothing ends a transaction that turned out to have nothing to change, so that it moves no sequence.
-var errNothing = errors.New("nothing to change")
+var errNoChange = errors.New("nothing to change")
 
 // changeTime is how long a change may take, its turn included: one that hangs must not hold up all that come after it.
-const changeTime = time.Minute
+const changeTimeout = time.Minute
 
 // change runs f in a transaction that holds the sequence. f gives numbers out by raising *next and saves what it changes.
 func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) error) error {
-	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		before, err := database.NextSequence(tx)
@@ -146,12 +146,12 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 			return err
 		}
 		if next == before {
-			return errNothing
+			return errNoChange
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
 	})
 	switch {
-	case err == nil || errors.Is(err, errNothing):
+	case err == nil || errors.Is(err, errNoChange):
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded): // which a commit, for one, does not say
 		return problem.Unavailable(err)
@@ -182,7 +182,7 @@ func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row
 		if err := rows.Scan(&row.Sequence, &row.ID, &publishedAt, &changedAt, &row.Document, &row.Summary); err != nil {
 			return database.Outage(err)
 		}
-		row.PublishedAt, row.ChangedAt = instant(publishedAt), instant(changedAt)
+		row.PublishedAt, row.ChangedAt = nullMicros(publishedAt), nullMicros(changedAt)
 		if err := each(row); err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row
 	return database.Outage(rows.Err())
 }
 
-func instant(us sql.NullInt64) *time.Time {
+func nullMicros(us sql.NullInt64) *time.Time {
 	if !us.Valid {
 		return nil
 	}

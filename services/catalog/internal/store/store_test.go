@@ -45,7 +45,7 @@ func openDB(t testing.TB, cfg database.Config) (*store.Store, *database.DB) {
 // at is the time by the store's clock.
 var at = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
-func onEach(t *testing.T, test func(t *testing.T, s *store.Store, db *database.DB)) {
+func onEachDatabase(t *testing.T, test func(t *testing.T, s *store.Store, db *database.DB)) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
 			s, db := openDB(t, database.Config{URL: url, MaxConnections: 8})
@@ -65,8 +65,8 @@ func lines(ids ...string) []listingfile.Line {
 	return out
 }
 
-func TestEveryActIsRecorded(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
+func TestEveryChangeIsRecorded(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		must := func(report api.ImportReport, err error) {
 			t.Helper()
 			require.NoError(t, err)
@@ -108,13 +108,13 @@ func TestEveryActIsRecorded(t *testing.T) {
 	})
 }
 
-func TestTheRecordOfActsIsAppendOnly(t *testing.T) {
+func TestListingChangesAreAppendOnly(t *testing.T) {
 	statements := []string{
 		"UPDATE listing_changes SET actor = 'x'", "DELETE FROM listing_changes",
 		"INSERT OR REPLACE INTO listing_changes SELECT * FROM listing_changes", "TRUNCATE listing_changes",
 		"SET session_replication_role = replica; DELETE FROM listing_changes",
 	}
-	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		_, err := s.Import(t.Context(), "ann", lines("a"))
 		require.NoError(t, err)
 		for _, statement := range statements {
@@ -146,7 +146,7 @@ func TestTheRecordOfActsIsAppendOnly(t *testing.T) {
 		require.NoError(t, err, "the role may do what serving needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
-		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "a", Sequence: 1}}))
+		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "a", Sequence: 1}}))
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
 		}
@@ -167,8 +167,8 @@ func changes(t *testing.T, s *store.Store, after int64) map[string]snapshot.Row 
 	return rows
 }
 
-func TestEveryChangeRaisesItsListingAndNothingElseDoes(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+func TestOnlyChangesRaiseTheSequence(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		sequence := func() int64 {
 			t.Helper()
 			n, err := s.Sequence(t.Context())
@@ -187,16 +187,16 @@ func TestEveryChangeRaisesItsListingAndNothingElseDoes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, quiet, sequence())
 
-		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 4}, {Slug: "b", Sequence: 3}, {Slug: "later", Sequence: 5}}))
+		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "b", Sequence: 4}, {Slug: "b", Sequence: 3}, {Slug: "later", Sequence: 5}}))
 		require.Equal(t, []string{"b"}, slices.Collect(maps.Keys(changes(t, s, quiet))))
 		cursor, err := s.Cursor(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(5), cursor)
 
 		quiet = sequence()
-		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 4}, {Slug: "later", Sequence: 2}}))
+		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "b", Sequence: 4}, {Slug: "later", Sequence: 2}}))
 		require.Equal(t, quiet, sequence(), "nothing newer, nothing changed")
-		require.NoError(t, s.Keep(t.Context(), []api.Summary{{Slug: "b", Sequence: 4, LastOutcome: api.OutcomeNeedsReview}}))
+		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "b", Sequence: 4, LastOutcome: api.OutcomeNeedsReview}}))
 		require.Contains(t, changes(t, s, quiet), "b", "derived again, by newer rules")
 
 		_, err = s.Import(t.Context(), "ann", lines("later"))
@@ -211,7 +211,7 @@ func TestEveryChangeRaisesItsListingAndNothingElseDoes(t *testing.T) {
 
 // A reader that has seen a number never meets a lower one later, whatever is written at the same time.
 func TestSequenceOrderIsCommitOrder(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		const writers, each = 4, 15
 		var all sync.WaitGroup
 		for w := range writers {
@@ -248,8 +248,8 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 	})
 }
 
-func TestWhatNoIDCanBeIsRefusedLikeAnUnknownOne(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, _ *database.DB) {
+func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		_, err := s.Import(t.Context(), "ann", lines("a"))
 		require.NoError(t, err)
 		publish := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
@@ -271,8 +271,8 @@ func TestWhatNoIDCanBeIsRefusedLikeAnUnknownOne(t *testing.T) {
 	})
 }
 
-func TestAChangeThatHangsHoldsNobodyUpForEver(t *testing.T) {
-	onEach(t, func(t *testing.T, s *store.Store, db *database.DB) {
+func TestHangingChangeTimesOut(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		var statements, bounded int
 		look := func(tx *gorm.DB) {
 			statements++

@@ -8,13 +8,13 @@ import (
 )
 
 // Standing is how the published records of a category stand.
-type Standing struct {
+type StatusCounts struct {
 	Category api.Category
 	Count    map[api.VerificationStatus]int // every status, also those that no record has
 }
 
 // Total is the number of records.
-func (s Standing) Total() (n int) {
+func (s StatusCounts) Total() (n int) {
 	for _, count := range s.Count {
 		n += count
 	}
@@ -22,18 +22,18 @@ func (s Standing) Total() (n int) {
 }
 
 // Standings count the records by category and status, in the order of api.Categories. It costs a few intersections of bitmaps.
-func (v View) Standings() []Standing {
+func (v View) StatusCounts() []StatusCounts {
 	end, cutoff := uint32(len(v.s.order)), uint32(v.cutoff) //nolint:gosec // positions are below 2^32
-	all := make([]Standing, len(api.Categories))
+	all := make([]StatusCounts, len(api.Categories))
 	for i, category := range api.Categories {
 		key := setKey{category: int8(i + 1)} //nolint:gosec // 4 categories
 		total := span{v.s.set(key), 0, end}.count()
 		key.condition = undisputed
-		standing := v.s.set(key)
-		verified, stale := span{standing, 0, cutoff}.count(), span{standing, cutoff, end}.count()
+		undisputedSet := v.s.set(key)
+		verified, stale := span{undisputedSet, 0, cutoff}.count(), span{undisputedSet, cutoff, end}.count()
 		key.condition = disputed
 		disputed := span{v.s.set(key), 0, end}.count()
-		all[i] = Standing{category, map[api.VerificationStatus]int{
+		all[i] = StatusCounts{category, map[api.VerificationStatus]int{
 			api.Verified: verified, api.Stale: stale, api.NeedsReview: disputed, api.Unverified: total - verified - stale - disputed,
 		}}
 	}
@@ -42,7 +42,7 @@ func (v View) Standings() []Standing {
 
 // Due is how many records are not verified at the end of within from now on, if nothing is done.
 func (v View) Due(within time.Duration) int {
-	stale := instant(v.at.Add(within - api.FreshnessWindow))
+	stale := unixNanos(v.at.Add(within - api.FreshnessWindow))
 	fresh := sort.Search(len(v.s.checked), func(i int) bool { return v.s.checked[i] < stale })
 	verified := span{v.s.index.undisputed, 0, uint32(fresh)}.count() //nolint:gosec // positions are below 2^32
 	return len(v.s.order) - verified
@@ -52,7 +52,7 @@ func (v View) Due(within time.Duration) int {
 func (v View) FreeSet() api.FreeSet {
 	set := api.FreeSet{Records: len(v.free()), Limit: FreeSetSize}
 	verified := 0
-	for _, s := range v.Standings() {
+	for _, s := range v.StatusCounts() {
 		set.Published += s.Total()
 		set.NeverReviewed += s.Count[api.Unverified]
 		set.NeedsReview += s.Count[api.NeedsReview]

@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/services/catalog/internal/oracle"
 )
 
-func TestStandingsCountWhatTheRulesGive(t *testing.T) {
+func TestStatusCountsMatchTheOracle(t *testing.T) {
 	records := oracle.Records(17, 400, now)
 	snapshot := build(t, empty, records, 1)
 	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(api.FreshnessWindow)} {
@@ -21,7 +21,7 @@ func TestStandingsCountWhatTheRulesGive(t *testing.T) {
 		for _, o := range oracle.Published(records, at) {
 			want[o.Category][o.Verification.Status]++
 		}
-		for _, s := range snapshot.At(at).Standings() {
+		for _, s := range snapshot.At(at).StatusCounts() {
 			require.Equal(t, want[s.Category], s.Count, s.Category)
 		}
 		for _, within := range []time.Duration{0, time.Microsecond, 7 * 24 * time.Hour, api.FreshnessWindow} {
@@ -35,10 +35,10 @@ func TestStandingsCountWhatTheRulesGive(t *testing.T) {
 		}
 	}
 	require.Zero(t, empty.At(now).Due(0))
-	require.Zero(t, empty.At(now).Standings()[0].Total())
+	require.Zero(t, empty.At(now).StatusCounts()[0].Total())
 }
 
-func TestTheFreeSetSaysWhyARecordIsNotInIt(t *testing.T) {
+func TestFreeSetCountsExcludedRecordsByReason(t *testing.T) {
 	records := oracle.Records(17, 400, now)
 	snapshot := build(t, empty, records, 1)
 	for _, at := range []time.Time{now, now.Add(-5 * 24 * time.Hour), now.Add(10 * 24 * time.Hour), now.Add(api.FreshnessWindow + time.Hour)} {
