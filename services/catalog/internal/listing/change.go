@@ -9,20 +9,20 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Material lists the fields on which a factual review rests: a change of one of them outside a review puts the review in doubt.
+// Material lists the fields that a factual review covers. After a change to one of them outside a review, the listing needs review.
 var Material = []string{"company", "applicationUrl", "category", "startingCost", "workModel", "facts"}
 
-// Change describes what an import did to one listing.
+// Change describes the effect of an import on one listing.
 type Change struct {
-	Fields    []string // names of the fields that differ, in the order of the file format; empty if nothing did
-	Material  bool     // a field on which reviews rest is among them
+	Fields    []string // names of the changed fields, in the order of the file format
+	Material  bool     // Fields contains one of Material
 	Published bool     // the listing became visible
 
-	// KeptWithdrawn is set if the line says published and the listing stays withdrawn: only an operator publishes it again.
+	// KeptWithdrawn is set if the line is published and the listing stays withdrawn: only Publish makes it visible again.
 	KeptWithdrawn bool
 }
 
-// Create returns the entry for a line whose listing is new to the catalog.
+// Create returns the entry for a line with a new id.
 func Create(l listingfile.Line, now time.Time) Entry {
 	e := Entry{Listing: l.Listing, Visibility: l.Visibility, Curation: nilIfEmpty(l.Curation)}
 	if e.Visibility == "" {
@@ -34,9 +34,8 @@ func Create(l listingfile.Line, now time.Time) Entry {
 	return e
 }
 
-// Update returns e after an import of l, and what changed. An import edits what the line states. It never takes a listing down and
-// never publishes a withdrawn one: of the visibilities only `published` acts on a listing that exists, and only on a private one.
-// A curation or publishedAt that is left out stays as it is; facts and profile that are left out are removed.
+// Update returns e after an import of l, and the changes. An import can publish a private listing. It never withdraws a listing and never
+// publishes a withdrawn one. If the line has no curation or publishedAt, e keeps its own; if it has no facts or profile, they are removed.
 func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 	updated := e
 	updated.Listing = l.Listing
@@ -68,13 +67,13 @@ func (e *Entry) publish(now time.Time) {
 	}
 }
 
-// field is a part of an entry that has a name of its own in the file format.
+// field is a top-level field of the file format.
 type field struct {
 	name  string
 	index []int
 }
 
-// fields are all of them, in the order of the file format.
+// fields lists all fields of an Entry, in the order of the file format.
 var fields = func() (all []field) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Entry]()) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
@@ -84,7 +83,7 @@ var fields = func() (all []field) {
 	return all
 }()
 
-// differing names the fields in which a and b differ.
+// changedFields returns the names of the fields in which a and b differ.
 func changedFields(a, b Entry) []string {
 	var names []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
@@ -96,9 +95,9 @@ func changedFields(a, b Entry) []string {
 	return names
 }
 
-// equal is reflect.DeepEqual, except that instants are equal if they are stored alike.
+// equal is reflect.DeepEqual, except that it compares times at the precision of the database.
 func equal(a, b any) bool {
-	if t, is := a.(*time.Time); is {
+	if t, ok := a.(*time.Time); ok {
 		u, _ := b.(*time.Time)
 		return micros(t) == micros(u)
 	}
@@ -112,7 +111,7 @@ func micros(t *time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// orNil gives "nothing noted" its one form, nil.
+// nilIfEmpty returns nil for an empty curation, so that there is one representation of "none".
 func nilIfEmpty(c *listingfile.Curation) *listingfile.Curation {
 	if c == nil || *c == (listingfile.Curation{}) {
 		return nil

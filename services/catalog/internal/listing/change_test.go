@@ -77,9 +77,9 @@ func TestCreateAndUpdate(t *testing.T) {
 	}
 }
 
-// TestAnImportReportsAChangeOfAnyField changes every field of a line, nested ones too, one at a time.
+// TestUpdateReportsAChangeOfAnyField changes every field of a line, nested ones too, one at a time.
 func TestUpdateReportsAChangeOfAnyField(t *testing.T) {
-	// A published listing, so that a visibility of `private` or `withdrawn` changes nothing; TestCreateAndUpdate covers visibility.
+	// The listing is published, so visibility cannot change; TestCreateAndUpdate covers visibility.
 	skip := []string{"id", "visibility", "Number"}
 	changed := map[string]bool{}
 	var walk func(path string, v reflect.Value, check func(path string))
@@ -92,7 +92,7 @@ func TestUpdateReportsAChangeOfAnyField(t *testing.T) {
 		}
 		switch v.Kind() {
 		case reflect.Struct:
-			if at, is := v.Interface().(time.Time); is {
+			if at, ok := v.Interface().(time.Time); ok {
 				try(at.Add(-time.Microsecond))
 				return
 			}
@@ -101,7 +101,7 @@ func TestUpdateReportsAChangeOfAnyField(t *testing.T) {
 				if f.Anonymous {
 					walk(path, field, check)
 				} else if path != "" || !slices.Contains(skip, name) && !slices.Contains(skip, f.Name) {
-					require.NotEmpty(t, name, "%s.%s has no JSON name, so no file and no store holds it", path, f.Name)
+					require.NotEmpty(t, name, "%s.%s has no JSON name: it would be neither exported nor stored", path, f.Name)
 					walk(strings.TrimPrefix(path+"."+name, "."), field, check)
 				}
 			}
@@ -135,10 +135,10 @@ func TestUpdateReportsAChangeOfAnyField(t *testing.T) {
 		changed[field] = true
 	})
 	_, change := entry.Update(line, now)
-	require.Empty(t, change.Fields, "every field is as it was")
+	require.Empty(t, change.Fields, "walk restores every field")
 	copyEdits := []string{"subcategory", "summary", "overview", "publishedAt", "sources", "companyProfile", "curation"}
 	require.ElementsMatch(t, slices.Concat(listing.Material, copyEdits), slices.Collect(maps.Keys(changed)),
-		"decide whether a change of a new field puts reviews in doubt, and add it to Material or to this list")
+		"decide whether a change to the new field needs a review, and add it to Material or to this list")
 }
 
 // everyField is the example with a value in each field.
@@ -161,11 +161,10 @@ func TestUpdateNeverPublishesAWithdrawnListing(t *testing.T) {
 	require.Equal(t, listing.Change{Fields: []string{"summary"}, KeptWithdrawn: true}, change)
 	line.Visibility = listingfile.Withdrawn
 	_, change = entry.Update(line, now)
-	require.False(t, change.KeptWithdrawn, "the file says so too")
+	require.False(t, change.KeptWithdrawn, "the line is withdrawn, too")
 }
 
-// FuzzRead holds the reader to two promises: it never fails on any input, and what it accepts it accepts again, unchanged, in
-// the form of an export.
+// FuzzRead checks that the reader never fails, and that an export of an accepted line is accepted and changes nothing.
 func FuzzRead(f *testing.F) {
 	f.Add(listingfile.Example)
 	f.Add([]byte("\ufeff" + string(listingfile.Example) + "\r\n\n{}\n[]\nnull"))

@@ -13,8 +13,8 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Compare says how an import that makes after of before (nil: the listing is new) would be seen at now. summary is what history
-// says of the listing, its zero value where it says nothing.
+// Compare describes an import that changes before to after, as of now; before is nil for a new listing. summary is the zero value if
+// history has none for the listing.
 func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (api.ListingChange, error) {
 	c := api.ListingChange{ID: after.ID, Change: api.ListingCreated, Fields: []api.FieldChange{}}
 	c.Published = after.Visibility == listingfile.Published && (before == nil || before.Visibility != listingfile.Published)
@@ -36,7 +36,7 @@ func Compare(before *Entry, after Entry, summary api.Summary, now time.Time) (ap
 	return c, nil
 }
 
-// tree is the JSON form of an entry, decoded.
+// jsonTree returns the entry's JSON, decoded.
 func jsonTree(e Entry) (any, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -49,8 +49,8 @@ func jsonTree(e Entry) (any, error) {
 	return v, err
 }
 
-// differences adds to changes what differs between two trees, by the paths of the smallest parts that do. Arrays of different
-// lengths differ as a whole.
+// appendDifferences appends the differences between two JSON trees, each at the longest possible path. Arrays of different lengths
+// differ as a whole.
 func appendDifferences(changes []api.FieldChange, path string, old, updated any) []api.FieldChange {
 	switch a := old.(type) {
 	case map[string]any:
@@ -81,7 +81,7 @@ func appendDifferences(changes []api.FieldChange, path string, old, updated any)
 	return append(changes, api.FieldChange{Field: path, Old: before, New: after})
 }
 
-// text is the JSON of a part of a tree: sorted by name, so equal parts have equal texts.
+// marshalPart returns the JSON of a part of a tree. Members are sorted by name, so equal parts have equal JSON.
 func marshalPart(v any) json.RawMessage {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

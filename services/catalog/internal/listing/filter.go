@@ -14,11 +14,11 @@ type Filter struct {
 	Visibility listingfile.Visibility
 	Status     api.VerificationStatus
 	Category   api.Category
-	Country    string // upper case; matches as for consumers, an entry that says eligible
+	Country    string // upper case; matches if residents are eligible, as for consumers
 	Text       string // part of the id or of the company's name, in any case
 }
 
-// Matches reports whether the listing is selected. public is its record at the time of the request.
+// Matches reports whether f selects the listing. public is its record at the time of the request.
 func (f Filter) Matches(e Entry, public api.Opportunity) bool {
 	return (f.Visibility == "" || f.Visibility == e.Visibility) &&
 		(f.Status == "" || f.Status == public.Verification.Status) &&

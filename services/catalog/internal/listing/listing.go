@@ -1,5 +1,5 @@
-// Package listing is what curators maintain: a listing with its place in the catalog, and what a change of it means. How a
-// listing is written in a file is told by pkg/listingfile. Verification is no part of it; that comes from events alone.
+// Package listing defines the catalog's entries, which curators maintain, and the effects of changing one. Package listingfile defines
+// the file format. Entries do not include verification, which is derived from the history service's events only.
 package listing
 
 import (
@@ -9,19 +9,19 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Entry is a listing with its place in the catalog.
+// Entry is a listing with its visibility and curation.
 type Entry struct {
 	listingfile.Listing
 
 	Visibility listingfile.Visibility `json:"visibility"`
 	Curation   *listingfile.Curation  `json:"curation,omitempty"`
 
-	// ChangedAt is the latest material change outside a review; nil if there was none since the listing came into being.
+	// ChangedAt is the time of the latest material change outside a review; nil if there was none since the listing was created.
 	ChangedAt *time.Time `json:"-"`
 }
 
-// Public is the record that consumers see at now. summary is what history says of the listing, its zero value where it says
-// nothing; facts from a review take the place of the listing's own.
+// Public returns the record that consumers see at now. Facts from a review, if summary has any, replace the listing's own. summary is the
+// zero value if history has none for the listing.
 func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 	facts := api.UnknownFacts()
 	switch {
@@ -50,7 +50,7 @@ func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 	}
 }
 
-// profile is p as consumers see it at now; nil stays nil.
+// profile returns p as consumers see it at now, or nil if p is nil.
 func profile(p *listingfile.Profile, now time.Time) *api.CompanyProfile {
 	if p == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package oracle is for tests: random records, and the specification's rules applied to them one by one, in the plainest way
-// and without anything of the snapshot's.
+// Package oracle is the reference implementation of the list operation for tests. It generates random records and applies the
+// specification's rules to each, without any code of package snapshot.
 package oracle
 
 import (
@@ -14,13 +14,13 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Record is what curators and history say of one listing.
+// Record is a listing and its verification summary.
 type Record struct {
 	Entry   listing.Entry
-	Summary *api.Summary // nil: history has said nothing
+	Summary *api.Summary // nil if history has none
 }
 
-// Public is the record as consumers see it at now.
+// Public returns the record that consumers see at now.
 func (r Record) Public(now time.Time) api.Opportunity {
 	if r.Summary == nil {
 		return r.Entry.Public(api.Summary{}, now)
@@ -28,7 +28,7 @@ func (r Record) Public(now time.Time) api.Opportunity {
 	return r.Entry.Public(*r.Summary, now)
 }
 
-// Line is the record as a line of an import.
+// Line returns the record as a line of a listings file.
 func (r Record) Line() []byte {
 	line, err := json.Marshal(r.Entry)
 	if err != nil {
@@ -37,8 +37,8 @@ func (r Record) Line() []byte {
 	return append(line, '\n')
 }
 
-// Records makes n records with ids that are all different. Dates lie around now, several on one instant and several exactly on
-// the borders of freshness.
+// Records generates n records with distinct ids. Dates are around now. Several are equal, and several are exactly at the limits of
+// freshness.
 func Records(seed uint64, n int, now time.Time) []Record {
 	g := generator{rand.New(rand.NewPCG(seed, 1)), now.UTC().Truncate(time.Microsecond)}
 	records := make([]Record, n)
@@ -86,7 +86,7 @@ func (g generator) record(i int) Record {
 	return r
 }
 
-// facts makes facts as an import takes them or, unless sourced, as they may have been stored before entries needed a source.
+// facts generates facts that an import accepts or, unless sourced, also facts stored before country entries needed a source.
 func (g generator) facts(sourced bool) *api.Facts {
 	f := api.UnknownFacts()
 	f.Remote, f.DegreeRequired, f.ExperienceRequired, f.FlexibleSchedule = g.maybe(), g.maybe(), g.maybe(), g.maybe()
@@ -162,7 +162,7 @@ func pick[T any](g generator, from ...T) T { return from[g.IntN(len(from))] }
 
 func ptr[T any](v T) *T { return &v }
 
-// Published are the public forms of those records that are published, at now.
+// Published returns the records that consumers see at now, in list order.
 func Published(records []Record, now time.Time) []api.Opportunity {
 	var all []api.Opportunity
 	for _, r := range records {

@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// List is what a list without pages holds for those parameters, in order. all is in list order.
+// List returns the whole result for the parameters v, in list order. all must be in list order.
 func List(all []api.Opportunity, tier api.Tier, v url.Values) []api.Opportunity {
 	if tier == api.Free {
 		all = Free(all)
@@ -25,7 +25,7 @@ func List(all []api.Opportunity, tier api.Tier, v url.Values) []api.Opportunity 
 	return out
 }
 
-// Free is the free set of all, in list order.
+// Free returns the records that the free tier sees, in list order.
 func Free(all []api.Opportunity) []api.Opportunity {
 	var set []api.Opportunity
 	for _, o := range all {
@@ -55,16 +55,16 @@ func inListOrder(a, b api.Opportunity) int {
 }
 
 func matches(o api.Opportunity, v url.Values) bool {
-	is := func(name string, fact *bool) bool {
+	equal := func(name string, fact *bool) bool {
 		return v.Get(name) == "" || fact != nil && strconv.FormatBool(*fact) == v.Get(name)
 	}
 	var verified *bool
 	if o.Verification.ReviewCount > 0 {
 		verified = ptr(o.Verification.Status == api.Verified)
 	}
-	return is("remote", o.Facts.Remote) && is("degree_required", o.Facts.DegreeRequired) &&
-		is("experience_required", o.Facts.ExperienceRequired) && is("flexible", o.Facts.FlexibleSchedule) &&
-		is("verified", verified) && (v.Get("category") == "" || v.Get("category") == string(o.Category)) &&
+	return equal("remote", o.Facts.Remote) && equal("degree_required", o.Facts.DegreeRequired) &&
+		equal("experience_required", o.Facts.ExperienceRequired) && equal("flexible", o.Facts.FlexibleSchedule) &&
+		equal("verified", verified) && (v.Get("category") == "" || v.Get("category") == string(o.Category)) &&
 		checkedAfter(o, v.Get("checked_after")) && resident(o, v.Get("country"), v.Get("province"))
 }
 

@@ -1,4 +1,4 @@
-// Package query turns a query string into a filter and a page, or refuses it before anything is read.
+// Package query parses and validates the query string of the list operation.
 package query
 
 import (
@@ -10,11 +10,10 @@ import (
 	"opportunity.internal/pkg/params"
 )
 
-// Filter says which records are wanted. Every condition that is set must hold, and a record of which the fact is unknown
-// fails it either way.
+// Filter selects records that meet all conditions that are set. An unknown fact meets neither true nor false.
 type Filter struct {
 	Country            string // ISO 3166-1 alpha-2 in upper case; "" is no condition
-	Province           string // ISO 3166-2 ("CA-ON"); set only beside Country "CA"
+	Province           string // ISO 3166-2 ("CA-ON"); requires Country "CA"
 	Remote             *bool
 	Verified           *bool
 	DegreeRequired     *bool
@@ -24,20 +23,20 @@ type Filter struct {
 	CheckedAfter       *time.Time // inclusive, compared with the latest factual review
 }
 
-// Query is a filter and the page of its result that is wanted.
+// Query is a filter and the requested page of its result.
 type Query struct {
 	Filter Filter
 	Page   params.Page
 }
 
-// names are the parameters of the list operation, in the order in which they are checked and written.
+// names lists the parameters of the list operation, in the order of validation and of the canonical form.
 var names = []string{
 	"country", "province", "remote", "verified", "degree_required", "experience_required", "flexible", "category",
 	"checked_after", "page", "limit",
 }
 
-// Parse reads a raw query string for a caller whose pages hold at most cap records. Every refusal is a *problem.Error that
-// names the parameter; of several mistakes it is always the same one that is named.
+// Parse reads a raw query string and reduces the limit to maxLimit, the caller's page size. It returns a *problem.Error that names the
+// invalid parameter, always the same one if there are several.
 func Parse(raw string, maxLimit int) (Query, error) {
 	v, err := params.Read(raw, names...)
 	if err != nil {
@@ -66,14 +65,14 @@ func Parse(raw string, maxLimit int) (Query, error) {
 	return q, err
 }
 
-// None refuses every parameter: the detail operation has none.
+// RejectAll returns a *problem.Error if raw has any parameter. The detail operation takes none.
 func RejectAll(raw string) error {
 	_, err := params.Read(raw)
 	return err
 }
 
-// Params is the canonical form of the filter: the conditions that are set, in a fixed order and one spelling. Equal filters
-// have equal Params, and Parse reads them back.
+// Params returns the canonical form of the filter: the conditions that are set, in a fixed order and spelling. Equal filters have equal
+// Params. Parse accepts them.
 func (f Filter) Params() [][2]string {
 	var out [][2]string
 	add := func(name, value string) {
@@ -154,7 +153,7 @@ func checkedAfter(v params.Values) (*time.Time, error) {
 		return nil, nil
 	}
 	at, err := api.CheckDate(s).Time()
-	if err != nil || at.Year() < 0 || at.Year() > 9999 { // an offset can lead out of the years that RFC 3339 can write
+	if err != nil || at.Year() < 0 || at.Year() > 9999 { // an offset can leave the years that RFC 3339 supports
 		return nil, params.Invalid("checked_after",
 			"must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z; write the + of an offset as %2B)")
 	}

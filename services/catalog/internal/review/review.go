@@ -1,5 +1,5 @@
-// Package review tells why a record is due for a factual review. It agrees with api.Summary.StatusAt: a record has a reason that
-// holds at an instant if and only if it is not verified then.
+// Package review derives why a record is due for a factual review. It agrees with api.Summary.StatusAt: a record has a reason at a given
+// time if and only if it is not verified at that time.
 package review
 
 import (
@@ -10,14 +10,14 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Record is what the catalog knows of a listing that may be due.
+// Record is a listing with its verification summary and its edits.
 type Record struct {
 	Entry   listing.Entry
-	Summary api.Summary       // its zero value where history says nothing
-	Edits   []api.ListingEdit // material ones, oldest first; only those after the latest review matter
+	Summary api.Summary       // zero value if history has none
+	Edits   []api.ListingEdit // edits with material changes, oldest first; those before the latest review are ignored
 }
 
-// Since are the edits after the latest review; all where there is none.
+// EditsSinceReview returns the edits after the latest review, or all edits if there was no review. Fields has material ones only.
 func (r Record) EditsSinceReview() []api.ListingEdit {
 	edits := []api.ListingEdit{}
 	for _, e := range r.Edits {
@@ -30,8 +30,7 @@ func (r Record) EditsSinceReview() []api.ListingEdit {
 	return edits
 }
 
-// Reasons are the reasons for which the record is due, earliest first. One lies ahead where the record is verified: the last
-// instant of its freshness.
+// Reasons returns why the record is due, earliest first. A verified record has one reason in the future: it turns stale.
 func (r Record) Reasons() []api.DueReason {
 	s := r.Summary
 	if s.LastCheckedAt == nil {
@@ -62,20 +61,20 @@ func (r Record) Reasons() []api.DueReason {
 	return reasons
 }
 
-// edits are those that put the latest review in doubt. The entry has the last word on whether there is one: it is what the status
-// is made from.
+// doubtingEdits returns the edits that put the latest review in doubt. Entry.ChangedAt decides whether there is one, because the status
+// is derived from it.
 func (r Record) doubtingEdits() []api.ListingEdit {
 	at := r.Entry.ChangedAt
 	if at == nil || !at.After(*r.Summary.LastCheckedAt) {
 		return nil
 	}
-	if since := r.EditsSinceReview(); len(since) > 0 {
-		return since
+	if edits := r.EditsSinceReview(); len(edits) > 0 {
+		return edits
 	}
 	return []api.ListingEdit{{At: *at}}
 }
 
-// event is a reason of an event. A summary from before there were doubts does not name it.
+// eventReason returns the reason for an event. A summary stored by a release without Doubt does not name the event.
 func eventReason(s api.Summary, why string, at time.Time, outcome api.Outcome) api.DueReason {
 	if d := s.Doubt; d != nil {
 		return api.DueReason{Why: why, At: d.CheckedAt, Outcome: d.Outcome, EventID: d.EventID, Note: d.Note}
@@ -83,12 +82,12 @@ func eventReason(s api.Summary, why string, at time.Time, outcome api.Outcome) a
 	return api.DueReason{Why: why, At: at, Outcome: outcome}
 }
 
-// At returns the reasons that hold at until. A review is still fresh at the very instant at which its freshness ends.
+// ReasonsAt returns the reasons that apply at until. A review is still fresh at the exact end of its freshness window.
 func (r Record) ReasonsAt(until time.Time) []api.DueReason {
 	return slices.DeleteFunc(r.Reasons(), func(d api.DueReason) bool { return d.Why == api.DueStale && !d.At.Before(until) })
 }
 
-// Due is the record as it stands in a list of what is due by until, and whether it does.
+// Due returns the record's entry in the list of records due by until, and whether it is due.
 func (r Record) Due(now, until time.Time) (api.DueRecord, bool) {
 	reasons := r.ReasonsAt(until)
 	if len(reasons) == 0 {

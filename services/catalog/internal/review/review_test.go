@@ -13,7 +13,7 @@ import (
 
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// TestReasonsAgreeWithTheStatus, at many instants, the borders among them.
+// TestReasonsAgreeWithStatus compares reasons and status at many times, including the limits of freshness.
 func TestReasonsAgreeWithStatus(t *testing.T) {
 	seen := map[string]int{}
 	for i, o := range oracle.Records(7, 2000, now) {
@@ -35,9 +35,9 @@ func TestReasonsAgreeWithStatus(t *testing.T) {
 		}
 		for _, at := range instants {
 			status := r.Summary.StatusAt(r.Entry.ChangedAt, at)
-			due, is := r.Due(at, at)
-			require.Equal(t, status != api.Verified, is, "%s at %s: %+v", status, at, r)
-			if !is {
+			due, ok := r.Due(at, at)
+			require.Equal(t, status != api.Verified, ok, "%s at %s: %+v", status, at, r)
+			if !ok {
 				continue
 			}
 			require.Equal(t, status, due.Status)
@@ -64,10 +64,10 @@ func TestReasonsAgreeWithStatus(t *testing.T) {
 func TestVerifiedRecordIsDueAfterFreshUntil(t *testing.T) {
 	last := now.Add(-10 * 24 * time.Hour)
 	r := review.Record{Summary: api.Summary{LastCheckedAt: &last, LastOutcome: api.OutcomeVerified}}
-	_, is := r.Due(now, now.Add(4*24*time.Hour))
-	require.False(t, is)
-	due, is := r.Due(now, now.Add(4*24*time.Hour+time.Microsecond))
-	require.True(t, is)
+	_, ok := r.Due(now, now.Add(4*24*time.Hour))
+	require.False(t, ok)
+	due, ok := r.Due(now, now.Add(4*24*time.Hour+time.Microsecond))
+	require.True(t, ok)
 	require.Equal(t, api.Verified, due.Status)
 	require.Equal(t, now.Add(4*24*time.Hour), due.DueAt)
 
