@@ -1,10 +1,10 @@
-// Package migrations holds the numbered schema changes of the catalog, a folder per dialect. A file that was released is never
-// edited: the next change is the next number.
+// Package migrations contains the numbered schema migrations of the catalog, one directory for each dialect. Never edit a released file:
+// add one with the next number.
 package migrations
 
 import "embed"
 
-// Files has the folders postgres and sqlite.
+// Files contains the directories postgres and sqlite.
 //
 //go:embed postgres/*.sql sqlite/*.sql
 var Files embed.FS

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Listings gives the states of at most limit listings with a sequence above after, in that order.
+// Listings returns the states of up to limit listings with a sequence above after, in that order.
 func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error) {
 	var rows []listingRow
 	err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
@@ -28,7 +28,7 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 			ApplicationURL string `json:"applicationUrl"`
 		}
 		if err := json.Unmarshal([]byte(row.Document), &l); err != nil {
-			return nil, fmt.Errorf("document of listing %s: %w", row.ID, err)
+			return nil, fmt.Errorf("decoding listing %s: %w", row.ID, err)
 		}
 		states[i] = api.ListingState{
 			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published, ApplicationURL: l.ApplicationURL,
@@ -45,15 +45,15 @@ type summaryRow struct {
 
 func (summaryRow) TableName() string { return "summaries" }
 
-// Cursor is the position in history's feed up to which summaries are kept here.
+// Cursor returns the position in history's feed up to which summaries have been saved.
 func (s *Store) Cursor(ctx context.Context) (int64, error) {
 	var value int64
 	err := s.db.WithContext(ctx).Raw("SELECT position FROM feed_cursor WHERE id = 1").Scan(&value).Error
 	return value, database.Outage(err)
 }
 
-// Keep keeps the summaries and moves the cursor behind them, in one transaction. Summaries that are older than what is kept, or
-// the same, are ignored, so several replicas may pull the same feed, and any part of it may be pulled again.
+// SaveSummaries saves the summaries and moves the cursor past them, in one transaction. It ignores summaries that are not newer than the
+// saved ones, so several replicas can read the same feed, and any part of it can be read again.
 func (s *Store) SaveSummaries(ctx context.Context, summaries []api.Summary) error {
 	newest := map[string]api.Summary{}
 	var cursor int64
@@ -76,36 +76,36 @@ func (s *Store) SaveSummaries(ctx context.Context, summaries []api.Summary) erro
 		}
 		moved := tx.Exec("UPDATE feed_cursor SET position = ? WHERE id = 1 AND position < ?", cursor, cursor)
 		if moved.RowsAffected > 0 {
-			*next++ // so that the transaction counts as a change, whatever became of the listings
+			*next++ // commit the cursor even if no listing changed
 		}
 		return moved.Error
 	})
 }
 
 func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.Summary) error {
-	var kept []summaryRow
-	if err := tx.Where("listing_id IN ?", slugs).Find(&kept).Error; err != nil {
+	var saved []summaryRow
+	if err := tx.Where("listing_id IN ?", slugs).Find(&saved).Error; err != nil {
 		return err
 	}
-	known := make(map[string]summaryRow, len(kept))
-	for _, row := range kept {
+	known := make(map[string]summaryRow, len(saved))
+	for _, row := range saved {
 		known[row.ListingID] = row
 	}
 	var rows []summaryRow
-	var raised []any
+	var sequences []any // listing id, new sequence, ...
 	for _, slug := range slugs {
 		summary := newest[slug]
 		document, err := json.Marshal(summary)
 		if err != nil {
 			return err
 		}
-		// One of the same sequence differs if history derived it again, by newer rules.
+		// A summary with the same sequence differs if history derived it again by newer rules.
 		if old := known[slug]; summary.Sequence < old.Sequence || summary.Sequence == old.Sequence && string(document) == old.Document {
 			continue
 		}
 		*next++
 		rows = append(rows, summaryRow{slug, summary.Sequence, string(document)})
-		raised = append(raised, slug, *next)
+		sequences = append(sequences, slug, *next)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -113,7 +113,7 @@ func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]a
 	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, batch).Error; err != nil {
 		return err
 	}
-	// both dialects call the columns of VALUES column1 and column2
+	// Both dialects name the columns of VALUES column1 and column2.
 	values := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint)),", len(rows)), ",")
-	return tx.Exec("UPDATE listings SET sequence = v.column2 FROM (VALUES "+values+") AS v WHERE listings.id = v.column1", raised...).Error
+	return tx.Exec("UPDATE listings SET sequence = v.column2 FROM (VALUES "+values+") AS v WHERE listings.id = v.column1", sequences...).Error
 }

@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// List returns at most limit listings that f selects, in the order of their ids, from the one after the id after on.
+// List returns up to limit listings that match f and have an id greater than after, ordered by id. Next is the last id if there are more.
 func (s *Store) List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
 	now := s.now().UTC()
 	list := api.ListingList{Listings: []api.ListedListing{}}
@@ -55,14 +55,14 @@ func (s *Store) List(ctx context.Context, f listing.Filter, after string, limit 
 	}
 }
 
-// maxActs is how many acts a detail shows.
+// maxChanges is the maximum number of changes in a detail.
 const maxChanges = 100
 
-// Detail returns everything about the listing of that id, or a problem.NotFound.
+// Detail returns the listing with the id, its record and its latest changes, or problem.NotFound.
 func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error) {
 	tx := s.db.WithContext(ctx)
 	var rows []*listingRow
-	if api.ValidSlug(id) { // some texts are an error in Postgres
+	if api.ValidSlug(id) { // Postgres returns an error for some strings
 		if err := tx.Where("id = ?", id).Find(&rows).Error; err != nil {
 			return api.ListingDetail{}, database.Outage(err)
 		}
@@ -100,7 +100,7 @@ func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error
 	}, nil
 }
 
-// acts returns what was done to a listing, newest first.
+// changes returns the latest changes of a listing, newest first.
 func (s *Store) changes(ctx context.Context, id string) ([]api.ListingAct, error) {
 	var rows []changeRow
 	err := s.db.WithContext(ctx).Where("listing_id = ?", id).Order("id DESC").Limit(maxChanges).Find(&rows).Error

@@ -18,8 +18,8 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Import applies a file in which nothing was refused, whole or not at all, and counts what it did. It refuses a line that would leave
-// a published listing without a source. Importing the same file again changes nothing.
+// Import applies the lines of a valid file in one transaction and returns the counts. It rejects a line that would remove the last source
+// of a published listing; then nothing is changed. Importing the same file again changes nothing.
 func (s *Store) Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error) {
 	return s.apply(ctx, actor, false, func(w *writer, report *api.ImportReport) error {
 		for part := range slices.Chunk(lines, batch) {
@@ -31,7 +31,7 @@ func (s *Store) Import(ctx context.Context, actor string, lines []listingfile.Li
 	})
 }
 
-// apply runs f in one change, whole or not at all: a refusal in the report, or dry, undoes everything.
+// apply runs f in one transaction, and rolls it back if f reports a rejected line or if dry is set.
 func (s *Store) apply(
 	ctx context.Context, actor string, dry bool, f func(w *writer, report *api.ImportReport) error,
 ) (report api.ImportReport, err error) {
@@ -54,7 +54,7 @@ func (s *Store) apply(
 	return report, err
 }
 
-// refuse adds a refusal to the report, or counts it if the report is full.
+// appendRejection adds r to the report, or counts it as omitted if the report is full.
 func appendRejection(rejected *[]api.RejectedLine, omitted *int, r api.RejectedLine) {
 	if len(*rejected) == listingfile.MaxReported {
 		*omitted++
@@ -114,16 +114,16 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 	return nil
 }
 
-// act is what an import does to one listing.
+// importStep is the effect of an import on one listing.
 type importStep struct {
-	line      int            // of the file
-	old       *listing.Entry // nil: the listing is new
+	line      int            // number in the file
+	old       *listing.Entry // nil for a new listing
 	createdAt int64          // of old
-	entry     listing.Entry  // afterwards
+	entry     listing.Entry  // after the import
 	change    listing.Change
 }
 
-// unsourced reports whether the act takes the last source of a published listing. One that never had a source may still be edited.
+// dropsLastSource reports whether the step removes the last source of a published listing. A listing that never had one can be edited.
 func (a importStep) dropsLastSource() bool {
 	return a.old != nil && a.old.Visibility == listingfile.Published && len(a.old.Sources) > 0 && len(a.entry.Sources) == 0
 }
@@ -132,7 +132,7 @@ func (a importStep) rejection() api.RejectedLine {
 	return api.RejectedLine{Line: a.line, ID: a.entry.ID, Problems: api.Problems{listingfile.NeedsSource}}
 }
 
-// plan returns what an import of the lines does at now, in their order.
+// plan returns the steps of an import at now, in the order of the lines.
 func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]importStep, error) {
 	ids := make([]string, len(lines))
 	for i, l := range lines {
@@ -161,22 +161,24 @@ func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]importStep, e
 	return steps, nil
 }
 
-// Publish makes the listings of those ids visible, whole or not at all. It refuses an unknown id and a listing without a source. A
-// withdrawn listing may be published again. dry only counts. Line in a refusal is the position among the ids, from 1.
+// Publish publishes the listings with the ids, all or none. It rejects an unknown id and a listing without a source. It accepts a withdrawn
+// listing. If dry is set, it only counts. Line in a rejection is the position among the ids, from 1.
 func (s *Store) Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error) {
 	return s.setVisibility(ctx, actor, ids, listingfile.Published, dry)
 }
 
-// Withdraw takes the listings of those ids down, or rejects candidates; otherwise as Publish.
+// Withdraw withdraws the listings with the ids, all or none; a private listing is thereby rejected as a candidate. It rejects an unknown id.
 func (s *Store) Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
 	return s.setVisibility(ctx, actor, ids, listingfile.Withdrawn, false)
 }
 
-func (s *Store) setVisibility(ctx context.Context, actor string, ids []string, as listingfile.Visibility, dry bool) (api.ImportReport, error) {
+func (s *Store) setVisibility(
+	ctx context.Context, actor string, ids []string, visibility listingfile.Visibility, dry bool,
+) (api.ImportReport, error) {
 	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
 		position := 0
 		for part := range slices.Chunk(ids, batch) {
-			// Invalid ids are not looked up: some texts are an error in Postgres.
+			// Do not look up invalid ids: Postgres returns an error for some strings.
 			known, _, err := findListings(w.tx, slices.DeleteFunc(slices.Clone(part), func(id string) bool { return !api.ValidSlug(id) }))
 			if err != nil {
 				return err
@@ -190,7 +192,7 @@ func (s *Store) setVisibility(ctx context.Context, actor string, ids []string, a
 				}
 				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: position, ID: id, Problems: api.Problems{"id: there is no such listing"}})
 			}
-			if err := w.setVisibility(rows, as, report); err != nil {
+			if err := w.setVisibility(rows, visibility, report); err != nil {
 				return err
 			}
 		}
@@ -198,8 +200,8 @@ func (s *Store) setVisibility(ctx context.Context, actor string, ids []string, a
 	})
 }
 
-// PublishAll publishes every private listing; otherwise as Publish. What was withdrawn stays withdrawn. Line in a refusal is the
-// position among the private listings by id.
+// PublishAll publishes every private listing, like Publish. Withdrawn listings stay withdrawn. Line in a rejection is the position among
+// the private listings ordered by id, from 1.
 func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error) {
 	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
 		position := 0
@@ -222,23 +224,23 @@ func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.Imp
 	})
 }
 
-// placed is a row with its position among those that an operator named.
+// positionedRow is a row with its position among the selected listings, from 1.
 type positionedRow struct {
 	position int
 	row      *listingRow
 }
 
-// showPart gives the rows their visibility and records it, except for those that have it.
-func (w *writer) setVisibility(rows []positionedRow, as listingfile.Visibility, report *api.ImportReport) error {
+// setVisibility changes the visibility of the rows and records the changes. It skips rows that already have it.
+func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visibility, report *api.ImportReport) error {
 	var publishedIDs []string
 	for _, p := range rows {
 		row := p.row
-		if row.Visibility == as {
+		if row.Visibility == visibility {
 			report.Unchanged++
 			continue
 		}
 		fields, what := []string{"visibility"}, withdrawn
-		if as == listingfile.Published {
+		if visibility == listingfile.Published {
 			sourced, err := row.hasSource()
 			if err != nil {
 				return err
@@ -253,7 +255,7 @@ func (w *writer) setVisibility(rows []positionedRow, as listingfile.Visibility, 
 			}
 		}
 		report.Updated++
-		row.Visibility = as
+		row.Visibility = visibility
 		w.queue(row)
 		w.record(row.ID, what, fields, false)
 	}
@@ -263,7 +265,7 @@ func (w *writer) setVisibility(rows []positionedRow, as listingfile.Visibility, 
 	return w.flush()
 }
 
-// countShown counts the listings of those ids as published, and those of them that have no factual review.
+// countPublished counts the listings with the ids as published, and those without a factual review as never reviewed.
 func (w *writer) countPublished(ids []string, report *api.ImportReport) error {
 	report.Published += len(ids)
 	known, err := summaries(w.tx, ids)
@@ -275,7 +277,7 @@ func (w *writer) countPublished(ids []string, report *api.ImportReport) error {
 	return err
 }
 
-// Export yields every listing, private and withdrawn ones too, by id. An error ends it.
+// Export yields all listings, including private and withdrawn ones, ordered by id. It stops after an error.
 func (s *Store) Export(ctx context.Context) iter.Seq2[listing.Entry, error] {
 	return func(yield func(listing.Entry, error) bool) {
 		for last := ""; ; {
@@ -341,13 +343,13 @@ func curations(tx *gorm.DB, ids []string) (map[string]*curationRow, error) {
 	return notes, nil
 }
 
-// writer collects the rows of one batch, which flush writes in a few statements.
+// writer collects the changed rows of one batch. flush writes them in a few statements.
 type writer struct {
 	tx    *gorm.DB
 	next  *int64
 	actor string
 	now   time.Time
-	at    int64 // now, as it is stored
+	at    int64 // now in microseconds, as stored
 
 	listings         []*listingRow
 	changes          []changeRow
@@ -363,7 +365,7 @@ func (s *Store) writer(tx *gorm.DB, next *int64, actor string) *writer {
 func (w *writer) save(e listing.Entry, createdAt int64) error {
 	row, err := newListingRow(e)
 	if err != nil {
-		return fmt.Errorf("listing %s: %w", e.ID, err)
+		return fmt.Errorf("encoding listing %s: %w", e.ID, err)
 	}
 	row.CreatedAt = createdAt
 	w.queue(&row)

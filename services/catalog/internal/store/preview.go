@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Preview returns what Import would do to a file in which nothing was refused. It opens no transaction and blocks no writer, so a
-// concurrent change may make it outdated.
+// Preview returns the changes that Import would make for the lines of a valid file. It opens no transaction and blocks no writer, so
+// concurrent changes may make it outdated.
 func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.ImportPreview, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	preview := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
@@ -61,7 +61,7 @@ func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.Impo
 	return preview, nil
 }
 
-// summaries are history's summaries of the listings of those ids, where it has any.
+// summaries returns the summaries of the listings with the ids, by id. Listings without a summary are not in the map.
 func summaries(tx *gorm.DB, ids []string) (map[string]api.Summary, error) {
 	if len(ids) == 0 {
 		return nil, nil

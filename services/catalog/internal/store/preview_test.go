@@ -22,7 +22,7 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 				require.NoError(t, db.Raw("SELECT * FROM "+table+" ORDER BY 1").Scan(&rows).Error)
 				all = append(all, rows...)
 			}
-			if db.Name() == "postgres" { // which a transaction that is rolled back would have raised
+			if db.Name() == "postgres" { // even a transaction that is rolled back increments it
 				var rows []map[string]any
 				require.NoError(t, db.Raw("SELECT last_value FROM listing_changes_id_seq").Scan(&rows).Error)
 				all = append(all, rows...)

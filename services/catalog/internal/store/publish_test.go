@@ -27,9 +27,9 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 			"by ids": func() (api.ImportReport, error) {
 				return s.Publish(t.Context(), "ann", []string{"a", "c", "bare"}, false)
 			},
-			"all":        func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", false) },
-			"all, tried": func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", true) },
-			"by ids, too": func() (api.ImportReport, error) {
+			"all":      func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", false) },
+			"all, dry": func() (api.ImportReport, error) { return s.PublishAll(t.Context(), "ann", true) },
+			"by ids, dry": func() (api.ImportReport, error) {
 				return s.Publish(t.Context(), "ann", []string{"b", "d", "bare"}, true)
 			},
 		} {
@@ -45,7 +45,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		require.Equal(t, quiet, now, "nothing was changed")
 
 		_, err = s.Withdraw(t.Context(), "ann", []string{"bare"})
-		require.NoError(t, err, "a candidate that cites nothing can still be rejected")
+		require.NoError(t, err, "a candidate without a source can be withdrawn")
 		report, err = s.Publish(t.Context(), "ann", []string{"a", "b"}, false)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Applied: true, Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}}, report)

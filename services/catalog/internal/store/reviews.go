@@ -30,7 +30,7 @@ func (s *Store) Due(ctx context.Context, until time.Time) (api.DueList, error) {
 			return api.DueList{}, err
 		}
 		for _, r := range records {
-			if due, is := r.Due(now, until); is {
+			if due, ok := r.Due(now, until); ok {
 				list.Records = append(list.Records, due)
 			}
 		}
@@ -42,10 +42,10 @@ func (s *Store) Due(ctx context.Context, until time.Time) (api.DueList, error) {
 	}
 }
 
-// Sheet is what a reviewer needs to know of a listing.
+// Sheet returns what a reviewer needs for a review of the listing, or problem.NotFound.
 func (s *Store) Sheet(ctx context.Context, id string) (api.ReviewSheet, error) {
 	var rows []*listingRow
-	if api.ValidSlug(id) { // what no id can be is asked nobody
+	if api.ValidSlug(id) { // Postgres returns an error for some strings
 		if err := s.db.WithContext(ctx).Where("id = ?", id).Find(&rows).Error; err != nil {
 			return api.ReviewSheet{}, database.Outage(err)
 		}
@@ -65,7 +65,7 @@ func (s *Store) Sheet(ctx context.Context, id string) (api.ReviewSheet, error) {
 	}, nil
 }
 
-// records reads what belongs to the listings of rows: what history says of them, and their material edits.
+// records adds the summaries and the material edits to the listings of rows.
 func (s *Store) records(ctx context.Context, rows []*listingRow) ([]review.Record, error) {
 	ids := make([]string, len(rows))
 	for i, row := range rows {

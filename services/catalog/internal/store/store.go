@@ -1,8 +1,8 @@
-// Package store keeps listings, what curators note of them, who changed them, and the copy of what history says.
+// Package store is the catalog's database. It holds listings, the curators' notes, a log of changes, and a copy of history's summaries.
 //
-// Every transaction that changes something begins with the lock on the change sequence, so that writers take turns and the
-// numbers they give out become visible in their order. A listing carries the number of its latest change, or of the latest
-// change of its summary; that is what the snapshot and the feed of listings read by.
+// Each transaction that changes data first locks the change sequence. Writers are therefore serialized, and sequence numbers become visible
+// in order. A listing has the sequence of its latest change, or of the latest change of its summary. The snapshot and the feed of listings
+// read by that sequence.
 package store
 
 import (
@@ -23,22 +23,22 @@ import (
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
 
-// Store is the catalog's database. Its errors are *problem.Error with service_unavailable where the database is out of reach.
+// Store is the catalog's database. Methods return a *problem.Error with code service_unavailable if the database is unreachable.
 type Store struct {
 	db  *database.DB
 	now func() time.Time
 }
 
-// New makes a store on an open database; now is the clock by which changes are dated.
+// New returns a store on an open database. now is the clock for change times.
 func New(db *database.DB, now func() time.Time) *Store { return &Store{db, now} }
 
-// batch is how many rows go into one statement.
+// batch is the maximum number of rows in one statement.
 const batch = 500
 
 type listingRow struct {
 	ID          string `gorm:"primaryKey"`
 	Visibility  listingfile.Visibility
-	Document    string // JSON of the listing; its publishedAt is null, for that has a column
+	Document    string // JSON of the listing, without publishedAt, which has a column
 	PublishedAt *int64
 	ChangedAt   *int64
 	Sequence    int64
@@ -61,13 +61,13 @@ type changeRow struct {
 	At        int64
 	Actor     string
 	What      string
-	Fields    string // names of the fields that changed, comma-separated
+	Fields    string // names of the changed fields, comma-separated
 	Material  bool
 }
 
 func (changeRow) TableName() string { return "listing_changes" }
 
-// What a change was.
+// Values of changeRow.What.
 const (
 	imported  = "imported"
 	updated   = "updated"
@@ -91,7 +91,7 @@ func newListingRow(e listing.Entry) (listingRow, error) {
 func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	e := listing.Entry{Visibility: r.Visibility, ChangedAt: fromMicros(r.ChangedAt)}
 	if err := json.Unmarshal([]byte(r.Document), &e.Listing); err != nil {
-		return e, fmt.Errorf("document of listing %s: %w", r.ID, err)
+		return e, fmt.Errorf("decoding listing %s: %w", r.ID, err)
 	}
 	e.PublishedAt = fromMicros(r.PublishedAt)
 	if c != nil {
@@ -100,11 +100,11 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	return e, nil
 }
 
-// sourced reports whether the listing cites a source.
+// hasSource reports whether the listing has a source.
 func (r listingRow) hasSource() (bool, error) {
 	var l struct{ Sources []json.RawMessage }
 	if err := json.Unmarshal([]byte(r.Document), &l); err != nil {
-		return false, fmt.Errorf("document of listing %s: %w", r.ID, err)
+		return false, fmt.Errorf("decoding listing %s: %w", r.ID, err)
 	}
 	return len(l.Sources) > 0, nil
 }
@@ -125,13 +125,13 @@ func fromMicros(us *int64) *time.Time {
 	return &t
 }
 
-// errNothing ends a transaction that turned out to have nothing to change, so that it moves no sequence.
+// errNoChange rolls back a transaction that must not change anything, so that the sequence stays the same. change does not return it.
 var errNoChange = errors.New("nothing to change")
 
-// changeTime is how long a change may take, its turn included: one that hangs must not hold up all that come after it.
+// changeTimeout is the time limit of a change, including the wait for the lock. It keeps a hanging change from blocking all later ones.
 const changeTimeout = time.Minute
 
-// change runs f in a transaction that holds the sequence. f gives numbers out by raising *next and saves what it changes.
+// change runs f in a transaction that holds the lock on the change sequence. f increments *next for each sequence number it assigns.
 func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
@@ -140,7 +140,7 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 		if err != nil {
 			return err
 		}
-		before-- // NextSequence took one; number it anew below
+		before-- // NextSequence took a number that f assigns again
 		next := before
 		if err := f(tx, &next); err != nil {
 			return err
@@ -153,7 +153,7 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 	switch {
 	case err == nil || errors.Is(err, errNoChange):
 		return nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded): // which a commit, for one, does not say
+	case errors.Is(ctx.Err(), context.DeadlineExceeded): // some errors, such as that of a commit, do not wrap it
 		return problem.Unavailable(err)
 	}
 	return database.Outage(err)
@@ -166,7 +166,7 @@ func (s *Store) Sequence(ctx context.Context) (int64, error) {
 	return value, database.Outage(err)
 }
 
-// Changes implements snapshot.Source. It is one statement, so that all rows are of one moment.
+// Changes implements snapshot.Source. It uses one statement, so that all rows are from the same database state.
 func (s *Store) Changes(ctx context.Context, after int64, each func(snapshot.Row) error) error {
 	rows, err := s.db.WithContext(ctx).Raw(`SELECT l.sequence, l.id, l.published_at, l.changed_at,
 			CASE WHEN l.visibility = 'published' THEN l.document END, CASE WHEN l.visibility = 'published' THEN s.document END

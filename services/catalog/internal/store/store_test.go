@@ -24,7 +24,7 @@ import (
 	"opportunity.internal/services/catalog/migrations"
 )
 
-// open makes the schema in a fresh database.
+// open returns a store on a new database with the schema.
 func open(t testing.TB, url string) *store.Store {
 	t.Helper()
 	s, _ := openDB(t, database.Config{URL: url, MaxConnections: 8})
@@ -42,7 +42,7 @@ func openDB(t testing.TB, cfg database.Config) (*store.Store, *database.DB) {
 	return store.New(db, func() time.Time { return at }), db
 }
 
-// at is the time by the store's clock.
+// at is the time of the store's clock.
 var at = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
 func onEachDatabase(t *testing.T, test func(t *testing.T, s *store.Store, db *database.DB)) {
@@ -84,20 +84,20 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 		must(s.Import(t.Context(), "eve", lines("c")))
 		must(s.PublishAll(t.Context(), "fay", false))
 
-		var acts []struct {
+		var changes []struct {
 			Actor, What, ListingID, Fields string
 			Material                       bool
 			At                             int64
 		}
-		require.NoError(t, db.Raw("SELECT * FROM listing_changes ORDER BY id").Scan(&acts).Error)
+		require.NoError(t, db.Raw("SELECT * FROM listing_changes ORDER BY id").Scan(&changes).Error)
 		var got []string
-		for _, a := range acts {
+		for _, c := range changes {
 			material := ""
-			if a.Material {
+			if c.Material {
 				material = "!"
 			}
-			got = append(got, strings.TrimSpace(strings.Join([]string{a.Actor, a.What, a.ListingID, a.Fields + material}, " ")))
-			require.Equal(t, at, database.FromMicros(a.At))
+			got = append(got, strings.TrimSpace(strings.Join([]string{c.Actor, c.What, c.ListingID, c.Fields + material}, " ")))
+			require.Equal(t, at, database.FromMicros(c.At))
 		}
 		require.Equal(t, []string{
 			"ann imported a", "ann imported b", "ann published b",
@@ -120,7 +120,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
 		}
-		if db.Dialect == database.SQLite { // and on a connection that does not ask for recursive_triggers
+		if db.Dialect == database.SQLite { // also on a connection without recursive_triggers
 			var file string
 			require.NoError(t, db.Raw("SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file).Error)
 			_, err := storetest.Plain(t, file).ExecContext(t.Context(), "REPLACE INTO listing_changes SELECT * FROM listing_changes")
@@ -143,7 +143,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		file := lines("a")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
 		_, err = s.Import(t.Context(), "ann", file)
-		require.NoError(t, err, "the role may do what serving needs")
+		require.NoError(t, err, "the serving role has the permissions that it needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
 		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "a", Sequence: 1}}))
@@ -154,13 +154,13 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 	})
 }
 
-// changes reads everything after a sequence, by id.
+// changes returns all rows after a sequence, by id.
 func changes(t *testing.T, s *store.Store, after int64) map[string]snapshot.Row {
 	t.Helper()
 	rows := map[string]snapshot.Row{}
 	last := after
 	require.NoError(t, s.Changes(t.Context(), after, func(r snapshot.Row) error {
-		require.Greater(t, r.Sequence, last, "in order")
+		require.Greater(t, r.Sequence, last, "rows must be in order")
 		last, rows[r.ID] = r.Sequence, r
 		return nil
 	}))
@@ -183,7 +183,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		quiet := sequence()
 		_, err = s.Import(t.Context(), "ann", file)
 		require.NoError(t, err)
-		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "nobody"})
+		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "unknown"})
 		require.NoError(t, err)
 		require.Equal(t, quiet, sequence())
 
@@ -195,7 +195,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 
 		quiet = sequence()
 		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "b", Sequence: 4}, {Slug: "later", Sequence: 2}}))
-		require.Equal(t, quiet, sequence(), "nothing newer, nothing changed")
+		require.Equal(t, quiet, sequence(), "summaries that are not newer change nothing")
 		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "b", Sequence: 4, LastOutcome: api.OutcomeNeedsReview}}))
 		require.Contains(t, changes(t, s, quiet), "b", "derived again, by newer rules")
 
@@ -209,7 +209,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 	})
 }
 
-// A reader that has seen a number never meets a lower one later, whatever is written at the same time.
+// TestSequenceOrderIsCommitOrder checks that a reader never sees a sequence below one that it has already seen, even with concurrent writers.
 func TestSequenceOrderIsCommitOrder(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		const writers, each = 4, 15
@@ -231,7 +231,7 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 		for last, ended := int64(0), false; !ended; {
 			select {
 			case <-done:
-				ended = true // and one last look
+				ended = true // read once more
 			default:
 			}
 			for id, r := range changes(t, s, last) {
@@ -255,15 +255,15 @@ func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 		publish := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
 			return s.Publish(ctx, actor, ids, false)
 		}
-		for _, act := range []func(context.Context, string, []string) (api.ImportReport, error){publish, s.Withdraw} {
-			report, err := act(t.Context(), "ann", []string{"a\x00", "a", "\xff", "nobody", "A"})
+		for _, change := range []func(context.Context, string, []string) (api.ImportReport, error){publish, s.Withdraw} {
+			report, err := change(t.Context(), "ann", []string{"a\x00", "a", "\xff", "unknown", "A"})
 			require.NoError(t, err)
 			none := api.Problems{"id: there is no such listing"}
 			require.Equal(t, api.ImportReport{Rejected: []api.RejectedLine{
 				{Line: 1, ID: "a\x00", Problems: none}, {Line: 3, ID: "\xff", Problems: none},
-				{Line: 4, ID: "nobody", Problems: none}, {Line: 5, ID: "A", Problems: none},
+				{Line: 4, ID: "unknown", Problems: none}, {Line: 5, ID: "A", Problems: none},
 			}}, report)
-			report, err = act(t.Context(), "ann", slices.Repeat([]string{"\x00"}, listingfile.MaxReported+7))
+			report, err = change(t.Context(), "ann", slices.Repeat([]string{"\x00"}, listingfile.MaxReported+7))
 			require.NoError(t, err)
 			require.Len(t, report.Rejected, listingfile.MaxReported)
 			require.Equal(t, 7, report.Omitted)
@@ -274,24 +274,24 @@ func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 func TestHangingChangeTimesOut(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		var statements, bounded int
-		look := func(tx *gorm.DB) {
+		count := func(tx *gorm.DB) {
 			statements++
 			if _, has := tx.Statement.Context.Deadline(); has {
 				bounded++
 			}
 		}
 		callbacks := db.Callback()
-		require.NoError(t, callbacks.Row().Before("*").Register("look", look))
-		require.NoError(t, callbacks.Query().Before("*").Register("look", look))
-		require.NoError(t, callbacks.Create().Before("*").Register("look", look))
+		require.NoError(t, callbacks.Row().Before("*").Register("count", count))
+		require.NoError(t, callbacks.Query().Before("*").Register("count", count))
+		require.NoError(t, callbacks.Create().Before("*").Register("count", count))
 		_, err := s.Import(t.Context(), "ann", lines("a"))
 		require.NoError(t, err)
 		require.NotZero(t, statements)
-		require.Equal(t, statements, bounded, "every statement of a change has a deadline")
+		require.Equal(t, statements, bounded, "every statement of a change must have a deadline")
 
 		pool, err := db.DB.DB()
 		require.NoError(t, err)
-		require.NoError(t, db.Callback().Raw().After("*").Register("hang on", func(tx *gorm.DB) { // at the last statement
+		require.NoError(t, db.Callback().Raw().After("*").Register("hang", func(tx *gorm.DB) { // at the last statement
 			<-tx.Statement.Context.Done()
 			storetest.Eventually(t, "the transaction is ended", func() bool { return pool.Stats().InUse == 0 })
 		}))
