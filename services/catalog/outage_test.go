@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,8 @@ import (
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
 
-// cut makes a Postgres database unreachable, or reachable again.
-func setConnections(t *testing.T, databaseURL string, off bool) {
+// allowConnections makes a Postgres database reachable or unreachable.
+func allowConnections(t *testing.T, databaseURL string, allow bool) {
 	t.Helper()
 	admin, err := sql.Open("pgx", os.Getenv(storetest.PostgresVariable))
 	require.NoError(t, err)
@@ -32,11 +33,7 @@ func setConnections(t *testing.T, databaseURL string, off bool) {
 	u, err := url.Parse(databaseURL)
 	require.NoError(t, err)
 	name := strings.TrimPrefix(u.Path, "/")
-	allow := "true"
-	if off {
-		allow = "false"
-	}
-	_, err = admin.ExecContext(context.Background(), "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS "+allow)
+	_, err = admin.ExecContext(context.Background(), "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS "+strconv.FormatBool(allow))
 	require.NoError(t, err)
 	_, err = admin.ExecContext(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
 	require.NoError(t, err)
@@ -47,15 +44,15 @@ func TestDatabaseOutage(t *testing.T) {
 	s := start(t, address)
 	records := oracle.Records(2, 30, startTime)
 	s.load(records)
-	setConnections(t, address, true)
-	defer setConnections(t, address, false)
+	allowConnections(t, address, false)
+	defer allowConnections(t, address, true)
 
 	s.clock.set(startTime.Add(snapshot.MaxAge))
 	require.Equal(t, ids(oracle.Published(records, s.clock.Now())), ids(s.walk(api.Commercial, "/api/jobs")), "served from memory")
 	a := s.do(http.MethodPost, "/operator/v1/listings/import", listingLine("new", ""), http.Header{api.ActorHeader: {"alex"}})
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
-	require.NotContains(t, string(a.body), "test_", "no driver text")
+	require.NotContains(t, string(a.body), "test_", "must not contain the driver's error")
 	require.Equal(t, http.StatusServiceUnavailable, s.do(http.MethodGet, "/operator/v1/listings/export", "", nil).status)
 
 	s.clock.set(startTime.Add(snapshot.MaxAge + time.Microsecond))
@@ -66,8 +63,8 @@ func TestDatabaseOutage(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "", nil).status)
 
-	setConnections(t, address, false)
-	storetest.Eventually(t, "service by itself", func() bool { return s.get(api.Commercial, "/api/jobs").status == http.StatusOK })
+	allowConnections(t, address, true)
+	storetest.Eventually(t, "the list is served again", func() bool { return s.get(api.Commercial, "/api/jobs").status == http.StatusOK })
 	require.True(t, s.curate("import", listingLine("new", "")).Applied)
 }
 
@@ -92,7 +89,7 @@ func TestHistoryOutage(t *testing.T) {
 		s.awaitRecords(records)
 
 		s.curate("import", listingLine("not-imported-yet", `,"visibility":"published"`))
-		storetest.Eventually(t, "a summary that came before its listing", func() bool {
+		storetest.Eventually(t, "a summary received before its listing applies", func() bool {
 			a := s.get(api.Commercial, "/api/v1/opportunities/not-imported-yet")
 			return a.status == http.StatusOK &&
 				decode[api.OpportunityDetail](t, a.body).Data.Verification.Status == api.NeedsReview
@@ -100,24 +97,24 @@ func TestHistoryOutage(t *testing.T) {
 	})
 }
 
-// In a rolling upgrade the catalog may be ahead of history, whose summaries are then not to be believed.
+// TestSummariesOfOlderRulesAreRejected covers a rolling upgrade in which catalog is upgraded before history.
 func TestSummariesOfOlderRulesAreRejected(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		storetest.Eventually(t, "x is served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 1 })
 		at := startTime.Add(-time.Hour)
-		thin := api.Summary{Slug: "x", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeVerified}
+		summary := api.Summary{Slug: "x", LastCheckedAt: &at, ReviewCount: 1, LastOutcome: api.OutcomeVerified}
 		s.history.mu.Lock()
 		s.history.rulesBehind = 1
 		s.history.mu.Unlock()
-		s.history.add(thin)
-		storetest.Eventually(t, "they are refused", func() bool { return strings.Contains(s.logs.String(), "summaries of older rules") })
+		s.history.add(summary)
+		storetest.Eventually(t, "old summaries are rejected", func() bool { return strings.Contains(s.logs.String(), "summaries of older rules") })
 		require.Equal(t, api.Unverified, s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status)
 
 		s.history.mu.Lock()
 		s.history.rulesBehind, s.history.summaries[0].LastOutcome = 0, api.OutcomeNeedsReview
 		s.history.mu.Unlock()
-		storetest.Eventually(t, "those of the upgraded history are taken", func() bool {
+		storetest.Eventually(t, "summaries of the upgraded history are applied", func() bool {
 			return s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status == api.NeedsReview
 		})
 	})
@@ -145,9 +142,9 @@ func TestUnreadableDocumentHidesOnlyItsListing(t *testing.T) {
 			}))
 			storetest.Eventually(t, "b is not served", func() bool { return status("b") == http.StatusNotFound })
 			require.Equal(t, 1, s.curate("withdraw", `{"ids":["a"]}`).Updated)
-			storetest.Eventually(t, "a is withdrawn all the same", func() bool { return status("a") == http.StatusNotFound })
+			storetest.Eventually(t, "a is withdrawn", func() bool { return status("a") == http.StatusNotFound })
 			require.Equal(t, http.StatusOK, status("c"))
-			require.Contains(t, s.logs.String(), `"listing":"b"`)
+			require.Contains(t, s.logs.String(), `"listing_id":"b"`)
 
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.metrics, nil)
 			require.NoError(t, err)

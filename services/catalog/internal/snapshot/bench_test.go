@@ -16,41 +16,42 @@ import (
 	"opportunity.internal/services/catalog/internal/query"
 )
 
-// recordSize is about what a maintained record comes to, encoded.
+// recordSize is the approximate size of a maintained record, encoded.
 const recordSize = 2900
 
-// reference is a record of recordSize bytes with a review, facts and a profile.
+// reference returns a record of recordSize bytes with a review, facts and a profile.
 func reference(b testing.TB) oracle.Record {
 	for _, r := range oracle.Records(1, 100, now) {
 		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil && r.Entry.CompanyProfile != nil {
-			made := build(b, empty, []oracle.Record{r}, 1)
-			r.Entry.Overview = strings.Repeat("x", recordSize-len(made.order[0].body))
+			built := build(b, empty, []oracle.Record{r}, 1)
+			r.Entry.Overview = strings.Repeat("x", recordSize-len(built.order[0].body))
 			return r
 		}
 	}
-	b.Fatal("no such record")
+	b.Fatal("the sample has no record with a review, facts and a profile")
 	return oracle.Record{}
 }
 
-// distinct is how many bodies the records of a catalog share: enough to be larger than a processor's cache, few enough that a
-// million records fit into a small machine. What each record has of its own, and the whole index, is at full size.
+// distinctBodies is the number of bodies that the records of a catalog share: enough to exceed the processor's cache, few enough for a
+// million records on a small machine. Everything else, and the whole index, has full size.
 const distinctBodies = 20_000
 
 var catalogs = map[int]func() *Snapshot{}
 
-// catalog makes a snapshot of n records once: reviews a second apart, every other one remote, every tenth eligible in Ontario.
+// catalog returns a snapshot of n records, built once. Reviews are a second apart, every second record is remote, and every tenth is
+// eligible in Ontario.
 func catalog(b *testing.B, n int) *Snapshot {
 	b.Helper()
 	if catalogs[n] == nil {
 		catalogs[n] = sync.OnceValue(func() *Snapshot {
-			made := build(b, empty, []oracle.Record{reference(b)}, 1).order[0]
+			prototype := build(b, empty, []oracle.Record{reference(b)}, 1).order[0]
 			bodies := make([][]byte, min(n, distinctBodies))
 			for i := range bodies {
-				bodies[i] = bytes.Clone(made.body)
+				bodies[i] = bytes.Clone(prototype.body)
 			}
 			changes := make([]change, n)
 			for i := range changes {
-				r := *made
+				r := *prototype
 				r.id, r.body = fmt.Sprintf("platform-%07d", i), bodies[i%len(bodies)]
 				r.checked = unixNanos(now.Add(-time.Duration(i) * time.Second))
 				r.published = r.checked
@@ -68,7 +69,7 @@ func catalog(b *testing.B, n int) *Snapshot {
 	return catalogs[n]()
 }
 
-// BenchmarkList answers lists of 100 records; written is the same bytes copied in one piece, which nothing can be faster than.
+// BenchmarkList measures lists of 100 records ("answered") against copying the same bytes in one piece, the lower bound ("written").
 func BenchmarkList(b *testing.B) {
 	for _, n := range []int{1_000, 100_000, 1_000_000} {
 		for _, c := range []struct{ name, raw string }{
@@ -103,7 +104,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkHeld reports the memory that a snapshot of 100,000 records holds for each byte of their encoded form. Run once is enough.
+// BenchmarkHeld reports the memory of a snapshot of 100,000 records for each byte of their encoded form. One iteration is enough.
 func BenchmarkHeld(b *testing.B) {
 	const n = 100_000
 	r := reference(b)
@@ -137,7 +138,7 @@ func heapSize() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkChange publishes one changed record into a catalog of n.
+// BenchmarkChange applies one changed record to a snapshot of n records.
 func BenchmarkChange(b *testing.B) {
 	for _, n := range []int{1_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -151,7 +152,7 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode is what one row costs on its way into a snapshot.
+// BenchmarkEncode encodes one row for a snapshot.
 func BenchmarkEncode(b *testing.B) {
 	enc := newEncoder(clock)
 	r := row(b, reference(b), 1)

@@ -7,13 +7,13 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Standing is how the published records of a category stand.
+// StatusCounts counts the published records of a category by status.
 type StatusCounts struct {
 	Category api.Category
-	Count    map[api.VerificationStatus]int // every status, also those that no record has
+	Count    map[api.VerificationStatus]int // has every status, including those with 0 records
 }
 
-// Total is the number of records.
+// Total returns the number of records.
 func (s StatusCounts) Total() (n int) {
 	for _, count := range s.Count {
 		n += count
@@ -21,7 +21,7 @@ func (s StatusCounts) Total() (n int) {
 	return n
 }
 
-// Standings count the records by category and status, in the order of api.Categories. It costs a few intersections of bitmaps.
+// StatusCounts counts the records of each category, in the order of api.Categories. It costs a few bitmap intersections.
 func (v View) StatusCounts() []StatusCounts {
 	end, cutoff := uint32(len(v.s.order)), uint32(v.cutoff) //nolint:gosec // positions are below 2^32
 	all := make([]StatusCounts, len(api.Categories))
@@ -40,7 +40,7 @@ func (v View) StatusCounts() []StatusCounts {
 	return all
 }
 
-// Due is how many records are not verified at the end of within from now on, if nothing is done.
+// Due returns the number of records that are not verified after the duration within, without further reviews.
 func (v View) Due(within time.Duration) int {
 	stale := unixNanos(v.at.Add(within - api.FreshnessWindow))
 	fresh := sort.Search(len(v.s.checked), func(i int) bool { return v.s.checked[i] < stale })
@@ -48,7 +48,7 @@ func (v View) Due(within time.Duration) int {
 	return len(v.s.order) - verified
 }
 
-// FreeSet counts the records in the free set, and the others by the reason why they are not in it.
+// FreeSet counts the records in the free set, and the excluded ones by reason.
 func (v View) FreeSet() api.FreeSet {
 	set := api.FreeSet{Records: len(v.free()), Limit: FreeSetSize}
 	verified := 0

@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/services/catalog/internal/query"
 )
 
-// index holds the positions of the records by what filters ask for.
+// index maps each filter condition to the positions of the records that meet it.
 type index struct {
 	reviewed   uint32 // records before this position have a factual review
 	undisputed *roaring.Bitmap
@@ -20,7 +20,7 @@ type index struct {
 	categories []*roaring.Bitmap     // by the order of api.Categories
 	provinces  []*roaring.Bitmap     // by the order of api.Provinces
 	countries  map[country]*roaring.Bitmap
-	candidates []uint32 // records that can be in the free set, the longest-published first
+	candidates []uint32 // records that can be in the free set, first published first
 }
 
 func newIndex(order []*record) index {
@@ -78,7 +78,7 @@ func bitmaps(n int) []*roaring.Bitmap {
 	return out
 }
 
-// setKey names the positions that a filter allows, as far as neither the clock nor a date has a say in it.
+// setKey identifies a set of positions by the conditions of a filter that depend on neither the clock nor a date.
 type setKey struct {
 	country   country
 	province  int8    // index in api.Provinces + 1; 0 is no condition
@@ -108,7 +108,7 @@ func keyOf(f query.Filter, condition flags) setKey {
 	return k
 }
 
-// terms are the bitmaps whose intersection the key names; none means all positions.
+// terms returns the bitmaps to intersect for k. No bitmaps means all positions.
 func (x *index) terms(k setKey) []*roaring.Bitmap {
 	terms := make([]*roaring.Bitmap, 0, 8)
 	switch {
@@ -138,8 +138,8 @@ func (x *index) terms(k setKey) []*roaring.Bitmap {
 	return terms
 }
 
-// setCache remembers intersections, so that walking through the pages of a filter intersects once. It lives and dies with
-// its snapshot. Bounded, because there are more filters than memory.
+// setCache caches the intersections of one snapshot, so that reading all pages of a filter intersects once. It is bounded, because there
+// are too many possible filters.
 type setCache struct {
 	mu   sync.RWMutex
 	sets map[setKey]*roaring.Bitmap
@@ -147,7 +147,7 @@ type setCache struct {
 
 const maxCachedSets = 256
 
-// set gives the positions that k allows; nil means all.
+// set returns the positions for k. nil means all positions.
 func (s *Snapshot) set(k setKey) *roaring.Bitmap {
 	c := &s.filters
 	c.mu.RLock()
@@ -179,13 +179,13 @@ func (s *Snapshot) set(k setKey) *roaring.Bitmap {
 	return set
 }
 
-// span is the part [from, to) of a set of positions; a nil set holds all.
+// span is the part [from, to) of a set of positions. A nil set contains all positions.
 type span struct {
 	set      *roaring.Bitmap
 	from, to uint32
 }
 
-// below counts the members of the set before position n.
+// below returns the number of members of the set before position n.
 func (s span) below(n uint32) int {
 	switch {
 	case s.set == nil:
@@ -207,7 +207,7 @@ func (s span) contains(at uint32) bool {
 	return s.from <= at && at < s.to && (s.set == nil || s.set.Contains(at))
 }
 
-// fill writes the members from number skip on into dst and tells how many it wrote. skip is less than count.
+// fill copies members into dst, after skipping the first skip, and returns the number copied. skip must be less than count.
 func (s span) fill(dst []uint32, skip int) int {
 	if s.set == nil {
 		first := s.from + uint32(skip) //nolint:gosec // below count

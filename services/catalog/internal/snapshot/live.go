@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"runtime"
@@ -15,44 +16,45 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Source is where the catalog is kept. Its change sequence grows with every change of a listing or of its summary, in the
-// order in which the changes become visible, and each listing carries the number of its own latest change.
+// Source is the store of the catalog. Its change sequence grows with every change of a listing or of its summary, in commit order. Each
+// listing has the sequence of its latest change.
 type Source interface {
-	// Sequence is the latest number that was given out.
+	// Sequence returns the sequence of the latest change.
 	Sequence(ctx context.Context) (int64, error)
-	// Changes hands over every listing with a number above after, in that order.
+	// Changes calls each for every listing with a sequence above after, in that order.
 	Changes(ctx context.Context, after int64, each func(Row) error) error
 }
 
 const (
-	pollInterval = 200 * time.Millisecond // how long a change may stay unseen
-	pollTimeout  = 2 * time.Second        // for asking whether there is one
-	loadTimeout  = time.Minute            // for reading what changed
+	pollInterval = 200 * time.Millisecond // maximum delay until a change is noticed
+	pollTimeout  = 2 * time.Second        // to read the source's sequence
+	loadTimeout  = time.Minute            // to read the changes
+	loadBatch    = 128                    // rows that one goroutine encodes at a time
 
-	// MaxAge is how long the catalog answers without word from its source.
+	// MaxAge is the maximum time since the last successful poll of the source, after which View returns an error.
 	MaxAge = 5 * time.Minute
 )
 
-// Live keeps the newest snapshot of a source.
+// Live serves the newest snapshot of a source.
 type Live struct {
 	source Source
 	now    func() time.Time
 	log    *slog.Logger
 
-	current        atomic.Pointer[Snapshot] // nil until the first one is there
-	lastPoll       atomic.Int64             // instant at which the source last answered
+	current        atomic.Pointer[Snapshot] // nil before the first load
+	lastPoll       atomic.Int64             // start of the last successful poll, Unix nanoseconds
 	polledSequence int64                    // the source's sequence at that poll
-	scheduled      map[string]Row           // published rows that are not public before a later instant, by id
-	buildTime      atomic.Int64             // nanoseconds that the newest snapshot took to make
-	builtAt        atomic.Int64             // instant at which it was there
+	scheduled      map[string]Row           // published rows whose PublishedAt is in the future, by id
+	buildTime      atomic.Int64             // of the newest snapshot, nanoseconds
+	builtAt        atomic.Int64             // of the newest snapshot, Unix nanoseconds
 }
 
-// NewLive prepares a catalog that Run fills.
+// NewLive returns a catalog without a snapshot. Run loads it.
 func NewLive(source Source, now func() time.Time, log *slog.Logger) *Live {
 	return &Live{source: source, now: now, log: log}
 }
 
-// Run follows the source until ctx ends. A source that fails is asked again; meanwhile the snapshot stays what it is.
+// Run polls the source until ctx ends. While the source fails, Run retries and the snapshot does not change.
 func (l *Live) Run(ctx context.Context) error {
 	failing := false
 	for {
@@ -61,7 +63,7 @@ func (l *Live) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil && !failing {
-			l.log.WarnContext(ctx, "catalog cannot be read; serving what is loaded", "error", err.Error())
+			l.log.WarnContext(ctx, "catalog cannot be read, serving the loaded snapshot", "error", err.Error())
 		} else if err == nil && failing {
 			l.log.InfoContext(ctx, "catalog can be read again")
 		}
@@ -75,7 +77,7 @@ func (l *Live) Run(ctx context.Context) error {
 }
 
 func (l *Live) poll(ctx context.Context) error {
-	started := l.now() // what is read is at least as new as this
+	started := l.now() // the data read is at least this new
 	short, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	sequence, err := l.source.Sequence(short)
@@ -85,11 +87,11 @@ func (l *Live) poll(ctx context.Context) error {
 	current := l.current.Load()
 	if current == nil || sequence != l.polledSequence || l.scheduledIsPublic(started) {
 		start := time.Now()
-		next, ahead, n, err := l.load(ctx, current, started)
+		next, scheduled, n, err := l.load(ctx, current, started)
 		if err != nil {
 			return err
 		}
-		l.scheduled = ahead
+		l.scheduled = scheduled
 		if l.polledSequence = sequence; next != current {
 			l.current.Store(next)
 			l.buildTime.Store(int64(time.Since(start)))
@@ -101,7 +103,7 @@ func (l *Live) poll(ctx context.Context) error {
 	return nil
 }
 
-// arrived reports whether a row that was ahead is public at now.
+// scheduledIsPublic reports whether a scheduled row is public at now.
 func (l *Live) scheduledIsPublic(now time.Time) bool {
 	for _, row := range l.scheduled {
 		if !row.scheduled(now) {
@@ -111,13 +113,13 @@ func (l *Live) scheduledIsPublic(now time.Time) bool {
 	return false
 }
 
-// load reads what changed since current (nil: everything) and counts it, with the rows that became public since. A row that cannot be
-// decoded or encoded is left out; one that is not public at now is returned in ahead. One goroutine reads rows, and as many as
-// there are processors encode them.
-func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, ahead map[string]Row, n int, err error) {
-	ahead = maps.Clone(l.scheduled)
-	if ahead == nil {
-		ahead = map[string]Row{}
+// load applies the changes since current (nil: all rows), and the scheduled rows that became public, and returns the number of applied
+// changes. It leaves out a row that cannot be decoded or encoded. scheduled has the rows that are not public at now. One goroutine reads
+// rows, and one per processor encodes them.
+func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next *Snapshot, scheduled map[string]Row, n int, err error) {
+	scheduled = maps.Clone(l.scheduled)
+	if scheduled == nil {
+		scheduled = map[string]Row{}
 	}
 	first := current == nil
 	if first {
@@ -125,105 +127,117 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	const batch = 128
 	batches := make(chan []Row, 2*runtime.GOMAXPROCS(0))
 	var mu sync.Mutex
 	var changes []change
-	sequence := current.sequence
+	var sequence int64
 	g, ctx := errgroup.WithContext(ctx)
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
-			enc := newEncoder(l.now)
-			var mine []change
-			for rows := range batches {
-				for _, row := range rows {
-					c, err := enc.change(row)
-					if err != nil { // it alone is not public then: neither it nor a withdrawal after it may wait for a repair
-						l.log.ErrorContext(ctx, "record left out", "listing", row.ID, "error", err.Error())
-						c = change{id: row.ID, leftOut: true}
-					}
-					mine = append(mine, c)
-				}
-			}
+			encoded := l.encode(ctx, batches)
 			mu.Lock()
 			defer mu.Unlock()
-			changes = append(changes, mine...)
+			changes = append(changes, encoded...)
 			return nil
 		})
 	}
-	g.Go(func() error {
+	g.Go(func() (err error) {
 		defer close(batches)
-		rows := make([]Row, 0, batch)
-		send := func() error {
-			select {
-			case batches <- rows:
-				rows = make([]Row, 0, batch)
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		err := l.source.Changes(ctx, current.sequence, func(row Row) error {
-			sequence = max(sequence, row.Sequence)
-			if delete(ahead, row.ID); row.scheduled(now) {
-				ahead[row.ID] = row
-				row.Document = nil
-			}
-			if rows = append(rows, row); len(rows) < batch {
-				return nil
-			}
-			return send()
-		})
-		for id, row := range ahead {
-			if !row.scheduled(now) {
-				delete(ahead, id)
-				rows = append(rows, row)
-			}
-		}
-		return errors.Join(err, send())
+		sequence, err = l.read(ctx, current.sequence, now, scheduled, batches)
+		return err
 	})
 	if err := g.Wait(); err != nil {
 		return nil, nil, 0, err
 	}
 	if len(changes) == 0 && !first {
-		return current, ahead, 0, nil
+		return current, scheduled, 0, nil
 	}
-	return current.apply(changes, sequence), ahead, len(changes), nil
+	return current.apply(changes, sequence), scheduled, len(changes), nil
 }
 
-// View is the catalog now. It is problem.Unavailable before the first snapshot, and once the source has been silent for MaxAge:
-// what is served would be too old to be called maintained.
+// encode converts batches of rows to changes until batches is closed.
+func (l *Live) encode(ctx context.Context, batches <-chan []Row) (changes []change) {
+	enc := newEncoder(l.now)
+	for rows := range batches {
+		for _, row := range rows {
+			c, err := enc.change(row)
+			if err != nil { // leave out this row only: a later withdrawal or repair must still apply
+				l.log.ErrorContext(ctx, "record left out", "listing_id", row.ID, "error", err.Error())
+				c = change{id: row.ID, leftOut: true}
+			}
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+// read sends the rows changed after a sequence, and the scheduled rows that are public at now, to batches. It updates scheduled and
+// returns the highest sequence it read.
+func (l *Live) read(ctx context.Context, after int64, now time.Time, scheduled map[string]Row, batches chan<- []Row) (sequence int64, err error) {
+	sequence = after
+	rows := make([]Row, 0, loadBatch)
+	send := func() error {
+		select {
+		case batches <- rows:
+			rows = make([]Row, 0, loadBatch)
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	err = l.source.Changes(ctx, after, func(row Row) error {
+		sequence = max(sequence, row.Sequence)
+		if delete(scheduled, row.ID); row.scheduled(now) {
+			scheduled[row.ID] = row
+			row.Document = nil
+		}
+		if rows = append(rows, row); len(rows) < loadBatch {
+			return nil
+		}
+		return send()
+	})
+	for id, row := range scheduled {
+		if !row.scheduled(now) {
+			delete(scheduled, id)
+			rows = append(rows, row)
+		}
+	}
+	return sequence, errors.Join(err, send())
+}
+
+// View returns the catalog now. It returns problem.Unavailable before the first load, and if no poll of the source succeeded within
+// MaxAge: the data would be too old to serve.
 func (l *Live) View() (View, error) {
 	s, now := l.current.Load(), l.now().UTC()
 	if s == nil {
-		return View{}, problem.Unavailable(errors.New("no snapshot is loaded yet"))
+		return View{}, problem.Unavailable(errors.New("snapshot not loaded yet"))
 	}
-	if now.Sub(time.Unix(0, l.lastPoll.Load())) > MaxAge {
-		return View{}, problem.Unavailable(errors.New("the source of the catalog has been silent for too long"))
+	if age := now.Sub(time.Unix(0, l.lastPoll.Load())); age > MaxAge {
+		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s", age.Round(time.Second)))
 	}
 	return s.At(now), nil
 }
 
-// Loaded reports an error until the first snapshot is there.
+// Loaded returns an error before the first load.
 func (l *Live) Loaded(context.Context) error {
 	if l.current.Load() == nil {
-		return errors.New("no snapshot is loaded yet")
+		return errors.New("snapshot not loaded yet")
 	}
 	return nil
 }
 
-// Stats are the figures that operators watch.
+// Stats describes the newest snapshot, for metrics. It is the zero value before the first load.
 type Stats struct {
 	Records   int
 	Bytes     int64 // of the encoded records
-	LeftOut   int   // published, but not to be read
+	LeftOut   int   // published records that cannot be decoded
 	Sequence  int64
-	Age       time.Duration // since the source last answered; 0 before it ever did
-	BuildTime time.Duration // to make the newest snapshot
-	BuiltAt   time.Time     // when that was there; zero before there is one
+	Age       time.Duration // since the last successful poll of the source
+	BuildTime time.Duration // to read and build the snapshot
+	BuiltAt   time.Time
 }
 
-// Stats reads the figures of this moment.
+// Stats returns the current statistics.
 func (l *Live) Stats() Stats {
 	s := l.current.Load()
 	if s == nil {

@@ -20,14 +20,14 @@ import (
 	"opportunity.internal/services/catalog/internal/query"
 )
 
-// source is a store in memory that can fail.
+// memorySource is a Source in memory that can fail.
 type memorySource struct {
 	mu         sync.Mutex
 	rows       map[string]Row
 	sequence   int64
-	err        error
-	changesErr error // after the changes were handed over
-	rowsRead   int   // rows handed over
+	err        error // returned by both methods
+	changesErr error // returned by Changes after it has passed on every row
+	rowsRead   int   // by Changes
 }
 
 func (s *memorySource) Sequence(context.Context) (int64, error) {
@@ -59,7 +59,7 @@ func (s *memorySource) put(t *testing.T, records ...oracle.Record) {
 	}
 }
 
-// counted are the figures that count something.
+// counters returns s without sizes and times of builds.
 func counters(s Stats) Stats {
 	return Stats{Records: s.Records, LeftOut: s.LeftOut, Sequence: s.Sequence, Age: s.Age}
 }
@@ -95,13 +95,13 @@ func TestLiveFollowsSource(t *testing.T) {
 	require.Equal(t, Stats{Records: 699, Sequence: 701}, counters(l.Stats()))
 	require.Equal(t, at.UnixNano(), l.Stats().BuiltAt.UnixNano())
 	require.Less(t, l.Stats().Bytes, size)
-	require.Equal(t, 701, s.rowsRead, "only what changed is read again")
+	require.Equal(t, 701, s.rowsRead, "only changed rows are read again")
 
 	before := l.current.Load()
-	s.sequence++ // given out for something that is no listing
+	s.sequence++ // a change that affects no listing
 	require.NoError(t, l.poll(t.Context()))
 	require.NoError(t, l.poll(t.Context()))
-	require.Same(t, before, l.current.Load(), "nothing changed, nothing is built")
+	require.Same(t, before, l.current.Load(), "no changes, no new snapshot")
 }
 
 func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
@@ -111,7 +111,7 @@ func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
 	require.NoError(t, l.poll(t.Context()))
 
-	s.err = errors.New("away")
+	s.err = errors.New("connection refused")
 	at = now.Add(MaxAge)
 	require.Error(t, l.poll(t.Context()))
 	view, err := l.View()
@@ -148,38 +148,38 @@ func TestUnreadableRecordIsLeftOut(t *testing.T) {
 	var log bytes.Buffer
 	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
-	tear := func(id string) {
+	corrupt := func(id string) {
 		s.sequence++
 		s.rows[id] = Row{Sequence: s.sequence, ID: id, Document: []byte("{")}
 	}
-	// holds polls and looks at what is served, what is left out, and how often the log named a record in doing so.
-	holds := func(records, leftOut, named int) {
+	// poll polls and checks the number of records served, of records left out, and of records that this poll logged.
+	poll := func(records, leftOut, logged int) {
 		t.Helper()
 		log.Reset()
 		require.NoError(t, l.poll(t.Context()))
 		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, counters(l.Stats()))
-		require.Equal(t, named, strings.Count(log.String(), "level=ERROR"), log.String())
+		require.Equal(t, logged, strings.Count(log.String(), "level=ERROR"), log.String())
 	}
 	records := oracle.Records(1, 300, now)
 	s.put(t, records...)
-	tear("torn-from-the-start")
-	holds(300, 1, 1)
-	require.Contains(t, log.String(), "listing=torn-from-the-start")
+	corrupt("corrupt-from-the-start")
+	poll(300, 1, 1)
+	require.Contains(t, log.String(), "listing_id=corrupt-from-the-start")
 
-	tear(records[0].Entry.ID)
+	corrupt(records[0].Entry.ID)
 	records[1].Entry.Visibility = listingfile.Withdrawn
 	s.put(t, records[1])
-	holds(298, 2, 1)
+	poll(298, 2, 1)
 	view, err := l.View()
 	require.NoError(t, err)
-	for _, gone := range records[:2] {
-		_, found := view.Find(gone.Entry.ID, api.Commercial)
-		require.False(t, found)
+	for _, r := range records[:2] {
+		_, ok := view.Find(r.Entry.ID, api.Commercial)
+		require.False(t, ok)
 	}
-	holds(298, 2, 0)
+	poll(298, 2, 0)
 
 	s.put(t, records[0])
-	holds(299, 1, 0)
+	poll(299, 1, 0)
 }
 
 func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
@@ -187,8 +187,8 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	s := &memorySource{rows: map[string]Row{}}
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
 	records := oracle.Records(1, 20, now)
-	for i, ahead := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, time.Microsecond, 0} {
-		records[i].Entry.PublishedAt = new(now.Add(ahead))
+	for i, delay := range []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour, time.Microsecond, 0} {
+		records[i].Entry.PublishedAt = new(now.Add(delay))
 	}
 	s.put(t, records...)
 	versions := map[string]bool{}
@@ -203,8 +203,8 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 		versions[view.Version()] = true
 	}
 	public(0, 16)
-	_, found := l.current.Load().At(at).Find(records[0].Entry.ID, api.Commercial)
-	require.False(t, found)
+	_, ok := l.current.Load().At(at).Find(records[0].Entry.ID, api.Commercial)
+	require.False(t, ok)
 	public(time.Microsecond, 17)
 	public(time.Hour-time.Microsecond, 17)
 	records[1].Entry.PublishedAt = new(now.Add(-time.Hour))
@@ -217,5 +217,5 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	s.changesErr = nil
 	public(time.Hour, 19)
 	public(4*time.Hour, 19)
-	require.Len(t, versions, 4, "a list that changed has another version")
+	require.Len(t, versions, 4, "each changed list has a new version")
 }

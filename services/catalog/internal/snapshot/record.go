@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Row is a listing as the store hands it over. Document and Summary are the JSON forms of a listingfile.Listing and an
-// api.Summary; Document is nil where the listing is not published, Summary where history has said nothing of it yet.
+// Row is a listing read from the store. Document is the JSON of a listingfile.Listing, or nil if the listing is not published. Summary is
+// the JSON of an api.Summary, or nil if history has none.
 type Row struct {
 	Sequence    int64
 	ID          string
@@ -25,49 +25,49 @@ type Row struct {
 	Summary     []byte
 }
 
-// ahead reports whether the listing is published, but not public before an instant after now.
+// scheduled reports whether the listing is published with a publication time after now.
 func (r Row) scheduled(now time.Time) bool {
 	return r.Document != nil && r.PublishedAt != nil && r.PublishedAt.After(now)
 }
 
-// record is a published record: its encoded form and what filters and order ask of it.
+// record is a published record: its encoded form, and the properties that filters and the list order use. Times are in Unix nanoseconds.
 type record struct {
 	id   string
-	body []byte // JSON of the api.Opportunity, with the holes empty
+	body []byte // JSON of the api.Opportunity, without the two values that depend on the clock
 
-	statusAt    uint32 // offset of the hole for verification.status
-	freshnessAt uint32 // offset of the hole for companyProfile.freshness; 0 where that does not move with the clock
+	statusAt    uint32 // offset at which to insert verification.status
+	freshnessAt uint32 // offset at which to insert companyProfile.freshness; 0 if it does not depend on the clock
 
 	sequence   int64
-	checked    int64 // instant of the latest factual review, or never
-	published  int64 // instant of publication
-	freshUntil int64 // of the profile, where freshnessAt > 0
+	checked    int64 // time of the latest factual review, or never
+	published  int64 // time of publication
+	freshUntil int64 // of the profile, if freshnessAt > 0
 
 	flags     flags
 	category  uint8  // index in api.Categories
-	provinces uint16 // bit i: residents of api.Provinces[i] are confirmed to be eligible
+	provinces uint16 // bit i: residents of api.Provinces[i] are eligible, with a source
 	countries []country
 }
 
 // country is an ISO 3166-1 alpha-2 code.
 type country [2]byte
 
-// flags are the yes-or-no properties of a record. Each three-valued fact has two, of which at most one is set.
+// flags are the boolean properties of a record. A three-valued fact has two flags, true and false. If the fact is unknown, neither is set.
 type flags uint16
 
 const (
-	undisputed flags = 1 << iota // verified up to api.FreshnessWindow after its latest review, stale after that
-	disputed                     // reviewed, and in need of a new review
-	open                         // takes applications
-	firstFact                    // remote is true; the rest follow in the order of threeValued
+	undisputed flags = 1 << iota // verified until api.FreshnessWindow after its latest review, then stale
+	disputed                     // reviewed, and needs a new review
+	open                         // accepts applications
+	firstFact                    // remote is true; the other facts follow in the order of threeValued
 )
 
-// threeValued are the facts that a filter asks for by true or false.
+// threeValued returns the facts with a boolean filter.
 func threeValued(f api.Facts) [4]*bool {
 	return [4]*bool{f.Remote, f.DegreeRequired, f.ExperienceRequired, f.FlexibleSchedule}
 }
 
-// factFlag is the flag that says that fact number i of threeValued has that value.
+// factFlag returns the flag for a value of fact number i of threeValued.
 func factFlag(i int, value bool) flags {
 	f := firstFact << (2 * i)
 	if !value {
@@ -76,16 +76,16 @@ func factFlag(i int, value bool) flags {
 	return f
 }
 
-// encoder makes records from rows; its buffer is used again and again. Not for concurrent use.
+// encoder converts rows to records. It reuses its buffer and is not safe for concurrent use.
 type encoder struct {
-	now  func() time.Time // no check is shown as later than its encoding
+	now  func() time.Time // check times are capped at the time of encoding
 	buf  bytes.Buffer
 	json *json.Encoder
 }
 
-// decoding stands for encoding/json, which would take three quarters of the time from start to ready: it is three times as fast
-// on these documents (BenchmarkEncode), which this service alone writes. Its results are held against encoding/json in the tests,
-// and on a platform or Go release that it does not know it is encoding/json itself. What is served is encoded by encoding/json.
+// decoder replaces encoding/json, which would take three quarters of the time from start to ready. It decodes these documents three times
+// as fast (BenchmarkEncode). That is safe because only this service writes the documents, tests compare its results with encoding/json, and
+// it falls back to encoding/json on an unsupported platform or Go release. Responses are encoded by encoding/json.
 var decoder = sonic.ConfigStd
 
 func newEncoder(now func() time.Time) *encoder {
@@ -101,18 +101,18 @@ func (e *encoder) change(row Row) (change, error) {
 	}
 	entry := listing.Entry{ChangedAt: row.ChangedAt}
 	if err := decoder.Unmarshal(row.Document, &entry.Listing); err != nil {
-		return change{}, fmt.Errorf("document of listing %s: %w", row.ID, err)
+		return change{}, fmt.Errorf("decoding listing %s: %w", row.ID, err)
 	}
 	entry.PublishedAt = row.PublishedAt
 	var summary api.Summary
 	if row.Summary != nil {
 		if err := decoder.Unmarshal(row.Summary, &summary); err != nil {
-			return change{}, fmt.Errorf("summary of listing %s: %w", row.ID, err)
+			return change{}, fmt.Errorf("decoding the summary of listing %s: %w", row.ID, err)
 		}
 	}
 	r, err := e.record(entry, summary)
 	if err != nil {
-		return change{}, fmt.Errorf("listing %s: %w", row.ID, err)
+		return change{}, fmt.Errorf("encoding listing %s: %w", row.ID, err)
 	}
 	r.sequence = row.Sequence
 	return change{id: r.id, record: r}, nil
@@ -133,7 +133,7 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	}
 	category := slices.Index(api.Categories, o.Category)
 	if category < 0 {
-		return nil, fmt.Errorf("category %q is not a known one", o.Category)
+		return nil, fmt.Errorf("unknown category %q", o.Category)
 	}
 	r.category = uint8(category) //nolint:gosec // one of a few
 	if o.Facts.ApplicationStatus == api.ApplicationOpen {
@@ -157,7 +157,7 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 		return nil, err
 	}
 	r.body = bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
-	// Inside a string every quote is escaped, so these can only be the member names themselves.
+	// Quotes inside strings are escaped, so these match member names only.
 	r.statusAt = endOf(r.body, `"verification":{"status":"`)
 	if expires {
 		r.freshnessAt = endOf(r.body, `"freshness":"`)
@@ -165,12 +165,13 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	return r, nil
 }
 
+// endOf returns the offset after the last occurrence of name, which body must contain.
 func endOf(body []byte, name string) uint32 {
 	return uint32(bytes.LastIndex(body, []byte(name)) + len(name)) //nolint:gosec // a record is at most a few MiB
 }
 
-// eligible lists the countries whose residents are confirmed to be eligible, and Canada's provinces of which that is evidenced:
-// included by name or as one of all regions, by an entry that cites a source, and not excluded by any entry.
+// eligible returns the countries whose residents are eligible, and the Canadian provinces with evidence of eligibility. A province counts
+// if an entry with a source includes it (by name or with all regions) and no entry excludes it.
 func eligible(entries []api.CountryEligibility) (countries []country, provinces uint16) {
 	var excluded uint16
 	for _, c := range entries {
@@ -202,7 +203,7 @@ func provinceBits(regions []string) (bits uint16) {
 	return bits
 }
 
-// provinceIndex is the place of "CA-ON" in api.Provinces, or -1.
+// provinceIndex returns the index of a code such as "CA-ON" in api.Provinces, or -1.
 func provinceIndex(code string) int {
 	if len(code) != len("CA-ON") {
 		return -1

@@ -1,16 +1,15 @@
-// Package snapshot is the published catalog in memory: immutable, indexed, each record encoded once. List and detail are
-// answered from it alone.
+// Package snapshot serves the published catalog from memory. A snapshot is immutable and indexed, and each record is encoded once. List
+// and detail use nothing else.
 //
-// Records stand in list order, and a filter is an intersection of bitmaps over their positions. Where a fact has three values
-// there are two bitmaps, one for true and one for false; the unknown ones are in neither and so match neither.
+// Records are in list order, and a filter is an intersection of bitmaps over their positions. A three-valued fact has two bitmaps, true and
+// false. Unknown is in neither, so no filter matches it.
 //
-// Time. The encoded form of a record has holes for the only two values that move with the clock, the verification status and
-// the freshness of the company profile; they are filled when the record is written. A record whose latest review is undisputed
-// is verified up to 14 days after it, and because the list runs from the latest review to the oldest, the verified records at
-// any instant are the undisputed ones before one position, which a binary search finds. So nothing has to happen when a status
-// turns: no timer can be late, and no snapshot has to be built for it. New snapshots come from changed data only.
+// Only two values depend on the clock: the verification status and the freshness of the company profile. They are not part of a record's
+// encoded form but inserted into each response. A record with an undisputed latest review is verified for 14 days after it. The list is
+// ordered by latest review, newest first, so the verified records are the undisputed ones before a cutoff position, which a binary search
+// finds. Status changes therefore need no timer and no new snapshot. Only changed data does.
 //
-// Memory. A snapshot shares the encoded records that did not change with the one before it; replacing one costs the index.
+// A new snapshot shares the encoded records that did not change with the previous one. It costs a new index.
 package snapshot
 
 import (
@@ -25,24 +24,24 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Snapshot is the catalog at one position of the change sequence. It never changes and is safe for concurrent use.
+// Snapshot is the catalog at one position of the change sequence. It is immutable and safe for concurrent use.
 type Snapshot struct {
 	sequence int64
 	byID     map[string]*record
-	leftOut  map[string]bool // published listings that could not be made a record of
-	order    []*record       // as lists show them
-	checked  []int64         // order[i].checked; side by side because every request searches them
+	leftOut  map[string]bool // ids of published listings that cannot be decoded
+	order    []*record       // in list order
+	checked  []int64         // order[i].checked, contiguous because every request searches them
 	profiles []int64         // freshUntil of all profiles that have one, ascending
 	index    index
 	bytes    int64 // of the encoded records
 
-	// What the last request computed; each is a cache that is checked before it is used.
+	// Caches of the latest results. Requests check that an entry is still valid before they use it.
 	cutoff  atomic.Int64
 	free    atomic.Pointer[freeSet]
 	filters setCache
 }
 
-// change is what became of one listing: its new record, or nil where it is not public any more or had to be left out.
+// change is the new state of one listing. record is nil if the listing is not public or was left out.
 type change struct {
 	id      string
 	record  *record
@@ -51,7 +50,7 @@ type change struct {
 
 var empty = new(Snapshot).apply(nil, 0)
 
-// with is the snapshot after the changes, of which each id has at most one, at that position of the change sequence.
+// apply returns the snapshot after the changes, at the given sequence. changes must not have two entries for one id.
 func (s *Snapshot) apply(changes []change, sequence int64) *Snapshot {
 	next := &Snapshot{sequence: sequence, byID: maps.Clone(s.byID), leftOut: maps.Clone(s.leftOut)}
 	if next.byID == nil {
@@ -95,18 +94,18 @@ func (s *Snapshot) apply(changes []change, sequence int64) *Snapshot {
 	return next
 }
 
-// compare is the order of lists: latest factual review first, those never reviewed last, then the id by bytes.
+// compare orders records as lists do: by latest factual review, newest first and never reviewed last, then by the bytes of the id.
 func compare(a, b *record) int {
 	return cmp.Or(cmp.Compare(b.checked, a.checked), cmp.Compare(a.id, b.id))
 }
 
-// Len is the number of published records.
+// Len returns the number of published records.
 func (s *Snapshot) Len() int { return len(s.order) }
 
-// At looks at the snapshot from an instant. Everything a View says is true at that instant.
+// At returns a view of the snapshot as of now.
 func (s *Snapshot) At(now time.Time) View {
 	v := View{s: s, at: now, now: unixNanos(now), stale: unixNanos(now.Add(-api.FreshnessWindow))}
-	// requests come with nearly the same instant: the position that was right for the last one nearly always is for this one
+	// Try the cutoff of the previous request: it rarely changes.
 	v.cutoff = int(s.cutoff.Load())
 	if !s.isCutoff(v.cutoff, v.stale) {
 		v.cutoff = sort.Search(len(s.checked), func(i int) bool { return s.checked[i] < v.stale })
@@ -120,10 +119,10 @@ func (s *Snapshot) isCutoff(i int, stale int64) bool {
 	return i <= len(s.checked) && (i == 0 || s.checked[i-1] >= stale) && (i == len(s.checked) || s.checked[i] < stale)
 }
 
-// never stands for the review date of a record without a factual review: older than every other.
+// never is the review time of a record without a factual review. It is older than every other.
 const never = math.MinInt64
 
-// instant is t in nanoseconds since 1970, held within what 64 bits can say (the years 1678 to 2261).
+// unixNanos returns t in nanoseconds since 1970, capped to the range of int64 (the years 1678 to 2261).
 func unixNanos(t time.Time) int64 {
 	switch y := t.Year(); {
 	case y < 1678:

@@ -48,7 +48,7 @@ func build(t require.TestingT, on *Snapshot, records []oracle.Record, sequence i
 	return on.apply(changes, sequence)
 }
 
-// combinations are all filters that can be made of these values, each parameter being present or not.
+// combinations returns all filters with these values. Each parameter is either absent or has one of its values.
 func combinations() []url.Values {
 	all := []url.Values{{}}
 	for _, p := range []struct {
@@ -92,7 +92,7 @@ func encoded(t require.TestingT, all []api.Opportunity) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// walk reads all pages and joins their records.
+// walk reads all pages and returns their records as one array.
 func walk(t require.TestingT, v View, tier api.Tier, raw string) []byte {
 	got := []byte{'['}
 	for number := 1; ; number++ {
@@ -181,21 +181,21 @@ func TestIncrementalSnapshotEqualsFullLoad(t *testing.T) {
 func TestStatusChangesWithTheClock(t *testing.T) {
 	records := oracle.Records(11, 60, now)
 	snapshot := build(t, empty, records, 1)
-	var instants []time.Time
+	var times []time.Time
 	for _, r := range records {
 		o := r.Public(now)
 		if until := o.Verification.FreshUntil; until != nil {
-			instants = append(instants, until.Add(time.Nanosecond)) // a review is fresh at its last instant
+			times = append(times, until.Add(time.Nanosecond)) // a review is still fresh at FreshUntil
 		}
 		if until := profileUntil(o); until != nil {
-			instants = append(instants, *until) // a profile is not
+			times = append(times, *until) // a profile is not
 		}
 	}
-	rand.New(rand.NewPCG(3, 4)).Shuffle(len(instants), func(i, j int) { instants[i], instants[j] = instants[j], instants[i] })
-	require.NotEmpty(t, instants)
-	for _, after := range instants {
+	rand.New(rand.NewPCG(3, 4)).Shuffle(len(times), func(i, j int) { times[i], times[j] = times[j], times[i] })
+	require.NotEmpty(t, times)
+	for _, after := range times {
 		before := after.Add(-time.Nanosecond)
-		if before.Before(now) { // no answer is older than the checks in it
+		if before.Before(now) { // a response is never older than its checks
 			continue
 		}
 		for _, at := range []time.Time{before, after} {
@@ -203,8 +203,8 @@ func TestStatusChangesWithTheClock(t *testing.T) {
 			require.Equal(t, string(encoded(t, oracle.Published(records, at))), string(walk(t, view, api.Commercial, "")))
 			require.Equal(t, string(encoded(t, oracle.Free(oracle.Published(records, at)))), string(walk(t, view, api.Free, "")))
 		}
-		require.NotEqual(t, snapshot.At(before).Version(), snapshot.At(after).Version(), "an old validator must not survive %s", after)
-		require.Equal(t, snapshot.At(after).Version(), build(t, empty, records, 1).At(after).Version(), "replicas agree")
+		require.NotEqual(t, snapshot.At(before).Version(), snapshot.At(after).Version(), "want another version at %s", after)
+		require.Equal(t, snapshot.At(after).Version(), build(t, empty, records, 1).At(after).Version(), "want the same version on another replica")
 	}
 }
 
@@ -223,14 +223,14 @@ func TestFreeTierFindsOnlyTheFreeSet(t *testing.T) {
 	for _, o := range oracle.Free(all) {
 		free[o.ID] = true
 	}
-	require.Len(t, free, FreeSetSize, "the sample must fill the set")
+	require.Len(t, free, FreeSetSize, "the sample must fill the free set")
 	for _, o := range all {
 		_, ok := view.Find(o.ID, api.Free)
 		require.Equal(t, free[o.ID], ok, o.ID)
 		_, ok = view.Find(o.ID, api.Commercial)
 		require.True(t, ok)
 	}
-	_, ok := view.Find("nobody", api.Free)
+	_, ok := view.Find("unknown", api.Free)
 	require.False(t, ok)
 }
 
@@ -279,11 +279,11 @@ func TestListDoesNotAllocatePerRecord(t *testing.T) {
 				buf = snapshot.At(now).Select(q.Filter, api.Commercial).Append(buf[:0], q.Page)
 			})
 		}
-		require.InDelta(t, allocated("1"), allocated("100"), 1, raw) // a number of three digits may cost one of its own
+		require.InDelta(t, allocated("1"), allocated("100"), 1, raw) // parsing a three-digit number may cost one allocation
 	}
 }
 
-// The clock of the host that recorded a check may be ahead of ours.
+// TestCheckTimesAreCappedAtTheResponseTime covers a check recorded by a host with a fast clock.
 func TestCheckTimesAreCappedAtTheResponseTime(t *testing.T) {
 	r := oracle.Records(1, 1, now)[0]
 	ahead := now.Add(time.Second)

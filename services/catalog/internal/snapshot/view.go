@@ -12,22 +12,22 @@ import (
 	"opportunity.internal/services/catalog/internal/query"
 )
 
-// View is a snapshot at an instant.
+// View is a snapshot as of a given time.
 type View struct {
 	s     *Snapshot
 	at    time.Time
-	now   int64 // at, as instants are kept
-	stale int64 // reviews before this instant are stale at now
+	now   int64 // at, in Unix nanoseconds
+	stale int64 // reviews before this time are stale
 
-	cutoff  int // undisputed records before this position are verified, those from it on are stale
-	expired int // how many profiles are not fresh any more
+	cutoff  int // undisputed records before this position are verified, the others stale
+	expired int // number of profiles that are not fresh any more
 }
 
-// Now is the instant.
+// Now returns the time of the view.
 func (v View) Now() time.Time { return v.at }
 
-// Version changes whenever a list does: with the data, with every status and freshness that turns, and with every record that
-// becomes public at its time. It is the same on every replica that has the same data.
+// Version returns a string that changes whenever a list does: with the data, with a status or a profile's freshness, and when a scheduled
+// record becomes public. It is the same on all replicas with the same data.
 func (v View) Version() string {
 	b := strconv.AppendInt(nil, v.s.sequence, 10)
 	b = strconv.AppendInt(append(b, '.'), int64(len(v.s.order)), 10)
@@ -35,16 +35,16 @@ func (v View) Version() string {
 	return string(strconv.AppendInt(append(b, '.'), int64(v.expired), 10))
 }
 
-// FreeSetSize is how many records the free tier sees at most.
+// FreeSetSize is the maximum number of records that the free tier sees.
 const FreeSetSize = 10
 
-// freeSet is the free set while the cutoff stands where it stood.
+// freeSet is the free set for a cutoff.
 type freeSet struct {
 	cutoff    int
-	positions []uint32 // ascending, which is list order
+	positions []uint32 // ascending, so in list order
 }
 
-// free is the same for every caller: of the records that are verified and take applications, the longest-published.
+// free returns the free set: of the verified records that accept applications, those published first. It is the same for all callers.
 func (v View) free() []uint32 {
 	if f := v.s.free.Load(); f != nil && f.cutoff == v.cutoff {
 		return f.positions
@@ -67,15 +67,15 @@ func comparePublished(a, b *record) int {
 	return cmp.Or(cmp.Compare(a.published, b.published), cmp.Compare(a.id, b.id))
 }
 
-// Selection is the result of a filter for a caller, in list order.
+// Selection is the result of a filter for one tier, in list order.
 type Selection struct {
 	view  View
 	spans [2]span
-	free  []uint32 // where the caller is limited to the free set: its members that match
+	free  []uint32 // for the free tier: the matching members of the free set
 	total int
 }
 
-// Select finds what a caller of that tier may see of the records that f describes.
+// Select returns the records that match f and that the tier can see.
 func (v View) Select(f query.Filter, tier api.Tier) Selection {
 	sel := Selection{view: v, spans: v.spans(f)}
 	if tier != api.Free {
@@ -103,17 +103,17 @@ func (v View) spans(f query.Filter) [2]span {
 		return [2]span{{v.s.set(keyOf(f, 0)), 0, end}}
 	case *f.Verified:
 		return [2]span{{v.s.set(keyOf(f, undisputed)), 0, min(cutoff, end)}}
-	default: // reviewed, but not verified: before the cutoff the disputed ones, behind it all that were ever reviewed
+	default: // reviewed but not verified: the disputed records before the cutoff, and all reviewed records after it
 		end = min(end, v.s.index.reviewed)
 		cutoff = min(cutoff, end)
 		return [2]span{{v.s.set(keyOf(f, disputed)), 0, cutoff}, {v.s.set(keyOf(f, 0)), cutoff, end}}
 	}
 }
 
-// Total is the number of records in the selection.
+// Total returns the number of records in the selection.
 func (s Selection) Total() int { return s.total }
 
-// Append writes the records of a page to buf, separated by commas.
+// Append appends the JSON of the records of a page to buf, separated by commas.
 func (s Selection) Append(buf []byte, page params.Page) []byte {
 	var positions [params.MaxLimit]uint32
 	for i, at := range positions[:s.fill(positions[:min(page.Limit, params.MaxLimit)], page.Offset())] {
@@ -144,13 +144,13 @@ func (s Selection) fill(dst []uint32, skip int) int {
 	return n
 }
 
-// Record is one record at the instant of its View.
+// Record is one record as of the time of its View.
 type Record struct {
 	view View
 	r    *record
 }
 
-// Find gives the record of that id; false where there is none that a caller of that tier may see.
+// Find returns the record with the id, and false if there is none or the tier cannot see it.
 func (v View) Find(id string, tier api.Tier) (Record, bool) {
 	r, ok := v.s.byID[id]
 	if ok && tier == api.Free {
@@ -159,10 +159,10 @@ func (v View) Find(id string, tier api.Tier) (Record, bool) {
 	return Record{v, r}, ok
 }
 
-// Append writes the record to buf.
+// Append appends the record's JSON to buf.
 func (r Record) Append(buf []byte) []byte { return r.view.append(buf, r.r) }
 
-// Version changes whenever the record does, be it with the clock.
+// Version returns a string that changes whenever the record does, also when the clock changes its status or freshness.
 func (r Record) Version() string {
 	return strconv.FormatInt(r.r.sequence, 10) + "." + r.view.status(r.r) + "." + r.view.freshness(r.r)
 }
@@ -193,7 +193,7 @@ func (v View) status(r *record) string {
 func (v View) freshness(r *record) string {
 	switch {
 	case r.freshnessAt == 0:
-		return "" // written into the body already
+		return "" // part of the body
 	case v.now < r.freshUntil:
 		return string(api.ProfileFresh)
 	}
