@@ -1,4 +1,7 @@
-// Package catalog is the service that keeps the listings and answers the list and the detail operation.
+// Package catalog is the service that stores listings and serves the published ones to consumers.
+//
+// Curators import, publish and withdraw listings. Verification comes from the history service alone, as summaries that catalog
+// copies. Lists and records are served from a snapshot in memory, so they survive a database outage of up to snapshot.MaxAge.
 package catalog
 
 import (
@@ -25,17 +28,17 @@ var service = command.Service[Config]{
 	Check:  func(ctx context.Context, c Config) error { return peer.CheckReady(ctx, c.HistoryURL) },
 }
 
-// Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
-// check tells whether the settings are right, the schema is there and the history service answers.
+// Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
+// verifies the settings, the schema and that the history service is reachable.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return service.Main(ctx, lookup, args)
 }
 
-// Migrate brings the schema of cfg.Database to what this binary was built for.
+// Migrate updates the schema of cfg.Database to the version this binary needs.
 func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, and then drains. It never migrates: it waits for its schema. The history service may be away: what
-// it says is made up for when it is back.
+// Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. After an outage of the history service it
+// catches up automatically.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -62,7 +65,7 @@ func Run(ctx context.Context, cfg Config) error {
 	history := peer.New(cfg.HistoryURL, cfg.Tokens, tel.Transport(transport, "history"))
 	summaries := feed.Summaries{History: history, Store: listings, Tel: tel}
 	ready := new(server.Ready)
-	ready.Add("snapshot", live.Loaded) // it cannot be there before the schema is
+	ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	engine := web.New(problems)
 	httpapi.API{Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Now: cfg.Now, PublicURL: cfg.PublicURL}.

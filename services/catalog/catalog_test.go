@@ -33,7 +33,7 @@ const (
 
 var startTime = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
-// service is a running catalog with a history service that the test speaks for.
+// service is a running catalog with a fake history service.
 type service struct {
 	t       testing.TB
 	url     string
@@ -43,7 +43,7 @@ type service struct {
 	logs    *logBuffer
 }
 
-// start runs the catalog as production does, on a database of its own.
+// start runs the catalog as in production, on the database.
 func start(t testing.TB, databaseURL string) *service {
 	t.Helper()
 	s := &service{t: t, history: &historyServer{}, clock: &clock{at: startTime}, logs: &logBuffer{}}
@@ -100,7 +100,7 @@ func (s *service) do(method, path, body string, header http.Header) response {
 	return response{resp.StatusCode, resp.Header, b}
 }
 
-// get asks as a caller of that tier.
+// get sends a GET request with the caller header of the tier.
 func (s *service) get(tier api.Tier, path string) response {
 	s.t.Helper()
 	return s.do(http.MethodGet, path, "", callerHeader(tier))
@@ -113,7 +113,7 @@ func callerHeader(tier api.Tier) http.Header {
 			return http.Header{api.CallerHeader: {string(c)}}
 		}
 	}
-	panic("no such tier")
+	panic("unknown tier " + tier)
 }
 
 func (s *service) list(tier api.Tier, path string) api.OpportunityList {
@@ -123,7 +123,7 @@ func (s *service) list(tier api.Tier, path string) api.OpportunityList {
 	return decode[api.OpportunityList](s.t, a.body)
 }
 
-// operate calls an operator's verb.
+// curate posts an operator's request to change listings.
 func (s *service) curate(path, body string) api.ImportReport {
 	s.t.Helper()
 	a := s.do(http.MethodPost, "/operator/v1/listings/"+path, body, http.Header{api.ActorHeader: {"alex"}})
@@ -131,7 +131,7 @@ func (s *service) curate(path, body string) api.ImportReport {
 	return decode[api.ImportReport](s.t, a.body)
 }
 
-// export is an export without its header.
+// export returns the lines of an export, without its header.
 func (s *service) export() string {
 	s.t.Helper()
 	head, lines, _ := strings.Cut(s.exported(), "\n")
@@ -146,7 +146,7 @@ func (s *service) exported() string {
 	return string(a.body)
 }
 
-// load imports the records, tells what history says of them, and waits until all of it is served.
+// load imports the records, adds their summaries to history's feed, and waits until all of them are served.
 func (s *service) load(records []oracle.Record) {
 	s.t.Helper()
 	var file bytes.Buffer
@@ -160,7 +160,7 @@ func (s *service) load(records []oracle.Record) {
 	s.awaitRecords(records)
 }
 
-// serves waits until every published record is served as it should be at the clock's time.
+// awaitRecords waits until every published record is served as expected at the clock's time.
 func (s *service) awaitRecords(records []oracle.Record) {
 	s.t.Helper()
 	want := oracle.Published(records, s.clock.Now())
@@ -193,7 +193,7 @@ func decode[T any](t testing.TB, b []byte) T {
 	return v
 }
 
-// clock stands still until it is set.
+// clock is a manual clock.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -211,14 +211,14 @@ func (c *clock) set(t time.Time) {
 	c.at = t
 }
 
-// history stands for the history service's feed of summaries.
+// historyServer is a fake of the history service's feed of summaries.
 type historyServer struct {
 	mu          sync.Mutex
 	summaries   []api.Summary // in order of their sequence
 	changed     chan struct{}
 	down        bool
 	closed      bool
-	rulesBehind int // how many versions its rules are behind
+	rulesBehind int // number of versions between its rules and the current ones
 }
 
 func (h *historyServer) wake() {
@@ -228,7 +228,7 @@ func (h *historyServer) wake() {
 	}
 }
 
-// say appends a summary to the feed; it takes the next sequence.
+// add appends a summary to the feed, with the next sequence.
 func (h *historyServer) add(s api.Summary) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -276,17 +276,17 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if h.changed == nil {
 			h.changed = make(chan struct{})
 		}
-		more := h.changed
+		changed := h.changed
 		h.mu.Unlock()
 		select {
-		case <-more:
+		case <-changed:
 		case <-r.Context().Done():
 			return
 		}
 	}
 }
 
-// buffer is a log that may be read while it is written.
+// logBuffer is a buffer that is safe for concurrent use.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Config is everything that the service can be told.
+// Config holds the settings of the service.
 type Config struct {
 	Server    server.Config
 	Telemetry telemetry.Config
@@ -24,7 +24,7 @@ type Config struct {
 	Now func() time.Time `env:"-"` // nil: time.Now
 }
 
-// Validate names every setting that cannot be served with.
+// Validate returns an error that names every missing or invalid setting.
 func (c Config) Validate() error {
 	return errors.Join(c.Database.Validate(), c.Tokens.Validate(),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_HISTORY_URL", c.HistoryURL))

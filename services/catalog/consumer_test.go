@@ -19,7 +19,7 @@ import (
 	"opportunity.internal/services/catalog/internal/oracle"
 )
 
-// onEach runs a test on every kind of database.
+// onEachDatabase runs a test with each supported database.
 func onEachDatabase(t *testing.T, test func(t *testing.T, s *service)) {
 	for dialect, address := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) { test(t, start(t, address)) })
@@ -32,7 +32,7 @@ var filterValues = map[string][]string{
 	"category": {"online", "sell", "local", "host"}, "checked_after": {"2026-11-10", "2026-11-06T11:00:00.123456+01:00"},
 }
 
-// filters are every single condition, and random combinations.
+// filters returns n filters: every single condition, then random combinations.
 func filters(n int) []url.Values {
 	all := []url.Values{{}}
 	names := slices.Sorted(maps.Keys(filterValues))
@@ -59,14 +59,14 @@ func filters(n int) []url.Values {
 	return all
 }
 
-// walk follows next from the first page to the end, as a consumer would.
+// walk follows next from the first page to the last, like a consumer, and returns all records.
 func (s *service) walk(tier api.Tier, path string) (all []api.Opportunity) {
 	s.t.Helper()
 	for {
 		a := s.get(tier, path)
 		require.Equal(s.t, http.StatusOK, a.status, "%s: %s", path, a.body)
 		page := decode[api.OpportunityList](s.t, a.body)
-		require.Equal(s.t, string(encode(s.t, page)), string(a.body), "byte for byte what encoding/json makes of it")
+		require.Equal(s.t, string(encode(s.t, page)), string(a.body), "want the bytes of encoding/json")
 		all = append(all, page.Data...)
 		if !page.Pagination.HasMore {
 			require.Nil(s.t, page.Pagination.Next)
@@ -110,13 +110,13 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
 	s.load(oracle.Records(3, 60, startTime))
 
-	t.Run("the limit is clamped where it can be seen", func(t *testing.T) {
+	t.Run("limit is reduced to the tier's page size", func(t *testing.T) {
 		page := s.list(api.Developer, "/api/jobs?limit=100&country=ca&checked_after=2026-01-01").Pagination
 		require.Equal(t, 50, page.Limit)
 		page = s.list(api.Free, "/api/jobs?limit=100").Pagination
 		require.Equal(t, api.Pagination{Page: 1, Limit: 10, Total: page.Total}, page)
 	})
-	t.Run("next has every filter in canonical form and the path that was called", func(t *testing.T) {
+	t.Run("next has the requested path and the canonical filter", func(t *testing.T) {
 		a := s.get(api.Commercial, "/api/jobs?limit=1&flexible=true&checked_after=2026-11-01&country=ca&page=1")
 		page := decode[api.OpportunityList](t, a.body).Pagination
 		require.Equal(t, public+"/api/jobs?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=2&limit=1", *page.Next)
@@ -124,7 +124,7 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 			a.header.Get("Link"))
 		require.Empty(t, s.get(api.Commercial, "/api/v1/opportunities").header.Get("Link"))
 	})
-	t.Run("meta says when and for whom", func(t *testing.T) {
+	t.Run("meta has the time and the tier", func(t *testing.T) {
 		require.Equal(t, api.NewMeta(api.Developer, startTime), s.list(api.Developer, "/api/jobs").Meta)
 	})
 	t.Run("a page past the end is empty", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 		{"/api/jobs?province=ON", 400, "invalid_parameter"},
 		{"/api/jobs?limit=101", 400, "invalid_parameter"},
 		{"/api/v1/opportunities/maple-0?page=1", 400, "unknown_parameter"},
-		{"/api/v1/opportunities/nobody", 404, "not_found"},
+		{"/api/v1/opportunities/unknown", 404, "not_found"},
 		{"/api/v1/opportunities/Not%20An%20Id", 404, "not_found"},
 		{"/api/v1/opportunities/a%2Fb", 404, "not_found"},
 		{"/api/v1/opportunities/", 404, "not_found"},
@@ -173,7 +173,7 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 			require.Equal(t, public+"/docs/errors#"+c.code, e.Documentation)
 		})
 	}
-	t.Run("without the internal token there is nothing", func(t *testing.T) {
+	t.Run("requests without the internal token are rejected", func(t *testing.T) {
 		for _, path := range []string{"/api/jobs", "/internal/v1/listings?after=0", "/operator/v1/listings/export"} {
 			header := callerHeader(api.Commercial)
 			header.Set("Authorization", "Bearer guess")
@@ -203,21 +203,21 @@ func TestConditionalRequests(t *testing.T) {
 		require.Equal(t, http.StatusNotModified, again.status)
 		require.Empty(t, again.body)
 		require.Equal(t, etag, again.header.Get("ETag"))
-		require.Equal(t, http.StatusOK, request(path, api.Free, etag).status, "another tier is another answer")
+		require.Equal(t, http.StatusOK, request(path, api.Free, etag).status, "want another ETag for another tier")
 	}
 	require.Equal(t, s.get(api.Commercial, "/api/jobs?country=ca").header.Get("ETag"),
-		s.get(api.Commercial, "/api/jobs?limit=10&page=1&country=CA").header.Get("ETag"), "one query, two spellings")
+		s.get(api.Commercial, "/api/jobs?limit=10&page=1&country=CA").header.Get("ETag"), "want the same ETag for two spellings of a query")
 	require.NotEqual(t, s.get(api.Commercial, "/api/jobs").header.Get("ETag"), s.get(api.Commercial, "/api/jobs?page=2").header.Get("ETag"))
 
-	// the clock alone outdates an answer, and data do
+	// Both the clock and changed data change the ETag.
 	list := s.get(api.Commercial, "/api/jobs").header.Get("ETag")
 	s.clock.set(startTime.Add(api.FreshnessWindow))
-	storetest.Eventually(t, "the database was heard at the new time", func() bool {
+	storetest.Eventually(t, "the list has a new ETag at the new time", func() bool {
 		return request("/api/jobs", api.Commercial, list).status == http.StatusOK
 	})
 	list = s.get(api.Commercial, "/api/jobs").header.Get("ETag")
 	require.Equal(t, 1, s.curate("withdraw", fmt.Sprintf(`{"ids":[%q]}`, id)).Updated)
-	storetest.Eventually(t, "a changed list", func() bool { return request("/api/jobs", api.Commercial, list).status == http.StatusOK })
+	storetest.Eventually(t, "the list has a new ETag after the withdrawal", func() bool { return request("/api/jobs", api.Commercial, list).status == http.StatusOK })
 }
 
 func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
@@ -234,7 +234,7 @@ func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
 			o.Verification.FreshUntil.Add(time.Microsecond): api.Stale,
 		} {
 			s.clock.set(at)
-			storetest.Eventually(t, "the database was heard at the new time", func() bool {
+			storetest.Eventually(t, "the database is polled at the new time", func() bool {
 				return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
 			})
 			got := decode[api.OpportunityDetail](t, s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).body)

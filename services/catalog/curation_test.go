@@ -29,12 +29,12 @@ func TestImportPublishAndExportOfRealPlatforms(t *testing.T) {
 			return s.list(api.Commercial, "/api/jobs").Pagination.Total == 592
 		})
 		listed := s.walk(api.Commercial, "/api/v1/opportunities?limit=100")
-		require.IsIncreasing(t, ids(listed), "never reviewed, so by id alone")
+		require.IsIncreasing(t, ids(listed), "unreviewed records must be ordered by id")
 		for _, o := range listed {
 			require.Equal(t, api.Unverified, o.Verification.Status)
 			require.Equal(t, startTime, *o.PublishedAt)
 		}
-		require.Empty(t, s.list(api.Free, "/api/jobs").Data, "nothing is verified, so nothing is free")
+		require.Empty(t, s.list(api.Free, "/api/jobs").Data, "unverified records must not be in the free set")
 
 		published := strings.NewReplacer(`"publishedAt": null`, `"publishedAt": "`+startTime.Format("2006-01-02T15:04:05.999999Z07:00")+`"`,
 			`"visibility": "private"`, `"visibility": "published"`).Replace(string(file))
@@ -42,9 +42,9 @@ func TestImportPublishAndExportOfRealPlatforms(t *testing.T) {
 		exported := s.exported()
 		for name, again := range map[string]string{"export": exported, "original": string(file)} {
 			require.Equal(t, api.ImportReport{Applied: true, Unchanged: 592, Rejected: []api.RejectedLine{}}, s.curate("import", again), name)
-			require.Equal(t, exported, s.exported(), "byte for byte")
+			require.Equal(t, exported, s.exported(), "want the same bytes")
 		}
-		require.Equal(t, api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}, s.curate("publish", `{"all":true}`), "nothing is left")
+		require.Equal(t, api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}, s.curate("publish", `{"all":true}`), "nothing left to publish")
 	})
 }
 
@@ -86,18 +86,18 @@ func TestImportWithARejectedLineChangesNothing(t *testing.T) {
 		}, report.Rejected)
 		require.Empty(t, s.export())
 
-		report = s.curate("publish", `{"ids":["nobody"]}`)
+		report = s.curate("publish", `{"ids":["unknown"]}`)
 		require.False(t, report.Applied)
-		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "nobody", Problems: api.Problems{"id: there is no such listing"}}}, report.Rejected)
+		require.Equal(t, []api.RejectedLine{{Line: 1, ID: "unknown", Problems: api.Problems{"id: there is no such listing"}}}, report.Rejected)
 		require.True(t, s.curate("import", listingLine("good", "")).Applied)
-		require.False(t, s.curate("publish", `{"ids":["good","nobody"]}`).Applied)
-		require.Contains(t, s.export(), `"visibility":"private"`, "the known one was not published either")
+		require.False(t, s.curate("publish", `{"ids":["good","unknown"]}`).Applied)
+		require.Contains(t, s.export(), `"visibility":"private"`, "the known listing must not be published")
 	})
 }
 
 func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
-		sees := func(want bool) {
+		awaitVisible := func(want bool) {
 			t.Helper()
 			storetest.Eventually(t, "visibility", func() bool {
 				return (s.get(api.Commercial, "/api/v1/opportunities/x").status == http.StatusOK) == want
@@ -105,17 +105,17 @@ func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
 		}
 		s.curate("import", listingLine("x", ""))
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
-		sees(true)
-		require.Equal(t, 1, s.curate("import", listingLine("x", "")).Unchanged, "left out: stays as it is")
-		require.Equal(t, 1, s.curate("import", listingLine("x", `,"visibility":"private"`)).Unchanged, "an import takes nothing down")
+		awaitVisible(true)
+		require.Equal(t, 1, s.curate("import", listingLine("x", "")).Unchanged, "without a visibility the listing stays published")
+		require.Equal(t, 1, s.curate("import", listingLine("x", `,"visibility":"private"`)).Unchanged, "an import must not withdraw a listing")
 		require.Equal(t, 1, s.curate("withdraw", `{"ids":["x","x"]}`).Updated)
-		sees(false)
+		awaitVisible(false)
 		exported := s.export()
 		require.Contains(t, exported, `"visibility":"withdrawn"`)
 		require.Equal(t, 1, s.curate("import", exported).Unchanged)
-		require.Zero(t, s.curate("publish", `{"all":true}`).Updated, "what was taken down stays down")
+		require.Zero(t, s.curate("publish", `{"all":true}`).Updated, "a withdrawn listing must stay withdrawn")
 		require.Equal(t, 1, s.curate("publish", `{"ids":["x"]}`).Updated)
-		sees(true)
+		awaitVisible(true)
 	})
 }
 
@@ -137,7 +137,7 @@ func TestMaterialChangeNeedsReview(t *testing.T) {
 			}
 			r.Entry.Summary = "Only other words."
 			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
-			storetest.Eventually(t, "the copy edit", func() bool {
+			storetest.Eventually(t, "the copy edit is served", func() bool {
 				return strings.Contains(string(s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).body), r.Entry.Summary)
 			})
 			status(api.Verified)
@@ -181,8 +181,8 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 		}
 
 		exported := s.export()
-		require.Equal(t, 2, strings.Count(exported, "Hush-hush."), "operators have their notes back")
-		require.Equal(t, 2, s.curate("import", listingLine("public", "")+listingLine("hidden", "")).Unchanged, "left out: kept")
+		require.Equal(t, 2, strings.Count(exported, "Hush-hush."), "the export must contain the notes")
+		require.Equal(t, 2, s.curate("import", listingLine("public", "")+listingLine("hidden", "")).Unchanged, "without a curation the notes stay")
 		require.Equal(t, 1, s.curate("import", listingLine("hidden", `,"curation":{"contact":"","notes":""}`)).Updated)
 		require.Equal(t, 1, s.curate("import", listingLine("hidden", `,"curation":{"contact":"","notes":""}`)).Unchanged)
 		require.Equal(t, 1, strings.Count(s.export(), "Hush-hush."))
@@ -239,6 +239,6 @@ func TestAmbiguousOperatorRequestsAreRejected(t *testing.T) {
 	resp, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusBadRequest, resp.StatusCode, "nothing is done in nobody's name")
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode, "a request without an actor must be rejected")
 	require.Empty(t, s.export())
 }

@@ -23,9 +23,9 @@ func TestMigrateCheckAndServe(t *testing.T) {
 			return catalog.Main(t.Context(), func(name string) (string, bool) { v, ok := set[name]; return v, ok }, args)
 		}
 		require.ErrorContains(t, verb(), "usage")
-		require.Error(t, verb("check"), "there is no schema yet")
+		require.Error(t, verb("check"), "the schema is missing")
 		require.NoError(t, verb("migrate"))
-		require.NoError(t, verb("migrate"), "again, with nothing to do")
+		require.NoError(t, verb("migrate"), "migrating twice changes nothing")
 		require.NoError(t, verb("check"))
 
 		set["OPPORTUNITY_HISTORY_URL"] = "http://127.0.0.1:1"
@@ -34,7 +34,7 @@ func TestMigrateCheckAndServe(t *testing.T) {
 		delete(set, "OPPORTUNITY_INTERNAL_TOKENS")
 		err := verb("serve")
 		for _, name := range []string{"OPPORTUNITY_HISTORY_URL", "OPPORTUNITY_INTERNAL_TOKENS"} {
-			require.ErrorContains(t, err, name, "every mistake at once")
+			require.ErrorContains(t, err, name, "want every invalid setting in one error")
 		}
 	}
 }

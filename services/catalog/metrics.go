@@ -10,20 +10,20 @@ import (
 )
 
 var (
-	listingsDesc = prometheus.NewDesc("catalog_listings", "Published listings by category and verification status at this instant.",
+	listingsDesc = prometheus.NewDesc("catalog_listings", "Published listings by category and current verification status.",
 		[]string{"category", "status"}, nil)
 	ratioDesc = prometheus.NewDesc("catalog_listings_verified_ratio",
-		"Share of the published listings of a category that are verified at this instant; absent where it has none.", []string{"category"}, nil)
-	freeSetDesc  = prometheus.NewDesc("catalog_free_set_records", "Records that the free tier can see now.", nil, nil)
+		"Share of a category's published listings that are verified; absent if it has none.", []string{"category"}, nil)
+	freeSetDesc  = prometheus.NewDesc("catalog_free_set_records", "Records that the free tier can see.", nil, nil)
 	excludedDesc = prometheus.NewDesc("catalog_free_set_excluded",
-		"Published records that the free tier cannot see now, by reason: never-reviewed, needs-review, stale, not-open or beyond-limit.",
+		"Published records that the free tier cannot see, by reason: never-reviewed, needs-review, stale, not-open or beyond-limit.",
 		[]string{"reason"}, nil)
 	reviewsDueDesc = prometheus.NewDesc("catalog_reviews_due",
-		"Published listings that are not verified, or will not be at the end of that time if nobody reviews them.", []string{"within"}, nil)
+		"Published listings that are not verified, or will not be after that time without a review.", []string{"within"}, nil)
 )
 
-// freshness tells how fresh the published listings are, from what is in memory at the time of the scrape. Before the first snapshot,
-// and while the source is silent for too long, it tells nothing: an old share would be taken for a present one.
+// freshnessCollector exports the verification status of the published listings, computed from the snapshot at each scrape. It exports
+// nothing while View returns an error, so that an old value is never mistaken for a current one.
 type freshnessCollector struct{ live *snapshot.Live }
 
 func (freshnessCollector) Describe(out chan<- *prometheus.Desc) {
@@ -66,17 +66,17 @@ func gauges(live *snapshot.Live) []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		gauge("catalog_records", "Published records in memory.", func(s snapshot.Stats) float64 { return float64(s.Records) }),
-		gauge("catalog_snapshot_bytes", "Size of the encoded records in memory; the index comes on top.",
+		gauge("catalog_snapshot_bytes", "Size of the encoded records in memory, without the index.",
 			func(s snapshot.Stats) float64 { return float64(s.Bytes) }),
-		gauge("catalog_snapshot_build_duration_seconds", "How long the newest snapshot took to make, reading included. All at the start, then changes.",
+		gauge("catalog_snapshot_build_duration_seconds", "Time it took to read and build the newest snapshot. The first one reads everything, later ones only changes.",
 			func(s snapshot.Stats) float64 { return s.BuildTime.Seconds() }),
-		gauge("catalog_snapshot_timestamp_seconds", "When the newest snapshot was made: the last time that anything published changed, or the start. 0: none yet.",
+		gauge("catalog_snapshot_timestamp_seconds", "Time the newest snapshot was built: at the start, and whenever published data changes. 0 before the first one.",
 			func(s snapshot.Stats) float64 { return unixSeconds(s.BuiltAt) }),
-		gauge("catalog_records_left_out", "Published records that are not served because they cannot be read; the log names them.",
+		gauge("catalog_records_left_out", "Published records that are not served because they cannot be decoded; the log names them.",
 			func(s snapshot.Stats) float64 { return float64(s.LeftOut) }),
 		gauge("catalog_sequence", "Position in the change sequence up to which changes are in memory.",
 			func(s snapshot.Stats) float64 { return float64(s.Sequence) }),
-		gauge("catalog_source_age_seconds", "Time since the database last answered.",
+		gauge("catalog_source_age_seconds", "Time since the database last responded.",
 			func(s snapshot.Stats) float64 { return s.Age.Seconds() }),
 	}
 }

@@ -50,7 +50,7 @@ func TestDryRunPredictsTheImport(t *testing.T) {
 		}
 		file.WriteString(listingLine("new", `,"visibility":"published"`) + listingLine("candidate", ""))
 		s.clock.set(startTime.Add(time.Minute))
-		storetest.Eventually(t, "the database was heard at the new time", func() bool {
+		storetest.Eventually(t, "the database is polled at the new time", func() bool {
 			return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
 		})
 		preview := s.preview(file.String())
@@ -105,12 +105,12 @@ func TestDryRunShowsChangedFields(t *testing.T) {
 	require.Zero(t, rejected.Created)
 	for _, query := range []string{"dryRun=yes", "dryrun=true", "dryRun"} {
 		a := s.do(http.MethodPost, "/operator/v1/listings/import?"+query, listingLine("x", ""), http.Header{api.ActorHeader: {"alex"}})
-		require.Equal(t, http.StatusBadRequest, a.status, "a misspelt dry run is no import")
+		require.Equal(t, http.StatusBadRequest, a.status, "a misspelled dry run must not import")
 	}
 	require.NotContains(t, s.export(), `"x"`)
 }
 
-// TestImportAndLintAgree sends the files that a lint judges by the very same reader.
+// TestImportAndLintAgree checks that an import rejects the same lines as "listings lint", which uses the same reader.
 func TestImportAndLintAgree(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
 	for _, file := range []string{

@@ -43,7 +43,7 @@ func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
 				}
 			}
 			for _, o := range oracle.Published(records, startTime) {
-				if _, is := want[o.ID]; is {
+				if _, ok := want[o.ID]; ok {
 					want[o.ID] = o.Verification.Status
 				}
 			}
@@ -73,7 +73,7 @@ func TestDueReasons(t *testing.T) {
 		s.history.add(api.Summary{
 			Slug: "x", Sequence: 1, LastEventID: "e-0", HistoryCount: 2, ReviewCount: 1, LastCheckedAt: &reviewed, FirstCheckedAt: &reviewed, LastOutcome: api.OutcomeVerified,
 		})
-		storetest.Eventually(t, "the review is known", func() bool { return len(s.due("").Records) == 0 })
+		storetest.Eventually(t, "the review is applied", func() bool { return len(s.due("").Records) == 0 })
 		sheet, _ := s.sheet("x")
 		require.Equal(t, api.Verified, sheet.Status)
 		require.Empty(t, sheet.Reasons)
@@ -92,7 +92,7 @@ func TestDueReasons(t *testing.T) {
 			ConflictAt: &conflict, ApplicationLink: &api.ApplicationLink{Outcome: api.OutcomeClosed, CheckedAt: conflict},
 			Doubt: &api.Doubt{EventID: "e-1", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, CheckedAt: conflict, Note: "404"},
 		})
-		storetest.Eventually(t, "the conflict is known", func() bool { return len(s.due("").Records[0].Reasons) == 3 })
+		storetest.Eventually(t, "the conflict is applied", func() bool { return len(s.due("").Records[0].Reasons) == 3 })
 		require.Equal(t, api.DueRecord{
 			ID: "x", Company: "Acme", Category: api.Online, Status: api.NeedsReview, DueAt: startTime.Add(time.Hour), LastCheckedAt: &reviewed,
 			Reasons: []api.DueReason{
@@ -106,8 +106,8 @@ func TestDueReasons(t *testing.T) {
 		require.Len(t, sheet.Reasons, 3)
 		require.Len(t, sheet.Edits, 2)
 		require.Equal(t, "published", sheet.Visibility)
-		for _, nobody := range []string{"nobody", "%00", "A"} {
-			_, status := s.sheet(nobody)
+		for _, id := range []string{"unknown", "%00", "A"} {
+			_, status := s.sheet(id)
 			require.Equal(t, http.StatusNotFound, status)
 		}
 	})
@@ -146,7 +146,7 @@ func TestFreshnessMetrics(t *testing.T) {
 	require.Contains(t, text.String(), fmt.Sprintf("catalog_free_set_excluded{reason=\"not-open\"} %d\n", set.NotOpen))
 }
 
-// TestACompanyProfileIsStaleFrom90DaysAfterItsOldestCheck: to the microsecond, in the list and in the detail.
+// TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck checks the limit to the microsecond, in the list and in the detail.
 func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		oldest := startTime.Add(-89 * 24 * time.Hour)
@@ -164,7 +164,7 @@ func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
 			end:                             {"x": api.ProfileStale, "day": api.ProfileStale, "none": api.ProfileUnknown},
 		} {
 			s.clock.set(at)
-			storetest.Eventually(t, "the database was heard at the new time", func() bool {
+			storetest.Eventually(t, "the database is polled at the new time", func() bool {
 				return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
 			})
 			list := s.list(api.Commercial, "/api/jobs")

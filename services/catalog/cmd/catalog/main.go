@@ -1,4 +1,4 @@
-// Command catalog keeps the listings and serves them inside the cluster.
+// Command catalog runs the service that stores listings and serves them inside the cluster.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package feed pulls the summaries of the verification history into the catalog's own copy. The position reached is kept with
-// the summaries, so what an outage of either side held back is made up for afterwards.
+// Package feed copies verification summaries from the history service into the catalog's database. The feed position is stored with the
+// summaries, so the copy resumes where it stopped after an outage of either side.
 package feed
 
 import (
@@ -15,14 +15,14 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// Summaries pulls what history's events come to.
+// Summaries copies the summaries of history's events into Store.
 type Summaries struct {
 	History *peer.Client
 	Store   *store.Store
 	Tel     *telemetry.Telemetry
 }
 
-// Run pulls until ctx ends. Whatever fails is tried again.
+// Run copies until ctx ends. It retries after errors.
 func (s Summaries) Run(ctx context.Context) error {
 	return feed.Follow(ctx, s.Tel, "summaries", s.pull)
 }
@@ -37,14 +37,14 @@ func (s Summaries) pull(ctx context.Context, wait time.Duration) (int, error) {
 		return 0, err
 	}
 	if page.Rules < api.SummaryRules {
-		return 0, errors.New("history answers with summaries of older rules; it is to be upgraded too")
+		return 0, errors.New("history sent summaries of older rules: upgrade history")
 	}
 	n := len(page.Summaries)
 	if n == 0 {
 		return 0, nil
 	}
-	if last := page.Summaries[n-1].Sequence; last <= after { // would be asked for again without end
-		return 0, fmt.Errorf("history answered sequence %d to a request for what is after %d", last, after)
+	if last := page.Summaries[n-1].Sequence; last <= after { // the same request would be repeated forever
+		return 0, fmt.Errorf("history sent a page that ends at sequence %d: want above %d", last, after)
 	}
 	return n, s.Store.SaveSummaries(ctx, page.Summaries)
 }

@@ -24,13 +24,13 @@ const (
 	aliasPath = "/api/jobs"
 )
 
-// buffers holds the bodies of answers between their use: a page is some hundred KiB, too much to leave to the collector at
-// every request.
+// buffers reuses response bodies. A page has some hundred KiB, too much to allocate for every request.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPooled is the capacity above which a buffer is not kept.
+// maxPooled is the largest capacity of a buffer that is reused.
 const maxPooled = 4 << 20
 
+// newBody returns an empty buffer and a function that releases it.
 func newBody() (buf *[]byte, done func()) {
 	buf, _ = buffers.Get().(*[]byte)
 	*buf = (*buf)[:0]
@@ -102,19 +102,19 @@ func appendMeta(b []byte, meta api.Meta) []byte {
 	return append(appendJSON(append(b, `,"meta":`...), meta), '}')
 }
 
-// appendJSON appends v as encoding/json writes it, without the escapes for HTML.
+// appendJSON appends v as encoding/json encodes it, without HTML escapes.
 func appendJSON(b []byte, v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // structs of strings, numbers and times of this century
+		panic(err) // only structs of strings, numbers and times of this century are encoded
 	}
 	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
 }
 
-// etag is a validator made of everything that an answer depends on but the instant at which it was made. Replicas with the
-// same data give the same one.
+// etag returns a validator derived from everything that a response depends on, except its time. Replicas with the same data return the
+// same validator.
 func etag(parts ...string) string {
 	h := sha256.New()
 	for _, part := range append(parts, api.ContractVersion) {

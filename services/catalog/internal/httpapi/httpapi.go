@@ -1,4 +1,4 @@
-// Package httpapi is how the catalog is asked: by consumers through the gateway, by the history service, by operators.
+// Package httpapi serves the catalog's HTTP API for consumers (through the gateway), the history service and operators.
 package httpapi
 
 import (
@@ -19,7 +19,7 @@ import (
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
 
-// Curation is what operators do to listings. Errors are *problem.Error where the caller can do something about them.
+// Curation manages listings for operators. It returns a *problem.Error if the caller can correct the request.
 type Curation interface {
 	Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error)
 	Preview(ctx context.Context, lines []listingfile.Line) (api.ImportPreview, error)
@@ -31,13 +31,13 @@ type Curation interface {
 	Detail(ctx context.Context, id string) (api.ListingDetail, error)
 }
 
-// Listings tells the history service what is published.
+// Listings is the feed of listing states that the history service reads.
 type Listings interface {
-	// Listings gives at most limit states with a sequence above after, in that order.
+	// Listings returns up to limit states with a sequence above after, in that order.
 	Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error)
 }
 
-// Reviews tells curators what to review next.
+// Reviews lists the factual reviews that are due, and what a reviewer needs for one.
 type Reviews interface {
 	Due(ctx context.Context, until time.Time) (api.DueList, error)
 	Sheet(ctx context.Context, id string) (api.ReviewSheet, error)
@@ -50,10 +50,10 @@ type API struct {
 	Listings  Listings
 	Reviews   Reviews
 	Now       func() time.Time
-	PublicURL string // where consumers reach the service, without a trailing slash
+	PublicURL string // base URL for consumers, without a trailing slash
 }
 
-// Routes registers every route; all but /readyz need an internal token.
+// Routes registers every route. All except /readyz need an internal token.
 func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tokens, ready http.Handler) {
 	engine.GET("/readyz", gin.WrapH(ready))
 	internal := engine.Group("", web.Internal(problems, tokens))

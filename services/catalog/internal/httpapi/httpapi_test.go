@@ -43,7 +43,7 @@ func (emptyCatalog) Export(context.Context) iter.Seq2[listing.Entry, error] {
 	return func(func(listing.Entry, error) bool) {}
 }
 
-// deadlines remembers what a handler asks of its connection.
+// deadlines records the deadlines that a handler sets on its connection.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	read, write time.Time

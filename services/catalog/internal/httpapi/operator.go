@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	maxRequest = 4 << 20         // bytes of a request that is no file
-	workTime   = 2 * time.Minute // for what is done with it
-	exportTime = 5 * time.Minute // for the whole catalog, as at the gateway
+	maxRequest = 4 << 20         // bytes of a JSON request body
+	workTime   = 2 * time.Minute // to process a request once it has been read
+	exportTime = 5 * time.Minute // for the whole catalog; the gateway has the same limit
 )
 
 func (a API) importFile(g *gin.Context) (web.Reply, error) {
@@ -55,7 +55,8 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: report}, err
 }
 
-// dryRun reads whether nothing is to be changed. A misspelt name or value is an error, so that it never changes anything.
+// dryRun reports whether the request is a dry run. It returns an error for a misspelled name or value, so that a typo never turns a dry run
+// into a change.
 func dryRun(g *gin.Context) (bool, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "dryRun")
 	if err != nil {
@@ -65,11 +66,11 @@ func dryRun(g *gin.Context) (bool, error) {
 	return dry != nil && *dry, err
 }
 
-// export streams, because the whole catalog may be larger than what a pod may hold.
+// export streams the whole catalog, which may exceed the pod's memory.
 func (a API) export(g *gin.Context) (web.Reply, error) {
 	web.Extend(g, exportTime)
 	next, stop := iter.Pull2(a.Curation.Export(g.Request.Context()))
-	entry, err, more := next() // a database that is out of reach is known before a status is sent
+	entry, err, more := next() // before the status is sent: a database outage must be a 503
 	if err != nil {
 		stop()
 		return web.Reply{}, err
@@ -114,7 +115,7 @@ func (a API) publish(g *gin.Context) (web.Reply, error) {
 func (a API) withdraw(g *gin.Context) (web.Reply, error) {
 	actor, ids, all, err := selectListings(g)
 	if err == nil && all {
-		err = problem.New(problem.InvalidParameter, "Listings are withdrawn by their ids, never all at once.")
+		err = problem.New(problem.InvalidParameter, "Withdrawing all listings at once is not supported: set ids.")
 	}
 	if err != nil {
 		return web.Reply{}, err
@@ -123,7 +124,7 @@ func (a API) withdraw(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: report}, err
 }
 
-// named reads which listings an operator means: some ids, or all.
+// selectListings reads the operator's name and the selected listings from the request: either ids or all.
 func selectListings(g *gin.Context) (actor string, ids []string, all bool, err error) {
 	if actor, err = web.Actor(g); err != nil {
 		return "", nil, false, err
@@ -139,7 +140,7 @@ func selectListings(g *gin.Context) (actor string, ids []string, all bool, err e
 	}
 	web.Extend(g, workTime)
 	if in.All == (len(in.IDs) > 0) {
-		return "", nil, false, problem.New(problem.InvalidParameter, "Name the listings by ids, or ask for all: one of the two.")
+		return "", nil, false, problem.New(problem.InvalidParameter, "Set either ids or all: true, not both.")
 	}
 	return actor, in.IDs, in.All, nil
 }

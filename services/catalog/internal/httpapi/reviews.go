@@ -10,10 +10,10 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// furthest is how far ahead a curator may look.
+// maxWithin is the longest value of the parameter within.
 const maxWithin = 365 * 24 * time.Hour
 
-// due lists what is due for a factual review, or will be within the time that is asked for.
+// due lists the records that are due for a factual review now or within the requested time.
 func (a API) due(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "within")
 	if err != nil {
@@ -41,7 +41,7 @@ func within(values params.Values) (time.Duration, error) {
 	return d, nil
 }
 
-// sheet is what a reviewer needs to know of a listing.
+// sheet returns the review sheet of a listing.
 func (a API) sheet(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
