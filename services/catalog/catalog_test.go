@@ -43,7 +43,7 @@ type service struct {
 	logs    *logBuffer
 }
 
-// start runs the catalog as in production, on the database.
+// start runs the catalog on the given database, and stops it at the end of the test.
 func start(t testing.TB, databaseURL string) *service {
 	t.Helper()
 	s := &service{t: t, history: &historyServer{}, clock: &clock{at: startTime}, logs: &logBuffer{}}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestMigrateCheckAndServe(t *testing.T) {
-	peer := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // ready
+	peer := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // always ready
 	defer peer.Close()
 	for _, url := range storetest.Databases(t) {
 		set := map[string]string{

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver pgx
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 

@@ -24,7 +24,7 @@ import (
 
 const token = "a-token-of-at-least-thirty-two-characters"
 
-// idle is a catalog without listings.
+// emptyCatalog is a Curation without listings.
 type emptyCatalog struct{ httpapi.Curation }
 
 func (emptyCatalog) Import(context.Context, string, []listingfile.Line) (api.ImportReport, error) {

@@ -14,14 +14,14 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Bounds of a list for curators.
+// Limits of lists for curators.
 const (
-	listLimit    = 100 // listings of a page if the request names no limit
+	listLimit    = 100 // default page size
 	maxListLimit = 1000
-	maxText      = 200 // characters of a text to search for
+	maxText      = 200 // characters of a search text
 )
 
-// listings lists listings for curators, private and withdrawn ones too.
+// listings returns a page of listings for curators, including private and withdrawn ones.
 func (a API) listings(g *gin.Context) (web.Reply, error) {
 	values, err := params.Read(g.Request.URL.RawQuery, "visibility", "status", "category", "country", "text", "after", "limit")
 	if err != nil {
@@ -64,7 +64,7 @@ func listingFilter(values params.Values) (f listing.Filter, err error) {
 	return f, nil
 }
 
-// oneOf reads a parameter with a closed list of values; empty if the request does not have it.
+// oneOf reads an enumerated parameter. It returns "" if the request does not have it.
 func oneOf[T ~string](values params.Values, name string, allowed ...T) (T, error) {
 	value, given := values[name]
 	if !given || slices.Contains(allowed, T(value)) {
@@ -77,7 +77,7 @@ func oneOf[T ~string](values params.Values, name string, allowed ...T) (T, error
 	return "", params.Invalid(name, "must be one of "+strings.Join(names, ", "))
 }
 
-// listing shows one listing to curators.
+// listing returns the detail of one listing for curators.
 func (a API) listing(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
@@ -86,7 +86,7 @@ func (a API) listing(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: detail}, err
 }
 
-// status describes what consumers can see.
+// status returns the counts of the free set and the excluded records.
 func (a API) status(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err

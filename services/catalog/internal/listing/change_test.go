@@ -23,7 +23,7 @@ import (
 
 var now = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 
-// example is a line that uses every field.
+// example returns a line that uses every field of the file format.
 func example(t *testing.T) listingfile.Line {
 	t.Helper()
 	f, err := listingfile.Read(bytes.NewReader(listingfile.Example), now, 1)
@@ -141,7 +141,7 @@ func TestUpdateReportsAChangeOfAnyField(t *testing.T) {
 		"decide whether a change to the new field needs a review, and add it to Material or to this list")
 }
 
-// everyField is the example with a value in each field.
+// everyField returns the example with a value in every nested field, too.
 func everyField(t *testing.T) listingfile.Line {
 	line := example(t)
 	line.Visibility = listingfile.Published

@@ -9,13 +9,13 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Filter selects listings for curators. A zero field selects all.
+// Filter selects listings for curators. A field with its zero value matches every listing.
 type Filter struct {
 	Visibility listingfile.Visibility
 	Status     api.VerificationStatus
 	Category   api.Category
 	Country    string // upper case; matches if residents are eligible, as for consumers
-	Text       string // part of the id or of the company's name, in any case
+	Text       string // part of the id or of the company's name, case-insensitive
 }
 
 // Matches reports whether f selects the listing. public is its record at the time of the request.
@@ -33,7 +33,7 @@ func containsFold(s, part string) bool {
 	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
 }
 
-// Listed returns the listing as lists for curators show it.
+// Listed returns the listing's entry in a list for curators.
 func (e Entry) Listed(public api.Opportunity, updatedAt time.Time) api.ListedListing {
 	return api.ListedListing{
 		ID: e.ID, Company: e.Company.Name, Category: e.Category, Visibility: string(e.Visibility),

@@ -7,7 +7,7 @@
 // Only two values depend on the clock: the verification status and the freshness of the company profile. They are not part of a record's
 // encoded form but inserted into each response. A record with an undisputed latest review is verified for 14 days after it. The list is
 // ordered by latest review, newest first, so the verified records are the undisputed ones before a cutoff position, which a binary search
-// finds. Status changes therefore need no timer and no new snapshot. Only changed data does.
+// finds. A status change therefore needs no timer and no new snapshot; only changed data does.
 //
 // A new snapshot shares the encoded records that did not change with the previous one. It costs a new index.
 package snapshot

@@ -239,17 +239,17 @@ func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visi
 			report.Unchanged++
 			continue
 		}
-		fields, what := []string{"visibility"}, withdrawn
+		fields, action := []string{"visibility"}, withdrawn
 		if visibility == listingfile.Published {
-			sourced, err := row.hasSource()
+			ok, err := row.hasSource()
 			if err != nil {
 				return err
 			}
-			if !sourced {
+			if !ok {
 				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
 				continue
 			}
-			what, publishedIDs = published, append(publishedIDs, row.ID)
+			action, publishedIDs = published, append(publishedIDs, row.ID)
 			if row.PublishedAt == nil {
 				row.PublishedAt, fields = &w.at, append(fields, "publishedAt")
 			}
@@ -257,7 +257,7 @@ func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visi
 		report.Updated++
 		row.Visibility = visibility
 		w.queue(row)
-		w.record(row.ID, what, fields, false)
+		w.record(row.ID, action, fields, false)
 	}
 	if err := w.countPublished(publishedIDs, report); err != nil {
 		return err

@@ -21,7 +21,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "b", Sequence: 1, LastCheckedAt: &at}, {Slug: "c", Sequence: 2}}))
 
-		quiet, err := s.Sequence(t.Context())
+		before, err := s.Sequence(t.Context())
 		require.NoError(t, err)
 		for name, publish := range map[string]func() (api.ImportReport, error){
 			"by ids": func() (api.ImportReport, error) {
@@ -42,7 +42,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		require.Equal(t, api.ImportReport{Updated: 2, Published: 2, NeverReviewed: 1, Rejected: []api.RejectedLine{}}, report)
 		now, err := s.Sequence(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, quiet, now, "nothing was changed")
+		require.Equal(t, before, now, "nothing was changed")
 
 		_, err = s.Withdraw(t.Context(), "ann", []string{"bare"})
 		require.NoError(t, err, "a candidate without a source can be withdrawn")
