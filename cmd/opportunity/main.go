@@ -1,4 +1,4 @@
-// Command opportunity is the command for people: it runs the whole API in one process, and it holds the operator's verbs.
+// Command opportunity runs the whole API in one process and operates running deployments.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends at once what the first only asked to
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills the process; the first stops it gracefully
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

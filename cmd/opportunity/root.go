@@ -57,7 +57,7 @@ With --output json, results are JSON on standard output and errors are JSON on s
 	root.AddCommand(operator.Commands()...)
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd() // takes the output that is set now
+	root.InitDefaultCompletionCmd() // uses the output that is set at this point
 	root.SetFlagErrorFunc(flagError)
 	prepare(root)
 	return root
@@ -91,7 +91,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	return exit
 }
 
-// wantsJSON looks at the words of the command line: --output may stand behind a flag that could not be parsed.
+// wantsJSON reports whether the command line asks for JSON. It scans the raw arguments, because --output may follow a flag that could
+// not be parsed.
 func wantsJSON(args []string) bool {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args = args[:end]
@@ -100,7 +101,7 @@ func wantsJSON(args []string) bool {
 	return slices.Contains(args, "--output=json") || i >= 0 && i+1 < len(args) && args[i+1] == "json"
 }
 
-// report writes an error for programs.
+// report writes an error as JSON.
 func report(out io.Writer, code string, err error, exit int) {
 	type detail struct {
 		Code     string `json:"code"`
@@ -114,5 +115,5 @@ func report(out io.Writer, code string, err error, exit int) {
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(map[string]detail{"error": d}) // nobody is left to tell
+	_ = encoder.Encode(map[string]detail{"error": d}) // no way left to report it
 }

@@ -18,22 +18,22 @@ import (
 	"opportunity.internal/services/history"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md again")
+var update = flag.Bool("update", false, "rewrite docs/configuration.md")
 
 const settingsPage = "../../docs/configuration.md"
 
 const settingsHead = `# Settings
 
-Every service reads its settings from environment variables, and names every mistake at once when it starts. This page is
-made from the code by ` + "`make generate`" + `. Traces follow the standard ` + "`OTEL_*`" + ` variables. ` + "`opportunity up`" + ` sets addresses,
-stores and secrets itself and takes the rest from its environment; the variables of its verbs stand on
-[their page](operators/verbs.md).
+Each service reads its settings from environment variables and reports all invalid ones when it starts. ` + "`make generate`" + `
+generates this page from the code. Traces use the standard ` + "`OTEL_*`" + ` variables. ` + "`opportunity up`" + ` sets addresses, stores and
+secrets itself and reads the rest from its environment. For the variables of the other commands, see
+[Operator commands](operators/verbs.md).
 
 | Variable | Service | Default | Meaning |
 |---|---|---|---|
 `
 
-// TestSettingsPage: docs/configuration.md lists every setting of every service, as the code has them.
+// TestSettingsPage checks that docs/configuration.md is up to date with the settings of all services.
 func TestSettingsPage(t *testing.T) {
 	var all []config.Setting
 	services := map[string][]string{}
@@ -48,7 +48,7 @@ func TestSettingsPage(t *testing.T) {
 			if i := slices.IndexFunc(all, func(a config.Setting) bool { return a.Name == setting.Name }); i < 0 {
 				all = append(all, setting)
 			} else {
-				require.Equal(t, all[i], setting, "services disagree")
+				require.Equal(t, all[i], setting, "two services describe %s differently", setting.Name)
 			}
 			services[setting.Name] = append(services[setting.Name], s.name)
 		}

@@ -14,7 +14,7 @@ import (
 // Set by the Makefile and the Dockerfile with -ldflags "-X main.version=...". A plain "go build" leaves them empty.
 var version, commit, date string
 
-// info is what the build was made from.
+// info describes the build.
 type info struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
@@ -22,6 +22,7 @@ type info struct {
 	Go      string `json:"go"`
 }
 
+// build returns the linker's values or, without them, what the Go toolchain recorded.
 func build() info {
 	i := info{version, commit, date, runtime.Version()}
 	stamped, ok := debug.ReadBuildInfo()

@@ -1,9 +1,8 @@
-// Package sample holds the fictional records with which `opportunity up` starts for the first time: listings, their histories
-// and a few later edits, made to show every field, state and outcome that the API knows.
+// Package sample holds fictional records that the first `opportunity up` imports: listings, their events and a few later edits. Together
+// they show every field, state and outcome of the API.
 //
-// The records are kept as JSON in the import's own field names, with two shorthands. A date is written as an age ("-3d6h", or
-// "date -3d" for a calendar day), so that what is meant to be fresh is fresh on whatever day the sample is imported. An address
-// that begins with a slash lies under the website of the company.
+// The records are JSON with the field names of an import, and two shorthands. A date is an age ("-3d6h", or "date -3d" for a calendar
+// day), so the records are as fresh as intended on any day. A URL that begins with a slash is relative to the company's website.
 package sample
 
 import (
@@ -23,24 +22,24 @@ import (
 //go:embed records/*.json
 var files embed.FS
 
-// Record is one platform of the sample with everything that happens to it, in the order in which it happens.
+// Record is one sample platform with its events and edits, in the order in which they are imported.
 type Record struct {
-	Shows     string                       `json:"shows"`     // the verification status it has after all, or "private"
-	Because   string                       `json:"because"`   // why, where the status alone does not say it
-	Candidate bool                         `json:"candidate"` // stays private
+	Shows     string                       `json:"shows"`     // the resulting verification status, or "private"
+	Because   string                       `json:"because"`   // reason for the status, required unless verified
+	Candidate bool                         `json:"candidate"` // never published
 	Listing   map[string]json.RawMessage   `json:"listing"`
-	Events    []map[string]json.RawMessage `json:"events"` // facts name only what differs from the listing's
-	Edited    map[string]json.RawMessage   `json:"edited"` // fields of the listing that change after all events
+	Events    []map[string]json.RawMessage `json:"events"` // their facts override the listing's
+	Edited    map[string]json.RawMessage   `json:"edited"` // listing fields that change after all events
 }
 
-// ID is the id of the listing.
+// ID returns the id of the listing.
 func (r Record) ID() string {
 	var id string
-	_ = json.Unmarshal(r.Listing["id"], &id) // Load has decoded it once
+	_ = json.Unmarshal(r.Listing["id"], &id) // Load has checked it
 	return id
 }
 
-// Load gives the records with their ages counted back from now.
+// Load returns the records. It replaces ages by dates before now.
 func Load(now time.Time) ([]Record, error) {
 	names, err := fs.Glob(files, "records/*.json")
 	if err != nil {
@@ -102,7 +101,7 @@ func load(text []byte, now time.Time) (r Record, err error) {
 	return r, r.completeEvents()
 }
 
-// completeEvents gives every event its slug and the facts that it leaves to the listing; those of neither are unknown.
+// completeEvents adds slugs to the events, and the listing's facts where an event does not override them. Other facts are unknown.
 func (r *Record) completeEvents() error {
 	unknown, err := json.Marshal(api.UnknownFacts())
 	if err != nil {
@@ -128,8 +127,7 @@ func (r *Record) completeEvents() error {
 	return nil
 }
 
-// Seed is the sample in the files that an operator would send, in this order: Listings are imported, Published are published,
-// Events are appended, Edits are imported.
+// Seed is the sample as operator files. Apply them in order: import Listings, publish Published, append Events, import Edits.
 type Seed struct {
 	Listings  []byte
 	Published []string
@@ -137,7 +135,7 @@ type Seed struct {
 	Edits     []byte
 }
 
-// At is the sample for an import at now. The same now gives the same bytes, so an import that was cut off can be repeated.
+// At returns the sample with dates relative to now. The same now gives the same bytes, so an interrupted import can be repeated.
 func At(now time.Time) (Seed, error) {
 	records, err := Load(now)
 	if err != nil {
@@ -168,7 +166,7 @@ func At(now time.Time) (Seed, error) {
 	return s, nil
 }
 
-// edit is the listing as it is imported again: published, because a file that says nothing of visibility means private.
+// edit returns the listing with its edits. It sets visibility to published, because an import without visibility means private.
 func (r Record) edit() map[string]json.RawMessage {
 	out := map[string]json.RawMessage{"visibility": json.RawMessage(`"published"`)}
 	for _, fields := range []map[string]json.RawMessage{r.Listing, r.Edited} {

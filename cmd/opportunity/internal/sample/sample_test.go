@@ -28,7 +28,7 @@ func load(t *testing.T) []sample.Record {
 	return records
 }
 
-// Nobody may take a sample record for a real platform.
+// A sample record must not look like a real platform.
 func TestRecordsAreFictional(t *testing.T) {
 	records := load(t)
 	require.GreaterOrEqual(t, len(records), 60)
@@ -37,7 +37,7 @@ func TestRecordsAreFictional(t *testing.T) {
 	for _, r := range records {
 		id := r.ID()
 		require.True(t, api.ValidSlug(id), id)
-		require.False(t, ids[id], "%s is there twice", id)
+		require.False(t, ids[id], "duplicate id %s", id)
 		ids[id] = true
 		var company api.Company
 		require.NoError(t, json.Unmarshal(r.Listing["company"], &company))
@@ -57,7 +57,7 @@ func TestRecordsAreFictional(t *testing.T) {
 	require.Greater(t, canadian, len(records)*9/10)
 }
 
-func TestDatesCountBackFromTheImport(t *testing.T) {
+func TestDatesAreRelativeToTheImport(t *testing.T) {
 	event := func(at time.Time, i int) api.VerificationEvent {
 		records, err := sample.Load(at)
 		require.NoError(t, err)
@@ -75,8 +75,8 @@ func TestDatesCountBackFromTheImport(t *testing.T) {
 	require.Equal(t, "https://auroracaptions.example/apply", event(now, 0).SourceURLs[0])
 }
 
-// A first start that was cut off repeats the import with the same instant: the second must find nothing new.
-func TestTheSameInstantGivesTheSameFiles(t *testing.T) {
+// An interrupted first start repeats the import with the same time; the repetition must not change anything.
+func TestSameTimeGivesSameFiles(t *testing.T) {
 	a, err := sample.At(now)
 	require.NoError(t, err)
 	b, err := sample.At(now)
@@ -97,7 +97,7 @@ func TestTheSameInstantGivesTheSameFiles(t *testing.T) {
 	require.Positive(t, candidates)
 }
 
-func TestEventsMayBeAppended(t *testing.T) {
+func TestEventsAreValid(t *testing.T) {
 	s, err := sample.At(now)
 	require.NoError(t, err)
 	file, err := eventfile.Read(bytes.NewReader(s.Events), now, 10)
@@ -112,8 +112,8 @@ func TestEventsMayBeAppended(t *testing.T) {
 	}
 }
 
-// The story of every status that a reader might wonder about is told beside the record.
-func TestEveryStoryIsTold(t *testing.T) {
+// Every record that is not verified gives the reason for its status.
+func TestEveryStatusIsExplained(t *testing.T) {
 	for _, r := range load(t) {
 		known := []string{"private", string(api.Verified), string(api.Unverified), string(api.Stale), string(api.NeedsReview)}
 		require.Contains(t, known, r.Shows, r.ID())
@@ -123,7 +123,7 @@ func TestEveryStoryIsTold(t *testing.T) {
 	}
 }
 
-func TestListingsMayBeImported(t *testing.T) {
+func TestListingsAreValid(t *testing.T) {
 	s, err := sample.At(now)
 	require.NoError(t, err)
 	for _, lines := range [][]byte{s.Listings, s.Edits} {

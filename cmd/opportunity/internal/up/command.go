@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
-// Command is `opportunity up`.
+// Command returns the command `opportunity up`.
 func Command() *cobra.Command {
 	var o Options
 	c := &cobra.Command{

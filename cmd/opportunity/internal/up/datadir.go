@@ -14,13 +14,14 @@ import (
 	"syscall"
 )
 
-// dataDir is the directory that holds everything between two starts. Only one process works on it at a time.
+// dataDir is the directory that keeps all state between starts. Only one process can use it at a time.
 type dataDir struct {
 	path string // absolute
 	lock *os.File
 }
 
-// openDir makes the directory, for its owner only, and locks it. The lock ends with the process, however that ends.
+// openDir creates the directory with mode 0700 if it is missing, and locks it. The operating system releases the lock when the process
+// ends, even after a crash.
 func openDir(path string) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -46,8 +47,7 @@ func openDir(path string) (*dataDir, error) {
 	return &dataDir{path, lock}, nil
 }
 
-// ownDatabases keeps everybody but their owner from the databases that there are. The directory may have been there before, for
-// others to read.
+// ownDatabases sets mode 0600 on existing databases: the directory may have existed before, readable by others.
 func ownDatabases(path string) error {
 	files, err := filepath.Glob(filepath.Join(path, "*.db*"))
 	for _, file := range files {
@@ -56,13 +56,13 @@ func ownDatabases(path string) error {
 	return err
 }
 
-// unlock leaves the directory to others.
+// unlock releases the directory for other processes.
 func (d *dataDir) unlock() { d.lock.Close() }
 
 func (d *dataDir) file(name string) string { return filepath.Join(d.path, name) }
 
-// database is the URL of an SQLite file in the directory. The file is made here, because SQLite would make it for others to read;
-// what it makes beside it has the same mode.
+// database returns the URL of an SQLite file in the directory. It creates the file with mode 0600, because SQLite would make it readable
+// by others. SQLite gives its additional files the same mode.
 func (d *dataDir) database(name string) (string, error) {
 	f, err := os.OpenFile(d.file(name+".db"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -71,7 +71,7 @@ func (d *dataDir) database(name string) (string, error) {
 	return (&url.URL{Scheme: "sqlite", Path: d.file(name + ".db")}).String(), f.Close()
 }
 
-// secret reads the secret of that name, or makes one on the first start.
+// secret reads a secret from the file name. It generates the secret on the first start.
 func (d *dataDir) secret(name string) (string, error) {
 	text, err := os.ReadFile(d.file(name))
 	if err == nil {
@@ -86,7 +86,7 @@ func (d *dataDir) secret(name string) (string, error) {
 	return secret, d.write(name, []byte(secret+"\n"))
 }
 
-// read decodes a JSON file of the directory; one that is not there leaves out as it is.
+// read decodes a JSON file of the directory into out. It leaves out unchanged if the file does not exist.
 func (d *dataDir) read(name string, out any) error {
 	text, err := os.ReadFile(d.file(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +110,7 @@ func (d *dataDir) save(name string, v any) error {
 	return d.write(name, append(text, '\n'))
 }
 
-// write replaces a file as a whole: a start that is cut off leaves the old one or the new one. For the owner's eyes only.
+// write replaces a file atomically, with mode 0600. An interrupted start leaves the old file or the new one.
 func (d *dataDir) write(name string, text []byte) error {
 	f, err := os.CreateTemp(d.path, name+".*") // mode 0600
 	if err != nil {

@@ -39,8 +39,8 @@ func TestDataDir(t *testing.T) {
 	d.unlock()
 }
 
-// A directory that was there before may be open to others; what is in the databases is not.
-func TestDatabasesAreTheirOwnersAlone(t *testing.T) {
+// An existing directory may be readable by others; the databases in it must not be.
+func TestDatabasesAreReadableByOwnerOnly(t *testing.T) {
 	path := t.TempDir()
 	require.NoError(t, os.Chmod(path, 0o755))
 	for _, name := range []string{"old.db", "old.db-wal", "old.db-shm"} {
@@ -69,21 +69,21 @@ func TestDatabasesAreTheirOwnersAlone(t *testing.T) {
 	}
 }
 
-// A file is replaced as a whole, and one that cannot be read is not taken for one that is not there.
+// A file is replaced atomically, and an unreadable file is an error, not a missing file.
 func TestStateFiles(t *testing.T) {
 	d, err := openDir(t.TempDir())
 	require.NoError(t, err)
 	defer d.unlock()
-	state := seeding{Seed: "sample"}
+	state := seedState{Seed: "sample"}
 	require.NoError(t, d.read("state.json", &state))
-	require.Equal(t, seeding{Seed: "sample"}, state)
-	require.NoError(t, d.save("state.json", seeding{Seed: "none", Done: true}))
+	require.Equal(t, seedState{Seed: "sample"}, state)
+	require.NoError(t, d.save("state.json", seedState{Seed: "none", Done: true}))
 	require.NoError(t, d.read("state.json", &state))
-	require.Equal(t, seeding{Seed: "none", Done: true}, state)
+	require.Equal(t, seedState{Seed: "none", Done: true}, state)
 
 	require.NoError(t, os.WriteFile(d.file("state.json"), []byte("{"), 0o600))
 	require.ErrorContains(t, d.read("state.json", &state), "state.json")
 	names, err := filepath.Glob(d.file("*.json.*"))
 	require.NoError(t, err)
-	require.Empty(t, names, "no half-written file is left")
+	require.Empty(t, names, "partly written files")
 }

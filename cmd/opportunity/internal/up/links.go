@@ -13,36 +13,36 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// linksSwitch turns the timer of the link checker off.
-const linksSwitch = "OPPORTUNITY_LINK_CHECKS"
+// linkChecksSetting is the setting that turns link checks off.
+const linkChecksSetting = "OPPORTUNITY_LINK_CHECKS"
 
-// Links are looked after soon after the start, and then every hour: of all links, those whose time of the day has come. Each is
-// asked once a day, however often the process is started.
+// Schedule of link check runs. Each run checks only the links that are due, so each link is requested once a day, no matter how often
+// the process starts.
 const (
-	firstLinks = time.Minute
-	linksEvery = time.Hour
+	firstLinkCheck    = time.Minute
+	linkCheckInterval = time.Hour
 )
 
-// linksWanted reads the switch.
-func linksWanted() (bool, error) {
-	text, set := os.LookupEnv(linksSwitch)
+// linkChecksEnabled reports whether link checks are on, which is the default. It returns an error if the setting is not a boolean.
+func linkChecksEnabled() (bool, error) {
+	text, set := os.LookupEnv(linkChecksSetting)
 	if !set {
 		return true, nil
 	}
-	wanted, err := strconv.ParseBool(text)
+	enabled, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, fmt.Errorf("%s must be true or false", linksSwitch)
+		return false, fmt.Errorf("%s must be true or false", linkChecksSetting)
 	}
-	return wanted, nil
+	return enabled, nil
 }
 
-// checkLinks calls check by the timer until ctx ends. Without a contact page it calls it no more: no later run would have one.
-// Whatever else keeps a run from its end, the next one takes up what is left; check has logged it.
+// checkLinks calls check on its schedule until ctx ends. It stops calling check after history.ErrNoContact, because the contact page
+// cannot appear later. It ignores other errors: check logs them, and the next run continues.
 func checkLinks(ctx context.Context, log io.Writer, check func(context.Context) error) error {
-	return byTimer(ctx, firstLinks, linksEvery, func(ctx context.Context) (again bool) {
+	return runEvery(ctx, firstLinkCheck, linkCheckInterval, func(ctx context.Context) (again bool) {
 		err := check(ctx)
 		if errors.Is(err, history.ErrNoContact) {
-			slog.New(slog.NewJSONHandler(log, nil)).InfoContext(ctx, "links are not checked", "service", "up", "reason", err.Error())
+			slog.New(slog.NewJSONHandler(log, nil)).InfoContext(ctx, "link checks disabled: no contact page", "service", "up", "reason", err.Error())
 			return false
 		}
 		return true

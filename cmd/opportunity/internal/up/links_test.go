@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/services/history"
 )
 
-func TestLinksAreCheckedByATimer(t *testing.T) {
+func TestLinksAreCheckedHourly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		started, ended := time.Now(), make(chan error)
@@ -21,7 +21,7 @@ func TestLinksAreCheckedByATimer(t *testing.T) {
 		go func() {
 			ended <- checkLinks(ctx, new(bytes.Buffer), func(context.Context) error {
 				at = append(at, time.Since(started))
-				return errors.New("some run fails")
+				return errors.New("link check failed")
 			})
 		}()
 		time.Sleep(150 * time.Minute)
@@ -31,7 +31,7 @@ func TestLinksAreCheckedByATimer(t *testing.T) {
 	})
 }
 
-func TestLinksAreNotCheckedWhereNobodyCouldComplain(t *testing.T) {
+func TestLinksAreNotCheckedWithoutContactPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		log, calls, ended := new(bytes.Buffer), 0, make(chan error)
@@ -50,14 +50,14 @@ func TestLinksAreNotCheckedWhereNobodyCouldComplain(t *testing.T) {
 	})
 }
 
-func TestTheTimerOfLinksCanBeTurnedOff(t *testing.T) {
+func TestLinkChecksCanBeTurnedOff(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "1": true, "false": false, "0": false} {
-		t.Setenv(linksSwitch, value)
-		wanted, err := linksWanted()
+		t.Setenv(linkChecksSetting, value)
+		enabled, err := linkChecksEnabled()
 		require.NoError(t, err)
-		require.Equal(t, want, wanted, value)
+		require.Equal(t, want, enabled, value)
 	}
-	t.Setenv(linksSwitch, "maybe")
-	_, err := linksWanted()
-	require.ErrorContains(t, err, linksSwitch)
+	t.Setenv(linkChecksSetting, "maybe")
+	_, err := linkChecksEnabled()
+	require.ErrorContains(t, err, linkChecksSetting)
 }

@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-// logs takes the log lines of all services: every line to the file, warnings and worse to the terminal too.
+// logs writes the log lines of all services to a file, and warnings and errors to the terminal too.
 type logs struct {
 	file, terminal io.Writer
 }
 
-// Write takes one whole line, as the services' loggers write them.
+// Write writes one log line. The services' loggers call it once for each line.
 func (l logs) Write(line []byte) (int, error) {
 	if bytes.Contains(line, []byte(`"level":"WARN"`)) || bytes.Contains(line, []byte(`"level":"ERROR"`)) {
 		_, _ = l.terminal.Write(line)

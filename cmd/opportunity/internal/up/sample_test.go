@@ -23,7 +23,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// screen is where a running `up` prints.
+// screen is a buffer for the output of a running `up`.
 type screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -41,7 +41,7 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// running starts `up` in this process, as the command does, and gives its address and the demo keys.
+// running starts `up` in this process and returns its data directory, its address and the demo keys.
 func running(t *testing.T) (dir, base string, keys map[api.Tier]string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -53,7 +53,7 @@ func running(t *testing.T) (dir, base string, keys map[api.Tier]string) {
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-ended)
-		require.Empty(t, errs.String(), "a healthy run warns of nothing")
+		require.Empty(t, errs.String(), "a healthy run prints no warnings")
 	})
 	for !strings.Contains(out.String(), "curl ") {
 		select {
@@ -82,7 +82,7 @@ func get(t *testing.T, url, key string) (status int, body []byte) {
 	return resp.StatusCode, body
 }
 
-// verified proves the history of a running `up` by the verb.
+// verified runs `opportunity history verify` against a running `up`.
 func verified(t *testing.T, dir string) {
 	t.Helper()
 	root, out := &cobra.Command{}, new(bytes.Buffer)
@@ -94,18 +94,18 @@ func verified(t *testing.T, dir string) {
 	require.Contains(t, out.String(), "everything fits\n")
 }
 
-// contract is the schemas of the interface description.
+// contract holds the schemas of the OpenAPI description.
 type contract map[string]map[string]any
 
-// unseen are forms that the contract allows and no sample record can show.
+// unseen lists forms that the contract allows but no sample record can show, with the reason.
 var unseen = map[string]string{
-	"Opportunity.publishedAt is null": "what is public was published at some time",
+	"Opportunity.publishedAt is null": "every public record was published",
 	"Opportunity.sources is empty":    "publishing needs a source",
 }
 
-// TestTheSampleShowsEverything holds what the API says of the sample against the interface description: every value of every
-// enumeration, every null, every boolean both ways, every array empty and not. A value that is new in the contract is missed
-// here until a record shows it.
+// TestTheSampleShowsEverything compares the sample's responses with the OpenAPI description. The sample must contain each value of every
+// enumeration, each null, both values of every boolean, and every array both empty and not. A new value in the contract fails the test
+// until a record shows it.
 func TestTheSampleShowsEverything(t *testing.T) {
 	dir, base, keys := running(t)
 	verified(t, dir)
@@ -167,18 +167,17 @@ func TestTheSampleShowsEverything(t *testing.T) {
 	}
 }
 
-// see adds the forms that the records in the data of an answer show.
+// see adds the forms of the records in a response.
 func (c contract) see(t *testing.T, schema string, body []byte, seen map[string]bool) {
 	t.Helper()
-	var answer struct{ Data []any }
-	require.NoError(t, json.Unmarshal(body, &answer))
-	for _, record := range answer.Data {
+	var response struct{ Data []any }
+	require.NoError(t, json.Unmarshal(body, &response))
+	for _, record := range response.Data {
 		c.shown(map[string]any{"$ref": "#/components/schemas/" + schema}, "", record, seen)
 	}
 }
 
-// resolved is the schema behind references and behind "or null", the name under which its forms are known, and whether null is
-// one of them.
+// resolved follows references and "or null". It returns the schema, the name for its forms, and whether null is allowed.
 func (c contract) resolved(schema map[string]any, path string) (of map[string]any, name string, nullable bool) {
 	if ref, ok := schema["$ref"].(string); ok {
 		name := ref[strings.LastIndex(ref, "/")+1:]
@@ -199,7 +198,7 @@ func kind(schema map[string]any) string {
 	return fmt.Sprint(schema["type"])
 }
 
-// forms adds every form that a schema allows below path.
+// forms adds every form that a schema allows at and below path.
 func (c contract) forms(schema map[string]any, path string, out map[string]bool) {
 	of, name, nullable := c.resolved(schema, path)
 	if nullable {

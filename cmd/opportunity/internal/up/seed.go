@@ -15,23 +15,23 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The files that say how far a first start has come. A start that was cut off is completed by the next one.
+// Files that record the progress of the first start. The next start completes an interrupted one.
 const (
 	seedFile = "seed.json"
 	keysFile = "demo-keys.json"
 )
 
-// seeding is what is remembered of the sample's import.
-type seeding struct {
-	Seed string    `json:"seed"` // sample or none, as the first start was told
-	At   time.Time `json:"at"`   // the instant that the sample's dates count from; kept, so that a repeated import repeats itself
+// seedState is the saved state of the sample import.
+type seedState struct {
+	Seed string    `json:"seed"` // sample or none, from --seed of the first start
+	At   time.Time `json:"at"`   // base of the sample's dates, saved so that a repeated import is identical
 	Done bool      `json:"done"`
 }
 
-// seed brings the sample in on a first start, by the operator's verbs, unless a start that was cut off already did. sampled
-// reports whether it is there.
-func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (sampled bool, err error) {
-	state := seeding{Seed: kind, At: time.Now().UTC().Truncate(time.Second)}
+// seed imports the sample through the admin listener, unless an earlier start has done so. hasSample reports whether this deployment has
+// the sample.
+func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (hasSample bool, err error) {
+	state := seedState{Seed: kind, At: time.Now().UTC().Truncate(time.Second)}
 	if err := dir.read(seedFile, &state); err != nil || state.Done {
 		return state.Seed == "sample", err
 	}
@@ -47,14 +47,14 @@ func seed(ctx context.Context, dir *dataDir, c operator.Client, kind string) (sa
 	return state.Seed == "sample", dir.save(seedFile, state)
 }
 
-// demoUse is the use case of demo keys, by which a later start knows its own.
-const demoUse = "demo key of this machine"
+// demoUseCase is the use case of demo keys. A later start recognizes them by it.
+const demoUseCase = "demo key of this machine"
 
-// demoKeys adds a key for each tier that keys has none for, and writes them down.
+// demoKeys issues a key for each tier that is missing in keys, and saves them.
 func demoKeys(ctx context.Context, dir *dataDir, c operator.Client, keys map[api.Tier]string) error {
-	err := revokeLost(ctx, c, keys)
+	err := revokeUnsavedKeys(ctx, c, keys)
 	if err == nil {
-		err = c.DemoKeys(ctx, demoUse, keys, func() error { return dir.save(keysFile, keys) })
+		err = c.DemoKeys(ctx, demoUseCase, keys, func() error { return dir.save(keysFile, keys) })
 	}
 	if err != nil {
 		return fmt.Errorf("demo keys: %w", err)
@@ -62,14 +62,14 @@ func demoKeys(ctx context.Context, dir *dataDir, c operator.Client, keys map[api
 	return nil
 }
 
-// revokeLost revokes the demo key that a start issued and did not live to write down.
-func revokeLost(ctx context.Context, c operator.Client, keys map[api.Tier]string) error {
+// revokeUnsavedKeys revokes demo keys that are not in keys: an interrupted start issued them but did not save them.
+func revokeUnsavedKeys(ctx context.Context, c operator.Client, keys map[api.Tier]string) error {
 	all, _, err := c.KeyList(ctx, "", operator.Page{})
 	if err != nil {
 		return err
 	}
 	for _, k := range all.Keys {
-		if k.UseCase == demoUse && !strings.HasSuffix(keys[k.Tier], k.LastFour) {
+		if k.UseCase == demoUseCase && !strings.HasSuffix(keys[k.Tier], k.LastFour) {
 			if _, err := c.RevokeKey(ctx, k.ID, false); err != nil {
 				return err
 			}
@@ -78,10 +78,9 @@ func revokeLost(ctx context.Context, c operator.Client, keys map[api.Tier]string
 	return nil
 }
 
-// settle waits until the catalog and the history answer with the whole sample: what is appended to one travels to the other by
-// pull. Without it the first call after a first start could find fewer verified records than the second. Its end is no
-// condition of anything, so it gives up after a while.
-func settle(ctx context.Context, catalogURL, historyURL, token string) {
+// waitForSample waits until catalog and history serve the whole sample. The catalog pulls events from history, so the first request could
+// otherwise return fewer verified records than the second. Nothing depends on it, so it gives up after 5 s.
+func waitForSample(ctx context.Context, catalogURL, historyURL, token string) {
 	records, err := sample.Load(time.Now())
 	if err != nil {
 		return
@@ -100,8 +99,8 @@ func settle(ctx context.Context, catalogURL, historyURL, token string) {
 		var list api.OpportunityList
 		var events api.EventList
 		err := errors.Join(
-			consume(ctx, catalogURL+"/api/v1/opportunities?verified=true&limit=1", token, &list),
-			consume(ctx, historyURL+"/api/v1/opportunities/"+reviewed+"/history", token, &events))
+			getAsConsumer(ctx, catalogURL+"/api/v1/opportunities?verified=true&limit=1", token, &list),
+			getAsConsumer(ctx, historyURL+"/api/v1/opportunities/"+reviewed+"/history", token, &events))
 		if err == nil && list.Pagination.Total == verified {
 			return
 		}
@@ -113,8 +112,8 @@ func settle(ctx context.Context, catalogURL, historyURL, token string) {
 	}
 }
 
-// consume asks a service for what the gateway would ask it on behalf of a caller with every right.
-func consume(ctx context.Context, url, token string, out any) error {
+// getAsConsumer sends a service the request that the gateway would send for a caller with full access.
+func getAsConsumer(ctx context.Context, url, token string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err

@@ -7,28 +7,28 @@ import (
 	"sync"
 )
 
-// service is one of the services, ready to be run.
+// service is a configured service or scheduled job.
 type service struct {
 	name string
 	run  func(context.Context) error
 }
 
-// stages are services in the order in which they start. They end in the opposite order, one stage after the other, each when
-// the one before has drained: a request that was admitted finds all it needs, and the ledger writes last.
+// stages are services in start order. They stop in reverse order, each stage after the one before it has drained. So an admitted request
+// still reaches every service it needs, and authquota records usage last.
 type stages [][]service
 
-// run runs all services until ctx ends or one of them does. opened, if not nil, is called beside them; its failure is a
-// failure of all.
-func (s stages) run(ctx context.Context, opened func(context.Context) error) error {
-	over, end := context.WithCancel(ctx)
-	defer end()
+// run runs all services until ctx ends or one of them returns, and then stops the others. It calls whenStarted while they run; an error of
+// whenStarted stops them too. run returns the errors of whenStarted and of all services.
+func (s stages) run(ctx context.Context, whenStarted func(context.Context) error) error {
+	groupCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var mu sync.Mutex
 	var failure error
 	fail := func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		failure = errors.Join(failure, err)
-		end()
+		cancel()
 	}
 
 	stops := make([]func(), len(s))
@@ -40,15 +40,15 @@ func (s stages) run(ctx context.Context, opened func(context.Context) error) err
 				if err := svc.run(running); err != nil {
 					fail(fmt.Errorf("%s: %w", svc.name, err))
 				}
-				end()
+				cancel()
 			})
 		}
 		stops[i] = func() { stop(); all.Wait() }
 	}
-	if err := opened(over); err != nil && over.Err() == nil {
+	if err := whenStarted(groupCtx); err != nil && groupCtx.Err() == nil {
 		fail(err)
 	}
-	<-over.Done()
+	<-groupCtx.Done()
 	for i := range stops {
 		stops[len(stops)-1-i]()
 	}

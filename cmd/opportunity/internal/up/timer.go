@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// byTimer calls do after a first time and then each interval, until ctx ends. Where do says that it need not be called again, it only
-// waits for that.
-func byTimer(ctx context.Context, first, interval time.Duration, do func(context.Context) (again bool)) error {
+// runEvery calls do after the delay first and then at each interval, until ctx ends. Once do returns false, runEvery stops calling it
+// and waits for ctx.
+func runEvery(ctx context.Context, first, interval time.Duration, do func(context.Context) (again bool)) error {
 	for wait := first; ; wait = interval {
 		timer := time.NewTimer(wait)
 		select {
@@ -23,15 +23,15 @@ func byTimer(ctx context.Context, first, interval time.Duration, do func(context
 	}
 }
 
-// What was paid for is compared with the payment processor soon after the start, and then once a day.
+// Schedule of the comparison of subscriptions with the payment processor.
 const (
-	firstPayments = time.Minute
-	paymentsEvery = 24 * time.Hour
+	firstPaymentCheck    = time.Minute
+	paymentCheckInterval = 24 * time.Hour
 )
 
-// comparePayments calls compare by the timer until ctx ends. Whatever fails is compared the next day; compare has logged it.
+// comparePayments calls compare on its schedule until ctx ends. It ignores errors: compare logs them, and the next run retries.
 func comparePayments(ctx context.Context, compare func(context.Context) error) error {
-	return byTimer(ctx, firstPayments, paymentsEvery, func(ctx context.Context) bool {
+	return runEvery(ctx, firstPaymentCheck, paymentCheckInterval, func(ctx context.Context) bool {
 		_ = compare(ctx)
 		return true
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPaymentsAreComparedEveryDay(t *testing.T) {
+func TestPaymentsAreComparedDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		started, ended := time.Now(), make(chan error)
@@ -18,7 +18,7 @@ func TestPaymentsAreComparedEveryDay(t *testing.T) {
 		go func() {
 			ended <- comparePayments(ctx, func(context.Context) error {
 				at = append(at, time.Since(started))
-				return errors.New("the processor is away")
+				return errors.New("processor unavailable")
 			})
 		}()
 		time.Sleep(49 * time.Hour)

@@ -1,5 +1,5 @@
-// Package up runs the whole API in one process: the services as they run in the cluster, each through its own Run, with HTTP
-// over loopback between them, on SQLite files and an embedded Redis server.
+// Package up runs the whole API in one process, on SQLite files and an embedded Redis server. Each service runs through its own Run
+// function, as in a cluster, and the services call each other over HTTP on the loopback interface.
 package up
 
 import (
@@ -21,16 +21,16 @@ import (
 	"opportunity.internal/services/billing"
 )
 
-// Options are what a start is told.
+// Options configures Run.
 type Options struct {
 	Listen      string // public address
 	AdminListen string
 	DataDir     string
-	Seed        string    // sample or none; only the first start on a data directory looks at it
-	Out, Err    io.Writer // for people: what to do next; warnings
+	Seed        string    // sample or none; used only by the first start in a data directory
+	Out, Err    io.Writer // output for people: next steps; warnings
 }
 
-// Run serves until ctx ends, then drains.
+// Run serves until ctx ends, then stops after open requests are done.
 func Run(ctx context.Context, o Options) error {
 	public, err := listen(ctx, o.Listen, "--listen")
 	if err != nil {
@@ -56,27 +56,27 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer redis.Close() // last of all: the ledger reads the counters as it ends
+	defer redis.Close() // closes last, because authquota reads the counters when it stops
 
-	h, err := newHouse(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
+	d, err := newDeployment(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
 	if err != nil {
 		return err
 	}
-	if err := h.migrate(ctx); err != nil {
+	if err := d.migrate(ctx); err != nil {
 		return err
 	}
-	return h.stages().run(ctx, func(ctx context.Context) error {
-		keys, err := h.firstStart(ctx, dir, o.Seed)
+	return d.stages().run(ctx, func(ctx context.Context) error {
+		keys, err := d.firstStart(ctx, dir, o.Seed)
 		if err != nil {
 			return err
 		}
-		h.filled.Store(true)
-		announce(o.Out, h, dir, keys)
+		d.seeded.Store(true)
+		printWelcome(o.Out, d, dir, keys)
 		return nil
 	})
 }
 
-// listen opens the address that flag names. Its errors say what to do.
+// listen opens a listener at address, the value of flag. Its errors tell the user how to choose another address.
 func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -93,37 +93,37 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 	return l, err
 }
 
-// firstStart waits until everything serves and completes what a first start has to do.
-func (h *house) firstStart(ctx context.Context, dir *dataDir, kind string) (map[api.Tier]string, error) {
-	if err := h.ready(ctx); err != nil {
+// firstStart waits until every service is ready, then imports the sample and issues demo keys if an earlier start has not done so.
+func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string) (map[api.Tier]string, error) {
+	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
-	client := operator.Client{URL: h.adminURL, Token: h.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
+	client := operator.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
 	keys := map[api.Tier]string{}
 	if err := dir.read(keysFile, &keys); err != nil {
 		return nil, err
 	}
 	if len(keys) == len(api.Tiers) {
-		return keys, nil // written last: nothing of a first start is left to do
+		return keys, nil // the first start writes these last, so it is complete
 	}
-	sampled, err := seed(ctx, dir, client, kind)
+	hasSample, err := seed(ctx, dir, client, kind)
 	if err != nil {
 		return nil, err
 	}
-	if sampled {
-		settle(ctx, h.catalogURL, h.historyURL, h.internalToken)
+	if hasSample {
+		waitForSample(ctx, d.catalogURL, d.historyURL, d.internalToken)
 	}
 	return keys, demoKeys(ctx, dir, client, keys)
 }
 
-// ready waits until every service behind the gateway can serve; the gateway itself can from the beginning.
-func (h *house) ready(ctx context.Context) error {
+// ready waits up to 30 s until every service behind the gateway is ready. The gateway itself is ready from the start.
+func (d *deployment) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for _, service := range []string{h.authquotaURL, h.catalogURL, h.historyURL, h.billingURL} {
-		for !answers(ctx, service+"/readyz") {
+	for _, service := range []string{d.authquotaURL, d.catalogURL, d.historyURL, d.billingURL} {
+		for !respondsOK(ctx, service+"/readyz") {
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("%s did not become ready", service)
@@ -134,8 +134,8 @@ func (h *house) ready(ctx context.Context) error {
 	return nil
 }
 
-// answers reports whether GET url answers 200.
-func answers(ctx context.Context, url string) bool {
+// respondsOK reports whether GET url returns 200.
+func respondsOK(ctx context.Context, url string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false
@@ -147,19 +147,19 @@ func answers(ctx context.Context, url string) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-// announce prints what to do next.
-func announce(out io.Writer, h *house, dir *dataDir, keys map[api.Tier]string) {
-	base := h.publicURL
+// printWelcome prints addresses, demo keys and a first request to try.
+func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]string) {
+	base := d.publicURL
 	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  Account pages   %s/account\n", base, base, base)
-	fmt.Fprintf(out, "  Admin listener  %s\n\nDemo keys, saved in %s:\n", h.adminURL, dir.file(keysFile))
+	fmt.Fprintf(out, "  Admin listener  %s\n\nDemo keys, saved in %s:\n", d.adminURL, dir.file(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}
 	fmt.Fprintf(out, "\nTry it:\n  curl -H 'Authorization: Bearer %s' '%s/api/v1/opportunities?country=CA'\n\n", keys[api.Developer], base)
-	if h.billing.Processor == billing.Sandbox {
+	if d.billing.Processor == billing.Sandbox {
 		fmt.Fprintln(out, "Payments go to a sandbox: no money moves.")
 	}
-	if to, err := url.Parse(h.authquota.Mail.URL); err == nil && to.Scheme == "file" {
+	if to, err := url.Parse(d.authquota.Mail.URL); err == nil && to.Scheme == "file" {
 		fmt.Fprintf(out, "Email is not sent: it is saved in %s.\n", to.Path)
 	}
 	fmt.Fprintf(out, "Press Ctrl-C to stop. All data stays in %s.\n", dir.path)

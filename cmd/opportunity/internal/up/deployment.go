@@ -1,0 +1,199 @@
+package up
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/billing"
+	"opportunity.internal/services/catalog"
+	"opportunity.internal/services/gateway"
+	"opportunity.internal/services/history"
+)
+
+// deployment configures the five services to reach each other. All their listeners open before the first service starts, so no service
+// connects to a closed port.
+type deployment struct {
+	publicURL, adminURL                  string // of the gateway
+	catalogURL, historyURL, authquotaURL string
+	billingURL                           string
+	operatorToken, internalToken         string
+
+	links     bool        // run link checks
+	seeded    atomic.Bool // the first start is complete
+	gateway   gateway.Config
+	catalog   catalog.Config
+	history   history.Config
+	authquota authquota.Config
+	billing   billing.Config
+}
+
+func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
+	d := &deployment{publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
+	var pepper, encryptionKey, signingKey string
+	var errs []error
+	for name, secret := range map[string]*string{
+		operator.TokenFile: &d.operatorToken, "internal-token": &d.internalToken, "key-pepper": &pepper,
+		"encryption-key": &encryptionKey, operator.SigningKeyFile: &signingKey,
+	} {
+		var err error
+		*secret, err = dir.secret(name)
+		errs = append(errs, err)
+	}
+	loopback := make([]net.Listener, 9) // service ports of four services, then operations ports of all five
+	for i := range loopback {
+		var err error
+		loopback[i], err = listen(ctx, "127.0.0.1:0", "")
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	d.adminURL, d.catalogURL, d.historyURL = reachable(admin), reachable(loopback[0]), reachable(loopback[1])
+	d.authquotaURL, d.billingURL = reachable(loopback[2]), reachable(loopback[3])
+
+	common := map[string]string{
+		"OPPORTUNITY_PUBLIC_URL":          d.publicURL,
+		"OPPORTUNITY_INTERNAL_TOKENS":     d.internalToken,
+		"OPPORTUNITY_OPERATOR_TOKENS":     d.operatorToken,
+		"OPPORTUNITY_KEY_PEPPERS":         pepper,
+		"OPPORTUNITY_ENCRYPTION_KEYS":     encryptionKey,
+		"OPPORTUNITY_REDIS_URL":           redisURL,
+		"OPPORTUNITY_HISTORY_SIGNING_KEY": signingKey,
+		"OPPORTUNITY_CATALOG_URL":         d.catalogURL,
+		"OPPORTUNITY_HISTORY_URL":         d.historyURL,
+		"OPPORTUNITY_AUTHQUOTA_URL":       d.authquotaURL,
+		"OPPORTUNITY_BILLING_URL":         d.billingURL,
+	}
+	databases := map[string]string{}
+	for _, name := range []string{"catalog", "history", "authquota", "billing"} {
+		var err error
+		if databases[name], err = dir.database(name); err != nil {
+			return nil, err
+		}
+	}
+	mail := (&url.URL{Scheme: "file", Path: dir.file("mail")}).String()
+	settings := func(database string) func(string) (string, bool) { return lookup(common, databases[database], mail) }
+	var invalid [6]error
+	d.links, invalid[5] = linkChecksEnabled()
+	d.catalog, invalid[0] = config.Load[catalog.Config](settings("catalog"))
+	d.history, invalid[1] = config.Load[history.Config](settings("history"))
+	d.authquota, invalid[2] = config.Load[authquota.Config](settings("authquota"))
+	d.billing, invalid[3] = config.Load[billing.Config](settings("billing"))
+	d.gateway, invalid[4] = config.Load[gateway.Config](settings(""))
+	if err := errors.Join(invalid[:]...); err != nil {
+		return nil, err
+	}
+	setListeners := func(c *server.Config, service, operations net.Listener) {
+		c.Listener, c.OperationsListener = service, operations
+	}
+	setListeners(&d.catalog.Server, loopback[0], loopback[4])
+	setListeners(&d.history.Server, loopback[1], loopback[5])
+	setListeners(&d.authquota.Server, loopback[2], loopback[6])
+	setListeners(&d.billing.Server, loopback[3], loopback[7])
+	setListeners(&d.gateway.Server, public, loopback[8])
+	d.gateway.AdminListener = admin
+	d.gateway.Filled = func() error {
+		if !d.seeded.Load() {
+			return errors.New("the first start is not complete")
+		}
+		return nil
+	}
+	for _, out := range []*io.Writer{
+		&d.catalog.Telemetry.LogOutput, &d.history.Telemetry.LogOutput, &d.authquota.Telemetry.LogOutput, &d.billing.Telemetry.LogOutput,
+		&d.gateway.Telemetry.LogOutput,
+	} {
+		*out = log
+	}
+	return d, nil
+}
+
+// lookup returns the lookup function for the settings of one service. Precedence: fixed, the environment, defaults.
+func lookup(fixed map[string]string, databaseURL, mailURL string) func(name string) (string, bool) {
+	defaults := map[string]string{
+		"OPPORTUNITY_AUTO_APPROVE": "true", // the operator of a laptop is also the one who requests keys
+		"OPPORTUNITY_SMTP_URL":     mailURL,
+		"OPPORTUNITY_MAIL_FROM":    "Opportunity Data API <no-reply@localhost>",
+
+		"OPPORTUNITY_BILLING_PROCESSOR": billing.Sandbox,
+	}
+	return func(name string) (string, bool) {
+		if name == "OPPORTUNITY_DATABASE_URL" {
+			return databaseURL, true
+		}
+		if v, ok := fixed[name]; ok {
+			return v, true
+		}
+		if v, ok := os.LookupEnv(name); ok {
+			return v, true
+		}
+		v, ok := defaults[name]
+		return v, ok
+	}
+}
+
+// browsable returns the URL of the listener for a browser on this machine. It uses the name localhost, because over plain HTTP browsers
+// accept secure cookies and passkeys only from localhost, and never accept passkeys from an IP address.
+func browsable(l net.Listener) string {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if ok && (at.IP.IsUnspecified() || at.IP.Equal(net.IPv4(127, 0, 0, 1)) || at.IP.Equal(net.IPv6loopback)) {
+		return fmt.Sprintf("http://localhost:%d", at.Port)
+	}
+	return reachable(l)
+}
+
+// reachable returns a URL at which this machine reaches the listener.
+func reachable(l net.Listener) string {
+	at, ok := l.Addr().(*net.TCPAddr)
+	if ok && at.IP.IsUnspecified() {
+		return fmt.Sprintf("http://127.0.0.1:%d", at.Port)
+	}
+	return "http://" + l.Addr().String()
+}
+
+func (d *deployment) migrate(ctx context.Context) error {
+	return errors.Join(catalog.Migrate(ctx, d.catalog), history.Migrate(ctx, d.history), authquota.Migrate(ctx, d.authquota),
+		billing.Migrate(ctx, d.billing))
+}
+
+// stages returns the services in start order. They stop in reverse: first the gateway and the scheduled jobs, then catalog and history,
+// which call each other, with billing, and last authquota, which records usage.
+func (d *deployment) stages() stages {
+	last := []service{
+		{"gateway", func(ctx context.Context) error { return gateway.Run(ctx, d.gateway) }},
+		{"payment checks", func(ctx context.Context) error {
+			return comparePayments(ctx, func(ctx context.Context) error {
+				_, err := billing.Reconcile(ctx, d.billing)
+				return err
+			})
+		}},
+	}
+	if d.links {
+		last = append(last, service{"link checks", func(ctx context.Context) error {
+			return checkLinks(ctx, d.history.Telemetry.LogOutput, func(ctx context.Context) error {
+				_, err := history.CheckLinks(ctx, d.history)
+				return err
+			})
+		}})
+	}
+	return stages{
+		{{"authquota", func(ctx context.Context) error { return authquota.Run(ctx, d.authquota) }}},
+		{
+			{"catalog", func(ctx context.Context) error { return catalog.Run(ctx, d.catalog) }},
+			{"history", func(ctx context.Context) error { return history.Run(ctx, d.history) }},
+			{"billing", func(ctx context.Context) error { return billing.Run(ctx, d.billing) }},
+		},
+		last,
+	}
+}
