@@ -15,14 +15,14 @@ import (
 	"opportunity.internal/services/gateway/internal/operator"
 )
 
-// Config is everything that the service can be told.
+// Config holds the settings of the service.
 type Config struct {
 	Server    server.Config
 	Telemetry telemetry.Config
 	Redis     redisdb.Config
 	Tokens    peer.Tokens
 
-	AdminListen  string `env:"OPPORTUNITY_ADMIN_LISTEN" envDefault:"127.0.0.1:8081" doc:"Address of the operators' listener: /readyz of the whole API, and the verbs. Never expose it to consumers."`
+	AdminListen  string `env:"OPPORTUNITY_ADMIN_LISTEN" envDefault:"127.0.0.1:8081" doc:"Address of the admin listener, with /readyz of the whole API and the operator API. Never expose it to consumers."`
 	PublicURL    string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	CatalogURL   string `env:"OPPORTUNITY_CATALOG_URL,required,notEmpty" doc:"Service port of the catalog, without a trailing slash."`
 	HistoryURL   string `env:"OPPORTUNITY_HISTORY_URL,required,notEmpty" doc:"Service port of the history service, without a trailing slash."`
@@ -32,9 +32,9 @@ type Config struct {
 
 	Peppers         []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
 	OlderKeys       string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that something else issued before, as a regular expression (RE2) for the whole key. Such keys are looked up by the hashes that operators import. If it is not set, they are rejected as malformed. It must not match keys of our own form. Gateway and authquota need the same: authquota warns at an import of keys that the gateway will reject."`
-	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Tokens of operators, comma-separated, each as name:token or token, of at least 32 characters. The name is recorded with what is done; a token without one is shared, and its users say who they are. Without any the verbs are closed."`
-	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Calls that all accounts together may make in one UTC day."`
-	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges, as 10.0.0.0/8, of the proxies in front whose X-Forwarded-For is believed, comma-separated. Behind a proxy that is not among them the whole world is one network: whoever guesses there slows down everybody who signs in."`
+	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Operator tokens of at least 32 characters, comma-separated, each as name:token or token. The audit log records the name. A token without a name is shared; its users send their name. Empty: operator commands are disabled."`
+	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Limit of calls per UTC day for all accounts together."`
+	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges of trusted proxies, such as 10.0.0.0/8, comma-separated. Their X-Forwarded-For sets the client address. Behind an unlisted proxy all clients share one address, and the limits on failed sign-ins and unknown keys apply to all of them together."`
 
 	Contact         string `env:"OPPORTUNITY_CONTACT" doc:"Where people write to the operator: an e-mail address or an https URL. Pages and mails name it where they say to write to the operator."`
 	SecurityContact string `env:"OPPORTUNITY_SECURITY_CONTACT" doc:"Where people report weaknesses: an e-mail address or an https URL, for /.well-known/security.txt. Empty: OPPORTUNITY_CONTACT. If neither is set, there is no security.txt."`
@@ -42,12 +42,12 @@ type Config struct {
 	TermsVersion    string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. A person who accepted another version is asked to accept this one before the next key. Set it to another value whenever your terms change. Empty: the version that this release contains. Gateway and authquota need the same."`
 	PrivacyFile     string `env:"OPPORTUNITY_PRIVACY_FILE" doc:"Markdown file with your privacy notice, shown at /privacy. It is read at the start; raw HTML in it is dropped. Empty: a notice that says what this release stores and for how long."`
 
-	AdminListener net.Listener     `env:"-"` // one that is already open takes the place of AdminListen
-	Filled        func() error     `env:"-"` // nil once what the first start brings in is there: a condition of the admin /readyz; may be nil
-	Now           func() time.Time `env:"-"` // nil: time.Now, and for the counters the clock of Redis
+	AdminListener net.Listener     `env:"-"` // if not nil, replaces AdminListen
+	Filled        func() error     `env:"-"` // if not nil, part of the admin /readyz: returns an error until the data of the first start is imported
+	Now           func() time.Time `env:"-"` // if not nil, replaces time.Now and the Redis clock
 }
 
-// Validate names every setting that cannot be served with.
+// Validate returns an error that names every invalid setting.
 func (c Config) Validate() error {
 	errs := []error{
 		c.Redis.Validate(), c.Tokens.Validate(),

@@ -52,7 +52,7 @@ func (f *figures) run(ctx context.Context) error {
 		case err != nil:
 			wait = tiersRetry
 			if !failing {
-				f.log.WarnContext(ctx, "background loop failing", "loop", "tier table", "err", err.Error())
+				f.log.WarnContext(ctx, "background loop failing", "loop", "tier table", "error", err.Error())
 			}
 		default:
 			shown = tiers

@@ -1,6 +1,6 @@
-// Package gateway is the service that consumers meet: it knows them by their keys, admits their calls within their limits, and
-// hands these on to the catalog and the history. It also serves the documentation, and operators on a listener of their own.
-// It keeps nothing but caches, and any number of replicas on one Redis act as one.
+// Package gateway is the public entry point of the API. It authenticates API keys, enforces the limits, and forwards requests to the
+// catalog and history services. It also serves the documentation, and the operator API on a separate listener. Replicas hold only
+// caches; any number of them share their counters in one Redis.
 package gateway
 
 import (
@@ -30,31 +30,31 @@ import (
 	"opportunity.internal/services/gateway/internal/edge"
 	"opportunity.internal/services/gateway/internal/operator"
 	"opportunity.internal/services/gateway/internal/proxy"
-	"opportunity.internal/services/gateway/internal/tally"
+	"opportunity.internal/services/gateway/internal/usage"
 )
 
-// Main runs one verb with settings from the environment. serve answers until ctx ends; check tells whether the settings are
-// right, and Redis and the services behind answer; ready asks the process that serves beside it.
+// Main runs one command with settings from lookup. "serve" runs until ctx ends, "check" validates the settings and connects to Redis
+// and the services, and "ready" probes the process that serves on this host.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
-	verbs := map[string]func(context.Context, Config) error{"serve": Run, "check": check}
+	commands := map[string]func(context.Context, Config) error{"serve": Run, "check": check}
 	if len(args) == 1 && args[0] == "ready" {
 		return probe.Ready(ctx, lookup)
 	}
-	if len(args) != 1 || verbs[args[0]] == nil {
+	if len(args) != 1 || commands[args[0]] == nil {
 		return errors.New("usage: gateway serve | check | ready")
 	}
 	cfg, err := config.Load[Config](lookup)
 	if err != nil {
 		return err
 	}
-	return verbs[args[0]](ctx, cfg)
+	return commands[args[0]](ctx, cfg)
 }
 
-// lastTallies is how long authquota may hold up the end of the process.
-const lastTallies = 3 * time.Second
+// finalFlushTimeout bounds the wait for authquota at shutdown.
+const finalFlushTimeout = 3 * time.Second
 
-// Run serves until ctx ends, and then drains. It needs neither Redis nor a service to start: what it cannot ask it answers
-// with 503, so that consumers meet the specification's errors and not those of whatever stands in front.
+// Run serves until ctx ends, and then drains. It starts without Redis and the services and responds with 503 while they are
+// unavailable, so consumers get the errors of the API contract and not those of a load balancer.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
+	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // unsent spans are lost
 	counters, err := redisdb.Open(cfg.Redis, tel)
 	if err != nil {
 		return err
@@ -77,12 +77,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	transport, patient := peer.Transport(), peer.Transport() // the second for operators: a whole file takes its time
+	transport, patient := peer.Transport(), peer.Transport() // patient has no timeout: operators send whole files
 	transport.ResponseHeaderTimeout = api.GatewayTimeout
 	defer transport.CloseIdleConnections()
 	defer patient.CloseIdleConnections()
 
-	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
+	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens, tel.Transport(transport, "authquota"))
 	keys := newKeys(cfg, authquota, tel)
 	defer keys.Close()
@@ -95,30 +95,30 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return err
 	}
-	tallies := newTallies(authquota, tel)
+	recorder := newRecorder(authquota, tel)
 	limiter := newLimiter(cfg, counters, authquota, tel)
 	shown := &figures{pages: pages, capacity: cfg.ServiceCapacity, log: tel.Log, fetch: func(ctx context.Context) (tiers []api.TierLimits, err error) {
 		err = authquota.Get(ctx, "/internal/v1/tiers", &tiers)
 		return tiers, err
 	}}
 	public, err := edge.Edge{
-		Keys: keys, OlderKeys: older, Tallies: tallies, Catalog: catalog, History: history, Account: account, Billing: billing,
-		Pages: pages, Trusted: trusted, HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: refusals, Telemetry: tel, Now: cfg.now(),
+		Keys: keys, OlderKeys: older, Usage: recorder, Catalog: catalog, History: history, Account: account, Billing: billing,
+		Pages: pages, Trusted: trusted, HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: errorWriter, Telemetry: tel, Now: cfg.now(),
 		Limiter: limiter,
 	}.Handler()
 	if err != nil {
 		return err
 	}
-	whole := new(server.Ready)
-	whole.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
+	readyAll := new(server.Ready)
+	readyAll.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
 	for name, base := range cfg.services() {
-		whole.Add(name, func(ctx context.Context) error { return peer.CheckReady(ctx, base) })
+		readyAll.Add(name, func(ctx context.Context) error { return peer.CheckReady(ctx, base) })
 	}
-	whole.Add("documentation", shown.ready)
+	readyAll.Add("documentation", shown.ready)
 	if cfg.Filled != nil {
-		whole.Add("first start", func(context.Context) error { return cfg.Filled() })
+		readyAll.Add("first start", func(context.Context) error { return cfg.Filled() })
 	}
-	admin, err := newAdmin(cfg, tel.Transport(patient, "operator"), whole, refusals)
+	admin, err := newAdmin(cfg, tel.Transport(patient, "operator"), readyAll, errorWriter)
 	if err != nil {
 		return err
 	}
@@ -131,18 +131,18 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, service.Close(), operations.Close())
 	}
-	ready := new(server.Ready) // only of itself: without Redis it still has answers to give
+	ready := new(server.Ready) // of this process only: it can serve errors and documents without Redis
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
 	group.HTTP("admin", adminListener, tel.Handler(admin))
 	group.HTTP("public", service, public)
-	group.Go("tallies", tallies.Run)
+	group.Go("usage batches", recorder.Run)
 	group.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, tel) })
 	group.Go("tier table", shown.run)
 	err = group.Wait()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTallies) // those of the requests that were drained, too
+	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlushTimeout) // after the drain, to include its requests
 	defer cancel()
-	tallies.Close(last)
+	recorder.Close(flushCtx)
 	return err
 }
 
@@ -154,7 +154,7 @@ func (c Config) services() map[string]string {
 	return services
 }
 
-// newBilling makes the way to billing, or none where nothing is sold.
+// newBilling returns the proxy to billing, or nil if no plan is sold.
 func newBilling(cfg Config, transport http.RoundTripper) (*proxy.Service, error) {
 	if cfg.BillingURL == "" {
 		return nil, nil
@@ -169,18 +169,18 @@ func (c Config) now() func() time.Time {
 	return c.Now
 }
 
-func newTallies(authquota *peer.Client, tel *telemetry.Telemetry) *tally.Book {
-	book := tally.New(func(ctx context.Context, batch api.UsageBatch) error {
+func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Recorder {
+	recorder := usage.New(func(ctx context.Context, batch api.UsageBatch) error {
 		return authquota.Post(ctx, "/internal/v1/tallies", batch, nil)
 	}, tel.Log)
 	tel.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_tallied_calls_pending", Help: "Calls that authquota has not been told of yet.",
-		}, func() float64 { return float64(book.Pending()) }),
+			Name: "gateway_tallied_calls_pending", Help: "Calls not yet sent to authquota for the usage charts.",
+		}, func() float64 { return float64(recorder.Pending()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "gateway_tallied_calls_lost_total", Help: "Calls that authquota will never be told of; the allowance knows them all the same.",
-		}, func() float64 { return float64(book.Lost()) }))
-	return book
+			Name: "gateway_tallied_calls_lost_total", Help: "Calls permanently missing from the usage charts; the limits counted them.",
+		}, func() float64 { return float64(recorder.Lost()) }))
+	return recorder
 }
 
 func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel *telemetry.Telemetry) *admission.Limiter {
@@ -190,17 +190,17 @@ func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel 
 	}, cfg.Now)
 	tel.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_service_capacity_calls", Help: "Calls that all accounts together may make on one UTC day.",
+			Name: "gateway_service_capacity_calls", Help: "Capacity of the service: calls of all accounts together per UTC day.",
 		}, func() float64 { return float64(cfg.ServiceCapacity) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_service_capacity_used_ratio",
-			Help: "Share of the capacity of this UTC day that is used up, as this replica last heard of it. Take the greatest of all replicas.",
+			Help: "Used share of today's capacity (UTC), as of this replica's latest admission. Take the maximum of all replicas.",
 		}, limiter.Used))
 	return limiter
 }
 
 func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *authn.Authenticator {
-	peppers, _ := apikey.Peppers(cfg.Peppers) // Validate saw to it
+	peppers, _ := apikey.Peppers(cfg.Peppers) // checked by Validate
 	keys := authn.New(peppers, authn.Authority{
 		Resolve: func(ctx context.Context, q api.PrincipalQuery) (p api.Principal, err error) {
 			err = authquota.Post(ctx, "/internal/v1/principals", q, &p)
@@ -219,24 +219,24 @@ func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *auth
 	return keys
 }
 
-func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, refusals problem.Writer) (http.Handler, error) {
+func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) (http.Handler, error) {
 	tokens, err := operator.ParseTokens(cfg.OperatorTokens)
 	owners := operator.Owners{}
-	for verb, base := range map[string]string{
+	for resource, base := range map[string]string{
 		"catalog": cfg.CatalogURL, "listings": cfg.CatalogURL, "reviews": cfg.CatalogURL, "events": cfg.HistoryURL, "history": cfg.HistoryURL,
 		"keys": cfg.AuthquotaURL, "accounts": cfg.AuthquotaURL, "audit": cfg.AuthquotaURL, "billing": cfg.BillingURL,
 	} {
-		if base == "" { // nothing is sold, so there is no such verb
+		if base == "" { // no plan is sold
 			continue
 		}
-		u, wrong := url.Parse(base)
-		err = errors.Join(err, wrong)
-		owners[verb] = u
+		u, parseErr := url.Parse(base)
+		err = errors.Join(err, parseErr)
+		owners[resource] = u
 	}
-	return operator.Handler(tokens, owners, cfg.Tokens.Values[0], transport, ready, refusals), err
+	return operator.Handler(tokens, owners, cfg.Tokens.Values[0], transport, ready, errorWriter), err
 }
 
-// check reports everything that would keep the service from doing its work.
+// check returns an error that names every unreachable dependency.
 func check(ctx context.Context, cfg Config) error {
 	tel, err := telemetry.Start(ctx, "gateway", cfg.Telemetry)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"opportunity.internal/services/gateway/internal/docs"
 )
 
-// maxText is the size of the operator's texts, at most.
+// maxText limits the size of the operator's texts in bytes.
 const maxText = 1 << 20
 
-// termsVersion is the form that authquota requires too.
+// termsVersion is the allowed form of a terms version; authquota requires the same.
 var termsVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,40}$`)
 
-// published returns what the operator publishes. The error names every setting that is wrong.
+// published returns the texts and contacts of the operator. The error names every invalid setting.
 func (c Config) published() (docs.Operator, error) {
 	var errs []error
 	setting := func(name string, err error) {
@@ -37,7 +37,7 @@ func (c Config) published() (docs.Operator, error) {
 	o.SecurityContact, err = docs.ParseContact(c.SecurityContact)
 	setting("OPPORTUNITY_SECURITY_CONTACT", err)
 	if c.TermsFile != "" && c.TermsVersion == "" {
-		setting("OPPORTUNITY_TERMS_VERSION", errors.New("missing: terms of your own need a version of their own, such as their date"))
+		setting("OPPORTUNITY_TERMS_VERSION", errors.New("missing: set a version of your terms, such as their date"))
 	}
 	if c.TermsVersion != "" && !termsVersion.MatchString(c.TermsVersion) {
 		setting("OPPORTUNITY_TERMS_VERSION", errors.New("must have 1 to 40 letters, digits, dots, hyphens or underscores"))

@@ -114,7 +114,7 @@ func TestTalliesWaitForAuthquota(t *testing.T) {
 	storetest.Eventually(t, "all is told", func() bool { return w.authority.told("key_acc_a")[api.CallServed] == 6 })
 	storetest.Eventually(t, "nothing is pending", func() bool { return strings.Contains(w.metrics(), "gateway_tallied_calls_pending 0") })
 	require.Contains(t, w.metrics(), "gateway_tallied_calls_lost_total 0")
-	require.Equal(t, 1, strings.Count(w.log.String(), "tallies wait for authquota"))
+	require.Equal(t, 1, strings.Count(w.log.String(), "usage batch failed, will retry"))
 }
 
 // A stop loses nothing: not what was noted since the last second, nor the calls that it waits for.

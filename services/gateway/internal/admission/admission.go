@@ -1,21 +1,19 @@
-// Package admission decides whether an account may make one more call, and charges it if so.
+// Package admission decides whether an account may make another call, and charges the call if so.
 //
-// A call is charged to three allowances: the account's minute, the account's UTC day, and the day of the whole service. One
-// script in Redis checks all three, and that the caller's knowledge of the account is up to date, before it spends any; so a
-// refused call costs nothing, and replicas cannot overspend together. The clock is that of Redis. A call that ends without
-// an answer worth counting gets day and service back (Refund); its minute stays spent, so that rejected calls cannot be
-// hammered.
+// A call counts against three limits: the account's minute, the account's UTC day and the UTC day of the whole service. One Redis
+// script checks all three, and that the cached principal is current, before it charges anything. So a rejected call costs nothing
+// and replicas cannot overspend together. The clock is that of Redis. A call without a billable response is refunded for the day
+// and the service (Refund); its minute stays charged, which slows down clients that repeat failing calls.
 //
-// Counters that are gone, at midnight or with a Redis that lost its data, are first filled from the ledger of authquota.
-// When Redis or, for that, the ledger cannot be asked, the call fails with 503: an allowance is a promise, to be neither
-// exceeded nor withheld by guessing.
+// Missing counters, after midnight or after data loss in Redis, are first loaded from the ledger of authquota. While Redis is
+// unavailable, or the ledger when it is needed, calls fail with 503: a guess would either exceed a limit or withhold a paid call.
 //
-// A Redis that stalls still runs what it was sent, when its callers have long been told 503. So the script is told until when
-// somebody waits, by the clock of Redis, and charges nothing after that.
+// A stalled Redis still runs the commands it has received, after their callers got 503. The script therefore takes a deadline by
+// the Redis clock, and charges nothing after it.
 //
-// Known limits: the ledger follows Redis by about a second, so a loss of Redis forgets what was charged within the last one,
-// and all minute windows. A charge whose reply is lost on its way stands, and so does one that a stalled Redis makes for the
-// first batch of a process, which does not know the clock of Redis yet.
+// Known limits: the ledger lags Redis by about a second, so data loss in Redis forgets the charges of that second and all minute
+// windows. A charge stands if its reply is lost, or if a stalled Redis runs the first batch of a process, which does not know the
+// Redis clock yet.
 package admission
 
 import (
@@ -59,24 +57,27 @@ type Limiter struct {
 	usage    func(ctx context.Context, day string) (api.DayUsage, error)
 	seeding  singleflight.Group
 	now      func() time.Time
-	day      atomic.Int64 // as Redis last told it; a wrong one costs one more round trip
-	used     atomic.Int64 // calls of the whole service, below the number of their day: see Used
+	day      atomic.Int64 // latest day seen in a reply; a wrong one costs one more round trip
+	used     atomic.Int64 // day<<32 | calls of the whole service; see Used
 
-	started time.Time    // what behind is counted from, by the steady clock of this process
-	behind  atomic.Int64 // microseconds between the clock of Redis and the time since started, from its last reply; 0: none yet
+	started     time.Time    // reference for clockOffset, on the monotonic clock
+	clockOffset atomic.Int64 // Redis clock minus time since started, in microseconds, from the latest reply; 0: unknown
 }
 
-// The breaker spares callers the wait for a Redis that does not answer, and lets one of them try twice a second.
+// maxAttempts bounds the round trips of one Admit.
+const maxAttempts = 5
+
+// While the breaker is open, calls fail without waiting for Redis; one call probes it twice a second.
 const (
 	tripAfter  = 3
 	probeAfter = 500 * time.Millisecond
 )
 
-// wayBack is what the reply of Redis may take of the budget: a call is not charged when there is less left of it.
-const wayBack = 20 * time.Millisecond
+// replyTime is the part of the budget reserved for the reply: a call is not charged if less time remains.
+const replyTime = 20 * time.Millisecond
 
-// New makes a limiter. capacity is how many calls all accounts together may make on one UTC day; usage asks the ledger for
-// the calls of a day. now replaces the clock of Redis in tests; nil leaves it.
+// New returns a limiter. capacity is the number of calls per UTC day for all accounts together; usage loads the calls of a day from
+// the ledger. Tests set now to replace the Redis clock; otherwise it is nil.
 func New(client *redis.Client, tracer trace.Tracer, capacity int, usage func(ctx context.Context, day string) (api.DayUsage, error), now func() time.Time) *Limiter {
 	l := &Limiter{
 		redis: client, tracer: tracer, capacity: capacity, usage: usage, now: now, started: time.Now(),
@@ -90,38 +91,38 @@ func New(client *redis.Client, tracer trace.Tracer, capacity int, usage func(ctx
 	return l
 }
 
-// Admit decides on one call of the principal's account. An error means that nobody could decide (503) and that the caller is
-// owed nothing.
+// Admit decides on one call of the principal's account and charges it if admitted. It returns an error (503) when no decision could
+// be made; nothing was charged.
 //
-// It does not end with ctx: a caller that leaves while the script runs would leave a charge behind that nobody knows of. The
-// budget of a batch bounds the wait, and the time until when Redis may charge.
+// Admit ignores the cancellation of ctx: if the caller disconnected while the script runs, its charge would never be refunded. The
+// budget of the batch bounds both the wait and the time in which Redis may charge.
 func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) {
 	ctx = context.WithoutCancel(ctx)
-	for range 5 { // once in general; again after midnight, after seeding, and where the clock of Redis was misjudged
-		call := pending{principal: &p}
-		l.traced(ctx, func() { l.batches.do(&call) })
-		if call.err != nil {
-			return Decision{}, problem.Unavailable(call.err)
+	for range maxAttempts { // retries follow midnight, seeding or a wrong estimate of the Redis clock
+		c := call{principal: &p}
+		l.traced(ctx, func() { l.batches.do(&c) })
+		if c.err != nil {
+			return Decision{}, problem.Unavailable(c.err)
 		}
-		switch verdict, _ := call.reply[0].(string); Verdict(verdict) {
-		case otherDay:
-			l.day.Store(integer(call.reply, 1))
+		switch verdict, _ := c.reply[0].(string); Verdict(verdict) {
+		case wrongDay:
+			l.day.Store(integer(c.reply, 1))
 		case unseeded:
-			if err := l.seed(ctx, call.day); err != nil {
+			if err := l.seed(ctx, c.day); err != nil {
 				return Decision{}, err
 			}
-		case late: // told in time all the same: send knows the clock of Redis better now
+		case late: // the deadline was wrong: send has updated the clock offset
 		case Outdated:
 			return Decision{Verdict: Outdated}, nil
 		default:
-			return l.decode(call.reply, p.Limits, call.day), nil
+			return l.decode(c.reply, p.Limits, c.day), nil
 		}
 	}
-	return Decision{}, problem.Unavailable(errors.New("neither the clock nor the counters of Redis stay as they were found"))
+	return Decision{}, problem.Unavailable(fmt.Errorf("admission retried %d times: Redis clock or counters keep changing", maxAttempts))
 }
 
-// send admits a batch by one run of the script.
-func (l *Limiter) send(ctx context.Context, calls []*pending) {
+// send runs the admission script for a batch and stores the result in each call.
+func (l *Limiter) send(ctx context.Context, calls []*call) {
 	day := Day(l.day.Load())
 	keys := make([]string, 2, 2+len(calls))
 	keys[0], keys[1] = counter.Epochs, day.key()
@@ -130,7 +131,7 @@ func (l *Limiter) send(ctx context.Context, calls []*pending) {
 		clock = l.now().UnixMicro()
 	}
 	args := make([]any, 0, 6+4*len(calls))
-	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.capacity, clock, l.notAfter(ctx))
+	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.capacity, clock, l.deadline(ctx))
 	for _, c := range calls {
 		keys = append(keys, counter.Window(c.principal.Account))
 		args = append(args, c.principal.Account, c.principal.Epoch, c.principal.Limits.PerMinute, c.principal.Limits.PerDay)
@@ -143,31 +144,31 @@ func (l *Limiter) send(ctx context.Context, calls []*pending) {
 		}
 	}
 	if err == nil {
-		l.learn(calls[0].reply)
+		l.updateClock(calls[0].reply)
 	}
 }
 
-// notAfter is the last moment, in microseconds by the clock of Redis, at which a batch may be charged so that its callers still
-// hear of it; empty where that clock is not known, or is that of a test.
-func (l *Limiter) notAfter(ctx context.Context) any {
-	deadline, ok := ctx.Deadline()
-	behind := l.behind.Load()
-	if !ok || behind == 0 || l.now != nil {
+// deadline returns the latest Redis time, in microseconds, at which a charge still reaches its callers in time. It returns "" if the
+// Redis clock is unknown or replaced by a test.
+func (l *Limiter) deadline(ctx context.Context) any {
+	end, ok := ctx.Deadline()
+	offset := l.clockOffset.Load()
+	if !ok || offset == 0 || l.now != nil {
 		return ""
 	}
-	return behind + deadline.Add(-wayBack).Sub(l.started).Microseconds()
+	return offset + end.Add(-replyTime).Sub(l.started).Microseconds()
 }
 
-// learn takes the clock of Redis from a reply. By now that clock is later by the reply's way, which is not known: so notAfter
-// comes out too early rather than too late. A reply that took long is made up for by the next one.
-func (l *Limiter) learn(reply []any) {
-	if len(reply) < 2 || reply[0] == string(otherDay) { // these do not tell the time
+// updateClock stores the Redis clock from a reply. The unknown travel time of the reply makes deadlines too early, never too late;
+// the next reply corrects a slow one.
+func (l *Limiter) updateClock(reply []any) {
+	if len(reply) < 2 || reply[0] == string(wrongDay) { // without the time
 		return
 	}
-	l.behind.Store(integer(reply, 1) - time.Since(l.started).Microseconds())
+	l.clockOffset.Store(integer(reply, 1) - time.Since(l.started).Microseconds())
 }
 
-// traced gives a recorded request a span of its own for its part of a batch.
+// traced runs do in a span if the request is sampled: a batch has many parents, so each call gets its own span.
 func (l *Limiter) traced(ctx context.Context, do func()) {
 	if trace.SpanFromContext(ctx).IsRecording() {
 		_, span := l.tracer.Start(ctx, "redis evalsha", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
@@ -177,10 +178,10 @@ func (l *Limiter) traced(ctx context.Context, do func()) {
 	do()
 }
 
-// decode reads the reply of admit.lua to a call that was admitted or refused.
+// decode converts the reply of admit.lua to an admitted or rejected call.
 func (l *Limiter) decode(reply []any, limits api.Limits, day Day) Decision {
 	d := Decision{
-		Verdict: Refused, Limits: limits, Clock: time.UnixMicro(integer(reply, 1)), Day: day,
+		Verdict: Rejected, Limits: limits, Clock: time.UnixMicro(integer(reply, 1)), Day: day,
 		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)), Room: time.Duration(integer(reply, 4)) * time.Microsecond,
 	}
 	l.used.Store(int64(day)<<32 | integer(reply, 5))
@@ -198,22 +199,22 @@ func integer(reply []any, i int) int64 {
 	return n
 }
 
-// Refund gives the charge of an admitted call back to day and service, and corrects the figures of d: to the account's day or, where
-// another account has taken it over since, to that one's. It must be called at most once for a call. On an error the charge stands.
+// Refund refunds the charge of an admitted call for the day and the service, and updates d.Today. If another account has taken over
+// the account since, the refund goes to that one. Call it at most once per call. On an error the charge stands.
 func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error {
 	today, err := l.run(context.WithoutCancel(ctx), refundScript, []string{d.Day.key(), counter.Merged},
 		account, counter.ServiceField, counter.Moved(account)).Int()
 	if err != nil {
 		return err
 	}
-	if today >= 0 { // the counters of that day may be gone by now
+	if today >= 0 { // -1: the counters of that day were lost
 		d.Today = today
 	}
 	return nil
 }
 
-// Used is the share of today's capacity that is used up, as far as the last call that this process asked Redis about showed it. 0
-// where none of today was asked about: an idle replica knows less than the others.
+// Used returns the used share of today's capacity, as of the latest admission of this process. It is 0 if there was none today, so
+// take the maximum of all replicas.
 func (l *Limiter) Used() float64 {
 	now := time.Now
 	if l.now != nil {
@@ -226,7 +227,7 @@ func (l *Limiter) Used() float64 {
 	return float64(used&(1<<32-1)) / float64(l.capacity)
 }
 
-// Current reports whether the principal is up to date, by its account's epoch.
+// Current reports whether the principal's epoch is the current one of its account. An error is a 503.
 func (l *Limiter) Current(ctx context.Context, p api.Principal) (bool, error) {
 	done, err := l.breaker.Allow()
 	if err != nil {
@@ -243,7 +244,7 @@ func (l *Limiter) Current(ctx context.Context, p api.Principal) (bool, error) {
 	return epoch == strconv.FormatInt(p.Epoch, 10), nil
 }
 
-// seed fills the counters of a day from the ledger, once for all calls that wait for it.
+// seed loads the counters of a day from the ledger into Redis. Concurrent calls share one load.
 func (l *Limiter) seed(ctx context.Context, day Day) error {
 	name := day.String()
 	_, err, _ := l.seeding.Do(name, func() (any, error) {
@@ -261,7 +262,7 @@ func (l *Limiter) seed(ctx context.Context, day Day) error {
 		return nil, l.run(ctx, seedScript, []string{day.key()}, args...).Err()
 	})
 	if err != nil {
-		return problem.Unavailable(fmt.Errorf("counters of %s from the ledger: %w", name, err))
+		return problem.Unavailable(fmt.Errorf("loading counters of %s from the ledger: %w", name, err))
 	}
 	return nil
 }

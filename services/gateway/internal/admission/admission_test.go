@@ -29,23 +29,23 @@ func ledger(usage api.DayUsage) func(context.Context, string) (api.DayUsage, err
 	return func(context.Context, string) (api.DayUsage, error) { return usage, nil }
 }
 
-var someone = api.Principal{Account: "acc_a", Epoch: 3, Limits: api.Limits{PerMinute: 5, PerDay: 100}}
+var principal = api.Principal{Account: "acc_a", Epoch: 3, Limits: api.Limits{PerMinute: 5, PerDay: 100}}
 
-// on runs a test on both servers, with the epoch of someone in place.
-func on(t *testing.T, test func(t *testing.T, c *redis.Client)) {
+// onServers runs a test on both servers, with the epoch of principal set.
+func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 	for name, url := range servers(t) {
 		t.Run(name, func(t *testing.T) {
 			c := client(t, url)
-			require.NoError(t, c.HSet(context.Background(), counter.Epochs, someone.Account, someone.Epoch).Err())
+			require.NoError(t, c.HSet(context.Background(), counter.Epochs, principal.Account, principal.Epoch).Err())
 			test(t, c)
 		})
 	}
 }
 
-func TestOutdatedPrincipalsCostNothing(t *testing.T) {
-	on(t, func(t *testing.T, c *redis.Client) {
+func TestOutdatedPrincipalIsNotCharged(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := New(c, noop.Tracer{}, 10, ledger(api.DayUsage{}), nil)
-		for _, p := range []api.Principal{{Account: "acc_a", Epoch: 2, Limits: someone.Limits}, {Account: "acc_unheard_of", Epoch: 3, Limits: someone.Limits}} {
+		for _, p := range []api.Principal{{Account: "acc_a", Epoch: 2, Limits: principal.Limits}, {Account: "acc_unknown", Epoch: 3, Limits: principal.Limits}} {
 			d, err := l.Admit(t.Context(), p)
 			require.NoError(t, err)
 			require.Equal(t, Decision{Verdict: Outdated}, d)
@@ -54,55 +54,55 @@ func TestOutdatedPrincipalsCostNothing(t *testing.T) {
 			require.False(t, current)
 		}
 		require.Equal(t, []string{counter.Epochs}, c.Keys(t.Context(), "*").Val())
-		current, err := l.Current(t.Context(), someone)
+		current, err := l.Current(t.Context(), principal)
 		require.NoError(t, err)
 		require.True(t, current)
 	})
 }
 
-// The counters of a day come from the ledger, once, and only where there are none.
+// Missing counters of a day are loaded from the ledger once.
 func TestSeeding(t *testing.T) {
-	on(t, func(t *testing.T, c *redis.Client) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
 		accounts := map[string]int{"acc_a": 98}
-		for i := range 5000 { // more than Lua unpacks at once
+		for i := range 5000 { // more than one unpack of Lua
 			accounts["acc_other_"+time.Duration(i).String()] = 1
 		}
-		asked := 0
+		loads := 0
 		l := New(c, noop.Tracer{}, 10_000, func(context.Context, string) (api.DayUsage, error) {
-			asked++
+			loads++
 			return api.DayUsage{Service: 5098, Accounts: accounts}, nil
 		}, nil)
 		for _, today := range []int{99, 100} {
-			d, err := l.Admit(t.Context(), someone)
+			d, err := l.Admit(t.Context(), principal)
 			require.NoError(t, err)
 			require.Equal(t, []any{Admitted, today}, []any{d.Verdict, d.Today})
 		}
-		d, err := l.Admit(t.Context(), someone)
+		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
-		require.Equal(t, Refused, d.Verdict)
+		require.Equal(t, Rejected, d.Verdict)
 		require.True(t, d.DayFull)
-		require.Equal(t, 1, asked)
+		require.Equal(t, 1, loads)
 		key := d.Day.key()
 		require.EqualValues(t, len(accounts)+len([]string{counter.ServiceField, counter.LatestField}), c.HLen(t.Context(), key).Val())
 		require.Equal(t, "5100", c.HGet(t.Context(), key, counter.ServiceField).Val())
 		require.Greater(t, c.TTL(t.Context(), key).Val(), 71*time.Hour)
-		require.NoError(t, l.seed(t.Context(), d.Day), "a late seed")
-		require.Equal(t, "5100", c.HGet(t.Context(), key, counter.ServiceField).Val(), "changes nothing")
+		require.NoError(t, l.seed(t.Context(), d.Day), "seeding again")
+		require.Equal(t, "5100", c.HGet(t.Context(), key, counter.ServiceField).Val(), "service counter after seeding again")
 	})
 }
 
-// Callers that meet a day without counters wait for one look into the ledger.
+// Concurrent calls on a day without counters share the load from the ledger.
 func TestSeedingIsShared(t *testing.T) {
-	on(t, func(t *testing.T, c *redis.Client) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
 		var mu sync.Mutex
-		asked := 0
+		loads := 0
 		l := New(c, noop.Tracer{}, 100, func(context.Context, string) (api.DayUsage, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			asked++
+			loads++
 			return api.DayUsage{}, nil
 		}, nil)
-		p := someone
+		p := principal
 		p.Limits.PerMinute = 100
 		var all sync.WaitGroup
 		for range 40 {
@@ -115,34 +115,34 @@ func TestSeedingIsShared(t *testing.T) {
 		}
 		all.Wait()
 		require.Equal(t, "40", c.HGet(t.Context(), Day(l.day.Load()).key(), "acc_a").Val())
-		require.Less(t, asked, 40)
+		require.Less(t, loads, 40)
 	})
 }
 
-// A refund never makes a counter, and never takes one below zero.
+// A refund never creates a counter and never makes one negative.
 func TestRefundBounds(t *testing.T) {
-	on(t, func(t *testing.T, c *redis.Client) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
-		d, err := l.Admit(t.Context(), someone)
+		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
 		charged := d
 		require.NoError(t, l.Refund(t.Context(), "acc_a", &d))
 		require.Zero(t, d.Today)
-		require.NoError(t, l.Refund(t.Context(), "acc_a", &d), "a mistake of ours")
+		require.NoError(t, l.Refund(t.Context(), "acc_a", &d), "second refund of one call")
 		require.Equal(t, []any{"0", "0"}, c.HMGet(t.Context(), d.Day.key(), "acc_a", counter.ServiceField).Val())
 		require.NoError(t, c.Del(t.Context(), d.Day.key()).Err())
 		d = charged
 		require.NoError(t, l.Refund(t.Context(), "acc_a", &d))
-		require.Equal(t, charged, d, "the figures stay as they were")
+		require.Equal(t, charged, d, "figures after a refund without counters")
 		require.Zero(t, c.Exists(t.Context(), d.Day.key()).Val())
 	})
 }
 
-// A call of an account that was taken over since is given back to the one that has its calls now.
-func TestRefundsFollowTheAccount(t *testing.T) {
-	on(t, func(t *testing.T, c *redis.Client) {
+// The refund of an account that was taken over goes to the other account.
+func TestRefundFollowsMergedAccount(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
-		d, err := l.Admit(t.Context(), someone)
+		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
 		day := d.Day.key()
 		require.NoError(t, c.HDel(t.Context(), day, "acc_a").Err())
@@ -152,32 +152,32 @@ func TestRefundsFollowTheAccount(t *testing.T) {
 		require.Equal(t, 4, d.Today)
 		require.Equal(t, []any{nil, "4", "0"}, c.HMGet(t.Context(), day, "acc_a", "acc_b", counter.ServiceField).Val())
 
-		require.NoError(t, c.Del(t.Context(), counter.Merged).Err()) // lost with Redis; the day came back from the ledger
+		require.NoError(t, c.Del(t.Context(), counter.Merged).Err()) // lost with Redis; the day was loaded from the ledger
 		require.NoError(t, l.Refund(t.Context(), "acc_a", &d))
 		require.Equal(t, "4", c.HGet(t.Context(), day, "acc_b").Val(), "the charge stands")
 	})
 }
 
-// A Redis that is away fails every call with 503, and all at once after a few; each is the same to the caller.
-func TestUnreachable(t *testing.T) {
+// While Redis is unavailable, every call fails with 503, whether the breaker is open or not.
+func TestRedisUnreachable(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer c.Close()
 	l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
 	for range 2 * tripAfter {
-		_, err := l.Admit(t.Context(), someone)
+		_, err := l.Admit(t.Context(), principal)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
-		_, err = l.Current(t.Context(), someone)
+		_, err = l.Current(t.Context(), principal)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
 	}
 	require.Error(t, l.Refund(t.Context(), "acc_a", &Decision{}))
 }
 
-// A Redis that takes connections and never answers fails every call of a crowd within the budget of one command: whoever waits
-// for a batch waits no longer than whoever is in one.
-func TestSilence(t *testing.T) {
+// If Redis accepts connections but never replies, every call fails within the budget of one command, including calls that wait for a
+// batch.
+func TestRedisSilent(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer ln.Close() // never accepts: the system does, and says nothing
+	defer ln.Close() // the kernel accepts connections; no process replies
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
 	c, err := redisdb.Open(redisdb.Config{URL: "redis://" + ln.Addr().String()}, tel)
@@ -187,7 +187,7 @@ func TestSilence(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
-			if _, err := l.Admit(context.Background(), someone); problem.Of(err).Code != problem.ServiceUnavailable {
+			if _, err := l.Admit(context.Background(), principal); problem.Of(err).Code != problem.ServiceUnavailable {
 				t.Error(err)
 			}
 		})
@@ -195,19 +195,18 @@ func TestSilence(t *testing.T) {
 	all.Wait()
 }
 
-// A Redis that stood still runs what it was sent, long after the callers were told that nobody could decide: it charges none of
-// them.
-func TestStandstill(t *testing.T) {
+// A stalled Redis runs queued scripts after their callers got 503, and charges none of them.
+func TestStalledRedisChargesNothingLate(t *testing.T) {
 	server := storetest.Redis(t)
 	c := server.Client()
-	require.NoError(t, c.HSet(t.Context(), counter.Epochs, someone.Account, someone.Epoch).Err())
+	require.NoError(t, c.HSet(t.Context(), counter.Epochs, principal.Account, principal.Epoch).Err())
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
 	impatient, err := redisdb.Open(redisdb.Config{URL: server.URL}, tel)
 	require.NoError(t, err)
 	defer impatient.Close()
 	l := New(impatient, tel.Tracer, 1000, ledger(api.DayUsage{}), nil)
-	p := someone
+	p := principal
 	p.Limits.PerMinute = 1000
 	d, err := l.Admit(t.Context(), p)
 	require.NoError(t, err)
@@ -226,7 +225,7 @@ func TestStandstill(t *testing.T) {
 	}
 	all.Wait()
 	require.NoError(t, syscall.Kill(process, syscall.SIGCONT))
-	storetest.Eventually(t, "Redis comes to what it was sent", func() bool {
+	storetest.Eventually(t, "Redis runs the queued scripts", func() bool {
 		return info(t, c, "commandstats", "cmdstat_evalsha:calls=") > ran
 	})
 	admitted := 1
@@ -240,7 +239,7 @@ func TestStandstill(t *testing.T) {
 	require.Equal(t, strconv.Itoa(admitted), c.HGet(t.Context(), d.Day.key(), p.Account).Val())
 }
 
-// info is a number of Redis' own account of itself.
+// info returns a number from the INFO command.
 func info(t *testing.T, c *redis.Client, section, name string) int {
 	t.Helper()
 	text, err := c.Info(context.Background(), section).Result()
@@ -252,82 +251,82 @@ func info(t *testing.T, c *redis.Client, section, name string) int {
 	return n
 }
 
-// A limiter that misjudges the clock of Redis, which was set or is another one after a failover, finds that out by itself.
-func TestMisjudgedClock(t *testing.T) {
-	on(t, func(t *testing.T, c *redis.Client) {
+// The limiter corrects a wrong clock offset, for example after a failover to a Redis with another clock.
+func TestClockOffsetIsCorrected(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
 		for calls, wrong := range []time.Duration{0, -time.Hour, time.Hour} {
-			l.behind.Add(wrong.Microseconds())
-			before := l.behind.Load()
-			d, err := l.Admit(t.Context(), someone)
+			l.clockOffset.Add(wrong.Microseconds())
+			before := l.clockOffset.Load()
+			d, err := l.Admit(t.Context(), principal)
 			require.NoError(t, err)
 			require.Equal(t, []any{Admitted, calls + 1}, []any{d.Verdict, d.Today})
-			require.NotEqual(t, before, l.behind.Load())
+			require.NotEqual(t, before, l.clockOffset.Load())
 		}
 	})
 }
 
-// A batch that comes after its time charges nothing, whatever it holds.
+// A batch after its deadline charges nothing.
 func TestLateBatch(t *testing.T) {
-	on(t, func(t *testing.T, c *redis.Client) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
-		d, err := l.Admit(t.Context(), someone)
+		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
-		l.behind.Add(-time.Hour.Microseconds())
-		outdated := someone
+		l.clockOffset.Add(-time.Hour.Microseconds())
+		outdated := principal
 		outdated.Epoch++
-		calls := []*pending{{principal: &someone}, {principal: &outdated}, {principal: &someone}}
+		calls := []*call{{principal: &principal}, {principal: &outdated}, {principal: &principal}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		l.send(ctx, calls)
-		for _, p := range calls {
-			require.NoError(t, p.err)
-			require.Equal(t, string(late), p.reply[0])
+		for _, c := range calls {
+			require.NoError(t, c.err)
+			require.Equal(t, string(late), c.reply[0])
 		}
-		require.Equal(t, "1", c.HGet(t.Context(), d.Day.key(), someone.Account).Val())
+		require.Equal(t, "1", c.HGet(t.Context(), d.Day.key(), principal.Account).Val())
 	})
 }
 
-// Calls that waited too long for their turn are not sent, and say nothing about Redis: the next one is served.
-func TestExpiredBatch(t *testing.T) {
-	on(t, func(t *testing.T, c *redis.Client) {
+// Calls that expired in the queue are not sent and do not open the breaker.
+func TestExpiredCallsDoNotOpenBreaker(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
 		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
 		for range 2 * tripAfter {
-			p := &pending{principal: &someone, since: time.Now().Add(-redisdb.Budget)}
-			l.batches.exec([]*pending{p})
-			require.ErrorIs(t, p.err, errWaited)
+			c := &call{principal: &principal, since: time.Now().Add(-redisdb.Budget)}
+			l.batches.exec([]*call{c})
+			require.ErrorIs(t, c.err, errExpired)
 		}
-		d, err := l.Admit(t.Context(), someone)
+		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
 		require.Equal(t, []any{Admitted, 1}, []any{d.Verdict, d.Today})
 	})
 }
 
-// Every call of a crowd goes through exactly one batch, in at most so many batches at a time, none of which is too large; and
-// a batch ends with the budget of its first call. Time stands still: no call waits too long.
-func TestBatches(t *testing.T) { synctest.Test(t, crowdOfCalls) }
+// Every one of many concurrent calls is sent in exactly one batch, within maxInFlight and maxBatch, and with the deadline of its first
+// call. Time does not advance in the bubble, so no call expires.
+func TestConcurrentCallsShareBatches(t *testing.T) { synctest.Test(t, sendConcurrently) }
 
-func crowdOfCalls(t *testing.T) {
+func sendConcurrently(t *testing.T) {
 	var mu sync.Mutex
-	flying, most := 0, 0
-	seen := map[*pending]int{}
-	failure := errors.New("no")
+	inFlight, peak := 0, 0
+	seen := map[*call]int{}
+	failure := errors.New("failure")
 	b := batcher{}
-	b.send = func(ctx context.Context, calls []*pending) {
+	b.send = func(ctx context.Context, calls []*call) {
 		mu.Lock()
-		flying++
-		most = max(most, flying)
-		for _, p := range calls {
-			seen[p]++
-			p.err = failure
+		inFlight++
+		peak = max(peak, inFlight)
+		for _, c := range calls {
+			seen[c]++
+			c.err = failure
 		}
 		mu.Unlock()
 		deadline, ok := ctx.Deadline()
-		if !ok || !deadline.Equal(calls[0].since.Add(redisdb.Budget)) || len(calls) > batchSize {
-			t.Error("a batch out of bounds")
+		if !ok || !deadline.Equal(calls[0].since.Add(redisdb.Budget)) || len(calls) > maxBatch {
+			t.Errorf("batch of %d calls with deadline %v", len(calls), deadline)
 		}
 		mu.Lock()
-		flying--
+		inFlight--
 		mu.Unlock()
 	}
 	const callers, each = 300, 20
@@ -335,10 +334,10 @@ func crowdOfCalls(t *testing.T) {
 	for range callers {
 		all.Go(func() {
 			for range each {
-				p := &pending{}
-				b.do(p)
-				if !errors.Is(p.err, failure) {
-					t.Error("a call came back undone")
+				c := &call{}
+				b.do(c)
+				if !errors.Is(c.err, failure) {
+					t.Errorf("err = %v, want %v", c.err, failure)
 				}
 			}
 		})
@@ -348,7 +347,7 @@ func crowdOfCalls(t *testing.T) {
 	for _, times := range seen {
 		require.Equal(t, 1, times)
 	}
-	require.LessOrEqual(t, most, batchesInFlight)
+	require.LessOrEqual(t, peak, maxInFlight)
 	synctest.Wait()
 	require.Zero(t, b.inFlight)
 	require.Empty(t, b.waiting)

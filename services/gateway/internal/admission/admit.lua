@@ -1,5 +1,5 @@
--- Admits calls that arrived together, one after the other: each is checked against every limit, and then charged to all or to
--- none. rule.go states what becomes of one call in Go.
+-- Admits a batch of calls in order. Each call is checked against every limit and then charged to all of them or to none. rule.go
+-- states the rule for one call in Go.
 --
 -- KEYS  1 hash of epochs by account
 --       2 hash of the calls of a day by account
@@ -7,15 +7,19 @@
 -- ARGV  1 the day of KEYS[2], counted from 1970-01-01    2 its field with the calls of all accounts
 --       3 its field with the time of the latest admission
 --       4 calls a day of all accounts together    5 the time in microseconds, in tests only; otherwise empty
---       6 the time in microseconds after which nobody waits for the replies any more; empty where that is not known
---       then for each call: account, epoch that the caller's knowledge of it has, calls a minute, calls a day
+--       6 deadline of the batch in microseconds; empty if unknown
+--       then for each call: account, epoch of the cached principal, calls a minute, calls a day
 --
--- Replies for each call 'late', clock: it is too late for all. 'epoch': the knowledge is out of date. 'day', day: it is that day by this clock. 'seed': the day has no
--- hash yet. 'admitted' | 'refused', clock, calls of the account today, its calls in the window, microseconds until the window
--- has more room, calls of all accounts today.
+-- Replies for each call:
+--   'late', clock    the deadline has passed; every call of the batch gets this reply
+--   'epoch'          the cached principal is out of date
+--   'day', day       the clock is on that day instead of the day of ARGV 1
+--   'seed'           the day has no hash yet
+--   verdict, clock, calls of the account today, its calls in the window, microseconds until the window has more room, calls of all
+--                    accounts today; verdict is one of the strings that admit returns below
 --
--- Every command costs about as much as all arithmetic together, so there are no more than needed. Times are formatted
--- because Lua writes large numbers with an exponent; counts are small enough to be passed on as they are.
+-- Redis commands dominate the run time, so the script issues as few as possible. Times are formatted because Lua writes large numbers
+-- with an exponent; counts are small enough to pass as they are.
 
 local MINUTE, DAY, STEP = 60 * 1000000, 86400 * 1000000, 30 * 1000000
 
@@ -38,7 +42,7 @@ local counts = call('HMGET', today, service, latest, unpack(accounts))
 local all, used, charged = tonumber(counts[1] or nil), {}, {}
 for i, account in ipairs(accounts) do used[account] = tonumber(counts[i + 2] or 0) end
 
--- A clock that is set back must not make windows forget: time stands still until the clock has caught up.
+-- If the clock is set back, use the latest admission as the time until the clock passes it. The windows then keep all entries.
 local now = math.max(clock, tonumber(counts[2] or clock))
 local stamp = format('%.0f', now)
 
@@ -46,7 +50,7 @@ local function admit(window, account, per_minute, per_day)
   if now < starts or now >= starts + DAY then return { 'day', (now - now % DAY) / DAY } end
   if not all then return { 'seed' } end
 
-  -- The window without what is older than a minute. A refusal leaves that in place: the clock may yet be set back.
+  -- Count the window without entries older than a minute. Rejected calls leave those in place: the clock may still be set back.
   local length, recent, oldest = 0, 0, nil
   local tail = tonumber(call('LINDEX', window, '-1') or nil)
   if tail then
@@ -68,8 +72,8 @@ local function admit(window, account, per_minute, per_day)
 
   call('LPUSH', window, stamp)
   if recent < length then call('LTRIM', window, '0', recent) end
-  -- The key must outlive its newest entry's minute. To spare most calls the command, only those set the time that find the
-  -- window empty or move its oldest entry into another half minute, far enough for all that come while it stays in that one.
+  -- The key must live until its newest entry is a minute old. To save a command, only calls that find the window empty or move its
+  -- oldest entry into another half minute set the expiry, long enough for all calls until the next such move.
   local first = oldest or now
   if not tail or tail - tail % STEP ~= first - first % STEP then
     call('PEXPIRE', window, format('%.0f', (now - clock + MINUTE + 3 * STEP) / 1000 + 1000))

@@ -10,70 +10,70 @@ import (
 	"opportunity.internal/pkg/redisdb"
 )
 
-// How many batches may be with Redis at a time, and how many calls one may hold. While Redis serves one and the answer to another
-// is on its way, the calls that arrive form the next; more batches in flight would only be smaller (BenchmarkAdmit).
+// Limits of batching. With two batches in flight, Redis runs one while the reply to the other travels. More would only make batches
+// smaller (BenchmarkAdmit).
 const (
-	batchesInFlight = 2
-	batchSize       = 64 // keeps Redis from others for less than a millisecond
+	maxInFlight = 2
+	maxBatch    = 64 // blocks Redis for under 1 ms
 )
 
-// batcher sends calls that arrive together to Redis together. A call still waits for one round trip, but shares its cost, and
-// most of what the script costs, with the others. One that meets no other goes at once and alone.
+// batcher groups concurrent calls into batches. A call still waits for one round trip, but shares its cost and most of the script's
+// with the rest of the batch. A call that finds no batch in flight is sent immediately.
 type batcher struct {
-	send func(ctx context.Context, calls []*pending)
+	send func(ctx context.Context, calls []*call)
 
 	mu       sync.Mutex
-	waiting  []*pending
+	waiting  []*call
 	inFlight int
 }
 
-// pending is a call on its way. send sets day, reply and err.
-type pending struct {
+// call is one call to be admitted. send sets day, reply and err.
+type call struct {
 	principal *api.Principal
 	since     time.Time
 
-	day   Day // that the script was asked about
+	day   Day // argument of the script
 	reply []any
 	err   error
 
-	done chan struct{} // closed when it is back; nil for a call that did not have to wait
+	done chan struct{} // closed when the reply is set; nil if the call did not wait
 }
 
-// do takes p there and back. It takes no longer than the budget of one command: a batch ends with the budget of whoever in it
-// has waited longest.
-func (b *batcher) do(p *pending) {
-	p.since = time.Now()
+// do sends c and waits for its reply, at most for the budget of one Redis command: the deadline of a batch is that of its oldest
+// call.
+func (b *batcher) do(c *call) {
+	c.since = time.Now()
 	b.mu.Lock()
-	if b.inFlight == batchesInFlight {
-		p.done = make(chan struct{})
-		b.waiting = append(b.waiting, p)
+	if b.inFlight == maxInFlight {
+		c.done = make(chan struct{})
+		b.waiting = append(b.waiting, c)
 		b.mu.Unlock()
-		<-p.done
+		<-c.done
 		return
 	}
 	b.inFlight++
 	b.mu.Unlock()
-	b.exec([]*pending{p})
+	b.exec([]*call{c})
 	if next := b.next(); next != nil {
 		go b.drain(next)
 	}
 }
 
-// drain sends whoever waits, one batch after the other, until nobody does.
-func (b *batcher) drain(batch []*pending) {
+// drain sends the waiting calls in batches until none is left.
+func (b *batcher) drain(batch []*call) {
 	for ; batch != nil; batch = b.next() {
 		b.exec(batch)
-		for _, p := range batch {
-			close(p.done)
+		for _, c := range batch {
+			close(c.done)
 		}
 	}
 }
 
-// next takes the calls that wait by now, or ends one place in flight where none does.
-func (b *batcher) next() []*pending {
+// next removes up to maxBatch waiting calls and returns them. If none is waiting, it releases one slot in flight and returns nil.
+func (b *batcher) next() []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := min(len(b.waiting), batchSize)
+	n := min(len(b.waiting), maxBatch)
 	if n == 0 {
 		b.inFlight--
 		return nil
@@ -83,16 +83,16 @@ func (b *batcher) next() []*pending {
 	return batch
 }
 
-// errWaited is how a call ends whose budget was over before its turn came.
-var errWaited = errors.New("the call waited for its turn until there was no time left for it")
+// errExpired is the error of a call whose budget expired in the queue.
+var errExpired = errors.New("admission budget expired in the queue")
 
-// exec sends a batch, unless it has waited too long for an answer to be in time: Redis would work for nobody, and would be held
-// to have failed.
-func (b *batcher) exec(batch []*pending) {
+// exec sends a batch, unless its budget has expired. Redis would run it for no caller, and the timeout would count as a failure of
+// Redis.
+func (b *batcher) exec(batch []*call) {
 	deadline := batch[0].since.Add(redisdb.Budget)
-	if time.Until(deadline) <= wayBack {
-		for _, p := range batch {
-			p.err = errWaited
+	if time.Until(deadline) <= replyTime {
+		for _, c := range batch {
+			c.err = errExpired
 		}
 		return
 	}

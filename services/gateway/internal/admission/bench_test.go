@@ -28,7 +28,7 @@ func BenchmarkAdmit(b *testing.B) {
 	require.NoError(b, err)
 	defer c.Close()
 	limiter := New(c, tel.Tracer, 1<<40, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil)
-	principals := make([]api.Principal, 100*clients) // so many that Redis keeps their hash as a table, as it does in production
+	principals := make([]api.Principal, 100*clients) // enough for Redis to store the hash as a table, as in production
 	for i := range principals {
 		principals[i] = api.Principal{Account: fmt.Sprintf("acc_%d", i), Epoch: 1, Limits: api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40}}
 		require.NoError(b, c.HSet(ctx, counter.Epochs, principals[i].Account, 1).Err())
@@ -59,7 +59,7 @@ func BenchmarkAdmit(b *testing.B) {
 	crowd(ping)
 	crowd(admit)
 	var pings, admissions time.Duration
-	for b.Loop() { // blocks in turn, so that a disturbance of the machine meets both
+	for b.Loop() { // alternate blocks, so that noise of the machine affects both
 		pings += crowd(ping)
 		admissions += crowd(admit)
 		n += block

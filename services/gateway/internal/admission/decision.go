@@ -11,17 +11,18 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Verdict is what became of a call.
+// Verdict is the result of an admission.
 type Verdict string
 
 const (
-	Admitted Verdict = "admitted" // and charged to minute, day and service
-	Refused  Verdict = "refused"  // by at least one limit; nothing was charged
-	Outdated Verdict = "epoch"    // the principal is out of date; nothing was charged
+	Admitted Verdict = "admitted" // charged to the minute, the day and the service
+	Rejected Verdict = "refused"  // by at least one limit; nothing was charged
+	Outdated Verdict = "epoch"    // the cached principal is out of date; nothing was charged
 
-	otherDay Verdict = "day"  // these three never leave this package: by the clock of Redis it is another day
+	// Internal to this package; Admit retries after them.
+	wrongDay Verdict = "day"  // the Redis clock is on another day
 	unseeded Verdict = "seed" // the day has no counters yet
-	late     Verdict = "late" // Redis came to the call when nobody should wait for it any more
+	late     Verdict = "late" // the script ran after the deadline of the batch
 )
 
 // Day is a UTC day, counted from 1970-01-01.
@@ -29,45 +30,43 @@ type Day int64
 
 func dayOf(t time.Time) Day { return Day(t.Unix() / 86400) }
 
-// Start is the midnight that the day begins with.
+// Start returns the first instant of the day.
 func (d Day) Start() time.Time { return time.Unix(int64(d)*86400, 0).UTC() }
 
-// String is the date of the day, as 2026-11-20.
+// String formats the day as 2026-11-20.
 func (d Day) String() string { return counter.DayOf(d.Start()) }
 
 func (d Day) key() string { return counter.Day(d.String()) }
 
-// Decision is the answer to one call, with the figures that the caller is told. An Outdated one has none.
+// Decision is the result of one admission, with the figures for the response headers. Only Verdict is set if it is Outdated.
 type Decision struct {
 	Verdict Verdict
 	Limits  api.Limits
-	Clock   time.Time     // the time in Redis, shared by all replicas
-	Day     Day           // the day that the call was, or would have been, charged to
-	Today   int           // calls of the account on that day, this one included where it was admitted
-	Recent  int           // calls of the account in the minute window, likewise
-	Room    time.Duration // until the window has more room than now
+	Clock   time.Time     // Redis time, shared by all replicas
+	Day     Day           // the day to which the call was, or would have been, charged
+	Today   int           // calls of the account on that day, including this one if admitted
+	Recent  int           // calls of the account in the minute window, including this one if admitted
+	Room    time.Duration // until the minute window has more room
 
-	ServiceFull, DayFull, MinuteFull bool // the limits that refuse
+	ServiceFull, DayFull, MinuteFull bool // exceeded limits
 }
 
-// midnight is how long the day still lasts.
-func (d Decision) midnight() time.Duration { return (d.Day + 1).Start().Sub(d.Clock) }
+// untilMidnight returns the remaining time of the day.
+func (d Decision) untilMidnight() time.Duration { return (d.Day + 1).Start().Sub(d.Clock) }
 
-// RetryAfter is how long to wait until the same call would be admitted if nobody else spends: the longest of the violated
-// limits.
+// RetryAfter returns the time until the call would be admitted if no other call is made: the longest wait of the exceeded limits.
 func (d Decision) RetryAfter() time.Duration {
 	var wait time.Duration
 	if d.MinuteFull {
 		wait = d.Room
 	}
 	if d.DayFull || d.ServiceFull {
-		wait = max(wait, d.midnight())
+		wait = max(wait, d.untilMidnight())
 	}
 	return wait
 }
 
-// Limit is the limit that refuses. Where several do it is the one that the caller can do least about: the shared capacity, then the
-// day, then the minute.
+// Limit returns the code of the exceeded limit. If several are exceeded, the order is: shared capacity, day, minute.
 func (d Decision) Limit() problem.Code {
 	switch {
 	case d.ServiceFull:
@@ -78,7 +77,7 @@ func (d Decision) Limit() problem.Code {
 	return problem.MinuteLimitReached
 }
 
-// Problem returns the rejection: which limit was reached, and how long to wait.
+// Problem returns the 429 error with the exceeded limit and the wait.
 func (d Decision) Problem() *problem.Error {
 	code := d.Limit()
 	message := fmt.Sprintf("Minute limit reached (%d requests in any 60 seconds).", d.Limits.PerMinute)
@@ -91,17 +90,17 @@ func (d Decision) Problem() *problem.Error {
 	return problem.New(code, "%s", message).RetryIn(d.RetryAfter())
 }
 
-// Describe tells the caller where its account stands: the daily figures in X-RateLimit-*, and day and minute in the fields of
-// the IETF draft (draft-ietf-httpapi-ratelimit-headers). Times are whole seconds, rounded up.
-func (d Decision) Describe(h http.Header) {
+// SetHeaders sets the rate limit headers: the day in X-RateLimit-*, day and minute in the fields of
+// draft-ietf-httpapi-ratelimit-headers. Times are in seconds, rounded up.
+func (d Decision) SetHeaders(h http.Header) {
 	perDay, perMinute := strconv.Itoa(d.Limits.PerDay), strconv.Itoa(d.Limits.PerMinute)
-	left := strconv.Itoa(max(0, d.Limits.PerDay-d.Today))
+	remaining := strconv.Itoa(max(0, d.Limits.PerDay-d.Today))
 	h["X-RateLimit-Limit"] = []string{perDay}
-	h["X-RateLimit-Remaining"] = []string{left}
+	h["X-RateLimit-Remaining"] = []string{remaining}
 	h["X-RateLimit-Reset"] = []string{strconv.FormatInt((d.Day + 1).Start().Unix(), 10)}
 	h["RateLimit-Policy"] = []string{`"minute";q=` + perMinute + `;w=60, "day";q=` + perDay + `;w=86400`}
 	h["RateLimit"] = []string{`"minute";r=` + strconv.Itoa(max(0, d.Limits.PerMinute-d.Recent)) + `;t=` + seconds(d.Room) +
-		`, "day";r=` + left + `;t=` + seconds(d.midnight())}
+		`, "day";r=` + remaining + `;t=` + seconds(d.untilMidnight())}
 }
 
 func seconds(d time.Duration) string {

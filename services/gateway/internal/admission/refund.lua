@@ -1,9 +1,9 @@
--- Gives one call back to an account and to the service, on the day that it was charged on. The minute window keeps it.
+-- Refunds one call to an account and to the service, on the day that it was charged to. The minute window stays charged.
 --
--- KEYS  1 hash of that day    2 hash of accounts that were taken over by others
--- ARGV  1 account    2 field of all accounts    3 field that is there where the account's calls of the day count for another one
--- Replies the calls on that day, after it, of the account or of the one that has taken it over; -1 where the hash is gone.
--- An account without a charge gets none back, nor does the service: after a loss of Redis the call may not be in the hash.
+-- KEYS  1 hash of that day    2 hash of merged accounts: account -> account that took it over
+-- ARGV  1 account    2 field of all accounts    3 field that exists if the account's calls of that day were moved to another account
+-- Replies the remaining calls of that day, of the account or of the one that took it over; -1 if the hash does not exist.
+-- Without a charge to refund, nothing changes: after data loss in Redis the call may be missing from the hash.
 
 local account = ARGV[1]
 local spent = redis.call('HMGET', KEYS[1], account, ARGV[2], ARGV[3])

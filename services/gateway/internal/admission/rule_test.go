@@ -20,7 +20,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// servers are the two servers that the scripts must work on.
+// servers returns the URLs of the two servers that the scripts must work on, by name.
 func servers(t *testing.T) map[string]string {
 	t.Helper()
 	inProcess, err := embedded.Start("127.0.0.1:0")
@@ -39,21 +39,21 @@ func client(t *testing.T, url string) *redis.Client {
 	return c
 }
 
-// The naive log: every admission that ever happened, and sums over it. It shares no idea with the script.
-type naive struct {
-	capacity int
-	calls    []*call
+// naiveLog is a reference implementation independent of the script: it stores every admission and sums over all of them.
+type naiveLog struct {
+	capacity   int
+	admissions []*admission
 }
 
-type call struct {
+type admission struct {
 	account  string
 	at       time.Time
 	refunded bool
 }
 
-// now is the clock, or the latest admission of all where the clock was set back behind it.
-func (n *naive) now(clock time.Time) time.Time {
-	for _, c := range n.calls {
+// now returns clock, or the latest admission if clock is earlier.
+func (n *naiveLog) now(clock time.Time) time.Time {
+	for _, c := range n.admissions {
 		if c.at.After(clock) {
 			clock = c.at
 		}
@@ -65,8 +65,8 @@ type figures struct {
 	service, today, recent int
 }
 
-func (n *naive) figures(account string, now time.Time) (f figures) {
-	for _, c := range n.calls {
+func (n *naiveLog) figures(account string, now time.Time) (f figures) {
+	for _, c := range n.admissions {
 		sameDay := c.at.Format(time.DateOnly) == now.Format(time.DateOnly)
 		if sameDay && !c.refunded {
 			f.service++
@@ -81,13 +81,13 @@ func (n *naive) figures(account string, now time.Time) (f figures) {
 	return f
 }
 
-func (n *naive) admits(account string, limits api.Limits, clock time.Time) bool {
+func (n *naiveLog) admits(account string, limits api.Limits, clock time.Time) bool {
 	f := n.figures(account, n.now(clock))
 	return f.service < n.capacity && f.today < limits.PerDay && f.recent < limits.PerMinute
 }
 
-// TestScriptAgainstNaiveLog holds the script, on both servers, and the rule in Go against the naive log, over random arrivals
-// on a clock that also stands still, jumps over midnight and is set back.
+// TestScriptAgainstNaiveLog compares the script, on both servers, and Decide with the naive log. Calls arrive at random on a clock
+// that may pause, cross midnight and be set back.
 func TestScriptAgainstNaiveLog(t *testing.T) {
 	for name, url := range servers(t) {
 		t.Run(name, func(t *testing.T) {
@@ -97,51 +97,51 @@ func TestScriptAgainstNaiveLog(t *testing.T) {
 	}
 }
 
-func compare(t *rapid.T, c *redis.Client) {
+func compare(t *rapid.T, client *redis.Client) {
 	ctx := context.Background()
-	require.NoError(t, c.FlushAll(ctx).Err())
+	require.NoError(t, client.FlushAll(ctx).Err())
 	clock := time.Date(2026, 11, 20, 23, 57, rapid.IntRange(0, 59).Draw(t, "second"), rapid.IntRange(0, 999_999).Draw(t, "µs")*1000, time.UTC)
-	log := &naive{capacity: rapid.IntRange(1, 25).Draw(t, "capacity")}
-	rule := map[string]Spent{}
-	limiter := New(c, noop.Tracer{}, log.capacity, func(_ context.Context, day string) (api.DayUsage, error) {
+	log := &naiveLog{capacity: rapid.IntRange(1, 25).Draw(t, "capacity")}
+	usage := map[string]Usage{}
+	limiter := New(client, noop.Tracer{}, log.capacity, func(_ context.Context, day string) (api.DayUsage, error) {
 		return api.DayUsage{Day: day}, nil
 	}, func() time.Time { return clock })
 	accounts := []string{"acc_a", "acc_b", "acc_c"}
 	for _, account := range accounts {
-		require.NoError(t, c.HSet(ctx, counter.Epochs, account, 7).Err())
+		require.NoError(t, client.HSet(ctx, counter.Epochs, account, 7).Err())
 	}
-	require.NoError(t, c.Expire(ctx, counter.Epochs, time.Hour).Err())
+	require.NoError(t, client.Expire(ctx, counter.Epochs, time.Hour).Err())
 
-	type admission struct {
-		call     *call
+	type charge struct {
+		*admission
 		decision Decision
 	}
-	var owed []admission
+	var refundable []charge
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		clock = clock.Add(time.Duration(rapid.OneOf(
 			rapid.Just(int64(0)), rapid.Int64Range(0, 3_000_000), rapid.Int64Range(0, 59_000_000), rapid.Int64Range(-2_000_000, 0),
 			rapid.Just(int64(Span/time.Microsecond)), rapid.Int64Range(0, 400_000_000),
 		).Draw(t, "elapsed")) * time.Microsecond)
-		if len(owed) > 0 && rapid.IntRange(0, 3).Draw(t, "refund") == 0 {
-			i := rapid.IntRange(0, len(owed)-1).Draw(t, "which")
-			a := owed[i]
-			owed = slices.Delete(owed, i, i+1)
-			require.NoError(t, limiter.Refund(ctx, a.call.account, &a.decision))
-			a.call.refunded = true
-			require.Equal(t, log.figures(a.call.account, a.call.at).today, a.decision.Today, "calls after a refund")
+		if len(refundable) > 0 && rapid.IntRange(0, 3).Draw(t, "refund") == 0 {
+			i := rapid.IntRange(0, len(refundable)-1).Draw(t, "which")
+			c := refundable[i]
+			refundable = slices.Delete(refundable, i, i+1)
+			require.NoError(t, limiter.Refund(ctx, c.account, &c.decision))
+			c.refunded = true
+			require.Equal(t, log.figures(c.account, c.at).today, c.decision.Today, "calls after a refund")
 			continue
 		}
-		// Calls that share a batch; they are decided one after the other.
-		batch := make([]*pending, rapid.IntRange(1, 4).Draw(t, "batch"))
+		// The script decides the calls of a batch in order.
+		batch := make([]*call, rapid.IntRange(1, 4).Draw(t, "batch"))
 		for i := range batch {
 			limits := api.Limits{PerMinute: rapid.IntRange(1, 6).Draw(t, "minute"), PerDay: rapid.IntRange(1, 12).Draw(t, "day")}
-			batch[i] = &pending{principal: &api.Principal{Account: rapid.SampledFrom(accounts).Draw(t, "account"), Epoch: 7, Limits: limits}}
+			batch[i] = &call{principal: &api.Principal{Account: rapid.SampledFrom(accounts).Draw(t, "account"), Epoch: 7, Limits: limits}}
 		}
-		// Those that need another day or counters first are told so and come again, alone.
-		var again []*pending
+		// Calls with the wrong day or without counters are retried one by one.
+		var retries []*call
 		admitted := map[string]bool{}
-		decided := func(p *pending, d Decision) {
-			account, limits := p.principal.Account, p.principal.Limits
+		check := func(c *call, d Decision) {
+			account, limits := c.principal.Account, c.principal.Limits
 			now := log.now(clock)
 			want, before := log.admits(account, limits, clock), log.figures(account, now)
 			require.Equal(t, want, d.Verdict == Admitted, "verdict at %s with %+v of %+v", clock, before, limits)
@@ -149,58 +149,58 @@ func compare(t *rapid.T, c *redis.Client) {
 			require.Equal(t, before.today >= limits.PerDay, d.DayFull)
 			require.Equal(t, before.recent >= limits.PerMinute, d.MinuteFull)
 
-			spent := rule[account] // the rule shares day, service and time among accounts by way of the log
-			spent.Today, spent.Service, spent.Latest = before.today, before.service, now
-			byRule, after := Decide(spent, limits, log.capacity, clock)
-			rule[account] = after
+			u := usage[account] // the figures shared by all accounts come from the log
+			u.Today, u.Service, u.Latest = before.today, before.service, now
+			byRule, after := Decide(u, limits, log.capacity, clock)
+			usage[account] = after
 			require.Equal(t, byRule.Clock.UnixMicro(), d.Clock.UnixMicro())
 			byRule.Clock = d.Clock
-			require.Equal(t, byRule, d, "script and rule")
+			require.Equal(t, byRule, d, "script differs from Decide")
 			if want {
-				c := &call{account: account, at: now}
-				log.calls = append(log.calls, c)
-				owed = append(owed, admission{c, d})
+				a := &admission{account: account, at: now}
+				log.admissions = append(log.admissions, a)
+				refundable = append(refundable, charge{a, d})
 				admitted[account] = true
 			} else {
-				honest(t, log, account, limits, clock, d)
+				checkRetryAfter(t, log, account, limits, clock, d)
 			}
 		}
 		limiter.send(ctx, batch)
-		for _, p := range batch {
-			require.NoError(t, p.err)
-			switch Verdict(p.reply[0].(string)) {
-			case Admitted, Refused:
-				decided(p, limiter.decode(p.reply, p.principal.Limits, p.day))
+		for _, c := range batch {
+			require.NoError(t, c.err)
+			switch Verdict(c.reply[0].(string)) {
+			case Admitted, Rejected:
+				check(c, limiter.decode(c.reply, c.principal.Limits, c.day))
 			default:
-				again = append(again, p)
+				retries = append(retries, c)
 			}
 		}
-		for _, p := range again {
-			d, err := limiter.Admit(ctx, *p.principal)
+		for _, c := range retries {
+			d, err := limiter.Admit(ctx, *c.principal)
 			require.NoError(t, err)
-			decided(p, d)
+			check(c, d)
 		}
-		same(t, c, log, log.now(clock))
+		checkCounters(t, client, log, log.now(clock))
 		for account := range admitted {
-			length := c.LLen(ctx, counter.Window(account)).Val()
-			require.EqualValues(t, log.figures(account, log.now(clock)).recent, length, "an admission drops entries older than a minute")
+			length := client.LLen(ctx, counter.Window(account)).Val()
+			require.EqualValues(t, log.figures(account, log.now(clock)).recent, length, "window of %s after an admission", account)
 		}
 	}
-	everyKeyExpires(t, c)
+	checkExpiry(t, client)
 }
 
-// honest checks that a refused call is admitted after exactly the wait it was told, and not a microsecond before.
-func honest(t *rapid.T, log *naive, account string, limits api.Limits, clock time.Time, d Decision) {
+// checkRetryAfter checks that the wait of a rejected call is exact to the microsecond.
+func checkRetryAfter(t *rapid.T, log *naiveLog, account string, limits api.Limits, clock time.Time, d Decision) {
 	wait := d.RetryAfter()
 	require.Positive(t, wait)
 	if limits.PerDay > 0 && log.capacity > 0 {
-		require.True(t, log.admits(account, limits, clock.Add(wait)), "refused at %s, and again after waiting %s", clock, wait)
+		require.True(t, log.admits(account, limits, clock.Add(wait)), "rejected at %s, and again after Retry-After %s", clock, wait)
 	}
-	require.False(t, log.admits(account, limits, clock.Add(wait-time.Microsecond)), "told to wait too long: %s at %s", wait, clock)
+	require.False(t, log.admits(account, limits, clock.Add(wait-time.Microsecond)), "Retry-After too long: %s at %s", wait, clock)
 }
 
-// same compares every counter in Redis with the log, whether the call before was admitted or refused.
-func same(t *rapid.T, c *redis.Client, log *naive, now time.Time) {
+// checkCounters compares every counter in Redis with the log.
+func checkCounters(t *rapid.T, c *redis.Client, log *naiveLog, now time.Time) {
 	want := map[string]string{}
 	total := 0
 	for _, account := range []string{"acc_a", "acc_b", "acc_c"} {
@@ -215,14 +215,14 @@ func same(t *rapid.T, c *redis.Client, log *naive, now time.Time) {
 	delete(got, counter.LatestField)
 	for account, calls := range got {
 		if calls == "0" {
-			delete(got, account) // what a refund left
+			delete(got, account) // left by a refund
 		}
 	}
 	require.Equal(t, want, got)
 }
 
-// everyKeyExpires also checks that no window expires before its newest entry has left it.
-func everyKeyExpires(t *rapid.T, c *redis.Client) {
+// checkExpiry checks that every key expires, and no window before its newest entry is a minute old.
+func checkExpiry(t *rapid.T, c *redis.Client) {
 	ctx := context.Background()
 	keys := c.Scan(ctx, 0, "*", 1000).Iterator()
 	for keys.Next(ctx) {
@@ -235,8 +235,8 @@ func everyKeyExpires(t *rapid.T, c *redis.Client) {
 	require.NoError(t, keys.Err())
 }
 
-// The script counts days, the keys of the counters name them: both mean the same ones.
-func TestDaysAndTheirNames(t *testing.T) {
+// The day number of the script and the date in the counter key denote the same day.
+func TestDayNumberMatchesCounterKey(t *testing.T) {
 	for name, url := range servers(t) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()

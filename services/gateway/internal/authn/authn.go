@@ -35,15 +35,15 @@ import (
 )
 
 const (
-	refreshAfter = time.Minute
-	usableFor    = 5 * time.Minute
-	askTimeout   = 2 * time.Second
+	refreshAfter  = time.Minute
+	usableFor     = 5 * time.Minute
+	lookupTimeout = 2 * time.Second
 
 	guessBurst = 30
 	guessRate  = 1 // a second
 
-	// Bounds of the caches: keys in use, networks that had keys looked up.
-	maxKeys, maxAddresses = 100_000, 50_000
+	// Maximum entries of the caches.
+	maxKeys, maxNetworks = 100_000, 50_000
 )
 
 // Authenticator resolves keys. It is safe for concurrent use.
@@ -52,31 +52,31 @@ type Authenticator struct {
 	resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
 	now     func() time.Time
 
-	exist  *keySet
-	known  *otter.Cache[fingerprint, *Principal]
-	askers *otter.Cache[netip.Addr, *asker]
+	keys     *keySet
+	cache    *otter.Cache[fingerprint, *Principal]
+	networks *otter.Cache[netip.Addr, *network]
 
-	asked    *stats.Counter // of known
-	lookups  *prometheus.CounterVec
-	rejected prometheus.Counter
+	cacheStats *stats.Counter
+	lookups    *prometheus.CounterVec
+	rejected   prometheus.Counter
 }
 
-// asker is a network that has keys looked up.
-type asker struct {
-	guesses *rate.Limiter       // lookups of unknown keys
-	asking  *semaphore.Weighted // lookups in flight
+// network holds the lookup limits of one client network.
+type network struct {
+	guesses  *rate.Limiter       // lookups of unknown keys
+	inFlight *semaphore.Weighted // lookups of any key
 }
 
-// Principal is a resolved key. It is shared between requests and never written to.
+// Principal is a resolved key. It is shared between requests and immutable.
 type Principal struct {
 	api.Principal
-	Caller string // what services are told of it: the value of api.CallerHeader
+	Caller string // value of api.CallerHeader
 
 	key   fingerprint
-	after *Principal // what it becomes at Next.At; nil where nothing changes by itself
+	after *Principal // in effect from Next.At; nil without a scheduled change
 }
 
-// at is the principal as it is at an instant.
+// at returns the principal in effect at now: the next one from its start time on.
 func (p *Principal) at(now time.Time) *Principal {
 	if p.after != nil && !now.Before(p.Next.At) {
 		return p.after
@@ -84,8 +84,8 @@ func (p *Principal) at(now time.Time) *Principal {
 	return p
 }
 
-// made prepares what is known of a key for every call that it will make.
-func made(p api.Principal, of fingerprint) (*Principal, error) {
+// newPrincipal prepares a principal and its scheduled successor for the cache.
+func newPrincipal(p api.Principal, of fingerprint) (*Principal, error) {
 	caller, err := json.Marshal(p.Caller())
 	if err != nil {
 		return nil, err
@@ -93,38 +93,38 @@ func made(p api.Principal, of fingerprint) (*Principal, error) {
 	first := &Principal{Principal: p, Caller: string(caller), key: of}
 	if change := p.Next; change != nil {
 		p.Tier, p.Limits, p.Next = change.Tier, change.Limits, nil
-		first.after, err = made(p, of)
+		first.after, err = newPrincipal(p, of)
 	}
 	return first, err
 }
 
-// fingerprint stands for a key in the caches, so that these do not hold keys. It needs no pepper: it never leaves the process,
-// and a key is too random to be guessed from it.
+// fingerprint is the SHA-256 of a key. The cache uses it so that it holds no keys. It needs no pepper: it never leaves the process, and
+// keys are too random to be guessed from it.
 type fingerprint [sha256.Size]byte
 
 // Authority is authquota as the authenticator calls it.
 type Authority struct {
-	// Resolve returns the principal of a key. A *peer.StatusError with 404 means that no account holds the key.
+	// Resolve returns the principal of a key. A *peer.StatusError with 404 means that the key is unknown.
 	Resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
 	// KeyDigests returns the digests of keys added after the position.
 	KeyDigests func(context.Context, api.KeyPosition) (api.KeyDigests, error)
 }
 
-// New makes an authenticator. peppers are the keys of the digests, newest first. Run must be called for unknown keys to be rejected
-// from memory.
+// New returns an authenticator. peppers are the secrets of the key digests, newest first. Unknown keys are rejected from memory only
+// while Run is running.
 func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.Logger) *Authenticator {
-	clock, asked := clock{now}, stats.NewCounter()
+	clock, cacheStats := clock{now}, stats.NewCounter()
 	return &Authenticator{
-		peppers: peppers, resolve: authority.Resolve, now: now, asked: asked, lookups: newLookups(), rejected: newRejected(),
-		exist: newKeySet(authority.KeyDigests),
-		known: otter.Must(&otter.Options[fingerprint, *Principal]{
-			MaximumSize: maxKeys, Clock: clock, Logger: logger{log}, StatsRecorder: asked,
+		peppers: peppers, resolve: authority.Resolve, now: now, cacheStats: cacheStats, lookups: newLookups(), rejected: newRejected(),
+		keys: newKeySet(authority.KeyDigests),
+		cache: otter.Must(&otter.Options[fingerprint, *Principal]{
+			MaximumSize: maxKeys, Clock: clock, Logger: logger{log}, StatsRecorder: cacheStats,
 			ExpiryCalculator:  otter.ExpiryWriting[fingerprint, *Principal](usableFor),
 			RefreshCalculator: otter.RefreshWriting[fingerprint, *Principal](refreshAfter),
 		}),
-		askers: otter.Must(&otter.Options[netip.Addr, *asker]{
-			MaximumSize: maxAddresses, Clock: clock,
-			ExpiryCalculator: otter.ExpiryAccessing[netip.Addr, *asker](guessBurst / guessRate * time.Second), // full again by then
+		networks: otter.Must(&otter.Options[netip.Addr, *network]{
+			MaximumSize: maxNetworks, Clock: clock,
+			ExpiryCalculator: otter.ExpiryAccessing[netip.Addr, *network](guessBurst / guessRate * time.Second), // the burst is full again after that
 		}),
 	}
 }
@@ -132,21 +132,21 @@ func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.
 // Run follows authquota's list of keys until ctx ends.
 func (a *Authenticator) Run(ctx context.Context, tel *telemetry.Telemetry) error {
 	watch := feed.NewWatch(tel.Registry, "keys")
-	a.exist.run(ctx, tel.Log, func(err error) { watch.Pulled(0, err) })
+	a.keys.run(ctx, tel.Log, func(err error) { watch.Pulled(0, err) })
 	return nil
 }
 
-// Close ends the clean-up of the caches.
+// Close stops the background goroutines of the caches.
 func (a *Authenticator) Close() {
-	a.known.StopAllGoroutines()
-	a.askers.StopAllGoroutines()
+	a.cache.StopAllGoroutines()
+	a.networks.StopAllGoroutines()
 }
 
-// Resolve returns the principal of a key; from is the caller's address. An unknown, expired or revoked key is an error; for the
-// latter two the principal is returned as well. A suspended account is no error here, because the suspension may have ended
-// since: the admission script tells by the epoch.
+// Resolve returns the principal of a key; from is the client address. An unknown, expired or revoked key is an error; for the latter
+// two the principal is returned as well. A suspended account is no error here, because the cached suspension may be outdated: compare
+// its epoch first.
 func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (*Principal, error) {
-	p, err := a.known.Get(context.WithoutCancel(ctx), key.of, lookup{a, key, from})
+	p, err := a.cache.Get(context.WithoutCancel(ctx), key.of, lookup{a, key, from})
 	switch {
 	case errors.Is(err, otter.ErrNotFound):
 		return nil, problem.New(problem.InvalidAPIKey, "This API key is not valid.")
@@ -163,10 +163,9 @@ func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (
 	return p, nil
 }
 
-// Forget drops a principal that turned out to be out of date, so that the next Resolve asks anew. One that has been replaced
-// meanwhile stays.
+// Forget removes an outdated principal from the cache, so that the next Resolve looks it up. A newer one in the cache stays.
 func (a *Authenticator) Forget(p *Principal) {
-	a.known.ComputeIfPresent(p.key, func(cached *Principal) (*Principal, otter.ComputeOp) {
+	a.cache.ComputeIfPresent(p.key, func(cached *Principal) (*Principal, otter.ComputeOp) {
 		if cached == p || cached.after == p {
 			return nil, otter.InvalidateOp
 		}
@@ -174,56 +173,56 @@ func (a *Authenticator) Forget(p *Principal) {
 	})
 }
 
-// lookup asks authquota for one key, once for all requests that wait for it.
+// lookup loads one key from authquota. Concurrent requests with the key share it.
 type lookup struct {
 	*Authenticator
 	key  Key
 	from netip.Addr
 }
 
-// Load is called for a key that is not cached.
+// Load looks up a key that is not cached.
 func (l lookup) Load(ctx context.Context, of fingerprint) (*Principal, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout) // for waiting and asking together
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout) // includes the wait for the semaphore
 	defer cancel()
 	digests := l.key.digests(l.peppers)
-	from := l.asker(l.from)
+	from := l.network(l.from)
 	exists, guess, err := l.exists(ctx, digests, from)
 	if err != nil || !exists {
 		return nil, l.rejection(err)
 	}
-	if err := from.asking.Acquire(ctx, 1); err != nil {
+	if err := from.inFlight.Acquire(ctx, 1); err != nil {
 		return nil, problem.Unavailable(err)
 	}
-	defer from.asking.Release(1)
+	defer from.inFlight.Release(1)
 	if guess { // the lookups that this one waited for may have been guesses
 		if exists, _, err := l.exists(ctx, digests, from); err != nil || !exists {
 			return nil, l.rejection(err)
 		}
 	}
-	p, err := l.ask(ctx, of, digests, missed)
+	p, err := l.query(ctx, of, digests, missed)
 	if errors.Is(err, otter.ErrNotFound) {
 		from.guesses.AllowN(l.now(), 1)
 	}
 	return p, err
 }
 
-// exists reports whether a key exists. If that cannot be known in time, guess is true and the key may be looked up; beyond the limit
-// on guesses it waits longer, and returns an error only if that is in vain.
-func (l lookup) exists(ctx context.Context, digests []string, from *asker) (exists, guess bool, err error) {
-	if exists, err = l.exist.has(ctx, digests, syncWait); err == nil {
+// exists reports whether a key exists. If the key set is not synced in time, guess is true and the key may be looked up. Beyond the
+// limit on guesses it waits longer for the sync, and returns an error (503) if that times out.
+func (l lookup) exists(ctx context.Context, digests []string, from *network) (exists, guess bool, err error) {
+	if exists, err = l.keys.has(ctx, digests, syncWait); err == nil {
 		return exists, false, nil
 	}
-	refusal := l.mayGuess(from)
-	if refusal == nil {
+	limited := l.checkGuesses(from)
+	if limited == nil {
 		return true, true, nil
 	}
-	if exists, err = l.exist.has(ctx, digests, askTimeout); err == nil {
+	if exists, err = l.keys.has(ctx, digests, lookupTimeout); err == nil {
 		return exists, false, nil
 	}
-	return false, false, refusal
+	return false, false, limited
 }
 
-// rejection is err, or that of a key that does not exist.
+// rejection returns err, or ErrNotFound for an unknown key, which it counts.
 func (l lookup) rejection(err error) error {
 	if err != nil {
 		return err
@@ -232,14 +231,14 @@ func (l lookup) rejection(err error) error {
 	return otter.ErrNotFound
 }
 
-// Reload is called in the background for a key that has been cached for a while.
+// Reload refreshes a cached key in the background.
 func (l lookup) Reload(ctx context.Context, of fingerprint, _ *Principal) (*Principal, error) {
-	return l.ask(ctx, of, l.key.digests(l.peppers), refreshed)
+	return l.query(ctx, of, l.key.digests(l.peppers), refreshed)
 }
 
-func (l lookup) ask(ctx context.Context, of fingerprint, digests []string, why string) (found *Principal, err error) {
-	defer func() { l.lookups.WithLabelValues(why, outcome(err)).Inc() }()
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+func (l lookup) query(ctx context.Context, of fingerprint, digests []string, reason string) (found *Principal, err error) {
+	defer func() { l.lookups.WithLabelValues(reason, outcome(err)).Inc() }()
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: digests})
 	if status := new(peer.StatusError); errors.As(err, &status) && status.Status == http.StatusNotFound {
@@ -248,12 +247,11 @@ func (l lookup) ask(ctx context.Context, of fingerprint, digests []string, why s
 	if err != nil {
 		return nil, problem.Unavailable(err)
 	}
-	return made(p, of)
+	return newPrincipal(p, of)
 }
 
-// mayGuess rejects the lookup of a key that may be unknown, if its network has looked up too many unknown ones. Known keys cost a
-// network nothing.
-func (a *Authenticator) mayGuess(from *asker) error {
+// checkGuesses returns an error (503) if the network has looked up too many unknown keys. Lookups of existing keys do not count.
+func (a *Authenticator) checkGuesses(from *network) error {
 	lacking := 1 - from.guesses.TokensAt(a.now())
 	if lacking <= 0 {
 		return nil
@@ -262,16 +260,16 @@ func (a *Authenticator) mayGuess(from *asker) error {
 		RetryIn(time.Duration(lacking * float64(time.Second) / guessRate)).Because(errNotSynced)
 }
 
-// asker returns the state of an address's network.
-func (a *Authenticator) asker(from netip.Addr) *asker {
-	known, _ := a.askers.ComputeIfAbsent(network(from), func() (*asker, bool) {
-		return &asker{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false
+// network returns the limits of the network of an address.
+func (a *Authenticator) network(from netip.Addr) *network {
+	n, _ := a.networks.ComputeIfAbsent(networkAddr(from), func() (*network, bool) {
+		return &network{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false
 	})
-	return known
+	return n
 }
 
-// network is what counts as one address: an IPv6 customer has at least a /64 to choose addresses from.
-func network(addr netip.Addr) netip.Addr {
+// networkAddr returns the address that stands for the network: an IPv6 network is a /64, the least that a customer has.
+func networkAddr(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if addr.Is6() {
 		prefix, _ := addr.WithZone("").Prefix(64)
@@ -280,13 +278,13 @@ func network(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// clock makes a cache follow the authenticator's clock.
+// clock adapts the authenticator's clock to the cache.
 type clock struct{ now func() time.Time }
 
 func (c clock) NowNano() int64                        { return c.now().UnixNano() }
 func (c clock) Tick(d time.Duration) <-chan time.Time { return time.Tick(d) }
 
-// logger reports refreshes that failed.
+// logger logs failed refreshes.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Warn(ctx context.Context, msg string, err error) {

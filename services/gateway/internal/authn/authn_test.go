@@ -27,14 +27,14 @@ import (
 
 var pepper, olderPepper = make([]byte, 32), []byte("the pepper before it, of 32 byte")
 
-// authority is an authquota of the tests.
+// authority is a fake authquota.
 type authority struct {
 	mu       sync.Mutex
-	digests  []string // whole ones, in the order in which they were added
+	digests  []string // full digests in the order of addition
 	lookups  int
 	pulls    int
 	unlisted bool          // the list of keys is unavailable
-	gate     chan struct{} // lookups wait for it; nil: they do not
+	gate     chan struct{} // if not nil, lookups wait until it is closed
 	pageSize int
 }
 
@@ -47,7 +47,7 @@ func (a *authority) add(key apikey.Key, under []byte) {
 func (a *authority) Resolve(ctx context.Context, q api.PrincipalQuery) (api.Principal, error) {
 	a.mu.Lock()
 	a.lookups++
-	held := slices.ContainsFunc(q.Digests, func(d string) bool { return slices.Contains(a.digests, d) })
+	exists := slices.ContainsFunc(q.Digests, func(d string) bool { return slices.Contains(a.digests, d) })
 	gate := a.gate
 	a.mu.Unlock()
 	if gate != nil {
@@ -57,7 +57,7 @@ func (a *authority) Resolve(ctx context.Context, q api.PrincipalQuery) (api.Prin
 			return api.Principal{}, ctx.Err()
 		}
 	}
-	if !held {
+	if !exists {
 		return api.Principal{}, &peer.StatusError{Status: http.StatusNotFound}
 	}
 	return api.Principal{Account: "acc_a", ExpiresAt: time.Now().Add(time.Hour)}, nil
@@ -92,7 +92,7 @@ func (a *authority) counts() (lookups, pulls int) {
 	return a.lookups, a.pulls
 }
 
-// start makes an authenticator that follows the authority until the test ends.
+// start runs an authenticator against the authority until the test ends.
 func (a *authority) start(t *testing.T, now func() time.Time) *Authenticator {
 	t.Helper()
 	a.pageSize = 3
@@ -112,7 +112,7 @@ func (a *authority) start(t *testing.T, now func() time.Time) *Authenticator {
 
 const somewhere = "198.51.100.1"
 
-// resolve returns the code of the error; empty for a key that is valid.
+// resolve returns the error code, or an empty string for a valid key.
 func resolve(t *testing.T, keys *Authenticator, key apikey.Key, from string) problem.Code {
 	t.Helper()
 	_, err := keys.Resolve(t.Context(), KeyOf(key), netip.MustParseAddr(from))
@@ -122,8 +122,8 @@ func resolve(t *testing.T, keys *Authenticator, key apikey.Key, from string) pro
 	return problem.Of(err).Code
 }
 
-// crowd sends keys at once, the i-th from the address from(i), and counts the results by code.
-func crowd(t *testing.T, keys *Authenticator, send []apikey.Key, from func(i int) string) map[problem.Code]int {
+// resolveAll resolves keys concurrently, the i-th from the address from(i), and counts the results by code.
+func resolveAll(t *testing.T, keys *Authenticator, send []apikey.Key, from func(i int) string) map[problem.Code]int {
 	t.Helper()
 	results := map[problem.Code]int{}
 	var mu sync.Mutex
@@ -150,9 +150,8 @@ func random(n int) []apikey.Key {
 	return keys
 }
 
-// Guesses get 401, all of them, and cost authquota a bounded number of requests; meanwhile valid keys that are not cached yet are
-// admitted from the same address, and so are new ones.
-func TestGuessesAre401AndReachAuthquotaOnlyInSyncs(t *testing.T) {
+// All guesses get 401 and cost authquota a bounded number of syncs. Uncached and new valid keys from the same address still resolve.
+func TestGuessesReachAuthquotaOnlyInSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		valid, rotated := apikey.Generate(apikey.Live), apikey.Generate(apikey.Live)
 		a := new(authority)
@@ -162,7 +161,7 @@ func TestGuessesAre401AndReachAuthquotaOnlyInSyncs(t *testing.T) {
 		const waves, wave = 20, 500
 		began := time.Now()
 		for range waves {
-			require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: wave}, crowd(t, keys, random(wave), same))
+			require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: wave}, resolveAll(t, keys, random(wave), same))
 		}
 		lookups, pulls := a.counts()
 		require.Zero(t, lookups, "lookups")
@@ -181,12 +180,12 @@ func TestGuessesAre401AndReachAuthquotaOnlyInSyncs(t *testing.T) {
 		}
 		guessing.Wait()
 		lookups, _ = a.counts()
-		require.Equal(t, 3, lookups, "only existing keys are looked up")
+		require.Equal(t, 3, lookups, "lookups of existing keys")
 	})
 }
 
-// The digests follow the database, also after it was restored to an earlier state.
-func TestKeysOfARestoredDatabase(t *testing.T) {
+// The key set follows authquota's database, also after a restore to an earlier state.
+func TestKeySetFollowsRestoredDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := new(authority)
 		before, after := random(10), random(8)
@@ -195,40 +194,40 @@ func TestKeysOfARestoredDatabase(t *testing.T) {
 		}
 		keys := a.start(t, time.Now)
 		synctest.Wait()
-		require.Equal(t, 10, keys.exist.size())
+		require.Equal(t, 10, keys.keys.size())
 		a.mu.Lock()
 		a.digests = a.digests[:4]
 		a.mu.Unlock()
 		for _, key := range after {
 			a.add(key, pepper)
 		}
-		require.Equal(t, map[problem.Code]int{"": 8}, crowd(t, keys, after, same))
+		require.Equal(t, map[problem.Code]int{"": 8}, resolveAll(t, keys, after, same))
 		require.Equal(t, problem.InvalidAPIKey, resolve(t, keys, before[9], somewhere))
-		require.Equal(t, 12, keys.exist.size())
+		require.Equal(t, 12, keys.keys.size())
 	})
 }
 
-// Without the list of keys guesses are looked up within the limit of their network. Beyond it nothing is known about a key: 503.
-func TestGuessesWithoutTheListOfKeys(t *testing.T) {
+// While the list of keys is unavailable, guesses are looked up within the limit of their network and get 503 beyond it.
+func TestGuessesWithoutKeyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		valid := apikey.Generate(apikey.Live)
 		a := &authority{unlisted: true, gate: make(chan struct{})}
 		a.add(valid, pepper)
-		still := time.Now() // so that no guess is regained meanwhile
-		keys := a.start(t, func() time.Time { return still })
+		frozen := time.Now() // the rate limit refills nothing
+		keys := a.start(t, func() time.Time { return frozen })
 		const n = 2000
-		var flying int
+		var inFlight int
 		go func() {
-			time.Sleep(time.Second) // of the bubble: all wait for authquota by then
-			flying, _ = a.counts()
+			time.Sleep(time.Second) // in the bubble, so all lookups wait for authquota
+			inFlight, _ = a.counts()
 			close(a.gate)
 		}()
-		results := crowd(t, keys, random(n), same)
-		require.Equal(t, guessBurst, flying)
+		results := resolveAll(t, keys, random(n), same)
+		require.Equal(t, guessBurst, inFlight)
 		lookups, _ := a.counts()
 		require.Less(t, lookups, 2*guessBurst)
 		require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: lookups, problem.ServiceUnavailable: n - lookups}, results)
-		require.Empty(t, resolve(t, keys, valid, "198.51.100.2"), "another network")
+		require.Empty(t, resolve(t, keys, valid, "198.51.100.2"), "valid key from another network")
 
 		a.mu.Lock()
 		a.unlisted = false
@@ -238,9 +237,8 @@ func TestGuessesWithoutTheListOfKeys(t *testing.T) {
 	})
 }
 
-// Many valid keys behind one address are slowed down and never rejected, while none of them is cached yet; other addresses do not
-// wait for them.
-func TestValidKeysAtOnce(t *testing.T) {
+// Many uncached valid keys from one network are delayed and never rejected. Other networks do not wait for them.
+func TestManyValidKeysFromOneNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, networks := range [][]string{{somewhere}, {somewhere, "2001:db8::1", "2001:db8::2"}} {
 			const n = 500
@@ -249,29 +247,29 @@ func TestValidKeysAtOnce(t *testing.T) {
 				a.add(key, pepper)
 			}
 			keys := a.start(t, time.Now)
-			var flying int
+			var inFlight int
 			go func() {
 				time.Sleep(time.Second)
-				flying, _ = a.counts()
+				inFlight, _ = a.counts()
 				close(a.gate)
 			}()
-			require.Equal(t, map[problem.Code]int{"": n}, crowd(t, keys, valid, func(i int) string { return networks[i%len(networks)] }))
-			require.Equal(t, guessBurst*min(len(networks), 2), flying, "an address, and a network of two")
+			require.Equal(t, map[problem.Code]int{"": n}, resolveAll(t, keys, valid, func(i int) string { return networks[i%len(networks)] }))
+			require.Equal(t, guessBurst*min(len(networks), 2), inFlight, "lookups in flight from %v", networks)
 			lookups, _ := a.counts()
 			require.Equal(t, n, lookups)
 		}
 	})
 }
 
-// A request that waits without success gets 503 after the time of a lookup.
+// While authquota does not reply, requests get 503 within lookupTimeout.
 func TestAuthquotaSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &authority{unlisted: true, gate: make(chan struct{})}
 		keys := a.start(t, time.Now)
 		began := time.Now()
-		results := crowd(t, keys, random(10*guessBurst), same)
+		results := resolveAll(t, keys, random(10*guessBurst), same)
 		require.Equal(t, []problem.Code{problem.ServiceUnavailable}, slices.Collect(maps.Keys(results)))
-		require.LessOrEqual(t, time.Since(began), askTimeout)
+		require.LessOrEqual(t, time.Since(began), lookupTimeout)
 	})
 }
 

@@ -9,13 +9,13 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Key is a key as a caller presents it: one of ours, or one of another form. It is a secret; see apikey.Key.
+// Key is an API key as the client sent it, in our form or in that of older keys. It is a secret; see apikey.Key.
 type Key struct {
 	of   fingerprint
 	ours apikey.Key
 }
 
-// KeyOf wraps a key of ours.
+// KeyOf returns the Key of a key in our form.
 func KeyOf(key apikey.Key) Key {
 	return Key{sha256.Sum256([]byte(key.Reveal())), key}
 }
@@ -23,7 +23,7 @@ func KeyOf(key apikey.Key) Key {
 // Format never shows the key.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.ours.String())) }
 
-// digests are what authquota is asked for.
+// digests returns the keyed hashes by which authquota looks up the key, one for each pepper.
 func (k Key) digests(peppers [][]byte) []string {
 	if k.ours == "" {
 		return apikey.OlderSum(k.of).Digests(peppers)
@@ -31,7 +31,7 @@ func (k Key) digests(peppers [][]byte) []string {
 	return k.ours.Digests(peppers)
 }
 
-// Read takes the API key from the Authorization headers of a request. Which forms beside our own a key may have, older says.
+// Read returns the API key of a request from its Authorization headers. older is the accepted form of older keys.
 func Read(headers []string, older apikey.OlderForm) (Key, error) {
 	if len(headers) > 1 {
 		return Key{}, problem.New(problem.InvalidAPIKey, "Send exactly one Authorization header.")

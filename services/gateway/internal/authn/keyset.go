@@ -14,10 +14,10 @@ import (
 const (
 	syncEvery = 10 * time.Second       // while no request waits
 	syncPause = 50 * time.Millisecond  // between two syncs, at least
-	syncWait  = 200 * time.Millisecond // of a request, before it is looked up as a guess
+	syncWait  = 200 * time.Millisecond // wait of a request before its key is looked up as a guess
 )
 
-// errNotSynced means that nothing is known about a key, because authquota could not be followed in time.
+// errNotSynced means that the key set could not be synced in time, so it is unknown whether a key exists.
 var errNotSynced = errors.New("known keys not synced in time")
 
 // keySet holds the shortened digest of every key that authquota has, revoked and expired ones included. Keys are never deleted, so
@@ -57,7 +57,7 @@ func (s *keySet) has(ctx context.Context, digests []string, wait time.Duration) 
 	}
 	select {
 	case s.wanted <- struct{}{}:
-	default: // run has been asked already
+	default: // a sync is already requested
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -107,7 +107,7 @@ func (s *keySet) run(ctx context.Context, log *slog.Logger, report func(error)) 
 		}
 		report(round.err)
 		if err := round.err; err != nil && !failing {
-			log.WarnContext(ctx, "key digest sync failing", "err", err.Error())
+			log.WarnContext(ctx, "key digest sync failing", "error", err.Error())
 		} else if err == nil && failing {
 			log.InfoContext(ctx, "key digest sync recovered")
 		}
@@ -142,7 +142,7 @@ func (s *keySet) sync(ctx context.Context, at api.KeyPosition) (api.KeyPosition,
 }
 
 func (s *keySet) page(ctx context.Context, at api.KeyPosition) (api.KeyDigests, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	return s.pull(ctx, at)
 }

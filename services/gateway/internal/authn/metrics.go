@@ -7,27 +7,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Why authquota is asked for a key.
+// Values of the label reason.
 const (
 	missed    = "miss"
-	refreshed = "refresh" // the key is known and may serve on meanwhile
+	refreshed = "refresh" // the cached principal stays usable meanwhile
 )
 
-// What comes of it.
+// Values of the label outcome.
 const (
 	found   = "found"
-	unheld  = "unknown" // nobody holds the key
-	failing = "failed"  // authquota did not answer as it should
+	unknown = "unknown"
+	failed  = "failed" // authquota unavailable or its response invalid
 )
 
 func newLookups() *prometheus.CounterVec {
 	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gateway_key_lookups_total", Help: "Questions to authquota whose a key is, by reason (miss: it is not in the cache; " +
-			"refresh: it has been there for a minute) and outcome (found, unknown: nobody holds it, failed).",
+		Name: "gateway_key_lookups_total", Help: "Key lookups at authquota by reason (miss: not in the cache; refresh: cached for a minute) " +
+			"and outcome (found, unknown: no such key, failed).",
 	}, []string{"reason", "outcome"})
-	for _, why := range []string{missed, refreshed} {
-		for _, outcome := range []string{found, unheld, failing} {
-			lookups.WithLabelValues(why, outcome)
+	for _, reason := range []string{missed, refreshed} {
+		for _, outcome := range []string{found, unknown, failed} {
+			lookups.WithLabelValues(reason, outcome)
 		}
 	}
 	return lookups
@@ -35,7 +35,7 @@ func newLookups() *prometheus.CounterVec {
 
 func newRejected() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "gateway_unknown_keys_rejected_total", Help: "Requests with an unknown key that were rejected from memory, without a lookup.",
+		Name: "gateway_unknown_keys_rejected_total", Help: "Requests with an unknown key, rejected from memory without a lookup.",
 	})
 }
 
@@ -44,28 +44,28 @@ func outcome(err error) string {
 	case err == nil:
 		return found
 	case errors.Is(err, otter.ErrNotFound):
-		return unheld
+		return unknown
 	}
-	return failing
+	return failed
 }
 
-// Collectors are the metrics of the key cache.
+// Collectors returns the metrics of the authenticator.
 func (a *Authenticator) Collectors() []prometheus.Collector {
 	requests := func(result string, count func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "gateway_key_cache_requests_total", Help: "Calls that looked for their key in the cache, by result: hit, miss.",
+			Name: "gateway_key_cache_requests_total", Help: "Key cache requests by result: hit, miss.",
 			ConstLabels: prometheus.Labels{"result": result},
 		}, func() float64 { return float64(count()) })
 	}
 	return []prometheus.Collector{
 		a.lookups, a.rejected,
-		requests("hit", func() uint64 { return a.asked.Snapshot().Hits }),
-		requests("miss", func() uint64 { return a.asked.Snapshot().Misses }),
+		requests("hit", func() uint64 { return a.cacheStats.Snapshot().Hits }),
+		requests("miss", func() uint64 { return a.cacheStats.Snapshot().Misses }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_key_cache_entries", Help: "Keys in the cache.",
-		}, func() float64 { return float64(a.known.EstimatedSize()) }),
+		}, func() float64 { return float64(a.cache.EstimatedSize()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_known_keys", Help: "Keys that the gateway knows to exist, by their digests: active, expired and revoked ones.",
-		}, func() float64 { return float64(a.exist.size()) }),
+			Name: "gateway_known_keys", Help: "Existing keys known by their digests: active, expired and revoked ones.",
+		}, func() float64 { return float64(a.keys.size()) }),
 	}
 }

@@ -1,5 +1,5 @@
-// Package docs serves what consumers read: the pages of module docs, the page of error codes, and the interface description.
-// Everything is rendered ahead; a request is answered from memory.
+// Package docs serves the consumer documentation: the pages of module docs, the error codes and the OpenAPI description. All documents
+// are rendered in advance and served from memory.
 package docs
 
 import (
@@ -26,7 +26,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed page.html errors.html refusal.html operator.html style.css
+//go:embed page.html errors.html errorpage.html operator.html style.css
 var files embed.FS
 
 // Site holds the rendered documents.
@@ -39,17 +39,17 @@ type Site struct {
 }
 
 type document struct {
-	content []byte // nil: it states figures that are not known yet
+	content []byte // nil while its figures are unknown
 	kind    string // media type
 	etag    string
 	cache   string // Cache-Control
 }
 
-// localURL is the address of the installation in the sources of the documents.
+// localURL is the service URL in the sources; it is replaced by the public URL.
 const localURL = "http://localhost:8080"
 
-// New renders the site for consumers who reach the service at publicURL, with what its operator publishes. Documents that state
-// limits are unavailable until Show has set the figures.
+// New renders the site for the service at publicURL with the texts and contacts of its operator. Documents that state limits are
+// unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
 	layout, err := template.ParseFS(files, "*.html")
 	if err != nil {
@@ -60,7 +60,7 @@ func New(publicURL string, by Operator) (*Site, error) {
 	return s, s.render(nil)
 }
 
-// Show renders the site with the figures that the installation uses.
+// Show renders the site with the limits of the installation.
 func (s *Site) Show(f Figures) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (r rendering) all() error {
 		text, cache := r.local(source)
 		var body bytes.Buffer
 		if err := r.markdown.Convert([]byte(text), &body); err != nil {
-			return fmt.Errorf("%s: %w", p.File, err)
+			return fmt.Errorf("rendering %s: %w", p.File, err)
 		}
 		// Blocks wider than a phone scroll on their own; tabindex makes them scrollable by keyboard.
 		focusable := strings.ReplaceAll(body.String(), "<pre>", `<pre tabindex="0">`)
@@ -123,7 +123,7 @@ func (r rendering) all() error {
 	text, cache := r.local(api.OpenAPIYAML)
 	asYAML, asJSON, err := description(text)
 	if err != nil {
-		return fmt.Errorf("interface description: %w", err)
+		return fmt.Errorf("rendering OpenAPI description: %w", err)
 	}
 	r.add("/openapi.yaml", "application/yaml", asYAML, cache)
 	r.add("/openapi.json", "application/json", asJSON, cache)
@@ -151,7 +151,7 @@ func (r rendering) local(source []byte) (text, cache string) {
 	return text, cache
 }
 
-// description returns the interface description without comments, which are for its editors, as YAML in the same order and as JSON.
+// description returns the OpenAPI description as YAML, in the original order and without comments, and as JSON.
 func description(source string) (asYAML, asJSON []byte, err error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(source), &document); err != nil {
@@ -197,13 +197,13 @@ type link struct {
 }
 
 func (r rendering) page(at, title string, body template.HTML, cache string) error {
-	page, err := r.lay(at, title, body)
+	page, err := r.layoutPage(at, title, body)
 	r.add(at, "text/html; charset=utf-8", page, cache)
 	return err
 }
 
-// lay puts a body into the layout of all pages.
-func (s *Site) lay(at, title string, body template.HTML) ([]byte, error) {
+// layoutPage renders body in the layout of all pages.
+func (s *Site) layoutPage(at, title string, body template.HTML) ([]byte, error) {
 	var menu []link
 	for _, p := range docs.Pages {
 		menu = append(menu, link{path(p.Slug), p.Title, path(p.Slug) == at})
@@ -214,13 +214,13 @@ func (s *Site) lay(at, title string, body template.HTML) ([]byte, error) {
 	return page.Bytes(), err
 }
 
-// Refusal is the page that tells a person of an error.
-func (s *Site) Refusal(e *problem.Error) []byte {
+// ErrorPage returns the HTML page of an error.
+func (s *Site) ErrorPage(e *problem.Error) []byte {
 	var body bytes.Buffer
 	title := http.StatusText(e.Code.Status())
-	err := s.layout.ExecuteTemplate(&body, "refusal.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
+	err := s.layout.ExecuteTemplate(&body, "errorpage.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
 	if err == nil {
-		if page, err := s.lay("", title, template.HTML(body.String())); err == nil { //nolint:gosec // a template's output
+		if page, err := s.layoutPage("", title, template.HTML(body.String())); err == nil { //nolint:gosec // a template's output
 			return page
 		}
 	}
@@ -236,35 +236,35 @@ func (r rendering) add(path, kind string, content []byte, cache string) {
 
 func newDocument(kind string, content []byte, cache string) document {
 	sum := sha256.Sum256(content)
-	etag := `W/"` + hex.EncodeToString(sum[:12]) + `"` // weak: the response may be compressed on its way
+	etag := `W/"` + hex.EncodeToString(sum[:12]) + `"` // weak: the response may be compressed
 	return document{content, kind, etag, cache}
 }
 
-// Has reports whether there is a document at that path.
+// Has reports whether a document exists at path.
 func (s *Site) Has(path string) bool {
 	_, ok := (*s.documents.Load())[path]
 	return ok
 }
 
-// policy allows nothing but what the pages need: their text and the style sheet.
+// policy allows only the style sheet.
 const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Protect tells browsers to take a document of this package for what it is, and to do nothing else with it.
+// Protect sets the security headers of a document.
 func Protect(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// Serve answers GET and HEAD of a path that the site Has. It returns an error (503) for a document that states limits while the
-// figures of this installation are unknown.
+// Serve serves GET and HEAD of an existing document. It returns an error (503) if the document states limits and the figures are
+// unknown.
 func (s *Site) Serve(w http.ResponseWriter, r *http.Request) error {
 	d := (*s.documents.Load())[r.URL.Path]
 	if r.URL.Path == securityPath { // its expiry moves with the day
 		d = newDocument(d.kind, s.securityText(), d.cache)
 	}
 	if d.content == nil {
-		return problem.Unavailable(errors.New("tier figures are not known yet"))
+		return problem.Unavailable(errors.New("tier table not fetched from authquota yet"))
 	}
 	h := w.Header()
 	h.Set("Content-Type", d.kind)

@@ -37,7 +37,7 @@ func newSite(t *testing.T) *docs.Site {
 
 var href = regexp.MustCompile(`href="(/[^"#]*)?(?:#([^"]*))?"`)
 
-// Every link of every page, those of the menu included, leads to something that is served, and every anchor is there.
+// Every link, including those of the menu, leads to a served document with the linked anchor.
 func TestEveryLinkResolves(t *testing.T) {
 	site := newSite(t)
 	paths := []string{"/", "/docs", "/docs/errors", "/terms", "/privacy"}
@@ -51,7 +51,7 @@ func TestEveryLinkResolves(t *testing.T) {
 		for _, link := range links {
 			target := link[1]
 			if target == "/account" || strings.HasPrefix(target, "/account/") {
-				continue // of another service
+				continue // an external link
 			}
 			if target == "" {
 				target = path
@@ -100,9 +100,8 @@ func TestDescriptionWithoutComments(t *testing.T) {
 	require.IsIncreasing(t, order)
 }
 
-// What went wrong is told in words that cannot become part of the page.
-func TestRefusal(t *testing.T) {
-	page := string(newSite(t).Refusal(problem.New(problem.NotFound, "There is no <b>such</b> page.")))
+func TestErrorPageEscapesMessage(t *testing.T) {
+	page := string(newSite(t).ErrorPage(problem.New(problem.NotFound, "There is no <b>such</b> page.")))
 	require.Contains(t, page, "<title>Not Found · Opportunity Data API</title>")
 	require.Contains(t, page, "There is no &lt;b&gt;such&lt;/b&gt; page.")
 	require.Contains(t, page, `href="/docs/style.css"`)

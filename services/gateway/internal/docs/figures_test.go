@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/services/gateway/internal/docs"
 )
 
-// odd are figures of which none is a default.
+// odd has only figures that differ from the defaults.
 var odd = docs.Figures{Capacity: 31337, Tiers: []api.TierLimits{
 	{Tier: api.Free, Limits: api.Limits{PerMinute: 7, PerDay: 71, PageSize: 9, History: false}},
 	{Tier: api.Developer, Limits: api.Limits{PerMinute: 77, PerDay: 7771, PageSize: 19, History: true}},
@@ -63,8 +63,8 @@ func TestUnknownFigures(t *testing.T) {
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, path)
 		}
 	}
-	require.Error(t, site.Show(docs.Figures{Tiers: odd.Tiers[1:], Capacity: 1}), "a tier is missing")
-	require.Error(t, site.Show(docs.Figures{Tiers: odd.Tiers}), "the capacity is missing")
+	require.Error(t, site.Show(docs.Figures{Tiers: odd.Tiers[1:], Capacity: 1}), "figures without a tier")
+	require.Error(t, site.Show(docs.Figures{Tiers: odd.Tiers}), "figures without a capacity")
 }
 
 // A document with figures is revalidated on each use, because settings change them.

@@ -47,7 +47,7 @@ var defaultTerms []byte
 //go:embed privacy.md
 var defaultPrivacy []byte
 
-// The operator's pages, and where security researchers look for a contact (RFC 9116).
+// Paths of the operator's pages and of security.txt (RFC 9116).
 const (
 	termsPath    = "/terms"
 	privacyPath  = "/privacy"
@@ -76,7 +76,7 @@ func (r rendering) operatorPages() error {
 		}
 		var text, body bytes.Buffer
 		if err := r.markdown.Convert(source, &text); err != nil {
-			return fmt.Errorf("%s: %w", p.path, err)
+			return fmt.Errorf("rendering %s: %w", p.path, err)
 		}
 		data := map[string]any{"Body": template.HTML(text.String()), "Version": p.version} //nolint:gosec // goldmark drops raw HTML
 		if r.operator.Contact != (Contact{}) {

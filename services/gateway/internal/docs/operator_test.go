@@ -40,10 +40,10 @@ func TestTermsAndPrivacyHaveDefaults(t *testing.T) {
 		require.Contains(t, page.Body.String(), "has not published a contact", path)
 		require.NotContains(t, page.Body.String(), "<script")
 	}
-	require.False(t, site.Has("/.well-known/security.txt"), "without a contact")
+	require.False(t, site.Has("/.well-known/security.txt"), "security.txt without a contact")
 }
 
-func TestAnOperatorsOwnTexts(t *testing.T) {
+func TestOperatorTexts(t *testing.T) {
 	site := siteOf(t, docs.Operator{
 		Terms:        []byte("# Our terms\n\nBe kind. <script>alert(1)</script> [x](javascript:alert(1))\n"),
 		Privacy:      []byte("# Our privacy\n"),
@@ -58,10 +58,10 @@ func TestAnOperatorsOwnTexts(t *testing.T) {
 	require.Contains(t, get(t, site, "/privacy").Body.String(), "Our privacy")
 }
 
-// A reader finds the operator on every page, also on that of an error.
+// Every page has the contact, including error pages.
 func TestEveryPageHasTheContact(t *testing.T) {
 	site := siteOf(t, docs.Operator{Contact: contact(t, "https://api.example/help"), Now: time.Now})
-	pages := map[string]string{"an error": string(site.Refusal(problem.New(problem.NotFound, "There is nothing at this address.")))}
+	pages := map[string]string{"an error": string(site.ErrorPage(problem.New(problem.NotFound, "There is nothing at this address.")))}
 	for _, path := range []string{"/docs", "/docs/errors", "/docs/limits", "/terms", "/privacy"} {
 		pages[path] = get(t, site, path).Body.String()
 	}
@@ -81,7 +81,7 @@ func TestSecurityTxt(t *testing.T) {
 	require.Equal(t, "Contact: mailto:help@api.example\nExpires: 2027-05-19T00:00:00Z\nPreferred-Languages: en\n"+
 		"Canonical: https://api.opportunity.example/.well-known/security.txt\n", first.Body.String())
 	now = now.AddDate(1, 0, 0)
-	require.Contains(t, get(t, site, path).Body.String(), "Expires: 2028-05-18T00:00:00Z", "a process that runs for long")
+	require.Contains(t, get(t, site, path).Body.String(), "Expires: 2028-05-18T00:00:00Z", "Expires after 180 days")
 
 	by.SecurityContact = contact(t, "https://api.example/security")
 	require.Contains(t, get(t, siteOf(t, by), path).Body.String(), "Contact: https://api.example/security\n")

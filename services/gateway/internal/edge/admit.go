@@ -1,7 +1,7 @@
 package edge
 
 import (
-	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -13,15 +13,14 @@ import (
 	"opportunity.internal/services/gateway/internal/authn"
 )
 
-// rounds is how often a principal may turn out to be out of date within one request. More than once takes two changes of one
-// account at the same moment.
-const rounds = 3
+// maxAttempts bounds how often one request resolves its key. A third attempt requires two changes of the account in between.
+const maxAttempts = 3
 
-// admit finds out who calls and decides on the call. A decision is made on an up-to-date principal only: the script tells when
-// the cached one is not, and then authquota is asked again. So a change at authquota holds from the next request on.
+// admit resolves the key and asks the limiter for a decision, which it stores in c. If the limiter finds the cached principal
+// outdated, admit resolves the key again, so a change at authquota applies to the next request.
 func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 	ctx := r.Context()
-	for range rounds {
+	for range maxAttempts {
 		p, err := e.Keys.Resolve(ctx, key, e.client(r))
 		if p != nil {
 			c.caller, c.end.tier = p, p.Tier
@@ -53,11 +52,11 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 		}
 		e.Keys.Forget(p)
 	}
-	return problem.Unavailable(errors.New("the account changes faster than it can be asked for"))
+	return problem.Unavailable(fmt.Errorf("principal outdated after %d attempts: account keeps changing", maxAttempts))
 }
 
-// strip removes the request id of a caller, and forwarded addresses unless a trusted proxy sent them. The identity headers of
-// services need no removal: the proxy package builds their requests from a list of allowed headers.
+// strip removes the caller's request id, and its X-Forwarded headers unless a trusted proxy sent them. Identity headers need no
+// removal, because package proxy builds upstream requests from a list of allowed headers.
 func (e *Edge) strip(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !e.trusts(remote(r)) {
@@ -68,7 +67,7 @@ func (e *Edge) strip(next http.Handler) http.Handler {
 	})
 }
 
-// client is the address that a request came from: the nearest one that is not a trusted proxy.
+// client returns the client address: the nearest one that is not a trusted proxy.
 func (e *Edge) client(r *http.Request) netip.Addr {
 	from := remote(r)
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
@@ -92,6 +91,6 @@ func (e *Edge) trusts(addr netip.Addr) bool {
 }
 
 func remote(r *http.Request) netip.Addr {
-	from, _ := netip.ParseAddrPort(r.RemoteAddr) // the server's own; another form gives the zero address, trusted by nobody
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // set by the server; if it is malformed, the zero address is not trusted
 	return from.Addr()
 }

@@ -11,35 +11,35 @@ import (
 	"opportunity.internal/services/gateway/internal/route"
 )
 
-// call is what comes to be known of a call of the API while it runs.
+// call holds the state of one API call.
 type call struct {
-	end     *ended
-	caller  *authn.Principal // nil as long as nobody knows whose key it is
+	end     *observation
+	caller  *authn.Principal // nil until the key is resolved
 	charge  admission.Decision
 	outcome api.CallOutcome
 }
 
-// call is the part of the chain that only the API has: a key, a charge, the service, the charge kept or given back; and a note of
-// how it ended, for the owner of the key.
-func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route, end *ended) (int, error) {
+// call serves an API route: it reads the key, charges the call, forwards it, refunds the charge if the response is not billable,
+// and records the outcome for the account's usage chart.
+func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route, end *observation) (int, error) {
 	key, err := authn.Read(r.Header["Authorization"], e.OlderKeys)
 	if err != nil {
 		return 0, err
 	}
-	c := call{end: end, outcome: api.CallFailed} // which it has when a panic ends it
-	defer e.note(&c)
-	status, err := e.charged(w, r, to, key, &c)
+	c := call{end: end, outcome: api.CallFailed} // the outcome after a panic
+	defer e.record(&c)
+	status, err := e.chargeAndForward(w, r, to, key, &c)
 	c.outcome = outcome(status, err)
 	return status, err
 }
 
-// charged answers a call that the limits admit.
-func (e *Edge) charged(w http.ResponseWriter, r *http.Request, to route.Route, key authn.Key, c *call) (int, error) {
+// chargeAndForward admits and charges the call, then writes the response of the service. A rejected call is an error.
+func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route.Route, key authn.Key, c *call) (int, error) {
 	if err := e.admit(r, key, c); err != nil {
 		return 0, err
 	}
-	if c.charge.Verdict == admission.Refused {
-		c.charge.Describe(w.Header())
+	if c.charge.Verdict == admission.Rejected {
+		c.charge.SetHeaders(w.Header())
 		return 0, c.charge.Problem()
 	}
 	settled := false
@@ -47,50 +47,50 @@ func (e *Edge) charged(w http.ResponseWriter, r *http.Request, to route.Route, k
 		if !settled {
 			settled = true
 			e.refund(r, c)
-			c.charge.Describe(w.Header())
+			c.charge.SetHeaders(w.Header())
 		}
 	}
-	defer refund() // however the call ends before it is settled, be it by a panic
-	answer, err := e.ask(r, to, c.caller)
+	defer refund() // after an error or a panic
+	response, err := e.forward(r, to, c.caller)
 	if err != nil {
 		return 0, err
 	}
-	if keeps(answer.StatusCode) {
-		c.charge.Describe(w.Header())
+	if isCharged(response.StatusCode) {
+		c.charge.SetHeaders(w.Header())
 	} else {
 		refund()
 	}
-	if err := answer.Write(w); err != nil {
+	if err := response.Write(w); err != nil {
 		return 0, upstream{err}
 	}
 	settled = true
-	return answer.StatusCode, nil
+	return response.StatusCode, nil
 }
 
-// keeps reports whether an answer is one that the allowance is for.
-func keeps(status int) bool {
+// isCharged reports whether a response with this status counts against the quota.
+func isCharged(status int) bool {
 	return status == http.StatusOK || status == http.StatusNotModified || status == http.StatusNotFound
 }
 
 func (e *Edge) refund(r *http.Request, c *call) {
 	if err := e.Limiter.Refund(r.Context(), c.caller.Account, &c.charge); err != nil {
-		e.Telemetry.Log.WarnContext(r.Context(), "a charge was not given back", "account", c.caller.Account, "error", err.Error())
+		e.Telemetry.Log.WarnContext(r.Context(), "charge refund failed", "account_id", c.caller.Account, "error", err.Error())
 	}
 }
 
-// note counts the call for its key, once, on the day that it is charged to.
-func (e *Edge) note(c *call) {
+// record adds the call to its key's usage for the day it was charged to.
+func (e *Edge) record(c *call) {
 	if c.caller == nil {
 		return
 	}
 	at := c.charge.Clock
-	if at.IsZero() { // nobody charged anything
+	if at.IsZero() { // nothing was charged
 		at = e.Now()
 	}
-	e.Tallies.Note(c.caller.Key, c.outcome, at)
+	e.Usage.Record(c.caller.Key, c.outcome, at)
 }
 
-// outcome is how a call ended, by the status of its answer or by its error.
+// outcome classifies a call by the status of its response or by its error.
 func outcome(status int, err error) api.CallOutcome {
 	if err == nil {
 		switch status {
@@ -115,24 +115,24 @@ func outcome(status int, err error) api.CallOutcome {
 	return api.CallFailed
 }
 
-func (e *Edge) ask(r *http.Request, to route.Route, caller *authn.Principal) (proxy.Answer, error) {
-	if err := bodiless(r); err != nil {
-		return proxy.Answer{}, err
+func (e *Edge) forward(r *http.Request, to route.Route, caller *authn.Principal) (proxy.Response, error) {
+	if err := rejectBody(r); err != nil {
+		return proxy.Response{}, err
 	}
 	service := e.Catalog
 	if to.Operation == route.History {
 		service = e.History
 	}
-	answer, err := service.Ask(r, to.Path, caller.Caller)
+	response, err := service.Forward(r, to.Path, caller.Caller)
 	if err != nil {
-		return answer, upstream{err}
+		return response, upstream{err}
 	}
-	return answer, nil
+	return response, nil
 }
 
-// bodiless refuses a body where there is nothing to read from one.
-func bodiless(r *http.Request) error {
-	if r.ContentLength != 0 { // -1 where the length is not told
+// rejectBody returns an error if the request has a body.
+func rejectBody(r *http.Request) error {
+	if r.ContentLength != 0 { // -1 if the length is unknown
 		return problem.New(problem.BodyNotAllowed, "A %s request must not have a body.", r.Method)
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package edge is the chain that a request of a consumer runs through: see Edge.serve. It hands the result of one part of the
-// gateway to the next; the parts do not know each other.
+// Package edge serves the public listener. It connects the packages of the gateway, which do not import each other: route, authn,
+// admission, proxy, docs and usage. See Edge.serve for the steps of a request.
 package edge
 
 import (
@@ -20,7 +20,7 @@ import (
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/route"
-	"opportunity.internal/services/gateway/internal/tally"
+	"opportunity.internal/services/gateway/internal/usage"
 )
 
 // Edge serves the public listener.
@@ -28,14 +28,14 @@ type Edge struct {
 	Keys      *authn.Authenticator
 	OlderKeys apikey.OlderForm
 	Limiter   *admission.Limiter
-	Tallies   *tally.Book
+	Usage     *usage.Recorder
 	Catalog   *proxy.Service
 	History   *proxy.Service
-	Account   *proxy.Service // of the account pages
-	Billing   *proxy.Service // nil: nothing is sold
-	Pages     *docs.Site     // the gateway's own
-	Trusted   []netip.Prefix // of proxies whose X-Forwarded-For is believed
-	HTTPS     bool           // the service is reached by HTTPS, and browsers are to use nothing else
+	Account   *proxy.Service // the account pages
+	Billing   *proxy.Service // nil if no plan is sold
+	Pages     *docs.Site     // the documentation
+	Trusted   []netip.Prefix // proxies whose X-Forwarded-For is trusted
+	HTTPS     bool           // send Strict-Transport-Security
 	Errors    problem.Writer
 	Telemetry *telemetry.Telemetry
 	Now       func() time.Time
@@ -43,8 +43,8 @@ type Edge struct {
 	meters meters
 }
 
-// Handler makes the handler of the public listener, outermost first: identity that callers make up is gone before anything
-// reads it; then a request is observed; compression is applied to whatever is answered inside.
+// Handler returns the handler of the public listener. From the outside in: untrusted headers are removed, the request is traced and
+// logged, the response is compressed.
 func (e Edge) Handler() (http.Handler, error) {
 	e.meters = newMeters(e.Telemetry.Registry)
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
@@ -58,7 +58,7 @@ func (e Edge) Handler() (http.Handler, error) {
 			w.Header()["Strict-Transport-Security"] = strict
 		}
 		encoded := r.Header["Accept-Encoding"] != nil
-		if encoded && r.Method != http.MethodHead && !secret(r.URL.Path) {
+		if encoded && r.Method != http.MethodHead && !mayShowSecret(r.URL.Path) {
 			compressed(w, r)
 			return
 		}
@@ -70,10 +70,10 @@ func (e Edge) Handler() (http.Handler, error) {
 	}))), nil
 }
 
-// strict is for a year. What other names below this one do is not for us to say.
+// strict lasts a year. It has no includeSubDomains, because subdomains may belong to other services.
 var strict = []string{"max-age=31536000"}
 
-// lengthless answers a HEAD whose GET might be compressed: it has no body to compress, so how long that would be is not known.
+// lengthless drops the Content-Length of a HEAD response whose GET might be compressed: the compressed length is unknown.
 type lengthless struct{ http.ResponseWriter }
 
 func (l lengthless) WriteHeader(status int) {
@@ -83,16 +83,16 @@ func (l lengthless) WriteHeader(status int) {
 
 func (l lengthless) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// observed counts how a request ended and turns errors and panics into answers.
+// observed records the metrics of a request and turns errors and panics into responses.
 func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
-	outcome, end := ourFault, ended{unmatched, noTier, time.Now()}
-	defer func() { e.meters.ended(&end, outcome) }()
+	outcome, end := ourFault, observation{unmatched, noTier, time.Now()}
+	defer func() { e.meters.observe(&end, outcome) }()
 	defer func() {
 		if cause := recover(); cause != nil {
-			if cause == http.ErrAbortHandler { //nolint:errorlint // the sentinel itself is what is thrown
+			if cause == http.ErrAbortHandler { //nolint:errorlint // net/http panics with the sentinel itself
 				panic(cause)
 			}
-			e.refuse(w, r, fmt.Errorf("panic: %v", cause))
+			e.writeError(w, r, fmt.Errorf("panic: %v", cause))
 		}
 	}()
 	status, err := e.serve(w, r, &end)
@@ -101,36 +101,36 @@ func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
 	case err == nil && status < http.StatusBadRequest:
 		outcome = served
 	case err == nil && status >= http.StatusInternalServerError:
-		outcome = upstreamFault // which has said so itself, in a page of its own
+		outcome = upstreamFault // the service sent an error page
 	case err == nil, errors.Is(err, context.Canceled), problem.Of(err).Code.Status() < http.StatusInternalServerError:
-		outcome = refused
+		outcome = rejected
 	case errors.As(err, &fault):
 		outcome = upstreamFault
 	}
-	if errors.Is(err, proxy.ErrBroken) { // too late for an error: the caller must not take the part for the whole
+	if errors.Is(err, proxy.ErrTruncated) { // the status is sent: abort, so that the client does not take a truncated body for the whole
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {
-		e.refuse(w, r, err)
+		e.writeError(w, r, err)
 	}
 }
 
-// upstream marks an error as that of a service behind the gateway.
+// upstream marks an error of a service behind the gateway.
 type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }
 
-// serve is the chain. It answers with the status it returns, or leaves the answer to the error it returns. What it finds out of
-// the request on the way is left in end.
-func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *ended) (int, error) {
+// serve handles a request and stores its route and tier in end. It returns the status of the response that it wrote, or an error
+// for which the caller writes the response.
+func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *observation) (int, error) {
 	to, ok := route.Match(r.URL)
-	if !ok && r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) { // no document needs an escape in its address
+	if !ok && r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) { // no document has an escaped path
 		to, ok = route.Route{Operation: route.Docs}, true
 	}
-	if path, page := route.Unslashed(r.URL); !ok && page {
+	if path, page := route.TrimSlash(r.URL); !ok && page {
 		end.route = route.Account
 		telemetry.SetRoute(r.Context(), string(end.route))
-		return unslash(w, r, path), nil
+		return redirect(w, r, path), nil
 	}
 	if !ok || e.Billing == nil && (to.Operation == route.Webhook || to.Operation == route.Sandbox) {
 		return 0, problem.New(problem.NotFound, "There is nothing at this address.")

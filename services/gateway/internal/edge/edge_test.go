@@ -21,21 +21,21 @@ import (
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/proxy"
-	"opportunity.internal/services/gateway/internal/tally"
+	"opportunity.internal/services/gateway/internal/usage"
 )
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// explosive is a body that panics when it is read.
-type explosive struct{}
+// panickingBody panics on Read.
+type panickingBody struct{}
 
-func (explosive) Read([]byte) (int, error) { panic("a mistake of ours") }
-func (explosive) Close() error             { return nil }
+func (panickingBody) Read([]byte) (int, error) { panic("bug") }
+func (panickingBody) Close() error             { return nil }
 
-// A mistake of ours after the call was charged gives the charge back, as the answer says.
-func TestPanicsCostNothing(t *testing.T) {
+// A panic after the charge refunds it; a response that can still be written shows the refund.
+func TestPanicRefundsCharge(t *testing.T) {
 	counters := storetest.Redis(t).Client()
 	require.NoError(t, counters.HSet(t.Context(), counter.Epochs, "acc_a", 1).Err())
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
@@ -44,23 +44,23 @@ func TestPanicsCostNothing(t *testing.T) {
 		return api.Principal{Key: "key_a", Account: "acc_a", Epoch: 1, Limits: api.Limits{PerMinute: 10, PerDay: 10}, ExpiresAt: time.Now().Add(time.Hour)}, nil
 	}}, time.Now, slog.New(slog.DiscardHandler))
 	defer keys.Close()
-	catalog, err := proxy.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) { panic("a mistake of ours") }))
+	catalog, err := proxy.New("http://catalog.test", "token", roundTrip(func(*http.Request) (*http.Response, error) { panic("bug") }))
 	require.NoError(t, err)
 	history, err := proxy.New("http://history.test", "token", roundTrip(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: explosive{}}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: panickingBody{}}, nil
 	}))
 	require.NoError(t, err)
 	pages, err := docs.New("https://api.opportunity.example", docs.Operator{})
 	require.NoError(t, err)
-	noted := map[api.CallOutcome]int{}
-	tallies := tally.New(func(_ context.Context, b api.UsageBatch) error {
+	recorded := map[api.CallOutcome]int{}
+	recorder := usage.New(func(_ context.Context, b api.UsageBatch) error {
 		for _, t := range b.Counts {
-			noted[t.Outcome] += t.Calls
+			recorded[t.Outcome] += t.Calls
 		}
 		return nil
 	}, tel.Log)
 	h, err := Edge{
-		Tallies: tallies, Now: time.Now,
+		Usage: recorder, Now: time.Now,
 		Keys: keys, Catalog: catalog, History: history, Pages: pages, Telemetry: tel, Errors: problem.Writer{Log: tel.Log},
 		Limiter: admission.New(counters, tel.Tracer, 10, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil),
 	}.Handler()
@@ -78,12 +78,12 @@ func TestPanicsCostNothing(t *testing.T) {
 			require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
 			require.Equal(t, "10", resp.Header.Get("X-RateLimit-Remaining"))
 		}
-		storetest.Eventually(t, "the charge of "+path+" is given back", func() bool {
+		storetest.Eventually(t, "the charge of "+path+" is refunded", func() bool {
 			day := counters.HGetAll(context.Background(), counter.Day(counter.DayOf(time.Now()))).Val()
 			return day["acc_a"] == "0" && day[counter.ServiceField] == "0"
 		})
 	}
-	storetest.Eventually(t, "both calls are noted", func() bool { return tallies.Pending() == 2 })
-	require.NoError(t, tallies.Tell(t.Context()))
-	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, noted, "each once")
+	storetest.Eventually(t, "both calls are recorded", func() bool { return recorder.Pending() == 2 })
+	require.NoError(t, recorder.Flush(t.Context()))
+	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, recorded, "recorded calls")
 }

@@ -11,27 +11,27 @@ import (
 	"opportunity.internal/services/gateway/internal/route"
 )
 
-// How requests end, in the metrics.
+// Values of the label outcome.
 const (
 	served        = "served"
-	refused       = "refused"        // the request was wrong, or one too many, or its sender left
-	ourFault      = "our_fault"      // the gateway or its Redis
-	upstreamFault = "upstream_fault" // a service behind it
+	rejected      = "refused"        // invalid, over a limit or canceled by the client
+	ourFault      = "our_fault"      // failure of the gateway or its Redis
+	upstreamFault = "upstream_fault" // failure of a service behind the gateway
 )
 
-// What admission may come to, in the metrics, beside the codes of the limits that refuse.
+// Values of the label decision, in addition to the verdicts and the codes of the limits.
 const (
-	suspended = "suspended" // the account is, and the gateway's knowledge of it up to date
-	undecided = "undecided" // nobody could say: the caller is told 503
+	suspended = "suspended" // account suspended, confirmed by its epoch
+	undecided = "undecided" // no decision could be made: 503
 )
 
-// Values where a request has none of its own.
+// Values for requests without a route or tier.
 const (
-	unmatched = "unmatched" // it took no route
-	noTier    = "none"      // nobody knows whose it is, or nobody needs to
+	unmatched = "unmatched" // no route
+	noTier    = "none"      // unknown caller, or a route without keys
 )
 
-// meters are the metrics of the public listener. Their labels are words of ours, never what a caller sent.
+// meters are the metrics of the public listener. Label values never come from the caller.
 type meters struct {
 	requests   *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
@@ -41,33 +41,33 @@ type meters struct {
 func newMeters(registry prometheus.Registerer) meters {
 	m := meters{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_requests_total", Help: "Requests of the public listener by route, the tier of the caller where it is known, " +
-				"and how they ended: served, refused (wrong, or one too many), our_fault (the gateway or its Redis), upstream_fault.",
+			Name: "gateway_requests_total", Help: "Requests on the public listener by route, tier of the caller (none if unknown) and " +
+				"outcome: served, refused (invalid or over a limit), our_fault (the gateway or its Redis), upstream_fault.",
 		}, []string{"route", "outcome", "tier"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gateway_request_duration_seconds", Help: "Time from the head of a request to the end of its answer, by route and outcome.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // the objective for latency stands on one of them
+			Name: "gateway_request_duration_seconds", Help: "Time from the request headers to the end of the response, by route and outcome.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // the latency objective needs a bucket at its limit
 		}, []string{"route", "outcome"}),
 		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_admissions_total", Help: "Decisions on calls of the API by tier: admitted, the code of the limit that refuses, " +
-				"suspended, epoch (asked again with newer knowledge of the account), undecided (nobody could say; the call got 503).",
+			Name: "gateway_admissions_total", Help: "Decisions on API calls by tier: admitted, the code of the exceeded limit, " +
+				"suspended, epoch (cached account outdated, retried), undecided (no decision possible, 503).",
 		}, []string{"decision", "tier"}),
 	}
 	registry.MustRegister(m.requests, m.durations, m.admissions)
-	m.begin()
+	m.init()
 	return m
 }
 
-// begin makes the series that alerts compute with: the first of a series that comes into being with it is in no rate.
-func (m meters) begin() {
+// init creates the series that alerts use: rate() ignores the first increment of a series that did not exist before.
+func (m meters) init() {
 	for _, to := range route.Operations {
-		for _, outcome := range []string{served, refused, ourFault, upstreamFault} {
+		for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {
 			m.requests.WithLabelValues(string(to), outcome, noTier)
 		}
 	}
 	for _, tier := range api.Tiers {
 		for _, to := range []route.Operation{route.List, route.Alias, route.Detail, route.History} {
-			for _, outcome := range []string{served, refused, ourFault, upstreamFault} {
+			for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {
 				m.requests.WithLabelValues(string(to), outcome, string(tier.Tier))
 			}
 		}
@@ -80,14 +80,14 @@ func (m meters) begin() {
 	}
 }
 
-// ended is what the metrics need to know of a request.
-type ended struct {
+// observation holds the labels and the start time of a request.
+type observation struct {
 	route route.Operation
 	tier  api.Tier
 	since time.Time
 }
 
-func (m meters) ended(end *ended, outcome string) {
+func (m meters) observe(end *observation, outcome string) {
 	m.requests.WithLabelValues(string(end.route), outcome, string(end.tier)).Inc()
 	m.durations.WithLabelValues(string(end.route), outcome).Observe(time.Since(end.since).Seconds())
 }
@@ -97,7 +97,7 @@ func (m meters) decided(d admission.Decision, err error, tier api.Tier) {
 	switch {
 	case err != nil:
 		decision = undecided
-	case d.Verdict == admission.Refused:
+	case d.Verdict == admission.Rejected:
 		decision = string(d.Limit())
 	}
 	m.admissions.WithLabelValues(decision, string(tier)).Inc()

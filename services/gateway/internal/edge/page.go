@@ -12,55 +12,54 @@ import (
 	"opportunity.internal/services/gateway/internal/route"
 )
 
-// What may be sent at once. The largest form of the pages is far below the first, the largest event of a payment processor below the
-// second.
+// Limits of request bodies in bytes. The largest form is far below maxForm, the largest event of a payment processor below maxEvent.
 const (
 	maxForm  = 64 << 10
 	maxEvent = 256 << 10
 )
 
-// secret reports whether the answer at a path may show a secret. Such a one is not compressed: beside what somebody else put into
-// the page, how well the two compress together would tell of the secret (the BREACH attack).
-func secret(path string) bool {
-	return paged(path) && !strings.HasPrefix(path, string(route.Account)+"/static/")
+// mayShowSecret reports whether the page at path may contain a secret. Such pages are not compressed: if an attacker can put text into
+// the page, the compressed size reveals the secret (BREACH).
+func mayShowSecret(path string) bool {
+	return isPage(path) && !strings.HasPrefix(path, string(route.Account)+"/static/")
 }
 
-// paged reports whether a path is one of pages that services make.
-func paged(path string) bool {
+// isPage reports whether path belongs to the pages of authquota or billing.
+func isPage(path string) bool {
 	return strings.HasPrefix(path, string(route.Account)) || strings.HasPrefix(path, string(route.Sandbox))
 }
 
-// page hands a browser's request on to the pages of a service. No key is looked at, nobody is charged and Redis is not asked: who may
-// see a page is for the pages to say, and how often one may try as well.
+// page forwards a browser's request to the pages of a service. It reads no key, charges nothing and needs no Redis: the service
+// itself authenticates and rate-limits.
 func (e *Edge) page(w http.ResponseWriter, r *http.Request, to route.Route, service *proxy.Service) (int, error) {
-	form, err := whole(w, r, maxForm)
+	form, err := readBody(w, r, maxForm)
 	if err != nil {
 		return 0, err
 	}
-	answer, err := service.Page(r, to.Path, form, e.client(r))
-	return e.hand(w, answer, err)
+	response, err := service.Page(r, to.Path, form, e.client(r))
+	return e.write(w, response, err)
 }
 
-// webhook hands an event of the payment processor on to billing, byte for byte, because it is signed. Who sent it is for billing to
-// find out by that.
+// webhook forwards a webhook event of the payment processor to billing. The body stays unchanged, because billing verifies its
+// signature.
 func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return 0, problem.New(problem.MethodNotAllowed, "This path allows only %s.", http.MethodPost)
 	}
-	event, err := whole(w, r, maxEvent)
+	event, err := readBody(w, r, maxEvent)
 	if err != nil {
 		return 0, err
 	}
-	answer, err := e.Billing.Event(r, to.Path, event, e.client(r))
-	return e.hand(w, answer, err)
+	response, err := e.Billing.Event(r, to.Path, event, e.client(r))
+	return e.write(w, response, err)
 }
 
-// whole reads a body to its end before anybody is bothered with it, so that whoever sends slowly holds up nobody else.
-func whole(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+// readBody reads a body of up to limit bytes. The service gets the complete body at once, so slow clients do not occupy it.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return nil, problem.New(problem.InvalidParameter, "The request body must be at most %d KiB.", most>>10).Because(err)
+		return nil, problem.New(problem.InvalidParameter, "The request body must be at most %d KiB.", limit>>10).Because(err)
 	}
 	if err != nil {
 		return nil, problem.New(problem.InvalidParameter, "The request body did not arrive completely. Send it again.").Because(err)
@@ -68,48 +67,48 @@ func whole(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// unslash leads a browser to the page that it means, with what it sends.
-func unslash(w http.ResponseWriter, r *http.Request, path string) int {
+// redirect sends a browser to path and keeps the method, body and query.
+func redirect(w http.ResponseWriter, r *http.Request, path string) int {
 	if r.URL.RawQuery != "" {
 		path += "?" + r.URL.RawQuery
 	}
 	h := w.Header()
 	h.Set("Location", path)
-	h.Set("Cache-Control", "no-store") // a query may have the token of a mail's link
+	h.Set("Cache-Control", "no-store") // the query may contain the token of a mailed link
 	h.Set("Referrer-Policy", "no-referrer")
 	w.WriteHeader(http.StatusPermanentRedirect)
 	return http.StatusPermanentRedirect
 }
 
-// document hands on what history publishes for everybody.
+// document forwards a request for a public document of the history service.
 func (e *Edge) document(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
-	if err := bodiless(r); err != nil {
+	if err := rejectBody(r); err != nil {
 		return 0, err
 	}
-	answer, err := e.History.Document(r, to.Path)
-	return e.hand(w, answer, err)
+	response, err := e.History.Document(r, to.Path)
+	return e.write(w, response, err)
 }
 
-func (e *Edge) hand(w http.ResponseWriter, answer proxy.Answer, err error) (int, error) {
+func (e *Edge) write(w http.ResponseWriter, response proxy.Response, err error) (int, error) {
 	if err == nil {
-		err = answer.Write(w)
+		err = response.Write(w)
 	}
 	if err != nil {
 		return 0, upstream{err}
 	}
-	return answer.StatusCode, nil
+	return response.StatusCode, nil
 }
 
-// refuse writes an error: as a page for a browser, that is for a person who asked for one, and else as the contract has it. Under
-// /api everybody is a program.
-func (e *Edge) refuse(w http.ResponseWriter, r *http.Request, err error) {
+// writeError writes err as a page for browsers, which accept text/html, and as the JSON of the API contract otherwise. Paths under
+// /api always get JSON.
+func (e *Edge) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		if paged(r.URL.Path) {
-			w.Header().Set("X-Content-Type-Options", "nosniff") // beside pages, nothing is to be taken for one
+		if isPage(r.URL.Path) {
+			w.Header().Set("X-Content-Type-Options", "nosniff") // a browser must not render JSON as a page
 		}
 		e.Errors.Write(w, r, err)
 		return
 	}
 	docs.Protect(w.Header())
-	e.Errors.WriteAs(w, r, err, "text/html; charset=utf-8", e.Pages.Refusal)
+	e.Errors.WriteAs(w, r, err, "text/html; charset=utf-8", e.Pages.ErrorPage)
 }

@@ -1,5 +1,5 @@
-// Package operator is the admin listener: readiness of the whole API, and the operators' verbs, handed on to the service that
-// owns them. It is a listener of its own, so that nothing of it can be reached from where consumers are.
+// Package operator serves the admin listener: the readiness of the whole API, and the operator API, whose requests are forwarded to the
+// service that owns the resource. The listener is separate so that consumers cannot reach it.
 package operator
 
 import (
@@ -23,24 +23,23 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Prefix is what the paths of all verbs begin with.
+// Prefix is the path prefix of the operator API.
 const Prefix = "/operator/v1/"
 
 const (
-	maxBody  = 64 << 20            // a whole file of listings or events
-	bodyTime = 5 * time.Minute     // for sending it
-	workTime = api.OperatorTimeout // for what the service does with it, and for the answer
+	maxBody  = 64 << 20            // a file of listings or events
+	bodyTime = 5 * time.Minute     // for the upload
+	workTime = api.OperatorTimeout // for the service to process the file and respond
 )
 
-// Owners says which service a verb belongs to, by the first segment after Prefix: the base URL of the service.
+// Owners maps a resource, the first path segment after Prefix, to the base URL of its service.
 type Owners map[string]*url.URL
 
-// Tokens are the operators' names by what identifies them: the hash of the token. The name of a token that several share is
-// empty.
+// Tokens maps the SHA-256 of a token to the name of its operator. The name of a shared token is empty.
 type Tokens map[[sha256.Size]byte]string
 
-// ParseTokens reads entries of the form name:token, or token. The name is recorded with everything that is done with the
-// token; whoever uses a token without a name says who they are in api.ActorHeader, and is believed.
+// ParseTokens parses entries of the form name:token or token. The audit log records the name with every action. For a shared token, it
+// records the unverified name in api.ActorHeader. An error names the entry by its position.
 func ParseTokens(entries []string) (Tokens, error) {
 	tokens := Tokens{}
 	for i, entry := range entries {
@@ -48,26 +47,26 @@ func ParseTokens(entries []string) (Tokens, error) {
 		if !named {
 			name, token = "", entry
 		}
-		if named && (name == "" || strings.TrimFunc(name, plain) != "") || len(token) < 32 {
+		if named && (name == "" || strings.TrimFunc(name, isNameRune) != "") || len(token) < 32 {
 			return nil, fmt.Errorf("entry %d must be token or name:token: the name of letters, digits and . _ -, the token of at least 32 characters", i+1)
 		}
 		sum := sha256.Sum256([]byte(token))
-		if _, twice := tokens[sum]; twice {
-			return nil, fmt.Errorf("entry %d has the token of another one", i+1)
+		if _, repeated := tokens[sum]; repeated {
+			return nil, fmt.Errorf("entry %d repeats a token: use each token once", i+1)
 		}
 		tokens[sum] = name
 	}
 	return tokens, nil
 }
 
-func plain(r rune) bool {
+func isNameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 }
 
-// nobody is recorded where the holder of a shared token does not say who they are.
-const nobody = "operator"
+// defaultActor is recorded for a shared token without api.ActorHeader.
+const defaultActor = "operator"
 
-// operator is who the request's token stands for, compared in a time that does not depend on the token.
+// operator returns the name of the operator. Tokens are compared in constant time.
 func (t Tokens) operator(r *http.Request) (string, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -82,15 +81,15 @@ func (t Tokens) operator(r *http.Request) (string, error) {
 	if !known {
 		return "", problem.New(problem.InvalidAPIKey, "This operator token is not valid.")
 	}
-	return cmp.Or(name, r.Header.Get(api.ActorHeader), nobody), nil
+	return cmp.Or(name, r.Header.Get(api.ActorHeader), defaultActor), nil
 }
 
-// Handler makes the handler of the admin listener. ready answers /readyz; internalToken and transport are for the services.
-func Handler(tokens Tokens, owners Owners, internalToken string, transport http.RoundTripper, ready http.Handler, refusals problem.Writer) http.Handler {
+// Handler returns the handler of the admin listener. ready serves /readyz; internalToken and transport connect to the services.
+func Handler(tokens Tokens, owners Owners, internalToken string, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) http.Handler {
 	services := &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(owners[verb(p.In.URL)])
+			p.SetURL(owners[resource(p.In.URL)])
 			p.Out.Header = http.Header{
 				"Authorization": {"Bearer " + internalToken},
 				api.ActorHeader: {p.In.Header.Get(api.ActorHeader)},
@@ -104,15 +103,15 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 		},
 		FlushInterval: -1, // an export is a stream
 		ModifyResponse: func(resp *http.Response) error {
-			resp.Header.Del(api.RequestIDHeader) // it is on the answer already
+			resp.Header.Del(api.RequestIDHeader) // set by the gateway
 			return nil
 		},
-		ErrorLog: slog.NewLogLogger(refusals.Log.Handler(), slog.LevelWarn), // by itself it would write past the log, to stderr
+		ErrorLog: slog.NewLogLogger(errorWriter.Log.Handler(), slog.LevelWarn), // the default writes to stderr
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if ours := new(problem.Error); !errors.As(err, &ours) { // which would be that of an upload
+			if ours := new(problem.Error); !errors.As(err, &ours) { // a problem.Error comes from upload.Read
 				err = problem.Unavailable(err)
 			}
-			refusals.Write(w, r, err)
+			errorWriter.Write(w, r, err)
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -121,19 +120,19 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 			ready.ServeHTTP(w, r)
 			return
 		}
-		verb := verb(r.URL)
-		if owners[verb] == nil {
-			refusals.Write(w, r, problem.New(problem.NotFound, "There is nothing at this address."))
+		res := resource(r.URL)
+		if owners[res] == nil {
+			errorWriter.Write(w, r, problem.New(problem.NotFound, "There is nothing at this address."))
 			return
 		}
-		telemetry.SetRoute(r.Context(), Prefix+verb)
+		telemetry.SetRoute(r.Context(), Prefix+res)
 		name, err := tokens.operator(r)
 		if err != nil {
-			refusals.Write(w, r, err)
+			errorWriter.Write(w, r, err)
 			return
 		}
 		r.Header.Set(api.ActorHeader, name)
-		// The listener's own limits are for small requests.
+		// Replace the timeouts of the listener, which are for small requests.
 		conn, sent := http.NewResponseController(w), time.Now().Add(bodyTime)
 		answered := sent.Add(workTime)
 		if r.ContentLength == 0 {
@@ -146,17 +145,17 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 	})
 }
 
-// upload is the file that an operator sends. What is wrong with it is told from a failure of the service that it is for.
+// upload is the request body. It converts read errors to 400, so that a failed upload is not reported as a failure of the service.
 type upload struct {
 	io.ReadCloser
 	conn     *http.ResponseController
-	answered time.Time // by when the answer must be written
+	answered time.Time // deadline of the response
 }
 
 func (u upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
-		// The server goes on reading, to notice an operator that leaves, and takes a deadline that passes for one.
+		// The server keeps reading to detect a disconnect, and a passed read deadline would look like one.
 		_ = u.conn.SetReadDeadline(u.answered)
 	}
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -167,8 +166,8 @@ func (u upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// verb is the first segment of a verb's path; empty for a path that is none.
-func verb(u *url.URL) string {
+// resource returns the first path segment after Prefix, or an empty string for any other path.
+func resource(u *url.URL) string {
 	rest, ok := strings.CutPrefix(u.Path, Prefix)
 	if !ok || path.Clean(u.Path) != u.Path || u.RawPath != "" {
 		return ""

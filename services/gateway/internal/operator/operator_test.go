@@ -19,7 +19,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// conn is a connection that remembers the deadlines it was given.
+// conn records the deadlines that are set.
 type conn struct {
 	*httptest.ResponseRecorder
 	read, write []time.Time
@@ -28,10 +28,10 @@ type conn struct {
 func (c *conn) SetReadDeadline(d time.Time) error  { c.read = append(c.read, d); return nil }
 func (c *conn) SetWriteDeadline(d time.Time) error { c.write = append(c.write, d); return nil }
 
-// reading is a service that reads the file it is sent, as far as that goes.
-type reading struct{}
+// fileReader is a service that reads the request body to the end or the first error.
+type fileReader struct{}
 
-func (reading) RoundTrip(r *http.Request) (*http.Response, error) {
+func (fileReader) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ func send(t *testing.T, body io.Reader) *conn {
 	tokens, err := ParseTokens([]string{token})
 	require.NoError(t, err)
 	catalog := &url.URL{Scheme: "http", Host: "catalog.test"}
-	h := Handler(tokens, Owners{"listings": catalog}, "internal", reading{}, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)})
+	h := Handler(tokens, Owners{"listings": catalog}, "internal", fileReader{}, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)})
 	r := httptest.NewRequest(http.MethodPost, Prefix+"listings/import", body)
 	r.Header.Set("Authorization", "Bearer "+token)
 	c := &conn{ResponseRecorder: httptest.NewRecorder()}
@@ -58,8 +58,8 @@ func send(t *testing.T, body io.Reader) *conn {
 	return c
 }
 
-// An upload that stalls is the operator's affair, not an outage; what else goes wrong with one is told as before.
-func TestStalledUpload(t *testing.T) {
+// A stalled or oversized upload is an error of the client, not an outage.
+func TestUploadErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		body    io.Reader
 		status  int
@@ -87,9 +87,9 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// A file may take its time to arrive, and then the service has its own to work: a read deadline that passed meanwhile would end
-// the request.
-func TestDeadlines(t *testing.T) {
+// The service has its full time after a slow upload: the read deadline moves once the file is read, because passing it would end the
+// request.
+func TestUploadExtendsReadDeadline(t *testing.T) {
 	whole := send(t, strings.NewReader("all"))
 	require.Len(t, whole.write, 1)
 	answered := whole.write[0]

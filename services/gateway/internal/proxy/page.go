@@ -10,70 +10,69 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// forPages are the headers of a browser that reach the service. The address of the page that led here is not among them: it may
-// hold the token of a mail's link.
-var forPages = []string{
+// pageHeaders are the browser headers that pass to the service. Referer is not among them: it may contain the token of a mailed
+// link.
+var pageHeaders = []string{
 	"Accept", "Accept-Language", "Content-Type", "Cookie", "If-Modified-Since", "If-None-Match", "Origin",
 	"Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "User-Agent",
 }
 
-// forEvents are the headers of a payment processor that reach the service.
-var forEvents = []string{"Content-Type", "Stripe-Signature", "User-Agent"}
+// eventHeaders are the headers of a payment processor that pass to the service.
+var eventHeaders = []string{"Content-Type", "Stripe-Signature", "User-Agent"}
 
-// Page sends the request r of a browser, with its body, to the service. client is where it comes from.
+// Page sends the browser request r with its body to the service. client is the address of the browser.
 //
-// What the service says passes as it is, be it a redirect, a cookie or an error page: pages are its own affair. The one thing
-// that is taken for a failure is an answer that was not made for a person: that of something in between, or a refusal of the
-// internal token.
-func (s *Service) Page(r *http.Request, path string, body []byte, client netip.Addr) (Answer, error) {
-	return s.present(r, path, pass(r, forPages), body, client)
+// The response passes unchanged, including redirects, cookies and error pages. It is an error only if it is not meant for a person:
+// a 502 or 504 of an intermediary, a 503 that is no page, a 101, or a 401 for the internal token.
+func (s *Service) Page(r *http.Request, path string, body []byte, client netip.Addr) (Response, error) {
+	return s.sendPage(r, path, pick(r, pageHeaders), body, client)
 }
 
-// Event sends what a payment processor announces; otherwise as Page.
-func (s *Service) Event(r *http.Request, path string, body []byte, client netip.Addr) (Answer, error) {
-	return s.present(r, path, pass(r, forEvents), body, client)
+// Event sends a webhook event of a payment processor. Otherwise it works like Page.
+func (s *Service) Event(r *http.Request, path string, body []byte, client netip.Addr) (Response, error) {
+	return s.sendPage(r, path, pick(r, eventHeaders), body, client)
 }
 
-func (s *Service) present(r *http.Request, path string, header http.Header, body []byte, client netip.Addr) (Answer, error) {
+func (s *Service) sendPage(r *http.Request, path string, header http.Header, body []byte, client netip.Addr) (Response, error) {
 	if client.IsValid() {
 		header[api.ClientHeader] = []string{client.Unmap().WithZone("").String()}
 	}
 	resp, err := s.send(r, path, header, body)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
 	switch status := resp.StatusCode; {
 	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout, status == http.StatusServiceUnavailable && !isPage(resp):
 		err = problem.Unavailable(fmt.Errorf("status %d", status))
 	case status == http.StatusUnauthorized && resp.Header.Get("Www-Authenticate") == "Bearer":
-		err = problem.Of(fmt.Errorf("status %d: the internal token was refused", status))
+		err = problem.Of(fmt.Errorf("status %d: internal token rejected", status))
 	case status == http.StatusSwitchingProtocols:
 		err = problem.Of(fmt.Errorf("status %d", status))
 	default:
-		return Answer{Response: resp, page: true}, nil
+		return Response{Response: resp, page: true}, nil
 	}
 	resp.Body.Close()
-	return Answer{}, err
+	return Response{}, err
 }
 
 func isPage(resp *http.Response) bool {
 	return strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html")
 }
 
-// hops are headers of one connection, and not of the answer (RFC 9110, section 7.6.1).
-var hops = map[string]bool{
+// hopByHop headers belong to one connection and are not forwarded (RFC 9110, section 7.6.1).
+var hopByHop = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
 	"Transfer-Encoding": true, "Upgrade": true,
 }
 
-// ours are headers that the gateway has set already.
-var ours = map[string]bool{api.RequestIDHeader: true, "Strict-Transport-Security": true}
+// ownHeaders are set by the gateway.
+var ownHeaders = map[string]bool{api.RequestIDHeader: true, "Strict-Transport-Security": true}
 
-// headers hands on what a browser is told.
-func (a Answer) headers(h http.Header) {
-	for name, v := range a.Header {
-		if !hops[name] && !ours[name] && !strings.HasPrefix(name, "X-Opportunity-") {
-			hand(h, name, v)
+// writePageHeaders copies the headers of a page to h.
+func (r Response) writePageHeaders(h http.Header) {
+	for name, v := range r.Header {
+		if !hopByHop[name] && !ownHeaders[name] && !strings.HasPrefix(name, "X-Opportunity-") {
+			addHeader(h, name, v)
 		}
 	}
 }

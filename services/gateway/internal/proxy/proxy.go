@@ -1,9 +1,8 @@
-// Package proxy asks the service behind a route and hands its answer on.
+// Package proxy forwards requests to the services behind the gateway and writes their responses.
 //
-// Nothing passes by default in either direction. The request to a service is made anew: the method, a path that the gateway
-// understood, the query as it came, the conditions of a conditional request, who asks, and the internal token; so a key or
-// an identity that a caller made up cannot reach it. Of the answer only statuses and headers of the contract leave: anything
-// else is a failure, whatever it says. Pages for a browser are another matter: see Service.Page.
+// Nothing passes by default in either direction. The request to a service is built from the method, the matched path, the query, the
+// conditional headers, the caller and the internal token, so a client cannot inject a key or an identity. Responses pass only with
+// the statuses and headers of the API contract; anything else is an error. Pages for browsers follow other rules: see Service.Page.
 package proxy
 
 import (
@@ -28,59 +27,59 @@ type Service struct {
 	transport http.RoundTripper
 }
 
-// New makes a proxy of the service at base; token is the internal token. The transport says how long to wait for an answer.
+// New returns a proxy to the service at base. token is the internal token; transport sets the timeouts.
 func New(base, token string, transport http.RoundTripper) (*Service, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("%q is not the URL of a service", base)
+		return nil, fmt.Errorf("invalid service URL %q: use scheme and host, such as http://catalog:8080", base)
 	}
 	return &Service{u, []string{"Bearer " + token}, transport}, nil
 }
 
-// The headers that pass, in Go's canonical form.
+// Allowed headers of API requests and responses, in canonical form.
 var (
-	inward  = []string{"Accept", "If-None-Match"}
-	outward = []string{"Content-Type", "Content-Length", "Etag", "Cache-Control", "Vary", "Link", "Deprecation", "Sunset"}
+	requestHeaders  = []string{"Accept", "If-None-Match"}
+	responseHeaders = []string{"Content-Type", "Content-Length", "Etag", "Cache-Control", "Vary", "Link", "Deprecation", "Sunset"}
 )
 
-// Answer is a service's answer, its body unread. It must be written or closed.
-type Answer struct {
+// Response is the response of a service with an unread body. Write or close it.
+type Response struct {
 	*http.Response
 
 	page bool
 }
 
-// Ask sends the request r of the API to the service, on the given escaped path. caller is the value of api.CallerHeader. An error
-// means that there is no answer worth handing on; it is fit for the caller.
-func (s *Service) Ask(r *http.Request, path, caller string) (Answer, error) {
-	header := pass(r, inward)
+// Forward sends the API request r to the service, on the given escaped path. caller is the value of api.CallerHeader. The error is a
+// problem.Error for the client: the service is unavailable or its response violates the API contract.
+func (s *Service) Forward(r *http.Request, path, caller string) (Response, error) {
+	header := pick(r, requestHeaders)
 	header[api.CallerHeader] = []string{caller}
 	resp, err := s.send(r, path, header, nil)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
-	if err := expected(resp, "application/json"); err != nil {
+	if err := checkContract(resp, "application/json"); err != nil {
 		resp.Body.Close()
-		return Answer{}, err
+		return Response{}, err
 	}
-	return Answer{Response: resp}, nil
+	return Response{Response: resp}, nil
 }
 
-// Document asks for something that is the same for everybody, in whatever media type; otherwise as Ask.
-func (s *Service) Document(r *http.Request, path string) (Answer, error) {
-	resp, err := s.send(r, path, pass(r, inward), nil)
+// Document requests a public document of any media type. Otherwise it works like Forward, without a caller.
+func (s *Service) Document(r *http.Request, path string) (Response, error) {
+	resp, err := s.send(r, path, pick(r, requestHeaders), nil)
 	if err != nil {
-		return Answer{}, err
+		return Response{}, err
 	}
-	if err := expected(resp, ""); err != nil {
+	if err := checkContract(resp, ""); err != nil {
 		resp.Body.Close()
-		return Answer{}, err
+		return Response{}, err
 	}
-	return Answer{Response: resp}, nil
+	return Response{Response: resp}, nil
 }
 
-// pass makes the header of a request to a service from those of a request that came in.
-func pass(r *http.Request, names []string) http.Header {
+// pick returns the named headers of r.
+func pick(r *http.Request, names []string) http.Header {
 	header := make(http.Header, 8)
 	for _, name := range names {
 		if v := r.Header[name]; v != nil {
@@ -90,11 +89,11 @@ func pass(r *http.Request, names []string) http.Header {
 	return header
 }
 
-// send makes the request. The service sees its own name as the host: what a caller put there is not to be believed.
+// send sends the request to the service. The Host header is that of the service, because the client's is not trusted.
 func (s *Service) send(r *http.Request, path string, header http.Header, body []byte) (*http.Response, error) {
 	header["Authorization"] = s.token
 	if header["User-Agent"] == nil {
-		header["User-Agent"] = nil // or the transport adds its own
+		header["User-Agent"] = nil // keeps the transport from adding its own
 	}
 	to := &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: r.URL.Path, RawPath: path, RawQuery: r.URL.RawQuery}
 	out := (&http.Request{Method: r.Method, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
@@ -109,9 +108,9 @@ func (s *Service) send(r *http.Request, path string, header http.Header, body []
 	return resp, nil
 }
 
-// expected refuses what the contract does not know. A service says 401 or 405 only where the gateway is at fault. An empty kind
-// stands for any media type.
-func expected(resp *http.Response, kind string) error {
+// checkContract returns an error if the status or the media type is not in the API contract. A 401 or 405 of a service is a fault of
+// the gateway. An empty kind accepts any media type.
+func checkContract(resp *http.Response, kind string) error {
 	switch status := resp.StatusCode; status {
 	case http.StatusNotModified:
 		return nil
@@ -127,33 +126,32 @@ func expected(resp *http.Response, kind string) error {
 	}
 }
 
-// ErrBroken means that the service's answer ended early.
-var ErrBroken = errors.New("the answer of the service ended early")
+// ErrTruncated is returned by Write if the response of the service ended early.
+var ErrTruncated = errors.New("response of the service ended early")
 
-// Write hands the answer on and closes it. ErrBroken is the only error: a caller that does not read to the end is its own
-// affair.
-func (a Answer) Write(w http.ResponseWriter) error {
-	defer a.Body.Close()
-	if a.page {
-		a.headers(w.Header())
+// Write writes the response to w and closes it. The only error is ErrTruncated; a client that stops reading is not an error.
+func (r Response) Write(w http.ResponseWriter) error {
+	defer r.Body.Close()
+	if r.page {
+		r.writePageHeaders(w.Header())
 	} else {
-		for _, name := range outward {
-			hand(w.Header(), name, a.Header[name])
+		for _, name := range responseHeaders {
+			addHeader(w.Header(), name, r.Header[name])
 		}
 	}
-	w.WriteHeader(a.StatusCode)
+	w.WriteHeader(r.StatusCode)
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
-	body := &watched{r: a.Body}
+	body := &errorReader{r: r.Body}
 	_, _ = io.CopyBuffer(onlyWriter{w}, body, *buffer)
 	if body.err != nil && !errors.Is(body.err, context.Canceled) {
-		return fmt.Errorf("%w: %w", ErrBroken, body.err)
+		return fmt.Errorf("%w: %w", ErrTruncated, body.err)
 	}
 	return nil
 }
 
-// hand adds a header of the service's answer to what is there already.
-func hand(h http.Header, name string, v []string) {
+// addHeader appends v to the header name, without a copy if the header is not set yet.
+func addHeader(h http.Header, name string, v []string) {
 	if v != nil && h[name] == nil {
 		h[name] = v
 	} else if v != nil {
@@ -163,13 +161,13 @@ func hand(h http.Header, name string, v []string) {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// watched remembers how reading ended, so that a failure of the reader is told from one of the writer.
-type watched struct {
+// errorReader stores the read error, because io.Copy does not tell read errors from write errors.
+type errorReader struct {
 	r   io.Reader
 	err error
 }
 
-func (b *watched) Read(p []byte) (int, error) {
+func (b *errorReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.err = err
@@ -177,5 +175,5 @@ func (b *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// onlyWriter hides ReadFrom, with which the server would copy by a buffer of its own instead of ours.
+// onlyWriter hides ReadFrom, so that io.CopyBuffer uses the pooled buffer.
 type onlyWriter struct{ io.Writer }

@@ -1,5 +1,5 @@
-// Package route knows the paths that lead to a service: what a path names, and nothing else. A path that names nothing is
-// nowhere: it is not redirected, and nobody is asked for a key.
+// Package route maps the path of a public request to an operation. Unknown paths get 404, without a redirect and without a check of
+// the API key.
 package route
 
 import (
@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Operation is what a path names, as logs, metrics and traces call it. It never holds what a caller made up.
+// Operation names a route in logs, metrics and traces. It never contains text of the caller.
 type Operation string
 
-// The API: a call needs a key, and is charged.
+// API routes. They require a key and are charged.
 const (
 	List    Operation = "/api/v1/opportunities"
 	Alias   Operation = "/api/jobs" // List under another name
@@ -19,31 +19,30 @@ const (
 	History Operation = "/api/v1/opportunities/{id}/history"
 )
 
-// What takes no key and is never charged.
+// Routes without a key. They are never charged.
 const (
-	Docs        Operation = "/docs"    // the gateway's own documents, wherever they are
-	Account     Operation = "/account" // and all below: pages for a browser, in any method
+	Docs        Operation = "/docs"    // all documents of the gateway, at any path
+	Account     Operation = "/account" // and all paths below: account pages, with any method
 	Checkpoints Operation = "/.well-known/opportunity-history"
-	Checkpoint  Operation = "/.well-known/opportunity-history/{name}" // or its heads
-	Webhook     Operation = "/billing/stripe/webhook"                 // where the payment processor says that something changed
-	Sandbox     Operation = "/billing/sandbox"                        // and all below: pages of the processor that stands in for it
+	Checkpoint  Operation = "/.well-known/opportunity-history/{name}" // a checkpoint, or its heads
+	Webhook     Operation = "/billing/stripe/webhook"                 // webhook events of the payment processor
+	Sandbox     Operation = "/billing/sandbox"                        // and all paths below: pages of the payment sandbox
 )
 
-// Operations are all of them.
+// Operations lists every operation.
 var Operations = []Operation{List, Alias, Detail, History, Docs, Account, Checkpoints, Checkpoint, Webhook, Sandbox}
 
-// Allow is what the Allow header says for every path that is only read.
+// Allow is the Allow header of all read-only routes.
 const Allow = "GET, HEAD, OPTIONS"
 
-// Route is where a request goes.
+// Route is a matched operation and the path for its service.
 type Route struct {
 	Operation Operation
-	Path      string // for the upstream: nothing but what Match understood, escaped anew
+	Path      string // escaped path for the service, rebuilt from the matched segments
 }
 
-// Match finds the route of a URL; ok is false where there is nothing. Only exact paths match: no trailing, doubled or encoded
-// slash and no dot segment. An {id} may be any other segment: whether there is such a record is for the upstream to say, after
-// the key, the allowance and the parameters were checked.
+// Match returns the route of a URL, and false if there is none. Only exact paths match: no trailing, doubled or encoded slash and no
+// dot segment. An {id} is any other segment; the service reports unknown records, after key, quota and parameters were checked.
 func Match(u *url.URL) (Route, bool) {
 	if encodedSlash(u.RawPath) {
 		return Route{}, false
@@ -86,9 +85,9 @@ func Match(u *url.URL) (Route, bool) {
 	return Route{}, false
 }
 
-// Unslashed is the path of a page to which somebody has added a slash; ok is false where there is no such page. Paths of the API are
-// exact.
-func Unslashed(u *url.URL) (path string, ok bool) {
+// TrimSlash returns the path of an account page without its trailing slash, and false if there is no such page. API paths have no
+// such redirect.
+func TrimSlash(u *url.URL) (path string, ok bool) {
 	path, slashed := strings.CutSuffix(u.Path, "/")
 	if !slashed || u.EscapedPath() != u.Path {
 		return "", false
@@ -97,12 +96,12 @@ func Unslashed(u *url.URL) (path string, ok bool) {
 	return path, ok && to.Operation == Account
 }
 
-// below reports whether a URL is below a path of pages. None of these needs an escape in its address.
+// below reports whether a URL is below top and needs no escaping. No page has an escaped path.
 func below(u *url.URL, top Operation) bool {
 	return strings.HasPrefix(u.Path, string(top)+"/") && path.Clean(u.Path) == u.Path && u.EscapedPath() == u.Path
 }
 
-// encodedSlash reports whether an escaped path hides a slash in a segment. RawPath is empty for a path without such oddities.
+// encodedSlash reports whether a raw path has an encoded slash in a segment. raw is empty for most paths.
 func encodedSlash(raw string) bool {
 	return strings.Contains(raw, "%2F") || strings.Contains(raw, "%2f")
 }

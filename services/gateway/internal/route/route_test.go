@@ -84,7 +84,7 @@ func TestMatch(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			u, err := url.Parse(path)
-			if path == "//api/v1/opportunities" { // Parse would take the first segment for a host; a server does not
+			if path == "//api/v1/opportunities" { // Parse would read the first segment as a host; a server does not
 				u, err = &url.URL{Path: path}, nil
 			}
 			require.NoError(t, err)
@@ -95,13 +95,13 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Whatever the id, the upstream's path leads to the same operation with the same id, and cannot leave it.
+// For any id, the path for the service matches the same operation with the same id.
 func TestUpstreamPathIsSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		raw := rapid.SampledFrom([]string{"/api/v1/opportunities/", "/account/", "/billing/sandbox/", "/.well-known/opportunity-history/"}).Draw(t, "top") + rapid.StringMatching(`([a-z./?#;%&+ -]|%[0-9A-Fa-f]{2}){0,12}`).Draw(t, "rest")
 		u, err := url.ParseRequestURI(raw)
 		if err != nil {
-			return // not a request that a server would hand on
+			return // net/http rejects such a request
 		}
 		first, ok := route.Match(u)
 		if !ok {

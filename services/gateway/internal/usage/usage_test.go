@@ -1,0 +1,239 @@
+package usage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// fakeAuthquota counts each batch once, by its id. fault applies to the next batch.
+type fakeAuthquota struct {
+	t require.TestingT
+
+	mu    sync.Mutex // tests change fault during a flush
+	fault fault
+
+	calls map[api.UsageCount]int
+	seen  map[string]api.UsageBatch
+}
+
+type fault int
+
+const (
+	healthy     fault = iota
+	unavailable       // the batch does not arrive
+	replyLost         // the batch is counted and the reply is lost
+	rejecting
+)
+
+func newFake(t require.TestingT) *fakeAuthquota {
+	return &fakeAuthquota{t: t, calls: map[api.UsageCount]int{}, seen: map[string]api.UsageBatch{}}
+}
+
+func (fake *fakeAuthquota) fail(f fault) {
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	fake.fault = f
+}
+
+func (fake *fakeAuthquota) accept(_ context.Context, b api.UsageBatch) error {
+	fake.mu.Lock()
+	defer fake.mu.Unlock()
+	switch fake.fault {
+	case unavailable:
+		return errors.New("no route to host")
+	case rejecting:
+		return fmt.Errorf("authquota: %w", &peer.StatusError{Status: http.StatusBadRequest})
+	}
+	require.LessOrEqual(fake.t, len(b.Counts), api.MaxUsageCounts)
+	if before, repeated := fake.seen[b.ID]; repeated {
+		require.Equal(fake.t, before, b, "batch changed between retries")
+	} else {
+		for _, t := range b.Counts {
+			fake.calls[api.UsageCount{Day: t.Day, Key: t.Key, Outcome: t.Outcome}] += t.Calls
+		}
+		fake.seen[b.ID] = b
+	}
+	if fake.fault == replyLost {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Failed sends and lost replies neither lose nor duplicate a call.
+func TestBatchesSumToRecordedCalls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fake := newFake(t)
+		b := New(fake.accept, quiet)
+		start := time.Date(2026, 11, 20, 23, 59, 0, 0, time.UTC)
+		recorded, total := map[api.UsageCount]int{}, 0
+		t.Repeat(map[string]func(*rapid.T){
+			"record": func(t *rapid.T) {
+				at := start.Add(time.Duration(rapid.IntRange(0, 120).Draw(t, "second")) * time.Second)
+				of := api.UsageCount{
+					Day: at.Format(time.DateOnly), Key: rapid.SampledFrom([]string{"key_a", "key_b"}).Draw(t, "key"),
+					Outcome: rapid.SampledFrom(api.CallOutcomes).Draw(t, "outcome"),
+				}
+				b.Record(of.Key, of.Outcome, at)
+				recorded[of]++
+				total++
+			},
+			"flush": func(t *rapid.T) {
+				fake.fail(rapid.SampledFrom([]fault{healthy, unavailable, replyLost}).Draw(t, "fault"))
+				require.Equal(t, fake.fault == healthy || b.Pending() == 0, b.Flush(context.Background()) == nil)
+			},
+			"": func(t *rapid.T) {
+				require.LessOrEqual(t, b.Pending(), int64(total))
+			},
+		})
+		fake.fail(healthy)
+		require.NoError(t, b.Flush(context.Background()))
+		require.Equal(t, recorded, fake.calls)
+		require.Zero(t, b.Pending())
+		require.Zero(t, b.Lost())
+	})
+}
+
+func TestCountersKeepLastCall(t *testing.T) {
+	fake := newFake(t)
+	b := New(fake.accept, quiet)
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, second := range []int{1, 3, 2} { // out of order
+		b.Record("key_a", api.CallServed, noon.Add(time.Duration(second)*time.Second))
+	}
+	require.NoError(t, b.Flush(t.Context()))
+	for id, batch := range fake.seen {
+		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7`, id)
+		require.Equal(t, []api.UsageCount{{Day: "2026-11-20", Key: "key_a", Outcome: api.CallServed, Calls: 3, LastAt: noon.Add(3 * time.Second)}}, batch.Counts)
+	}
+	require.Len(t, fake.seen, 1)
+	require.NoError(t, b.Flush(t.Context()))
+	require.Len(t, fake.seen, 1, "batches after a flush without calls")
+}
+
+// Retrying a rejected batch would block all later ones forever.
+func TestRejectedBatchIsDropped(t *testing.T) {
+	fake, log := newFake(t), new(bytes.Buffer)
+	b := New(fake.accept, slog.New(slog.NewTextHandler(log, nil)))
+	fake.fail(rejecting)
+	b.Record("key_a", api.CallServed, time.Now())
+	require.NoError(t, b.Flush(t.Context()))
+	require.EqualValues(t, 1, b.Lost())
+	require.Zero(t, b.Pending())
+	require.Contains(t, log.String(), "usage batch dropped: rejected by authquota")
+}
+
+func TestOneWarningPerOutage(t *testing.T) {
+	fake, log := newFake(t), new(bytes.Buffer)
+	b := New(fake.accept, slog.New(slog.NewTextHandler(log, nil)))
+	for range 2 {
+		b.Record("key_a", api.CallServed, time.Now())
+		fake.fail(unavailable)
+		for range 3 {
+			require.Error(t, b.Flush(t.Context()))
+		}
+		fake.fail(healthy)
+		require.NoError(t, b.Flush(t.Context()))
+	}
+	require.Equal(t, 2, bytes.Count(log.Bytes(), []byte("usage batch failed")))
+}
+
+// The buffer is bounded during an outage. Calls beyond the bound are lost, except those of a counter that is buffered already.
+func TestMemoryIsBounded(t *testing.T) {
+	fake := newFake(t)
+	b := New(fake.accept, quiet)
+	now := time.Now()
+	for i := range maxBuffered + 10 {
+		b.Record(fmt.Sprintf("key_%d", i), api.CallServed, now)
+	}
+	b.Record("key_0", api.CallServed, now)
+	require.EqualValues(t, 10, b.Lost())
+	require.EqualValues(t, maxBuffered+1, b.Pending())
+	require.NoError(t, b.Flush(t.Context()))
+	require.Len(t, fake.seen, maxBuffered/api.MaxUsageCounts)
+	require.Len(t, fake.calls, maxBuffered)
+	require.Zero(t, b.Pending())
+}
+
+func TestRunAndClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := newFake(t)
+		b := New(fake.accept, quiet)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { _ = b.Run(ctx) })
+		b.Record("key_a", api.CallServed, time.Now())
+		time.Sleep(flushInterval)
+		synctest.Wait()
+		require.Zero(t, b.Pending(), "pending after a second")
+		stop()
+		all.Wait()
+
+		b.Record("key_a", api.CallServed, time.Now())
+		fake.fail(unavailable)
+		last, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		all.Go(func() { b.Close(last) })
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		require.EqualValues(t, 1, b.Pending(), "pending while Close retries")
+		fake.fail(healthy)
+		all.Wait()
+		require.Zero(t, b.Lost())
+		require.Len(t, fake.seen, 2)
+
+		b.Record("key_a", api.CallServed, time.Now())
+		fake.fail(unavailable)
+		b.Close(last)
+		require.EqualValues(t, 1, b.Lost())
+	})
+}
+
+func TestConcurrentRecords(t *testing.T) {
+	fake := newFake(t)
+	b := New(fake.accept, quiet)
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for range 1000 {
+				b.Record("key_a", api.CallServed, time.Now())
+			}
+		})
+	}
+	for range 100 {
+		require.NoError(t, b.Flush(t.Context()))
+	}
+	callers.Wait()
+	require.NoError(t, b.Flush(t.Context()))
+	sum := 0
+	for _, calls := range fake.calls {
+		sum += calls
+	}
+	require.Equal(t, 8000, sum)
+}
+
+func BenchmarkRecord(b *testing.B) {
+	r := New(func(context.Context, api.UsageBatch) error { return nil }, quiet)
+	now := time.Now()
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r.Record("key_0192f0c1d2e3f4a5b6c7d8e9", api.CallServed, now)
+		}
+	})
+}
