@@ -1,11 +1,11 @@
-// Package apikey is the format of API keys.
+// Package apikey implements the format of API keys:
 //
-//	oda_live_ + 43 characters of base62, drawn at random + _ + 6 characters of base62: CRC-32 of all before the last underscore
+//	oda_live_ + 43 random base62 characters + _ + 6 base62 characters: CRC-32 of everything before the last underscore
 //
-// 43 random characters of base62 carry a little more than 256 bits. The checksum is no security: it refuses typing mistakes
-// and scans without asking anybody, and lets secret scanners tell a key from noise.
+// The random part has just over 256 bits of entropy. The checksum adds no security. It rejects typing mistakes and random guesses
+// without a lookup, and lets secret scanners recognize keys.
 //
-// A key is shown once and kept nowhere. What is stored, and what is asked for, is its keyed hash (see Key.Digests).
+// A key is shown once and never stored. Keys are stored and looked up by their keyed hash; see Key.Digests.
 package apikey
 
 import (
@@ -18,13 +18,13 @@ import (
 	"strings"
 )
 
-// The prefixes of keys for real use and of keys for trying the service.
+// Prefixes of production keys and of test keys.
 const (
 	Live = "oda_live_"
 	Test = "oda_test_"
 )
 
-// Alphabet is what keys are made of, beside underscores.
+// Alphabet contains the base62 digits.
 const Alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 const (
@@ -33,19 +33,19 @@ const (
 	totalLength = len(Live) + bodyLength + 1 + sumLength
 )
 
-// Key is a well-formed API key. It is a secret: printed, logged or encoded as a value it shows its prefix only, and Reveal is
-// the one way to the whole. Do not use it as the key of a map, nor in an unexported field of something that is printed: there
-// Go does not ask a type how it wants to appear.
+// Key is a well-formed API key. It is a secret: printing, logging or encoding it shows only its prefix, and only Reveal returns the
+// whole key. Do not use it as a map key or in an unexported field of a printed struct: fmt and encoding/json do not call its methods
+// there.
 type Key string
 
-// Generate draws a new key. The prefix is Live or Test.
+// Generate returns a new random key. The prefix is Live or Test.
 func Generate(prefix string) Key {
 	body := make([]byte, 0, bodyLength)
 	random := make([]byte, bodyLength)
 	for len(body) < bodyLength {
-		_, _ = rand.Read(random) // never fails: it ends the program instead
+		_, _ = rand.Read(random) // never returns an error: it crashes the program instead
 		for _, b := range random {
-			// 248 is the largest multiple of 62 in a byte: taking the rest modulo 62 would favour some characters.
+			// Bytes from 248, the largest multiple of 62, are skipped: they would make some characters more likely.
 			if b < 248 && len(body) < bodyLength {
 				body = append(body, Alphabet[b%62])
 			}
@@ -55,7 +55,7 @@ func Generate(prefix string) Key {
 	return Key(head + "_" + checksum(head))
 }
 
-// Parse reports whether s has the form and the checksum of a key. Whether the key was ever issued, it cannot say.
+// Parse returns s as a Key. It reports false if the format or the checksum is wrong. It does not check whether the key was issued.
 func Parse(s string) (Key, bool) {
 	if len(s) != totalLength || !strings.HasPrefix(s, Live) && !strings.HasPrefix(s, Test) {
 		return "", false
@@ -67,29 +67,29 @@ func Parse(s string) (Key, bool) {
 	return Key(s), true
 }
 
-// Reveal is the key itself, for the one answer that shows it and for the header that carries it.
+// Reveal returns the whole key, for the response that issues it and for the Authorization header.
 func (k Key) Reveal() string { return string(k) }
 
-// Digests are the HMAC-SHA-256 of the key under each pepper, in hexadecimal and in the order of the peppers: newest first. The
-// first is what a new key is stored under; the others find keys that were issued before the pepper changed.
+// Digests returns the HMAC-SHA-256 of the key with each pepper, in hexadecimal and in the order of the peppers, newest first. New keys
+// are stored under the first digest; the others find keys issued before a pepper change.
 func (k Key) Digests(peppers [][]byte) []string { return digests(string(k), peppers) }
 
-func digests(of string, peppers [][]byte) []string {
+func digests(text string, peppers [][]byte) []string {
 	out := make([]string, len(peppers))
 	for i, pepper := range peppers {
 		mac := hmac.New(sha256.New, pepper)
-		mac.Write([]byte(of))
+		mac.Write([]byte(text))
 		out[i] = hex.EncodeToString(mac.Sum(nil))
 	}
 	return out
 }
 
-// Preview is what lists show of a key, so that its owner can tell it from others: its prefix and its last four characters.
+// Preview returns the key's prefix and last four characters, by which lists identify it.
 func (k Key) Preview() (prefix, last4 string) {
 	return string(k[:len(Live)]), string(k[len(k)-4:])
 }
 
-// String is the prefix of the key and an ellipsis.
+// String returns the prefix of the key and an ellipsis.
 func (k Key) String() string {
 	if len(k) != totalLength {
 		return "…"
@@ -97,10 +97,10 @@ func (k Key) String() string {
 	return string(k[:len(Live)]) + "…"
 }
 
-// Format prints String for every verb, also for those that would go round it (%d, %#v).
+// Format prints String for every verb, including those that would not call String (%d, %#v).
 func (k Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.String())) }
 
-// MarshalText is String: a structure that holds a key by mistake does not give it away when it is encoded or logged.
+// MarshalText returns String, so that encoding or logging a struct never leaks a key in it.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 func checksum(head string) string {

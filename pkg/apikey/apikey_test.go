@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 )
 
-// golden was put together by hand from the documented format; it must stay valid for ever, because keys live for a year.
+// golden was assembled by hand from the documented format. It must stay valid, because keys are valid for a year.
 const golden = "oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8"
 
 func TestGenerate(t *testing.T) {
@@ -30,7 +30,7 @@ func TestGenerate(t *testing.T) {
 			parsed, ok := apikey.Parse(key.Reveal())
 			require.True(t, ok)
 			require.Equal(t, key.Reveal(), parsed.Reveal())
-			require.False(t, seen[key], "the same key twice")
+			require.False(t, seen[key], "duplicate key")
 			seen[key] = true
 		}
 	}
@@ -77,8 +77,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// CRC-32 finds every error within 32 bits in a row, so every single wrong character is found.
-func TestParseFindsEveryWrongCharacter(t *testing.T) {
+// CRC-32 detects every error burst of up to 32 bits, so it detects every single wrong character.
+func TestParseDetectsEveryWrongCharacter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := []byte(apikey.Generate(rapid.SampledFrom([]string{apikey.Live, apikey.Test}).Draw(t, "prefix")).Reveal())
 		at := rapid.IntRange(0, len(key)-1).Draw(t, "at")
@@ -106,9 +106,9 @@ func TestOlderKeys(t *testing.T) {
 	require.Equal(t, apikey.Older("947f7d79aa230c88271c203e5b3e1e476b76d8c13b947da26df4947467d7dbf2"), older)
 	imported, ok := apikey.ParseOlder(strings.ToUpper(string(older)))
 	require.True(t, ok)
-	require.Equal(t, older.Digests([][]byte{pepper}), imported.Digests([][]byte{pepper}), "presented and imported are the same key")
+	require.Equal(t, older.Digests([][]byte{pepper}), imported.Digests([][]byte{pepper}), "a presented and an imported key have the same digests")
 	key, _ := apikey.Parse(golden)
-	require.NotEqual(t, key.Digests([][]byte{pepper}), apikey.OlderOf(golden).Digests([][]byte{pepper}), "and no key of ours")
+	require.NotEqual(t, key.Digests([][]byte{pepper}), apikey.OlderOf(golden).Digests([][]byte{pepper}), "the digests differ from those of a Key")
 	for _, bad := range []string{"", "00", string(older[1:]), string(older) + "0", strings.Repeat("xy", 32)} {
 		_, ok := apikey.ParseOlder(bad)
 		require.False(t, ok, bad)
@@ -124,7 +124,7 @@ func TestPeppers(t *testing.T) {
 	for _, bad := range [][]string{nil, {}, {""}, {one, ""}, {one[2:]}, {one + "0"}, {one, strings.Repeat("xy", 32)}, slices.Repeat([]string{one}, apikey.MaxPeppers+1)} {
 		_, err := apikey.Peppers(bad)
 		require.ErrorContains(t, err, "pepper")
-		require.NotContains(t, err.Error(), "0f0f", "no value is repeated")
+		require.NotContains(t, err.Error(), "0f0f", "the error has no value")
 	}
 }
 
@@ -135,7 +135,7 @@ func TestPreview(t *testing.T) {
 	require.Equal(t, golden[len(golden)-4:], last4)
 }
 
-func TestPrintedKeyIsNoLeak(t *testing.T) {
+func TestPrintingDoesNotLeakKey(t *testing.T) {
 	key, _ := apikey.Parse(golden)
 	var out bytes.Buffer
 	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%q", "%x", "%X", "%d", "%t"} {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Older is a key of another form than ours, issued before by something else: the SHA-256 of it, in lower-case hexadecimal. So it
-// can be imported from a system that kept no more than that. It is kept, and asked for, by its Digests, as our own keys are.
+// Older is a key that another system issued, represented by its SHA-256 in lower-case hexadecimal. The hash suffices to import keys
+// from a system that stores nothing else. Like a Key, it is stored and looked up by its Digests.
 type Older string
 
-// OlderOf is the Older of a key as its holder presents it. Whether the key was ever issued, it cannot say.
+// OlderOf returns the Older of a presented key. It does not check whether the key was issued.
 func OlderOf(presented string) Older { return OlderSum(sha256.Sum256([]byte(presented))) }
 
-// OlderSum is the Older of a key by its SHA-256.
+// OlderSum returns the Older of the key with that SHA-256.
 func OlderSum(sum [sha256.Size]byte) Older { return Older(hex.EncodeToString(sum[:])) }
 
-// ParseOlder reports whether s, in either case, is a SHA-256 in hexadecimal.
+// ParseOlder parses a SHA-256 in hexadecimal, upper or lower case. It reports false if s is none.
 func ParseOlder(s string) (Older, bool) {
 	sum, err := hex.DecodeString(s)
 	if err != nil || len(sum) != sha256.Size {
@@ -25,6 +25,6 @@ func ParseOlder(s string) (Older, bool) {
 	return Older(strings.ToLower(s)), true
 }
 
-// Digests are the HMAC-SHA-256 of the hash under each pepper, in hexadecimal and in the order of the peppers. They never meet
-// those of a Key of ours, which has another length.
+// Digests returns the HMAC-SHA-256 of the hash with each pepper, in hexadecimal and in the order of the peppers. They never collide
+// with those of a Key, because a Key has a different length.
 func (o Older) Digests(peppers [][]byte) []string { return digests(string(o), peppers) }

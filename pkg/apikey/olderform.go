@@ -10,18 +10,17 @@ import (
 	"strings"
 )
 
-// OlderForm is the form of keys that something else issued before us. They are known by the hash that an operator imported. The
-// zero value has none.
+// OlderForm is the format of keys issued by another system. Operators import the hashes of such keys. The zero value matches no key.
 type OlderForm struct{ whole *regexp.Regexp }
 
-// Bounds of what is matched, and with what: the time that a token takes is proportional to the product.
+// Maximum lengths of a token and of the pattern. The time to match a token is proportional to their product.
 const (
 	maxOlder   = 256
 	maxPattern = 512
 )
 
-// ParseOlderForm compiles a regular expression that such a key must match from its first character to its last. It must not
-// match keys of our own form: one with a typing mistake would be looked up instead of refused. An empty pattern is no form.
+// ParseOlderForm compiles a regular expression that matches whole keys. It must not match the format of Key; otherwise a Key with a
+// typing mistake would be looked up instead of rejected. An empty pattern gives the zero OlderForm.
 func ParseOlderForm(pattern string) (OlderForm, error) {
 	if pattern == "" {
 		return OlderForm{}, nil
@@ -29,7 +28,7 @@ func ParseOlderForm(pattern string) (OlderForm, error) {
 	if len(pattern) > maxPattern {
 		return OlderForm{}, fmt.Errorf("must have at most %d characters", maxPattern)
 	}
-	if _, err := regexp.Compile(pattern); err != nil { // by itself, or it could close the group around it
+	if _, err := regexp.Compile(pattern); err != nil { // on its own: the pattern could close the group below
 		return OlderForm{}, err
 	}
 	whole, err := regexp.Compile(`\A(?:` + pattern + `)\z`)
@@ -46,23 +45,23 @@ func ParseOlderForm(pattern string) (OlderForm, error) {
 			return OlderForm{}, err
 		}
 		if ours {
-			return OlderForm{}, fmt.Errorf("must not match keys of our own form, which begin with %s", prefix)
+			return OlderForm{}, fmt.Errorf("must not match keys of this API, which begin with %s", prefix)
 		}
 	}
 	return form, nil
 }
 
-// Set reports whether there is a form.
+// Set reports whether f is not the zero value.
 func (f OlderForm) Set() bool { return f.whole != nil }
 
-// Matches reports whether a token has the form.
+// Matches reports whether token has the format.
 func (f OlderForm) Matches(token string) bool {
 	return f.whole != nil && len(token) <= maxOlder && f.whole.MatchString(token)
 }
 
-// CouldMatch reports whether any token that begins with prefix and ends with suffix has the form. In doubt it reports true.
+// CouldMatch reports whether any token with that prefix and suffix could have the format. It may report true if none does.
 func (f OlderForm) CouldMatch(prefix, suffix string) bool {
-	for i := range len(suffix) + 1 { // they may overlap
+	for i := range len(suffix) + 1 { // prefix and suffix may overlap
 		if strings.HasSuffix(prefix, suffix[:i]) && f.Matches(prefix+suffix[i:]) {
 			return true
 		}
@@ -85,7 +84,7 @@ func (f OlderForm) CouldMatch(prefix, suffix string) bool {
 	return a.accepts(at)
 }
 
-// matchesOurs reports whether the pattern matches any text that looks like one of our keys, with whatever checksum.
+// matchesOurs reports whether the pattern matches any text with the format of a Key, with any checksum.
 func matchesOurs(pattern, prefix string) (bool, error) {
 	a, err := compile(pattern)
 	if err != nil {
@@ -102,8 +101,8 @@ func matchesOurs(pattern, prefix string) (bool, error) {
 	return a.accepts(at), nil
 }
 
-// automaton is a compiled pattern that is walked one character at a time, with a choice of characters at each place. Conditions
-// that depend on two characters in a row (\b) are taken to hold, so in doubt it matches.
+// automaton simulates a compiled pattern on a set of characters at each position. It assumes that conditions on adjacent characters
+// (\b) hold, so it may match too much.
 type automaton struct{ *syntax.Prog }
 
 func compile(pattern string) (automaton, error) {
@@ -119,7 +118,7 @@ func (a automaton) start() map[uint32]bool {
 	return reach(a.Prog, []uint32{uint32(a.Start)}) //nolint:gosec // an index of a small program
 }
 
-// step reads one of the characters of choice.
+// step returns the instructions reached by reading one character of choice.
 func (a automaton) step(at map[uint32]bool, choice string) map[uint32]bool {
 	var next []uint32
 	for pc := range at {
@@ -133,7 +132,7 @@ func (a automaton) step(at map[uint32]bool, choice string) map[uint32]bool {
 	return reach(a.Prog, next)
 }
 
-// any reads any number of any characters.
+// any returns the instructions reached by reading any number of any characters.
 func (a automaton) any(at map[uint32]bool) map[uint32]bool {
 	for grown := true; grown; {
 		next := slices.Collect(maps.Keys(at))
@@ -158,7 +157,7 @@ func (a automaton) accepts(at map[uint32]bool) bool {
 	return false
 }
 
-// reach gives the instructions that are reached from others without reading a character.
+// reach returns the instructions reachable from the given ones without reading a character.
 func reach(prog *syntax.Prog, from []uint32) map[uint32]bool {
 	reached := map[uint32]bool{}
 	for len(from) > 0 {

@@ -25,7 +25,7 @@ func TestOlderForm(t *testing.T) {
 	}
 }
 
-func TestOlderFormRefuses(t *testing.T) {
+func TestParseOlderFormRejects(t *testing.T) {
 	for pattern, why := range map[string]string{
 		`(`:                               "missing closing",
 		`a)|(b`:                           "unexpected",
@@ -54,8 +54,8 @@ func TestOlderFormRefuses(t *testing.T) {
 	}
 }
 
-// A pattern that is let through matches no key of ours, whichever is drawn; one made from a key is refused.
-func TestOlderFormAndOurKeys(t *testing.T) {
+// An accepted pattern matches no generated key; a pattern derived from a key is rejected.
+func TestOlderFormMatchesNoGeneratedKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := rapid.SampledFrom([]string{Live, Test}).Draw(t, "prefix")
 		key := Generate(prefix).Reveal()
@@ -72,7 +72,7 @@ func TestOlderFormAndOurKeys(t *testing.T) {
 	})
 }
 
-func TestOlderFormOfWhatIsKnownOfAKey(t *testing.T) {
+func TestCouldMatch(t *testing.T) {
 	form, err := ParseOlderForm(`jb-[0-9]{4}-[a-z]{4,60}|ab[c-f]`)
 	require.NoError(t, err)
 	for known, could := range map[[2]string]bool{

@@ -7,14 +7,14 @@ import (
 
 const minPepper = 32
 
-// MaxPeppers is how many peppers may be in force at a time; a key is asked for under each.
+// MaxPeppers limits the number of peppers in use. A key lookup uses each of them.
 const MaxPeppers = 8
 
-// Peppers decodes the peppers of Digests from hexadecimal. Each must have at least 32 bytes; an error tells which has not, and
-// never its value.
+// Peppers decodes the peppers for Digests from hexadecimal. Each must have at least 32 bytes. An error has the number of the invalid
+// pepper, never its value.
 func Peppers(encoded []string) ([][]byte, error) {
 	if len(encoded) == 0 || len(encoded) > MaxPeppers {
-		return nil, fmt.Errorf("1 to %d peppers are needed", MaxPeppers)
+		return nil, fmt.Errorf("use 1 to %d peppers", MaxPeppers)
 	}
 	peppers := make([][]byte, len(encoded))
 	for i, e := range encoded {

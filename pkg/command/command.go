@@ -1,4 +1,4 @@
-// Package command is what the binaries of the services with a store have in common: verbs, and settings from the environment.
+// Package command implements the command line of services with a database: subcommands, and settings from the environment.
 package command
 
 import (
@@ -17,36 +17,36 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Common are the settings that every service with a store has.
+// Common holds the settings common to all services with a database.
 type Common struct {
 	Telemetry telemetry.Config
 	Database  database.Config
 }
 
-// Service is a service with a store, as its binary starts it. C holds its settings.
+// Service describes a service with a database. C is the type of its settings.
 type Service[C any] struct {
 	Name       string
-	Migrations fs.FS // a folder of numbered SQL files for each dialect
+	Migrations fs.FS // one folder of numbered SQL files for each dialect
 	Common     func(C) Common
 
-	Serve func(context.Context, C) error // until the context ends
-	Check func(context.Context, C) error // whether what it needs beside its database answers
-	Verbs map[string]Verb[C]             // what it can do beside serve, migrate, check and ready, by name; may be nil
+	Serve func(context.Context, C) error // runs until the context is done
+	Check func(context.Context, C) error // checks dependencies other than the database
+	Verbs map[string]Verb[C]             // subcommands besides serve, migrate, check and ready, by name; may be nil
 }
 
-// Verb is something that only one service can do.
+// Verb is a subcommand of one service.
 type Verb[C any] struct {
-	Usage string // how its arguments are written, such as "[--at DATE] ID"; empty where it takes none
-	// Load reads the settings, of a verb that needs fewer than the service; nil: all of them.
+	Usage string // synopsis of its arguments, such as "[--at DATE] ID"; empty if it takes none
+	// Load loads the settings, if the verb needs fewer than the service. If nil, all settings are loaded.
 	Load func(lookup func(string) (string, bool)) (C, error)
-	// Run does it with what followed the name. Where Usage is empty there is nothing.
+	// Run executes the verb with the arguments after its name.
 	Run func(ctx context.Context, cfg C, args []string) error
 }
 
-// checkTime is how long check may take.
+// checkTime limits the duration of check.
 const checkTime = 10 * time.Second
 
-// Main runs one verb: serve; migrate, which brings the schema up to date; check; ready; or one of Verbs. Only those take arguments.
+// Main runs one subcommand: serve, migrate, check, ready, or one of Verbs. Only Verbs take arguments.
 func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	if len(args) == 0 {
 		return s.usage()
@@ -64,7 +64,7 @@ func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool)
 		if verb.Load != nil {
 			load = verb.Load
 		}
-	case name == "migrate": // needs no more than the database, so that the job that runs it holds no other secret
+	case name == "migrate": // needs only the database settings, so its job has no other secret
 		only, err := config.Load[Common](lookup)
 		if err = errors.Join(err, only.Database.Validate()); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (s Service[C]) Main(ctx context.Context, lookup func(string) (string, bool)
 	return run(ctx, cfg)
 }
 
-// usage names every verb.
+// usage returns an error that lists all subcommands.
 func (s Service[C]) usage() error {
 	verbs := []string{"serve", "migrate", "check", "ready"}
 	for _, name := range slices.Sorted(maps.Keys(s.Verbs)) {
@@ -95,7 +95,7 @@ func (s Service[C]) usage() error {
 	return fmt.Errorf("usage: %s %s", s.Name, strings.Join(verbs, " | "))
 }
 
-// Migrate brings the schema of the database to what this binary was built for.
+// Migrate migrates the database to the schema version of this binary.
 func (s Service[C]) Migrate(ctx context.Context, cfg C) error { return s.migrate(ctx, s.Common(cfg)) }
 
 func (s Service[C]) migrate(ctx context.Context, c Common) error {
@@ -107,7 +107,7 @@ func (s Service[C]) migrate(ctx context.Context, c Common) error {
 	return database.Migrate(ctx, c.Database, tel, s.Migrations)
 }
 
-// check reports everything that would keep the service from doing its work.
+// check returns an error for everything that would prevent the service from working.
 func (s Service[C]) check(ctx context.Context, cfg C) error {
 	c := s.Common(cfg)
 	tel, err := telemetry.Start(ctx, s.Name, c.Telemetry)

@@ -14,9 +14,9 @@ type settings struct {
 	Word string `env:"OPPORTUNITY_WORD,required,notEmpty" doc:"A word."`
 }
 
-func TestAServiceHasVerbsOfItsOwn(t *testing.T) {
+func TestServiceHasItsOwnVerbs(t *testing.T) {
 	var ran []string
-	note := func(name string) func(context.Context, settings, []string) error {
+	record := func(name string) func(context.Context, settings, []string) error {
 		return func(_ context.Context, s settings, args []string) error {
 			ran = append(ran, strings.Join(append([]string{name, s.Word}, args...), " "))
 			return nil
@@ -24,10 +24,10 @@ func TestAServiceHasVerbsOfItsOwn(t *testing.T) {
 	}
 	s := command.Service[settings]{
 		Name:  "test",
-		Serve: func(ctx context.Context, c settings) error { return note("serve")(ctx, c, nil) },
+		Serve: func(ctx context.Context, c settings) error { return record("serve")(ctx, c, nil) },
 		Verbs: map[string]command.Verb[settings]{
-			"show":  {Usage: "[--at DATE] ID", Run: note("show")},
-			"count": {Run: note("count")},
+			"show":  {Usage: "[--at DATE] ID", Run: record("show")},
+			"count": {Run: record("count")},
 		},
 	}
 	main := func(args ...string) error {

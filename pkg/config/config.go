@@ -1,5 +1,5 @@
-// Package config reads a service's settings from environment variables into a struct and reports every mistake of a start at
-// once, so that an operator corrects a deployment in one round.
+// Package config loads a service's settings from environment variables into a struct. It reports all invalid settings at once, so an
+// operator can correct them in one go.
 package config
 
 import (
@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Load fills a T from its `env` tags. lookup stands for os.LookupEnv. A T with a Validate method is asked to judge itself; all
-// mistakes come back as one error. Values of secrets never appear in it.
+// Load returns a T with the settings named by its `env` tags. lookup is usually os.LookupEnv. If T has a method Validate() error, Load
+// calls it. All errors are joined; none contains the value of a setting.
 func Load[T any](lookup func(string) (string, bool)) (T, error) {
 	var cfg T
 	environment := map[string]string{}
@@ -39,7 +39,7 @@ func Load[T any](lookup func(string) (string, bool)) (T, error) {
 	return cfg, err
 }
 
-// parsers adds the types whose text form the env library does not know.
+// parsers parse types that the env library does not support, or parses differently.
 var parsers = map[reflect.Type]env.ParserFunc{
 	reflect.TypeFor[slog.Level](): func(s string) (any, error) {
 		var l slog.Level
@@ -49,8 +49,7 @@ var parsers = map[reflect.Type]env.ParserFunc{
 	reflect.TypeFor[time.Duration](): func(s string) (any, error) { return api.ParseDuration(s) },
 }
 
-// namesOnly names the settings at fault and drops the values that the library quotes: one of them may be a secret with a
-// typing mistake.
+// namesOnly replaces errors that quote the value of a setting by errors with its name only. The value may be a mistyped secret.
 func namesOnly(all env.AggregateError, settings []Setting) error {
 	var out []error
 	for _, e := range all.Errors {
@@ -82,8 +81,7 @@ type Setting struct {
 	field string
 }
 
-// Describe lists the settings of a config struct in the order of its fields, nested structs included. docs/configuration.md is
-// made from it.
+// Describe returns the settings of a config struct in field order, including nested structs. docs/configuration.md is generated from it.
 func Describe(cfg any) []Setting {
 	return describe(reflect.TypeOf(cfg))
 }
@@ -107,8 +105,8 @@ func describe(t reflect.Type) []Setting {
 	return out
 }
 
-// Address reports an error unless value is the address of a service: an http or https URL without a trailing slash. One that is
-// not set is left to the tag that requires it.
+// Address returns an error unless value is the URL of a service: http or https, without a trailing slash. It accepts an empty value; the
+// "required" tag reports that.
 func Address(name, value string) error {
 	if value == "" || api.ValidURL(value) && !strings.HasSuffix(value, "/") {
 		return nil
@@ -116,7 +114,7 @@ func Address(name, value string) error {
 	return fmt.Errorf("%s must be an http or https URL without a trailing slash", name)
 }
 
-// Prefixes are address ranges that are written as 10.0.0.0/8; the error names one that is not.
+// Prefixes parses address ranges such as 10.0.0.0/8. The error names the first invalid range.
 func Prefixes(ranges []string) ([]netip.Prefix, error) {
 	out := make([]netip.Prefix, len(ranges))
 	for i, r := range ranges {

@@ -40,7 +40,7 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, settings{Store: store{"sqlite:///x"}, Level: slog.LevelWarn, Wait: 2 * time.Second, Names: []string{"a", "b"}}, got)
 }
 
-func TestEveryMistakeIsNamedAtOnceAndNoValueRepeated(t *testing.T) {
+func TestAllErrorsAreReportedWithoutValues(t *testing.T) {
 	_, err := config.Load[settings](from(map[string]string{"LEVEL": "hunter2", "WAIT": "hunter2"}))
 	for _, name := range []string{"STORE_URL", "LEVEL", "WAIT"} {
 		require.ErrorContains(t, err, name)

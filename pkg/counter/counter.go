@@ -1,52 +1,53 @@
-// Package counter is the layout of the counters in Redis, which two services share: the gateway admits calls against them, and
-// authquota copies them to its ledger and raises the epochs.
+// Package counter defines the layout of the counters in Redis. Two services share them: the gateway checks and increments them for each
+// call; authquota copies them to its ledger and increments the epochs.
 //
-//	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day, ServiceField -> calls of all accounts, and
-//	                       LatestField -> time of the latest admission in microseconds since 1970, and
-//	                       Moved(account id) -> 1 where the account's calls of the day count for another one
+//	{oda}:day:2026-11-20   hash: account id -> calls charged on that UTC day,
+//	                       ServiceField -> calls of all accounts,
+//	                       LatestField -> time of the latest admission in microseconds since 1970,
+//	                       Moved(account id) -> 1 if the account's calls of the day were moved to another account
 //	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
 //	{oda}:epochs           hash: account id -> epoch
-//	{oda}:merged           hash: account id -> id of the account that has taken over its keys; what is given back to the first
-//	                       goes to the second
+//	{oda}:merged           hash: id of a merged account -> id of the account that took over its keys; refunds of charges to the
+//	                       merged account go to the other
 //
-// The epoch of an account changes whenever something changes that decides what its calls may do: a key revoked, the account
-// suspended or resumed, its tier. Whoever holds an answer made under another epoch holds one that is out of date.
+// Any change to what an account may do increments its epoch: a revoked key, a suspension, a new tier. A principal resolved under another
+// epoch is stale.
 //
-// All keys carry the same hash tag, so that one script may use them together on a Redis cluster, and all expire.
+// All keys have the same hash tag, so that one script can use several of them on a Redis cluster. All keys expire.
 package counter
 
 import "time"
 
-// Tag is what all keys begin with; a Redis cluster keeps keys with the same tag on one node.
+// Tag is the common prefix of all keys. A Redis cluster stores keys with the same tag on one node.
 const Tag = "{oda}"
 
-// ServiceField is the field of a day's hash that counts the calls of all accounts. No account id looks like it.
+// ServiceField is the field of a day's hash with the calls of all accounts. It is never an account id.
 const ServiceField = "*"
 
-// LatestField is the field of a day's hash with the time of its latest admission, behind which the clock may not fall back.
+// LatestField is the field of a day's hash with the time of its latest admission. Admission never uses an earlier time.
 const LatestField = "@"
 
 // Epochs is the key of the hash of epochs.
 const Epochs = Tag + ":epochs"
 
-// Merged is the key of the hash of accounts that were taken over.
+// Merged is the key of the hash of merged accounts.
 const Merged = Tag + ":merged"
 
-// Moved is the field of a day's hash which tells that the account's calls of that day were added to those of the account that took
-// it over. No account id looks like it.
+// Moved returns the field of a day's hash that marks the account's calls of that day as moved to the account that took over its keys. It
+// is never an account id.
 func Moved(account string) string { return "+" + account }
 
-// How long the keys live after they were last written.
+// Expiry of the keys after their latest write.
 const (
 	DayTTL    = 72 * time.Hour
 	EpochsTTL = 48 * time.Hour
 )
 
-// Day is the key of the counters of one UTC day, written as DayOf does.
+// Day returns the key of the counters of one UTC day, in the format of DayOf.
 func Day(day string) string { return Tag + ":day:" + day }
 
-// DayOf is the UTC day that t falls on, as 2026-11-20.
+// DayOf returns the UTC day of t, such as 2026-11-20.
 func DayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// Window is the key of the admission times of one account.
+// Window returns the key of the admission times of one account.
 func Window(account string) string { return Tag + ":minute:" + account }

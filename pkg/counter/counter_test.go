@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-// Two services that are deployed one after the other meet in these keys: they may not change.
+// The keys must not change: two services share them and are deployed one after the other.
 func TestLayout(t *testing.T) {
 	require.Equal(t, "{oda}:day:2026-11-20", counter.Day("2026-11-20"))
 	require.Equal(t, "{oda}:minute:acc_1", counter.Window("acc_1"))
