@@ -1,5 +1,5 @@
-// Package database opens a service's store by its URL: Postgres in production, an SQLite file for one machine. Both are reached
-// through gorm with the same code; where they differ, the difference ends here.
+// Package database opens a service's database by its URL: Postgres in production, or an SQLite file on a single machine. Both are used
+// through gorm, and this package hides their differences.
 package database
 
 import (
@@ -23,33 +23,33 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// The dialects.
+// Dialects.
 const (
 	Postgres = "postgres"
 	SQLite   = "sqlite"
 )
 
-// Config says where the data lies.
+// Config holds the settings of the database.
 type Config struct {
 	URL            string `env:"OPPORTUNITY_DATABASE_URL,required,notEmpty" doc:"Secret. postgres://user:password@host/database?search_path=schema, or sqlite:///absolute/path.db."`
-	ServingRole    string `env:"OPPORTUNITY_DATABASE_SERVING_ROLE" doc:"Postgres role to which migrate grants what serving needs, and no more. Empty: nobody is granted anything."`
-	MaxConnections int    `env:"OPPORTUNITY_DATABASE_MAX_CONNECTIONS" envDefault:"10" doc:"Most connections of one process."`
+	ServingRole    string `env:"OPPORTUNITY_DATABASE_SERVING_ROLE" doc:"Postgres role of the serving processes. migrate grants it the rights they need. Empty: migrate grants nothing."`
+	MaxConnections int    `env:"OPPORTUNITY_DATABASE_MAX_CONNECTIONS" envDefault:"10" doc:"Maximum number of connections of one process."`
 	Access         Access `env:"-"`
 }
 
-// Access says what a connection may do to an SQLite file. Postgres has roles for that.
+// Access is the access of a connection to an SQLite file. On Postgres, roles limit access.
 type Access string
 
 const (
-	Full     Access = ""   // read and write; a file that does not exist is created
-	Existing Access = "rw" // read and write a file that exists
-	ReadOnly Access = "ro" // read a file that exists
+	Full     Access = ""   // read and write; creates a missing file
+	Existing Access = "rw" // read and write an existing file
+	ReadOnly Access = "ro" // read an existing file
 )
 
-// Validate names what is wrong with the settings, without their values.
+// Validate returns an error if a setting is invalid. The error never has its value.
 func (c Config) Validate() error {
 	if c.URL == "" {
-		return nil // its absence is already reported
+		return nil // the "required" tag reports this
 	}
 	if _, _, err := c.open(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// DB is an open store.
+// DB is an open database.
 type DB struct {
 	*gorm.DB
 
@@ -68,7 +68,7 @@ type DB struct {
 	pool    *sql.DB
 }
 
-// Open prepares a pool. It does not yet connect to Postgres, so a service starts while its database is still away.
+// Open creates a connection pool. It does not connect to Postgres yet, so a service can start before its database.
 func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 	dialect, dialector, err := cfg.open()
 	if err != nil {
@@ -83,7 +83,7 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 		SkipDefaultTransaction: true, // every multi-statement change opens its own
 		TranslateError:         true,
 		DisableAutomaticPing:   true,
-		Logger:                 logger.Discard, // errors are returned, and a statement's values are nobody's business
+		Logger:                 logger.Discard, // errors are returned, and logs must not contain values of statements
 		NowFunc:                func() time.Time { return time.Now().UTC() },
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
-		return "", nil, errors.New("OPPORTUNITY_DATABASE_URL is not a URL") // err quotes it, password included
+		return "", nil, errors.New("OPPORTUNITY_DATABASE_URL is not a URL") // err would quote it, including the password
 	}
 	switch u.Scheme {
 	case "postgres", "postgresql":
@@ -129,8 +129,9 @@ func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {
 	return "", nil, errors.New("OPPORTUNITY_DATABASE_URL must begin with postgres:// or sqlite://")
 }
 
-// sqliteDSN: recursive_triggers, because without it INSERT OR REPLACE slips past the triggers that keep tables append-only;
-// immediate transactions, because a reader that turns writer half-way would fail with "database is locked".
+// sqliteDSN returns the driver's name of the file. It sets recursive_triggers, because INSERT OR REPLACE would otherwise bypass the
+// triggers that make tables append-only, and immediate transactions, because a transaction that starts with a read and then writes can
+// fail with "database is locked".
 func sqliteDSN(path string, access Access) string {
 	file := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	if access == ReadOnly {
@@ -142,15 +143,14 @@ func sqliteDSN(path string, access Access) string {
 	return file + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=recursive_triggers(1)&_txlock=immediate"
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (d *DB) Close() error { return d.pool.Close() }
 
-// Ping asks whether the database answers.
+// Ping returns an error unless the database responds.
 func (d *DB) Ping(ctx context.Context) error { return d.pool.PingContext(ctx) }
 
-// NextSequence raises the single row of change_sequence and holds its lock until tx ends. Called first in every transaction
-// that changes something, it makes the order of the sequence equal to the order of the commits: a reader that has seen N will
-// never meet a number below N that it has not seen.
+// NextSequence increments the single row of change_sequence and returns its value. The row stays locked until tx ends. Call it first in
+// every transaction that changes data: sequence order then equals commit order, so no number below N appears after a reader has seen N.
 func NextSequence(tx *gorm.DB) (int64, error) {
 	var value int64
 	err := tx.Raw("UPDATE change_sequence SET value = value + 1 WHERE id = 1 RETURNING value").Scan(&value).Error
@@ -160,8 +160,8 @@ func NextSequence(tx *gorm.DB) (int64, error) {
 	return value, err
 }
 
-// IsUnavailable reports whether err says that the database is out of reach or overloaded, rather than that a statement is
-// wrong: the caller answers service_unavailable then.
+// IsUnavailable reports whether err means that the database is unreachable or overloaded, as opposed to an invalid statement. The caller
+// should then respond with service_unavailable.
 func IsUnavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
@@ -173,8 +173,8 @@ func IsUnavailable(err error) bool {
 		return true
 	}
 	if pg := new(pgconn.PgError); errors.As(err, &pg) {
-		// SQLSTATE of the Postgres manual, appendix A: connection exceptions, rollbacks that ask for another try, insufficient
-		// resources, operator intervention; a server that is read-only, as one is after a failover; a lock not to be had
+		// SQLSTATE classes and codes (Postgres manual, appendix A): 08 connection exception, 40 rollback to be retried, 53 insufficient
+		// resources, 57 operator intervention, 25006 read-only server (as after a failover), 55P03 lock not available
 		class := pg.Code[:min(2, len(pg.Code))]
 		return class == "08" || class == "40" || class == "53" || class == "57" || pg.Code == "25006" || pg.Code == "55P03"
 	}
@@ -185,15 +185,15 @@ func IsUnavailable(err error) bool {
 		}
 	}
 	for _, broken := range []string{"unexpected EOF", "connection reset", "broken pipe", "conn closed", "database is closed"} {
-		if strings.Contains(err.Error(), broken) { // pgx reports a cut connection by wrapped text in places
+		if strings.Contains(err.Error(), broken) { // pgx reports some broken connections only in the error text
 			return true
 		}
 	}
 	return false
 }
 
-// Micros is how instants are stored: microseconds since 1970 UTC, alike in both dialects and sortable.
+// Micros returns t as stored in both dialects: microseconds since 1970 UTC.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// FromMicros is the inverse of Micros, in UTC.
+// FromMicros returns the time of a stored value, in UTC. It is the inverse of Micros.
 func FromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }

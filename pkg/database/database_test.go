@@ -65,7 +65,7 @@ func TestMigrateAndAwait(t *testing.T) {
 			all.Wait()
 			require.NoError(t, <-waited)
 			require.NoError(t, db.Current(t.Context(), migrations))
-			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "again is nothing to do")
+			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations), "a second migration does nothing")
 		})
 	}
 }
@@ -90,7 +90,7 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 					}
 				})
 			}
-			// A reader that follows the sequence while they write must meet each number exactly once, in order.
+			// A concurrent reader that follows the sequence must see each number exactly once, in order.
 			var seen []int64
 			for last := int64(0); len(seen) < writers*each; {
 				var more []int64
@@ -107,7 +107,7 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 	}
 }
 
-func TestServingRoleMayNotRewriteWhatIsAppendOnly(t *testing.T) {
+func TestServingRoleCannotChangeAppendOnlyTables(t *testing.T) {
 	url := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, url)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, ServingRole: role, MaxConnections: 4}, start(t), migrations))
@@ -129,8 +129,8 @@ func TestServingRoleMayNotRewriteWhatIsAppendOnly(t *testing.T) {
 	}
 }
 
-// A migration that changes nothing runs at every deployment, while the version before it serves.
-func TestServingGoesOnWhileRightsAreGranted(t *testing.T) {
+// Every deployment runs migrate while the previous version serves, even if there is no new migration.
+func TestServingContinuesDuringMigrate(t *testing.T) {
 	url := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, url)
 	cfg := database.Config{URL: url, ServingRole: role, MaxConnections: 4}
@@ -162,7 +162,7 @@ func TestServingGoesOnWhileRightsAreGranted(t *testing.T) {
 	readers.Wait()
 }
 
-func TestAnUnreachableDatabaseIsToldFromAWrongStatement(t *testing.T) {
+func TestUnreachableDatabaseIsDistinguishedFromInvalidStatement(t *testing.T) {
 	err := open(t, "postgres://nobody@127.0.0.1:1/none").WithContext(t.Context()).Exec("SELECT 1").Error
 	require.True(t, database.IsUnavailable(err), "%v", err)
 	_, err = database.Open(database.Config{URL: "sqlite:///nowhere/at/all.db", MaxConnections: 1}, start(t))
@@ -172,7 +172,7 @@ func TestAnUnreachableDatabaseIsToldFromAWrongStatement(t *testing.T) {
 		require.False(t, database.IsUnavailable(db.WithContext(t.Context()).Exec("SELECT nonsense FROM nowhere").Error), dialect)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.False(t, database.IsUnavailable(db.WithContext(ctx).Exec("SELECT 1").Error), "the caller went away")
+		require.False(t, database.IsUnavailable(db.WithContext(ctx).Exec("SELECT 1").Error), "the caller canceled")
 	}
 	for code, unavailable := range map[string]bool{
 		"25006": true, "40001": true, "40P01": true, "53300": true, "55P03": true, "57P01": true, "08006": true,
@@ -214,6 +214,6 @@ func TestReadOnlyAccessChangesNothing(t *testing.T) {
 	defer db.Close()
 	var n int
 	require.NoError(t, db.Raw("SELECT count(*) FROM things").Scan(&n).Error)
-	require.Equal(t, 1, n, "what another connection wrote a moment ago")
+	require.Equal(t, 1, n, "must see the row that another connection just wrote")
 	require.ErrorContains(t, db.Exec("INSERT INTO things VALUES ('b', 2)").Error, "readonly")
 }

@@ -15,10 +15,11 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Migrate brings the schema to what this binary was built for. migrations has a folder per dialect with numbered SQL files.
-// Several processes may call it at once on Postgres: one works, the others wait and find nothing to do.
-// On Postgres it then grants ServingRole what serving needs: all rows of all tables, but of a table whose comment is
-// "append-only" only reading and inserting.
+// Migrate migrates the schema to the version of this binary. migrations has one folder of numbered SQL files for each dialect. On
+// Postgres several processes may call it at once: one migrates, the others wait.
+//
+// On Postgres it then grants ServingRole the rights to read and change all tables. Tables with the comment "append-only" can only be read
+// and inserted into.
 func Migrate(ctx context.Context, cfg Config, tel *telemetry.Telemetry, migrations fs.FS) error {
 	db, err := Open(cfg, tel)
 	if err != nil {
@@ -34,7 +35,7 @@ func Migrate(ctx context.Context, cfg Config, tel *telemetry.Telemetry, migratio
 		return fmt.Errorf("migrate: %w", err)
 	}
 	for _, m := range applied {
-		tel.Log.InfoContext(ctx, "migrated", "migration", m.Source.Path, "took", m.Duration)
+		tel.Log.InfoContext(ctx, "migration applied", "migration", m.Source.Path, "took", m.Duration)
 	}
 	if db.Dialect == Postgres && cfg.ServingRole != "" {
 		return db.grant(ctx, cfg.ServingRole)
@@ -57,7 +58,7 @@ func (d *DB) provider(migrations fs.FS) (*goose.Provider, error) {
 	return goose.NewProvider(goose.DialectPostgres, d.pool, files, goose.WithSessionLocker(session))
 }
 
-// AppendOnly is the comment that marks a table whose rows are never changed or removed.
+// AppendOnly is the comment on tables whose rows are never updated or deleted.
 const AppendOnly = "append-only"
 
 func (d *DB) grant(ctx context.Context, role string) error {
@@ -88,7 +89,7 @@ func (d *DB) grant(ctx context.Context, role string) error {
 		table := `"` + strings.ReplaceAll(t.Name, `"`, `""`) + `"`
 		statements = append(statements, "REVOKE ALL ON "+table+" FROM "+quoted, "GRANT "+rights+" ON "+table+" TO "+quoted)
 	}
-	// In one transaction, so that whoever serves meanwhile never stands without rights.
+	// One transaction, so that running services never lose their rights in between.
 	return d.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		for _, s := range statements {
 			if err := tx.Exec(s).Error; err != nil {
@@ -99,19 +100,19 @@ func (d *DB) grant(ctx context.Context, role string) error {
 	})
 }
 
-// Await blocks until the schema is at the version that this binary was built for, or newer: serving never migrates.
+// Await blocks until the schema has the version of this binary or a newer one. Services never migrate; see Migrate.
 func (d *DB) Await(ctx context.Context, tel *telemetry.Telemetry, migrations fs.FS) error {
-	want, err := d.built(migrations)
+	want, err := d.newest(migrations)
 	if err != nil {
 		return err
 	}
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		have, err := d.Version(ctx)
 		if err == nil && have >= want {
 			return nil
 		}
-		if !told {
-			tel.Log.WarnContext(ctx, "waiting for the schema", "have", have, "want", want, "error", fmt.Sprint(err))
+		if !logged {
+			tel.Log.WarnContext(ctx, "waiting for migrations", "have", have, "want", want, "error", fmt.Sprint(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -121,9 +122,9 @@ func (d *DB) Await(ctx context.Context, tel *telemetry.Telemetry, migrations fs.
 	}
 }
 
-// Current reports an error unless the schema is at the version that this binary was built for, or newer.
+// Current returns an error unless the schema has the version of this binary or a newer one.
 func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
-	want, err := d.built(migrations)
+	want, err := d.newest(migrations)
 	if err != nil {
 		return err
 	}
@@ -132,15 +133,15 @@ func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
 	case IsUnavailable(err):
 		return err
 	case err != nil:
-		return fmt.Errorf("there is no schema yet, run migrate: %w", err)
+		return fmt.Errorf("no schema: run migrate: %w", err)
 	case have < want:
-		return fmt.Errorf("schema is at version %d, this binary needs %d: run migrate", have, want)
+		return fmt.Errorf("schema version %d is older than this binary (%d): run migrate", have, want)
 	}
 	return nil
 }
 
-// built is the number of the newest migration file.
-func (d *DB) built(migrations fs.FS) (int64, error) {
+// newest returns the number of the newest migration file.
+func (d *DB) newest(migrations fs.FS) (int64, error) {
 	files, err := fs.Glob(migrations, d.Dialect+"/*.sql")
 	if err != nil || len(files) == 0 {
 		return 0, fmt.Errorf("no migrations for %s", d.Dialect)
@@ -148,7 +149,7 @@ func (d *DB) built(migrations fs.FS) (int64, error) {
 	return goose.NumericComponent(files[len(files)-1])
 }
 
-// Version is the number of the last migration that was applied.
+// Version returns the number of the newest applied migration.
 func (d *DB) Version(ctx context.Context) (int64, error) {
 	var version sql.NullInt64
 	err := d.WithContext(ctx).Raw("SELECT max(version_id) FROM goose_db_version WHERE is_applied").Scan(&version).Error

@@ -6,10 +6,10 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Outage is err, as problem.Unavailable if it says that the database is out of reach: what a store answers then. An error that
-// is a problem already stays what it is.
+// Outage returns problem.Unavailable with cause err if IsUnavailable(err), otherwise err. An err that is already a problem.Error is
+// returned unchanged.
 func Outage(err error) error {
-	if told := (*problem.Error)(nil); !errors.As(err, &told) && IsUnavailable(err) {
+	if known := (*problem.Error)(nil); !errors.As(err, &known) && IsUnavailable(err) {
 		return problem.Unavailable(err)
 	}
 	return err

@@ -9,8 +9,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// tracing makes a child span for every statement: its table and operation, never its values. It is our own because the
-// maintained gorm plugin links a ClickHouse driver into every binary.
+// tracing is a gorm plugin that creates a child span for each statement, with its table and operation but not its values. The maintained
+// gorm plugin is not used because it links a ClickHouse driver into every binary.
 type tracing struct {
 	tracer  trace.Tracer
 	dialect string
@@ -24,7 +24,7 @@ func (t tracing) Initialize(db *gorm.DB) error {
 	before := func(operation string) func(*gorm.DB) {
 		return func(tx *gorm.DB) {
 			if !trace.SpanContextFromContext(tx.Statement.Context).IsValid() {
-				return // a statement of a background loop belongs to no request
+				return // background loops are not traced
 			}
 			ctx, span := t.tracer.Start(tx.Statement.Context, t.dialect+" "+operation, trace.WithSpanKind(trace.SpanKindClient),
 				trace.WithAttributes(attribute.String("db.system.name", t.dialect), attribute.String("db.operation.name", operation)))

@@ -21,7 +21,7 @@ const MaxReported = 200
 
 // File is an events file that was read to its end.
 type File struct {
-	Lines    []Line             // that may be recorded
+	Lines    []Line             // valid lines
 	Rejected []api.RejectedLine // the first rejected lines
 	Omitted  int                // rejected lines beyond those
 }

@@ -16,7 +16,7 @@ import (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestReadTakesWhatMayBeRecorded(t *testing.T) {
+func TestReadAcceptsValidEvents(t *testing.T) {
 	file, err := eventfile.Read(strings.NewReader(
 		`{"slug":"a","checkedAt":"2026-11-20T07:00:00.9999999-05:00","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":`+
 			apitest.WholeFacts(`{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],"sourceUrls":["https://a.example/who"]}]}`)+
@@ -34,7 +34,7 @@ func TestReadTakesWhatMayBeRecorded(t *testing.T) {
 	require.Empty(t, file.Rejected)
 }
 
-func TestReadTakesEveryOutcomeOfItsKindAndNoOther(t *testing.T) {
+func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 	all := []api.Outcome{api.OutcomeVerified, api.OutcomeReachable, api.OutcomeBlocked, api.OutcomeUnreachable, api.OutcomeClosed, api.OutcomeNeedsReview}
 	allowed := map[api.CheckType]string{
 		api.Review:    "verified closed needs-review",
@@ -57,7 +57,7 @@ func TestReadTakesEveryOutcomeOfItsKindAndNoOther(t *testing.T) {
 	}
 }
 
-func TestReadNamesEveryProblem(t *testing.T) {
+func TestReadReportsEveryProblem(t *testing.T) {
 	valid := `"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"review","outcome":"closed"`
 	verified := strings.Replace(valid, "closed", "verified", 1)
 	for _, c := range []struct {
@@ -102,7 +102,7 @@ func TestReadNamesEveryProblem(t *testing.T) {
 	}
 }
 
-func TestOfAWrongFileNoMoreIsKeptThanIsTold(t *testing.T) {
+func TestReadLimitsRejectedLines(t *testing.T) {
 	file, err := eventfile.Read(strings.NewReader(strings.Repeat("x\n", eventfile.MaxReported+7)), now, eventfile.MaxReported)
 	require.NoError(t, err)
 	require.Empty(t, file.Lines)
@@ -110,7 +110,7 @@ func TestOfAWrongFileNoMoreIsKeptThanIsTold(t *testing.T) {
 	require.Equal(t, 7, file.Omitted)
 }
 
-func TestReadFailsWithItsFile(t *testing.T) {
+func TestReadReturnsReadError(t *testing.T) {
 	broken := errors.New("cut off")
 	_, err := eventfile.Read(iotest.ErrReader(broken), now, eventfile.MaxReported)
 	require.ErrorIs(t, err, broken)

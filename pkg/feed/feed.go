@@ -1,6 +1,6 @@
-// Package feed is how one service keeps a copy of what another one knows: it asks for everything after the sequence that it has
-// reached, and the other holds the request open until there is something to tell. Pulling needs no outbox, survives an outage
-// of either side, and may be repeated without harm.
+// Package feed replicates data from one service to another by long polling. The client requests all changes after the latest sequence of
+// its copy; the server holds the request open until there are changes. Pulling needs no outbox, survives an outage of either side, and
+// can be repeated safely.
 package feed
 
 import (
@@ -16,39 +16,39 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Page is how many changes one answer holds at most.
+// Page is the maximum number of changes in one response.
 const Page = 1000
 
 const (
-	maxWait    = 25 * time.Second       // for which a request is held open
-	answerTime = 10 * time.Second       // beyond the wait, for the answer itself
-	poll       = 200 * time.Millisecond // how often a held request looks for what another replica has changed
-	firstPause = 200 * time.Millisecond // after a failure or an early empty answer; doubled at every further failure
-	maxPause   = 10 * time.Second
+	maxWait      = 25 * time.Second       // for which a request is held open
+	responseTime = 10 * time.Second       // for the response itself, in addition to the wait
+	poll         = 200 * time.Millisecond // interval at which a held request checks for changes, which another replica may have made
+	firstPause   = 200 * time.Millisecond // after a failure or an early empty response; doubled after each further failure
+	maxPause     = 10 * time.Second
 )
 
-// Query is where to continue and how long to wait, as the asking side sends it.
+// Query returns the query string of a pull: the sequence to continue after, and the time to wait.
 func Query(after int64, wait time.Duration) string {
 	return fmt.Sprintf("?after=%d&wait=%s", after, wait)
 }
 
-// Serve answers one pull: read's changes after the sequence that the query names. Where there are none yet it reads again and
-// again until there are, the time to wait is over, the caller leaves or the server drains.
+// Serve handles one pull. It returns the changes that read returns after the requested sequence. If there are none it polls read until
+// there are, the wait time is over, the caller disconnects, or the server drains.
 func Serve[T any](r *http.Request, read func(ctx context.Context, after int64, limit int) ([]T, error)) ([]T, error) {
 	after, wait, err := parse(r.URL.RawQuery)
 	if err != nil {
 		return nil, err
 	}
-	deadline, again := time.NewTimer(wait), time.NewTicker(poll)
+	deadline, ticker := time.NewTimer(wait), time.NewTicker(poll)
 	defer deadline.Stop()
-	defer again.Stop()
+	defer ticker.Stop()
 	for waiting := wait > 0; ; {
 		changes, err := read(r.Context(), after, Page)
 		if err != nil || len(changes) > 0 || !waiting {
 			return changes, err
 		}
 		select {
-		case <-again.C:
+		case <-ticker.C:
 		case <-deadline.C:
 			waiting = false
 		case <-server.Draining(r):
@@ -77,16 +77,16 @@ func parse(raw string) (after int64, wait time.Duration, err error) {
 	return after, wait, nil
 }
 
-// Pull asks once for changes after the copy's own position, waits for them up to wait, saves them, and tells how many came.
+// Pull requests the changes after the position of the copy, waits for them up to wait, saves them, and returns their number.
 type Pull func(ctx context.Context, wait time.Duration) (changes int, err error)
 
-// Follow pulls until ctx ends. A failure is tried again after a pause that grows; what names the feed in the log and the metrics.
-func Follow(ctx context.Context, tel *telemetry.Telemetry, what string, pull Pull) error {
-	watch := NewWatch(tel.Registry, what)
+// Follow pulls until ctx is done. It retries failures with backoff. name is the name of the feed in logs and metrics.
+func Follow(ctx context.Context, tel *telemetry.Telemetry, name string, pull Pull) error {
+	metrics := NewMetrics(tel.Registry, name)
 	pause := firstPause
 	for failing := false; ; {
 		changes, err := once(ctx, pull, maxWait)
-		watch.Pulled(changes, err)
+		metrics.Observe(changes, err)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -97,18 +97,18 @@ func Follow(ctx context.Context, tel *telemetry.Telemetry, what string, pull Pul
 			}
 		case !failing: // once per outage
 			failing = true
-			tel.Log.WarnContext(ctx, "feed interrupted, trying again", "feed", what, "error", err.Error())
+			tel.Log.WarnContext(ctx, "feed interrupted, will retry", "feed", name, "error", err.Error())
 		default:
 			pause = min(2*pause, maxPause)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)): //nolint:gosec // spreads replicas, protects nothing
+		case <-time.After(pause/2 + rand.N(pause/2)): //nolint:gosec // jitter between replicas, not a secret
 		}
 	}
 }
 
-// CatchUp pulls until there is nothing newer.
+// CatchUp pulls until there are no more changes.
 func CatchUp(ctx context.Context, pull Pull) error {
 	for {
 		if changes, err := once(ctx, pull, 0); err != nil || changes == 0 {
@@ -118,7 +118,7 @@ func CatchUp(ctx context.Context, pull Pull) error {
 }
 
 func once(ctx context.Context, pull Pull, wait time.Duration) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait+answerTime)
+	ctx, cancel := context.WithTimeout(ctx, wait+responseTime)
 	defer cancel()
 	return pull(ctx, wait)
 }

@@ -36,7 +36,7 @@ func TestServeWaitsForTheFirstChange(t *testing.T) {
 	require.Equal(t, []int64{8}, got)
 }
 
-func TestServeAnswersAtOnceWhereNobodyWaits(t *testing.T) {
+func TestServeReturnsAtOnceWithoutWait(t *testing.T) {
 	got, err := feed.Serve(request(t, ""), func(_ context.Context, after int64, _ int) ([]int64, error) {
 		require.Zero(t, after)
 		return nil, nil
@@ -45,23 +45,23 @@ func TestServeAnswersAtOnceWhereNobodyWaits(t *testing.T) {
 	require.Empty(t, got)
 }
 
-func TestServeEndsWithItsCaller(t *testing.T) {
-	ctx, leave := context.WithCancel(t.Context())
+func TestServeEndsWhenCallerDisconnects(t *testing.T) {
+	ctx, disconnect := context.WithCancel(t.Context())
 	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), func(context.Context, int64, int) ([]int64, error) {
-		leave()
+		disconnect()
 		return nil, nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestServeRefusesWhatItDoesNotUnderstand(t *testing.T) {
+func TestServeRejectsInvalidParameters(t *testing.T) {
 	for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=5", "?since=1"} {
-		_, err := feed.Serve(request(t, query), func(context.Context, int64, int) ([]int64, error) { panic("not to be read") })
+		_, err := feed.Serve(request(t, query), func(context.Context, int64, int) ([]int64, error) { panic("read called") })
 		require.Equal(t, http.StatusBadRequest, problem.Of(err).Code.Status(), query)
 	}
 }
 
-func TestFollowGoesOnAfterFailuresAndEndsWithItsContext(t *testing.T) {
+func TestFollowRetriesFailuresAndEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	pulls := 0
 	tel, err := telemetry.Start(ctx, "test", telemetry.Config{LogOutput: io.Discard})
@@ -69,7 +69,7 @@ func TestFollowGoesOnAfterFailuresAndEndsWithItsContext(t *testing.T) {
 	require.NoError(t, feed.Follow(ctx, tel, "test", func(context.Context, time.Duration) (int, error) {
 		switch pulls++; pulls {
 		case 1, 2:
-			return 0, errors.New("away")
+			return 0, errors.New("unavailable")
 		case 3:
 			return feed.Page, nil
 		}
@@ -80,8 +80,8 @@ func TestFollowGoesOnAfterFailuresAndEndsWithItsContext(t *testing.T) {
 	require.Equal(t, 2.0, gather(t, tel)["feed_pull_failures_total"])
 }
 
-// A copy lags until a pull shows that there is no more: neither a failure nor a full page does.
-func TestTheLagOfAFeed(t *testing.T) {
+// The lag grows until a pull returns less than a full page. Neither a failure nor a full page resets it.
+func TestFeedLag(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	tel, err := telemetry.Start(ctx, "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestTheLagOfAFeed(t *testing.T) {
 		switch pulls++; pulls {
 		case 1:
 			before = lag
-			return 0, errors.New("away")
+			return 0, errors.New("unavailable")
 		case 2:
 			require.Greater(t, lag, before)
 			before = lag
@@ -108,7 +108,7 @@ func TestTheLagOfAFeed(t *testing.T) {
 	}))
 }
 
-// gather is the value of each metric that has one without a histogram.
+// gather returns the values of all gauges and counters.
 func gather(t *testing.T, tel *telemetry.Telemetry) map[string]float64 {
 	t.Helper()
 	families, err := tel.Registry.Gather()
@@ -120,7 +120,7 @@ func gather(t *testing.T, tel *telemetry.Telemetry) map[string]float64 {
 	return values
 }
 
-func TestCatchUpEndsWhereNothingIsNewer(t *testing.T) {
+func TestCatchUpEndsWithoutMoreChanges(t *testing.T) {
 	left := []int{feed.Page, 3, 0}
 	require.NoError(t, feed.CatchUp(t.Context(), func(_ context.Context, wait time.Duration) (int, error) {
 		require.Zero(t, wait)
@@ -129,5 +129,5 @@ func TestCatchUpEndsWhereNothingIsNewer(t *testing.T) {
 		return n, nil
 	}))
 	require.Empty(t, left)
-	require.Error(t, feed.CatchUp(t.Context(), func(context.Context, time.Duration) (int, error) { return 1, errors.New("away") }))
+	require.Error(t, feed.CatchUp(t.Context(), func(context.Context, time.Duration) (int, error) { return 1, errors.New("unavailable") }))
 }

@@ -1,4 +1,4 @@
-// Package peer is how services of this project call each other: JSON over HTTP with the internal token.
+// Package peer implements calls between the services: JSON over HTTP with the internal token.
 package peer
 
 import (
@@ -19,13 +19,13 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Tokens are the internal tokens in force: the first is sent, all are accepted, so that a new one can be rolled out before the
-// old one is taken away.
+// Tokens holds the internal tokens. Clients send the first and servers accept all, so that a new token can be rolled out before the old
+// one is removed.
 type Tokens struct {
-	Values []string `env:"OPPORTUNITY_INTERNAL_TOKENS,required,notEmpty" doc:"Secret. Tokens by which services know each other, comma-separated: the first is sent, all are accepted."`
+	Values []string `env:"OPPORTUNITY_INTERNAL_TOKENS,required,notEmpty" doc:"Secret. Tokens for calls between services, comma-separated. Services send the first and accept all."`
 }
 
-// Validate refuses tokens that could be guessed.
+// Validate returns an error if a token is too short.
 func (t Tokens) Validate() error {
 	for _, v := range t.Values {
 		if len(v) < 32 {
@@ -35,8 +35,7 @@ func (t Tokens) Validate() error {
 	return nil
 }
 
-// Accept reports whether an Authorization header carries one of the tokens, in a time that does not depend on which
-// characters match.
+// Accept reports whether an Authorization header has one of the tokens. It compares in constant time.
 func (t Tokens) Accept(authorization string) bool {
 	sent, ok := strings.CutPrefix(authorization, "Bearer ")
 	digest := sha256.Sum256([]byte(sent))
@@ -48,22 +47,23 @@ func (t Tokens) Accept(authorization string) bool {
 	return ok && match == 1
 }
 
-// Client calls one peer.
+// Client is a client of one service.
 type Client struct {
 	base  string
 	token string
 	http  *http.Client
 }
 
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 256 << 20
+// maxResponse limits the size of a response body, in bytes.
+const maxResponse = 256 << 20
 
-// New makes a client of the service at base, a URL without a trailing slash. Deadlines come from the contexts of the calls.
+// New returns a client of the service at base, a URL without a trailing slash. It has no timeout of its own; use contexts.
 func New(base string, tokens Tokens, transport http.RoundTripper) *Client {
 	return &Client{base: base, token: tokens.Values[0], http: &http.Client{Transport: transport}}
 }
 
-// Transport is what connections between services are made with: many kept open to each host, quick to give up on a dead one.
+// Transport returns a transport for connections between services. It keeps many connections open to each host and fails fast if a host
+// is unreachable.
 func Transport() *http.Transport {
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}).DialContext,
@@ -74,7 +74,7 @@ func Transport() *http.Transport {
 	}
 }
 
-// StatusError is a peer's answer other than 2xx, with the code and message of its body.
+// StatusError is a response with a status other than 2xx, with the code and message of its body.
 type StatusError struct {
 	Status  int
 	Code    string
@@ -82,21 +82,21 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("peer answered %d %s: %s", e.Status, e.Code, e.Message)
+	return fmt.Sprintf("peer responded with status %d %s: %s", e.Status, e.Code, e.Message)
 }
 
-// Get asks for path and decodes the answer into out; nil takes an answer without a body. A peer that cannot be reached, or that
-// answers 503, is problem.Unavailable; any other answer that is not 2xx is a *StatusError.
+// Get requests path and decodes the response into out. A nil out ignores the body. It returns problem.Unavailable if the peer is
+// unreachable or responds with 503, and a *StatusError for any other status that is not 2xx.
 func (c *Client) Get(ctx context.Context, path string, out any) error {
 	return c.do(ctx, http.MethodGet, path, nil, out)
 }
 
-// Post sends in as JSON; otherwise as Get.
+// Post posts in as JSON. Results are as for Get.
 func (c *Client) Post(ctx context.Context, path string, in, out any) error {
 	return c.send(ctx, http.MethodPost, path, in, out)
 }
 
-// Put sends in as JSON, to be what is at path; otherwise as Get.
+// Put puts in as JSON at path. Results are as for Get.
 func (c *Client) Put(ctx context.Context, path string, in, out any) error {
 	return c.send(ctx, http.MethodPut, path, in, out)
 }
@@ -123,13 +123,13 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 		return problem.Unavailable(err)
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err != nil {
 		return problem.Unavailable(err)
 	}
 	if resp.StatusCode/100 != 2 {
 		var e api.Error
-		_ = json.Unmarshal(answer, &e) // an answer that is not ours leaves code and message empty
+		_ = json.Unmarshal(reply, &e) // a body from another server leaves code and message empty
 		failed := &StatusError{resp.StatusCode, e.Error.Code, e.Error.Message}
 		if resp.StatusCode == http.StatusServiceUnavailable {
 			return problem.Unavailable(failed)
@@ -139,11 +139,11 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 	if out == nil {
 		return nil
 	}
-	return json.Unmarshal(answer, out)
+	return json.Unmarshal(reply, out)
 }
 
-// CheckReady reports an error unless the service at base is ready. It asks directly: a proxy that the environment names would
-// answer for the service.
+// CheckReady returns an error unless the service at base is ready. It ignores proxy settings in the environment, because a proxy would
+// respond in place of the service.
 func CheckReady(ctx context.Context, base string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestCall(t *testing.T) {
 	require.Equal(t, problem.InternalError, problem.Of(err).Code)
 }
 
-func TestAPeerThatIsGoneIsAnOutage(t *testing.T) {
+func TestUnreachablePeerIsUnavailable(t *testing.T) {
 	status := http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	require.NoError(t, peer.CheckReady(t.Context(), s.URL))
@@ -68,7 +68,7 @@ func TestAPeerThatIsGoneIsAnOutage(t *testing.T) {
 	require.Equal(t, problem.ServiceUnavailable, e.Code)
 }
 
-func TestTokensThatCouldBeGuessedAreRefused(t *testing.T) {
+func TestShortTokensAreRejected(t *testing.T) {
 	require.NoError(t, tokens.Validate())
 	err := peer.Tokens{Values: []string{"short"}}.Validate()
 	require.ErrorContains(t, err, "OPPORTUNITY_INTERNAL_TOKENS")

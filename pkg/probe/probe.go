@@ -1,4 +1,4 @@
-// Package probe is the health check of a container that holds one binary and no shell: the binary asks its own process.
+// Package probe implements the health check of a container without a shell: its binary checks the running process.
 package probe
 
 import (
@@ -12,11 +12,11 @@ import (
 	"opportunity.internal/pkg/server"
 )
 
-// patience is how long the process may take to say that it is ready.
-const patience = 5 * time.Second
+// timeout limits the time for the response of the process.
+const timeout = 5 * time.Second
 
-// Ready asks the process that serves on this machine whether it is ready. It reads where the operations port is and nothing
-// else, so it holds no secret and opens no store.
+// Ready returns an error unless the service on this machine is ready. It loads only the address of the operations port, so it needs no
+// secret and opens no database.
 func Ready(ctx context.Context, lookup func(string) (string, bool)) error {
 	cfg, err := config.Load[server.Config](lookup)
 	if err != nil {
@@ -26,10 +26,10 @@ func Ready(ctx context.Context, lookup func(string) (string, bool)) error {
 	if err != nil {
 		return fmt.Errorf("OPPORTUNITY_OPERATIONS_LISTEN: %w", err)
 	}
-	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() { // it listens on all addresses, so on this one too
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() { // it listens on all addresses
 		host = "localhost"
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return peer.CheckReady(ctx, "http://"+net.JoinHostPort(host, port))
 }

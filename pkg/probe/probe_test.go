@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/pkg/probe"
 )
 
-func TestReadyAsksTheOperationsPortAndNeedsNoOtherSetting(t *testing.T) {
+func TestReadyNeedsOnlyTheOperationsPort(t *testing.T) {
 	status := http.StatusServiceUnavailable
 	operations := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "/readyz", r.URL.Path)

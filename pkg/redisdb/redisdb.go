@@ -1,7 +1,7 @@
-// Package redisdb opens the Redis that holds the shared counters, for callers that would rather fail at once than wait.
+// Package redisdb opens the Redis with the shared counters, for callers that prefer to fail fast.
 //
-// A command has Budget, dialling included, and is tried once: no answer within it is an error, and what that means (refuse,
-// or carry on without) is the caller's decision. The next command tries anew, so service resumes with Redis by itself.
+// A command runs once, within Budget, including the time to connect. Without a reply in that time it returns an error. The caller decides
+// whether to reject the request or to continue without Redis. Each command connects again if necessary, so service resumes automatically.
 package redisdb
 
 import (
@@ -21,15 +21,15 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Budget is how long one command or one pipeline may take, from asking for a connection to the end of the answer.
+// Budget limits the duration of one command or pipeline, from requesting a connection to the end of the reply.
 const Budget = 200 * time.Millisecond
 
-// Config says where Redis is.
+// Config holds the settings of the Redis connection.
 type Config struct {
 	URL string `env:"OPPORTUNITY_REDIS_URL,required,notEmpty" doc:"Secret. Redis 7 with the shared counters: redis://[user:password@]host:port[/number], or rediss:// for TLS."`
 }
 
-// Validate reports whether the URL can be used. The URL may hold a password, so it is not repeated.
+// Validate returns an error if the URL is invalid. The error omits the URL, which may contain a password.
 func (c Config) Validate() error {
 	_, err := c.options()
 	return err
@@ -46,29 +46,29 @@ func (c Config) options() (*redis.Options, error) {
 	return nil, errors.Join(errors.New("OPPORTUNITY_REDIS_URL is not a redis:// URL"), err)
 }
 
-// Open makes a client. It does not connect yet: a service may start before its Redis.
+// Open creates a client. It does not connect yet, so a service can start before its Redis.
 func Open(cfg Config, tel *telemetry.Telemetry) (*redis.Client, error) {
 	o, err := cfg.options()
 	if err != nil {
 		return nil, err
 	}
-	// Each default that is replaced here costs seconds when Redis is gone: commands are sent up to four times, dialled up to five
-	// times each, with pauses and timeouts of their own, whatever the deadline of the context says.
+	// These defaults cost seconds during a Redis outage: up to four attempts per command and five dials per attempt, with their own pauses
+	// and timeouts, regardless of the context's deadline.
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
 	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = Budget, Budget, Budget, Budget
-	// A burst must not queue for connections; pipelines share the pool instead of keeping one of their own.
+	// Bursts must not queue for connections. Pipelines share the pool.
 	o.PoolSize, o.MinIdleConns, o.PipelinePoolSize = 64, 2, -1
-	// The embedded server knows neither CLIENT SETINFO nor the maintenance handshake, and nobody here needs them.
+	// The embedded server supports neither CLIENT SETINFO nor the maintenance handshake, and they are not needed.
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	logging.Disable() // the library would also print to stderr what it returns as an error
+	logging.Disable() // the library would also print the errors that it returns to stderr
 	client := redis.NewClient(o)
 	client.AddHook(hook{tel.Tracer, newDurations(tel.Registry)})
 	return client, nil
 }
 
-// hook holds every command to its budget, times it, and traces those that belong to a recorded request. Spans carry the command's name,
-// never its arguments. Background loops make no spans: a trace without a request in it tells nobody anything.
+// hook limits each command to Budget, measures its duration, and traces it if it belongs to a recorded request. Spans have the command's
+// name, not its arguments. Commands of background loops have no spans, because a trace without a request is of no use.
 type hook struct {
 	tracer    trace.Tracer
 	durations *prometheus.HistogramVec
@@ -76,8 +76,8 @@ type hook struct {
 
 func newDurations(registry prometheus.Registerer) *prometheus.HistogramVec {
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "redis_command_duration_seconds", Help: "Time that Redis took for a command or a pipeline, by command and outcome: " +
-			"answered, failed (no usable answer within the budget of 0.2 s).",
+		Name: "redis_command_duration_seconds", Help: "Duration of a Redis command or pipeline, by command and outcome: " +
+			"answered, failed (no usable reply within 0.2 s).",
 		Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .2},
 	}, []string{"command", "outcome"})
 	registry.MustRegister(durations)
@@ -109,7 +109,7 @@ func (h hook) within(ctx context.Context, name string, run func(context.Context)
 	defer span.End()
 	err := h.timed(ctx, name, run)
 	if failed(err) {
-		span.SetStatus(codes.Error, "no usable answer")
+		span.SetStatus(codes.Error, "no usable reply")
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func (h hook) timed(ctx context.Context, name string, run func(context.Context) 
 	return err
 }
 
-// failed tells failures from answers that only look like errors: an absent key, a script that is yet to be sent.
+// failed reports whether err is a failure. Replies for a missing key or an unloaded script are not.
 func failed(err error) bool {
 	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }

@@ -58,7 +58,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A server that takes connections and never says a word: nothing but the budget ends the call.
+// The server accepts connections and never replies, so only the budget ends the command.
 func TestSilentServerCostsTheBudget(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func requireTimeout(t *testing.T, err error) {
 	require.True(t, timeout.Timeout(), err)
 }
 
-func TestServiceResumesByItself(t *testing.T) {
+func TestCommandsSucceedAgainAfterRestart(t *testing.T) {
 	server, err := embedded.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	client := open(t, server.URL(), silent())
@@ -101,7 +101,7 @@ func TestServiceResumesByItself(t *testing.T) {
 	server, err = embedded.Start(addr)
 	require.NoError(t, err)
 	defer server.Close()
-	require.ErrorIs(t, client.Get(t.Context(), "k").Err(), redis.Nil, "up again, and empty")
+	require.ErrorIs(t, client.Get(t.Context(), "k").Err(), redis.Nil, "the restarted server is empty")
 }
 
 func TestCommandsAreTimedByNameAndOutcome(t *testing.T) {
@@ -127,13 +127,13 @@ func TestCommandsAreTimedByNameAndOutcome(t *testing.T) {
 			timed[series] = m.GetHistogram().GetSampleCount()
 		}
 	}
-	delete(timed, "command=hello outcome=answered ") // those of the connection itself
+	delete(timed, "command=hello outcome=answered ") // from opening the connection
 	require.Equal(t, map[string]uint64{
 		"command=set outcome=answered ": 1, "command=get outcome=answered ": 1, "command=get outcome=failed ": 1,
 	}, timed)
 }
 
-func TestSpansCarryTheCommandAndNeverItsArguments(t *testing.T) {
+func TestSpansHaveTheCommandWithoutArguments(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
 	server, err := embedded.Start("127.0.0.1:0")
@@ -142,7 +142,7 @@ func TestSpansCarryTheCommandAndNeverItsArguments(t *testing.T) {
 	client := open(t, server.URL(), &telemetry.Telemetry{Tracer: tracer, Registry: prometheus.NewRegistry()})
 
 	require.NoError(t, client.Set(t.Context(), "private", "value", 0).Err())
-	require.Empty(t, spans.Ended(), "outside a request nothing is traced")
+	require.Empty(t, spans.Ended(), "no spans outside a request")
 
 	ctx, request := tracer.Start(t.Context(), "request")
 	require.ErrorIs(t, client.Get(ctx, "no such key").Err(), redis.Nil)
@@ -156,7 +156,7 @@ func TestSpansCarryTheCommandAndNeverItsArguments(t *testing.T) {
 	require.Equal(t, "redis pipeline", ended[1].Name())
 	for _, span := range ended[:2] {
 		require.Equal(t, request.SpanContext().SpanID(), span.Parent().SpanID())
-		require.Zero(t, span.Status().Code, "an absent key is no failure")
+		require.Zero(t, span.Status().Code, "a missing key is not a failure")
 		for _, a := range span.Attributes() {
 			require.NotContains(t, a.Value.String(), "private")
 			require.NotContains(t, a.Value.String(), "no such key")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Ready collects what must hold before a service takes requests.
+// Ready collects the conditions for a service to be ready.
 type Ready struct {
 	stopping atomic.Bool
 	mu       sync.RWMutex
@@ -21,7 +21,7 @@ type check struct {
 	ok   func(context.Context) error
 }
 
-// Add adds a condition. It is asked at every probe and must answer within a second.
+// Add adds a condition. Every probe checks it. It must return within a second.
 func (r *Ready) Add(name string, ok func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -34,7 +34,7 @@ func (r *Ready) stop() {
 	}
 }
 
-// Missing lists the conditions that do not hold, by name.
+// Missing returns the names of the conditions that do not hold.
 func (r *Ready) Missing(ctx context.Context) []string {
 	if r.stopping.Load() {
 		return []string{"stopping"}
@@ -63,7 +63,7 @@ func (r *Ready) Missing(ctx context.Context) []string {
 	return out
 }
 
-// ServeHTTP answers 200 where every condition holds, else 503 and the names of those that do not.
+// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those that do not.
 func (r *Ready) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	type state struct {
 		Status  string   `json:"status"`
@@ -79,7 +79,7 @@ func (r *Ready) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	_ = json.NewEncoder(w).Encode(s)
 }
 
-// Operations is the handler of the operations port: alive, ready, metrics.
+// Operations returns the handler of the operations port: liveness, readiness and metrics.
 func Operations(ready *Ready, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })

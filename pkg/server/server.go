@@ -1,5 +1,5 @@
-// Package server runs the listeners and loops of a service as one group: the first failure stops all, a stop drains what is
-// in flight, and nothing outlives the group.
+// Package server runs the HTTP servers and background loops of a service as one group. The first failure stops them all, and a stop
+// waits for requests in flight.
 package server
 
 import (
@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Config says where a service listens and how it stops.
+// Config holds the settings for listening and shutdown.
 type Config struct {
 	Listen           string        `env:"OPPORTUNITY_LISTEN" envDefault:":8080" doc:"Address of the service port."`
 	OperationsListen string        `env:"OPPORTUNITY_OPERATIONS_LISTEN" envDefault:":9090" doc:"Address of the operations port: /livez, /readyz, /metrics."`
-	Grace            time.Duration `env:"OPPORTUNITY_SHUTDOWN_GRACE" envDefault:"0s" doc:"How long to go on serving, not ready, after a stop was asked for, so that a load balancer takes notice."`
-	Drain            time.Duration `env:"OPPORTUNITY_SHUTDOWN_DRAIN" envDefault:"20s" doc:"How long requests in flight may take to end after that."`
+	Grace            time.Duration `env:"OPPORTUNITY_SHUTDOWN_GRACE" envDefault:"0s" doc:"How long to keep serving after a stop request while reporting not ready, so that load balancers stop sending requests."`
+	Drain            time.Duration `env:"OPPORTUNITY_SHUTDOWN_DRAIN" envDefault:"20s" doc:"How long to wait after that for requests in flight."`
 
-	// Listeners that are already open take the place of the addresses.
+	// Open listeners to use instead of the addresses.
 	Listener           net.Listener `env:"-"`
 	OperationsListener net.Listener `env:"-"`
 }
 
-// Open gives the two listeners. On an error neither is left open, except one that was handed in.
+// Open opens the two listeners, or returns those in c. On an error it closes the listener that it opened.
 func (c Config) Open(ctx context.Context) (service, operations net.Listener, err error) {
 	if service, err = Listen(ctx, c.Listen, c.Listener); err != nil {
 		return nil, nil, err
@@ -37,7 +37,7 @@ func (c Config) Open(ctx context.Context) (service, operations net.Listener, err
 	return service, operations, nil
 }
 
-// Listen listens on addr, unless a listener is already there.
+// Listen returns given if it is not nil, otherwise a new listener on addr.
 func Listen(ctx context.Context, addr string, given net.Listener) (net.Listener, error) {
 	if given != nil {
 		return given, nil
@@ -45,7 +45,7 @@ func Listen(ctx context.Context, addr string, given net.Listener) (net.Listener,
 	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
 }
 
-// Group runs servers and loops until its context ends or one of them fails.
+// Group runs servers and loops until its context is done or one of them fails.
 type Group struct {
 	cfg   Config
 	log   *slog.Logger
@@ -54,18 +54,17 @@ type Group struct {
 	ctx   context.Context
 }
 
-// NewGroup makes a group that stops when ctx ends. ready, if not nil, turns to "not ready" as soon as it stops.
+// NewGroup returns a group that stops when ctx is done. From then on ready, if not nil, reports not ready.
 func NewGroup(ctx context.Context, cfg Config, log *slog.Logger, ready *Ready) *Group {
 	errs, ctx := errgroup.WithContext(ctx)
 	return &Group{cfg: cfg, log: log, ready: ready, errs: errs, ctx: ctx}
 }
 
-// Limits of a connection. Whoever sends too slowly or too much, or does not read, costs itself the connection and nobody else
-// anything.
+// Limits of a connection. They cut off clients that send too slowly or too much, or do not read.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 60 * time.Second
-	writeTimeout  = 60 * time.Second // from the end of the header to the end of the answer; who needs longer sets a deadline of its own
+	writeTimeout  = 60 * time.Second // from the end of the request header to the end of the response; handlers can set a later deadline
 	idleTimeout   = 120 * time.Second
 	maxHeader     = 16 << 10
 )
@@ -74,9 +73,9 @@ const (
 func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 	stopping, stop := context.WithCancel(context.WithoutCancel(g.ctx))
 	srv := &http.Server{
-		Handler: parting(h, g.ctx.Done()), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: closing(h, g.ctx.Done()), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // rubbish on the socket is the sender's matter
+		ErrorLog:    slog.NewLogLogger(g.log.Handler(), slog.LevelDebug), // malformed requests are the client's fault
 		BaseContext: func(net.Listener) context.Context { return context.WithValue(stopping, drainKey{}, g.ctx.Done()) },
 	}
 	g.errs.Go(func() error {
@@ -101,9 +100,9 @@ func (g *Group) HTTP(name string, ln net.Listener, h http.Handler) {
 	})
 }
 
-// parting tells whoever calls while the server stops to make its next call over another connection. One that is kept would lead
-// here until it is cut, and a call that is sent in that moment is lost.
-func parting(h http.Handler, stopping <-chan struct{}) http.Handler {
+// closing adds "Connection: close" to responses while the server stops, so that clients send the next request over another connection.
+// A request sent over a kept connection just when the server closes it would be lost.
+func closing(h http.Handler, stopping <-chan struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-stopping:
@@ -122,13 +121,13 @@ func pause(d time.Duration) {
 
 type drainKey struct{}
 
-// Draining is closed when the server of r begins to stop: long polls end then instead of holding the drain up.
+// Draining returns a channel that is closed when the server of r begins to stop. Long polls must end then, so as not to delay the stop.
 func Draining(r *http.Request) <-chan struct{} {
 	done, _ := r.Context().Value(drainKey{}).(<-chan struct{})
 	return done
 }
 
-// Go runs a loop beside the servers. An error, other than the end of the group itself, stops the group.
+// Go runs a background loop. If it returns an error before the group stops, the group stops with that error.
 func (g *Group) Go(name string, loop func(ctx context.Context) error) {
 	g.errs.Go(func() error {
 		if err := loop(g.ctx); err != nil && g.ctx.Err() == nil {
@@ -138,7 +137,7 @@ func (g *Group) Go(name string, loop func(ctx context.Context) error) {
 	})
 }
 
-// Wait blocks until all have stopped. A stop that was asked for is no error.
+// Wait blocks until all servers and loops have stopped. It returns the first error, and nil if the context of the group was done.
 func (g *Group) Wait() error {
 	if err := g.errs.Wait(); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return err

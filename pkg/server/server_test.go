@@ -40,7 +40,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func TestAStopDrainsWhatIsInFlightAndEndsLongPolls(t *testing.T) {
+func TestStopDrainsRequestsAndEndsLongPolls(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ready := new(server.Ready)
 	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, ready)
@@ -72,10 +72,10 @@ func TestAStopDrainsWhatIsInFlightAndEndsLongPolls(t *testing.T) {
 	require.Equal(t, "done", <-answers)
 	require.NoError(t, group.Wait())
 	status, _ := get(t, url)
-	require.Zero(t, status, "nothing listens any more")
+	require.Zero(t, status, "the listener is closed")
 }
 
-func TestWhileItStopsCallersAreSentToOtherConnections(t *testing.T) {
+func TestStoppingServerClosesConnections(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	group := server.NewGroup(ctx, server.Config{Grace: time.Second, Drain: time.Minute}, quiet, nil)
 	ln, url := listen(t)
@@ -93,12 +93,12 @@ func TestWhileItStopsCallersAreSentToOtherConnections(t *testing.T) {
 	require.False(t, last)
 	stop()
 	status, last = ends()
-	require.Equal(t, http.StatusNoContent, status, "it goes on serving for the grace")
+	require.Equal(t, http.StatusNoContent, status, "must keep serving during the grace period")
 	require.True(t, last)
 	require.NoError(t, group.Wait())
 }
 
-func TestTheFirstFailureStopsAll(t *testing.T) {
+func TestFirstFailureStopsGroup(t *testing.T) {
 	group := server.NewGroup(t.Context(), server.Config{Drain: time.Minute}, quiet, nil)
 	ln, _ := listen(t)
 	group.HTTP("test", ln, http.NotFoundHandler())
@@ -109,7 +109,7 @@ func TestTheFirstFailureStopsAll(t *testing.T) {
 	<-ended
 }
 
-func TestABadSenderLosesItsConnectionAndNobodyElse(t *testing.T) {
+func TestMisbehavingClientLosesOnlyItsConnection(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	group := server.NewGroup(ctx, server.Config{Drain: time.Minute}, quiet, nil)
@@ -123,8 +123,8 @@ func TestABadSenderLosesItsConnectionAndNobodyElse(t *testing.T) {
 		conn, err := net.Dial("tcp", ln.Addr().String()) //nolint:noctx // loopback
 		require.NoError(t, err)
 		_, _ = io.WriteString(conn, sent)
-		answer, _ := io.ReadAll(conn) // the server closes it: reading ends
-		require.True(t, len(answer) == 0 || strings.HasPrefix(string(answer), "HTTP/1.1 4"), "%s: %s", name, answer)
+		response, _ := io.ReadAll(conn) // until the server closes it
+		require.True(t, len(response) == 0 || strings.HasPrefix(string(response), "HTTP/1.1 4"), "%s: %s", name, response)
 		require.NoError(t, conn.Close())
 		status, _ := get(t, url)
 		require.Equal(t, http.StatusNoContent, status)

@@ -18,10 +18,10 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The wrappers of this file take the place of otelhttp and otelgin because those record addresses: a key that someone pastes
-// into a path or a query would end up in a trace. Here a request is known by its route alone.
+// This file replaces otelhttp and otelgin because those record URLs, and a key pasted into a path or a query would end up in a trace.
+// Here requests are recorded by their route only.
 
-// observed is what is known of one request while it is served.
+// observed holds data of a request while it is served.
 type observed struct {
 	id    string
 	route string
@@ -29,7 +29,7 @@ type observed struct {
 
 type observedKey struct{}
 
-// RequestID is the id of the request that ctx belongs to; empty outside a request.
+// RequestID returns the id of the request of ctx, or "" outside a request.
 func RequestID(ctx context.Context) string {
 	if o, ok := ctx.Value(observedKey{}).(*observed); ok {
 		return o.id
@@ -37,7 +37,7 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// SetRoute names the route that the request of ctx took, as a pattern ("/api/v1/opportunities/{id}"), never as its path.
+// SetRoute sets the route of the request of ctx: a pattern ("/api/v1/opportunities/{id}"), never the path.
 func SetRoute(ctx context.Context, route string) {
 	if o, ok := ctx.Value(observedKey{}).(*observed); ok {
 		o.route = route
@@ -46,8 +46,8 @@ func SetRoute(ctx context.Context, route string) {
 
 var propagator = propagation.TraceContext{}
 
-// Handler observes every request of h: a request id, a span that continues the caller's trace, one log line, one metric.
-// A request id that a caller sends is kept where it is well formed; an edge that does not trust its callers drops it first.
+// Handler wraps h. It gives every request a request id, a span that continues the caller's trace, a log line and a metric. A valid request
+// id from the caller is kept; a server with untrusted callers must remove the header first.
 func (t *Telemetry) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -79,8 +79,7 @@ func (t *Telemetry) Handler(h http.Handler) http.Handler {
 	})
 }
 
-// span begins a span named after two words. Where nothing is traced it costs nothing: the span is the caller's, which records
-// nothing here.
+// span starts a span with a name of two words. If tracing is off, it returns the span of ctx, which records nothing.
 func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, verb, object string) (context.Context, trace.Span) {
 	if !t.tracing {
 		return ctx, trace.SpanFromContext(ctx)
@@ -88,7 +87,7 @@ func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, verb, object 
 	return t.Tracer.Start(ctx, strings.TrimSpace(verb+" "+object), trace.WithSpanKind(kind))
 }
 
-// method keeps the number of different log and metric values small: a caller may send any word as a method.
+// method returns m, or "other" for unusual methods: callers can send any word, and metrics need a small number of label values.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -97,7 +96,7 @@ func method(m string) string {
 	return "other"
 }
 
-// recorder remembers the status and the size of an answer.
+// recorder records the status and the size of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -129,7 +128,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Transport makes a client span for every request sent to the peer and hands the trace and the request id on.
+// Transport wraps next. It creates a client span for every request to the peer and propagates the trace and the request id.
 func (t *Telemetry) Transport(next http.RoundTripper, peer string) http.RoundTripper {
 	return transport{t, next, peer}
 }
@@ -143,7 +142,7 @@ type transport struct {
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, span := t.telemetry.span(r.Context(), trace.SpanKindClient, r.Method, t.peer)
 	defer span.End()
-	header := maps.Clone(r.Header) // the request of the caller must stay as it is
+	header := maps.Clone(r.Header) // a RoundTripper must not modify the request
 	r = r.WithContext(ctx)
 	r.Header = header
 	propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
@@ -156,7 +155,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("peer.service", t.peer))
 	if err != nil {
-		span.SetStatus(codes.Error, "no answer")
+		span.SetStatus(codes.Error, "no response")
 	} else {
 		span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
 	}

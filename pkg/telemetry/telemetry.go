@@ -1,5 +1,5 @@
-// Package telemetry gives one service its logger, tracer and metric registry. Nothing in it is global, so that several services
-// run in one process, each under its own name.
+// Package telemetry provides a service with a logger, a tracer and a metrics registry. It has no global state, so several services can
+// run in one process, each with its own name.
 package telemetry
 
 import (
@@ -23,14 +23,14 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Config says what is logged and where to. Traces follow the standard OTEL_* variables.
+// Config holds the settings of the log. The standard OTEL_* variables configure traces.
 type Config struct {
-	LogLevel slog.Level `env:"OPPORTUNITY_LOG_LEVEL" envDefault:"INFO" doc:"Least level that is logged: DEBUG, INFO, WARN, ERROR."`
+	LogLevel slog.Level `env:"OPPORTUNITY_LOG_LEVEL" envDefault:"INFO" doc:"Minimum log level: DEBUG, INFO, WARN, ERROR."`
 
 	LogOutput io.Writer `env:"-"` // nil: standard error
 }
 
-// Telemetry is what the parts of one service report through.
+// Telemetry is the logger, tracer and metrics registry of one service.
 type Telemetry struct {
 	Log      *slog.Logger
 	Tracer   trace.Tracer
@@ -41,8 +41,8 @@ type Telemetry struct {
 	shutdown func(context.Context) error
 }
 
-// Start makes the telemetry of a service. Traces are exported only where an OTEL_* variable names an exporter or an endpoint;
-// otherwise no span is made at all.
+// Start creates the telemetry of a service. It exports traces only if an OTEL_* variable sets an exporter or an endpoint; otherwise no
+// spans are created.
 func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) {
 	out := cfg.LogOutput
 	if out == nil {
@@ -55,16 +55,16 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 		Registry: prometheus.NewRegistry(),
 		shutdown: func(context.Context) error { return nil },
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "http_server_request_duration_seconds", Help: "Time to answer a request, by route, method and status.",
+			Name: "http_server_request_duration_seconds", Help: "Duration of a request, by route, method and status.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 30},
 		}, []string{"route", "method", "status"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "opportunity_service_info", Help: "1 for each process of a service.", ConstLabels: prometheus.Labels{"service": service},
+		Name: "opportunity_service_info", Help: "Always 1, for each process of a service.", ConstLabels: prometheus.Labels{"service": service},
 	})
 	info.Set(1)
 	t.Registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), t.requests)
-	if tracingWanted() {
+	if tracingConfigured() {
 		exporter, err := autoexport.NewSpanExporter(ctx)
 		if err != nil {
 			return nil, err
@@ -80,8 +80,8 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 	return t, nil
 }
 
-// tracingWanted keeps a machine without a collector silent: the exporter library itself would send to localhost.
-func tracingWanted() bool {
+// tracingConfigured reports whether traces are to be exported. By default the exporter library would send to localhost.
+func tracingConfigured() bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return false
 	}
@@ -91,25 +91,25 @@ func tracingWanted() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Tracing reports whether spans are made.
+// Tracing reports whether spans are exported.
 func (t *Telemetry) Tracing() bool { return t.tracing }
 
-// Metrics is the handler of /metrics.
+// Metrics returns the handler of /metrics.
 func (t *Telemetry) Metrics() http.Handler {
 	return promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{})
 }
 
-// shutdownTime is how long a collector may hold up the end of a process.
+// shutdownTime limits the time to export the remaining spans at shutdown.
 const shutdownTime = 2 * time.Second
 
-// Shutdown sends the spans that are still held, and drops them where the collector does not take them.
+// Shutdown exports the remaining spans. Spans that the collector does not accept in time are dropped.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
 	defer cancel()
 	return t.shutdown(ctx)
 }
 
-// contextual adds to each record what identifies its request.
+// contextual adds the request id, trace id and span id of the context to each log record.
 type contextual struct{ slog.Handler }
 
 func (h contextual) Handle(ctx context.Context, r slog.Record) error {
@@ -127,7 +127,7 @@ func (h contextual) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 func (h contextual) WithGroup(name string) slog.Handler { return contextual{h.Handler.WithGroup(name)} }
 
-// one line for a request id: letters, digits and hyphens, so that an id from outside cannot forge log fields.
+// validRequestID reports whether id has only letters, digits and hyphens, so that an id from a client cannot forge log fields.
 func validRequestID(id string) bool {
 	return len(id) >= 8 && len(id) <= 64 &&
 		strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""

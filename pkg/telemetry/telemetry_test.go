@@ -20,7 +20,7 @@ import (
 
 const secret = "oda_live_secretsecretsecret"
 
-func TestARequestIsLoggedByItsRouteAndNeverByItsAddress(t *testing.T) {
+func TestRequestIsLoggedByRouteNotURL(t *testing.T) {
 	var log bytes.Buffer
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &log})
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestARequestIsLoggedByItsRouteAndNeverByItsAddress(t *testing.T) {
 	require.Contains(t, lines[1], `"route":"/things/{id}","status":418,"bytes":4`)
 }
 
-func TestAnIllFormedRequestIDIsReplaced(t *testing.T) {
+func TestInvalidRequestIDIsReplaced(t *testing.T) {
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
 	require.NoError(t, err)
 	for _, id := range []string{"", "short", strings.Repeat("x", 65), "has space in it", "line\"break\""} {
@@ -63,8 +63,8 @@ func TestAnIllFormedRequestIDIsReplaced(t *testing.T) {
 	}
 }
 
-// A collector that takes connections and never answers must not keep the process from ending.
-func TestASilentCollectorDoesNotHoldUpTheEnd(t *testing.T) {
+// The collector accepts connections and never responds.
+func TestSilentCollectorDoesNotDelayShutdown(t *testing.T) {
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
@@ -82,8 +82,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestTheTraceGoesOnToThePeer(t *testing.T) {
-	t.Setenv("OTEL_TRACES_EXPORTER", "console") // any exporter: what matters is that spans are made
+func TestTransportPropagatesTrace(t *testing.T) {
+	t.Setenv("OTEL_TRACES_EXPORTER", "console") // any exporter enables spans
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
 	require.NoError(t, err)
 	require.True(t, tel.Tracing())
@@ -110,6 +110,6 @@ func TestTheTraceGoesOnToThePeer(t *testing.T) {
 	require.Equal(t, "4bf92f3577b34da6a3ce929d0e0e4736", inside.TraceID().String())
 	parent := strings.Split(sent.Get("Traceparent"), "-")
 	require.Equal(t, inside.TraceID().String(), parent[1])
-	require.NotEqual(t, inside.SpanID().String(), parent[2], "the client span stands between")
+	require.NotEqual(t, inside.SpanID().String(), parent[2], "the parent is the client span")
 	require.Equal(t, rec.Header().Get(api.RequestIDHeader), sent.Get(api.RequestIDHeader))
 }

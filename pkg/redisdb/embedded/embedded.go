@@ -1,7 +1,7 @@
-// Package embedded is a Redis server inside the process, for running the whole API on a machine that has no Redis.
+// Package embedded runs a Redis server in the process, for running the whole API on a machine without Redis.
 //
-// It speaks the protocol on a loopback port, so everything goes through the same client and the same scripts as in production.
-// It keeps nothing on disk: what must survive a restart is seeded from the ledger, and the rest lives a minute at most.
+// It listens on a loopback port, so clients and scripts are the same as in production. It stores nothing on disk: after a restart the
+// daily counters are restored from the ledger, and other data is at most a minute old.
 package embedded
 
 import (
@@ -13,18 +13,18 @@ import (
 // Server is a running server.
 type Server struct{ redis *miniredis.Miniredis }
 
-// Start listens on addr; port 0 picks a free one.
+// Start starts a server on addr. Port 0 picks a free port.
 func Start(addr string) (*Server, error) {
 	s := miniredis.NewMiniRedis()
 	if err := s.StartAddr(addr); err != nil {
 		return nil, fmt.Errorf("embedded redis: %w", err)
 	}
-	s.ClockTTL(true) // without it keys would never expire: by itself the server's time to live stands still
+	s.ClockTTL(true) // by default keys never expire
 	return &Server{s}, nil
 }
 
-// URL is where clients find the server.
+// URL returns the redis:// URL of the server.
 func (s *Server) URL() string { return "redis://" + s.redis.Addr() }
 
-// Close ends the server and the connections to it, and forgets all data.
+// Close stops the server, closes all connections, and discards all data.
 func (s *Server) Close() { s.redis.Close() }

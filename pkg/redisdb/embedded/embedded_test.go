@@ -34,7 +34,7 @@ func TestKeysExpireByTheWallClock(t *testing.T) {
 	require.Greater(t, left, 59*time.Minute)
 }
 
-// The gateway's windows are written by scripts that read the server's clock: both must agree.
+// The gateway's scripts read the server's clock, which must agree with the wall clock.
 func TestScriptsSeeTheWallClock(t *testing.T) {
 	client := start(t)
 	before := time.Now().UnixMicro()

@@ -131,8 +131,8 @@ func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.
 
 // Run follows authquota's list of keys until ctx ends.
 func (a *Authenticator) Run(ctx context.Context, tel *telemetry.Telemetry) error {
-	watch := feed.NewWatch(tel.Registry, "keys")
-	a.keys.run(ctx, tel.Log, func(err error) { watch.Pulled(0, err) })
+	pulls := feed.NewMetrics(tel.Registry, "keys")
+	a.keys.run(ctx, tel.Log, func(err error) { pulls.Observe(0, err) })
 	return nil
 }
 
