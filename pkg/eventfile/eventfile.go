@@ -48,9 +48,9 @@ type line struct {
 	LastEventID *string         `json:"lastEventId"`
 }
 
-// Read reads an events file and judges every line at now; it names at most that many rejected lines. Whether a slug names a listing is
-// for the caller to find out. The error is r's alone; a wrong line does not fail the read.
-func Read(r io.Reader, now time.Time, most int) (File, error) {
+// Read reads an events file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It does
+// not check whether a slug belongs to a listing. It returns an error only if r fails.
+func Read(r io.Reader, now time.Time, maxRejected int) (File, error) {
 	var file File
 	for in, err := range jsonlines.Read[line](r) {
 		if err != nil {
@@ -64,7 +64,7 @@ func Read(r io.Reader, now time.Time, most int) (File, error) {
 		switch {
 		case len(problems) == 0:
 			file.Lines = append(file.Lines, Line{Number: in.Number, Event: e, LastEventID: in.Value.LastEventID})
-		case len(file.Rejected) < most:
+		case len(file.Rejected) < maxRejected:
 			file.Rejected = append(file.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug, Problems: problems})
 		default:
 			file.Omitted++

@@ -1,9 +1,8 @@
-// Package jsonlines reads files of one JSON object per line as curators send them, strictly: a line either means exactly what
-// it says or is named with everything that is wrong with it.
+// Package jsonlines reads JSON Lines files from curators strictly: each line either decodes exactly, or is returned with all its problems.
 //
-// Stricter than encoding/json, which would let a curator's slip pass in silence: names are case-sensitive; a name that the
-// type does not have, a name given twice, a null where the type has none, and a number left out (zero would be a statement)
-// are problems. Bytes that are not UTF-8 and U+0000, which Postgres cannot keep, are too.
+// It is stricter than encoding/json, which silently accepts many mistakes. Names are case-sensitive. Unknown names, repeated names,
+// nulls in non-nullable fields, and missing numbers (which would decode as zero) are problems. So are invalid UTF-8 and U+0000, which
+// Postgres cannot store.
 package jsonlines
 
 import (
@@ -24,18 +23,18 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// MaxLine is the greatest length of one line in bytes.
+// MaxLine is the maximum length of a line in bytes.
 const MaxLine = 1 << 20
 
-// Line is one line that is not blank. Where there are Problems, Value holds no more than what could be read, for a message.
+// Line is a line that is not blank. If it has Problems, Value has only the fields that could be read.
 type Line[T any] struct {
-	Number   int // counted from 1, blank lines included
+	Number   int // from 1, counting blank lines
 	Value    T
 	Problems api.Problems
 }
 
-// Read yields the lines of r, blank ones left out. A failure of r ends the sequence with its error; a wrong line does not.
-// T is a struct.
+// Read returns an iterator over the lines of r that are not blank. T must be a struct. An error of r ends the iteration; an invalid line
+// does not.
 func Read[T any](r io.Reader) iter.Seq2[Line[T], error] {
 	return func(yield func(Line[T], error) bool) {
 		in := bufio.NewReaderSize(r, 64<<10)
@@ -62,8 +61,7 @@ func Read[T any](r io.Reader) iter.Seq2[Line[T], error] {
 	}
 }
 
-// readLine reads up to the next line feed. Of a line longer than MaxLine it keeps nothing, so that a file without line feeds
-// costs no memory.
+// readLine reads up to the next line feed. It discards lines longer than MaxLine, to limit memory for files without line feeds.
 func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -84,7 +82,7 @@ func decode(text []byte, out any) api.Problems {
 		p.Add("line", "must be UTF-8")
 		return p
 	}
-	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // from here on the tokens are known to be well-formed
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // after this, the text is valid JSON
 		p.Add("line", "must be one JSON object: %v", err)
 		return p
 	}
@@ -92,23 +90,23 @@ func decode(text []byte, out any) api.Problems {
 	c.tokens.UseNumber()
 	c.value(reflect.TypeOf(out).Elem(), "")
 	if err := json.Unmarshal(text, out); err != nil && len(p) == 0 {
-		p.Add("line", "holds a number that is too large, or not whole where it must be")
+		p.Add("line", "has a number that is too large, or a fraction where an integer is required")
 	}
 	return p
 }
 
-// checker holds the tokens of a line against a Go type.
+// checker compares the tokens of a line with a Go type.
 type checker struct {
 	tokens   *json.Decoder
 	problems *api.Problems
 }
 
 func (c checker) next() json.Token {
-	t, _ := c.tokens.Token() // decode has parsed the text once already
+	t, _ := c.tokens.Token() // cannot fail: decode has validated the text
 	return t
 }
 
-// skip passes over the rest of a value whose first token is t.
+// skip skips the rest of a value with first token t.
 func (c checker) skip(t json.Token) {
 	for depth := 0; ; t = c.next() {
 		switch t {
@@ -137,17 +135,17 @@ func (c checker) value(t reflect.Type, path string) {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		if _, err := time.Parse(time.RFC3339, text); !isText || err != nil {
-			c.refuse(first, path, "a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z")
+			c.reject(first, path, "a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z")
 		}
 	case t.Kind() == reflect.Struct:
 		if first != json.Delim('{') {
-			c.refuse(first, path, "an object")
+			c.reject(first, path, "an object")
 			return
 		}
 		c.object(t, path)
 	case t.Kind() == reflect.Slice:
 		if first != json.Delim('[') {
-			c.refuse(first, path, "an array")
+			c.reject(first, path, "an array")
 			return
 		}
 		for i := 0; c.tokens.More(); i++ {
@@ -156,17 +154,17 @@ func (c checker) value(t reflect.Type, path string) {
 		c.next()
 	case t.Kind() == reflect.String:
 		if !isText {
-			c.refuse(first, path, "a string")
+			c.reject(first, path, "a string")
 		} else if strings.ContainsRune(text, 0) {
 			c.problems.Add(name(path), "must not contain U+0000")
 		}
 	case t.Kind() == reflect.Bool:
 		if !isBool {
-			c.refuse(first, path, "true or false")
+			c.reject(first, path, "true or false")
 		}
 	case isNumberKind(t):
 		if !isNumber {
-			c.refuse(first, path, "a number")
+			c.reject(first, path, "a number")
 		}
 	default:
 		panic("jsonlines: no rule for " + t.String())
@@ -201,7 +199,7 @@ func (c checker) object(t reflect.Type, path string) {
 	}
 }
 
-// collect adds the JSON names of a struct, those of embedded structs included.
+// collect adds the fields of a struct by JSON name, including those of embedded structs.
 func collect(t reflect.Type, fields map[string]reflect.Type) {
 	for f := range t.Fields() {
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -218,7 +216,7 @@ func isNumberKind(t reflect.Type) bool {
 	return t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64
 }
 
-func (c checker) refuse(first json.Token, path, want string) {
+func (c checker) reject(first json.Token, path, want string) {
 	c.problems.Add(name(path), "must be %s", want)
 	c.skip(first)
 }

@@ -43,7 +43,7 @@ func readAll[T any](t testing.TB, r io.Reader) []jsonlines.Line[T] {
 	return lines
 }
 
-func TestReadNumbersEveryLineAndSkipsBlankOnes(t *testing.T) {
+func TestReadCountsBlankLinesAndSkipsThem(t *testing.T) {
 	lines := readAll[record](t, strings.NewReader("\ufeff{\"id\":\"a\"}\r\n\n  \t\n{\"id\":\"b\"}\n{\"id\":\"c\"}"))
 	require.Len(t, lines, 3)
 	for i, want := range []struct {
@@ -56,7 +56,7 @@ func TestReadNumbersEveryLineAndSkipsBlankOnes(t *testing.T) {
 	}
 }
 
-func TestReadNamesEveryProblemOfALine(t *testing.T) {
+func TestReadReportsEveryProblemOfALine(t *testing.T) {
 	for _, c := range []struct {
 		name, line string
 		problems   api.Problems
@@ -95,13 +95,13 @@ func TestReadNamesEveryProblemOfALine(t *testing.T) {
 	}
 }
 
-func TestReadRefusesANumberBeyondItsType(t *testing.T) {
+func TestReadRejectsNumberOutOfRange(t *testing.T) {
 	lines := readAll[record](t, strings.NewReader(`{"pay":{"minimum":1e999,"unit":"hour"}}`))
 	require.Len(t, lines, 1)
 	require.Len(t, lines[0].Problems, 1)
 }
 
-func TestReadGoesOnAfterALineThatIsTooLong(t *testing.T) {
+func TestReadContinuesAfterLongLine(t *testing.T) {
 	long := `{"id":"` + strings.Repeat("x", jsonlines.MaxLine) + `"}`
 	fits := `{"id":"` + strings.Repeat("x", jsonlines.MaxLine-20) + `"}`
 	lines := readAll[record](t, strings.NewReader(long+"\n"+fits+"\n"+long))
@@ -112,7 +112,7 @@ func TestReadGoesOnAfterALineThatIsTooLong(t *testing.T) {
 	require.NotEmpty(t, lines[2].Problems)
 }
 
-func TestReadEndsWithTheReadersError(t *testing.T) {
+func TestReadReturnsReadError(t *testing.T) {
 	broken := errors.New("cut off")
 	var last error
 	var numbers []int
@@ -120,11 +120,11 @@ func TestReadEndsWithTheReadersError(t *testing.T) {
 		last = err
 		numbers = append(numbers, line.Number)
 	}
-	require.ErrorIs(t, last, broken, "half a line is never taken for a line")
+	require.ErrorIs(t, last, broken, "an incomplete line must not be returned")
 	require.Equal(t, []int{1, 2}, numbers)
 }
 
-// Whatever arrives, the reader ends, names lines in order, and keeps nothing of a line it refuses to understand.
+// Read must terminate on any input and number the lines in order; a line rejected as a whole has no value.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{"", "{}", "{\"id\":\"a\"}\n{\"pay\":{\"minimum\":1}}\r\n", "[[[", "\ufeff\n\xff", `{"id":"\ud800"}`} {
 		f.Add([]byte(seed))

@@ -17,10 +17,10 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// A CSV file has one listing in each row and one column for each leaf of Line, named by its path. ToCSV and FromCSV convert between
-// it and JSON Lines without loss.
+// A CSV file has one row for each listing and one column for each leaf field of Line, named by its path. ToCSV and FromCSV convert
+// between JSON Lines and CSV without loss.
 
-// kind says how the value of a column is written in a cell.
+// kind is the format of the cells of a column.
 type kind int
 
 const (
@@ -28,14 +28,14 @@ const (
 	nullable      // text; an empty cell is null
 	boolean       // true or false; an empty cell is null
 	number
-	items  // one text on each line, or a JSON array
-	pages  // one source on each line: the address and, after a space, checkedAt; or a JSON array
+	items  // one text per line, or a JSON array
+	pages  // one source per line: the URL and, after a space, checkedAt; or a JSON array
 	object // JSON array of objects
 )
 
 type column struct {
 	name   string
-	groups []string // the optional objects that hold it, outermost first
+	groups []string // optional objects that contain the field, outermost first
 	kind   kind
 }
 
@@ -77,12 +77,12 @@ func leaves(all []column, t reflect.Type, prefix string, groups []string) []colu
 	return all
 }
 
-// mayBeAbsent reports whether a file may leave out the column: an import keeps what a line does not say of these fields alone.
+// mayBeAbsent reports whether the column is optional. An import leaves only these fields unchanged if a line omits them.
 func (c column) mayBeAbsent() bool {
 	return c.name == "publishedAt" || c.name == "visibility" || slices.Contains(c.groups, "curation")
 }
 
-// Columns are the names of all columns, in the order in which ToCSV writes them.
+// Columns returns the names of all columns in the order of ToCSV.
 func Columns() []string {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -91,10 +91,10 @@ func Columns() []string {
 	return names
 }
 
-// ToCSV writes a file of JSON Lines, as an export has it, as CSV.
+// ToCSV converts a JSON Lines file, such as an export, to CSV.
 func ToCSV(in io.Reader, out io.Writer) error {
 	w := csv.NewWriter(out)
-	_ = w.Write(Columns()) // Flush keeps the error
+	_ = w.Write(Columns()) // w.Error returns the error
 	dec := json.NewDecoder(in)
 	dec.UseNumber()
 	for {
@@ -102,7 +102,7 @@ func ToCSV(in io.Reader, out io.Writer) error {
 		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return fmt.Errorf("reading the listings: %w", err)
+			return fmt.Errorf("reading listings: %w", err)
 		}
 		if line["format"] != nil {
 			continue
@@ -117,7 +117,7 @@ func ToCSV(in io.Reader, out io.Writer) error {
 	return w.Error()
 }
 
-// lookup returns the part of a line at that path; nil if there is none.
+// lookup returns the value at path in a line, or nil if there is none.
 func lookup(line map[string]any, path string) any {
 	var v any = line
 	for name := range strings.SplitSeq(path, ".") {
@@ -174,11 +174,11 @@ func encoded(v any) string {
 }
 
 const (
-	formula = "=+-@\t\n" // a spreadsheet takes a cell that begins with one of these for a formula
-	quoted  = "json:"    // begins a cell that holds a JSON string
+	formula = "=+-@\t\n" // spreadsheets evaluate cells that begin with one of these
+	quoted  = "json:"    // prefix of a cell with a JSON string
 )
 
-// escape protects a cell from spreadsheets and from the reader of CSV, which changes line ends; unescape undoes it.
+// escape protects a cell from evaluation by spreadsheets and from CSV readers, which change line ends. unescape reverses it.
 func escape(cell string) string {
 	if strings.Contains(cell, "\r") || strings.HasPrefix(cell, quoted) {
 		return quoted + encoded(cell)
@@ -189,7 +189,7 @@ func escape(cell string) string {
 	return cell
 }
 
-// isFormula reports whether cell is a formula behind any number of apostrophes.
+// isFormula reports whether cell is a formula after any number of apostrophes.
 func isFormula(cell string) bool {
 	rest := strings.TrimLeft(cell, "'")
 	return rest != "" && strings.Contains(formula, rest[:1])
@@ -198,7 +198,7 @@ func isFormula(cell string) bool {
 func unescape(cell string) (value string, err error) {
 	if literal, is := strings.CutPrefix(cell, quoted); is {
 		if err := json.Unmarshal([]byte(literal), &value); err != nil || value == "" {
-			return "", errors.New(`must be a JSON string behind json:, such as json:"text"`)
+			return "", errors.New(`must be a JSON string after json:, such as json:"text"`)
 		}
 		return value, nil
 	}
@@ -208,8 +208,9 @@ func unescape(cell string) (value string, err error) {
 	return cell, nil
 }
 
-// FromCSV writes a CSV file as JSON Lines with the same line numbers, so that what Read finds is at the line where the row begins and
-// in the column of that name. It returns what cannot be converted and leaves those rows out. The error is that of in or out.
+// FromCSV converts a CSV file to JSON Lines. Each listing is on the line number where its row begins, so problems reported by Read refer
+// to the CSV file too. FromCSV omits rows that it cannot convert and returns them as rejected lines. It returns an error only if in or out
+// fails.
 func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 	buffered := bufio.NewReader(in)
 	if start, _ := buffered.Peek(3); string(start) == "\ufeff" {
@@ -237,7 +238,7 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 		}
 		refused = append(refused, wrong...)
 		if cells == nil {
-			_, _ = w.WriteString("\n") // Flush keeps the error
+			_, _ = w.WriteString("\n") // Flush returns the error
 			return refused, w.Flush()
 		}
 		number, _ := r.FieldPos(0)
@@ -253,7 +254,7 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 	}
 }
 
-// readRow returns the next row; nil at the end, and behind a row that is not CSV.
+// readRow returns the next row, or nil at the end of the file and for a row that is not valid CSV.
 func readRow(r *csv.Reader) ([]string, []api.RejectedLine, error) {
 	cells, err := r.Read()
 	if errors.Is(err, io.EOF) {
@@ -266,7 +267,7 @@ func readRow(r *csv.Reader) ([]string, []api.RejectedLine, error) {
 	return cells, nil, err
 }
 
-// rowHeader are the columns of a file, in its order.
+// rowHeader lists the columns of a file, in file order.
 type rowHeader []column
 
 func headerOf(names []string) (header rowHeader, p api.Problems) {
@@ -296,7 +297,7 @@ func headerOf(names []string) (header rowHeader, p api.Problems) {
 	return header, p
 }
 
-// line converts a row; nil for one in which every cell is empty.
+// line converts a row. It returns nil if every cell is empty.
 func (h rowHeader) line(cells []string) (line []byte, id string, p api.Problems) {
 	if len(cells) != len(h) {
 		p.Add("line", "has %d cells, and the header names %d columns", len(cells), len(h))
@@ -329,7 +330,7 @@ func (h rowHeader) line(cells []string) (line []byte, id string, p api.Problems)
 		}
 		if err != nil {
 			p.Add(c.name, "%v", err)
-		} else if c.kind != number || cell != "" { // Read says that a number is missing
+		} else if c.kind != number || cell != "" { // Read reports a missing number
 			put(tree, c.name, value)
 		}
 	}
@@ -350,7 +351,7 @@ func put(tree map[string]any, path string, value any) {
 	}
 }
 
-// value is what a cell says, as Read takes it. Its errors complete a sentence that begins with the column.
+// value returns the JSON value of a cell. Its errors follow the name of the column.
 func (c column) value(cell string) (any, error) {
 	if cell == "" && (c.kind == nullable || c.kind == boolean) {
 		return nil, nil

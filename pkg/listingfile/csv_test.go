@@ -18,7 +18,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// texts are the texts that spreadsheets, CSV and JSON are likely to spoil, and any others.
+// texts generates texts that spreadsheets, CSV and JSON are likely to change, and random texts.
 func texts() *rapid.Generator[string] {
 	part := rapid.OneOf(
 		rapid.SampledFrom([]string{
@@ -105,8 +105,8 @@ func randomLine(t *rapid.T) listingfile.Line {
 	return l
 }
 
-// TestCSVKeepsEverything: from JSON Lines to CSV and back, every listing is what it was.
-func TestCSVKeepsEverything(t *testing.T) {
+// TestCSVRoundTrip converts random listings from JSON Lines to CSV and back.
+func TestCSVRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var file bytes.Buffer
 		for i, l := range rapid.SliceOfN(rapid.Custom(randomLine), 1, 4).Draw(t, "lines") {
@@ -124,7 +124,7 @@ func TestCSVKeepsEverything(t *testing.T) {
 		require.NoError(t, err)
 		for _, row := range rows[1:] {
 			for _, cell := range row {
-				require.False(t, cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r\n"), "a spreadsheet would calculate %q", cell)
+				require.False(t, cell != "" && strings.ContainsAny(cell[:1], "=+-@\t\r\n"), "a spreadsheet would evaluate %q", cell)
 				require.NotContains(t, cell, "\r")
 			}
 		}
@@ -136,7 +136,7 @@ func TestCSVKeepsEverything(t *testing.T) {
 		require.Empty(t, got.Rejected)
 		require.Len(t, got.Lines, len(want.Lines))
 		for i, l := range want.Lines {
-			if l.Number = got.Lines[i].Number; l.Curation == nil { // empty cells say that nothing is noted
+			if l.Number = got.Lines[i].Number; l.Curation == nil { // empty cells are empty notes
 				l.Curation = new(listingfile.Curation)
 			}
 			require.Equal(t, l, got.Lines[i])
@@ -144,7 +144,7 @@ func TestCSVKeepsEverything(t *testing.T) {
 	})
 }
 
-// sheet is a CSV file with the example's row, changed by edit, and the header.
+// sheet returns a CSV file with the header and the row of the example, changed by edit.
 func sheet(t *testing.T, edit func(header, row []string) ([]string, []string)) string {
 	t.Helper()
 	var table, out bytes.Buffer
@@ -183,7 +183,7 @@ func TestCSVOfTheExample(t *testing.T) {
 	}
 }
 
-func TestASpreadsheetMayChangeTheFormOfAFile(t *testing.T) {
+func TestFromCSVAcceptsSpreadsheetVariations(t *testing.T) {
 	file := sheet(t, func(header, row []string) ([]string, []string) {
 		row[slices.Index(header, "facts.remote")] = "TRUE"
 		row[slices.Index(header, "sources")] = " https://a.example 2026-11-18 \n\nhttps://b.example"
@@ -195,13 +195,13 @@ func TestASpreadsheetMayChangeTheFormOfAFile(t *testing.T) {
 	f, refused := fromCSV(t, "\ufeff"+lines)
 	require.Empty(t, refused)
 	require.Empty(t, f.Rejected)
-	require.Len(t, f.Lines, 1, "an empty row says nothing")
+	require.Len(t, f.Lines, 1, "an empty row is skipped")
 	require.True(t, *f.Lines[0].Facts.Remote)
 	require.Equal(t, []api.Source{{URL: "https://a.example", CheckedAt: new(api.CheckDate("2026-11-18"))}, {URL: "https://b.example"}}, f.Lines[0].Sources)
 	require.Empty(t, f.Lines[0].Facts.CountryEligibility)
 }
 
-func TestAColumnThatIsLeftOutKeepsWhatAnImportKeeps(t *testing.T) {
+func TestOmittedColumnIsOmittedField(t *testing.T) {
 	f, refused := fromCSV(t, sheet(t, func(header, row []string) ([]string, []string) {
 		for _, name := range []string{"publishedAt", "visibility", "curation.contact", "curation.notes"} {
 			i := slices.Index(header, name)
@@ -217,7 +217,7 @@ func TestAColumnThatIsLeftOutKeepsWhatAnImportKeeps(t *testing.T) {
 	require.Nil(t, f.Lines[0].PublishedAt)
 }
 
-func TestEveryProblemOfACSVFileIsNamedByLineAndColumn(t *testing.T) {
+func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 	cell := func(name, value string) func(header, row []string) ([]string, []string) {
 		return func(header, row []string) ([]string, []string) {
 			row[slices.Index(header, name)] = value
@@ -243,7 +243,7 @@ func TestEveryProblemOfACSVFileIsNamedByLineAndColumn(t *testing.T) {
 		{cell("facts.languages", "[English"), 2, "facts.languages: must be a JSON array"},
 		{cell("sources", "https://a.example yesterday"), 2, "sources[0].checkedAt: must be a date"},
 		{cell("summary", "\xff"), 2, "summary: must be UTF-8"},
-		{cell("summary", "json:x"), 2, "summary: must be a JSON string behind json:"},
+		{cell("summary", "json:x"), 2, "summary: must be a JSON string after json:"},
 		{cell("summary", ""), 2, "summary: must not be empty"},
 		{cell("category", "farm"), 2, "category: must be one of"},
 		{rename("facts.remote", "facts.remot"), 1, `"facts.remot": is not a known column`},
@@ -265,7 +265,7 @@ func TestEveryProblemOfACSVFileIsNamedByLineAndColumn(t *testing.T) {
 	_, refused := fromCSV(t, "")
 	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, refused)
 
-	// rows of several lines: each problem is at the line where its row begins
+	// Problems of a row with several lines are reported at its first line.
 	whole := sheet(t, cell("overview", "One\ntwo\n\nthree"))
 	header, row, _ := strings.Cut(whole, "\n")
 	f, refused := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
@@ -273,7 +273,7 @@ func TestEveryProblemOfACSVFileIsNamedByLineAndColumn(t *testing.T) {
 	require.Contains(t, refused[0].Problems[0], "line: is not CSV: ")
 }
 
-func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
+func TestFromCSVReturnsReadError(t *testing.T) {
 	broken := errors.New("broken")
 	var out bytes.Buffer
 	_, err := listingfile.FromCSV(iotest.ErrReader(broken), &out)

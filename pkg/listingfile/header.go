@@ -10,8 +10,7 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 )
 
-// What a header says of the files that this program reads and writes. A file without a header is taken for one of this version:
-// there were files before there were headers.
+// Format and Version are the values in the header of a file. A file without a header is read as this version, because old files have none.
 const (
 	Format  = "opportunity-listings"
 	Version = 1
@@ -23,16 +22,17 @@ type Header struct {
 	Version int    `json:"version"`
 }
 
-// NewHeader is the header of what this program writes.
+// NewHeader returns the header of files with this Format and Version.
 func NewHeader() Header { return Header{Format, Version} }
 
-// maxHeader is how many bytes of a file are looked at for its header.
+// maxHeader is the maximum length of a header in bytes.
 const maxHeader = 4 << 10
 
-// header judges the first line, if it is a header at all, and gives the file without it; the lines keep their numbers.
+// header reads and validates the header of a file, if it has one. It returns the file with a blank first line in its place, so line
+// numbers stay the same.
 func header(r io.Reader) (api.Problems, io.Reader) {
 	in := bufio.NewReaderSize(r, maxHeader)
-	start, _ := in.Peek(maxHeader) // what kept it from reading more comes again
+	start, _ := in.Peek(maxHeader) // reading from in returns the error again
 	line, _, ended := bytes.Cut(start, []byte("\n"))
 	if !ended && len(start) == maxHeader {
 		return nil, in
@@ -45,14 +45,14 @@ func header(r io.Reader) (api.Problems, io.Reader) {
 	var problems api.Problems
 	for h, err := range jsonlines.Read[Header](bytes.NewReader(text)) { // once
 		switch {
-		case err != nil || len(h.Problems) > 0: // bytes do not fail
+		case err != nil || len(h.Problems) > 0: // err is always nil: a bytes.Reader does not fail
 			problems = h.Problems
 		case h.Value.Format != Format:
 			problems.Add("format", "must be %s", Format)
 		case h.Value.Version != Version:
-			problems.Add("version", "must be %d: this program reads no other", Version)
+			problems.Add("version", "must be %d: this release reads no other version", Version)
 		}
 	}
-	_, _ = in.Discard(len(line)) // the line feed stays, so that numbers do
+	_, _ = in.Discard(len(line)) // keeps the line feed, for the line numbers
 	return problems, in
 }

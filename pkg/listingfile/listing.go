@@ -1,5 +1,5 @@
-// Package listingfile is the file format in which curators keep listings: JSON Lines, a header and then one listing on each
-// line. Read judges a file, for the catalog's import and for whoever wants to know beforehand; Schema describes a line.
+// Package listingfile implements the file format of listings: JSON Lines with a header, then one listing per line, or CSV. Read validates
+// a file, both for the catalog's import and for the lint command. Schema describes a line.
 package listingfile
 
 import (
@@ -8,8 +8,8 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Listing is the editable part of a record. Its JSON form is a line of an import or export without visibility and curation,
-// and the document that the store keeps.
+// Listing is the editable part of a record. Its JSON form is the document in the catalog's database, and a line of a file without
+// visibility and curation.
 type Listing struct {
 	ID             string       `json:"id"`
 	Company        api.Company  `json:"company"`
@@ -26,7 +26,7 @@ type Listing struct {
 	CompanyProfile *Profile     `json:"companyProfile,omitempty"`
 }
 
-// Profile is the part of a company profile that curators write; its freshness is derived.
+// Profile is the editable part of a company profile. The rest, its freshness, is derived.
 type Profile struct {
 	Bio                *api.ProfileText       `json:"bio"`
 	FoundedYear        *api.ProfileYear       `json:"foundedYear"`
@@ -34,17 +34,16 @@ type Profile struct {
 	EvidenceAssessment *api.Assessment        `json:"evidenceAssessment"`
 }
 
-// Visibility says who may see a listing. Only published ones are ever served.
+// Visibility is the visibility of a listing. The API serves only published listings.
 type Visibility string
 
 const (
 	Private   Visibility = "private" // a candidate
 	Published Visibility = "published"
-	Withdrawn Visibility = "withdrawn" // was taken down, or refused as a candidate
+	Withdrawn Visibility = "withdrawn" // taken down, or rejected as a candidate
 )
 
-// Curation is what curators note for themselves. It is kept apart from the listing so that nothing which is encoded for the
-// API can contain it.
+// Curation holds private notes of curators. It is separate from Listing so that no API response can contain it.
 type Curation struct {
 	Contact string `json:"contact"`
 	Notes   string `json:"notes"`

@@ -9,35 +9,35 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 )
 
-// Bounds of a file beside those of pkg/api.
+// Limits in addition to those of pkg/api.
 const (
 	MaxName     = 200    // characters of a company's, publisher's or subcategory's name
 	MaxOverview = 20_000 // characters of an overview or a bio
-	MaxReported = 200    // refused lines that an import names; of a file with more, the rest is only counted
+	MaxReported = 200    // rejected lines in the response to an import; further ones are only counted
 )
 
-// Line is one line of a file, normalised: regions and arrays in their stored form, instants in UTC.
+// Line is a line of a file in normal form: regions and arrays as stored, times in UTC.
 type Line struct {
 	Listing
 
-	Visibility Visibility `json:"visibility"` // "" where the line says nothing
+	Visibility Visibility `json:"visibility"` // "" if the line omits it
 	Curation   *Curation  `json:"curation"`
 
-	Number int `json:"-"` // of the line in its file, from 1
+	Number int `json:"-"` // line number in the file, from 1
 }
 
-// File is a file that was read to its end, or to a header of a format that this program does not know.
+// File is the content of a file. If its header has an unknown format or version, only the header was read.
 type File struct {
 	Lines    []Line
-	Rejected []api.RejectedLine // what is wrong, by line
-	Omitted  int                // refused lines beyond those
+	Rejected []api.RejectedLine // the first rejected lines
+	Omitted  int                // further rejected lines
 }
 
-// Read reads and validates every line of a file at now and names at most that many refused ones. It returns an error only if r
-// fails; an invalid line is among Refused.
-func Read(r io.Reader, now time.Time, most int) (File, error) {
+// Read reads a file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It returns an
+// error only if r fails.
+func Read(r io.Reader, now time.Time, maxRejected int) (File, error) {
 	head, r := header(r)
-	if len(head) > 0 { // of another version every line would seem wrong
+	if len(head) > 0 { // every line of another version would be invalid
 		return File{Rejected: []api.RejectedLine{{Line: 1, Problems: head}}}, nil
 	}
 	var file File
@@ -61,7 +61,7 @@ func Read(r io.Reader, now time.Time, most int) (File, error) {
 		switch {
 		case len(problems) == 0:
 			file.Lines = append(file.Lines, line)
-		case len(file.Rejected) < most:
+		case len(file.Rejected) < maxRejected:
 			file.Rejected = append(file.Rejected, api.RejectedLine{Line: in.Number, ID: line.ID, Problems: problems})
 		default:
 			file.Omitted++
@@ -70,10 +70,10 @@ func Read(r io.Reader, now time.Time, most int) (File, error) {
 	return file, nil
 }
 
-// NeedsSource is what is wrong with a published listing that cites no source.
+// NeedsSource is the problem of a published listing without sources.
 const NeedsSource = "sources: a published listing needs at least one: add the page that supports it"
 
-// clockTolerance is how far the curator's clock may be ahead of this one.
+// clockTolerance is the tolerated difference by which the curator's clock is ahead.
 const clockTolerance = time.Second
 
 func (l *Line) normalize(p *api.Problems, now time.Time) {
@@ -123,7 +123,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 		l.CompanyProfile.normalize("companyProfile", p)
 	}
 	if l.Visibility != "" {
-		// `withdrawn` is what an export says of a listing that was taken down; see Line.Update for what it does, or does not do
+		// Exports contain withdrawn listings. See Line.Update in the catalog for the effect of an import.
 		api.OneOf(p, "visibility", l.Visibility, Private, Published, Withdrawn)
 	}
 	if l.Curation != nil {
@@ -175,7 +175,7 @@ func rating(p *api.Problems, field string, kind api.ExperienceKind, r api.Rating
 		p.Add(field+".best", "must be above worst")
 	}
 	if r.Value < r.Worst || r.Value > r.Best {
-		p.Add(field+".value", "must lie between worst and best")
+		p.Add(field+".value", "must be between worst and best")
 	}
 	if r.Count < 0 {
 		p.Add(field+".count", "must not be negative")
@@ -191,9 +191,9 @@ func checkDate(p *api.Problems, field string, d api.CheckDate) {
 	plausible(p, field, at)
 }
 
-// plausible keeps out slips, and years in which an instant derived from at could not be written any more.
+// plausible records a problem if at is outside the years 1970 to 2999: a mistake, or too late to encode times derived from it.
 func plausible(p *api.Problems, field string, at time.Time) {
 	if y := at.Year(); y < 1970 || y > 2999 {
-		p.Add(field, "must lie in the years 1970 to 2999")
+		p.Add(field, "must be in the years 1970 to 2999")
 	}
 }

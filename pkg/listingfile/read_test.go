@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// full is a line that uses every field.
+// full is a line with all fields.
 const full = `{"id":"acme-1","company":{"name":"Acme","website":"https://acme.example"},"applicationUrl":"https://acme.example/apply",
 "category":"local","subcategory":"tutoring","summary":"Work.","overview":"More.","startingCost":"0 CAD","workModel":"On site",
 "publishedAt":"2026-01-02T03:04:05.1234567+01:00","visibility":"published","curation":{"contact":"jo@acme.example","notes":"n"},
@@ -43,7 +43,7 @@ func read(t *testing.T, file string) listingfile.File {
 	return f
 }
 
-func TestReadNormalises(t *testing.T) {
+func TestReadNormalizes(t *testing.T) {
 	f := read(t, "\n"+oneLine(full)+"\r\n\n")
 	require.Empty(t, f.Rejected)
 	l := f.Lines[0]
@@ -55,7 +55,7 @@ func TestReadNormalises(t *testing.T) {
 	require.Equal(t, []string{}, us.SourceURLs)
 }
 
-func TestAMissingPartIsNotRecorded(t *testing.T) {
+func TestOmittedFieldsAreNil(t *testing.T) {
 	f := read(t, `{"id":"a","company":{"name":"A","website":"https://a.example"},"applicationUrl":"https://a.example","category":"sell","summary":"s"}`)
 	require.Empty(t, f.Rejected)
 	l := f.Lines[0]
@@ -67,7 +67,7 @@ func TestAMissingPartIsNotRecorded(t *testing.T) {
 	require.Equal(t, []api.Source{}, l.Sources)
 }
 
-func TestAPublicationAheadByClockToleranceIsTakenAsNow(t *testing.T) {
+func TestPublishedAtWithinClockToleranceBecomesNow(t *testing.T) {
 	for at, want := range map[string]string{
 		"2026-11-20T08:59:59.5Z": "2026-11-20T08:59:59.5Z", "2026-11-20T09:00:00Z": "2026-11-20T09:00:00Z",
 		"2026-11-20T09:00:00.4Z": "2026-11-20T09:00:00Z", "2026-11-20T09:00:01Z": "2026-11-20T09:00:00Z",
@@ -78,7 +78,7 @@ func TestAPublicationAheadByClockToleranceIsTakenAsNow(t *testing.T) {
 	}
 }
 
-// wrong are changes of full that make it wrong, and the beginning of the problem that is named.
+// wrong lists changes that make full invalid, each with the beginning of the reported problem.
 var wrong = []struct{ from, to, problem string }{
 	{`"acme-1"`, `"Acme_1"`, "id: must be lower-case letters and digits"},
 	{`"acme-1"`, `"` + strings.Repeat("a", 81) + `"`, "id: must be"},
@@ -91,7 +91,7 @@ var wrong = []struct{ from, to, problem string }{
 	{`"local"`, `"remote"`, "category: must be one of online, sell, local, host"},
 	{`"tutoring"`, `""`, "subcategory: must not be empty"},
 	{`"2026-01-02T03:04:05.1234567+01:00"`, `"2026-01-02"`, "publishedAt: must be a timestamp"},
-	{`"2026-01-02T03:04:05.1234567+01:00"`, `"1969-12-31T23:59:59Z"`, "publishedAt: must lie in the years 1970 to 2999"},
+	{`"2026-01-02T03:04:05.1234567+01:00"`, `"1969-12-31T23:59:59Z"`, "publishedAt: must be in the years 1970 to 2999"},
 	{`"2026-01-02T03:04:05.1234567+01:00"`, `"2026-11-20T09:00:01.001Z"`, "publishedAt: must not be in the future"},
 	{sources, `"sources":[]`, "sources: a published listing needs at least one"},
 	{sources + ",", ``, "sources: a published listing needs at least one"},
@@ -115,7 +115,7 @@ var wrong = []struct{ from, to, problem string }{
 	{`"2026-01-02T10:00:00Z"`, `"2026-01-02T10:00:00"`, "sources[1].checkedAt: must be a date"},
 	{`"value":1999`, `"value":99`, "companyProfile.foundedYear.value: must be a year of four digits"},
 	{`"value":1999`, `"value":1999.5`, "line: "},
-	{`"value":4.2`, `"value":5.1`, "companyProfile.experienceSources[0].rating.value: must lie between worst and best"},
+	{`"value":4.2`, `"value":5.1`, "companyProfile.experienceSources[0].rating.value: must be between worst and best"},
 	{`"best":5,"worst":1`, `"best":1,"worst":5`, "companyProfile.experienceSources[0].rating.best: must be above worst"},
 	{`"kind":"ratings"`, `"kind":"community"`, "companyProfile.experienceSources[0].rating: must be null"},
 	{`"companyProfile":{`, `"companyProfile":{"freshness":"fresh",`, "companyProfile.freshness: is not a known field"},
@@ -128,7 +128,7 @@ var wrong = []struct{ from, to, problem string }{
 	{`"More."`, "\"\xff\"", "line: must be UTF-8"},
 }
 
-func TestEveryProblemIsNamed(t *testing.T) {
+func TestReadReportsEveryProblem(t *testing.T) {
 	for _, c := range wrong {
 		require.Contains(t, oneLine(full), oneLine(c.from))
 		f := read(t, strings.Replace(oneLine(full), oneLine(c.from), c.to, 1))
@@ -139,7 +139,7 @@ func TestEveryProblemIsNamed(t *testing.T) {
 	}
 }
 
-func TestSeveralProblemsOfSeveralLinesAreAllNamed(t *testing.T) {
+func TestReadReportsProblemsOfSeveralLines(t *testing.T) {
 	bad := strings.NewReplacer(`"local"`, `"x"`, `"Acme"`, `""`).Replace(oneLine(full))
 	f := read(t, oneLine(full)+"\n"+bad+"\n\n{}\n")
 	require.Len(t, f.Rejected, 2)
@@ -150,7 +150,7 @@ func TestSeveralProblemsOfSeveralLinesAreAllNamed(t *testing.T) {
 	require.GreaterOrEqual(t, len(f.Rejected[1].Problems), 5)
 }
 
-func TestReportsAreBounded(t *testing.T) {
+func TestReadLimitsRejectedLines(t *testing.T) {
 	f := read(t, strings.Repeat("{}\n", listingfile.MaxReported+7))
 	require.Len(t, f.Rejected, listingfile.MaxReported)
 	require.Equal(t, 7, f.Omitted)
@@ -162,7 +162,7 @@ func TestHeader(t *testing.T) {
 		`{"format":"opportunity-listings","version":1}` + "\n" + line:             "",
 		"\ufeff{\"version\":1, \"format\":\"opportunity-listings\"}\r\n\n" + line: "",
 		line: "",
-		`{"format":"opportunity-listings","version":2}` + "\n{}":                 "version: must be 1: this program reads no other",
+		`{"format":"opportunity-listings","version":2}` + "\n{}":                 "version: must be 1: this release reads no other version",
 		`{"format":"opportunity-events","version":1}` + "\n" + line:              "format: must be opportunity-listings",
 		`{"format":"opportunity-listings"}` + "\n" + line:                        "version: is missing",
 		`{"format":"opportunity-listings","version":"1"}` + "\n" + line:          "version: must be a number",
@@ -178,11 +178,11 @@ func TestHeader(t *testing.T) {
 		require.Empty(t, f.Lines)
 	}
 	head := `{"format":"opportunity-listings","version":1}` + "\n"
-	require.Empty(t, read(t, head).Rejected, "an export of nothing")
+	require.Empty(t, read(t, head).Rejected, "an empty export")
 	f := read(t, head+line+"\n"+head+"{}")
-	require.Equal(t, 3, f.Rejected[0].Line, "lines are counted with the header, and it stands at the beginning alone")
+	require.Equal(t, 3, f.Rejected[0].Line, "the header counts as a line, and is only valid on the first")
 	require.Equal(t, 4, f.Rejected[1].Line)
 	require.Empty(t, read(t, string(listingfile.Example)).Rejected)
 	long := strings.Replace(line, `"More."`, `"`+strings.Repeat("x", 9000)+`"`, 1)
-	require.Empty(t, read(t, long+"\n").Rejected, "a long first line is no header, and whole")
+	require.Empty(t, read(t, long+"\n").Rejected, "a long first line is not a header")
 }

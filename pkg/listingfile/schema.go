@@ -2,8 +2,8 @@ package listingfile
 
 import _ "embed"
 
-// Schema is the JSON Schema (draft 2020-12) of a line of a file, the header included. It says all that can be said of a line by
-// itself in that language: what Read takes, the schema takes. What Read refuses beside it is listed in its $comment.
+// Schema is the JSON Schema (draft 2020-12) of a line of a file, including the header. Every line that Read accepts is valid. Its $comment
+// lists the reasons for which Read rejects a valid line.
 //
 //go:embed schema.json
 var Schema []byte

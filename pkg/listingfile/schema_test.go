@@ -33,15 +33,15 @@ func validate(t *testing.T, schema *jsonschema.Schema, line string) error {
 	return schema.Validate(value)
 }
 
-// beyond are the beginnings of the problems that Read finds and the schema cannot see; its $comment speaks of each.
+// beyond lists the beginnings of the problems that only Read detects. The $comment of the schema describes each.
 var beyond = []string{
 	"line: ", "overview: must not contain U+0000", "facts.countryEligibility[1].includedRegions[0]", "facts.countryEligibility[0].excludedRegions[0]",
 	"facts.pay.maximum: must not be below", "companyProfile.experienceSources[0].rating.value", "companyProfile.experienceSources[0].rating.best",
-	"publishedAt: must not be in the future", "publishedAt: must lie in the years",
-	"company.name: must not be empty", // " "; the schema sees "" alone
+	"publishedAt: must not be in the future", "publishedAt: must be in the years",
+	"company.name: must not be empty", // " "; the schema rejects only ""
 }
 
-func TestSchemaRefusesWhatIsRefused(t *testing.T) {
+func TestSchemaRejectsInvalidLines(t *testing.T) {
 	schema := compiled(t)
 	require.NoError(t, validate(t, schema, oneLine(full)))
 	for line := range strings.Lines(string(listingfile.Example)) {
@@ -58,8 +58,8 @@ func TestSchemaRefusesWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestSchemaTakesWhatIsTaken leaves out each field, and puts other values in its place: whatever Read takes, the schema takes.
-func TestSchemaTakesWhatIsTaken(t *testing.T) {
+// TestSchemaAcceptsValidLines omits or replaces each field of a line. The schema must accept every line that Read accepts.
+func TestSchemaAcceptsValidLines(t *testing.T) {
 	schema := compiled(t)
 	var line any
 	require.NoError(t, json.Unmarshal([]byte(oneLine(full)), &line))
@@ -105,7 +105,7 @@ func TestSchemaTakesWhatIsTaken(t *testing.T) {
 	require.Greater(t, taken, 100)
 }
 
-// TestSchemaHasTheFieldsOfTheTypes holds every object of the schema against its Go type, in both directions.
+// TestSchemaHasTheFieldsOfTheTypes compares every object of the schema with its Go type, in both directions.
 func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
 	var root map[string]any
 	require.NoError(t, json.Unmarshal(listingfile.Schema, &root))
@@ -113,7 +113,7 @@ func TestSchemaHasTheFieldsOfTheTypes(t *testing.T) {
 	c.same("line", reflect.TypeFor[listingfile.Line](), c.defs["listing"].(map[string]any))
 	c.same("header", reflect.TypeFor[listingfile.Header](), c.defs["header"].(map[string]any))
 	for name := range c.defs {
-		require.True(t, c.used[name], "$defs/%s is used nowhere", name)
+		require.True(t, c.used[name], "$defs/%s is unused", name)
 	}
 }
 
@@ -146,7 +146,7 @@ func (c comparison) same(at string, goType reflect.Type, s map[string]any) {
 		return
 	}
 	switch {
-	case s["enum"] != nil || s["const"] != nil: // held against values by the other tests
+	case s["enum"] != nil || s["const"] != nil: // the other tests check the values
 	case goType == reflect.TypeFor[time.Time](), goType.Kind() == reflect.String:
 		require.Equal(t, "string", s["type"], at)
 	case goType.Kind() == reflect.Bool:
