@@ -21,7 +21,7 @@ import (
 func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
-		`"category":"online","summary":"s","visibility":"published"}`, "listings", "import", "-")
+		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings", "import", "-")
 	key := u.issue(t, api.Commercial).Key
 	type served struct {
 		at           time.Time
