@@ -20,14 +20,14 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-func TestWhoCalls(t *testing.T) {
-	w := newWorld(t)
+func TestAuthentication(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
-	good := w.authority.issue("acc_good", developer).Reveal()
+	good := w.authquota.issue("acc_good", developer).Reveal()
 	past := time.Now().Add(-time.Second)
-	expired := w.authority.issue("acc_expired", developer, func(p *api.Principal) { p.ExpiresAt = past }).Reveal()
-	revoked := w.authority.issue("acc_revoked", developer, func(p *api.Principal) { p.RevokedAt = &past }).Reveal()
-	suspended := w.authority.issue("acc_suspended", developer, func(p *api.Principal) { p.Suspended = true }).Reveal()
+	expired := w.authquota.issue("acc_expired", developer, func(p *api.Principal) { p.ExpiresAt = past }).Reveal()
+	revoked := w.authquota.issue("acc_revoked", developer, func(p *api.Principal) { p.RevokedAt = &past }).Reveal()
+	suspended := w.authquota.issue("acc_suspended", developer, func(p *api.Principal) { p.Suspended = true }).Reveal()
 	typo := good[:20] + "a" + good[21:]
 	if typo == good {
 		typo = good[:20] + "b" + good[21:]
@@ -59,9 +59,9 @@ func TestWhoCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if strings.HasPrefix(name, "good, ") {
-				gw.do(t, request{header: http.Header{"Authorization": {"Bearer " + good}}}) // cached from here on
+				gw.do(t, request{header: http.Header{"Authorization": {"Bearer " + good}}}) // now cached
 			}
-			before := w.authority.asked()
+			before := w.authquota.lookupCount()
 			a := gw.do(t, request{header: http.Header{"Authorization": c.headers}})
 			require.Equal(t, c.status, a.status, a.body)
 			if c.code != "" {
@@ -71,18 +71,18 @@ func TestWhoCalls(t *testing.T) {
 			if c.status == 401 {
 				require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
 			}
-			if name != "good" && name != "unknown" { // cached by another case; looked up only if the machine is too busy to sync
-				require.Equal(t, before+c.lookups, w.authority.asked())
+			if name != "good" && name != "unknown" { // "good" may be cached by another case; a guess is looked up only if a sync times out
+				require.Equal(t, before+c.lookups, w.authquota.lookupCount())
 			}
 		})
 	}
-	calls, _ := w.used("acc_suspended")
+	calls, _ := w.charged("acc_suspended")
 	require.Zero(t, calls)
 }
 
-// Of L + n calls at once over three replicas exactly L are admitted, and charged.
-func TestLimitsHoldOverReplicas(t *testing.T) {
-	w := newWorld(t)
+// Of L + n concurrent calls to three replicas exactly L are admitted and charged.
+func TestLimitsAreExactAcrossReplicas(t *testing.T) {
+	w := newEnvironment(t)
 	replicas := []replica{w.start(), w.start(), w.start()}
 	const more = 25
 	for _, limit := range []int{10, 60, 300} {
@@ -91,14 +91,14 @@ func TestLimitsHoldOverReplicas(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(kind, limit), func(t *testing.T) {
 				account := fmt.Sprintf("acc_%s_%d", kind, limit)
-				key := w.authority.issue(account, limits)
-				contend(t, limit, more, func(i int) answer { return replicas[i%3].get(t, key) })
-				calls, _ := w.used(account)
+				key := w.authquota.issue(account, limits)
+				checkLimit(t, limit, more, func(i int) response { return replicas[i%3].get(t, key) })
+				calls, _ := w.charged(account)
 				require.Equal(t, limit, calls)
 			})
 		}
 	}
-	_, before := w.used("")
+	_, before := w.charged("")
 	t.Run("service", func(t *testing.T) {
 		const room = 40
 		capped := []replica{}
@@ -107,18 +107,18 @@ func TestLimitsHoldOverReplicas(t *testing.T) {
 		}
 		var keys [5]apikey.Key
 		for i := range keys {
-			keys[i] = w.authority.issue(fmt.Sprintf("acc_s%d", i), developer)
+			keys[i] = w.authquota.issue(fmt.Sprintf("acc_s%d", i), developer)
 		}
-		contend(t, room, more, func(i int) answer { return capped[i%3].get(t, keys[i%5]) })
+		checkLimit(t, room, more, func(i int) response { return capped[i%3].get(t, keys[i%5]) })
 	})
 }
 
-// contend makes limit+more calls at once and fails unless limit of them, and no more, are served. Where the machine is too busy to
-// ask Redis in time a call is answered 503 and made again; the first may have been charged, so that somebody else is refused.
-func contend(t *testing.T, limit, more int, call func(int) answer) {
+// checkLimit makes limit+more concurrent calls and fails unless exactly limit of them are served. A call with 503, on a busy machine,
+// is repeated; its first attempt may have been charged, so one call less may be served for each 503.
+func checkLimit(t *testing.T, limit, more int, call func(int) response) {
 	t.Helper()
 	var undecided atomic.Int32
-	statuses := crowd(t, limit+more, func(i int) (a answer) {
+	statuses := countStatuses(t, limit+more, func(i int) (a response) {
 		storetest.Eventually(t, "a decision", func() bool {
 			if a = call(i); a.status == http.StatusServiceUnavailable {
 				undecided.Add(1)
@@ -132,8 +132,8 @@ func contend(t *testing.T, limit, more int, call func(int) answer) {
 	require.GreaterOrEqual(t, statuses[200], limit-int(undecided.Load()))
 }
 
-// crowd makes n calls at once and counts the answers by status.
-func crowd(t *testing.T, n int, call func(int) answer) map[int]int {
+// countStatuses makes n concurrent calls and counts the responses by status.
+func countStatuses(t *testing.T, n int, call func(int) response) map[int]int {
 	t.Helper()
 	statuses := make([]int, n)
 	var all sync.WaitGroup
@@ -148,74 +148,74 @@ func crowd(t *testing.T, n int, call func(int) answer) map[int]int {
 	return count
 }
 
-// A change at authquota is in force on the next request, on every replica, however well the key is cached there.
-func TestChangesHoldAtOnceEverywhere(t *testing.T) {
-	w := newWorld(t)
+// A change at authquota applies to the next request on every replica, although the key is cached there.
+func TestChangesApplyToNextRequest(t *testing.T) {
+	w := newEnvironment(t)
 	replicas := []replica{w.start(), w.start(), w.start()}
-	key := w.authority.issue("acc_a", developer)
-	everywhere := func(check func(a answer)) {
+	key := w.authquota.issue("acc_a", developer)
+	everywhere := func(check func(a response)) {
 		for _, r := range replicas {
 			check(r.get(t, key))
 		}
 	}
-	everywhere(func(a answer) { require.Equal(t, 200, a.status) })
+	everywhere(func(a response) { require.Equal(t, 200, a.status) })
 	for range 3 {
-		w.authority.change(key, func(p *api.Principal) { p.Suspended = true })
-		everywhere(func(a answer) { require.Equal(t, "account_suspended", a.code(t)) })
-		w.authority.change(key, func(p *api.Principal) { p.Suspended = false })
-		everywhere(func(a answer) { require.Equal(t, 200, a.status) })
+		w.authquota.change(key, func(p *api.Principal) { p.Suspended = true })
+		everywhere(func(a response) { require.Equal(t, "account_suspended", a.code(t)) })
+		w.authquota.change(key, func(p *api.Principal) { p.Suspended = false })
+		everywhere(func(a response) { require.Equal(t, 200, a.status) })
 	}
-	calls, _ := w.used("acc_a")
-	require.Equal(t, 12, calls, "refusals cost nothing")
-	w.authority.change(key, func(p *api.Principal) { p.Limits.PerDay = 5 })
-	everywhere(func(a answer) {
+	calls, _ := w.charged("acc_a")
+	require.Equal(t, 12, calls, "charged calls without the rejected ones")
+	w.authquota.change(key, func(p *api.Principal) { p.Limits.PerDay = 5 })
+	everywhere(func(a response) {
 		require.Equal(t, "daily_limit_reached", a.code(t))
 		require.Equal(t, "5", a.header.Get("X-RateLimit-Limit"))
-		require.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"), "never below zero")
+		require.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"), "remaining quota after a downgrade")
 	})
-	w.authority.change(key, func(p *api.Principal) { p.Tier, p.Limits.PerDay = api.Commercial, 500 })
-	left := 500 - calls
-	everywhere(func(a answer) {
+	w.authquota.change(key, func(p *api.Principal) { p.Tier, p.Limits.PerDay = api.Commercial, 500 })
+	remaining := 500 - calls
+	everywhere(func(a response) {
 		require.Equal(t, 200, a.status)
-		left--
-		require.Equal(t, strconv.Itoa(left), a.header.Get("X-RateLimit-Remaining"), "what was used stays used")
+		remaining--
+		require.Equal(t, strconv.Itoa(remaining), a.header.Get("X-RateLimit-Remaining"), "used quota after a change of tier")
 	})
 	now := time.Now()
-	w.authority.change(key, func(p *api.Principal) { p.RevokedAt = &now })
-	everywhere(func(a answer) { require.Equal(t, "revoked_api_key", a.code(t)) })
+	w.authquota.change(key, func(p *api.Principal) { p.RevokedAt = &now })
+	everywhere(func(a response) { require.Equal(t, "revoked_api_key", a.code(t)) })
 }
 
-// While an account changes under concurrent calls, no call ever ends otherwise than under one of its states.
+// While an account changes, each concurrent call ends with a status of the old or the new state.
 func TestChangesUnderLoad(t *testing.T) {
-	w, gw, _ := freshWorld(t)
-	key := w.authority.issue("acc_b", api.Limits{PerMinute: 100_000, PerDay: 100_000})
+	w, gw, _ := startWithKey(t)
+	key := w.authquota.issue("acc_b", api.Limits{PerMinute: 100_000, PerDay: 100_000})
 	var stop atomic.Bool
 	var changes sync.WaitGroup
 	changes.Go(func() {
 		for suspended := true; !stop.Load(); suspended = !suspended {
-			w.authority.change(key, func(p *api.Principal) { p.Suspended = suspended })
+			w.authquota.change(key, func(p *api.Principal) { p.Suspended = suspended })
 		}
 	})
-	statuses := crowd(t, 200, func(int) answer { return gw.get(t, key) })
+	statuses := countStatuses(t, 200, func(int) response { return gw.get(t, key) })
 	stop.Store(true)
 	changes.Wait()
 	for status := range statuses {
 		require.Contains(t, []int{200, 403, 503}, status)
 	}
-	calls, _ := w.used("acc_b")
+	calls, _ := w.charged("acc_b")
 	require.Equal(t, statuses[200], calls)
 }
 
-// A Redis that lost everything gives nothing back: the counters come from the ledger before anything is charged.
-func TestFlushGivesNothingBack(t *testing.T) {
-	w := newWorld(t)
+// After data loss in Redis the counters are loaded from the ledger, so the used quota stays used.
+func TestRedisFlushKeepsUsedQuota(t *testing.T) {
+	w := newEnvironment(t)
 	replicas := []replica{w.start(), w.start()}
-	key := w.authority.issue("acc_a", api.Limits{PerMinute: 100, PerDay: 10})
+	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 100, PerDay: 10})
 	for range 10 {
 		require.Equal(t, 200, replicas[0].get(t, key).status)
 	}
-	w.authority.set(func() {
-		w.authority.usage = api.DayUsage{Service: 10, Accounts: map[string]int{"acc_a": 10, "acc_z": 0}}
+	w.authquota.set(func() {
+		w.authquota.ledger = api.DayUsage{Service: 10, Accounts: map[string]int{"acc_a": 10, "acc_z": 0}}
 	})
 	w.redis.Flush()
 	for _, r := range replicas {
@@ -223,7 +223,7 @@ func TestFlushGivesNothingBack(t *testing.T) {
 		require.Equal(t, "daily_limit_reached", a.code(t))
 		require.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"))
 	}
-	calls, all := w.used("acc_a")
+	calls, all := w.charged("acc_a")
 	require.Equal(t, []int{10, 10}, []int{calls, all})
 
 	ctx := context.Background()
@@ -234,24 +234,24 @@ func TestFlushGivesNothingBack(t *testing.T) {
 	}
 }
 
-// Without the ledger there are no counters to charge: better no answer than an allowance twice.
-func TestNoLedgerAfterFlush(t *testing.T) {
-	w, gw, key := freshWorld(t)
+// Without the ledger, missing counters mean 503: starting at zero would grant the quota twice.
+func TestLedgerUnavailableAfterFlush(t *testing.T) {
+	w, gw, key := startWithKey(t)
 	require.Equal(t, 200, gw.get(t, key).status)
 	epoch := w.counters.HGetAll(context.Background(), counter.Epochs).Val()
 	w.redis.Flush()
 	require.NoError(t, w.counters.HSet(context.Background(), counter.Epochs, epoch).Err())
-	w.authority.set(func() { w.authority.down = true })
+	w.authquota.set(func() { w.authquota.down = true })
 	a := gw.get(t, key)
 	require.Equal(t, "service_unavailable", a.code(t))
-	w.authority.set(func() { w.authority.down = false })
+	w.authquota.set(func() { w.authquota.down = false })
 	require.Equal(t, 200, gw.get(t, key).status)
 }
 
-// Redis stopped: 503 for everybody, and service by itself when it is back.
+// While Redis is stopped, calls get 503. Service resumes automatically.
 func TestRedisStopped(t *testing.T) {
-	w, gw, key := freshWorld(t)
-	suspended := w.authority.issue("acc_s", developer, func(p *api.Principal) { p.Suspended = true })
+	w, gw, key := startWithKey(t)
+	suspended := w.authquota.issue("acc_s", developer, func(p *api.Principal) { p.Suspended = true })
 	require.Equal(t, 200, gw.get(t, key).status)
 	require.Equal(t, 403, gw.get(t, suspended).status)
 	w.redis.Stop()
@@ -262,14 +262,14 @@ func TestRedisStopped(t *testing.T) {
 			require.Equal(t, "1", a.header.Get("Retry-After"))
 		}
 	}
-	require.Equal(t, "missing_api_key", gw.do(t, request{}).code(t), "what needs no Redis is answered as ever")
+	require.Equal(t, "missing_api_key", gw.do(t, request{}).code(t), "response that needs no Redis")
 	require.Equal(t, 200, gw.do(t, request{path: "/docs"}).status)
 	require.Equal(t, map[string]int{"served": 2, "refused": 2, "our_fault": 20, "upstream_fault": 0}, w.outcomes())
 	w.redis.Start()
-	storetest.Eventually(t, "service with Redis", func() bool { return gw.get(t, key).status == 200 })
+	storetest.Eventually(t, "service resumes", func() bool { return gw.get(t, key).status == 200 })
 }
 
-// clock is a clock that tests move.
+// clock is a clock that tests set.
 type clock struct{ nanos atomic.Int64 }
 
 func newClock() *clock {
@@ -282,43 +282,42 @@ func (c *clock) now() time.Time             { return time.Unix(0, c.nanos.Load()
 func (c *clock) advance(d time.Duration)    { c.nanos.Add(int64(d)) }
 func (c *clock) config(cfg *gateway.Config) { cfg.Now = c.now }
 
-// authquota away: keys that are known serve for five minutes after they were last answered, others not at all.
-func TestAuthquotaAway(t *testing.T) {
-	w, c := newWorld(t), newClock()
+// While authquota is unavailable, cached keys work for five minutes after their last lookup, and other keys get 503.
+func TestAuthquotaUnavailable(t *testing.T) {
+	w, c := newEnvironment(t), newClock()
 	gw := w.start(c.config)
-	known, other := w.authority.issue("acc_a", developer), w.authority.issue("acc_b", developer)
+	known, other := w.authquota.issue("acc_a", developer), w.authquota.issue("acc_b", developer)
 	require.Equal(t, 200, gw.get(t, known).status)
-	w.authority.set(func() { w.authority.down = true })
+	w.authquota.set(func() { w.authquota.down = true })
 	c.advance(5*time.Minute - time.Second)
-	require.Equal(t, 200, gw.get(t, known).status, "the counters are of the same day, or the ledger would be asked")
+	require.Equal(t, 200, gw.get(t, known).status, "cached key (fails if midnight passes, which needs the ledger)")
 	a := gw.get(t, other)
 	require.Equal(t, "service_unavailable", a.code(t))
 	require.Equal(t, "1", a.header.Get("Retry-After"))
 	c.advance(time.Second)
 	require.Equal(t, "service_unavailable", gw.get(t, known).code(t))
-	w.authority.set(func() { w.authority.down = false })
+	w.authquota.set(func() { w.authquota.down = false })
 	require.Equal(t, 200, gw.get(t, known).status)
 	require.Equal(t, 200, gw.get(t, other).status)
 }
 
-// Known keys are asked for again in the background; an answer that is out of date by then is noticed without an epoch.
-func TestKnownKeysAreRefreshed(t *testing.T) {
-	w, c := newWorld(t), newClock()
+// Cached keys are refreshed in the background after a minute.
+func TestCachedKeyIsRefreshed(t *testing.T) {
+	w, c := newEnvironment(t), newClock()
 	gw := w.start(c.config)
-	key := w.authority.issue("acc_a", developer)
+	key := w.authquota.issue("acc_a", developer)
 	require.Equal(t, 200, gw.get(t, key).status)
 	require.Equal(t, 200, gw.get(t, key).status)
-	require.Equal(t, 1, w.authority.asked())
+	require.Equal(t, 1, w.authquota.lookupCount())
 	c.advance(time.Minute)
 	require.Equal(t, 200, gw.get(t, key).status)
-	storetest.Eventually(t, "a refresh", func() bool { return w.authority.asked() == 2 })
+	storetest.Eventually(t, "a refresh", func() bool { return w.authquota.lookupCount() == 2 })
 }
 
-// A key expires on the instant, although it is cached.
-func TestExpiryWhileCached(t *testing.T) {
-	w, c := newWorld(t), newClock()
+func TestCachedKeyExpires(t *testing.T) {
+	w, c := newEnvironment(t), newClock()
 	gw := w.start(c.config)
-	key := w.authority.issue("acc_a", developer, func(p *api.Principal) { p.ExpiresAt = c.now().Add(30 * time.Second) })
+	key := w.authquota.issue("acc_a", developer, func(p *api.Principal) { p.ExpiresAt = c.now().Add(30 * time.Second) })
 	require.Equal(t, 200, gw.get(t, key).status)
 	c.advance(30*time.Second - 1)
 	require.Equal(t, 200, gw.get(t, key).status)
@@ -326,15 +325,15 @@ func TestExpiryWhileCached(t *testing.T) {
 	require.Equal(t, "expired_api_key", gw.get(t, key).code(t))
 }
 
-// While guesses pour in from an address, each gets 401 and authquota looks few of them up: none, unless the machine is too busy to
-// sync in time. A valid key from there is admitted.
+// Many guesses from one address get 401, and authquota looks up few of them: none, unless a sync times out on a busy machine. A valid
+// key from there works.
 func TestGuessing(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	gw := w.start()
-	before := w.authority.asked()
-	key := w.authority.issue("acc_a", developer)
+	before := w.authquota.lookupCount()
+	key := w.authquota.issue("acc_a", developer)
 	const n = 400
-	statuses := crowd(t, n+1, func(i int) answer {
+	statuses := countStatuses(t, n+1, func(i int) response {
 		if i == n/2 {
 			return gw.get(t, key)
 		}
@@ -345,17 +344,17 @@ func TestGuessing(t *testing.T) {
 		return a
 	})
 	require.Equal(t, map[int]int{200: 1, 401: n}, statuses)
-	require.LessOrEqual(t, w.authority.asked(), before+1+60)
+	require.LessOrEqual(t, w.authquota.lookupCount(), before+1+60)
 }
 
-// Without the list of keys (an authquota of an older release) guesses are looked up within a limit for each network. Beyond it the
-// gateway knows nothing about a key, and says so; a cached key is not affected.
-func TestGuessingWithoutTheListOfKeys(t *testing.T) {
-	w, c := newWorld(t), newClock()
-	w.authority.set(func() { w.authority.unlisted = true })
+// Without the list of keys, as with an authquota of an older release, guesses are looked up within the limit of their network and get
+// 503 beyond it. A cached key is not affected.
+func TestGuessingWithoutKeyList(t *testing.T) {
+	w, c := newEnvironment(t), newClock()
+	w.authquota.set(func() { w.authquota.unlisted = true })
 	gw := w.start(c.config, func(cfg *gateway.Config) { cfg.TrustedProxies = []string{"127.0.0.0/8"} })
-	key := w.authority.issue("acc_a", developer)
-	from := func(address string, key apikey.Key) answer {
+	key := w.authquota.issue("acc_a", developer)
+	from := func(address string, key apikey.Key) response {
 		return gw.do(t, request{key: key, header: http.Header{"X-Forwarded-For": {"203.0.113.99, " + address}}})
 	}
 	require.Equal(t, 200, from("198.51.100.1", key).status)
@@ -366,7 +365,7 @@ func TestGuessingWithoutTheListOfKeys(t *testing.T) {
 	require.Equal(t, "service_unavailable", a.code(t))
 	require.Contains(t, a.body, "API keys cannot be checked right now. Retry in 1 second.")
 	require.Equal(t, "1", a.header.Get("Retry-After"))
-	require.Equal(t, 31, w.authority.asked())
+	require.Equal(t, 31, w.authquota.lookupCount())
 	require.Equal(t, 200, from("198.51.100.1", key).status)
 	require.Equal(t, 401, from("198.51.100.2", apikey.Generate(apikey.Live)).status, "another address")
 	c.advance(time.Second)
@@ -374,23 +373,23 @@ func TestGuessingWithoutTheListOfKeys(t *testing.T) {
 	require.Equal(t, 503, from("198.51.100.1", apikey.Generate(apikey.Live)).status)
 }
 
-// Without a trusted proxy a caller cannot choose its address.
-func TestGuessingBehindForgedAddresses(t *testing.T) {
-	w, c := newWorld(t), newClock()
-	w.authority.set(func() { w.authority.unlisted = true })
+// X-Forwarded-For is ignored without a trusted proxy.
+func TestGuessingWithForgedAddresses(t *testing.T) {
+	w, c := newEnvironment(t), newClock()
+	w.authquota.set(func() { w.authquota.unlisted = true })
 	gw := w.start(c.config)
-	last := answer{}
+	last := response{}
 	for i := range 33 {
 		last = gw.do(t, request{key: apikey.Generate(apikey.Live), header: http.Header{"X-Forwarded-For": {fmt.Sprintf("198.51.100.%d", i)}}})
 	}
 	require.Equal(t, 503, last.status)
 }
 
-// Midnight by the counters' clock splits days; what is given back is given back on the day it was charged on.
+// Days end at midnight by the Redis clock. A refund goes to the day of the charge.
 func TestMidnight(t *testing.T) {
-	w, c := newWorld(t), newClock()
+	w, c := newEnvironment(t), newClock()
 	gw := w.start(c.config)
-	key := w.authority.issue("acc_a", api.Limits{PerMinute: 100, PerDay: 2})
+	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 100, PerDay: 2})
 	day := c.now().UTC().Truncate(24 * time.Hour)
 	c.advance(day.Add(24*time.Hour - time.Millisecond).Sub(c.now()))
 	for range 2 {
@@ -403,14 +402,14 @@ func TestMidnight(t *testing.T) {
 	require.Contains(t, a.header.Get("RateLimit"), `"day";r=0;t=1`)
 
 	c.advance(time.Millisecond)
-	w.catalog.will(func(rw http.ResponseWriter, r *http.Request) {
-		c.advance(24 * time.Hour) // the answer comes on another day
-		says(400, `{"error":{}}`)(rw, r)
+	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
+		c.advance(24 * time.Hour) // the response arrives on another day
+		respond(400, `{"error":{}}`)(rw, r)
 	})
 	a = gw.get(t, key)
 	require.Equal(t, 400, a.status)
 	require.Equal(t, "2", a.header.Get("X-RateLimit-Remaining"))
-	require.Equal(t, strconv.FormatInt(day.Add(48*time.Hour).Unix(), 10), a.header.Get("X-RateLimit-Reset"), "the day it was charged to")
+	require.Equal(t, strconv.FormatInt(day.Add(48*time.Hour).Unix(), 10), a.header.Get("X-RateLimit-Reset"), "reset of the charged day")
 	for i, want := range []string{"2", "0"} {
 		got := w.counters.HGet(context.Background(), counter.Day(counter.DayOf(day.AddDate(0, 0, i))), "acc_a").Val()
 		require.Equal(t, want, got)

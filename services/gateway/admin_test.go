@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-func (r replica) operate(t *testing.T, method, path, token string, header http.Header, body io.Reader) answer {
+func (r replica) operate(t *testing.T, method, path, token string, header http.Header, body io.Reader) response {
 	t.Helper()
 	q := request{method: method, path: path, header: header.Clone(), body: body}
 	if token != "" {
@@ -27,7 +27,7 @@ func (r replica) operate(t *testing.T, method, path, token string, header http.H
 }
 
 func TestReadiness(t *testing.T) {
-	w, gw, _ := freshWorld(t)
+	w, gw, _ := startWithKey(t)
 	ready := func() (int, []string) {
 		a := gw.operate(t, "GET", "/readyz", "", nil, nil)
 		var state struct{ Missing []string }
@@ -37,7 +37,7 @@ func TestReadiness(t *testing.T) {
 	gw.documented(t)
 	status, missing := ready()
 	require.Equal(t, 200, status, missing)
-	w.authority.set(func() { w.authority.down = true })
+	w.authquota.set(func() { w.authquota.down = true })
 	w.history.Close()
 	w.redis.Stop()
 	status, missing = ready()
@@ -45,8 +45,8 @@ func TestReadiness(t *testing.T) {
 	require.ElementsMatch(t, []string{"redis", "authquota", "history"}, missing)
 }
 
-func TestVerbs(t *testing.T) {
-	w, gw, _ := freshWorld(t)
+func TestOperatorAPI(t *testing.T) {
+	w, gw, _ := startWithKey(t)
 	echo := func(name string) http.HandlerFunc {
 		return func(rw http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -55,8 +55,8 @@ func TestVerbs(t *testing.T) {
 			_ = json.NewEncoder(rw).Encode(map[string]any{"service": name, "method": r.Method, "uri": r.RequestURI, "header": r.Header, "body": len(body)})
 		}
 	}
-	w.catalog.will(echo("catalog"))
-	w.history.will(echo("history"))
+	w.catalog.respondWith(echo("catalog"))
+	w.history.respondWith(echo("history"))
 	type echoed struct {
 		Service, Method, URI string
 		Header               http.Header
@@ -67,7 +67,7 @@ func TestVerbs(t *testing.T) {
 		"/operator/v1/keys?account=a": "", "/operator/v1/accounts/acc_a/grant": "", "/operator/v1/audit?limit=1": "", // authquota
 	} {
 		big := strings.Repeat("x", 1<<20)
-		a := gw.operate(t, "POST", path, annsToken, http.Header{"X-Opportunity-Actor": {"somebody else"}, "Content-Type": {"application/x-ndjson"},
+		a := gw.operate(t, "POST", path, annsToken, http.Header{"X-Opportunity-Actor": {"mallory"}, "Content-Type": {"application/x-ndjson"},
 			"X-Opportunity-Caller": {"{}"}, "Cookie": {"a=b"}}, strings.NewReader(big))
 		require.Equal(t, 200, a.status, a.body)
 		require.Len(t, a.header.Values("X-Request-Id"), 1)
@@ -75,7 +75,7 @@ func TestVerbs(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(a.body), &got))
 		require.Equal(t, service, got.Service)
 		require.Equal(t, path, got.URI)
-		require.Equal(t, "ann", got.Header.Get(api.ActorHeader), "the token says who it is")
+		require.Equal(t, "ann", got.Header.Get(api.ActorHeader), "actor of a named token")
 		require.Equal(t, "Bearer "+internalToken, got.Header.Get("Authorization"))
 		require.Equal(t, "application/x-ndjson", got.Header.Get("Content-Type"))
 		require.Empty(t, got.Header.Get(api.CallerHeader))
@@ -87,7 +87,7 @@ func TestVerbs(t *testing.T) {
 	var got echoed
 	a := gw.operate(t, "GET", "/operator/v1/listings/export", sharedToken, http.Header{"X-Opportunity-Actor": {"bob"}}, nil)
 	require.NoError(t, json.Unmarshal([]byte(a.body), &got))
-	require.Equal(t, "bob", got.Header.Get(api.ActorHeader), "who shares a token says who they are")
+	require.Equal(t, "bob", got.Header.Get(api.ActorHeader), "actor of a shared token")
 
 	for _, c := range []struct {
 		path, token string
@@ -117,11 +117,11 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-func TestVerbsRefuseGiants(t *testing.T) {
-	w, gw, _ := freshWorld(t)
-	w.catalog.will(func(rw http.ResponseWriter, r *http.Request) {
+func TestOversizedUploadIsRejected(t *testing.T) {
+	w, gw, _ := startWithKey(t)
+	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
 		if n, err := io.Copy(io.Discard, r.Body); err == nil {
-			t.Errorf("a body of %d bytes arrived as if it were whole", n)
+			t.Errorf("truncated body of %d bytes arrived without an error", n)
 		}
 		panic(http.ErrAbortHandler)
 	})
@@ -134,10 +134,10 @@ func TestVerbsRefuseGiants(t *testing.T) {
 	}
 }
 
-// A service that breaks off its answer to an operator is reported in the log, in its form.
-func TestBrokenAnswerToAnOperator(t *testing.T) {
-	w, gw, _ := freshWorld(t)
-	w.catalog.will(func(rw http.ResponseWriter, _ *http.Request) {
+// A truncated response to an operator is logged as JSON by the gateway.
+func TestTruncatedOperatorResponseIsLogged(t *testing.T) {
+	w, gw, _ := startWithKey(t)
+	w.catalog.respondWith(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Length", "100000")
 		_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
 		panic(http.ErrAbortHandler)
@@ -151,9 +151,9 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// Every documentation address in an error is served by the gateway, and explains the code.
-func TestDocumentationOfErrors(t *testing.T) {
-	_, gw, _ := freshWorld(t)
+// The documentation URL of an error leads to a page of the gateway with an entry for the code.
+func TestErrorDocumentationIsServed(t *testing.T) {
+	_, gw, _ := startWithKey(t)
 	gw.documented(t)
 	a := gw.do(t, request{})
 	var e api.Error

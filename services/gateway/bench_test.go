@@ -28,15 +28,14 @@ import (
 	"opportunity.internal/services/gateway/internal/admission"
 )
 
-// BenchmarkGateway compares the CPU time of one request through the gateway, with everything on but tracing, with that of the
-// same request through a tuned httputil.ReverseProxy alone. The service behind them and the callers run in another process, as
-// Redis does, so the time is that of the two proxies alone. What the gateway spends on talking to Redis is measured apart, by
-// as many admissions without a request around them.
+// BenchmarkGateway compares the CPU time of a request through the gateway, without tracing, and through a tuned
+// httputil.ReverseProxy. The service and the clients run in another process, as does Redis, so only the two proxies are measured. The
+// cost of the Redis client is measured separately, with the same number of admissions outside of requests.
 //
 // Metrics: CPU µs of the proxy, of the gateway, and of the gateway's admissions; the gateway without and with admissions in
 // units of the proxy.
 func BenchmarkGateway(b *testing.B) {
-	w := newWorld(b)
+	w := newEnvironment(b)
 	other := startOther(b)
 	behind, err := url.Parse(other)
 	require.NoError(b, err)
@@ -50,7 +49,7 @@ func BenchmarkGateway(b *testing.B) {
 	gw := w.start(func(cfg *gateway.Config) {
 		cfg.CatalogURL, cfg.Telemetry.LogOutput, cfg.ServiceCapacity = other, io.Discard, 1<<40
 	})
-	key := w.authority.issue("acc_a", api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40, PageSize: 100, History: true}).Reveal()
+	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40, PageSize: 100, History: true}).Reveal()
 
 	const block = 4000
 	load := func(target string) time.Duration {
@@ -69,7 +68,7 @@ func BenchmarkGateway(b *testing.B) {
 	admit()
 	var ours, theirs, redis time.Duration
 	n := 0
-	for b.Loop() { // in turn, so that a disturbance of the machine meets both
+	for b.Loop() { // alternate, so that noise of the machine affects both
 		theirs += load(alone.URL)
 		ours += load(gw.url)
 		before := cpu(b)
@@ -84,9 +83,9 @@ func BenchmarkGateway(b *testing.B) {
 	b.ReportMetric(ours.Seconds()/theirs.Seconds(), "with-redis/proxy")
 }
 
-// admissions gives a function that makes n admissions as the gateway makes them. Of the gateway's 16 requests some are with the
-// service at any time: with 8 callers about as many, three, meet in a batch as there.
-func admissions(b *testing.B, w *world, n int) func() {
+// admissions returns a function that makes n admissions like the gateway. Some of the gateway's 16 concurrent requests are always with
+// the service; 8 callers give batches of about the same size, three.
+func admissions(b *testing.B, w *environment, n int) func() {
 	ctx := context.Background()
 	tel, err := telemetry.Start(ctx, "bench", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(b, err)
@@ -112,7 +111,7 @@ func admissions(b *testing.B, w *world, n int) func() {
 	}
 }
 
-// cpu is what this process has used so far.
+// cpu returns the CPU time of this process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
@@ -126,10 +125,10 @@ var buffers = sync.Pool{New: func() any { return make([]byte, 32<<10) }}
 func (pool) Get() []byte  { return buffers.Get().([]byte) }
 func (pool) Put(b []byte) { buffers.Put(b) } //nolint:staticcheck // the interface wants it so
 
-// otherVariable makes the test binary the other process of the benchmark.
+// otherVariable, if set, makes the test binary run as the other process of the benchmark.
 const otherVariable = "OPPORTUNITY_TEST_OTHER_PROCESS"
 
-// startOther starts the process that is both the service behind and the callers in front, and gives its URL.
+// startOther starts the process that is both the service and the clients. It returns its URL.
 func startOther(b *testing.B) string {
 	b.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -141,7 +140,7 @@ func startOther(b *testing.B) string {
 	require.NoError(b, err)
 	require.NoError(b, cmd.Start())
 	b.Cleanup(func() {
-		in.Close() // it ends with its input
+		in.Close() // ends the process
 		_ = cmd.Wait()
 	})
 	address, err := bufio.NewReader(out).ReadString('\n')
@@ -149,7 +148,7 @@ func startOther(b *testing.B) string {
 	return strings.TrimSpace(address)
 }
 
-// other is the other process. /load makes n requests of a target from 16 connections; anything else answers as a service.
+// other runs the other process. /load sends n requests to a target over 16 connections; any other path responds as a service.
 func other() {
 	page := []byte(`{"data":"` + strings.Repeat("x", 2300) + `"}`)
 	callers := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}

@@ -12,55 +12,55 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-// seller is billing as the gateway sees it: it keeps what it was sent.
-type seller struct {
+// fakeBilling records the bodies of its requests.
+type fakeBilling struct {
 	*service
 
 	mu     sync.Mutex
 	bodies []string
 }
 
-func (w *world) seller() *seller {
-	s := &seller{service: newService(w.t)}
-	s.will(html(http.StatusOK, "ok", nil))
+func (w *environment) billing() *fakeBilling {
+	s := &fakeBilling{service: newService(w.t)}
+	s.respondWith(html(http.StatusOK, "ok", nil))
 	return s
 }
 
-func (s *seller) will(answer http.HandlerFunc) {
-	s.service.will(func(w http.ResponseWriter, r *http.Request) {
+func (s *fakeBilling) respondWith(handler http.HandlerFunc) {
+	s.service.respondWith(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		s.bodies = append(s.bodies, string(body))
 		s.mu.Unlock()
-		answer(w, r)
+		handler(w, r)
 	})
 }
 
-func (s *seller) sent() []string {
+func (s *fakeBilling) received() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bodies
 }
 
-func selling(s *seller) func(*gateway.Config) {
+func withBilling(s *fakeBilling) func(*gateway.Config) {
 	return func(cfg *gateway.Config) { cfg.BillingURL, cfg.TrustedProxies = s.URL, []string{"127.0.0.0/8"} }
 }
 
-// An event arrives byte for byte, with its signature and where it came from, and with nothing else that its sender says.
-func TestEventsOfTheProcessorPassUntouched(t *testing.T) {
-	w := newWorld(t)
-	s := w.seller()
-	gw := w.start(selling(s))
-	w.redis.Stop() // nobody is asked for a key or an allowance
+// A webhook event arrives unchanged, with its signature and client address and without any other header of the client.
+func TestWebhookEventsPassUnchanged(t *testing.T) {
+	w := newEnvironment(t)
+	s := w.billing()
+	gw := w.start(withBilling(s))
+	w.redis.Stop() // needs no key and no quota
 	const body = "{\"id\": \"evt_1\",\r\n  \"é\": \"\\u00e9\"}\n\x00"
-	s.will(says(http.StatusOK, `{}`))
+	s.respondWith(respond(http.StatusOK, `{}`))
 	a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook?a=b", body: strings.NewReader(body), header: http.Header{
 		"Content-Type": {"application/json; charset=utf-8"}, "Stripe-Signature": {"t=1,v1=ab,v1=cd"}, "User-Agent": {"Stripe/1.0"},
 		"Accept-Encoding": {"gzip"}, "Authorization": {"Bearer x"}, "Cookie": {"a=b"}, "X-Opportunity-Actor": {"root"},
 		"X-Opportunity-Client": {"192.0.2.1"}, "X-Forwarded-For": {"198.51.100.1"},
 	}})
 	require.Equal(t, http.StatusOK, a.status)
-	require.Equal(t, []string{body}, s.sent())
+	require.Equal(t, []string{body}, s.received())
 	got := s.requests()[0]
 	require.Equal(t, "/billing/stripe/webhook?a=b", got.RequestURI)
 	require.Equal(t, http.Header{
@@ -71,22 +71,22 @@ func TestEventsOfTheProcessorPassUntouched(t *testing.T) {
 	require.Contains(t, w.log.String(), `"route":"/billing/stripe/webhook","status":200`)
 
 	for status, want := range map[int]int{400: 400, 500: 500, 503: 503, 502: 503} {
-		s.will(says(status, `{"error":{"code":"x"}}`))
+		s.respondWith(respond(status, `{"error":{"code":"x"}}`))
 		a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: strings.NewReader("x")})
-		require.Equal(t, want, a.status, "a processor sends it again unless it is 2xx")
+		require.Equal(t, want, a.status, "status for the processor, which retries unless it is 2xx")
 	}
 }
 
-func TestEventsAreBounded(t *testing.T) {
-	w := newWorld(t)
-	s := w.seller()
-	gw := w.start(selling(s))
-	post := func(body io.Reader) answer {
+func TestWebhookSizeLimit(t *testing.T) {
+	w := newEnvironment(t)
+	s := w.billing()
+	gw := w.start(withBilling(s))
+	post := func(body io.Reader) response {
 		return gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: body})
 	}
-	most := strings.Repeat("a", 256<<10)
-	require.Equal(t, 200, post(strings.NewReader(most)).status)
-	for _, body := range []io.Reader{strings.NewReader(most + "a"), io.MultiReader(strings.NewReader(most + "a"))} {
+	largest := strings.Repeat("a", 256<<10)
+	require.Equal(t, 200, post(strings.NewReader(largest)).status)
+	for _, body := range []io.Reader{strings.NewReader(largest + "a"), io.MultiReader(strings.NewReader(largest + "a"))} {
 		a := post(body)
 		require.Equal(t, 400, a.status)
 		require.Contains(t, a.body, "256 KiB")
@@ -96,23 +96,23 @@ func TestEventsAreBounded(t *testing.T) {
 		require.Equal(t, 405, a.status, method)
 		require.Equal(t, "POST", a.header.Get("Allow"))
 	}
-	require.Equal(t, []string{most}, s.sent())
+	require.Equal(t, []string{largest}, s.received())
 }
 
-// The sandbox's pages are pages as those of the account are, and nothing else of billing is within reach.
-func TestPagesOfTheSandbox(t *testing.T) {
-	w := newWorld(t)
-	s := w.seller()
-	gw := w.start(selling(s))
-	s.will(html(http.StatusSeeOther, strings.Repeat("a", 5000), http.Header{"Location": {"/account/plan"}, "Set-Cookie": {"a=b"}}))
+// Sandbox pages work like account pages. No other path of billing is reachable.
+func TestSandboxPages(t *testing.T) {
+	w := newEnvironment(t)
+	s := w.billing()
+	gw := w.start(withBilling(s))
+	s.respondWith(html(http.StatusSeeOther, strings.Repeat("a", 5000), http.Header{"Location": {"/account/plan"}, "Set-Cookie": {"a=b"}}))
 	a := gw.do(t, request{method: http.MethodPost, path: "/billing/sandbox/checkout/1?x=y", body: strings.NewReader("card=ok"), header: http.Header{
 		"Accept": {"text/html"}, "Accept-Encoding": {"gzip"}, "Origin": {publicURL}, "Cookie": {"a=b"}, "Stripe-Signature": {"x"},
 		"Content-Type": {"application/x-www-form-urlencoded"},
 	}})
 	require.Equal(t, http.StatusSeeOther, a.status)
 	require.Equal(t, "/account/plan", a.header.Get("Location"))
-	require.Equal(t, []string{"card=ok"}, s.sent())
-	require.Empty(t, a.header.Get("Content-Encoding"), "a page may show a secret")
+	require.Equal(t, []string{"card=ok"}, s.received())
+	require.Empty(t, a.header.Get("Content-Encoding"), "Content-Encoding of a page")
 	got := s.requests()[0]
 	require.Equal(t, "/billing/sandbox/checkout/1?x=y", got.RequestURI)
 	require.Equal(t, publicURL, got.Header.Get("Origin"))
@@ -130,10 +130,10 @@ func TestPagesOfTheSandbox(t *testing.T) {
 	require.Len(t, s.requests(), 1)
 }
 
-func TestBillingAway(t *testing.T) {
-	w := newWorld(t)
-	s := w.seller()
-	gw := w.start(selling(s))
+func TestBillingUnavailable(t *testing.T) {
+	w := newEnvironment(t)
+	s := w.billing()
+	gw := w.start(withBilling(s))
 	s.CloseClientConnections()
 	s.Close()
 	for _, path := range []string{"/billing/stripe/webhook", "/billing/sandbox"} {
@@ -145,13 +145,12 @@ func TestBillingAway(t *testing.T) {
 	require.Equal(t, 503, a.status)
 	require.Contains(t, a.body, "<h1>")
 	require.Equal(t, 3, w.outcomes()["upstream_fault"])
-	key := w.authority.issue("acc_a", developer)
-	require.Equal(t, 200, gw.get(t, key).status, "whoever has paid does not notice")
+	key := w.authquota.issue("acc_a", developer)
+	require.Equal(t, 200, gw.get(t, key).status, "API call without billing")
 }
 
-// Where nothing is sold there is nothing to find.
-func TestWithoutBilling(t *testing.T) {
-	w := newWorld(t)
+func TestBillingPathsWithoutBilling(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
 	for _, path := range []string{"/billing/stripe/webhook", "/billing/sandbox", "/billing/sandbox/x"} {
 		require.Equal(t, "not_found", gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x")}).code(t), path)

@@ -19,11 +19,11 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-// Each answer, whether it keeps its charge, and what the caller is told of it.
-func TestWhatAnAnswerCosts(t *testing.T) {
-	w, gw, key := freshWorld(t)
-	const refusal = `{"error":{"code":"invalid_parameter","message":"no"},"documentation":"https://x.example"}`
-	broken := func(rw http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
+// Charge and rate limit headers of each kind of response.
+func TestChargeByResponse(t *testing.T) {
+	w, gw, key := startWithKey(t)
+	const errorBody = `{"error":{"code":"invalid_parameter","message":"no"},"documentation":"https://x.example"}`
+	abort := func(rw http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
 	for name, c := range map[string]struct {
 		upstream http.HandlerFunc
 		request  request
@@ -31,31 +31,31 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 		code     string
 		charged  int
 	}{
-		"200":                            {says(200, `{}`), request{}, 200, "", 1},
-		"200 to HEAD":                    {says(200, `{}`), request{method: http.MethodHead}, 200, "", 1},
-		"304":                            {says(304, ""), request{}, 304, "", 1},
-		"404 of a record":                {says(404, refusal), request{path: "/api/v1/opportunities/nobody"}, 404, "invalid_parameter", 1},
-		"404 of a malformed id":          {says(404, refusal), request{path: "/api/v1/opportunities/NOT%20A%20SLUG"}, 404, "invalid_parameter", 1},
-		"400":                            {says(400, refusal), request{}, 400, "invalid_parameter", 0},
-		"402":                            {says(402, refusal), request{path: "/api/v1/opportunities/a/history"}, 402, "invalid_parameter", 0},
-		"body":                           {says(200, `{}`), request{body: strings.NewReader("x")}, 400, "body_not_allowed", 0},
-		"body of unknown length":         {says(200, `{}`), request{body: io.MultiReader(strings.NewReader("x"))}, 400, "body_not_allowed", 0},
-		"500 of a service":               {says(500, `{"secret":"driver text"}`), request{}, 500, "internal_error", 0},
-		"503 of a service":               {says(503, refusal), request{}, 503, "service_unavailable", 0},
-		"502 of something in between":    {says(502, "<html>"), request{}, 503, "service_unavailable", 0},
-		"401 of a service":               {says(401, refusal), request{}, 500, "internal_error", 0},
-		"redirect of a service":          {says(302, refusal), request{}, 500, "internal_error", 0},
-		"200 of something in between":    {func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") }, request{}, 500, "internal_error", 0},
-		"no answer":                      {broken, request{}, 503, "service_unavailable", 0},
-		"no answer from history":         {broken, request{path: "/api/v1/opportunities/a/history"}, 503, "service_unavailable", 0},
-		"path that is nowhere":           {says(200, `{}`), request{path: "/api/v1/other"}, 404, "not_found", 0},
-		"method":                         {says(200, `{}`), request{method: http.MethodPost}, 405, "method_not_allowed", 0},
-		"upstream rejects HEAD silently": {says(400, refusal), request{method: http.MethodHead}, 400, "", 0},
+		"200":                            {respond(200, `{}`), request{}, 200, "", 1},
+		"200 to HEAD":                    {respond(200, `{}`), request{method: http.MethodHead}, 200, "", 1},
+		"304":                            {respond(304, ""), request{}, 304, "", 1},
+		"404 of a record":                {respond(404, errorBody), request{path: "/api/v1/opportunities/unknown"}, 404, "invalid_parameter", 1},
+		"404 of a malformed id":          {respond(404, errorBody), request{path: "/api/v1/opportunities/NOT%20A%20SLUG"}, 404, "invalid_parameter", 1},
+		"400":                            {respond(400, errorBody), request{}, 400, "invalid_parameter", 0},
+		"402":                            {respond(402, errorBody), request{path: "/api/v1/opportunities/a/history"}, 402, "invalid_parameter", 0},
+		"body":                           {respond(200, `{}`), request{body: strings.NewReader("x")}, 400, "body_not_allowed", 0},
+		"body of unknown length":         {respond(200, `{}`), request{body: io.MultiReader(strings.NewReader("x"))}, 400, "body_not_allowed", 0},
+		"500 of a service":               {respond(500, `{"secret":"driver text"}`), request{}, 500, "internal_error", 0},
+		"503 of a service":               {respond(503, errorBody), request{}, 503, "service_unavailable", 0},
+		"502 of an intermediary":         {respond(502, "<html>"), request{}, 503, "service_unavailable", 0},
+		"401 of a service":               {respond(401, errorBody), request{}, 500, "internal_error", 0},
+		"redirect of a service":          {respond(302, errorBody), request{}, 500, "internal_error", 0},
+		"200 of an intermediary":         {func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") }, request{}, 500, "internal_error", 0},
+		"no response":                    {abort, request{}, 503, "service_unavailable", 0},
+		"no response from history":       {abort, request{path: "/api/v1/opportunities/a/history"}, 503, "service_unavailable", 0},
+		"unknown path":                   {respond(200, `{}`), request{path: "/api/v1/other"}, 404, "not_found", 0},
+		"method":                         {respond(200, `{}`), request{method: http.MethodPost}, 405, "method_not_allowed", 0},
+		"upstream rejects HEAD silently": {respond(400, errorBody), request{method: http.MethodHead}, 400, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.catalog.will(c.upstream)
-			w.history.will(c.upstream)
-			before, beforeAll := w.used("acc_a")
+			w.catalog.respondWith(c.upstream)
+			w.history.respondWith(c.upstream)
+			before, beforeAll := w.charged("acc_a")
 			c.request.key = key
 			a := gw.do(t, c.request)
 			require.Equal(t, c.status, a.status, a.body)
@@ -63,16 +63,16 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 				require.Equal(t, c.code, a.code(t))
 			}
 			require.NotContains(t, a.body, "driver text")
-			after, afterAll := w.used("acc_a")
+			after, afterAll := w.charged("acc_a")
 			require.Equal(t, before+c.charged, after, "day of the account")
 			require.Equal(t, beforeAll+c.charged, afterAll, "day of the service")
 			require.NotEmpty(t, a.header.Get("X-Request-Id"))
-			if c.status == 405 || name == "path that is nowhere" {
+			if c.status == 405 || name == "unknown path" {
 				require.Empty(t, a.header.Get("X-RateLimit-Remaining"))
 				return
 			}
 			require.Equal(t, "1000", a.header.Get("X-RateLimit-Limit"))
-			require.Equal(t, strconv.Itoa(1000-after), a.header.Get("X-RateLimit-Remaining"), "as it stands after this answer")
+			require.Equal(t, strconv.Itoa(1000-after), a.header.Get("X-RateLimit-Remaining"), "remaining after this response")
 			reset, err := strconv.ParseInt(a.header.Get("X-RateLimit-Reset"), 10, 64)
 			require.NoError(t, err)
 			require.Zero(t, reset%86400)
@@ -88,12 +88,12 @@ func TestWhatAnAnswerCosts(t *testing.T) {
 	}
 }
 
-// The minute keeps what day and service get back: calls that are refused cannot be hammered.
-func TestTheMinuteKeepsRefusedCalls(t *testing.T) {
-	w := newWorld(t)
+// A refund leaves the minute charged, which slows down clients that repeat failing calls.
+func TestRefundLeavesMinuteCharged(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
-	key := w.authority.issue("acc_a", api.Limits{PerMinute: 3, PerDay: 100})
-	w.catalog.will(says(400, `{"error":{"code":"invalid_parameter"}}`))
+	key := w.authquota.issue("acc_a", api.Limits{PerMinute: 3, PerDay: 100})
+	w.catalog.respondWith(respond(400, `{"error":{"code":"invalid_parameter"}}`))
 	for range 3 {
 		require.Equal(t, 400, gw.get(t, key).status)
 	}
@@ -101,12 +101,12 @@ func TestTheMinuteKeepsRefusedCalls(t *testing.T) {
 	require.Equal(t, 429, a.status)
 	require.Equal(t, "minute_limit_reached", a.code(t))
 	require.Equal(t, "100", a.header.Get("X-RateLimit-Remaining"))
-	calls, all := w.used("acc_a")
+	calls, all := w.charged("acc_a")
 	require.Zero(t, calls)
 	require.Zero(t, all)
 }
 
-func TestRefusalsByLimit(t *testing.T) {
+func TestRejectionsByLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits   api.Limits
 		capacity int
@@ -120,9 +120,9 @@ func TestRefusalsByLimit(t *testing.T) {
 		"service before the rest": {api.Limits{PerMinute: 1, PerDay: 1}, 1, "service_capacity_reached", 86400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newEnvironment(t)
 			gw := w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity = c.capacity })
-			key := w.authority.issue("acc_a", c.limits)
+			key := w.authquota.issue("acc_a", c.limits)
 			require.Equal(t, 200, gw.get(t, key).status)
 			a := gw.get(t, key)
 			require.Equal(t, 429, a.status)
@@ -131,14 +131,14 @@ func TestRefusalsByLimit(t *testing.T) {
 			require.NoError(t, err)
 			require.Greater(t, wait, 0)
 			require.LessOrEqual(t, wait, c.atMost)
-			require.Equal(t, strconv.Itoa(c.limits.PerDay-1), a.header.Get("X-RateLimit-Remaining"), "the caller's own figures")
+			require.Equal(t, strconv.Itoa(c.limits.PerDay-1), a.header.Get("X-RateLimit-Remaining"), "remaining daily quota")
 			require.Len(t, w.catalog.requests(), 1)
 		})
 	}
 }
 
-func TestWithoutAKey(t *testing.T) {
-	w := newWorld(t)
+func TestRequestsWithoutKey(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
 	for _, c := range []struct {
 		method, path string
@@ -185,19 +185,19 @@ func TestWithoutAKey(t *testing.T) {
 		})
 	}
 	require.Empty(t, w.catalog.requests())
-	require.Zero(t, w.authority.asked())
+	require.Zero(t, w.authquota.lookupCount())
 	require.NotContains(t, w.log.String(), `"route":""`)
 	require.Contains(t, w.log.String(), `"method":"PATCH","route":"/docs","status":405`)
 }
 
-// Nothing that a caller makes up reaches a service, nor does the key; nothing that a service lets slip reaches the caller.
-func TestIdentityIsTheGateways(t *testing.T) {
-	w, gw, key := freshWorld(t)
-	w.catalog.will(func(rw http.ResponseWriter, r *http.Request) {
+// Services get neither the key nor identity headers of the client; the client gets no internal headers of a service.
+func TestHeadersAreFiltered(t *testing.T) {
+	w, gw, key := startWithKey(t)
+	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("X-Internal-Secret", "1")
 		rw.Header().Set("Set-Cookie", "a=b")
 		rw.Header().Set("Access-Control-Allow-Origin", "*")
-		says(200, `{}`)(rw, r)
+		respond(200, `{}`)(rw, r)
 	})
 	a := gw.do(t, request{key: key, path: "/api/v1/opportunities/%61-b?b=2&a=1", header: http.Header{
 		"X-Opportunity-Caller": {`{"tier":"commercial"}`}, "X-Opportunity-Actor": {"root"}, "X-Request-Id": {"made-up-by-the-caller"},
@@ -220,10 +220,10 @@ func TestIdentityIsTheGateways(t *testing.T) {
 	}, got.Header)
 }
 
-// A key shows up in no log line, wherever its owner puts it.
+// Keys do not appear in logs, wherever a client puts them.
 func TestKeysAreNotLogged(t *testing.T) {
-	w, gw, key := freshWorld(t)
-	w.catalog.will(says(400, `{"error":{"code":"unknown_parameter"}}`))
+	w, gw, key := startWithKey(t)
+	w.catalog.respondWith(respond(400, `{"error":{"code":"unknown_parameter"}}`))
 	for _, path := range []string{
 		"/api/v1/opportunities?api_key=" + key.Reveal(), "/api/v1/opportunities/" + key.Reveal(), "/" + key.Reveal(),
 		"/docs/" + key.Reveal() + "?" + key.Reveal(), "/api/v1/opportunities/" + key.Reveal() + "/history",
@@ -232,18 +232,18 @@ func TestKeysAreNotLogged(t *testing.T) {
 		gw.do(t, request{path: path, header: http.Header{"Authorization": {"Basic " + key.Reveal()}, "X-Request-Id": {key.Reveal()}}})
 		gw.do(t, request{path: path, method: "POST", header: http.Header{"Authorization": {key.Reveal()}}})
 	}
-	w.catalog.will(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	w.catalog.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	gw.do(t, request{path: "/api/v1/opportunities?" + key.Reveal(), key: key})
 	require.NotContains(t, w.log.String(), key.Reveal()[9:40])
 	require.Contains(t, w.log.String(), `"route":"/api/v1/opportunities/{id}"`)
 }
 
 func TestCompression(t *testing.T) {
-	w, gw, key := freshWorld(t)
+	w, gw, key := startWithKey(t)
 	long := `{"data":"` + strings.Repeat("a", 5000) + `"}`
-	w.catalog.will(func(rw http.ResponseWriter, r *http.Request) {
+	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Vary", "Authorization")
-		says(200, long)(rw, r)
+		respond(200, long)(rw, r)
 	})
 	gzipped := http.Header{"Accept-Encoding": {"gzip"}}
 	a := gw.do(t, request{key: key, header: gzipped})
@@ -264,19 +264,19 @@ func TestCompression(t *testing.T) {
 	a = gw.do(t, request{key: key, method: http.MethodHead, header: gzipped})
 	require.Empty(t, a.body)
 	require.Empty(t, a.header.Get("Content-Encoding"))
-	require.Empty(t, a.header.Get("Content-Length"), "how long the GET would be compressed is not known")
+	require.Empty(t, a.header.Get("Content-Length"), "Content-Length of a HEAD")
 	require.Contains(t, a.header.Values("Vary"), "Accept-Encoding")
 
-	w.catalog.will(says(200, `{}`))
-	require.Empty(t, gw.do(t, request{key: key, header: gzipped}).header.Get("Content-Encoding"), "too short to be worth it")
-	w.catalog.will(says(304, ""))
+	w.catalog.respondWith(respond(200, `{}`))
+	require.Empty(t, gw.do(t, request{key: key, header: gzipped}).header.Get("Content-Encoding"), "Content-Encoding of a short body")
+	w.catalog.respondWith(respond(304, ""))
 	require.Equal(t, 304, gw.do(t, request{key: key, header: gzipped}).status)
 }
 
-// An answer that breaks off reaches the caller as broken, and costs nothing.
-func TestBrokenAnswer(t *testing.T) {
-	w, gw, key := freshWorld(t)
-	w.catalog.will(func(rw http.ResponseWriter, _ *http.Request) {
+// A truncated response of a service is an error for the client and costs nothing.
+func TestTruncatedResponse(t *testing.T) {
+	w, gw, key := startWithKey(t)
+	w.catalog.respondWith(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		rw.Header().Set("Content-Length", "100000")
 		_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
@@ -284,19 +284,19 @@ func TestBrokenAnswer(t *testing.T) {
 	})
 	for _, header := range []http.Header{nil, {"Accept-Encoding": {"gzip"}}} {
 		a, err := gw.try(request{key: key, header: header})
-		require.Error(t, err, "got %d bytes as if they were all", len(a.body))
+		require.Error(t, err, "truncated response of %d bytes", len(a.body))
 	}
-	storetest.Eventually(t, "the charge is given back", func() bool { calls, all := w.used("acc_a"); return calls == 0 && all == 0 })
+	storetest.Eventually(t, "the charge is refunded", func() bool { calls, all := w.charged("acc_a"); return calls == 0 && all == 0 })
 	require.Equal(t, map[string]int{"served": 0, "refused": 0, "our_fault": 0, "upstream_fault": 2}, w.outcomes())
 }
 
-// A caller that leaves before the answer gets its charge back.
-func TestCallerGone(t *testing.T) {
-	w, gw, key := freshWorld(t)
+// A call whose client disconnects before the response is refunded.
+func TestDisconnectRefundsCharge(t *testing.T) {
+	w, gw, key := startWithKey(t)
 	arrived := make(chan struct{})
-	w.catalog.will(func(_ http.ResponseWriter, r *http.Request) {
+	w.catalog.respondWith(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
-		<-r.Context().Done() // the gateway passes the news on
+		<-r.Context().Done() // canceled by the gateway
 	})
 	ctx, leave := context.WithCancel(context.Background())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, gw.url+"/api/jobs", nil)
@@ -304,25 +304,25 @@ func TestCallerGone(t *testing.T) {
 	req.Header.Set("Authorization", "bearer "+key.Reveal())
 	go func() {
 		<-arrived
-		calls, _ := w.used("acc_a")
+		calls, _ := w.charged("acc_a")
 		require.Equal(t, 1, calls)
 		leave()
 	}()
 	_, err = client.Do(req)
 	require.ErrorIs(t, err, context.Canceled)
-	storetest.Eventually(t, "the charge is given back", func() bool { calls, all := w.used("acc_a"); return calls == 0 && all == 0 })
+	storetest.Eventually(t, "the charge is refunded", func() bool { calls, all := w.charged("acc_a"); return calls == 0 && all == 0 })
 }
 
-// Rubbish, giants and slow senders cost their own connection and nobody else anything.
-func TestBadSenders(t *testing.T) {
-	w, gw, key := freshWorld(t)
+// Malformed, oversized and slow requests affect only their own connection.
+func TestMalformedRequests(t *testing.T) {
+	w, gw, key := startWithKey(t)
 	address := strings.TrimPrefix(gw.url, "http://")
 	slow, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	defer slow.Close()
 	_, _ = io.WriteString(slow, "GET /api/jobs HTTP/1.1\r\nHost: x\r\nAuthoriz")
 	for name, sent := range map[string]string{
-		"rubbish":         "\x16\x03\x01\x00\xff\x00\x01\r\n\r\n",
+		"garbage":         "\x16\x03\x01\x00\xff\x00\x01\r\n\r\n",
 		"giant header":    "GET /api/jobs HTTP/1.1\r\nHost: x\r\nX-Big: " + strings.Repeat("a", 64<<10) + "\r\n\r\n",
 		"giant URL":       "GET /api/jobs?" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 		"two lengths":     "GET /api/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
@@ -334,7 +334,7 @@ func TestBadSenders(t *testing.T) {
 			c, err := net.Dial("tcp", address)
 			require.NoError(t, err)
 			defer c.Close()
-			go func() { _, _ = io.WriteString(c, sent) }() // the other side may close before all is sent
+			go func() { _, _ = io.WriteString(c, sent) }() // the gateway may close the connection first
 			status, _ := bufio.NewReader(c).ReadString('\n')
 			require.True(t, status == "" || strings.HasPrefix(status, "HTTP/1.1 4") || strings.HasPrefix(status, "HTTP/1.1 5"), status)
 			require.Equal(t, 200, gw.get(t, key).status)
@@ -343,25 +343,25 @@ func TestBadSenders(t *testing.T) {
 	require.Len(t, w.catalog.requests(), 7)
 }
 
-// What a service is asked, and what Redis is: each once.
-func TestOneTripEach(t *testing.T) {
-	w := newWorld(t)
+// A call with a cached key makes one request to its service and one command to Redis.
+func TestOneRoundTripPerCall(t *testing.T) {
+	w := newEnvironment(t)
 	commands := countCommands(t, strings.TrimPrefix(w.redis.URL, "redis://"))
 	gw := w.start(func(cfg *gateway.Config) { cfg.Redis.URL = "redis://" + commands.address })
-	key := w.authority.issue("acc_a", developer)
+	key := w.authquota.issue("acc_a", developer)
 	gw.get(t, key) // resolves the key, seeds the day, loads the script
-	before, asked := commands.count(), w.authority.asked()
-	w.catalog.will(nil)
+	before, asked := commands.count(), w.authquota.lookupCount()
+	w.catalog.respondWith(nil)
 	for range 20 {
 		require.Equal(t, 200, gw.get(t, key).status)
 	}
-	require.Equal(t, before+20, commands.count(), "one command to Redis for each call")
+	require.Equal(t, before+20, commands.count(), "Redis commands")
 	require.Len(t, w.catalog.requests(), 20)
-	require.Equal(t, asked, w.authority.asked())
+	require.Equal(t, asked, w.authquota.lookupCount())
 }
 
-// outcomes is the counter of how requests ended, of the only replica.
-func (w *world) outcomes() map[string]int {
+// outcomes returns the requests of the only replica by outcome.
+func (w *environment) outcomes() map[string]int {
 	w.t.Helper()
 	counts := map[string]int{}
 	for line := range strings.Lines(w.metrics()) {
@@ -376,8 +376,8 @@ func (w *world) outcomes() map[string]int {
 	return counts
 }
 
-// metrics is what the operations listener of the only replica tells.
-func (w *world) metrics() string {
+// metrics returns the metrics of the only replica.
+func (w *environment) metrics() string {
 	w.t.Helper()
 	var after string
 	storetest.Eventually(w.t, "the operations listener is known", func() (ok bool) {

@@ -12,13 +12,13 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-// The documents follow authquota's tier table and the gateway's own capacity. Until authquota has answered once, they are unavailable
+// The documents follow authquota's tier table and the gateway's own capacity. Until it has the table, they are unavailable
 // and the gateway reports that it is not ready.
 func TestDocumentsFollowTheTierTable(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	tiers := slices.Clone(api.Tiers)
 	tiers[1].Limits.PerDay = 4321
-	w.authority.set(func() { w.authority.down, w.authority.tiers = true, tiers })
+	w.authquota.set(func() { w.authquota.down, w.authquota.tiers = true, tiers })
 	gw := w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity = 7654 })
 	for _, path := range []string{"/docs/limits", "/openapi.yaml"} {
 		a := gw.do(t, request{path: path})
@@ -27,13 +27,13 @@ func TestDocumentsFollowTheTierTable(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, gw.do(t, request{path: "/docs"}).status)
 
-	w.authority.set(func() { w.authority.down = false })
+	w.authquota.set(func() { w.authquota.down = false })
 	gw.documented(t)
 	page := gw.do(t, request{path: "/docs/limits"}).body
 	require.Contains(t, page, "<td>4,321</td>")
 	require.Contains(t, page, "share 7,654 requests a day")
 
-	w.authority.set(func() { w.authority.down = true })
+	w.authquota.set(func() { w.authquota.down = true })
 	require.Equal(t, http.StatusOK, gw.do(t, request{path: "/docs/limits"}).status, "the last figures stay")
 }
 

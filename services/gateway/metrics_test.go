@@ -14,16 +14,16 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-// What operators see of calls: by route, outcome and tier, never by account or key.
+// Metrics have labels for route, outcome and tier, never for account or key.
 func TestMetrics(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	gw := w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity = 4 })
 	tier := func(tier api.Tier) func(*api.Principal) { return func(p *api.Principal) { p.Tier = tier } }
-	key := w.authority.issue("acc_a", developer, tier(api.Developer))
-	narrow := w.authority.issue("acc_b", api.Limits{PerMinute: 1, PerDay: 10, PageSize: 10}, tier(api.Free))
-	short := w.authority.issue("acc_c", api.Limits{PerMinute: 10, PerDay: 0, PageSize: 10}, tier(api.Free))
-	suspended := w.authority.issue("acc_d", developer, tier(api.Commercial), func(p *api.Principal) { p.Suspended = true })
-	w.catalog.will(nil)
+	key := w.authquota.issue("acc_a", developer, tier(api.Developer))
+	narrow := w.authquota.issue("acc_b", api.Limits{PerMinute: 1, PerDay: 10, PageSize: 10}, tier(api.Free))
+	short := w.authquota.issue("acc_c", api.Limits{PerMinute: 10, PerDay: 0, PageSize: 10}, tier(api.Free))
+	suspended := w.authquota.issue("acc_d", developer, tier(api.Commercial), func(p *api.Principal) { p.Suspended = true })
+	w.catalog.respondWith(nil)
 
 	require.Equal(t, 200, gw.get(t, key).status)
 	require.Equal(t, 200, gw.get(t, key).status)
@@ -32,9 +32,9 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, "daily_limit_reached", gw.get(t, short).code(t))
 	require.Equal(t, "account_suspended", gw.get(t, suspended).code(t))
 	require.Equal(t, 401, gw.get(t, apikey.Generate(apikey.Live)).status)
-	w.catalog.will(says(500, "{}"))
+	w.catalog.respondWith(respond(500, "{}"))
 	require.Equal(t, 500, gw.get(t, key).status)
-	w.catalog.will(nil)
+	w.catalog.respondWith(nil)
 	require.Equal(t, 404, gw.do(t, request{path: "/nothing"}).status)
 	require.Equal(t, 405, gw.do(t, request{path: "/docs", method: http.MethodPost}).status)
 	require.Equal(t, 200, gw.get(t, key).status)
@@ -83,16 +83,15 @@ func TestMetrics(t *testing.T) {
 	require.Contains(t, w.metrics(), `redis_command_duration_seconds_count{command="evalsha",outcome="failed"}`)
 }
 
-// A key that has been in use for a minute is asked for again while it serves on.
 func TestRefreshesAreCounted(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	clock := newClock()
 	gw := w.start(clock.config)
-	key := w.authority.issue("acc_a", developer)
+	key := w.authquota.issue("acc_a", developer)
 	require.Equal(t, 200, gw.get(t, key).status)
 	clock.advance(2 * time.Minute)
 	require.Equal(t, 200, gw.get(t, key).status)
-	storetest.Eventually(t, "refreshed", func() bool {
+	storetest.Eventually(t, "a refresh is counted", func() bool {
 		return strings.Contains(w.metrics(), `gateway_key_lookups_total{outcome="found",reason="refresh"} 1`)
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-// html answers with a page, as authquota does.
+// html returns a handler that responds with a page.
 func html(status int, body string, header http.Header) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for name, v := range header {
@@ -29,18 +29,18 @@ func html(status int, body string, header http.Header) http.HandlerFunc {
 
 var browser = http.Header{"Accept": {"text/html,application/xhtml+xml;q=0.9"}}
 
-// A page is asked for with what the browser says of itself, from an address that the gateway found, and with nothing that a
-// stranger could pretend to be; its answer comes back as it is.
+// The pages of authquota get the browser's own headers and the client address, but no forged identity. Their response passes
+// unchanged.
 func TestPagesPassThrough(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	gw := w.start(func(cfg *gateway.Config) { cfg.TrustedProxies = []string{"127.0.0.0/8"} })
-	said := http.Header{
+	sent := http.Header{
 		"Set-Cookie": {"__Host-session=1; Secure; HttpOnly; SameSite=Lax; Path=/", "flash=; Max-Age=0"}, "Location": {"/account/keys"},
 		"Content-Security-Policy": {"default-src 'none'; form-action 'self'"}, "Cache-Control": {"no-store"}, "Referrer-Policy": {"same-origin"},
 		"Cross-Origin-Opener-Policy": {"same-origin"}, "Permissions-Policy": {"camera=()"}, "Clear-Site-Data": {`"cache"`}, "Vary": {"Cookie"},
 		"X-Request-Id": {"of-the-service"}, "X-Opportunity-Secret": {"1"}, "Strict-Transport-Security": {"max-age=1"}, "Connection": {"X-Hop"},
 	}
-	w.authority.set(func() { w.authority.page = html(http.StatusSeeOther, "see other", said) })
+	w.authquota.set(func() { w.authquota.page = html(http.StatusSeeOther, "see other", sent) })
 	a := gw.do(t, request{method: http.MethodPost, path: "/account/sign-in?next=%2Faccount%2Fkeys", body: strings.NewReader("email=a&password=b"), header: http.Header{
 		"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"a=b", "c=d"},
 		"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`},
@@ -54,7 +54,7 @@ func TestPagesPassThrough(t *testing.T) {
 		"Set-Cookie", "Location", "Content-Security-Policy", "Cache-Control", "Referrer-Policy", "Cross-Origin-Opener-Policy", "Permissions-Policy",
 		"Clear-Site-Data",
 	} {
-		require.Equal(t, said[name], a.header.Values(name), name)
+		require.Equal(t, sent[name], a.header.Values(name), name)
 	}
 	require.Contains(t, a.header.Values("Vary"), "Cookie")
 	require.Empty(t, a.header.Get("X-Opportunity-Secret"))
@@ -63,10 +63,10 @@ func TestPagesPassThrough(t *testing.T) {
 	require.NotEqual(t, "of-the-service", a.header.Get("X-Request-Id"))
 	require.Empty(t, a.header.Get("X-RateLimit-Limit"))
 
-	pages, forms := w.authority.visited()
+	pages, forms := w.authquota.takePages()
 	require.Equal(t, []string{"email=a&password=b"}, forms)
 	require.Equal(t, "/account/sign-in?next=%2Faccount%2Fkeys", pages[0].RequestURI)
-	require.Equal(t, strings.TrimPrefix(w.authority.URL, "http://"), pages[0].Host)
+	require.Equal(t, strings.TrimPrefix(w.authquota.URL, "http://"), pages[0].Host)
 	require.Equal(t, http.Header{
 		"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"a=b", "c=d"},
 		"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`}, "Content-Length": {"18"},
@@ -74,9 +74,9 @@ func TestPagesPassThrough(t *testing.T) {
 	}, pages[0].Header)
 }
 
-// Pages need neither a key nor Redis, are charged to nobody, and take any method that authquota takes.
+// Pages need neither a key nor Redis and pass any method to authquota.
 func TestPagesNeedNoKeyAndNoRedis(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	gw := w.start()
 	w.redis.Stop()
 	for _, c := range []struct {
@@ -92,25 +92,25 @@ func TestPagesNeedNoKeyAndNoRedis(t *testing.T) {
 		{"PURGE", 405, http.Header{"Allow": {"GET, HEAD"}}},
 		{"GET", 503, nil},
 	} {
-		w.authority.set(func() { w.authority.page = html(c.status, "page", c.header) })
+		w.authquota.set(func() { w.authquota.page = html(c.status, "page", c.header) })
 		a := gw.do(t, request{method: c.method, path: "/account/keys"})
 		require.Equal(t, c.status, a.status, c.method)
 		require.Equal(t, c.header.Get("Allow"), a.header.Get("Allow"), c.method)
-		pages, _ := w.authority.visited()
+		pages, _ := w.authquota.takePages()
 		require.Equal(t, c.method, pages[0].Method)
 		require.Equal(t, "127.0.0.1", pages[0].Header.Get("X-Opportunity-Client"))
 	}
 	for _, path := range []string{"/account//keys", "/account/../internal/v1/principals", "/account%2Fkeys", "/accounts"} {
 		require.Equal(t, "not_found", gw.do(t, request{path: path}).code(t), path)
 	}
-	pages, _ := w.authority.visited()
+	pages, _ := w.authquota.takePages()
 	require.Empty(t, pages)
 	require.Contains(t, w.log.String(), `"method":"other","route":"/account","status":405`)
 }
 
-// What authquota cannot answer the gateway says itself: to a person in a page, to a program as everywhere.
-func TestPagesAway(t *testing.T) {
-	w := newWorld(t)
+// While authquota is unavailable, the gateway responds with an error page to browsers and with JSON to other clients.
+func TestPagesUnavailable(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
 	for name, c := range map[string]struct {
 		down   bool
@@ -118,13 +118,13 @@ func TestPagesAway(t *testing.T) {
 		status int
 		code   string
 	}{
-		"away":                          {true, nil, 503, "service_unavailable"},
-		"502 of something in between":   {false, html(502, "<b>mesh</b>", nil), 503, "service_unavailable"},
-		"503 of something in between":   {false, says(503, "mesh"), 503, "service_unavailable"},
-		"refusal of the internal token": {false, html(401, "x", http.Header{"Www-Authenticate": {"Bearer"}}), 500, "internal_error"},
+		"unavailable":             {true, nil, 503, "service_unavailable"},
+		"502 of an intermediary":  {false, html(502, "<b>mesh</b>", nil), 503, "service_unavailable"},
+		"503 of an intermediary":  {false, respond(503, "mesh"), 503, "service_unavailable"},
+		"internal token rejected": {false, html(401, "x", http.Header{"Www-Authenticate": {"Bearer"}}), 500, "internal_error"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.authority.set(func() { w.authority.down, w.authority.page = c.down, c.page })
+			w.authquota.set(func() { w.authquota.down, w.authquota.page = c.down, c.page })
 			a := gw.do(t, request{path: "/account?token=secret"})
 			require.Equal(t, c.status, a.status)
 			require.Equal(t, c.code, a.code(t))
@@ -145,9 +145,9 @@ func TestPagesAway(t *testing.T) {
 	require.NotContains(t, w.log.String(), "secret")
 }
 
-// Somebody who mistypes an address gets a page; whoever calls the API gets what the contract says, whatever they accept.
-func TestErrorsForPeople(t *testing.T) {
-	w := newWorld(t)
+// Unknown paths get an error page in a browser. API paths get JSON for any Accept header.
+func TestErrorPages(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
 	for _, path := range []string{"/docs/nothing", "/nothing", "/account//"} {
 		a := gw.do(t, request{path: path, header: browser})
@@ -163,39 +163,39 @@ func TestErrorsForPeople(t *testing.T) {
 	require.Contains(t, a.body, `href="/docs/`)
 }
 
-func TestFormsAreSmall(t *testing.T) {
-	w := newWorld(t)
+func TestFormSizeLimit(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
-	post := func(body io.Reader) answer {
+	post := func(body io.Reader) response {
 		return gw.do(t, request{method: http.MethodPost, path: "/account/keys", body: body})
 	}
-	most := strings.Repeat("a", 64<<10)
-	require.Equal(t, 200, post(strings.NewReader(most)).status)
-	_, forms := w.authority.visited()
-	require.Equal(t, most, forms[0])
-	for _, body := range []io.Reader{strings.NewReader(most + "a"), io.MultiReader(strings.NewReader(most + "a"))} {
+	largest := strings.Repeat("a", 64<<10)
+	require.Equal(t, 200, post(strings.NewReader(largest)).status)
+	_, forms := w.authquota.takePages()
+	require.Equal(t, largest, forms[0])
+	for _, body := range []io.Reader{strings.NewReader(largest + "a"), io.MultiReader(strings.NewReader(largest + "a"))} {
 		a := post(body)
 		require.Equal(t, 400, a.status)
 		require.Contains(t, a.body, "64 KiB")
 	}
-	// One that ends early has come to nothing.
+	// A truncated form is not forwarded.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(gw.url, "http://"))
 	require.NoError(t, err)
 	_, _ = io.WriteString(conn, "POST /account/keys HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nname")
 	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
-	told, _ := io.ReadAll(conn)
+	reply, _ := io.ReadAll(conn)
 	require.NoError(t, conn.Close())
-	require.Contains(t, string(told), "HTTP/1.1 400")
-	pages, _ := w.authority.visited()
+	require.Contains(t, string(reply), "HTTP/1.1 400")
+	pages, _ := w.authquota.takePages()
 	require.Empty(t, pages)
 }
 
-// A page may show a secret beside something that a stranger put there, so its length must not depend on both; a style sheet may.
-func TestSecretsAreNotCompressed(t *testing.T) {
-	w := newWorld(t)
+// Pages that may show a secret beside text of an attacker are not compressed (BREACH). Style sheets are.
+func TestPagesAreNotCompressed(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
 	long := strings.Repeat("a", 5000)
-	w.authority.set(func() { w.authority.page = html(200, long, nil) })
+	w.authquota.set(func() { w.authquota.page = html(200, long, nil) })
 	for path, encoding := range map[string]string{"/account": "", "/account/keys": "", "/account/static/style.css": "gzip"} {
 		a := gw.do(t, request{path: path, header: http.Header{"Accept-Encoding": {"gzip"}}})
 		require.Equal(t, encoding, a.header.Get("Content-Encoding"), path)
@@ -203,23 +203,22 @@ func TestSecretsAreNotCompressed(t *testing.T) {
 }
 
 func TestStrictTransportOnlyForHTTPS(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	secure, plain := w.start(), w.start(func(cfg *gateway.Config) { cfg.PublicURL = "http://localhost:8080" })
-	w.authority.set(func() { w.authority.page = html(200, "", http.Header{"Strict-Transport-Security": {"max-age=1"}}) })
+	w.authquota.set(func() { w.authquota.page = html(200, "", http.Header{"Strict-Transport-Security": {"max-age=1"}}) })
 	for _, path := range []string{"/docs", "/account", "/nothing", "/api/jobs"} {
 		require.Equal(t, "max-age=31536000", secure.do(t, request{path: path}).header.Get("Strict-Transport-Security"), path)
 		require.Empty(t, plain.do(t, request{path: path}).header.Get("Strict-Transport-Security"), path)
 	}
 }
 
-// What history publishes of itself is for everybody.
 func TestCheckpointsArePublic(t *testing.T) {
-	w := newWorld(t)
+	w := newEnvironment(t)
 	gw := w.start()
 	w.redis.Stop()
 	const all, one = "/.well-known/opportunity-history", "/.well-known/opportunity-history/2026-11-20"
 	const heads = one + ".heads"
-	w.history.will(func(rw http.ResponseWriter, _ *http.Request) {
+	w.history.respondWith(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		rw.Header().Set("Cache-Control", "public, max-age=86400")
 		rw.Header().Set("Set-Cookie", "a=b")
@@ -238,23 +237,23 @@ func TestCheckpointsArePublic(t *testing.T) {
 		require.Equal(t, "GET, HEAD, OPTIONS", a.header.Get("Allow"))
 		require.Equal(t, "body_not_allowed", gw.do(t, request{method: http.MethodGet, path: path, body: strings.NewReader("x")}).code(t))
 	}
-	asked := w.history.requests()
-	require.Len(t, asked, 6)
-	require.Equal(t, all, asked[0].RequestURI)
-	require.Equal(t, "Bearer "+internalToken, asked[0].Header.Get("Authorization"))
-	require.Equal(t, `"1"`, asked[0].Header.Get("If-None-Match"))
-	require.Empty(t, asked[0].Header.Get("Cookie"))
-	require.Empty(t, asked[0].Header.Get("X-Opportunity-Caller"))
-	w.history.will(says(404, `{"error":{"code":"not_found"}}`))
+	got := w.history.requests()
+	require.Len(t, got, 6)
+	require.Equal(t, all, got[0].RequestURI)
+	require.Equal(t, "Bearer "+internalToken, got[0].Header.Get("Authorization"))
+	require.Equal(t, `"1"`, got[0].Header.Get("If-None-Match"))
+	require.Empty(t, got[0].Header.Get("Cookie"))
+	require.Empty(t, got[0].Header.Get("X-Opportunity-Caller"))
+	w.history.respondWith(respond(404, `{"error":{"code":"not_found"}}`))
 	require.Equal(t, "not_found", gw.do(t, request{path: one}).code(t))
-	w.history.will(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	w.history.respondWith(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	require.Equal(t, "service_unavailable", gw.do(t, request{path: one}).code(t))
 	require.Contains(t, w.log.String(), `"route":"/.well-known/opportunity-history/{name}","status":200`)
 }
 
-// An address that somebody typed with a slash too many leads to its page; those of the API are exact.
-func TestPagesWithASlashTooMany(t *testing.T) {
-	w := newWorld(t)
+// A trailing slash redirects to the page. API paths are exact.
+func TestTrailingSlashOfPages(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
 	for from, to := range map[string]string{
 		"/account/": "/account", "/account/keys/": "/account/keys", "/account/confirm/?token=a%2Fb": "/account/confirm?token=a%2Fb",
@@ -272,13 +271,13 @@ func TestPagesWithASlashTooMany(t *testing.T) {
 	} {
 		require.Equal(t, http.StatusNotFound, gw.do(t, request{path: path}).status, path)
 	}
-	pages, _ := w.authority.visited()
+	pages, _ := w.authquota.takePages()
 	require.Empty(t, pages)
 }
 
-// An error that is no page is not to be taken for one.
-func TestErrorsBesidePagesAreNotSniffed(t *testing.T) {
-	w := newWorld(t)
+// A JSON error on a page path has nosniff, so that a browser does not render it as HTML.
+func TestErrorsOfPagesAreNotSniffed(t *testing.T) {
+	w := newEnvironment(t)
 	gw := w.start()
 	a := gw.do(t, request{method: http.MethodPost, path: "/account/sign-in", body: strings.NewReader(strings.Repeat("x", 65<<10))})
 	require.Equal(t, http.StatusBadRequest, a.status)

@@ -19,27 +19,27 @@ var (
 	free       = api.Limits{PerMinute: 10, PerDay: 100, PageSize: 10}
 )
 
-// pays makes a key of an account that has paid until an instant.
-func (w *world) pays(account string, until time.Time) apikey.Key {
-	return w.authority.issue(account, commercial, func(p *api.Principal) {
+// issuePaid creates a key of an account that has paid until the given time.
+func (w *environment) issuePaid(account string, until time.Time) apikey.Key {
+	return w.authquota.issue(account, commercial, func(p *api.Principal) {
 		p.Tier, p.Next = api.Commercial, &api.PrincipalChange{At: until, Tier: api.Free, Limits: free}
 		p.ExpiresAt = until.Add(24 * time.Hour)
 	})
 }
 
-// byPlan answers as history does: by what it is told of the caller.
-func byPlan(w http.ResponseWriter, r *http.Request) {
+// requireHistory responds like the history service: 402 unless the plan includes history.
+func requireHistory(w http.ResponseWriter, r *http.Request) {
 	var caller api.Caller
 	if json.Unmarshal([]byte(r.Header.Get(api.CallerHeader)), &caller) != nil || !caller.History {
-		says(http.StatusPaymentRequired, `{"error":{"code":"subscription_required"}}`)(w, r)
+		respond(http.StatusPaymentRequired, `{"error":{"code":"subscription_required"}}`)(w, r)
 		return
 	}
-	says(http.StatusOK, `{"data":[]}`)(w, r)
+	respond(http.StatusOK, `{"data":[]}`)(w, r)
 }
 
-// awayFromMidnight is a clock that does not come to another day, with other counters, for as far as these tests move it. It begins with
-// a whole microsecond, which is what counters are exact to.
-func awayFromMidnight() *clock {
+// clockAwayFromMidnight returns a clock at least 15 minutes before midnight, so that these tests stay on one day. It starts at a whole
+// microsecond, the precision of the counters.
+func clockAwayFromMidnight() *clock {
 	c := newClock()
 	c.nanos.Store(c.now().Truncate(time.Microsecond).UnixNano())
 	if left := c.now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(c.now()); left < 15*time.Minute {
@@ -48,86 +48,84 @@ func awayFromMidnight() *clock {
 	return c
 }
 
-// The last call before the second at which the paid period ends has what was paid for, the next one at that second has not: with the same
-// key, with authquota and billing away, and with what was used kept.
-func TestThePaidPeriodEndsOnItsSecond(t *testing.T) {
+// The last call before the end of a paid period has the paid plan, and the first one at the end has the free plan, with the same key
+// and used quota, while authquota and billing are unavailable.
+func TestPaidPeriodEndsOnTime(t *testing.T) {
 	const history = "/api/v1/opportunities/a/history"
-	w, c := newWorld(t), awayFromMidnight()
-	s := w.seller()
+	w, c := newEnvironment(t), clockAwayFromMidnight()
+	s := w.billing()
 	gw := w.start(c.config, func(cfg *gateway.Config) { cfg.BillingURL = s.URL })
-	w.history.will(byPlan)
-	key := w.pays("acc_a", c.now().Add(30*time.Second))
-	ask := func(path string) answer { return gw.do(t, request{key: key, path: path}) }
-	told := func(a answer, status, limit, left int) {
+	w.history.respondWith(requireHistory)
+	key := w.issuePaid("acc_a", c.now().Add(30*time.Second))
+	get := func(path string) response { return gw.do(t, request{key: key, path: path}) }
+	check := func(a response, status, limit, remaining int) {
 		t.Helper()
 		require.Equal(t, status, a.status, "%s", a.body)
 		require.Equal(t, strconv.Itoa(limit), a.header.Get("X-RateLimit-Limit"))
-		require.Equal(t, strconv.Itoa(left), a.header.Get("X-RateLimit-Remaining"))
+		require.Equal(t, strconv.Itoa(remaining), a.header.Get("X-RateLimit-Remaining"))
 	}
-	told(ask(history), 200, 10000, 9999)
+	check(get(history), 200, 10000, 9999)
 	s.Close()
-	w.authority.set(func() { w.authority.down = true })
+	w.authquota.set(func() { w.authquota.down = true })
 	c.advance(30*time.Second - 1)
-	last := ask(history)
-	told(last, 200, 10000, 9998)
+	last := get(history)
+	check(last, 200, 10000, 9998)
 	require.Contains(t, last.header.Get("RateLimit-Policy"), `"minute";q=300`)
 	c.advance(1)
-	next := ask(history)
-	told(next, 402, 100, 98)
+	next := get(history)
+	check(next, 402, 100, 98)
 	require.Contains(t, next.header.Get("RateLimit-Policy"), `"minute";q=10`)
 	require.Equal(t, "subscription_required", next.code(t))
-	told(ask(""), 200, 100, 97)
+	check(get(""), 200, 100, 97)
 	catalog := w.catalog.requests()
 	require.JSONEq(t, `{"tier":"free","pageSize":10,"history":false}`, catalog[len(catalog)-1].Header.Get(api.CallerHeader))
-	require.Equal(t, 1, w.authority.asked())
+	require.Equal(t, 1, w.authquota.lookupCount())
 
-	w.authority.set(func() { w.authority.down = false })
-	w.authority.change(key, func(p *api.Principal) { p.Next.At = c.now().Add(time.Hour) })
-	told(ask(history), 200, 10000, 9996) // paid again: what was kept of the key is dropped although it has changed by itself
-	require.Equal(t, 2, w.authority.asked())
+	w.authquota.set(func() { w.authquota.down = false })
+	w.authquota.change(key, func(p *api.Principal) { p.Next.At = c.now().Add(time.Hour) })
+	check(get(history), 200, 10000, 9996) // renewed: the cached principal is replaced although its scheduled change has applied
+	require.Equal(t, 2, w.authquota.lookupCount())
 }
 
-// A renewal that comes before the end takes its place.
-func TestARenewalPostponesTheEnd(t *testing.T) {
-	w, c := newWorld(t), awayFromMidnight()
+func TestRenewalPostponesEnd(t *testing.T) {
+	w, c := newEnvironment(t), clockAwayFromMidnight()
 	gw := w.start(c.config)
-	w.history.will(byPlan)
+	w.history.respondWith(requireHistory)
 	until := c.now().Add(30 * time.Second)
-	key := w.pays("acc_a", until)
-	ask := func() int { return gw.do(t, request{key: key, path: "/api/v1/opportunities/a/history"}).status }
-	require.Equal(t, 200, ask())
-	w.authority.change(key, func(p *api.Principal) {
+	key := w.issuePaid("acc_a", until)
+	get := func() int { return gw.do(t, request{key: key, path: "/api/v1/opportunities/a/history"}).status }
+	require.Equal(t, 200, get())
+	w.authquota.change(key, func(p *api.Principal) {
 		p.Next = &api.PrincipalChange{At: until.Add(30 * time.Second), Tier: api.Free, Limits: free}
 	})
-	require.Equal(t, 200, ask())
+	require.Equal(t, 200, get())
 	c.advance(30 * time.Second)
-	require.Equal(t, 200, ask())
+	require.Equal(t, 200, get())
 	c.advance(30 * time.Second)
-	require.Equal(t, 402, ask())
+	require.Equal(t, 402, get())
 }
 
-// A suspension and an expiry hold whatever is paid for, before its end and after it.
-func TestTheEndOfAPaidPeriodOpensNothing(t *testing.T) {
-	w, c := newWorld(t), awayFromMidnight()
+// Suspension and key expiry apply before and after the end of a paid period.
+func TestSuspensionOutlastsPaidPeriod(t *testing.T) {
+	w, c := newEnvironment(t), clockAwayFromMidnight()
 	gw := w.start(c.config)
-	suspended, expired := w.pays("acc_a", c.now().Add(time.Second)), w.pays("acc_b", c.now().Add(time.Second))
-	w.authority.change(suspended, func(p *api.Principal) { p.Suspended = true })
-	w.authority.change(expired, func(p *api.Principal) { p.ExpiresAt = c.now().Add(time.Second) })
+	suspended, expired := w.issuePaid("acc_a", c.now().Add(time.Second)), w.issuePaid("acc_b", c.now().Add(time.Second))
+	w.authquota.change(suspended, func(p *api.Principal) { p.Suspended = true })
+	w.authquota.change(expired, func(p *api.Principal) { p.ExpiresAt = c.now().Add(time.Second) })
 	require.Equal(t, "account_suspended", gw.get(t, suspended).code(t))
 	require.Equal(t, 200, gw.get(t, expired).status)
 	c.advance(time.Second)
 	require.Equal(t, "account_suspended", gw.get(t, suspended).code(t))
 	require.Equal(t, "expired_api_key", gw.get(t, expired).code(t))
-	w.authority.change(suspended, func(p *api.Principal) { p.Suspended = false })
+	w.authquota.change(suspended, func(p *api.Principal) { p.Suspended = false })
 	require.Equal(t, 200, gw.get(t, suspended).status)
 }
 
-// The minute before the end counts under the lower limit: no 60 seconds after the end hold more than ten calls, and those of before are
-// among them. Once more is paid for, they are all still known.
-func TestTheMinuteAroundTheEnd(t *testing.T) {
-	w, c := newWorld(t), awayFromMidnight()
+// Calls of the minute before the end count against the lower limit of the free plan. They stay in the window after a renewal.
+func TestMinuteWindowAcrossEnd(t *testing.T) {
+	w, c := newEnvironment(t), clockAwayFromMidnight()
 	gw := w.start(c.config)
-	key := w.pays("acc_a", c.now().Add(26*time.Second))
+	key := w.issuePaid("acc_a", c.now().Add(26*time.Second))
 	for range 25 { // one each second
 		require.Equal(t, 200, gw.get(t, key).status)
 		c.advance(time.Second)
@@ -142,8 +140,8 @@ func TestTheMinuteAroundTheEnd(t *testing.T) {
 	c.advance(time.Microsecond)
 	require.Equal(t, 200, gw.get(t, key).status)
 	require.Equal(t, 429, gw.get(t, key).status)
-	w.authority.change(key, func(p *api.Principal) { p.Next.At = c.now().Add(time.Hour) })
+	w.authquota.change(key, func(p *api.Principal) { p.Next.At = c.now().Add(time.Hour) })
 	a = gw.get(t, key)
 	require.Equal(t, 200, a.status)
-	require.Contains(t, a.header.Get("RateLimit"), `"minute";r=289;`, "nine of before, one since, and this one")
+	require.Contains(t, a.header.Get("RateLimit"), `"minute";r=289;`, "nine calls before the end, one after it, and this one")
 }

@@ -11,10 +11,10 @@ import (
 	"opportunity.internal/services/gateway"
 )
 
-func TestWhatTheOperatorPublishes(t *testing.T) {
+func TestOperatorTexts(t *testing.T) {
 	terms := filepath.Join(t.TempDir(), "terms.md")
 	require.NoError(t, os.WriteFile(terms, []byte("# Our terms\n"), 0o600))
-	w := newWorld(t)
+	w := newEnvironment(t)
 	gw := w.start(func(c *gateway.Config) {
 		c.TermsFile, c.TermsVersion, c.Contact, c.SecurityContact = terms, "7", "help@api.example", "security@api.example"
 	})
@@ -24,11 +24,11 @@ func TestWhatTheOperatorPublishes(t *testing.T) {
 	require.Contains(t, a.body, "Version 7")
 	require.Contains(t, gw.do(t, request{path: "/privacy"}).body, "what this installation stores")
 	require.Contains(t, gw.do(t, request{path: "/.well-known/security.txt"}).body, "Contact: mailto:security@api.example\n")
-	require.Equal(t, 404, w.start().do(t, request{path: "/.well-known/security.txt"}).status, "without a contact")
-	require.Zero(t, w.authority.asked(), "no key is needed")
+	require.Equal(t, 404, w.start().do(t, request{path: "/.well-known/security.txt"}).status, "security.txt without a contact")
+	require.Zero(t, w.authquota.lookupCount(), "key lookups")
 }
 
-func TestSettingsOfWhatTheOperatorPublishes(t *testing.T) {
+func TestOperatorTextSettings(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)

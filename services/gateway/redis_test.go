@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// commandCounter passes connections on to Redis and counts the commands that go through.
+// commandCounter is a proxy to Redis that counts commands.
 type commandCounter struct {
 	address string
 	n       atomic.Int64
@@ -56,7 +56,7 @@ func countCommands(t *testing.T, redis string) *commandCounter {
 	return c
 }
 
-// pass copies commands: an array of so many bulk strings each.
+// pass copies commands, each an array of bulk strings.
 func (c *commandCounter) pass(in io.Reader, out io.Writer) {
 	r := bufio.NewReader(in)
 	for {

@@ -48,22 +48,22 @@ const (
 
 var pepper = bytes.Repeat([]byte{7}, 32)
 
-// world is everything around the gateways: a real Redis, and services that do as they are told.
-type world struct {
+// environment is the environment of the gateways: a real Redis and fake services.
+type environment struct {
 	t         testing.TB
 	redis     *storetest.RedisServer
 	counters  *redis.Client
-	authority *authority
+	authquota *fakeAuthquota
 	catalog   *service
 	history   *service
 	log       *logBuffer
 }
 
-func newWorld(t testing.TB) *world {
+func newEnvironment(t testing.TB) *environment {
 	t.Helper()
-	w := &world{t: t, redis: storetest.Redis(t), log: new(logBuffer)}
+	w := &environment{t: t, redis: storetest.Redis(t), log: new(logBuffer)}
 	w.counters = w.redis.Client()
-	w.authority = newAuthority(t, w.counters)
+	w.authquota = newAuthquota(t, w.counters)
 	w.catalog, w.history = newService(t), newService(t)
 	return w
 }
@@ -71,15 +71,15 @@ func newWorld(t testing.TB) *world {
 // replica is one running gateway.
 type replica struct{ url, admin string }
 
-// start runs a gateway through the production entry until the test ends.
-func (w *world) start(adjust ...func(*gateway.Config)) replica {
+// start runs a gateway with gateway.Run until the test ends.
+func (w *environment) start(adjust ...func(*gateway.Config)) replica {
 	w.t.Helper()
 	gw, _ := w.startAndStop(adjust...)
 	return gw
 }
 
-// startAndStop gives the means to stop it earlier, which waits for its end.
-func (w *world) startAndStop(adjust ...func(*gateway.Config)) (gw replica, end func()) {
+// startAndStop is like start and returns a function that stops the gateway and waits for its end.
+func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica, end func()) {
 	w.t.Helper()
 	public, admin, operations := listen(w.t), listen(w.t), listen(w.t)
 	cfg := gateway.Config{
@@ -87,7 +87,7 @@ func (w *world) startAndStop(adjust ...func(*gateway.Config)) (gw replica, end f
 		Telemetry: telemetry.Config{LogOutput: w.log},
 		Redis:     redisdb.Config{URL: w.redis.URL},
 		Tokens:    peer.Tokens{Values: []string{internalToken}},
-		PublicURL: publicURL, CatalogURL: w.catalog.URL, HistoryURL: w.history.URL, AuthquotaURL: w.authority.URL,
+		PublicURL: publicURL, CatalogURL: w.catalog.URL, HistoryURL: w.history.URL, AuthquotaURL: w.authquota.URL,
 		Peppers:        []string{hex.EncodeToString(pepper)},
 		OperatorTokens: []string{"ann:" + annsToken, sharedToken}, ServiceCapacity: api.ServiceCapacity, AdminListener: admin,
 	}
@@ -112,8 +112,8 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// used is what is charged to an account today, and to all together.
-func (w *world) used(account string) (calls, all int) {
+// charged returns the calls charged today to the account and to all accounts.
+func (w *environment) charged(account string) (calls, all int) {
 	w.t.Helper()
 	day := w.counters.HGetAll(context.Background(), counter.Day(counter.DayOf(time.Now()))).Val()
 	_, _ = fmt.Sscan(day[account], &calls)
@@ -121,7 +121,7 @@ func (w *world) used(account string) (calls, all int) {
 	return calls, all
 }
 
-// request is one request to a gateway; empty fields have their usual value.
+// request is a request to a gateway. The defaults are GET of the list without a key.
 type request struct {
 	method, path string
 	key          apikey.Key
@@ -129,13 +129,13 @@ type request struct {
 	body         io.Reader
 }
 
-type answer struct {
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (a answer) code(t testing.TB) string {
+func (a response) code(t testing.TB) string {
 	t.Helper()
 	var e api.Error
 	require.NoError(t, json.Unmarshal([]byte(a.body), &e), "%d %s", a.status, a.body)
@@ -147,20 +147,20 @@ var client = &http.Client{
 	Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true},
 }
 
-func (r replica) do(t testing.TB, q request) answer {
+func (r replica) do(t testing.TB, q request) response {
 	t.Helper()
 	a, err := r.try(q)
 	require.NoError(t, err)
 	return a
 }
 
-func (r replica) try(q request) (answer, error) {
+func (r replica) try(q request) (response, error) {
 	if q.path == "" {
 		q.path = "/api/v1/opportunities"
 	}
 	req, err := http.NewRequest(q.method, r.url+q.path, q.body)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	if q.header != nil {
 		req.Header = q.header.Clone()
@@ -170,49 +170,48 @@ func (r replica) try(q request) (answer, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(body)}, err
+	return response{resp.StatusCode, resp.Header, string(body)}, err
 }
 
-// get asks for the list with a key.
-func (r replica) get(t testing.TB, key apikey.Key) answer {
+// get requests the list with a key.
+func (r replica) get(t testing.TB, key apikey.Key) response {
 	t.Helper()
 	return r.do(t, request{key: key})
 }
 
-// authority is authquota as the gateway sees it. It keeps the epoch protocol: an answer carries the epoch that was read before it.
-type authority struct {
+// authquota is a fake authquota. It follows the epoch protocol: a principal carries the epoch that was read before it.
+type fakeAuthquota struct {
 	*httptest.Server
 	t        testing.TB
 	counters *redis.Client
 
-	mu       sync.Mutex
-	byDigest map[string]*api.Principal
-	digests  []string // the keys of byDigest, in the order in which they were added
-	unlisted bool     // authquota of a release without the list of digests
-	usage    api.DayUsage
-	lookups  int
-	pages    []*http.Request // that were asked for
-	forms    []string        // their bodies
-	page     http.HandlerFunc
-	tallied  map[tallied]int // calls that it was told of
-	batches  map[string]int  // how often each came
-	tiers    []api.TierLimits
-	deaf     bool // takes a batch and answers nothing
-	down     bool
+	mu           sync.Mutex
+	byDigest     map[string]*api.Principal
+	digests      []string // keys of byDigest in the order of addition
+	unlisted     bool     // the list of digests is unavailable, as in an older release
+	ledger       api.DayUsage
+	lookups      int
+	pages        []*http.Request // received page requests
+	forms        []string        // bodies of pages
+	page         http.HandlerFunc
+	usage        map[usageKey]int // received calls
+	batches      map[string]int   // received copies of each batch, by id
+	tiers        []api.TierLimits
+	losesReplies bool // accepts usage batches without a reply
+	down         bool
 }
 
-// tallied is what calls are counted by.
-type tallied struct {
+type usageKey struct {
 	day, key string
 	outcome  api.CallOutcome
 }
 
-func newAuthority(t testing.TB, counters *redis.Client) *authority {
-	a := &authority{t: t, counters: counters, tiers: api.Tiers, byDigest: map[string]*api.Principal{}, tallied: map[tallied]int{}, batches: map[string]int{}}
+func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
+	a := &fakeAuthquota{t: t, counters: counters, tiers: api.Tiers, byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
 	mux.HandleFunc("GET /internal/v1/key-digests", a.keyDigests)
@@ -222,10 +221,10 @@ func newAuthority(t testing.TB, counters *redis.Client) *authority {
 		if a.down {
 			panic(http.ErrAbortHandler)
 		}
-		_ = json.NewEncoder(w).Encode(a.usage)
+		_ = json.NewEncoder(w).Encode(a.ledger)
 	})
-	mux.HandleFunc("GET /internal/v1/tiers", a.table)
-	mux.HandleFunc("POST /internal/v1/tallies", a.tally)
+	mux.HandleFunc("GET /internal/v1/tiers", a.tierTable)
+	mux.HandleFunc("POST /internal/v1/tallies", a.acceptUsage)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -244,7 +243,7 @@ func newAuthority(t testing.TB, counters *redis.Client) *authority {
 	return a
 }
 
-func (a *authority) principal(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAuthquota) principal(w http.ResponseWriter, r *http.Request) {
 	var q api.PrincipalQuery
 	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&q) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -275,7 +274,7 @@ func (a *authority) principal(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNotFound)
 }
 
-func (a *authority) keyDigests(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAuthquota) keyDigests(w http.ResponseWriter, r *http.Request) {
 	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -292,7 +291,7 @@ func (a *authority) keyDigests(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(page)
 }
 
-func (a *authority) table(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAuthquota) tierTable(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.down || r.Header.Get("Authorization") != "Bearer "+internalToken {
@@ -301,7 +300,7 @@ func (a *authority) table(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(a.tiers)
 }
 
-func (a *authority) tally(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	var batch api.UsageBatch
 	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&batch) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -315,29 +314,29 @@ func (a *authority) tally(w http.ResponseWriter, r *http.Request) {
 	a.batches[batch.ID]++
 	if a.batches[batch.ID] == 1 {
 		for _, t := range batch.Counts {
-			a.tallied[tallied{t.Day, t.Key, t.Outcome}] += t.Calls
+			a.usage[usageKey{t.Day, t.Key, t.Outcome}] += t.Calls
 		}
 	}
-	if a.deaf {
+	if a.losesReplies {
 		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// told is what the gateways told of a key so far, by outcome, of all days.
-func (a *authority) told(key string) map[api.CallOutcome]int {
+// usageOf returns the received calls of a key by outcome, over all days.
+func (a *fakeAuthquota) usageOf(key string) map[api.CallOutcome]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := map[api.CallOutcome]int{}
-	for of, calls := range a.tallied {
-		if of.key == key {
-			out[of.outcome] += calls
+	for k, calls := range a.usage {
+		if k.key == key {
+			out[k.outcome] += calls
 		}
 	}
 	return out
 }
 
-func (a *authority) account(w http.ResponseWriter, r *http.Request) {
+func (a *fakeAuthquota) account(w http.ResponseWriter, r *http.Request) {
 	form, _ := io.ReadAll(r.Body)
 	a.mu.Lock()
 	a.pages, a.forms = append(a.pages, r), append(a.forms, string(form))
@@ -351,8 +350,8 @@ func (a *authority) account(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// visited takes the pages that were asked for so far, and their forms.
-func (a *authority) visited() (pages []*http.Request, forms []string) {
+// takePages returns the page requests and their bodies since the last call.
+func (a *fakeAuthquota) takePages() (pages []*http.Request, forms []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	pages, forms = a.pages, a.forms
@@ -360,8 +359,8 @@ func (a *authority) visited() (pages []*http.Request, forms []string) {
 	return pages, forms
 }
 
-// issue makes a key of an account with the limits of a tier.
-func (a *authority) issue(account string, limits api.Limits, adjust ...func(*api.Principal)) apikey.Key {
+// issue creates a key of an account with limits.
+func (a *fakeAuthquota) issue(account string, limits api.Limits, adjust ...func(*api.Principal)) apikey.Key {
 	key := apikey.Generate(apikey.Test)
 	p := &api.Principal{
 		Key: "key_" + account, Account: account, Tier: api.Developer, Limits: limits, ExpiresAt: time.Now().Add(24 * time.Hour),
@@ -373,15 +372,15 @@ func (a *authority) issue(account string, limits api.Limits, adjust ...func(*api
 	return key
 }
 
-func (a *authority) add(digest string, p *api.Principal) {
+func (a *fakeAuthquota) add(digest string, p *api.Principal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.byDigest[digest] = p
 	a.digests = append(a.digests, digest[:api.KeyDigestLength])
 }
 
-// change changes whoever holds a key, and raises the epoch before it returns.
-func (a *authority) change(key apikey.Key, f func(*api.Principal)) {
+// change changes the principal of a key and increments the epoch of its account.
+func (a *fakeAuthquota) change(key apikey.Key, f func(*api.Principal)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.byDigest[key.Digests([][]byte{pepper})[0]]
@@ -389,24 +388,24 @@ func (a *authority) change(key apikey.Key, f func(*api.Principal)) {
 	require.NoError(a.t, a.counters.HIncrBy(context.Background(), counter.Epochs, p.Account, 1).Err())
 }
 
-func (a *authority) set(f func()) {
+func (a *fakeAuthquota) set(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f()
 }
 
-func (a *authority) asked() int {
+func (a *fakeAuthquota) lookupCount() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lookups
 }
 
-// service is a catalog or a history that remembers what it was asked and answers as it is told; by default 200 with a small body.
+// service is a fake catalog or history service that records requests. By default it responds with 200 and a small body.
 type service struct {
 	*httptest.Server
-	mu     sync.Mutex
-	seen   []*http.Request
-	answer http.HandlerFunc
+	mu      sync.Mutex
+	seen    []*http.Request
+	handler http.HandlerFunc
 }
 
 func newService(t testing.TB) *service {
@@ -417,22 +416,22 @@ func newService(t testing.TB) *service {
 		}
 		s.mu.Lock()
 		s.seen = append(s.seen, r)
-		answer := s.answer
+		handler := s.handler
 		s.mu.Unlock()
-		if answer == nil {
-			answer = says(http.StatusOK, `{"data":[]}`)
+		if handler == nil {
+			handler = respond(http.StatusOK, `{"data":[]}`)
 		}
-		answer(w, r)
+		handler(w, r)
 	}))
 	t.Cleanup(s.Close)
 	return s
 }
 
-// will sets the answer from now on and forgets what was asked.
-func (s *service) will(answer http.HandlerFunc) {
+// respondWith sets the handler of all later requests and forgets the recorded ones.
+func (s *service) respondWith(handler http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answer, s.seen = answer, nil
+	s.handler, s.seen = handler, nil
 }
 
 func (s *service) requests() []*http.Request {
@@ -441,7 +440,7 @@ func (s *service) requests() []*http.Request {
 	return slices.Clone(s.seen)
 }
 
-func says(status int, body string) http.HandlerFunc {
+func respond(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("ETag", `W/"1"`)
@@ -452,7 +451,7 @@ func says(status int, body string) http.HandlerFunc {
 	}
 }
 
-// logBuffer collects what the gateways log.
+// logBuffer collects the logs of the gateways.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -472,8 +471,8 @@ func (l *logBuffer) String() string {
 
 var developer = api.Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}
 
-func freshWorld(t *testing.T) (*world, replica, apikey.Key) {
+func startWithKey(t *testing.T) (*environment, replica, apikey.Key) {
 	t.Helper()
-	w := newWorld(t)
-	return w, w.start(), w.authority.issue("acc_a", developer)
+	w := newEnvironment(t)
+	return w, w.start(), w.authquota.issue("acc_a", developer)
 }

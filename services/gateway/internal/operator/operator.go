@@ -27,9 +27,9 @@ import (
 const Prefix = "/operator/v1/"
 
 const (
-	maxBody  = 64 << 20            // a file of listings or events
-	bodyTime = 5 * time.Minute     // for the upload
-	workTime = api.OperatorTimeout // for the service to process the file and respond
+	maxBody        = 64 << 20            // a file of listings or events
+	uploadTimeout  = 5 * time.Minute     // for the upload
+	processTimeout = api.OperatorTimeout // for the service to process the file and respond
 )
 
 // Owners maps a resource, the first path segment after Prefix, to the base URL of its service.
@@ -133,14 +133,14 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 		}
 		r.Header.Set(api.ActorHeader, name)
 		// Replace the timeouts of the listener, which are for small requests.
-		conn, sent := http.NewResponseController(w), time.Now().Add(bodyTime)
-		answered := sent.Add(workTime)
+		conn, readBy := http.NewResponseController(w), time.Now().Add(uploadTimeout)
+		respondBy := readBy.Add(processTimeout)
 		if r.ContentLength == 0 {
-			sent = answered
+			readBy = respondBy
 		}
-		_ = conn.SetReadDeadline(sent)
-		_ = conn.SetWriteDeadline(answered)
-		r.Body = upload{http.MaxBytesReader(w, r.Body, maxBody), conn, answered}
+		_ = conn.SetReadDeadline(readBy)
+		_ = conn.SetWriteDeadline(respondBy)
+		r.Body = upload{http.MaxBytesReader(w, r.Body, maxBody), conn, respondBy}
 		services.ServeHTTP(w, r)
 	})
 }
@@ -148,15 +148,15 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 // upload is the request body. It converts read errors to 400, so that a failed upload is not reported as a failure of the service.
 type upload struct {
 	io.ReadCloser
-	conn     *http.ResponseController
-	answered time.Time // deadline of the response
+	conn      *http.ResponseController
+	respondBy time.Time // deadline of the response
 }
 
 func (u upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		// The server keeps reading to detect a disconnect, and a passed read deadline would look like one.
-		_ = u.conn.SetReadDeadline(u.answered)
+		_ = u.conn.SetReadDeadline(u.respondBy)
 	}
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		err = problem.New(problem.InvalidParameter, "The file is larger than %d MiB; send it in parts.", tooLarge.Limit>>20).Because(err)
