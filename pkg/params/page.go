@@ -8,19 +8,19 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The bounds of the specification for page and limit.
+// Limits and default of page and limit.
 const (
 	MaxPage      = 1_000_000
 	MaxLimit     = 100
 	DefaultLimit = 10
 )
 
-// Page is one page of a list: its one-based number and how many records it holds at most.
+// Page is a page of a list: its number, from 1, and its maximum number of records.
 type Page struct{ Number, Limit int }
 
-// Page reads page and limit. A limit above cap, the most that the caller's tier allows, is clamped to it and so visible in the
-// pagination of the answer; outside 1..100 it is refused.
-func (v Values) Page(cap int) (Page, error) {
+// Page returns the parameters page and limit. It reduces limit to maxLimit, the page size of the caller's tier. It returns an error if page
+// is not in 1..MaxPage or limit is not in 1..MaxLimit.
+func (v Values) Page(maxLimit int) (Page, error) {
 	number, err := v.Integer("page", 1, MaxPage, 1)
 	if err != nil {
 		return Page{}, err
@@ -29,14 +29,14 @@ func (v Values) Page(cap int) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	return Page{Number: number, Limit: min(limit, cap)}, nil
+	return Page{Number: number, Limit: min(limit, maxLimit)}, nil
 }
 
-// Offset is how many records stand before the page.
+// Offset returns the number of records before the page.
 func (p Page) Offset() int { return (p.Number - 1) * p.Limit }
 
-// Pagination places the page among total records. The address of the next page is baseURL + path with the filters in the order
-// given. Beyond MaxPage there is no next page to ask for, so hasMore ends there too.
+// Pagination returns the pagination of the page among total records. The URL of the next page is baseURL + path with the given filters.
+// MaxPage never has a next page.
 func (p Page) Pagination(baseURL, path string, filters [][2]string, total int) api.Pagination {
 	out := api.Pagination{Page: p.Number, Limit: p.Limit, Total: total, HasMore: p.Offset()+p.Limit < total && p.Number < MaxPage}
 	if out.HasMore {
@@ -47,14 +47,14 @@ func (p Page) Pagination(baseURL, path string, filters [][2]string, total int) a
 	return out
 }
 
-// Append adds page and limit to the filters, which stay untouched.
+// Append returns a copy of filters with page and limit appended.
 func (p Page) Append(filters [][2]string) [][2]string {
 	all := make([][2]string, 0, len(filters)+2)
 	all = append(all, filters...)
 	return append(all, [2]string{"page", strconv.Itoa(p.Number)}, [2]string{"limit", strconv.Itoa(p.Limit)})
 }
 
-// Encode writes parameters as a query string, in their order.
+// Encode returns the query string of the parameters, in the given order.
 func Encode(pairs [][2]string) string {
 	var b strings.Builder
 	for i, pair := range pairs {

@@ -1,5 +1,5 @@
-// Package params reads query strings strictly: what is not understood is refused, never ignored, because an ignored filter
-// would answer a question that nobody asked.
+// Package params parses query strings strictly. It rejects invalid and unknown parameters: ignoring a filter would return the wrong
+// records.
 package params
 
 import (
@@ -11,12 +11,11 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Values are the parameters of one request, each present once and not empty.
+// Values holds the parameters of a request by name. Values are not empty.
 type Values map[string]string
 
-// Read parses a raw query string. Only '&' separates parameters; names are case-sensitive. The first parameter that is
-// unknown, repeated, empty or badly escaped is refused by name. Values that stand under an unknown name are never repeated in
-// the error, because people paste keys there.
+// Read parses a raw query string. Only '&' separates parameters, and names are case-sensitive. It returns an error for the first parameter
+// that is unknown, repeated, empty or badly escaped. The error never has the value of an unknown parameter, which may be a key.
 func Read(raw string, allowed ...string) (Values, error) {
 	values := Values{}
 	for pair := range strings.SplitSeq(raw, "&") {
@@ -43,7 +42,7 @@ func Read(raw string, allowed ...string) (Values, error) {
 	return values, nil
 }
 
-// Invalid refuses the value of a parameter; what completes the sentence "Parameter NAME ...".
+// Invalid returns an error for an invalid value. what completes the sentence "Parameter NAME ...".
 func Invalid(name, what string) *problem.Error {
 	return problem.New(problem.InvalidParameter, "Parameter %s %s.", name, what)
 }
@@ -59,12 +58,12 @@ func unknown(name string, allowed []string) error {
 	return problem.New(problem.UnknownParameter, "Parameter %s is unknown; %s.", name, expected)
 }
 
-// nameLike keeps keys and rubbish out of error messages: only a short plain word is repeated to the caller.
+// nameLike reports whether name looks like a parameter name. Other names are not quoted in errors, because they may be keys.
 func nameLike(name string) bool {
 	return len(name) > 0 && len(name) <= 32 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.[]") == ""
 }
 
-// Bool reads true or false, exactly; nil where the parameter is absent.
+// Bool returns the value of a parameter that must be exactly true or false. It returns nil if the parameter is absent.
 func (v Values) Bool(name string) (*bool, error) {
 	s, ok := v[name]
 	if !ok {
@@ -77,8 +76,8 @@ func (v Values) Bool(name string) (*bool, error) {
 	return &b, nil
 }
 
-// Integer reads a decimal number between low and high, without sign, spaces or leading zeros; absent where it is not
-// given.
+// Integer returns the value of a parameter that must be a decimal number from low to high, without sign, spaces or leading zeros. It
+// returns absent if the parameter is absent.
 func (v Values) Integer(name string, low, high, absent int) (int, error) {
 	s, ok := v[name]
 	if !ok {

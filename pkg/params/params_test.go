@@ -14,10 +14,10 @@ import (
 
 func TestRead(t *testing.T) {
 	for _, c := range []struct {
-		raw  string
-		want params.Values
-		code problem.Code
-		says string // part of the message
+		raw     string
+		want    params.Values
+		code    problem.Code
+		message string // part of the message
 	}{
 		{raw: "", want: params.Values{}},
 		{raw: "&&", want: params.Values{}},
@@ -25,11 +25,11 @@ func TestRead(t *testing.T) {
 		{raw: "remote=t%72ue", want: params.Values{"remote": "true"}},
 		{raw: "rem%6Fte=true", want: params.Values{"remote": "true"}},
 		{raw: "remote=true;page=2", want: params.Values{"remote": "true;page=2"}},
-		{raw: "remote=", code: problem.InvalidParameter, says: "remote is empty"},
-		{raw: "remote", code: problem.InvalidParameter, says: "remote is empty"},
-		{raw: "remote=%zz", code: problem.InvalidParameter, says: "remote"},
-		{raw: "remote=true&remote=true", code: problem.DuplicateParameter, says: "remote appears more than once"},
-		{raw: "Remote=true", code: problem.UnknownParameter, says: "Remote is unknown; this operation takes remote, page"},
+		{raw: "remote=", code: problem.InvalidParameter, message: "remote is empty"},
+		{raw: "remote", code: problem.InvalidParameter, message: "remote is empty"},
+		{raw: "remote=%zz", code: problem.InvalidParameter, message: "remote"},
+		{raw: "remote=true&remote=true", code: problem.DuplicateParameter, message: "remote appears more than once"},
+		{raw: "Remote=true", code: problem.UnknownParameter, message: "Remote is unknown; this operation takes remote, page"},
 		{raw: "%zz=1", code: problem.UnknownParameter},
 		{raw: "=1", code: problem.UnknownParameter},
 	} {
@@ -41,12 +41,12 @@ func TestRead(t *testing.T) {
 				return
 			}
 			require.Equal(t, c.code, problem.Of(err).Code)
-			require.Contains(t, problem.Of(err).Message, c.says)
+			require.Contains(t, problem.Of(err).Message, c.message)
 		})
 	}
 }
 
-func TestAKeyInTheQueryStringIsNotRepeated(t *testing.T) {
+func TestReadDoesNotQuoteKeyInQueryString(t *testing.T) {
 	const secret = "oda_live_0123456789abcdefghijABCDEFGHIJ0123456789abcd_0123ab"
 	for _, raw := range []string{"api_key=" + secret, secret + "=1", secret, "x%00" + secret + "=1"} {
 		_, err := params.Read(raw, "page")
@@ -115,11 +115,10 @@ func TestPagination(t *testing.T) {
 		require.Nil(t, p.Next)
 	}
 	p = params.Page{Number: params.MaxPage, Limit: 1}.Pagination("", "/", nil, params.MaxPage+5)
-	require.False(t, p.HasMore, "there is no page after the last that may be asked for")
+	require.False(t, p.HasMore, "MaxPage has no next page")
 }
 
-// Whatever the string, Read either understands all of it or refuses it with a code of its own; what it understood survives
-// being written and read again.
+// Read either accepts a whole query string or rejects it with a specific code. Accepted values survive encoding and parsing.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{"", "remote=true", "remote=true&page=2", "a=b;c=d", "remote=%", "%00=%00", "page=1&page=1", "&=&"} {
 		f.Add(seed)
@@ -128,7 +127,7 @@ func FuzzRead(f *testing.F) {
 		values, err := params.Read(raw, "remote", "page")
 		if err != nil {
 			if e := new(problem.Error); !errors.As(err, &e) || e.Code.Status() != 400 {
-				t.Fatalf("refused by %v", err)
+				t.Fatalf("rejected with %v", err)
 			}
 			return
 		}

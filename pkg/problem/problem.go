@@ -1,5 +1,5 @@
-// Package problem is how a request fails: a closed table of codes, an error that carries one of them, and the one writer of
-// error bodies. Every service answers errors through it, so a consumer meets one shape everywhere.
+// Package problem implements error responses: a closed list of codes, an error type with a code, and the writer of error bodies. All
+// services use it, so all error responses have the same form.
 package problem
 
 import (
@@ -17,41 +17,40 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Error is a refusal or a failure with a code of the Table. Message is for the consumer: it names what was wrong and what was
-// expected. The cause is for the log alone.
+// Error is an error with a code of Table. Message is for the consumer: what was wrong and what was expected. The cause is for logs only.
 type Error struct {
 	Code       Code
 	Message    string
-	RetryAfter time.Duration // how long to wait before the same request can succeed; 0 where waiting does not help
+	RetryAfter time.Duration // time after which the same request can succeed; 0 if waiting does not help
 
 	cause error
 }
 
-// New makes an Error whose message is formatted for the consumer.
+// New returns an Error with a formatted message.
 func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Unavailable is the answer to an outage of something that the service needs: retry in a second.
+// Unavailable returns the Error for an outage of a dependency. The caller should retry after a second.
 func Unavailable(cause error) *Error {
 	return New(ServiceUnavailable, "The service is temporarily unavailable. Try again shortly.").Retry(time.Second).Because(cause)
 }
 
-// Because returns a copy that carries the cause into the log.
+// Because returns a copy of e with that cause.
 func (e *Error) Because(cause error) *Error {
 	c := *e
 	c.cause = cause
 	return &c
 }
 
-// Retry returns a copy that tells the caller how long to wait.
+// Retry returns a copy of e with that RetryAfter.
 func (e *Error) Retry(after time.Duration) *Error {
 	c := *e
 	c.RetryAfter = after
 	return &c
 }
 
-// RetryIn is Retry that also states the wait in the message.
+// RetryIn is like Retry and appends the time to the message.
 func (e *Error) RetryIn(after time.Duration) *Error {
 	c, n, unit := e.Retry(after), seconds(after), "seconds"
 	if n == 1 {
@@ -64,7 +63,7 @@ func (e *Error) RetryIn(after time.Duration) *Error {
 // seconds returns d in whole seconds, rounded up.
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
-// Error includes the cause; it is never what a consumer sees.
+// Error returns the code, the message and the cause. It is for logs, not for consumers.
 func (e *Error) Error() string {
 	if e.cause == nil {
 		return string(e.Code) + ": " + e.Message
@@ -74,8 +73,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// Of finds the Error in err. An error from elsewhere becomes an InternalError with a fixed sentence: its own text may name
-// drivers, hosts or values, so it stays in the log.
+// Of returns the Error in err. If there is none, it returns an InternalError with a fixed message and cause err: the text of err may
+// contain hosts or values, so only logs have it.
 func Of(err error) *Error {
 	if e := new(Error); errors.As(err, &e) {
 		return e
@@ -83,14 +82,14 @@ func Of(err error) *Error {
 	return New(InternalError, "Something went wrong on our side. The request was not counted.").Because(err)
 }
 
-// Writer writes every error answer. BaseURL is where the documentation is served, without a trailing slash.
+// Writer writes error responses. BaseURL is the URL of the documentation, without a trailing slash.
 type Writer struct {
 	BaseURL string
 	Log     *slog.Logger
 }
 
-// Write answers r with err. It sets the status, the body of the specification, Retry-After in whole seconds rounded up, and
-// what the status itself demands.
+// Write writes the error response for err: the status, the body, Retry-After in whole seconds (rounded up), and the headers that the status
+// requires.
 func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	w.WriteAs(rw, r, err, "application/json", func(e *Error) []byte {
 		return encode(api.Error{
@@ -100,14 +99,14 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	})
 }
 
-// WriteAs is Write with a body of another media type, for readers who are no programs.
+// WriteAs is like Write with a body of another media type, such as a page for people.
 func (w Writer) WriteAs(rw http.ResponseWriter, r *http.Request, err error, kind string, render func(*Error) []byte) {
 	e := Of(err)
 	status := e.Code.Status()
 	if status >= http.StatusInternalServerError && w.Log != nil {
 		level := slog.LevelError
 		if errors.Is(r.Context().Err(), context.Canceled) {
-			level = slog.LevelDebug // the caller has gone, which fails whatever was under way and is no fault of ours
+			level = slog.LevelDebug // the caller disconnected, which cancels the request
 		}
 		w.Log.Log(r.Context(), level, "request failed", "code", string(e.Code), "error", err.Error())
 	}
@@ -131,11 +130,11 @@ func (w Writer) WriteAs(rw http.ResponseWriter, r *http.Request, err error, kind
 	}
 }
 
-// encode writes < and > as they are: messages are read by people, and no browser takes the answer for a page.
+// encode returns the JSON without HTML escapes: messages are for people, and browsers do not render JSON as HTML.
 func encode(body api.Error) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) // strings only: it cannot fail
+	_ = enc.Encode(body) // cannot fail: strings only
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -17,8 +17,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// What programs match on never changes within v1: this table fails when it does.
-func TestCodesAndStatusesAreTheContract(t *testing.T) {
+// Codes and statuses must not change within v1, because programs depend on them.
+func TestCodesAndStatusesDoNotChange(t *testing.T) {
 	want := map[problem.Code]int{
 		"invalid_parameter": 400, "unknown_parameter": 400, "duplicate_parameter": 400, "body_not_allowed": 400,
 		"missing_api_key": 401, "invalid_api_key": 401, "expired_api_key": 401, "revoked_api_key": 401,
@@ -46,7 +46,7 @@ func TestWrite(t *testing.T) {
 	}{
 		{"a refusal", problem.New(problem.InvalidParameter, "Parameter page must be an integer."), 400, "invalid_parameter",
 			map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "Retry-After": ""}, false},
-		{"a wrapped refusal", fmt.Errorf("while listing: %w", problem.New(problem.NotFound, "No such record.")), 404, "not_found", nil, false},
+		{"a wrapped problem", fmt.Errorf("while listing: %w", problem.New(problem.NotFound, "No such record.")), 404, "not_found", nil, false},
 		{"a missing key", problem.New(problem.MissingAPIKey, "No key."), 401, "missing_api_key", map[string]string{"WWW-Authenticate": "Bearer"}, false},
 		{"a wait is rounded up", problem.New(problem.MinuteLimitReached, "Wait.").Retry(1001 * time.Millisecond), 429, "minute_limit_reached",
 			map[string]string{"Retry-After": "2"}, false},

@@ -1,4 +1,4 @@
-// Package progress shows how far long work has come, on a terminal and nowhere else.
+// Package progress shows a progress bar for long operations if the output is a terminal.
 package progress
 
 import (
@@ -11,10 +11,10 @@ import (
 	"golang.org/x/term"
 )
 
-// delay is how long work runs before a bar appears.
+// delay is the time before a bar appears.
 const delay = 500 * time.Millisecond
 
-// Bar is one line on a terminal that disappears when the work is done. A nil Bar shows nothing.
+// Bar is a progress bar: one line on a terminal, removed at the end. A nil Bar shows nothing.
 type Bar struct {
 	out   io.Writer
 	what  string
@@ -39,7 +39,7 @@ func start(out io.Writer, what string, from time.Time) *Bar {
 	return &Bar{out: out, what: what, from: from}
 }
 
-// Set shows that done of total are done. A total below 1 is unknown.
+// Set sets the progress to done of total. A total below 1 is unknown.
 func (b *Bar) Set(done, total int64) {
 	if b == nil {
 		return
@@ -69,7 +69,7 @@ func (b *Bar) set(done, total int64) {
 			most = -1
 		}
 		b.line, b.total = progressbar.NewOptions64(most, options...), total
-		_ = b.line.RenderBlank() // an error of the terminal is none of the work
+		_ = b.line.RenderBlank() // ignore errors of the terminal
 	}
 	if total > 0 {
 		done = min(done, total)
@@ -95,7 +95,7 @@ func (b *Bar) clear() {
 	}
 }
 
-// Upload returns a reader of r that shows how much of size bytes was read and, after the last, that the reply is awaited. A size below 1
+// Upload returns a reader of r that shows the number of bytes read, of size, and at the end that it waits for the response. A size below 1
 // is unknown.
 func (b *Bar) Upload(r io.Reader, size int64) io.Reader {
 	if b == nil {
@@ -123,6 +123,6 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.bar.clear()
 	u.bar.what, u.bar.bytes = "waiting for the service", false
 	u.bar.set(0, 0)
-	time.AfterFunc(time.Until(u.bar.from), func() { u.bar.Set(0, 0) }) // no read is left that could show it
+	time.AfterFunc(time.Until(u.bar.from), func() { u.bar.Set(0, 0) }) // no further Read would show it
 	return n, err
 }

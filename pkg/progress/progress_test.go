@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// screen is a terminal that several goroutines write to.
+// screen is a terminal, safe for concurrent use.
 type screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -33,13 +33,13 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// line is what stands on the last line.
+// line returns the text of the last line.
 func (s *screen) line() string {
 	text := strings.TrimRight(s.String(), "\r")
 	return strings.TrimSpace(text[strings.LastIndex(text, "\r")+1:])
 }
 
-func TestNothingIsShownOutsideATerminal(t *testing.T) {
+func TestNoBarOutsideTerminal(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/log")
 	require.NoError(t, err)
 	defer file.Close()
@@ -48,7 +48,7 @@ func TestNothingIsShownOutsideATerminal(t *testing.T) {
 		require.Nil(t, bar)
 		bar.Set(1, 2)
 		in := strings.NewReader("x")
-		require.Same(t, in, bar.Upload(in, 1), "an upload is not even wrapped")
+		require.Same(t, in, bar.Upload(in, 1), "must return the reader itself")
 		bar.Done()
 	}
 	info, err := file.Stat()
@@ -67,7 +67,7 @@ func TestBarIsShownAndRemoved(t *testing.T) {
 	require.Empty(t, out.line())
 	shown := out.String()
 	bar.Set(200, 400)
-	require.Equal(t, shown, out.String(), "nothing comes after the end")
+	require.Equal(t, shown, out.String(), "no output after Done")
 }
 
 func TestQuickWorkShowsNothing(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package storetest gives tests real stores of their own: a fresh Postgres database, an SQLite file, a redis-server process. A
-// store that is missing fails the test; it is never skipped. scripts/with-stores provides what is needed.
+// Package storetest provides tests with real stores: a new Postgres database, an SQLite file, a redis-server process. A test fails if a
+// store is unavailable; it is never skipped. Run tests with scripts/with-stores, which provides Postgres and Redis.
 package storetest
 
 import (
@@ -23,24 +23,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PostgresVariable names the server for tests: the URL of a superuser.
+// PostgresVariable is the environment variable with the URL of the Postgres server for tests. Its user must be a superuser.
 const PostgresVariable = "OPPORTUNITY_TEST_POSTGRES_URL"
 
 var databases atomic.Int64
 
-// Databases gives a fresh store of each dialect, by its name.
+// Databases returns the URL of a new database for each dialect, by dialect.
 func Databases(t testing.TB) map[string]string {
 	t.Helper()
 	return map[string]string{"postgres": Postgres(t), "sqlite": SQLite(t)}
 }
 
-// SQLite is the URL of a file that does not exist yet.
+// SQLite returns the URL of a file that does not exist yet.
 func SQLite(t testing.TB) string {
 	t.Helper()
 	return "sqlite://" + filepath.Join(t.TempDir(), "test.db")
 }
 
-// Plain opens the SQLite file of a URL as any other program would: without the settings of pkg/database. It is closed with the test.
+// Plain opens an SQLite file by its URL without the settings of pkg/database, as other programs would. It is closed after the test.
 func Plain(t testing.TB, sqlite string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", strings.TrimPrefix(sqlite, "sqlite://"))
@@ -49,11 +49,11 @@ func Plain(t testing.TB, sqlite string) *sql.DB {
 	return db
 }
 
-// Postgres is the URL, as superuser, of a fresh empty database that is dropped after the test.
+// Postgres creates an empty database and returns its URL as superuser. The database is dropped after the test.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(PostgresVariable)
-	require.NotEmpty(t, server, "no Postgres for tests: run them by scripts/with-stores, which starts one")
+	require.NotEmpty(t, server, "no Postgres: run tests with scripts/with-stores")
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
 	administer(t, server, "CREATE DATABASE "+name)
 	t.Cleanup(func() { administer(t, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
@@ -63,8 +63,8 @@ func Postgres(t testing.TB) string {
 	return u.String()
 }
 
-// Role makes a Postgres role that may log in and nothing else, dropped after the test, and returns its name and the database's
-// URL with it.
+// Role creates a Postgres role without rights other than to log in. It returns the name of the role and the URL of database with it. The
+// role is dropped after the test.
 func Role(t testing.TB, database string) (role, asRole string) {
 	t.Helper()
 	role = fmt.Sprintf("role_%d_%d", os.Getpid(), databases.Add(1))
@@ -88,7 +88,7 @@ func administer(t testing.TB, server, statement string) {
 	require.NoError(t, err)
 }
 
-// RedisServer is a redis-server process of one test.
+// RedisServer is a redis-server process for one test.
 type RedisServer struct {
 	URL string
 
@@ -97,7 +97,7 @@ type RedisServer struct {
 	cmd  *exec.Cmd
 }
 
-// Redis starts a redis-server on a free loopback port. It ends with the test.
+// Redis starts a redis-server on a free loopback port. It is stopped after the test.
 func Redis(t testing.TB) *RedisServer {
 	t.Helper()
 	s := &RedisServer{t: t, port: freePort(t)}
@@ -107,26 +107,26 @@ func Redis(t testing.TB) *RedisServer {
 	return s
 }
 
-// Start starts the server, empty, on the same port as before, and returns when it answers.
+// Start starts the server without data, on the same port as before. It returns when the server is ready.
 func (s *RedisServer) Start() {
 	s.t.Helper()
 	s.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no") //nolint:noctx // ended by Stop
 	out, err := s.cmd.StdoutPipe()
 	require.NoError(s.t, err)
-	require.NoError(s.t, s.cmd.Start(), "redis-server is needed: run the tests by scripts/with-stores, which installs it")
+	require.NoError(s.t, s.cmd.Start(), "no redis-server: run tests with scripts/with-stores, which installs it")
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if strings.Contains(lines.Text(), "Ready to accept connections") {
-			go func() { // a full pipe would stop the server
+			go func() { // a full pipe would block the server
 				for lines.Scan() { //nolint:revive // drained on purpose
 				}
 			}()
 			return
 		}
 	}
-	require.FailNow(s.t, "redis-server ended before it was ready")
+	require.FailNow(s.t, "redis-server exited before it was ready")
 }
 
-// Stop kills the server; what it held is lost.
+// Stop kills the server. Its data is lost.
 func (s *RedisServer) Stop() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
@@ -135,13 +135,13 @@ func (s *RedisServer) Stop() {
 	}
 }
 
-// Flush empties the server.
+// Flush deletes all data.
 func (s *RedisServer) Flush() {
 	s.t.Helper()
 	require.NoError(s.t, s.Client().FlushAll(context.Background()).Err())
 }
 
-// Client is a client of the test's own, closed with it.
+// Client returns a new client of the server. It is closed after the test.
 func (s *RedisServer) Client() *redis.Client {
 	s.t.Helper()
 	o, err := redis.ParseURL(s.URL)
@@ -161,8 +161,7 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// Eventually fails the test unless ok comes true; it asks again every few milliseconds, and gives up only when something must be
-// broken.
+// Eventually fails the test unless ok returns true within 30 s. It polls every 5 ms.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, 30*time.Second, 5*time.Millisecond, what)

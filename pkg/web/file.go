@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	maxFile    = 64 << 20        // bytes of a file, which is judged as a whole and therefore held in memory
-	fileTime   = 5 * time.Minute // for a file to arrive, as at the gateway
-	workTime   = 2 * time.Minute // from there on, for what is done with it
-	answerTime = time.Minute     // beyond the time for a body, so that a refusal of a late one still reaches its sender
+	maxFile      = 64 << 20        // bytes; files are validated as a whole, so they are held in memory
+	fileTime     = 5 * time.Minute // to receive a file, as in the gateway
+	workTime     = 2 * time.Minute // to process a file after it was received
+	responseTime = time.Minute     // to send the response after the deadline for the request body
 )
 
-// Extend gives a request until within from now to arrive, and its answer a little longer, in place of the listener's limits,
-// which are for small ones. It matters without a body too: when the time to read is over, net/http takes the caller for gone
-// and ends the context.
+// Extend replaces the listener's deadlines, which are for small requests: the request must arrive within that time from now, and the
+// response within a minute more. It is necessary even without a body, because net/http cancels the context at the read deadline.
 func Extend(g *gin.Context, within time.Duration) {
 	deadline, c := time.Now().Add(within), http.NewResponseController(g.Writer)
-	_ = c.SetReadDeadline(deadline) // only a writer that stands for no connection has none
-	_ = c.SetWriteDeadline(deadline.Add(answerTime))
+	_ = c.SetReadDeadline(deadline) // fails only in tests without a connection
+	_ = c.SetWriteDeadline(deadline.Add(responseTime))
 }
 
-// File hands the body, an operator's file, to read and tells what kept it from being read to its end. What read itself finds
-// wrong with the file is no error.
+// File calls read with the request body, a file from an operator. It returns a problem.Error if the body is too large, late or incomplete.
+// read must not return an error for invalid content of the file.
 func File(g *gin.Context, read func(io.Reader) error) error {
 	Extend(g, fileTime)
 	err := read(http.MaxBytesReader(g.Writer, g.Request.Body, maxFile))

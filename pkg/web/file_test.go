@@ -18,11 +18,11 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// hurried serves handle at a listener whose own time for bodies and answers is over before either begins.
+// hurried serves handle on a server with read and write timeouts that expire at once.
 func hurried(t *testing.T, handle func(*gin.Context) (web.Reply, error)) (url string) {
 	t.Helper()
 	e := web.New(problem.Writer{})
-	e.POST("/", web.Answer(problem.Writer{}, handle))
+	e.POST("/", web.Handler(problem.Writer{}, handle))
 	s := httptest.NewUnstartedServer(e)
 	s.Config.ReadHeaderTimeout, s.Config.ReadTimeout, s.Config.WriteTimeout = time.Minute, time.Nanosecond, time.Nanosecond
 	s.Start()
@@ -43,7 +43,7 @@ func post(t *testing.T, url string, file io.Reader) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-func TestAFileHasMoreTimeThanOtherRequests(t *testing.T) {
+func TestFileHasMoreTimeThanOtherRequests(t *testing.T) {
 	url := hurried(t, func(g *gin.Context) (web.Reply, error) {
 		size := int64(0)
 		err := web.File(g, func(in io.Reader) (err error) {
@@ -52,19 +52,19 @@ func TestAFileHasMoreTimeThanOtherRequests(t *testing.T) {
 		})
 		return web.Reply{JSON: size}, errors.Join(err, g.Request.Context().Err())
 	})
-	status, body := post(t, url, io.LimitReader(endless{}, 1<<20)) // more than comes along with the header
+	status, body := post(t, url, io.LimitReader(endless{}, 1<<20)) // more than arrives together with the header
 	require.Equal(t, http.StatusOK, status, body)
 	require.Equal(t, "1048576", body)
 }
 
-func TestAFileThatDoesNotArriveIsNotCalledWrong(t *testing.T) {
+func TestLateFile(t *testing.T) {
 	const first = "first line\n"
 	url := hurried(t, func(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, web.File(g, func(in io.Reader) error {
 			if _, err := io.ReadFull(in, make([]byte, len(first))); err != nil {
 				return err
 			}
-			if err := http.NewResponseController(g.Writer).SetReadDeadline(time.Unix(1, 0)); err != nil { // the time is over
+			if err := http.NewResponseController(g.Writer).SetReadDeadline(time.Unix(1, 0)); err != nil { // in the past
 				return err
 			}
 			_, err := io.Copy(io.Discard, in)
@@ -78,7 +78,7 @@ func TestAFileThatDoesNotArriveIsNotCalledWrong(t *testing.T) {
 	require.Contains(t, body, "The file did not arrive in time.")
 }
 
-// waiting is a file of which nothing comes until then.
+// waiting is a file that sends nothing until the channel is closed.
 type waiting <-chan struct{}
 
 func (w waiting) Read([]byte) (int, error) {
@@ -86,7 +86,7 @@ func (w waiting) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestAFileThatCannotBeReadIsRefused(t *testing.T) {
+func TestUnreadableFileIsRejected(t *testing.T) {
 	for want, file := range map[string]io.Reader{
 		"could not be read to its end": iotest.ErrReader(net.ErrClosed),
 		"at most 67108864 bytes":       io.LimitReader(endless{}, 64<<20+1),

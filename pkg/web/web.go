@@ -1,5 +1,4 @@
-// Package web is the glue between gin and the contract: handlers return what they answer or why they refuse, and one function
-// writes it.
+// Package web adapts handlers to gin. A handler returns a Reply or an error, and Handler writes the response.
 package web
 
 import (
@@ -22,11 +21,10 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// parameter is a path parameter as gin writes it. Logs and traces have it as the interface description and the gateway do.
+// parameter matches a path parameter in gin's syntax. Logs and traces use the syntax of OpenAPI.
 var parameter = regexp.MustCompile(`:(\w+)`)
 
-// New makes an engine that answers only what is registered: no redirects, every refusal in the specification's body, a panic
-// is an internal_error.
+// New returns an engine without redirects. All its errors have the API's error body; a panic becomes an internal_error.
 func New(errors problem.Writer) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
@@ -38,7 +36,7 @@ func New(errors problem.Writer) *gin.Engine {
 		}
 		defer func() {
 			if cause := recover(); cause != nil {
-				if cause == http.ErrAbortHandler { //nolint:errorlint // the sentinel itself is what is thrown
+				if cause == http.ErrAbortHandler { //nolint:errorlint // always the sentinel itself
 					panic(cause)
 				}
 				errors.Write(g.Writer, g.Request, fmt.Errorf("panic: %v", cause))
@@ -47,29 +45,29 @@ func New(errors problem.Writer) *gin.Engine {
 		}()
 		g.Next()
 	})
-	e.NoRoute(refuse(errors, problem.New(problem.NotFound, "There is nothing at this address.")))
-	e.NoMethod(refuse(errors, problem.New(problem.MethodNotAllowed, "This address does not take that method.")))
+	e.NoRoute(reject(errors, problem.New(problem.NotFound, "There is nothing at this address.")))
+	e.NoMethod(reject(errors, problem.New(problem.MethodNotAllowed, "This address does not take that method.")))
 	return e
 }
 
-func refuse(errors problem.Writer, err error) gin.HandlerFunc {
+func reject(errors problem.Writer, err error) gin.HandlerFunc {
 	return func(g *gin.Context) { errors.Write(g.Writer, g.Request, err) }
 }
 
-// Reply is a successful answer.
+// Reply is a successful response.
 type Reply struct {
 	Status int                   // 0 means 200
-	ETag   string                // weak validator without W/ and quotes; where it is set the answer may be a 304
+	ETag   string                // weak validator without W/ and quotes; enables 304 responses
 	Header http.Header           // further headers
 	JSON   any                   // encoded as the body
-	Stream func(io.Writer) error // writes a body of unknown length; its failure cuts the connection, so that nobody takes a part for the whole
-	Body   []byte                // a body that is already encoded; wins over JSON
-	Type   string                // media type; empty means application/json
-	Done   func()                // called after the last byte was handed over, also for a 304: Body may be used again then
+	Stream func(io.Writer) error // writes a body of unknown length; an error closes the connection, so the client sees that the body is incomplete
+	Body   []byte                // encoded body; overrides JSON
+	Type   string                // media type; "" means application/json
+	Done   func()                // called after the response was written, even if it is a 304; Body can be reused then
 }
 
-// Answer turns a handler into gin's form. It is the only code that sets a status or writes a body.
-func Answer(errors problem.Writer, handle func(*gin.Context) (Reply, error)) gin.HandlerFunc {
+// Handler converts handle to a gin handler, which writes the reply or the error.
+func Handler(errors problem.Writer, handle func(*gin.Context) (Reply, error)) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		reply, err := handle(g)
 		if reply.Done != nil {
@@ -86,7 +84,7 @@ func Answer(errors problem.Writer, handle func(*gin.Context) (Reply, error)) gin
 	}
 }
 
-// encode is encoding/json without its escapes for HTML, which nothing here is embedded in.
+// encode returns v as JSON without HTML escapes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -137,7 +135,7 @@ func write(g *gin.Context, reply Reply) {
 	}
 }
 
-// matches compares weakly, as RFC 9110 section 13.1.2 asks for If-None-Match.
+// matches reports whether an If-None-Match header matches etag, by weak comparison (RFC 9110, section 13.1.2).
 func matches(headers []string, etag string) bool {
 	for _, header := range headers {
 		for candidate := range strings.SplitSeq(header, ",") {
@@ -150,17 +148,17 @@ func matches(headers []string, etag string) bool {
 	return false
 }
 
-// Internal lets only peers with an internal token through.
+// Internal returns middleware that rejects requests without an internal token.
 func Internal(errors problem.Writer, tokens peer.Tokens) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		if !tokens.Accept(g.GetHeader("Authorization")) {
-			errors.Write(g.Writer, g.Request, problem.New(problem.InvalidAPIKey, "This port takes only the internal token."))
+			errors.Write(g.Writer, g.Request, problem.New(problem.InvalidAPIKey, "Missing or wrong internal token: the services need the same OPPORTUNITY_INTERNAL_TOKENS."))
 			g.Abort()
 		}
 	}
 }
 
-// Caller reads who asks, as the gateway told; it is to be believed only behind Internal.
+// Caller returns the caller from the gateway's header. Use it only behind Internal; otherwise the header is not trustworthy.
 func Caller(g *gin.Context) (api.Caller, error) {
 	var c api.Caller
 	if err := json.Unmarshal([]byte(g.GetHeader(api.CallerHeader)), &c); err != nil || c.Tier == "" || c.PageSize < 1 {
@@ -169,7 +167,7 @@ func Caller(g *gin.Context) (api.Caller, error) {
 	return c, nil
 }
 
-// Actor reads on whose behalf an operator's verb runs; it is to be believed only behind Internal.
+// Actor returns the name of the operator who sent the request. Use it only behind Internal; otherwise the header is not trustworthy.
 func Actor(g *gin.Context) (string, error) {
 	name := g.GetHeader(api.ActorHeader)
 	if name == "" || len(name) > maxActor || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
@@ -178,4 +176,4 @@ func Actor(g *gin.Context) (string, error) {
 	return name, nil
 }
 
-const maxActor = 200
+const maxActor = 200 // bytes

@@ -20,7 +20,7 @@ import (
 func serve(t *testing.T, method, path string, header http.Header, handle func(*gin.Context) (web.Reply, error)) *httptest.ResponseRecorder {
 	t.Helper()
 	e := web.New(problem.Writer{})
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/things/:id", web.Answer(problem.Writer{}, handle))
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/things/:id", web.Handler(problem.Writer{}, handle))
 	req := httptest.NewRequest(method, path, nil)
 	if header != nil {
 		req.Header = header
@@ -30,7 +30,7 @@ func serve(t *testing.T, method, path string, header http.Header, handle func(*g
 	return rec
 }
 
-func TestAnswer(t *testing.T) {
+func TestHandler(t *testing.T) {
 	rec := serve(t, http.MethodGet, "/things/1", nil, func(*gin.Context) (web.Reply, error) {
 		return web.Reply{JSON: map[string]string{"name": "a<b>&c"}}, nil
 	})
@@ -39,7 +39,7 @@ func TestAnswer(t *testing.T) {
 	require.Equal(t, `{"name":"a<b>&c"}`, rec.Body.String())
 }
 
-func TestAnswerGivesTheBufferBackInEveryCase(t *testing.T) {
+func TestHandlerAlwaysCallsDone(t *testing.T) {
 	for _, c := range []struct {
 		method string
 		header http.Header
@@ -76,7 +76,7 @@ func TestConditionalRequests(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfTheRouterHaveTheContractsBody(t *testing.T) {
+func TestRouterErrorsHaveTheErrorBody(t *testing.T) {
 	ok := func(*gin.Context) (web.Reply, error) { return web.Reply{JSON: 1}, nil }
 	for _, c := range []struct {
 		method, path string
@@ -96,7 +96,7 @@ func TestRefusalsOfTheRouterHaveTheContractsBody(t *testing.T) {
 	require.Equal(t, "GET, HEAD", rec.Header().Get("Allow"))
 }
 
-func TestPanicsAndForeignErrorsSayNothing(t *testing.T) {
+func TestPanicsAndUnknownErrorsAreNotDisclosed(t *testing.T) {
 	for _, handle := range []func(*gin.Context) (web.Reply, error){
 		func(*gin.Context) (web.Reply, error) { panic("secret") },
 		func(*gin.Context) (web.Reply, error) { return web.Reply{}, errors.New("secret") },
@@ -109,11 +109,11 @@ func TestPanicsAndForeignErrorsSayNothing(t *testing.T) {
 	}
 }
 
-func TestInternalAcceptsEveryTokenInForceAndNoOther(t *testing.T) {
+func TestInternalAcceptsOnlyConfiguredTokens(t *testing.T) {
 	const old, fresh = "0123456789012345678901234567890123", "abcdefghijabcdefghijabcdefghijabcd"
 	e := web.New(problem.Writer{})
 	e.Use(web.Internal(problem.Writer{}, peer.Tokens{Values: []string{fresh, old}}))
-	e.GET("/", web.Answer(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
+	e.GET("/", web.Handler(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
 		caller, err := web.Caller(g)
 		return web.Reply{JSON: caller}, err
 	}))
@@ -129,7 +129,7 @@ func TestInternalAcceptsEveryTokenInForceAndNoOther(t *testing.T) {
 	}
 }
 
-func TestAStreamThatFailsCutsTheConnection(t *testing.T) {
+func TestFailedStreamClosesConnection(t *testing.T) {
 	stream := func(fail error) func(*gin.Context) (web.Reply, error) {
 		return func(*gin.Context) (web.Reply, error) {
 			return web.Reply{Type: "application/jsonl", Stream: func(w io.Writer) error {
@@ -148,7 +148,7 @@ func TestAStreamThatFailsCutsTheConnection(t *testing.T) {
 
 func TestActorIsAShortPrintableName(t *testing.T) {
 	e := web.New(problem.Writer{})
-	e.GET("/", web.Answer(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
+	e.GET("/", web.Handler(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
 		name, err := web.Actor(g)
 		return web.Reply{JSON: name}, err
 	}))

@@ -116,7 +116,7 @@ func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
 	e.GET("/readyz", gin.WrapH(a.Ready))
 	route := func(group *gin.RouterGroup, method, path string, handle func(*gin.Context) (web.Reply, error)) {
-		group.Handle(method, path, web.Answer(a.Errors, handle))
+		group.Handle(method, path, web.Handler(a.Errors, handle))
 	}
 	inside := e.Group("/", web.Internal(a.Errors, a.Tokens))
 	route(inside, http.MethodPost, "/internal/v1/principals", a.resolve)

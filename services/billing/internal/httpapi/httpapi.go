@@ -57,15 +57,15 @@ func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
 	e.GET("/readyz", gin.WrapH(a.Ready))
 	if a.Webhook != nil {
-		e.POST(WebhookPath, web.Answer(a.Errors, a.Webhook.serve))
+		e.POST(WebhookPath, web.Handler(a.Errors, a.Webhook.serve))
 	}
 	internal := e.Group("", web.Internal(a.Errors, a.Tokens))
-	internal.POST("/internal/v1/checkouts", web.Answer(a.Errors, a.checkout))
-	internal.POST("/internal/v1/portals", web.Answer(a.Errors, a.portal))
-	internal.GET("/internal/v1/subscriptions/:account", web.Answer(a.Errors, a.subscription(a.Store.Account)))
-	internal.POST("/internal/v1/subscriptions/:account/cancel", web.Answer(a.Errors, a.subscription(a.Sales.Cancel)))
-	internal.POST("/internal/v1/subscriptions/:account/resume", web.Answer(a.Errors, a.subscription(a.Sales.Resume)))
-	internal.POST("/operator/v1/billing/reconcile", web.Answer(a.Errors, a.reconcile))
+	internal.POST("/internal/v1/checkouts", web.Handler(a.Errors, a.checkout))
+	internal.POST("/internal/v1/portals", web.Handler(a.Errors, a.portal))
+	internal.GET("/internal/v1/subscriptions/:account", web.Handler(a.Errors, a.subscription(a.Store.Account)))
+	internal.POST("/internal/v1/subscriptions/:account/cancel", web.Handler(a.Errors, a.subscription(a.Sales.Cancel)))
+	internal.POST("/internal/v1/subscriptions/:account/resume", web.Handler(a.Errors, a.subscription(a.Sales.Resume)))
+	internal.POST("/operator/v1/billing/reconcile", web.Handler(a.Errors, a.reconcile))
 	if a.SandboxPages != nil {
 		internal.Any(a.SandboxPath+"*page", gin.WrapH(a.SandboxPages))
 	}

@@ -58,7 +58,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 	engine.GET("/readyz", gin.WrapH(ready))
 	internal := engine.Group("", web.Internal(problems, tokens))
 	reply := func(handle func(*gin.Context) (web.Reply, error)) gin.HandlerFunc {
-		return web.Answer(problems, handle)
+		return web.Handler(problems, handle)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		internal.Handle(method, listPath, reply(a.list))

@@ -55,14 +55,14 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Token
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
 		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint,
 	} {
-		engine.GET(path, web.Answer(errors, handle))
-		engine.HEAD(path, web.Answer(errors, handle))
+		engine.GET(path, web.Handler(errors, handle))
+		engine.HEAD(path, web.Handler(errors, handle))
 	}
 	internal := engine.Group("", web.Internal(errors, tokens))
 	const history = "/api/v1/opportunities/:id/history"
-	internal.GET(history, web.Answer(errors, a.history))
-	internal.HEAD(history, web.Answer(errors, a.history))
-	internal.GET("/internal/v1/summaries", web.Answer(errors, a.summaries))
-	internal.GET("/operator/v1/history/:id", web.Answer(errors, a.known))
-	internal.POST("/operator/v1/events/append", web.Answer(errors, a.append))
+	internal.GET(history, web.Handler(errors, a.history))
+	internal.HEAD(history, web.Handler(errors, a.history))
+	internal.GET("/internal/v1/summaries", web.Handler(errors, a.summaries))
+	internal.GET("/operator/v1/history/:id", web.Handler(errors, a.known))
+	internal.POST("/operator/v1/events/append", web.Handler(errors, a.append))
 }
