@@ -72,7 +72,7 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	require.Contains(t, text, "application-link: closed")
 	_, errs, code := u.tryVerb(t, "", "history", "show", "nobody")
 	require.Equal(t, 1, code)
-	require.Contains(t, errs, "no listing with this id")
+	require.Contains(t, errs, `unknown listing "nobody"`)
 
 	// the checkpoint, as anybody may fetch it
 	var saved struct {
