@@ -23,7 +23,7 @@ type Page struct {
 var Pages = []Page{
 	{"", "Opportunity Data API", "consumers/index.md"},
 	{"data", "What the data means", "consumers/data.md"},
-	{"requests", "Requests and answers", "consumers/requests.md"},
+	{"requests", "Requests and responses", "consumers/requests.md"},
 	{"filters", "Filters, order and pages", "consumers/filters.md"},
 	{"history", "Verification history", "consumers/history.md"},
 	{"provable-history", "Provable history", "consumers/provable-history.md"},

@@ -197,7 +197,7 @@ func TestFigures(t *testing.T) {
 		}
 		require.Contains(t, pages["/docs/history"].sections["events"], fmt.Sprintf("| `%s` | %s |", kind, strings.Join(named, ", ")))
 	}
-	for _, row := range rows(pages["/docs/authentication"].sections["what-the-answers-mean"]) {
+	for _, row := range rows(pages["/docs/authentication"].sections["authentication-errors"]) {
 		cells := strings.Split(row, "|")
 		code := strings.Split(cells[2], "`")[1]
 		require.Equal(t, strings.TrimSpace(cells[1]), strconv.Itoa(problem.Code(code).Status()), row)
@@ -243,7 +243,7 @@ func TestEveryFieldIsExplained(t *testing.T) {
 		}},
 		{"/docs/history", "events", api.VerificationEvent{}},
 		{"/docs/filters", "pages", api.Pagination{}},
-		{"/docs/requests", "answers", api.Meta{}},
+		{"/docs/requests", "responses", api.Meta{}},
 	} {
 		encoded, err := json.Marshal(described.value)
 		require.NoError(t, err)

@@ -1,0 +1,186 @@
+package docs_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+)
+
+// description is the part of openapi.yaml that pages must cover.
+type description struct {
+	Components struct {
+		Parameters map[string]struct {
+			Name, In string
+			Schema   struct{ Maximum int }
+		}
+		Responses map[string]struct{ Headers map[string]any }
+	}
+}
+
+func openAPI(t *testing.T) description {
+	t.Helper()
+	var d description
+	require.NoError(t, yaml.Unmarshal(api.OpenAPIYAML, &d))
+	require.NotEmpty(t, d.Components.Parameters)
+	require.NotEmpty(t, d.Components.Responses)
+	return d
+}
+
+// allText returns the Markdown of all consumer pages.
+func allText(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, p := range consumerPages(t) {
+		for _, section := range p.sections {
+			all.WriteString(section)
+		}
+	}
+	return all.String()
+}
+
+func TestParametersAreDocumented(t *testing.T) {
+	filters := consumerPages(t)["/docs/filters"].sections
+	var table []string
+	for _, row := range rows(filters["filters-order-and-pages"]) {
+		table = append(table, strings.Split(row, "|")[1])
+	}
+	for _, p := range openAPI(t).Components.Parameters {
+		if p.In != "query" {
+			continue
+		}
+		require.Contains(t, strings.Join(table, ","), "`"+p.Name+"`", "parameter %s is not in the table of /docs/filters", p.Name)
+		if p.Schema.Maximum > 0 {
+			require.Contains(t, filters["pages"], fmt.Sprintf("`%s` is an integer from 1 to %d", p.Name, p.Schema.Maximum))
+		}
+	}
+}
+
+func TestResponseHeadersAreDocumented(t *testing.T) {
+	all := allText(t)
+	for _, response := range openAPI(t).Components.Responses {
+		for header := range response.Headers {
+			require.Regexp(t, "`"+header+"[:`]|\n"+header+": ", all, "no page explains the header %s", header)
+		}
+	}
+}
+
+func TestErrorCodesAreDocumented(t *testing.T) {
+	all := allText(t)
+	for _, e := range problem.Table {
+		require.Contains(t, all, fmt.Sprintf("[`%s`](/docs/errors#%s)", e.Code, e.Code), "no page mentions the code %s", e.Code)
+	}
+	stated := regexp.MustCompile("\\b(\\d{3})[\\s|]+\\[`([a-z_]+)`\\]").FindAllStringSubmatch(all, -1)
+	require.NotEmpty(t, stated)
+	for _, match := range stated {
+		require.Equal(t, match[1], strconv.Itoa(problem.Code(match[2]).Status()), "status of %s", match[2])
+	}
+}
+
+// TestStatusesAreDocumented compares the tables of checks and of charges with the statuses that the API can return.
+func TestStatusesAreDocumented(t *testing.T) {
+	pages := consumerPages(t)
+	success := []string{strconv.Itoa(http.StatusOK), strconv.Itoa(http.StatusNotModified)}
+	rejected, failed := map[string]bool{}, map[string]bool{}
+	for _, e := range problem.Table {
+		if e.Status < http.StatusInternalServerError {
+			rejected[strconv.Itoa(e.Status)] = true
+		} else {
+			failed[strconv.Itoa(e.Status)] = true
+		}
+	}
+	statuses := func(section string, cell int) []string {
+		var found []string
+		for _, row := range rows(section) {
+			found = append(found, regexp.MustCompile(`\d{3}`).FindAllString(strings.Split(row, "|")[cell], -1)...)
+		}
+		slices.Sort(found)
+		return slices.Compact(found)
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(rejected)), statuses(pages["/docs/requests"].sections["order-of-checks"], 3))
+	require.ElementsMatch(t, slices.Concat(success, slices.Collect(maps.Keys(rejected)), slices.Collect(maps.Keys(failed))),
+		statuses(pages["/docs/limits"].sections["what-is-charged"], 1))
+}
+
+// TestClosedSetsAreDocumented finds each value of a closed set where pages explain the set.
+func TestClosedSetsAreDocumented(t *testing.T) {
+	for at, values := range map[string][]string{
+		"/docs/data#the-four-states":      {string(api.Verified), string(api.Unverified), string(api.Stale), string(api.NeedsReview)},
+		"/docs/data#kinds-of-evidence":    {string(api.Review), string(api.LinkCheck)},
+		"/docs/requests#responses":        {string(api.Free), string(api.Developer), string(api.Commercial)},
+		"/docs/authentication#key-format": {apikey.Live, apikey.Test},
+		"/docs/link-checker#outcomes":     words(api.Outcomes[api.LinkCheck]),
+	} {
+		for _, value := range values {
+			require.Contains(t, section(t, at), "`"+value+"`", at)
+		}
+	}
+	file := section(t, "/docs/usage#the-file")
+	for _, outcome := range api.CallOutcomes { // the page covers error codes by a link to their list
+		isCode := slices.ContainsFunc(problem.Table, func(e problem.Entry) bool { return string(e.Code) == string(outcome) })
+		require.True(t, isCode || strings.Contains(file, "`"+string(outcome)+"`"), "the CSV file has the outcome %s", outcome)
+	}
+}
+
+func words[T ~string](values []T) []string {
+	var all []string
+	for _, v := range values {
+		all = append(all, string(v))
+	}
+	return all
+}
+
+// section returns the Markdown below a heading, such as /docs/data#facts.
+func section(t *testing.T, at string) string {
+	t.Helper()
+	address, anchor, _ := strings.Cut(at, "#")
+	found := consumerPages(t)[address].sections[anchor]
+	require.NotEmpty(t, found, at)
+	return found
+}
+
+func TestFormatsAreDocumented(t *testing.T) {
+	random := len(apikey.Generate(apikey.Live)) - len(apikey.Live) - len("_") - 6
+	require.Contains(t, section(t, "/docs/authentication#key-format"), fmt.Sprintf("%d letters and digits, `_`, and a checksum of 6", random))
+	require.Contains(t, section(t, "/docs/data#identifiers"), fmt.Sprintf("at most %d\ncharacters", api.MaxSlug))
+}
+
+// TestAnchorsInCodeExist resolves each link to a section of a page in the code and templates of the services.
+func TestAnchorsInCodeExist(t *testing.T) {
+	pages := consumerPages(t)
+	link := regexp.MustCompile(`(/docs/[a-z-]+)#([a-z][a-z_-]+)`)
+	found := 0
+	for _, folder := range []string{"../services", "../pkg", "../cmd"} {
+		require.NoError(t, filepath.WalkDir(folder, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !slices.Contains([]string{".go", ".html", ".txt", ".yaml", ".md"}, path.Ext(name)) {
+				return err
+			}
+			source, err := os.ReadFile(name)
+			for _, match := range link.FindAllStringSubmatch(string(source), -1) {
+				if match[1] == "/docs/errors" {
+					require.True(t, slices.ContainsFunc(problem.Table, func(e problem.Entry) bool { return string(e.Code) == match[2] }), "%s links to %s", name, match[0])
+					continue
+				}
+				found++
+				require.Contains(t, slices.Collect(maps.Keys(pages[match[1]].sections)), match[2], "%s links to %s", name, match[0])
+			}
+			return err
+		}))
+	}
+	require.NotZero(t, found)
+}
