@@ -2,7 +2,7 @@ package problem
 
 import "net/http"
 
-// Code tells programs what was wrong. The list is closed: a new code is a change of the contract.
+// Code identifies an error for programs. The list is closed: a new code changes the contract.
 type Code string
 
 const (
@@ -25,7 +25,7 @@ const (
 	InternalError          Code = "internal_error"
 )
 
-// Entry describes one code to consumers: what it means, and what to do about it.
+// Entry documents one code for consumers.
 type Entry struct {
 	Code    Code
 	Status  int
@@ -33,60 +33,60 @@ type Entry struct {
 	Remedy  string
 }
 
-// Table holds every code once, in the order of the documentation, which is made from it.
+// Table holds every code once. The error page is generated from it, in this order.
 var Table = []Entry{
 	{InvalidParameter, http.StatusBadRequest,
-		"A query parameter has a value that is not allowed, or the query string cannot be read.",
-		"The message names the parameter and the values that it takes. Correct the value; the same request will fail again."},
+		"A query parameter has an invalid value, or the query string cannot be parsed.",
+		"The message names the parameter and the allowed values. Correct the value; the same request will fail again."},
 	{UnknownParameter, http.StatusBadRequest,
-		"A query parameter is not one of this operation. Names are case-sensitive.",
-		"Remove the parameter. A key never belongs into the query string: send it in the Authorization header."},
+		"This endpoint does not support the query parameter. Names are case-sensitive.",
+		"Remove the parameter. Never put a key in the query string: send it in the Authorization header."},
 	{DuplicateParameter, http.StatusBadRequest,
-		"A query parameter appears more than once, be it with the same value.",
+		"A query parameter appears more than once, even if the values are equal.",
 		"Send each parameter once."},
 	{BodyNotAllowed, http.StatusBadRequest,
-		"The request carries a body. Every operation reads only the address and the headers.",
-		"Send no body, and neither Content-Length nor Transfer-Encoding."},
+		"The request has a body. Endpoints read only the URL and the headers.",
+		"Remove the body and the headers Content-Length and Transfer-Encoding."},
 	{MissingAPIKey, http.StatusUnauthorized,
-		"There is no usable Authorization header.",
+		"The Authorization header is missing or unusable.",
 		"Send the header Authorization: Bearer followed by your key."},
 	{InvalidAPIKey, http.StatusUnauthorized,
 		"The key is malformed or unknown.",
 		"Check that the whole key was copied, from the prefix to the last character."},
 	{ExpiredAPIKey, http.StatusUnauthorized,
-		"The key has reached the end of its life.",
-		"Use a new key."},
+		"The key has expired.",
+		"Use another key of the account, or request a new one. Rotate keys before they expire."},
 	{RevokedAPIKey, http.StatusUnauthorized,
-		"The key was revoked and stays so.",
-		"Use another key of the account, or ask for a new one."},
+		"The key was revoked permanently.",
+		"Use another key of the account, or request a new one."},
 	{SubscriptionRequired, http.StatusPaymentRequired,
 		"The account's tier does not include the verification history.",
-		"Get a plan with history on the plan page of your account, /account/plan. If this service sells no plans, write to its operator. " +
+		"Get a plan with history on the plan page of your account, /account/plan. If this service sells no plans, contact its operator. " +
 			"The request was not charged to your daily quota."},
 	{AccountSuspended, http.StatusForbidden,
-		"Access of the account is suspended. All its keys are affected.",
-		"Write to the operator of the service."},
+		"The account and all its keys are suspended.",
+		"Contact the operator of the service."},
 	{NotFound, http.StatusNotFound,
-		"There is nothing at this address: no such path, no such public record, or none within the caller's plan.",
-		"Check the path and the id. The free tier reads only the records of its own list."},
+		"The path does not exist, or the record does not exist, is not public, or is not included in your plan.",
+		"Check the path and the id. The free tier can read only the records of the free set."},
 	{MethodNotAllowed, http.StatusMethodNotAllowed,
-		"The address exists, but not for this method.",
+		"The path exists but does not support this method.",
 		"Use one of the methods in the Allow header: GET, HEAD or OPTIONS."},
 	{MinuteLimitReached, http.StatusTooManyRequests,
-		"As many calls were admitted within the last 60 seconds as the tier allows.",
-		"Wait for the seconds in Retry-After. The refused call was not counted."},
+		"The account has used its limit of requests in 60 seconds.",
+		"Wait for the number of seconds in Retry-After. The rejected request was not charged."},
 	{DailyLimitReached, http.StatusTooManyRequests,
-		"The account's allowance of this UTC day is used up.",
-		"Wait for the seconds in Retry-After, until midnight UTC."},
+		"The account has used its daily quota for this UTC day.",
+		"Wait for the number of seconds in Retry-After, until midnight UTC."},
 	{ServiceCapacityReached, http.StatusTooManyRequests,
-		"All accounts together have used the capacity of this UTC day. It says nothing about your own allowance.",
-		"Wait for the seconds in Retry-After, until midnight UTC."},
+		"All accounts together have used the shared capacity of this UTC day. Your own quota may not be used up.",
+		"Wait for the number of seconds in Retry-After, until midnight UTC."},
 	{ServiceUnavailable, http.StatusServiceUnavailable,
-		"Something that the service needs is out of reach. The call was not counted against the day.",
-		"Wait for the seconds in Retry-After and try again, with growing pauses."},
+		"A part of the service is unavailable. The request was not charged to the day.",
+		"Wait for the number of seconds in Retry-After, then retry with exponential backoff."},
 	{InternalError, http.StatusInternalServerError,
-		"The service failed in a way that it did not foresee. The call was not counted against the day.",
-		"Try again later. If it stays, report the X-Request-Id of the answer."},
+		"An unexpected failure on our side. The request was not charged to the day.",
+		"Retry later. If the error persists, report the X-Request-Id header of the response."},
 }
 
 var statuses = func() map[Code]int {
@@ -97,7 +97,7 @@ var statuses = func() map[Code]int {
 	return m
 }()
 
-// Status is the HTTP status of the code. A code outside the Table counts as a failure of ours.
+// Status returns the HTTP status of the code, or 500 for a code that is not in Table.
 func (c Code) Status() int {
 	if s, ok := statuses[c]; ok {
 		return s

@@ -33,7 +33,7 @@ func New(code Code, format string, args ...any) *Error {
 
 // Unavailable returns the Error for an outage of a dependency. The caller should retry after a second.
 func Unavailable(cause error) *Error {
-	return New(ServiceUnavailable, "The service is temporarily unavailable. Try again shortly.").Retry(time.Second).Because(cause)
+	return New(ServiceUnavailable, "The service is temporarily unavailable. Retry shortly.").Retry(time.Second).Because(cause)
 }
 
 // Because returns a copy of e with that cause.
