@@ -77,7 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	transport, patient := peer.Transport(), peer.Transport() // patient has no timeout: operators send whole files
+	transport, patient := peer.Transport(), peer.Transport() // patient has no response timeout: operators send whole files
 	transport.ResponseHeaderTimeout = api.GatewayTimeout
 	defer transport.CloseIdleConnections()
 	defer patient.CloseIdleConnections()
@@ -86,39 +86,15 @@ func Run(ctx context.Context, cfg Config) error {
 	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens, tel.Transport(transport, "authquota"))
 	keys := newKeys(cfg, authquota, tel)
 	defer keys.Close()
-	catalog, err1 := proxy.New(cfg.CatalogURL, cfg.Tokens.Values[0], tel.Transport(transport, "catalog"))
-	history, err2 := proxy.New(cfg.HistoryURL, cfg.Tokens.Values[0], tel.Transport(transport, "history"))
-	account, err3 := proxy.New(cfg.AuthquotaURL, cfg.Tokens.Values[0], tel.Transport(transport, "authquota"))
-	billing, err4 := newBilling(cfg, tel.Transport(transport, "billing"))
-	trusted, err5 := config.Prefixes(cfg.TrustedProxies)
-	older, err6 := apikey.ParseOlderForm(cfg.OlderKeys)
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
-		return err
-	}
 	recorder := newRecorder(authquota, tel)
-	limiter := newLimiter(cfg, counters, authquota, tel)
-	shown := &figures{pages: pages, capacity: cfg.ServiceCapacity, log: tel.Log, fetch: func(ctx context.Context) (tiers []api.TierLimits, err error) {
-		err = authquota.Get(ctx, "/internal/v1/tiers", &tiers)
-		return tiers, err
-	}}
-	public, err := edge.Edge{
-		Keys: keys, OlderKeys: older, Usage: recorder, Catalog: catalog, History: history, Account: account, Billing: billing,
-		Pages: pages, Trusted: trusted, HTTPS: strings.HasPrefix(cfg.PublicURL, "https://"), Errors: errorWriter, Telemetry: tel, Now: cfg.now(),
-		Limiter: limiter,
-	}.Handler()
+	shown := newFigures(cfg, pages, authquota, tel)
+	public, err := newPublic(cfg, edge.Edge{
+		Keys: keys, Limiter: newLimiter(cfg, counters, authquota, tel), Usage: recorder, Pages: pages, Errors: errorWriter, Telemetry: tel,
+	}, transport)
 	if err != nil {
 		return err
 	}
-	readyAll := new(server.Ready)
-	readyAll.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
-	for name, base := range cfg.services() {
-		readyAll.Add(name, func(ctx context.Context) error { return peer.CheckReady(ctx, base) })
-	}
-	readyAll.Add("documentation", shown.ready)
-	if cfg.Filled != nil {
-		readyAll.Add("first start", func(context.Context) error { return cfg.Filled() })
-	}
-	admin, err := newAdmin(cfg, tel.Transport(patient, "operator"), readyAll, errorWriter)
+	admin, err := newAdmin(cfg, tel.Transport(patient, "operator"), newReady(cfg, counters, shown), errorWriter)
 	if err != nil {
 		return err
 	}
@@ -154,12 +130,49 @@ func (c Config) services() map[string]string {
 	return services
 }
 
-// newBilling returns the proxy to billing, or nil if no plan is sold.
-func newBilling(cfg Config, transport http.RoundTripper) (*proxy.Service, error) {
-	if cfg.BillingURL == "" {
-		return nil, nil
+// newPublic completes e with the settings and the proxies to the services, and returns the handler of the public listener.
+func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handler, error) {
+	var errs []error
+	service := func(name, base string) *proxy.Service {
+		s, err := proxy.New(base, cfg.Tokens.Values[0], e.Telemetry.Transport(transport, name))
+		errs = append(errs, err)
+		return s
 	}
-	return proxy.New(cfg.BillingURL, cfg.Tokens.Values[0], transport)
+	e.Catalog = service("catalog", cfg.CatalogURL)
+	e.History = service("history", cfg.HistoryURL)
+	e.Account = service("authquota", cfg.AuthquotaURL)
+	if cfg.BillingURL != "" {
+		e.Billing = service("billing", cfg.BillingURL)
+	}
+	trusted, err1 := config.Prefixes(cfg.TrustedProxies)
+	older, err2 := apikey.ParseOlderForm(cfg.OlderKeys)
+	if err := errors.Join(append(errs, err1, err2)...); err != nil {
+		return nil, err
+	}
+	e.Trusted, e.OlderKeys = trusted, older
+	e.HTTPS, e.Now = strings.HasPrefix(cfg.PublicURL, "https://"), cfg.now()
+	return e.Handler()
+}
+
+// newReady returns the readiness of the whole API: Redis, every service and the documentation.
+func newReady(cfg Config, counters *redis.Client, shown *figures) *server.Ready {
+	ready := new(server.Ready)
+	ready.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
+	for name, base := range cfg.services() {
+		ready.Add(name, func(ctx context.Context) error { return peer.CheckReady(ctx, base) })
+	}
+	ready.Add("documentation", shown.ready)
+	if cfg.Filled != nil {
+		ready.Add("first start", func(context.Context) error { return cfg.Filled() })
+	}
+	return ready
+}
+
+func newFigures(cfg Config, pages *docs.Site, authquota *peer.Client, tel *telemetry.Telemetry) *figures {
+	return &figures{pages: pages, capacity: cfg.ServiceCapacity, log: tel.Log, fetch: func(ctx context.Context) (tiers []api.TierLimits, err error) {
+		err = authquota.Get(ctx, "/internal/v1/tiers", &tiers)
+		return tiers, err
+	}}
 }
 
 func (c Config) now() func() time.Time {

@@ -56,10 +56,10 @@ func (f Figures) phrases() []string {
 // apply returns source with the figures in place of the defaults, and whether it states any.
 func (f Figures) apply(source []byte) (text string, found bool) {
 	var pairs []string
-	is := f.phrases()
-	for i, was := range defaults.phrases() {
-		pairs = append(pairs, was, is[i])
-		found = found || strings.Contains(string(source), was)
+	phrases := f.phrases()
+	for i, old := range defaults.phrases() {
+		pairs = append(pairs, old, phrases[i])
+		found = found || strings.Contains(string(source), old)
 	}
 	return strings.NewReplacer(pairs...).Replace(string(source)), found
 }

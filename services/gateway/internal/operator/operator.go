@@ -86,34 +86,7 @@ func (t Tokens) operator(r *http.Request) (string, error) {
 
 // Handler returns the handler of the admin listener. ready serves /readyz; internalToken and transport connect to the services.
 func Handler(tokens Tokens, owners Owners, internalToken string, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) http.Handler {
-	services := &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(owners[resource(p.In.URL)])
-			p.Out.Header = http.Header{
-				"Authorization": {"Bearer " + internalToken},
-				api.ActorHeader: {p.In.Header.Get(api.ActorHeader)},
-				"User-Agent":    nil,
-			}
-			for _, name := range []string{"Accept", "Content-Type"} {
-				if v := p.In.Header[name]; v != nil {
-					p.Out.Header[name] = v
-				}
-			}
-		},
-		FlushInterval: -1, // an export is a stream
-		ModifyResponse: func(resp *http.Response) error {
-			resp.Header.Del(api.RequestIDHeader) // set by the gateway
-			return nil
-		},
-		ErrorLog: slog.NewLogLogger(errorWriter.Log.Handler(), slog.LevelWarn), // the default writes to stderr
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if ours := new(problem.Error); !errors.As(err, &ours) { // a problem.Error comes from upload.Read
-				err = problem.Unavailable(err)
-			}
-			errorWriter.Write(w, r, err)
-		},
-	}
+	services := newProxy(owners, internalToken, transport, errorWriter)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			telemetry.SetRoute(r.Context(), "/readyz")
@@ -143,6 +116,38 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 		r.Body = upload{http.MaxBytesReader(w, r.Body, maxBody), conn, respondBy}
 		services.ServeHTTP(w, r)
 	})
+}
+
+// newProxy returns the reverse proxy to the services. It forwards only the body, the actor, Accept and Content-Type.
+func newProxy(owners Owners, internalToken string, transport http.RoundTripper, errorWriter problem.Writer) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(owners[resource(p.In.URL)])
+			p.Out.Header = http.Header{
+				"Authorization": {"Bearer " + internalToken},
+				api.ActorHeader: {p.In.Header.Get(api.ActorHeader)},
+				"User-Agent":    nil,
+			}
+			for _, name := range []string{"Accept", "Content-Type"} {
+				if v := p.In.Header[name]; v != nil {
+					p.Out.Header[name] = v
+				}
+			}
+		},
+		FlushInterval: -1, // an export is a stream
+		ModifyResponse: func(resp *http.Response) error {
+			resp.Header.Del(api.RequestIDHeader) // set by the gateway
+			return nil
+		},
+		ErrorLog: slog.NewLogLogger(errorWriter.Log.Handler(), slog.LevelWarn), // the default writes to stderr
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if ours := new(problem.Error); !errors.As(err, &ours) { // a problem.Error comes from upload.Read
+				err = problem.Unavailable(err)
+			}
+			errorWriter.Write(w, r, err)
+		},
+	}
 }
 
 // upload is the request body. It converts read errors to 400, so that a failed upload is not reported as a failure of the service.
