@@ -1,8 +1,7 @@
-// Package docs holds the pages for consumers of the API, as the gateway serves them under /docs.
+// Package docs embeds the consumer documentation that the gateway serves under /docs.
 //
-// The pages are GitHub-flavoured Markdown. Their links to headings rely on the ids that goldmark gives with
-// parser.WithAutoHeadingID; the test of this package resolves every link under that rule. The page of error codes is not
-// among them: the gateway makes /docs/errors from the table of codes.
+// The pages are GitHub-flavored Markdown. Links to headings use the ids that goldmark generates with parser.WithAutoHeadingID;
+// the tests resolve every link by that rule. The gateway generates /docs/errors from the table of error codes.
 package docs
 
 import "embed"
@@ -12,14 +11,14 @@ import "embed"
 //go:embed consumers/*.md
 var Files embed.FS
 
-// Page is one page for consumers.
+// Page describes one page.
 type Page struct {
-	Slug  string // last segment of the address, /docs/<slug>; empty for the index, which is served at /docs
-	Title string // the text of links to the page; the page's own first heading says the same
-	File  string // name in Files
+	Slug  string // last segment of the path /docs/<slug>; empty for the index at /docs
+	Title string // link text; equals the first heading of the page
+	File  string // path in Files
 }
 
-// Pages lists every page in reading order, the index first.
+// Pages lists all pages in reading order, starting with the index.
 var Pages = []Page{
 	{"", "Opportunity Data API", "consumers/index.md"},
 	{"data", "What the data means", "consumers/data.md"},

@@ -26,7 +26,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// page is a Markdown file as far as the tests need it.
+// page holds the parts of a Markdown file that the tests need.
 type page struct {
 	title    string
 	sections map[string]string // heading id -> Markdown of the section, up to the next heading
@@ -54,7 +54,7 @@ func parse(source []byte) page {
 			}
 		case *ast.Link:
 			p.links = append(p.links, string(n.Destination))
-		case *ast.AutoLink: // an address of mail leads to no page
+		case *ast.AutoLink: // not a page
 			if n.AutoLinkType == ast.AutoLinkEmail {
 				return ast.WalkContinue, nil
 			}
@@ -69,7 +69,7 @@ func parse(source []byte) page {
 	return p
 }
 
-// consumerPages are the embedded pages by address.
+// consumerPages returns the embedded pages by path.
 func consumerPages(t *testing.T) map[string]page {
 	t.Helper()
 	pages := map[string]page{}
@@ -88,16 +88,16 @@ func TestPagesAreTheFiles(t *testing.T) {
 		source, err := docs.Files.ReadFile(p.File)
 		require.NoError(t, err)
 		require.Equal(t, p.Title, parse(source).title, p.File)
-		require.NotEqual(t, "errors", p.Slug, "the gateway makes that page")
+		require.NotEqual(t, "errors", p.Slug, "the gateway generates /docs/errors")
 	}
 	files, err := fs.Glob(docs.Files, "consumers/*")
 	require.NoError(t, err)
 	require.ElementsMatch(t, files, listed)
-	require.Empty(t, docs.Pages[0].Slug, "the index comes first")
-	require.Len(t, consumerPages(t), len(docs.Pages), "every slug is there once")
+	require.Empty(t, docs.Pages[0].Slug, "the first page must be the index")
+	require.Len(t, consumerPages(t), len(docs.Pages), "duplicate slug")
 }
 
-// TestLinksOfPages: a page is served under /docs, so its links are absolute paths of the gateway or anchors of its own.
+// TestLinksOfPages resolves the links of consumer pages, which are absolute paths of the gateway or anchors in the page.
 func TestLinksOfPages(t *testing.T) {
 	pages := consumerPages(t)
 	codes := page{sections: map[string]string{}}
@@ -123,7 +123,7 @@ func TestLinksOfPages(t *testing.T) {
 	}
 }
 
-// TestLinksOfFiles: what people read in the repository links by relative path.
+// TestLinksOfFiles resolves the relative links of all other Markdown files.
 func TestLinksOfFiles(t *testing.T) {
 	files, err := filepath.Glob("../*.md")
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestLinksOfFiles(t *testing.T) {
 	}
 }
 
-// TestFigures: the figures that pages repeat are those of the code.
+// TestFigures compares the figures in pages with the code.
 func TestFigures(t *testing.T) {
 	pages := consumerPages(t)
 	var want []string
@@ -204,7 +204,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// rows are the rows of the first table in a section, without its head.
+// rows returns the rows of the first table in a section, without its header.
 func rows(section string) []string {
 	_, table, _ := strings.Cut(section, "|---|")
 	var found []string
@@ -227,8 +227,8 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// TestEveryFieldIsExplained: the reference of the data names each field of each object that consumers receive.
-func TestEveryFieldIsExplained(t *testing.T) {
+// TestResponseFieldsAreDocumented finds every field of every response object in the reference.
+func TestResponseFieldsAreDocumented(t *testing.T) {
 	pages := consumerPages(t)
 	for _, described := range []struct {
 		page, section string
@@ -280,7 +280,7 @@ func fieldNames(t *testing.T, encoded []byte, deep bool) []string {
 	return slices.Compact(names)
 }
 
-// TestExamplesInOperatorPages: the example lines of the file formats are complete and decode into what they stand for.
+// TestExamplesInOperatorPages decodes the example lines of the file formats, without unknown fields.
 func TestExamplesInOperatorPages(t *testing.T) {
 	source, err := os.ReadFile("operators/verbs.md")
 	require.NoError(t, err)
@@ -312,7 +312,7 @@ func TestExamplesInOperatorPages(t *testing.T) {
 
 func strictly(t *testing.T, line string, into any) {
 	t.Helper()
-	require.Equal(t, 1, strings.Count(line, "\n"), "one line is one record")
+	require.Equal(t, 1, strings.Count(line, "\n"), "an example must be one line")
 	decoder := json.NewDecoder(bytes.NewReader([]byte(line)))
 	decoder.DisallowUnknownFields()
 	require.NoError(t, decoder.Decode(into))
