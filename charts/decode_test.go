@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds are the types of everything that the chart may make. A kind that is not here, such as a Secret, fails every test.
+// kinds lists the types of all objects that the chart may create. Any other kind, such as a Secret, fails every test.
 var kinds = map[metav1.TypeMeta]func() metav1.Object{
 	{APIVersion: "apps/v1", Kind: "Deployment"}:                      func() metav1.Object { return new(appsv1.Deployment) },
 	{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}:  func() metav1.Object { return new(autoscalingv2.HorizontalPodAutoscaler) },
@@ -34,7 +34,7 @@ var kinds = map[metav1.TypeMeta]func() metav1.Object{
 	{APIVersion: "v1", Kind: "ServiceAccount"}:                       func() metav1.Object { return new(corev1.ServiceAccount) },
 }
 
-// manifest is one object that the chart makes.
+// manifest is an object rendered from the chart.
 type manifest struct {
 	file string
 	text string
@@ -42,19 +42,19 @@ type manifest struct {
 	metav1.Object
 }
 
-// decode reads a manifest into the type of its kind. A field that the type does not have, or that stands there twice, fails.
+// decode decodes a manifest into the type of its kind. Unknown and repeated fields fail the test.
 func decode(t *testing.T, file, text string) manifest {
 	t.Helper()
 	m := manifest{file: file, text: text}
 	require.NoError(t, yaml.Unmarshal([]byte(text), &m.TypeMeta), text)
 	empty, known := kinds[m.TypeMeta]
-	require.True(t, known, "%s makes a %s of %s", file, m.Kind, m.APIVersion)
+	require.True(t, known, "%s creates a %s of %s", file, m.Kind, m.APIVersion)
 	m.Object = empty()
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text), m.Object), text)
 	return m
 }
 
-// of are the objects of one type.
+// of returns the objects of one type.
 func of[T metav1.Object](all []manifest) []T {
 	var out []T
 	for _, m := range all {
@@ -65,7 +65,7 @@ func of[T metav1.Object](all []manifest) []T {
 	return out
 }
 
-// named is the object of one type with that name.
+// named returns the object of one type with that name.
 func named[T metav1.Object](t *testing.T, all []manifest, name string) T {
 	t.Helper()
 	for _, o := range of[T](all) {
@@ -74,19 +74,19 @@ func named[T metav1.Object](t *testing.T, all []manifest, name string) T {
 		}
 	}
 	var none T
-	require.Failf(t, "it is not there", "%T %s", none, name)
+	require.Failf(t, "object not found", "%T %s", none, name)
 	return none
 }
 
-// pod is a pod as something in the chart makes it.
+// pod is the pod template of an object.
 type pod struct {
 	owner  string // kind and name
-	serves bool   // until it is told to stop
+	serves bool   // runs until it is stopped
 	meta   metav1.ObjectMeta
 	spec   corev1.PodSpec
 }
 
-// pods are all pods that the objects make.
+// pods returns the pod templates of all objects.
 func pods(all []manifest) []pod {
 	var out []pod
 	for _, m := range all {
@@ -106,25 +106,25 @@ func pods(all []manifest) []pod {
 	return out
 }
 
-// TestEveryManifestIsOfItsType: rendering decodes strictly; here it is that names and labels are there, and names are there once.
-func TestEveryManifestIsOfItsType(t *testing.T) {
+// TestManifestsAreNamedAndLabeled decodes all manifests strictly and checks their labels and that names are unique.
+func TestManifestsAreNamedAndLabeled(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		there := map[string]bool{}
 		for _, m := range all {
 			id := m.Kind + " " + m.GetName()
-			require.False(t, there[id], "%s is there twice", id)
+			require.False(t, there[id], "duplicate object %s", id)
 			there[id] = true
 			require.LessOrEqual(t, len(m.GetName()), 63, id)
 			for _, label := range []string{"name", "instance", "component", "version", "part-of"} {
-				require.NotEmpty(t, m.GetLabels()["app.kubernetes.io/"+label], "%s has no %s", id, label)
+				require.NotEmpty(t, m.GetLabels()["app.kubernetes.io/"+label], "%s has no label %s", id, label)
 			}
-			require.Empty(t, m.GetNamespace(), "%s: the release says where", id)
+			require.Empty(t, m.GetNamespace(), "%s: must not set a namespace, the release does", id)
 		}
 	})
 }
 
-// TestWhatADocumentMayNotHave: the strictness that all tests lean on is there.
-func TestWhatADocumentMayNotHave(t *testing.T) {
+// TestDecodingIsStrict checks that decoding is as strict as the other tests assume.
+func TestDecodingIsStrict(t *testing.T) {
 	for name, text := range map[string]string{
 		"an unknown field": "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {port: 80}\n",
 		"a wrong type":     "apiVersion: apps/v1\nkind: Deployment\nspec: {replicas: two}\n",
@@ -133,5 +133,5 @@ func TestWhatADocumentMayNotHave(t *testing.T) {
 		require.Error(t, yaml.UnmarshalStrict([]byte(text), map[bool]any{true: new(appsv1.Deployment), false: new(corev1.Service)}[name == "a wrong type"]), name)
 	}
 	_, known := kinds[metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}]
-	require.False(t, known, "the chart makes no Secret")
+	require.False(t, known, "the chart must not create Secrets")
 }

@@ -1,3 +1,3 @@
-// Package charts holds the Helm chart of the services, and the tests that read what it makes: against the types of Kubernetes, the
-// restricted Pod Security Standard, the table of who may talk to whom, and the settings that the services know. They need no cluster.
+// Package charts has the Helm chart of the services and its tests. Without a cluster, the tests check the rendered manifests against the
+// Kubernetes types, the restricted Pod Security Standard, the documented network connections, and the settings of the services.
 package charts

@@ -9,7 +9,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// TestOnlyThePublicPortIsExposed: what an Ingress, an HTTPRoute or a load balancer leads to is the public port of the gateway.
+// TestOnlyThePublicPortIsExposed checks that an Ingress, an HTTPRoute and a load balancer expose only the gateway's public port.
 func TestOnlyThePublicPortIsExposed(t *testing.T) {
 	for name, given := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestOnlyThePublicPortIsExposed(t *testing.T) {
 	}
 }
 
-// TestServicesFindTheirPods: each Service leads to pods of one Deployment, on a port that they have, and never to a job.
+// TestServicesFindTheirPods checks that each Service selects the pods of one Deployment, never a job, on an existing port.
 func TestServicesFindTheirPods(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, s := range of[*corev1.Service](all) {
@@ -55,7 +55,7 @@ func TestServicesFindTheirPods(t *testing.T) {
 				if !matches(s.Spec.Selector, p.meta.Labels) {
 					continue
 				}
-				require.True(t, p.serves, "%s leads to %s", s.Name, p.owner)
+				require.True(t, p.serves, "%s selects %s", s.Name, p.owner)
 				found++
 				for _, port := range s.Spec.Ports {
 					require.Contains(t, portNames(p), port.TargetPort.String(), s.Name)

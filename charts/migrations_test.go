@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// takesAway finds statements after which the version before can no longer read or write.
+// takesAway matches statements that break reads or writes of the previous version.
 var takesAway = regexp.MustCompile(`(?i)\b(DROP\s+(TABLE|COLUMN|VIEW)|RENAME\s+(TO|COLUMN)|ALTER\s+(COLUMN\s+)?\w+\s+(SET\s+DATA\s+)?TYPE|SET\s+NOT\s+NULL)\b|ADD\s+COLUMN\s+[^;,]*\bNOT\s+NULL\b[^;,]*`)
 
-// contract says that the version before this one needs no more what a migration takes away: "-- Contract: why".
+// contract matches the statement that the previous version no longer needs what a migration removes: "-- Contract: reason".
 var contract = regexp.MustCompile(`(?m)^-- Contract: \S`)
 
-// TestTheVersionBeforeReadsTheNewSchema: migrations run while the pods of the version before serve, and stay after a rollback.
-func TestTheVersionBeforeReadsTheNewSchema(t *testing.T) {
+// TestPreviousVersionWorksWithNewSchema exists because migrations run while pods of the previous version serve, and a rollback keeps them.
+func TestPreviousVersionWorksWithNewSchema(t *testing.T) {
 	files, err := filepath.Glob("../services/*/migrations/*/*.sql")
 	require.NoError(t, err)
 	require.Greater(t, len(files), 10)
@@ -25,7 +25,7 @@ func TestTheVersionBeforeReadsTheNewSchema(t *testing.T) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		up, _, _ := strings.Cut(string(text), "-- +goose Down")
-		require.True(t, contract.MatchString(up) || !breaks(up), "%s takes something away that the version before may need: "+
+		require.True(t, contract.MatchString(up) || !breaks(up), "%s removes something that the previous version may need: "+
 			"do it a release later and say in a line \"-- Contract: why nobody needs it\"", file)
 	}
 }
@@ -39,7 +39,7 @@ func breaks(up string) bool {
 	return false
 }
 
-func TestWhatTakesAway(t *testing.T) {
+func TestBreaks(t *testing.T) {
 	for statement, want := range map[string]bool{
 		"ALTER TABLE a DROP COLUMN b;":                           true,
 		"drop table a;":                                          true,

@@ -18,7 +18,7 @@ func monitored(t *testing.T) values {
 	return set(v, "monitoring.dashboards.enabled", true)
 }
 
-// TestEveryServiceIsScraped, as a job of its name, and nothing but operations ports is.
+// TestEveryServiceIsScraped checks that each service is scraped as a job with its name, and only on operations ports.
 func TestEveryServiceIsScraped(t *testing.T) {
 	all := rendered(t, monitored(t))
 	monitors := of[*monitoringv1.ServiceMonitor](all)
@@ -33,14 +33,14 @@ func TestEveryServiceIsScraped(t *testing.T) {
 		require.Equal(t, spec.Endpoints[0].Port, s.Spec.Ports[0].Name)
 		require.Len(t, s.Spec.Ports, 1, s.Name)
 		require.EqualValues(t, 9090, s.Spec.Ports[0].Port, s.Name)
-		require.True(t, s.Spec.PublishNotReadyAddresses, "%s: those that are not ready are to be looked at", s.Name)
+		require.True(t, s.Spec.PublishNotReadyAddresses, "%s: unready pods must be scraped", s.Name)
 		scraped = append(scraped, s.Labels[spec.JobLabel])
 	}
 	require.ElementsMatch(t, services, scraped)
 }
 
-// TestAlertsAndDashboardsArriveWhole: what stands in rules/ and dashboards/ is in the objects, and alerts lead to their pages.
-func TestAlertsAndDashboardsArriveWhole(t *testing.T) {
+// TestAlertsAndDashboardsAreComplete checks that the objects have all of rules/ and dashboards/, and that alerts link to their runbooks.
+func TestAlertsAndDashboardsAreComplete(t *testing.T) {
 	all := rendered(t, monitored(t))
 	files, err := filepath.Glob(chartDir + "/rules/*.yaml")
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestAlertsAndDashboardsArriveWhole(t *testing.T) {
 			}
 			alerts++
 			require.Equal(t, "https://git.example.com/docs/runbooks/"+r.Alert+".md", r.Annotations["runbook_url"])
-			require.NotContains(t, r.Annotations["description"], "<no value>", "Prometheus fills it in, not Helm")
+			require.NotContains(t, r.Annotations["description"], "<no value>", "Prometheus must expand it, not Helm")
 		}
 	}
 	require.Greater(t, alerts, 10)
@@ -72,8 +72,8 @@ func TestAlertsAndDashboardsArriveWhole(t *testing.T) {
 	}
 }
 
-// TestEveryServiceThatIsInstalledIsMissed, and none that is not.
-func TestEveryServiceThatIsInstalledIsMissed(t *testing.T) {
+// TestInstalledServicesHaveDownAlerts checks that each installed service has an alert for its absence, and other services have none.
+func TestInstalledServicesHaveDownAlerts(t *testing.T) {
 	for _, sells := range []bool{true, false} {
 		missed := map[string]bool{}
 		for _, group := range of[*monitoringv1.PrometheusRule](rendered(t, set(monitored(t), "billing.enabled", sells)))[0].Spec.Groups {

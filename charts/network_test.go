@@ -12,7 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// Ports on which somebody in or around a release listens. 22 stands for all that nobody may reach.
+// Ports on which components in or around a release listen. Port 22 stands for any port that must be closed.
 var (
 	service    = tcp(8080)
 	admin      = tcp(8081)
@@ -28,11 +28,11 @@ var (
 
 func tcp(number int32) port { return port{number, corev1.ProtocolTCP} }
 
-// talk is who may talk to whom, on which ports.
-type talk map[string]map[string][]port
+// connections lists the allowed connections: source -> destination -> ports.
+type connections map[string]map[string][]port
 
-// whoTalks is the table of docs/operators/kubernetes.md. What is not in it is refused. "public" is every public address.
-var whoTalks = talk{
+// allowed is the table of docs/operators/kubernetes.md. All other connections must be blocked. "public" means any public address.
+var allowed = connections{
 	"ingress controller":  {"gateway": {service}},
 	"operator":            {"gateway": {admin}},
 	"prometheus":          {"gateway": {operations}, "catalog": {operations}, "history": {operations}, "authquota": {operations}, "billing": {operations}},
@@ -47,10 +47,10 @@ var whoTalks = talk{
 	"test":                {"gateway": {service, admin}},
 }
 
-// everybodyInside reaches these.
-var everybodyInside = map[string][]port{"dns": dns, "otel-collector": collector}
+// allowedForAll lists the destinations allowed for all pods of a release.
+var allowedForAll = map[string][]port{"dns": dns, "otel-collector": collector}
 
-// around is what stands around a release. Public addresses come last.
+// around lists pods and addresses outside a release. Public addresses come last.
 var around = []party{
 	{"ingress controller", "ingress-nginx", map[string]string{"app.kubernetes.io/name": "ingress-nginx"}, ip("10.244.1.1")},
 	{"operator", namespace, map[string]string{"app.kubernetes.io/name": "operator"}, ip("10.244.1.2")},
@@ -64,19 +64,19 @@ var around = []party{
 	{"another release", namespace, map[string]string{
 		"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "gateway",
 	}, ip("10.244.1.10")},
-	{"a stranger with a public address", "elsewhere", map[string]string{"app.kubernetes.io/name": "stranger"}, ip("203.0.113.9")},
+	{"a foreign pod with a public address", "elsewhere", map[string]string{"app.kubernetes.io/name": "stranger"}, ip("203.0.113.9")},
 	{"the API server", "", nil, ip("10.96.0.1")},
 	{"a node", "", nil, ip("192.168.1.10")},
-	{"the metadata of the cloud", "", nil, ip("169.254.169.254")},
-	{"a machine of ours", "", nil, ip("2600:1f00:1::1")},
-	{"a private address of version 6", "", nil, ip("fd00::1")},
+	{"the cloud's metadata service", "", nil, ip("169.254.169.254")},
+	{"a host in clusterRanges", "", nil, ip("2600:1f00:1::1")},
+	{"a private IPv6 address", "", nil, ip("fd00::1")},
 	{"public", "", nil, ip("1.1.1.1")},
 	{"public", "", nil, ip("2606:4700::1111")},
 }
 
 func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// inside are the pods of a release, one of each component.
+// inside returns the pods of a release, one for each component.
 func inside(manifests []manifest) []party {
 	byComponent := map[string]party{}
 	for _, p := range pods(manifests) {
@@ -86,13 +86,13 @@ func inside(manifests []manifest) []party {
 	return slices.Collect(maps.Values(byComponent))
 }
 
-// hold asks for every pair and every port whether a connection is possible exactly where the table has it.
-func hold(t *testing.T, table talk, manifests []manifest) {
+// requireOnly checks, for every pair and port, that the policies allow a connection if and only if the table does.
+func requireOnly(t *testing.T, table connections, manifests []manifest) {
 	t.Helper()
 	policies := network(of[*networkingv1.NetworkPolicy](manifests))
 	ours := inside(manifests)
 	isOurs := func(p party) bool { return slices.ContainsFunc(ours, func(o party) bool { return o.name == p.name }) }
-	allowed := 0
+	count := 0
 	for _, from := range slices.Concat(ours, around) {
 		for _, to := range slices.Concat(ours, around) {
 			if !isOurs(from) && !isOurs(to) {
@@ -101,14 +101,14 @@ func hold(t *testing.T, table talk, manifests []manifest) {
 			for _, p := range all {
 				want := slices.Contains(table[from.name][to.name], p)
 				if isOurs(from) {
-					want = want || slices.Contains(everybodyInside[to.name], p)
+					want = want || slices.Contains(allowedForAll[to.name], p)
 				}
 				if want {
-					allowed++
+					count++
 				}
 				pair := fmt.Sprintf("%s -> %s %s %d %s", from.name, to.name, to.address, p.number, p.protocol)
 				require.Equal(t, want, policies.connects(from, to, p), pair)
-				// Where both are ours each end refuses by itself: a mistake in one policy opens nothing.
+				// Between pods of the release, the policies of both ends must block, so that a mistake in one opens nothing.
 				if isOurs(from) && isOurs(to) {
 					require.Equal(t, want, policies.allows(networkingv1.PolicyTypeEgress, from, to, p), pair)
 					require.Equal(t, want, policies.allows(networkingv1.PolicyTypeIngress, to, from, p), pair)
@@ -116,16 +116,16 @@ func hold(t *testing.T, table talk, manifests []manifest) {
 			}
 		}
 	}
-	require.Greater(t, allowed, 50, "the table was asked")
+	require.Greater(t, count, 50, "too few allowed connections: the table was not used")
 }
 
-func TestWhoMayTalkToWhom(t *testing.T) {
+func TestOnlyDocumentedConnectionsAreAllowed(t *testing.T) {
 	given := set(least(), "networkPolicy.clusterRanges", []any{"203.0.113.0/24", "2600:1f00::/24"})
 	set(given, "networkPolicy.operators.peers", []any{values{"podSelector": values{"matchLabels": values{"app.kubernetes.io/name": "operator"}}}})
-	hold(t, whoTalks, rendered(t, given))
+	requireOnly(t, allowed, rendered(t, given))
 }
 
-func TestWithoutBillingNobodySpeaksOfIt(t *testing.T) {
+func TestDisabledBillingIsNotMentioned(t *testing.T) {
 	given := set(with("billing.enabled", false), "networkPolicy.clusterRanges", []any{"203.0.113.0/24", "2600:1f00::/24"})
 	manifests := rendered(t, given)
 	for _, p := range inside(manifests) {
@@ -134,13 +134,13 @@ func TestWithoutBillingNobodySpeaksOfIt(t *testing.T) {
 	for _, m := range manifests {
 		require.NotContains(t, m.text, "billing", m.file)
 	}
-	table := maps.Clone(whoTalks)
+	table := maps.Clone(allowed)
 	table["operator"] = nil // by port-forward only
-	hold(t, table, manifests)
+	requireOnly(t, table, manifests)
 }
 
-// TestOutsideIsWhatTheValuesSay: stores outside the cluster, a mail server that is named, and nobody where nobody is named.
-func TestOutsideIsWhatTheValuesSay(t *testing.T) {
+// TestValuesLimitExternalDestinations checks databases outside the cluster, a configured mail server, and empty lists of peers.
+func TestValuesLimitExternalDestinations(t *testing.T) {
 	given := cases(t)["ci/external-stores-values.yaml"]
 	set(given, "networkPolicy.scraper.peers", []any{})
 	set(given, "networkPolicy.processor.internet", false)
@@ -159,19 +159,19 @@ func TestOutsideIsWhatTheValuesSay(t *testing.T) {
 		{ours["catalog"], outside("2001:db8::10"), postgres, true},
 		{ours["catalog"], outside("192.0.2.11"), postgres, false},
 		{ours["migrate"], outside("192.0.2.10"), postgres, true},
-		{ours["catalog"], around[3], postgres, false}, // the pod that is called postgres
+		{ours["catalog"], around[3], postgres, false}, // the pod named postgres
 		{ours["gateway"], outside("192.0.2.20"), tcp(6380), true},
 		{ours["gateway"], outside("192.0.2.20"), redis, false},
 		{ours["authquota"], outside("192.0.2.30"), tcp(587), true},
 		{ours["authquota"], outside("1.1.1.1"), tcp(587), false},
 		{ours["billing"], outside("1.1.1.1"), tcp(443), false},
-		{around[2], ours["catalog"], operations, false}, // Prometheus: an empty list must not become "everybody"
+		{around[2], ours["catalog"], operations, false}, // Prometheus: an empty list must not allow all peers
 	} {
 		require.Equal(t, c.want, policies.connects(c.from, c.to, c.port), "%s -> %s %s %d", c.from.name, c.to.name, c.to.address, c.port.number)
 	}
 }
 
-// TestEveryPodIsClosed: also one of a component that has no policy of its own yet.
+// TestEveryPodIsClosed checks that pods are isolated by default, including pods of a component without its own policy.
 func TestEveryPodIsClosed(t *testing.T) {
 	for name, given := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -190,13 +190,13 @@ func TestEveryPodIsClosed(t *testing.T) {
 					require.False(t, policies.connects(other, own, operations), own.name)
 				}
 			}
-			require.True(t, policies.connects(around[7], around[3], postgres), "what is not ours is left alone")
+			require.True(t, policies.connects(around[7], around[3], postgres), "policies must not affect other pods")
 		})
 	}
 }
 
-// TestTheEvaluatorItself: what the tests above stand on.
-func TestTheEvaluatorItself(t *testing.T) {
+// TestPolicyEvaluator checks the evaluator that the other tests use.
+func TestPolicyEvaluator(t *testing.T) {
 	a := party{"a", namespace, map[string]string{"app": "a"}, ip("10.0.0.1")}
 	b := party{"b", namespace, map[string]string{"app": "b"}, ip("10.0.0.2")}
 	far := party{"far", "elsewhere", map[string]string{"app": "b"}, ip("10.0.0.3")}
@@ -204,15 +204,15 @@ func TestTheEvaluatorItself(t *testing.T) {
 		m := decode(t, "", fmt.Sprintf("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: %s\n", spec))
 		return network{m.Object.(*networkingv1.NetworkPolicy)}
 	}
-	require.True(t, network{}.connects(a, b, service), "without policies all is open")
+	require.True(t, network{}.connects(a, b, service), "without policies everything is allowed")
 	closed := policy(`{podSelector: {matchLabels: {app: a}}, policyTypes: [Ingress]}`)
 	require.False(t, closed.connects(b, a, service))
-	require.True(t, closed.connects(a, b, service), "the other direction is not closed")
+	require.True(t, closed.connects(a, b, service), "the other direction stays open")
 	open := policy(`{podSelector: {}, policyTypes: [Egress], egress: [{to: []}]}`)
-	require.True(t, open.connects(a, b, service), "no peers: everybody")
+	require.True(t, open.connects(a, b, service), "no peers: all peers are allowed")
 	same := policy(`{podSelector: {matchLabels: {app: a}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: b}}}]}]}`)
 	require.True(t, same.connects(a, b, service))
-	require.False(t, same.connects(a, far, service), "a pod selector alone is of the same namespace")
+	require.False(t, same.connects(a, far, service), "a pod selector without a namespace selector is for the same namespace")
 	block := policy(`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.0.0.3/32]}}], ports: [{port: 8080}]}]}`)
 	require.True(t, block.connects(a, b, service))
 	require.False(t, block.connects(a, b, admin))

@@ -10,32 +10,32 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// party is one end of a connection: a pod, or something outside the cluster that has an address only.
+// party is one end of a connection: a pod, or an address outside the cluster.
 type party struct {
 	name      string
-	namespace string            // empty: no pod
+	namespace string            // empty if it is not a pod
 	labels    map[string]string // of the pod
 	address   netip.Addr
 }
 
-// port is where a connection leads.
+// port is the destination port of a connection.
 type port struct {
 	number   int32
 	protocol corev1.Protocol
 }
 
-// network decides as a network plugin does: a pod that a policy selects for a direction is closed in it, but for what some policy
-// allows. A connection needs the leave of both ends.
+// network evaluates policies like a network plugin. If a policy selects a pod for a direction, only connections that some policy allows are
+// possible in that direction. Both ends must allow a connection.
 type network []*networkingv1.NetworkPolicy
 
 func (n network) connects(from, to party, p port) bool {
 	return n.allows(networkingv1.PolicyTypeEgress, from, to, p) && n.allows(networkingv1.PolicyTypeIngress, to, from, p)
 }
 
-// allows says whether the policies of one end let it speak with the other.
+// allows reports whether the policies of one end allow the connection with the other.
 func (n network) allows(direction networkingv1.PolicyType, own, other party, p port) bool {
 	if own.namespace == "" {
-		return true // no policy speaks of it
+		return true // no policy selects it
 	}
 	closed := false
 	for _, policy := range n {
@@ -70,7 +70,8 @@ func rules(policy *networkingv1.NetworkPolicy, direction networkingv1.PolicyType
 	return out
 }
 
-// meets: without peers a rule speaks of everybody. A block of addresses is held against pods too, as some plugins do.
+// meets reports whether a rule's peers include other. A rule without peers includes all. Address blocks apply to pods too, as in some
+// plugins.
 func meets(peers []networkingv1.NetworkPolicyPeer, other party) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(peer networkingv1.NetworkPolicyPeer) bool {
 		switch {
@@ -92,7 +93,7 @@ func within(block string, address netip.Addr) bool {
 	return netip.MustParsePrefix(block).Contains(address)
 }
 
-// reaches: without ports a rule speaks of all of them. Names of ports are not understood: the chart has none.
+// reaches reports whether a rule's ports include p. A rule without ports includes all. Port names are not supported; the chart has none.
 func reaches(ports []networkingv1.NetworkPolicyPort, p port) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(r networkingv1.NetworkPolicyPort) bool {
 		protocol := corev1.ProtocolTCP

@@ -26,10 +26,10 @@ const (
 
 var services = []string{"authquota", "billing", "catalog", "gateway", "history"}
 
-// values are what somebody gives the chart.
+// values are the values of a release.
 type values = map[string]any
 
-// least is the least that can be installed where something is sold.
+// least returns the minimum values of an installation with billing.
 func least() values {
 	return values{
 		"publicURL": "https://data.example.com", "mailFrom": "no-reply@example.com",
@@ -37,7 +37,7 @@ func least() values {
 	}
 }
 
-// with sets one value in a copy of the least values. path is written as on helm's command line.
+// with returns the minimum values with one value changed. path has the syntax of helm --set.
 func with(path string, value any) values { return set(least(), path, value) }
 
 func set(v values, path string, value any) values {
@@ -54,7 +54,7 @@ func set(v values, path string, value any) values {
 	return v
 }
 
-// loaded is the chart, read once: it has no dependencies, so rendering does not change it.
+// loaded is the chart, loaded once. Rendering does not modify it, because it has no dependencies.
 var loaded = sync.OnceValues(func() (*chart.Chart, error) { return loader.Load(chartDir) })
 
 func load(t *testing.T) *chart.Chart {
@@ -65,7 +65,7 @@ func load(t *testing.T) *chart.Chart {
 	return c
 }
 
-// render makes the manifests, as helm install does it in a cluster that has everything.
+// render renders the manifests like helm install in a cluster with all API versions.
 func render(t *testing.T, given values) ([]manifest, error) {
 	t.Helper()
 	c := load(t)
@@ -92,7 +92,7 @@ func render(t *testing.T, given values) ([]manifest, error) {
 	return out, nil
 }
 
-// rendered is render for values that must be right.
+// rendered is like render and fails the test on an error.
 func rendered(t *testing.T, given values) []manifest {
 	t.Helper()
 	out, err := render(t, given)
@@ -100,7 +100,7 @@ func rendered(t *testing.T, given values) []manifest {
 	return out
 }
 
-// cases are the combinations of values that the chart is held to: those of ci, and those for development.
+// cases returns the values files to test: those in ci, and those for development.
 func cases(t *testing.T) map[string]values {
 	t.Helper()
 	files, err := filepath.Glob(chartDir + "/ci/*-values.yaml")
@@ -119,10 +119,10 @@ func cases(t *testing.T) map[string]values {
 	return out
 }
 
-// made is what each combination of values makes. No test changes it.
+// made caches the manifests of each case. Tests must not modify them.
 var made = map[string][]manifest{}
 
-// eachCase runs a test on what each combination of values makes.
+// eachCase runs a test on the manifests of each case.
 func eachCase(t *testing.T, test func(t *testing.T, all []manifest)) {
 	t.Helper()
 	for name, given := range cases(t) {

@@ -29,9 +29,9 @@ func seconds(t *testing.T, s string) int64 {
 	return int64(d / time.Second)
 }
 
-// TestPodsStopInTheTimeThatTheyHave: a service that stops serves on for its grace, drains, and then needs some seconds to write what
-// it holds. Kubernetes must not kill it before.
-func TestPodsStopInTheTimeThatTheyHave(t *testing.T) {
+// TestTerminationGraceCoversShutdown checks the time before Kubernetes kills a pod. A stopping service serves for its grace period, drains,
+// and then needs a few seconds to save its state.
+func TestTerminationGraceCoversShutdown(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, p := range pods(all) {
 			if !p.serves {
@@ -39,16 +39,16 @@ func TestPodsStopInTheTimeThatTheyHave(t *testing.T) {
 			}
 			env := environment(p)
 			grace, drain := seconds(t, env["OPPORTUNITY_SHUTDOWN_GRACE"]), seconds(t, env["OPPORTUNITY_SHUTDOWN_DRAIN"])
-			require.GreaterOrEqual(t, grace, int64(3), "%s: a node learns of it after a second or two", p.owner)
-			require.Greater(t, drain, int64(10), "%s: the gateway waits ten seconds for an answer", p.owner)
+			require.GreaterOrEqual(t, grace, int64(3), "%s: nodes need a second or two to remove the endpoint", p.owner)
+			require.Greater(t, drain, int64(10), "%s: the gateway waits ten seconds for a response", p.owner)
 			require.GreaterOrEqual(t, *p.spec.TerminationGracePeriodSeconds, grace+drain+10, p.owner)
 		}
 	})
 }
 
-// TestUpgradesLoseNothing: there is never one pod less than there should be, a pod counts when it is ready, and a drained node takes
-// one pod at a time.
-func TestUpgradesLoseNothing(t *testing.T) {
+// TestUpgradesKeepCapacity checks that an upgrade never has fewer ready pods than configured, and that draining a node evicts one pod at a
+// time.
+func TestUpgradesKeepCapacity(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, d := range of[*appsv1.Deployment](all) {
 			require.Equal(t, appsv1.RollingUpdateDeploymentStrategyType, d.Spec.Strategy.Type)
@@ -56,7 +56,7 @@ func TestUpgradesLoseNothing(t *testing.T) {
 			c := d.Spec.Template.Spec.Containers[0]
 			require.Equal(t, "/readyz", c.ReadinessProbe.HTTPGet.Path, d.Name)
 			for _, alive := range []string{c.StartupProbe.HTTPGet.Path, c.LivenessProbe.HTTPGet.Path} {
-				require.Equal(t, "/livez", alive, "%s: who waits for its schema is not to be killed", d.Name)
+				require.Equal(t, "/livez", alive, "%s: a pod that waits for migrations must not be killed", d.Name)
 			}
 			require.Equal(t, "operations", c.ReadinessProbe.HTTPGet.Port.String(), d.Name)
 			budget := named[*policyv1.PodDisruptionBudget](t, all, d.Name)
@@ -68,31 +68,31 @@ func TestUpgradesLoseNothing(t *testing.T) {
 			require.True(t, matches(d.Spec.Selector.MatchLabels, d.Spec.Template.Labels), d.Name)
 		}
 		for _, h := range of[*autoscalingv2.HorizontalPodAutoscaler](all) {
-			require.Nil(t, named[*appsv1.Deployment](t, all, h.Spec.ScaleTargetRef.Name).Spec.Replicas, "each upgrade would undo what the load decided")
+			require.Nil(t, named[*appsv1.Deployment](t, all, h.Spec.ScaleTargetRef.Name).Spec.Replicas, "an upgrade must not reset the autoscaler's replicas")
 		}
 	})
 	require.EqualValues(t, 3, *named[*appsv1.Deployment](t, rendered(t, with("history.replicas", 3)), "opportunity-history").Spec.Replicas)
 }
 
-// TestWhatRollsPods: whatever a pod reads when it starts changes its template, and what it does not read does not.
-func TestWhatRollsPods(t *testing.T) {
-	everybody := services
+// TestConfigurationChangesRollPods checks that a value changes the template of a pod if and only if the pod reads it at start.
+func TestConfigurationChangesRollPods(t *testing.T) {
+	allServices := services
 	for _, c := range []struct {
 		path  string
 		value any
 		rolls []string
 	}{
 		{"catalog.env.OPPORTUNITY_DATABASE_MAX_CONNECTIONS", "20", []string{"catalog"}},
-		{"env.OPPORTUNITY_LOG_LEVEL", "DEBUG", everybody},
-		{"publicURL", "https://other.example.com", everybody},
+		{"env.OPPORTUNITY_LOG_LEVEL", "DEBUG", allServices},
+		{"publicURL", "https://other.example.com", allServices},
 		{"mailFrom", "other@example.com", []string{"authquota"}},
 		{"billing.enabled", false, []string{"authquota", "gateway"}},
-		{"secretsRevision", "2", everybody},
-		{"shutdown.graceSeconds", 9, everybody},
-		{"image.tag", "2", everybody},
+		{"secretsRevision", "2", allServices},
+		{"shutdown.graceSeconds", 9, allServices},
+		{"image.tag", "2", allServices},
 		{"history.image", "x:2", []string{"history"}},
 		{"history.secretName", "other", []string{"history"}},
-		{"trustedCA.configMapName", "ca", everybody},
+		{"trustedCA.configMapName", "ca", allServices},
 		{"gateway.termsConfigMapName", "ours", []string{"gateway"}},
 		{"gateway.replicas", 5, nil},
 		{"history.checkLinks.schedule", "0 * * * *", nil},
@@ -121,15 +121,16 @@ func templates(t *testing.T, given values) map[string]string {
 	return out
 }
 
-// TestMigrationsComeFirst: a job for each service with a schema, before anything of the version runs, and after its policy.
+// TestMigrationsComeFirst checks that each service with a database has a migration job that runs after its network policy and before the
+// pods of the release.
 func TestMigrationsComeFirst(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		jobs := of[*batchv1.Job](all)
-		require.Len(t, jobs, len(of[*appsv1.Deployment](all))-1, "the gateway keeps nothing")
+		require.Len(t, jobs, len(of[*appsv1.Deployment](all))-1, "all services but the gateway have a database")
 		for _, j := range jobs {
 			require.Equal(t, "pre-install,pre-upgrade", j.Annotations["helm.sh/hook"], j.Name)
 			require.Equal(t, "0", j.Annotations["helm.sh/hook-weight"], j.Name)
-			require.Equal(t, "before-hook-creation,hook-succeeded", j.Annotations["helm.sh/hook-delete-policy"], "one that failed can be read")
+			require.Equal(t, "before-hook-creation,hook-succeeded", j.Annotations["helm.sh/hook-delete-policy"], "failed jobs must stay, for their logs")
 			require.Equal(t, []string{"migrate"}, j.Spec.Template.Spec.Containers[0].Args)
 			require.Equal(t, "opportunity-"+imageOf(t, j.Spec.Template.Spec.Containers[0].Image)+"-migrate", j.Name)
 		}
@@ -149,8 +150,8 @@ func imageOf(t *testing.T, reference string) string {
 	return name
 }
 
-// TestJobsThatRecur: one at a time, and with the time that the link checker needs to end.
-func TestJobsThatRecur(t *testing.T) {
+// TestCronJobs checks that runs do not overlap, and that the link checker has enough time to stop.
+func TestCronJobs(t *testing.T) {
 	all := rendered(t, least())
 	require.Len(t, of[*batchv1.CronJob](all), 2)
 	for _, c := range of[*batchv1.CronJob](all) {

@@ -11,13 +11,13 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// TestRestrictedPodSecurity holds every pod against the checks of the admission plugin itself.
+// TestRestrictedPodSecurity runs the checks of the admission plugin on every pod.
 func TestRestrictedPodSecurity(t *testing.T) {
 	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	require.NoError(t, err)
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	bare := corev1.PodSpec{Containers: []corev1.Container{{Name: "bare", Image: "bare"}}}
-	require.False(t, policy.AggregateCheckResults(checks.EvaluatePod(restricted, &metav1.ObjectMeta{}, &bare)).Allowed, "the checks refuse")
+	require.False(t, policy.AggregateCheckResults(checks.EvaluatePod(restricted, &metav1.ObjectMeta{}, &bare)).Allowed, "the checks must reject a bare pod")
 
 	eachCase(t, func(t *testing.T, all []manifest) {
 		require.NotEmpty(t, pods(all))
@@ -28,8 +28,8 @@ func TestRestrictedPodSecurity(t *testing.T) {
 	})
 }
 
-// TestPodsHoldLittle: what the restricted standard leaves open.
-func TestPodsHoldLittle(t *testing.T) {
+// TestPodsHaveMinimalAccess checks restrictions beyond the restricted standard.
+func TestPodsHaveMinimalAccess(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, p := range pods(all) {
 			require.False(t, *p.spec.AutomountServiceAccountToken, p.owner)
@@ -38,11 +38,11 @@ func TestPodsHoldLittle(t *testing.T) {
 			require.Len(t, p.spec.Containers, 1, p.owner)
 			c := p.spec.Containers[0]
 			require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, p.owner)
-			require.Empty(t, c.Command, "%s: the image says what runs", p.owner)
+			require.Empty(t, c.Command, "%s: must use the image's entrypoint", p.owner)
 			require.False(t, c.Resources.Limits.Memory().IsZero(), p.owner)
 			require.False(t, c.Resources.Requests.Memory().IsZero(), p.owner)
 			require.False(t, c.Resources.Requests.Cpu().IsZero(), p.owner)
-			require.True(t, c.Resources.Limits.Cpu().IsZero(), "%s: a limit of CPU slows answers down without need", p.owner)
+			require.True(t, c.Resources.Limits.Cpu().IsZero(), "%s: a CPU limit would slow responses down", p.owner)
 		}
 		for _, account := range of[*corev1.ServiceAccount](all) {
 			require.False(t, *account.AutomountServiceAccountToken, account.Name)
@@ -50,8 +50,8 @@ func TestPodsHoldLittle(t *testing.T) {
 	})
 }
 
-// TestAccountsAreThereBeforeTheirPods: what a hook uses is a hook of the same moments, and comes before it.
-func TestAccountsAreThereBeforeTheirPods(t *testing.T) {
+// TestServiceAccountsPrecedeTheirPods checks that the service account of a hook is a hook of the same events with a lower weight.
+func TestServiceAccountsPrecedeTheirPods(t *testing.T) {
 	eachCase(t, func(t *testing.T, all []manifest) {
 		for _, p := range pods(all) {
 			account := named[*corev1.ServiceAccount](t, all, p.spec.ServiceAccountName)
@@ -65,8 +65,8 @@ func TestAccountsAreThereBeforeTheirPods(t *testing.T) {
 	})
 }
 
-// TestJobsHoldFewSecrets: whoever asks strangers, or changes the schema, holds the URL of its database and nothing else.
-func TestJobsHoldFewSecrets(t *testing.T) {
+// TestJobsHaveOnlyDatabaseSecret checks that the link checker and the migrations have no secret but the URL of their database.
+func TestJobsHaveOnlyDatabaseSecret(t *testing.T) {
 	given := set(least(), "catalog.migrateSecretName", "catalog-owner")
 	seen := map[string]string{}
 	for _, p := range pods(rendered(t, given)) {

@@ -17,7 +17,7 @@ type setting struct {
 	required, secret bool
 }
 
-// settings is docs/configuration.md, which is made from the code of the services.
+// settings returns the settings in docs/configuration.md, which is generated from the code.
 func settings(t *testing.T) map[string]setting {
 	t.Helper()
 	out := map[string]setting{}
@@ -32,7 +32,7 @@ func settings(t *testing.T) map[string]setting {
 	return out
 }
 
-// documentedSecrets are the keys of each service's Secret, as docs/operators/kubernetes.md names them.
+// documentedSecrets returns the keys of each service's Secret in docs/operators/kubernetes.md.
 func documentedSecrets(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -44,7 +44,7 @@ func documentedSecrets(t *testing.T) map[string][]string {
 	return out
 }
 
-// tableRows are the cells of the rows of a page's tables whose first cell begins with a code of that prefix.
+// tableRows returns the cells of all table rows of a page with a first cell that begins with code of that prefix.
 func tableRows(t *testing.T, file, prefix string) (out [][]string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -70,8 +70,8 @@ func given(p pod) []string {
 	return out
 }
 
-// TestEveryServiceGetsWhatItRequires: by the chart, or by the Secret that is documented.
-func TestEveryServiceGetsWhatItRequires(t *testing.T) {
+// TestRequiredSettingsAreSet checks that the chart or the documented Secret sets each required setting.
+func TestRequiredSettingsAreSet(t *testing.T) {
 	all, secrets := settings(t), documentedSecrets(t)
 	require.ElementsMatch(t, services, keys(secrets), "every service has a Secret")
 	for _, p := range pods(rendered(t, least())) {
@@ -90,7 +90,7 @@ func TestEveryServiceGetsWhatItRequires(t *testing.T) {
 	}
 	for service, names := range secrets {
 		for _, name := range names {
-			require.True(t, all[name].secret, "%s is no secret", name)
+			require.True(t, all[name].secret, "%s is not a secret", name)
 			require.Contains(t, all[name].services, service, name)
 		}
 		for name, s := range all {
@@ -100,7 +100,7 @@ func TestEveryServiceGetsWhatItRequires(t *testing.T) {
 	}
 }
 
-// TestSettingsExist: every name that the chart uses is a setting of the service that gets it, or a standard one.
+// TestSettingsExist checks that every variable in the chart is a setting of its service, or a standard variable.
 func TestSettingsExist(t *testing.T) {
 	all := settings(t)
 	eachCase(t, func(t *testing.T, manifests []manifest) {
@@ -129,25 +129,25 @@ func TestSettingsExist(t *testing.T) {
 	}
 }
 
-// TestSecretsAreRefusedInTheValues, whichever they are, for one service or for all.
-func TestSecretsAreRefusedInTheValues(t *testing.T) {
+// TestSecretsInValuesAreRejected sets each secret for one service and for all.
+func TestSecretsInValuesAreRejected(t *testing.T) {
 	for name, s := range settings(t) {
 		if !s.secret {
 			continue
 		}
 		for _, where := range []string{"env", s.services[0] + ".env"} {
 			_, err := render(t, with(where+"."+name, "hunter2"))
-			require.ErrorContains(t, err, where+"."+name+" is a secret", "the message says where it stands")
+			require.ErrorContains(t, err, where+"."+name+" is a secret", "the message must have the path")
 			require.NotContains(t, err.Error(), "hunter2")
 		}
 	}
 }
 
-// TestNoSecretIsRendered: no object and no variable of a pod has the value of a secret.
+// TestNoSecretIsRendered checks that no object and no variable has the value of a secret.
 func TestNoSecretIsRendered(t *testing.T) {
 	all := settings(t)
 	eachCase(t, func(t *testing.T, manifests []manifest) {
-		for _, m := range manifests { // that none is a Secret, decode sees to
+		for _, m := range manifests { // decode rejects Secrets
 			for name, s := range all {
 				if s.secret {
 					require.NotRegexp(t, name+`"?:|name: "?`+name+`"?\s+value:`, m.text, m.file)

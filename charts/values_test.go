@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWrongValuesAreRefused, with a message that names the value and what was expected.
-func TestWrongValuesAreRefused(t *testing.T) {
+// TestInvalidValuesAreRejected checks that the message names the value and what was expected.
+func TestInvalidValuesAreRejected(t *testing.T) {
 	_, err := render(t, least())
 	require.NoError(t, err)
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// compose is compose.yaml as `docker compose` reads it, with the secrets that docker/env makes.
+// compose loads compose.yaml like `docker compose`, with the secrets from docker/env.
 func compose(t *testing.T) *types.Project {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,8 +61,8 @@ func TestComposeRunsEveryServiceHardened(t *testing.T) {
 	}
 }
 
-// TestComposeIsForThisMachineOnly: the demonstration has sandbox payments and keys in a file.
-func TestComposeIsForThisMachineOnly(t *testing.T) {
+// TestComposeListensOnLoopbackOnly exists because the demo has sandbox payments and keys in a file.
+func TestComposeListensOnLoopbackOnly(t *testing.T) {
 	for _, service := range compose(t).Services {
 		for _, port := range service.Ports {
 			require.Equal(t, "127.0.0.1", port.HostIP, service.Name)
@@ -70,8 +70,8 @@ func TestComposeIsForThisMachineOnly(t *testing.T) {
 	}
 }
 
-// TestComposeWaitsForWhatEnds: `up --wait` fails on a container that ends, unless another one waits for its end.
-func TestComposeWaitsForWhatEnds(t *testing.T) {
+// TestComposeWaitsForJobs exists because `up --wait` fails if a container exits, unless another one waits for its exit.
+func TestComposeWaitsForJobs(t *testing.T) {
 	project := compose(t)
 	awaited := map[string]bool{}
 	for _, service := range project.Services {
@@ -90,11 +90,11 @@ func TestComposeWaitsForWhatEnds(t *testing.T) {
 	}
 }
 
-// TestComposeMountsWhatIsThere: docker makes an empty folder of what is not.
-func TestComposeMountsWhatIsThere(t *testing.T) {
+// TestComposeMountsExistingFiles exists because docker creates an empty folder for a missing file.
+func TestComposeMountsExistingFiles(t *testing.T) {
 	for _, service := range compose(t).Services {
 		for _, volume := range service.Volumes {
-			if volume.Type != types.VolumeTypeBind || filepath.Base(volume.Source) == "demo" { // which docker/env makes
+			if volume.Type != types.VolumeTypeBind || filepath.Base(volume.Source) == "demo" { // created by docker/env
 				continue
 			}
 			_, err := os.Stat(volume.Source)

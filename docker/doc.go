@@ -1,2 +1,2 @@
-// Package docker holds the tests of the Dockerfile and of compose.yaml.
+// Package docker tests the Dockerfile and compose.yaml.
 package docker

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are all images there are: of each service, and of the command.
+// names returns the names of all images: one for each service, and that of the command.
 func names(t *testing.T) []string {
 	t.Helper()
 	mains, err := filepath.Glob("../services/*/cmd/*")
@@ -22,9 +22,9 @@ func names(t *testing.T) []string {
 	return all
 }
 
-// TestDockerfileKnowsEveryService: a module whose go.mod is not copied ends the build of every image, also of those that do not
-// need it, and only on a machine that builds images.
-func TestDockerfileKnowsEveryService(t *testing.T) {
+// TestDockerfileHasEveryService exists because a go.mod that is not copied breaks the build of every image, which otherwise shows only when
+// images are built.
+func TestDockerfileHasEveryService(t *testing.T) {
 	text, err := os.ReadFile("Dockerfile")
 	require.NoError(t, err)
 	dockerfile := string(text)
@@ -47,5 +47,5 @@ func TestDockerfileKnowsEveryService(t *testing.T) {
 		}
 	}
 	require.Contains(t, dockerfile, "-buildid= $STAMP", "the version of the command")
-	require.NotContains(t, dockerfile, "# syntax=", "it would want a registry before anything is built")
+	require.NotContains(t, dockerfile, "# syntax=", "the build must not need a registry for its syntax")
 }

@@ -1,3 +1,2 @@
-// Package k8s holds the tests of what stands beside the chart: the stores for development, the production examples, and
-// skaffold.yaml.
+// Package k8s tests the files around the chart: the databases for development, the production examples, and skaffold.yaml.
 package k8s

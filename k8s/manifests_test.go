@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds are the API types that manifests may use. Those of operators that are in no module are not decoded.
+// kinds lists the API types that manifests may use. Custom resources without a Go module are not decoded.
 var kinds = map[string]func() any{
 	"apps/v1 Deployment":                     func() any { return new(appsv1.Deployment) },
 	"apps/v1 StatefulSet":                    func() any { return new(appsv1.StatefulSet) },
@@ -36,7 +36,7 @@ var kinds = map[string]func() any{
 	"barmancloud.cnpg.io/v1 ObjectStore":     nil,
 }
 
-// manifests are all objects of both folders, by file and name.
+// manifests returns all objects of both folders, by file and name.
 func manifests(t *testing.T) map[string]any {
 	t.Helper()
 	files, err := filepath.Glob("*/*.yaml")
@@ -67,7 +67,7 @@ func manifests(t *testing.T) map[string]any {
 	return objects
 }
 
-// pods are the templates of pods in all manifests.
+// pods returns the pod templates of all manifests.
 func pods(t *testing.T) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	templates := map[string]corev1.PodTemplateSpec{}
@@ -95,13 +95,13 @@ func TestPodsAreRestricted(t *testing.T) {
 			require.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, name)
 			require.NotZero(t, c.Resources.Limits.Memory().Value(), name)
 			require.NotNil(t, c.ReadinessProbe, name)
-			require.Regexp(t, regexp.MustCompile(`:v?\d+\.\d+`), c.Image, "%s: the image has a version", name)
+			require.Regexp(t, regexp.MustCompile(`:v?\d+\.\d+`), c.Image, "%s: the image must have a version", name)
 		}
 	}
 }
 
-// TestServicesLeadToPods: a selector or a port that fits nothing is accepted by the API server and answers nobody.
-func TestServicesLeadToPods(t *testing.T) {
+// TestServicesMatchPods exists because the API server accepts a Service with a selector or port that matches no pod.
+func TestServicesMatchPods(t *testing.T) {
 	templates := pods(t)
 	for name, object := range manifests(t) {
 		service, ok := object.(*corev1.Service)
@@ -110,7 +110,7 @@ func TestServicesLeadToPods(t *testing.T) {
 		}
 		found := false
 		for owner, pod := range templates {
-			delete(service.Spec.Selector, "statefulset.kubernetes.io/pod-name") // the cluster puts it on
+			delete(service.Spec.Selector, "statefulset.kubernetes.io/pod-name") // set by the cluster
 			if filepath.Dir(owner) != filepath.Dir(name) || !fits(service.Spec.Selector, pod.Labels) {
 				continue
 			}
@@ -134,8 +134,8 @@ func fits(selector, labels map[string]string) bool {
 	return true
 }
 
-// TestValuesAreThoseOfTheChart holds the values files against the schema of the chart, alone and on top of each other.
-func TestValuesAreThoseOfTheChart(t *testing.T) {
+// TestValuesFilesMatchTheSchema validates the values files against the schema of the chart, alone and merged.
+func TestValuesFilesMatchTheSchema(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("../charts/opportunity/values.schema.json")
 	require.NoError(t, err)
 	for _, files := range [][]string{
@@ -154,7 +154,7 @@ func TestValuesAreThoseOfTheChart(t *testing.T) {
 	}
 }
 
-// merge lays values over others as helm does.
+// merge merges over into under, like helm.
 func merge(under, over map[string]any) {
 	for name, value := range over {
 		inner, ok := value.(map[string]any)

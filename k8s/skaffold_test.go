@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pipeline is what a configuration of skaffold and each of its profiles have in common, as far as the tests look at it.
+// pipeline is the part of a skaffold configuration or profile that the tests check.
 type pipeline struct {
 	Name  string
 	Build struct {
@@ -40,7 +40,7 @@ type pipeline struct {
 	Profiles []pipeline
 }
 
-// TestSkaffoldConfiguration holds skaffold.yaml against the schema of the version of skaffold that it is for.
+// TestSkaffoldConfiguration validates skaffold.yaml against the schema of its version.
 func TestSkaffoldConfiguration(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("testdata/skaffold-v4beta13.json")
 	require.NoError(t, err)
@@ -54,13 +54,13 @@ func TestSkaffoldConfiguration(t *testing.T) {
 		require.Equal(t, "skaffold/v4beta13", config.(map[string]any)["apiVersion"])
 		require.NoError(t, schema.Validate(config))
 		config.(map[string]any)["bulid"] = map[string]any{}
-		require.Error(t, schema.Validate(config), "the schema knows what there is not")
+		require.Error(t, schema.Validate(config), "the schema must reject unknown fields")
 	}
 }
 
 var templated = regexp.MustCompile(`^{{\.IMAGE_FULLY_QUALIFIED_opportunity_(\w+)}}$`)
 
-// TestSkaffoldBuildsAndInstallsEveryImage: each configuration and each profile names every image by its name, and hands it to the chart.
+// TestSkaffoldBuildsAndInstallsEveryImage checks that each configuration and profile builds every image and passes it to the chart.
 func TestSkaffoldBuildsAndInstallsEveryImage(t *testing.T) {
 	mains, err := filepath.Glob("../services/*/internal")
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestSkaffoldBuildsAndInstallsEveryImage(t *testing.T) {
 		require.NoError(t, yaml.Unmarshal([]byte(doc), &config))
 		there(config.Manifests.Kustomize.Paths...)
 		for _, p := range append(config.Profiles, config) {
-			require.Empty(t, p.Patches, "a patch by index means another artifact once one is added")
+			require.Empty(t, p.Patches, "a patch by index breaks when an artifact is added")
 			built := []string{}
 			for _, a := range p.Build.Artifacts {
 				name := strings.TrimPrefix(a.Image, "opportunity/")

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// patience is how long a call may take.
-const patience = 10 * time.Second
+// timeout limits the duration of a call.
+const timeout = 10 * time.Second
 
-// client asks over connections of its own. The client of the standard library sends a call again when a connection that it kept
-// turns out to be closed; few others do, and this one does not.
+// client is an HTTP client that never retries. The client of the standard library retries a call if a reused connection turns out to be
+// closed; most other clients do not.
 type client struct {
 	base *url.URL
-	kept chan *conn // idle connections, the one that has been idle longest first
+	kept chan *conn // idle connections, longest idle first
 }
 
 type conn struct {
@@ -30,7 +30,7 @@ type conn struct {
 
 func newConn(c net.Conn) *conn { return &conn{c, bufio.NewReader(c)} }
 
-// keptConnections are used in turn, so that they stay spread over the replicas on which they were opened.
+// keptConnections is the number of reused connections. Calls use them in turn, so they reach all replicas.
 const keptConnections = 32
 
 func newClient(base string) (*client, error) {
@@ -39,7 +39,7 @@ func newClient(base string) (*client, error) {
 		return nil, err
 	}
 	if u.Scheme != "http" || u.Host == "" {
-		return nil, fmt.Errorf("%q is not the http address of a gateway", base)
+		return nil, fmt.Errorf("invalid --url %q: use the http URL of a gateway", base)
 	}
 	if u.Port() == "" {
 		u.Host += ":80"
@@ -47,21 +47,21 @@ func newClient(base string) (*client, error) {
 	return &client{base: u, kept: make(chan *conn, keptConnections)}, nil
 }
 
-// get makes one call, over a connection that was kept or over a new one. Its status is 0 if there was no whole answer.
+// get makes one call, over a kept or a new connection. The status is 0 if the response is missing or incomplete.
 func (c *client) get(path, key string, keep bool) (status int, err error) {
 	var to *conn
 	if keep {
 		to = c.idle()
 	}
 	if to == nil {
-		raw, err := net.DialTimeout("tcp", c.base.Host, patience) //nolint:noctx // bounded
+		raw, err := net.DialTimeout("tcp", c.base.Host, timeout) //nolint:noctx // bounded
 		if err != nil {
 			return 0, err
 		}
 		to = newConn(raw)
 	}
-	again, status, err := to.get(c.base, path, key, keep)
-	if keep && again && err == nil {
+	reusable, status, err := to.get(c.base, path, key, keep)
+	if keep && reusable && err == nil {
 		select {
 		case c.kept <- to:
 			return status, nil
@@ -72,8 +72,8 @@ func (c *client) get(path, key string, keep bool) (status int, err error) {
 	return status, err
 }
 
-// idle is a kept connection that the other side has not closed, or nil. Fewer than all are kept until the pool is full, so that
-// there are several from the beginning.
+// idle returns an open idle connection, or nil. It returns nil until the pool is full, so that several connections are opened from the
+// start.
 func (c *client) idle() *conn {
 	for len(c.kept) == keptConnections {
 		k := <-c.kept
@@ -85,17 +85,17 @@ func (c *client) idle() *conn {
 	return nil
 }
 
-// open tells whether the other side has not closed the connection: any client looks there before it uses one again. The deadline
-// lies in the future, since a read with one that has passed does not look at all.
+// open reports whether the server has not closed the connection; all clients check this before they reuse one. The deadline is in the future
+// because a read after its deadline does not detect a closed connection.
 func (k *conn) open() bool {
 	_ = k.SetReadDeadline(time.Now().Add(time.Millisecond))
 	_, err := k.in.Peek(1)
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// get asks over the connection; again is whether it may be used for another call.
-func (k *conn) get(base *url.URL, path, key string, keep bool) (again bool, status int, err error) {
-	_ = k.SetDeadline(time.Now().Add(patience))
+// get makes a call over the connection. reusable reports whether the connection can be used for another call.
+func (k *conn) get(base *url.URL, path, key string, keep bool) (reusable bool, status int, err error) {
+	_ = k.SetDeadline(time.Now().Add(timeout))
 	req, err := http.NewRequest(http.MethodGet, base.Scheme+"://"+base.Host+path, nil) //nolint:noctx // the connection has a deadline
 	if err != nil {
 		return false, 0, err

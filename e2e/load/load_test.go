@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-func TestEveryCallIsCountedAndNoneIsMadeAgain(t *testing.T) {
+func TestEveryCallIsCountedAndNoneIsRetried(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var arrived, kept atomic.Int64
@@ -42,18 +42,18 @@ func TestEveryCallIsCountedAndNoneIsMadeAgain(t *testing.T) {
 	defer server.Close()
 	client, err := newClient(server.URL)
 	require.NoError(t, err)
-	l := load{client: client, rate: 2000, keys: []string{"key"}, asks: []ask{{"good", "/good"}, {"busy", "/busy"}, {"broken", "/broken"}}}
+	l := load{client: client, rate: 2000, keys: []string{"key"}, targets: []target{{"good", "/good"}, {"busy", "/busy"}, {"broken", "/broken"}}}
 	sum := l.run(ctx)
 
-	require.EqualValues(t, arrived.Load(), sum.calls, "a call that failed is not made again")
+	require.EqualValues(t, arrived.Load(), sum.calls, "a failed call must not be retried")
 	require.EqualValues(t, kept.Load(), sum.kept[1].sent)
 	require.InDelta(t, sum.calls/2, sum.kept[0].sent, 3)
 	require.Equal(t, sum.calls, sum.kept[0].sent+sum.kept[1].sent)
-	require.Positive(t, sum.ends["busy 503"])
-	require.Positive(t, sum.ends["broken connection closed before the answer"])
+	require.Positive(t, sum.outcomes["busy 503"])
+	require.Positive(t, sum.outcomes["broken connection closed before the response"])
 	good := 0
-	for end, n := range sum.ends {
-		if strings.HasSuffix(end, " 200") {
+	for outcome, n := range sum.outcomes {
+		if strings.HasSuffix(outcome, " 200") {
 			good += n
 		}
 	}
@@ -63,7 +63,7 @@ func TestEveryCallIsCountedAndNoneIsMadeAgain(t *testing.T) {
 	require.Contains(t, text.String(), "failures from")
 }
 
-func TestAConnectionThatWasClosedWhileIdleIsNotUsed(t *testing.T) {
+func TestConnectionClosedWhileIdleIsNotReused(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // loopback
 	require.NoError(t, err)
 	defer ln.Close()
@@ -75,5 +75,5 @@ func TestAConnectionThatWasClosedWhileIdleIsNotUsed(t *testing.T) {
 	kept := newConn(ours)
 	require.True(t, kept.open())
 	require.NoError(t, theirs.Close())
-	storetest.Eventually(t, "it is seen to be closed", func() bool { return !kept.open() })
+	storetest.Eventually(t, "the close is detected", func() bool { return !kept.open() })
 }

@@ -1,6 +1,6 @@
-// Command load asks a running API at a steady rate and counts how each call ended. It is what the run in a cluster holds upgrades
-// and outages against, so it hides nothing: no call is made a second time, and whatever is not the answer that was asked for is a
-// failure. The verb "wait" does nothing until it is told to end, so that a pod can hold the program for those who exec it.
+// Command load calls a running API at a steady rate and counts the outcomes of the calls. The cluster test uses it to measure the effect of
+// upgrades and outages, so it never retries, and every response other than 200 is a failure. The verb "wait" blocks until it is stopped, so
+// that a pod can run the program for use with kubectl exec.
 //
 //	load run [--url http://gateway:8080] [--rate 40] [--for 60s] [--paths list=/api/v1/opportunities,...]
 //	load running
@@ -8,9 +8,9 @@
 //	load ask [--url http://gateway:8080] --trace ID PATH
 //	load wait
 //
-// run reads its keys from its standard input, one on each line, and uses them in turn. It ends after --for, or when stop finds it
-// by the file with its process id; running tells by its exit code whether there is one. The exit code of run is 0 if every call
-// was answered, 3 if not. ask makes one call, with the key on its standard input, as part of a trace.
+// run reads keys from standard input, one per line, and uses them in turn. It ends after --for or on stop, which finds its process id in a
+// file. running exits with 0 if there is a run, otherwise with 1. run exits with 0 if all calls succeeded, otherwise with 3. ask makes one
+// call as part of a trace, with the key from standard input.
 package main
 
 import (
@@ -58,20 +58,20 @@ func command(args []string) (code int, err error) {
 		<-ctx.Done()
 		return 0, nil
 	default:
-		return 0, fmt.Errorf("no verb %q", args[0])
+		return 0, fmt.Errorf("unknown verb %q: use run, running, stop, ask or wait", args[0])
 	}
 }
 
-// failed is the exit code of a run in which not every call was answered.
+// failed is the exit code of a run with failed calls.
 const failed = 3
 
 func start(ctx context.Context, args []string) (int, error) {
 	flags := flag.NewFlagSet("load run", flag.ContinueOnError)
 	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
 	rate := flags.Int("rate", 40, "calls per second")
-	length := flags.Duration("for", 0, "how long; 0: until stop")
+	length := flags.Duration("for", 0, "duration; 0: until stop")
 	paths := flags.String("paths", "list=/api/v1/opportunities?country=CA&limit=50,record=/api/v1/opportunities/maple-scribe,"+
-		"history=/api/v1/opportunities/maple-scribe/history,page=/account/sign-in", "what is asked for in turn, name=path each")
+		"history=/api/v1/opportunities/maple-scribe/history,page=/account/sign-in", "paths to call in turn, as name=path")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
@@ -91,14 +91,14 @@ func start(ctx context.Context, args []string) (int, error) {
 	for _, p := range strings.Split(*paths, ",") {
 		name, path, ok := strings.Cut(p, "=")
 		if !ok {
-			return 0, fmt.Errorf("%q is not name=path", p)
+			return 0, fmt.Errorf("invalid --paths %q: use name=path", p)
 		}
-		l.asks = append(l.asks, ask{name, path})
+		l.targets = append(l.targets, target{name, path})
 	}
 	if err := os.WriteFile(running(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return 0, err
 	}
-	defer os.Remove(running()) //nolint:errcheck // what is left over names a process that is gone
+	defer os.Remove(running()) //nolint:errcheck // a leftover file has the id of an ended process
 	sum := l.run(ctx)
 	sum.print(os.Stdout)
 	if sum.failed() > 0 {
@@ -114,12 +114,12 @@ func readKeys() ([]string, error) {
 	}
 	keys := strings.Fields(string(text))
 	if len(keys) == 0 {
-		return nil, errors.New("no keys on the standard input")
+		return nil, errors.New("no keys on standard input")
 	}
 	return keys, nil
 }
 
-// one makes one call that must be answered with 200.
+// one makes one call. It returns an error unless the status is 200.
 func one(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load ask", flag.ContinueOnError)
 	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
@@ -131,7 +131,7 @@ func one(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, *base+flags.Arg(0), nil) //nolint:gosec // whoever starts it says where to
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, *base+flags.Arg(0), nil) //nolint:gosec // the URL is an argument
 	if err != nil {
 		return err
 	}
@@ -148,14 +148,14 @@ func one(ctx context.Context, args []string) error {
 	return nil
 }
 
-// running is the file with the process id of the run that stop ends.
+// running returns the path of the file with the process id of the run.
 func running() string { return filepath.Join(os.TempDir(), "opportunity-load.pid") }
 
-// stop ends the run and waits until it has.
+// stop stops the run and waits until it has ended.
 func stop() error {
 	text, err := os.ReadFile(running())
 	if err != nil {
-		return fmt.Errorf("nothing runs: %w", err)
+		return fmt.Errorf("no run to stop: %w", err)
 	}
 	pid, err := strconv.Atoi(string(text))
 	if err != nil {

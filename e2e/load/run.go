@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// ask is something that is asked for: a name for the counts, and a path with its query.
-type ask struct{ name, path string }
+// target is a path with its query, and a name for the counts.
+type target struct{ name, path string }
 
 // load is a steady stream of calls.
 type load struct {
-	client *client
-	rate   int // calls per second
-	asks   []ask
-	keys   []string
+	client  *client
+	rate    int // calls per second
+	targets []target
+	keys    []string
 }
 
-// run sends calls until ctx ends, and waits for the answers of all. A call that takes long does not hold up the next: a service
-// that stands still is met by as many calls as one that does not.
+// run makes calls until ctx is done, then waits for all responses. A slow call does not delay the next one, so the rate is the same when the
+// service is slow.
 func (l *load) run(ctx context.Context) *summary {
 	sum := newSummary()
 	tick := time.NewTicker(time.Second / time.Duration(l.rate))
@@ -33,13 +33,13 @@ func (l *load) run(ctx context.Context) *summary {
 			return sum
 		case <-tick.C:
 		}
-		// What is asked for and how move on at different paces, so that each is asked for in both ways.
-		what, keep := l.asks[i%len(l.asks)], i/len(l.asks)%2 == 0
+		// After each round of the targets keep changes, so that each target is called in both ways.
+		to, keep := l.targets[i%len(l.targets)], i/len(l.targets)%2 == 0
 		key := l.keys[i%len(l.keys)]
 		all.Go(func() {
 			began := time.Now()
-			status, err := l.client.get(what.path, key, keep)
-			sum.count(what.name, keep, status, err, began, time.Now())
+			status, err := l.client.get(to.path, key, keep)
+			sum.count(to.name, keep, status, err, began, time.Now())
 		})
 	}
 }

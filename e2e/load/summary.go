@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// summary counts how calls ended.
+// summary counts the outcomes of calls.
 type summary struct {
 	start, end time.Time
 
 	mu          sync.Mutex
 	calls       int
 	kept        [2]count // over new connections, over kept ones
-	ends        map[string]int
-	took        []time.Duration // of calls that were answered
-	first, last time.Time       // failures, by the time at which the call was made
+	outcomes    map[string]int
+	took        []time.Duration // of successful calls
+	first, last time.Time       // start of the first and the last failed call
 }
 
 type count struct{ sent, failed int }
 
-func newSummary() *summary { return &summary{start: time.Now(), ends: map[string]int{}} }
+func newSummary() *summary { return &summary{start: time.Now(), outcomes: map[string]int{}} }
 
 func (s *summary) count(name string, keep bool, status int, err error, began, ended time.Time) {
 	s.mu.Lock()
@@ -39,7 +39,7 @@ func (s *summary) count(name string, keep bool, status int, err error, began, en
 	}
 	s.calls++
 	way.sent++
-	s.ends[name+" "+how(status, err)]++
+	s.outcomes[name+" "+outcome(status, err)]++
 	if status == http.StatusOK {
 		s.took = append(s.took, ended.Sub(began))
 		return
@@ -53,18 +53,18 @@ func (s *summary) count(name string, keep bool, status int, err error, began, en
 	}
 }
 
-// how is the end of a call in few words, without addresses and ports, so that equal ones can be counted.
-func how(status int, err error) string {
+// outcome describes the outcome of a call without addresses and ports, so that equal outcomes can be counted.
+func outcome(status int, err error) string {
 	var network *net.OpError
 	switch {
 	case err == nil:
 		return fmt.Sprint(status)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return "no answer in time"
+		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "connection closed before the answer"
+		return "connection closed before the response"
 	case errors.As(err, &network):
 		return network.Op + ": " + network.Err.Error()
 	default:
@@ -79,15 +79,15 @@ func (s *summary) print(w io.Writer) {
 	fmt.Fprintf(w, "sent %d, failed %d in %.0f s\n", s.calls, s.failed(), long.Seconds())
 	fmt.Fprintf(w, "  over kept connections: sent %d, failed %d; over a new one each: sent %d, failed %d\n",
 		s.kept[1].sent, s.kept[1].failed, s.kept[0].sent, s.kept[0].failed)
-	for _, end := range slices.Sorted(maps.Keys(s.ends)) {
-		fmt.Fprintf(w, "  %6d  %s\n", s.ends[end], end)
+	for _, o := range slices.Sorted(maps.Keys(s.outcomes)) {
+		fmt.Fprintf(w, "  %6d  %s\n", s.outcomes[o], o)
 	}
 	if len(s.took) > 0 {
 		slices.Sort(s.took)
 		at := func(share float64) time.Duration {
 			return s.took[int(share*float64(len(s.took)-1))].Round(100 * time.Microsecond)
 		}
-		fmt.Fprintf(w, "  answered within %v (half), %v (99 of 100), %v (all)\n", at(0.5), at(0.99), at(1))
+		fmt.Fprintf(w, "  latency: %v (p50), %v (p99), %v (max)\n", at(0.5), at(0.99), at(1))
 	}
 	if s.failed() > 0 {
 		fmt.Fprintf(w, "  failures from %.1f s to %.1f s, none in the last %.1f s\n",

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// growing is a counter that grows by perMinute until it stands still, so long before now.
-func growing(perMinute float64, still time.Duration) func(time.Duration) float64 {
-	return func(before time.Duration) float64 { return 1e6 - perMinute*max(before, still).Minutes() }
+// growing returns a counter that grew by perMinute until the given time before now.
+func growing(perMinute float64, until time.Duration) func(time.Duration) float64 {
+	return func(before time.Duration) float64 { return 1e6 - perMinute*max(before, until).Minutes() }
 }
 
-// lately is a counter that has grown by perMinute for so long, and stood at 0 before.
+// lately returns a counter that was 0 until the given time before now, and has grown by perMinute since.
 func lately(perMinute float64, since time.Duration) func(time.Duration) float64 {
 	return func(before time.Duration) float64 { return max(0, perMinute*(since-before).Minutes()) }
 }
@@ -21,8 +21,8 @@ func constant(v float64) func(time.Duration) float64 { return func(time.Duration
 
 const days4 = 4 * 24 * time.Hour
 
-// Of calls that are admitted at an even rate, a share has failed for a while.
-func TestWhenAvailabilityAlerts(t *testing.T) {
+// In each case, calls are admitted at a constant rate, and a share of them has failed for some time.
+func TestAvailabilityAlertsFire(t *testing.T) {
 	for name, c := range map[string]struct {
 		share             float64
 		since             time.Duration
@@ -51,7 +51,7 @@ func TestWhenAvailabilityAlerts(t *testing.T) {
 	}
 }
 
-// An outage that is over wakes nobody, though the long windows still know of it.
+// Alerts must not fire for a past outage, even though it is still in the long windows.
 func TestAvailabilityAlertsEnd(t *testing.T) {
 	for still, want := range map[time.Duration]bool{0: true, 35 * time.Minute: false} {
 		var s series
@@ -62,7 +62,7 @@ func TestAvailabilityAlertsEnd(t *testing.T) {
 	}
 }
 
-func TestWhenLatencyAlerts(t *testing.T) {
+func TestLatencyAlertsFire(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow              float64
 		critical, warning bool
@@ -84,8 +84,8 @@ func TestWhenLatencyAlerts(t *testing.T) {
 	}
 }
 
-// Each of the other alerts on a series that must fire it, and on one that must not.
-func TestWhenTheOthersAlert(t *testing.T) {
+// Each of the other alerts has cases that fire and cases that do not.
+func TestOtherAlertsFire(t *testing.T) {
 	ago := func(d time.Duration) func(time.Duration) float64 { return constant(float64(now.Add(-d).Unix())) }
 	type metric struct {
 		value func(time.Duration) float64
@@ -150,12 +150,12 @@ func TestWhenTheOthersAlert(t *testing.T) {
 		{"OpportunityCancelsPending", "critical", true, []metric{{constant(1), "authquota_cancels_pending", nil}}},
 		{"OpportunityCancelsPending", "critical", false, []metric{{constant(0), "authquota_cancels_pending", nil}}},
 		{"OpportunityLedgerLag", "warning", true, []metric{{constant(11), "authquota_ledger_lag_seconds", nil}}},
-		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica keeps the ledger for all
+		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica writes the ledger
 			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}}, {constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
 		}},
 		{"OpportunityTalliesLost", "warning", true, []metric{{lately(1, 5*time.Minute), "gateway_tallied_calls_lost_total", nil}}},
 		{"OpportunityTalliesLost", "warning", false, []metric{{constant(7), "gateway_tallied_calls_lost_total", nil}}},
-		{"OpportunitySnapshotOld", "critical", true, []metric{ // each replica answers from its own memory
+		{"OpportunitySnapshotOld", "critical", true, []metric{ // each replica has its own snapshot
 			{constant(1), "catalog_source_age_seconds", []string{"instance", "a"}}, {constant(61), "catalog_source_age_seconds", []string{"instance", "b"}},
 		}},
 		{"OpportunitySnapshotOld", "critical", false, []metric{{constant(59), "catalog_source_age_seconds", nil}}},
@@ -178,7 +178,7 @@ func TestWhenTheOthersAlert(t *testing.T) {
 		{"OpportunityMailsStuck", "warning", true, []metric{
 			{constant(901), "authquota_mails_oldest_age_seconds", nil}, {constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
-		{"OpportunityMailsStuck", "warning", false, []metric{ // one address does not take mail, others do
+		{"OpportunityMailsStuck", "warning", false, []metric{ // one recipient rejects mail, others do not
 			{constant(9000), "authquota_mails_oldest_age_seconds", nil}, {growing(1, 0), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
 		{"OpportunityMailsGivenUp", "warning", true, []metric{

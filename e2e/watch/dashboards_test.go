@@ -18,11 +18,11 @@ func TestDashboards(t *testing.T) {
 		require.Empty(t, uids[d.UID], "%s has the uid of %s", file, uids[d.UID])
 		uids[d.UID] = file
 		require.NotEmpty(t, d.Templating.List, file)
-		require.Equal(t, "datasource", d.Templating.List[0].Type, "%s: where figures are from is for Grafana to say", file)
+		require.Equal(t, "datasource", d.Templating.List[0].Type, "%s: the data source must be a variable", file)
 		ids := map[int]string{}
 		for _, p := range d.All() {
 			require.Positive(t, p.ID, "%s: %s", file, p.Title)
-			require.Empty(t, ids[p.ID], "%s: panels %q and %q have one id", file, p.Title, ids[p.ID])
+			require.Empty(t, ids[p.ID], "%s: panels %q and %q have the same id", file, p.Title, ids[p.ID])
 			ids[p.ID] = p.Title
 			if p.Type == "row" || p.Type == "text" {
 				continue
@@ -37,14 +37,14 @@ func TestDashboards(t *testing.T) {
 				names, err := watch.Metrics(watch.Expr(target.Expr))
 				require.NoError(t, err, "%s: %s", file, p.Title)
 				require.NotEmpty(t, names)
-				require.Contains(t, target.Expr, `namespace=~"$namespace"`, "%s: %s mixes installations", file, p.Title)
+				require.Contains(t, target.Expr, `namespace=~"$namespace"`, "%s: %s must filter by namespace", file, p.Title)
 			}
 		}
 		overlaps(t, file, d.Panels)
 	}
 }
 
-// overlaps fails where two panels cover the same place: Grafana would move one of them.
+// overlaps fails the test if two panels overlap, because Grafana would move one of them.
 func overlaps(t *testing.T, file string, panels []watch.Panel) {
 	t.Helper()
 	taken := map[[2]int]string{}
@@ -53,7 +53,7 @@ func overlaps(t *testing.T, file string, panels []watch.Panel) {
 		for x := range p.GridPos["w"] {
 			for y := range p.GridPos["h"] {
 				at := [2]int{p.GridPos["x"] + x, p.GridPos["y"] + y}
-				require.Empty(t, taken[at], "%s: %s lies on %s", file, p.Title, taken[at])
+				require.Empty(t, taken[at], "%s: %s overlaps %s", file, p.Title, taken[at])
 				taken[at] = p.Title
 			}
 		}

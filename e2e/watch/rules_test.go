@@ -29,7 +29,7 @@ func rules(t *testing.T) []rulefmt.Rule {
 	return all
 }
 
-// pages are the runbooks by the name of their alert.
+// pages returns the runbooks by alert.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(runbooksDir + "/*.md")
@@ -46,8 +46,8 @@ func pages(t *testing.T) map[string]string {
 	return found
 }
 
-// TestEveryAlertHasItsPageAndEveryPageItsAlert also checks the sections of each runbook and its row in the index.
-func TestEveryAlertHasItsPageAndEveryPageItsAlert(t *testing.T) {
+// TestAlertsAndRunbooksMatch also checks the sections of each runbook and its row in the index.
+func TestAlertsAndRunbooksMatch(t *testing.T) {
 	pages := pages(t)
 	index, err := os.ReadFile(runbooksDir + "/README.md")
 	require.NoError(t, err)
@@ -76,15 +76,15 @@ func TestEveryAlertHasItsPageAndEveryPageItsAlert(t *testing.T) {
 	}
 }
 
-// A rule that asks for another one's result names one that is there.
-func TestEveryRecordedSeriesIsRecorded(t *testing.T) {
-	recorded, asked := map[string]bool{}, map[string]bool{}
+// Every recorded series in an expression must have a recording rule, and every recording rule must be used.
+func TestRecordedSeriesMatchRules(t *testing.T) {
+	recorded, used := map[string]bool{}, map[string]bool{}
 	for _, r := range rules(t) {
 		recorded[r.Record] = true
 		names, err := watch.Metrics(r.Expr)
 		require.NoError(t, err)
 		for _, name := range names {
-			asked[name] = true
+			used[name] = true
 		}
 	}
 	for _, text := range texts(t) {
@@ -92,21 +92,21 @@ func TestEveryRecordedSeriesIsRecorded(t *testing.T) {
 			names, err := watch.Metrics(query)
 			require.NoError(t, err)
 			for _, name := range names {
-				asked[name] = true
+				used[name] = true
 			}
 		}
 	}
-	for name := range asked {
+	for name := range used {
 		if strings.Contains(name, ":") {
 			require.True(t, recorded[name], name)
 		}
 	}
 	for name := range recorded {
-		require.True(t, name == "" || asked[name], "nobody asks for %s", name)
+		require.True(t, name == "" || used[name], "%s is unused", name)
 	}
 }
 
-// texts are all pages with queries in them.
+// texts returns all pages with queries.
 func texts(t *testing.T) map[string]string {
 	t.Helper()
 	found := pages(t)
@@ -118,8 +118,8 @@ func texts(t *testing.T) map[string]string {
 	return found
 }
 
-// What the page of the objectives says is what the rules compute.
-func TestObjectivesAreThoseOfTheRules(t *testing.T) {
+// The queries in the page of the objectives must equal those of the rules.
+func TestObjectivesMatchRules(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operators/slo.md")
 	require.NoError(t, err)
 	queries := map[string]bool{}
@@ -130,7 +130,7 @@ func TestObjectivesAreThoseOfTheRules(t *testing.T) {
 		for _, r := range rules(t) {
 			if window, ok := strings.CutPrefix(r.Record, record); ok {
 				monthly := strings.ReplaceAll(r.Expr, "["+window+"]", "[30d]")
-				require.True(t, queries[canonical(t, monthly)], "the page has not: %s", monthly)
+				require.True(t, queries[canonical(t, monthly)], "the page lacks %s", monthly)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func canonical(t *testing.T, expr string) string {
 	return parsed.String()
 }
 
-// Alerts that ask for what another rule records are asked with its expression in place, so that one evaluation tells.
+// expression returns the expression of an alert, with the expressions of recording rules in place of recorded series.
 func expression(t *testing.T, alert, severity string) string {
 	t.Helper()
 	var found []string
@@ -166,7 +166,7 @@ func expression(t *testing.T, alert, severity string) string {
 	return strings.Join(found, " or ")
 }
 
-// fires evaluates an alert at an instant on the given series.
+// fires reports whether the alert fires now on the given series.
 func fires(t *testing.T, s series, alert, severity string) bool {
 	t.Helper()
 	result, err := s.query(t.Context(), expression(t, alert, severity))

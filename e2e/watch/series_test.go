@@ -17,20 +17,20 @@ import (
 	"opportunity.internal/e2e/watch"
 )
 
-// now is the instant at which tests evaluate.
+// now is the evaluation time.
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // step is the time between two samples.
 const step = time.Minute
 
-// series are metrics in memory: by labels, with the value that each has so long before now.
+// series holds time series in memory. value returns the value at a time before now.
 type series []struct {
 	labels labels.Labels
 	value  func(before time.Duration) float64
 	length time.Duration
 }
 
-// add adds a series of samples over the time before now that length says.
+// add adds a series with samples for length until now.
 func (s *series) add(length time.Duration, value func(before time.Duration) float64, name string, pairs ...string) {
 	*s = append(*s, struct {
 		labels labels.Labels
@@ -39,19 +39,19 @@ func (s *series) add(length time.Duration, value func(before time.Duration) floa
 	}{labels.FromStrings(append([]string{model.MetricNameLabel, name}, pairs...)...), value, length})
 }
 
-// query evaluates an expression now with the engine of Prometheus.
+// query evaluates an expression at now with the Prometheus engine.
 func (s series) query(ctx context.Context, expr string) (promql.Vector, error) {
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute, Parser: watch.Parser})
 	defer engine.Close()
-	asked, err := engine.NewInstantQuery(ctx, s, nil, expr, now)
+	query, err := engine.NewInstantQuery(ctx, s, nil, expr, now)
 	if err != nil {
 		return nil, err
 	}
-	defer asked.Close()
-	return asked.Exec(ctx).Vector()
+	defer query.Close()
+	return query.Exec(ctx).Vector()
 }
 
-// Querier is that of storage.Queryable.
+// Querier implements storage.Queryable.
 func (s series) Querier(mint, maxt int64) (storage.Querier, error) {
 	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 		var found []storage.Series
@@ -89,7 +89,7 @@ func (sample) FH() *histogram.FloatHistogram { return nil }
 func (sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample         { return s }
 
-// set hands over series one by one.
+// set is an iterator over series.
 type set struct {
 	all []storage.Series
 	at  int

@@ -1,5 +1,4 @@
-// Package watch reads what operators watch the service by, as Prometheus and Grafana do: the rules and the dashboards of the chart,
-// and the pages of docs/runbooks.
+// Package watch loads the monitoring of the service like Prometheus and Grafana: the rules and dashboards of the chart, and the runbooks.
 package watch
 
 import (
@@ -18,10 +17,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Parser is that of Prometheus, without what is experimental.
+// Parser is the parser of Prometheus without experimental features.
 var Parser = parser.NewParser(parser.Options{})
 
-// Rules are the rules of all files in a folder, which must have no mistake that Prometheus would find.
+// Rules returns the rules of all files in a folder. It returns an error if Prometheus would reject a file.
 func Rules(dir string) ([]rulefmt.Rule, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -60,10 +59,10 @@ type Panel struct {
 	} `json:"fieldConfig"`
 }
 
-// Datasource is where a panel has its figures from.
+// Datasource is the data source of a panel.
 type Datasource struct{ Type, UID string }
 
-// Dashboard is a dashboard of Grafana.
+// Dashboard is a Grafana dashboard.
 type Dashboard struct {
 	UID           string  `json:"uid"`
 	Title         string  `json:"title"`
@@ -78,7 +77,7 @@ type Dashboard struct {
 	} `json:"templating"`
 }
 
-// Dashboards are those of a folder, by file.
+// Dashboards returns the dashboards in a folder, by file.
 func Dashboards(dir string) (map[string]Dashboard, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) == 0 {
@@ -99,7 +98,7 @@ func Dashboards(dir string) (map[string]Dashboard, error) {
 	return found, nil
 }
 
-// All are the panels of a dashboard, those inside rows too.
+// All returns all panels of a dashboard, including those in rows.
 func (d Dashboard) All() []Panel {
 	var all []Panel
 	for _, p := range d.Panels {
@@ -110,10 +109,10 @@ func (d Dashboard) All() []Panel {
 
 var grafana = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$namespace", ".*")
 
-// Expr is an expression of a panel, with values in place of Grafana's variables.
+// Expr returns the expression of a panel with values for Grafana's variables.
 func Expr(panel string) string { return grafana.Replace(panel) }
 
-// Metrics are the names of the metrics that an expression asks for.
+// Metrics returns the names of the metrics in an expression.
 func Metrics(expr string) ([]string, error) {
 	parsed, err := Parser.ParseExpr(expr)
 	if err != nil {
@@ -140,7 +139,7 @@ func name(s *parser.VectorSelector) string {
 
 var block = regexp.MustCompile("(?ms)^```promql\n(.*?)^```$")
 
-// Queries are the expressions in the promql blocks of a page: one to each paragraph of a block.
+// Queries returns the expressions in the promql blocks of a page. Each paragraph of a block is one expression.
 func Queries(page string) []string {
 	var found []string
 	for _, m := range block.FindAllStringSubmatch(page, -1) {
