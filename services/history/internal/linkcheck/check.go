@@ -13,45 +13,44 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// maxRedirects is how many redirects of one link are followed.
-const maxRedirects = 5
+const maxRedirects = 5 // of one link
 
-// finding is what one try of a link came to.
-type finding struct {
+// result is the result of one attempt at a link.
+type result struct {
 	outcome api.Outcome
 	note    string
-	again   bool          // another try may come to something else
-	wait    time.Duration // what the host wants to pass before that
+	retry   bool          // whether another attempt may have another outcome
+	wait    time.Duration // minimum time before a retry, from Retry-After
 }
 
-// visit is one try of a link on its way.
+// visit is an attempt in progress.
 type visit struct {
 	link  *url.URL
 	steps []string // the redirects so far, for the note
 }
 
-// end is the finding with which a visit ends at the address at.
-func (v *visit) end(outcome api.Outcome, at *url.URL, last string, again bool, why ...string) finding {
+// end returns the result of a visit that ends at the URL at.
+func (v *visit) end(outcome api.Outcome, at *url.URL, last string, retry bool, why ...string) result {
 	if outcome == api.OutcomeReachable || outcome == api.OutcomeBlocked {
-		if to := away(v.link, at); to != "" && (outcome == api.OutcomeReachable || !wallHost(hostname(at))) {
+		if to := misdirection(v.link, at); to != "" && (outcome == api.OutcomeReachable || !isBotCheckHost(hostname(at))) {
 			outcome, why = api.OutcomeNeedsReview, append(why, to)
 		}
 	}
 	sentence := strings.Join(append(slices.Clone(v.steps), last), ", then ")
 	note := strings.Join(append([]string{strings.ToUpper(sentence[:1]) + sentence[1:] + "."}, why...), " ")
-	return finding{outcome: outcome, note: note, again: again}
+	return result{outcome: outcome, note: note, retry: retry}
 }
 
-// try follows a link to its end, or to where it must not be followed. claim is called right before the link itself is asked.
-// The error is that of a stopped run or of claim.
-func (c *Checker) try(ctx, hard context.Context, address string, claim func() error) (finding, error) {
+// try requests a link and follows its redirects as far as allowed. It calls claim right before the first request to the link itself.
+// It returns an error only if the run ended or claim failed.
+func (c *Checker) try(ctx, hard context.Context, address string, claim func() error) (result, error) {
 	at, err := url.Parse(address)
-	if err != nil { // was valid when it was imported
-		return finding{outcome: api.OutcomeNeedsReview, note: "The link cannot be read."}, claim()
+	if err != nil { // imports accept valid URLs only, so this is unlikely
+		return result{outcome: api.OutcomeNeedsReview, note: "The link is not a valid URL."}, claim()
 	}
 	v := visit{link: at}
-	if why := refusal(at, c.cfg.Ports); why != "" {
-		return finding{outcome: api.OutcomeNeedsReview, note: "Not asked: the link " + why + "."}, claim()
+	if why := urlProblem(at, c.cfg.Ports); why != "" {
+		return result{outcome: api.OutcomeNeedsReview, note: "Not requested: the link " + why + "."}, claim()
 	}
 	seen := map[string]bool{}
 	first := claim
@@ -59,47 +58,47 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 		seen[at.String()] = true
 		r, err := c.rules(ctx, hard, at)
 		if err != nil {
-			return finding{}, err
+			return result{}, err
 		}
-		if found, over := v.ruled(at, r); over {
+		if res, ended := v.applyRules(at, r); ended {
 			if first != nil {
-				return found, first()
+				return res, first()
 			}
-			return found, nil
+			return res, nil
 		}
-		a, err := c.ask(ctx, hard, at, 0, first)
+		resp, err := c.get(ctx, hard, at, 0, first)
 		switch {
-		case ended(err), errors.Is(err, errClaim):
-			return finding{}, err
+		case runEnded(err), errors.Is(err, errClaim):
+			return result{}, err
 		case err != nil:
-			return v.lost(at, err), nil
+			return v.noResponse(at, err), nil
 		}
-		ctx, first = hard, nil // the link was asked: what follows is brought to its end
-		if a.location == nil {
-			outcome, why := answered(a.status, a.header)
-			if a.status == http.StatusTooManyRequests {
-				c.hosts.of(at).slow(enough)
+		ctx, first = hard, nil // after the first request, only hard ends the visit
+		if resp.location == nil {
+			outcome, why := classify(resp.status, resp.header)
+			if resp.status == http.StatusTooManyRequests {
+				c.hosts.get(at).raiseGap(overloadedGap)
 			}
 			var more []string
 			if why != "" {
 				more = append(more, why)
 			}
-			found := v.end(outcome, at, fmt.Sprintf("answered %d", a.status), outcome == api.OutcomeUnreachable && why == "", more...)
-			found.wait = retryAfter(a.header, c.now())
-			return found, nil
+			res := v.end(outcome, at, fmt.Sprintf("answered %d", resp.status), outcome == api.OutcomeUnreachable && why == "", more...)
+			res.wait = retryAfter(resp.header, c.now())
+			return res, nil
 		}
-		v.steps = append(v.steps, fmt.Sprintf("answered %d with a redirect to %s", a.status, shown(a.location)))
-		next := a.location
+		v.steps = append(v.steps, fmt.Sprintf("answered %d with a redirect to %s", resp.status, noteURL(resp.location)))
+		next := resp.location
 		next.Fragment, next.RawFragment = "", ""
 		switch {
-		case wallHost(hostname(next)):
-			return v.end(api.OutcomeBlocked, next, "a wall against programs", false), nil
-		case refusal(next, c.cfg.Ports) != "":
-			return v.end(api.OutcomeNeedsReview, next, "not followed: that "+refusal(next, c.cfg.Ports), false), nil
+		case isBotCheckHost(hostname(next)):
+			return v.end(api.OutcomeBlocked, next, "blocked by a bot check", false), nil
+		case urlProblem(next, c.cfg.Ports) != "":
+			return v.end(api.OutcomeNeedsReview, next, "not followed: that URL "+urlProblem(next, c.cfg.Ports), false), nil
 		case reserved(hostname(next)):
-			return v.end(api.OutcomeNeedsReview, next, "not followed: that name is not on the internet", false), nil
+			return v.end(api.OutcomeNeedsReview, next, "not followed: that host name is reserved", false), nil
 		case seen[next.String()]:
-			return v.end(api.OutcomeUnreachable, next, "the redirects go round in a circle", false), nil
+			return v.end(api.OutcomeUnreachable, next, "not followed: redirect loop", false), nil
 		case len(v.steps) > maxRedirects:
 			return v.end(api.OutcomeUnreachable, next, fmt.Sprintf("not followed: more than %d redirects", maxRedirects), false), nil
 		}
@@ -107,28 +106,28 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 	}
 }
 
-// ruled ends a visit where the rules of an origin do.
-func (v *visit) ruled(at *url.URL, r rules) (found finding, over bool) {
+// applyRules returns the result of a visit that the rules of an origin end at the URL at. ended is false if they allow it.
+func (v *visit) applyRules(at *url.URL, r rules) (res result, ended bool) {
 	var server serverError
 	switch {
 	case errors.As(r.err, &server):
-		return v.end(api.OutcomeUnreachable, at, fmt.Sprintf("answered %d for its robots.txt, so the page was not asked for", int(server)), true), true
+		return v.end(api.OutcomeUnreachable, at, fmt.Sprintf("answered %d for its robots.txt, so the page was not requested", int(server)), true), true
 	case r.err != nil:
-		return v.lost(at, r.err), true
-	case r.wait:
-		return v.end(api.OutcomeBlocked, at, "answered 429 for its robots.txt, so the page was not asked for", false), true
+		return v.noResponse(at, r.err), true
+	case r.overloaded:
+		return v.end(api.OutcomeBlocked, at, "answered 429 for its robots.txt, so the page was not requested", false), true
 	case !r.allows(at):
-		return v.end(api.OutcomeBlocked, at, "not asked: its robots.txt keeps programs from the page", false), true
+		return v.end(api.OutcomeBlocked, at, "not requested: its robots.txt disallows the page", false), true
 	}
-	return finding{}, false
+	return result{}, false
 }
 
-// lost ends a visit without an answer. An address that must not be dialled is one that nobody outside reaches; behind a redirect
-// it is also a place where no application page can be, so a curator looks at it.
-func (v *visit) lost(at *url.URL, err error) finding {
+// noResponse returns the result of a visit that failed with err at the URL at. A link to a non-public address is unreachable to
+// everyone. A redirect to one needs review, because no application page can be there.
+func (v *visit) noResponse(at *url.URL, err error) result {
 	outcome := api.OutcomeUnreachable
 	if forbidden(err) && len(v.steps) > 0 {
 		outcome = api.OutcomeNeedsReview
 	}
-	return v.end(outcome, at, "not reached: "+failed(err), !forbidden(err))
+	return v.end(outcome, at, "not reached: "+failureReason(err), !forbidden(err))
 }

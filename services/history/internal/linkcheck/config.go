@@ -12,24 +12,24 @@ import (
 	"opportunity.internal/pkg/config"
 )
 
-// Config says how links are asked.
+// Config holds the settings of the link checker.
 type Config struct {
-	Contact     string        `env:"OPPORTUNITY_LINK_CHECK_CONTACT" doc:"Page that tells owners of sites who checks their links and how to reach you; every request names it. Empty: /docs/link-checker under OPPORTUNITY_PUBLIC_URL."`
-	Gap         time.Duration `env:"OPPORTUNITY_LINK_CHECK_GAP" envDefault:"5s" doc:"Least time between two requests to one host."`
-	Concurrency int           `env:"OPPORTUNITY_LINK_CHECK_CONCURRENCY" envDefault:"16" doc:"Most requests of the link checker at one time, each to another host."`
-	Timeout     time.Duration `env:"OPPORTUNITY_LINK_CHECK_TIMEOUT" envDefault:"20s" doc:"How long one request of the link checker may take."`
-	Ports       []uint16      `env:"OPPORTUNITY_LINK_CHECK_PORTS" envDefault:"80,443" doc:"Ports that the link checker may ask, comma-separated."`
+	Contact     string        `env:"OPPORTUNITY_LINK_CHECK_CONTACT" doc:"URL of a page that tells site owners who checks their links and how to reach you; it is part of the user agent. Empty: /docs/link-checker under OPPORTUNITY_PUBLIC_URL."`
+	Gap         time.Duration `env:"OPPORTUNITY_LINK_CHECK_GAP" envDefault:"5s" doc:"Minimum time between two requests to the same host."`
+	Concurrency int           `env:"OPPORTUNITY_LINK_CHECK_CONCURRENCY" envDefault:"16" doc:"Maximum number of concurrent requests of the link checker, each to a different host."`
+	Timeout     time.Duration `env:"OPPORTUNITY_LINK_CHECK_TIMEOUT" envDefault:"20s" doc:"Timeout of one request of the link checker."`
+	Ports       []uint16      `env:"OPPORTUNITY_LINK_CHECK_PORTS" envDefault:"80,443" doc:"Ports that the link checker may connect to, comma-separated."`
 
-	RefusedNetworks []string `env:"OPPORTUNITY_LINK_CHECK_REFUSED_NETWORKS" doc:"Address ranges that the link checker never asks, comma-separated, beside all that are not public: your own public addresses, the prefix of your NAT64."`
-	AllowedNetworks []string `env:"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS" doc:"Dangerous, for tests only: address ranges that the link checker asks although they are not public, comma-separated. Whoever can change a listing or answer for its host can then reach them."`
+	RefusedNetworks []string `env:"OPPORTUNITY_LINK_CHECK_REFUSED_NETWORKS" doc:"Address ranges that the link checker never connects to, comma-separated, in addition to all non-public ranges: your own public addresses, the prefix of your NAT64."`
+	AllowedNetworks []string `env:"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS" doc:"Dangerous, for tests only: non-public address ranges that the link checker may connect to, comma-separated. Anyone who can change a listing, or controls its host, can then reach them."`
 
-	Resolver *net.Resolver `env:"-"` // nil: that of the system
+	Resolver *net.Resolver `env:"-"` // nil: the system resolver
 }
 
-// leastGap is what we owe the hosts of others.
-const leastGap = time.Second
+// minGap is the smallest allowed gap, to protect other people's servers.
+const minGap = time.Second
 
-// Validate names every setting that links cannot be checked with.
+// Validate returns an error that names every invalid setting.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Contact != "" && !api.ValidURL(c.Contact) {
@@ -41,8 +41,8 @@ func (c Config) Validate() error {
 	if c.Timeout <= 0 {
 		errs = append(errs, errors.New("OPPORTUNITY_LINK_CHECK_TIMEOUT must be positive"))
 	}
-	if c.Gap < leastGap && len(c.AllowedNetworks) == 0 {
-		errs = append(errs, fmt.Errorf("OPPORTUNITY_LINK_CHECK_GAP must be at least %s", leastGap))
+	if c.Gap < minGap && len(c.AllowedNetworks) == 0 {
+		errs = append(errs, fmt.Errorf("OPPORTUNITY_LINK_CHECK_GAP must be at least %s", minGap))
 	}
 	for name, ranges := range map[string][]string{
 		"OPPORTUNITY_LINK_CHECK_REFUSED_NETWORKS": c.RefusedNetworks, "OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": c.AllowedNetworks,
@@ -54,8 +54,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// reachable reports an error unless strangers can open the contact page, as far as its address tells.
-func (c Config) reachable() error {
+// checkContact returns ErrNoContact if the host of the contact page is not public.
+func (c Config) checkContact() error {
 	u, err := url.Parse(c.Contact)
 	if err != nil {
 		return err
@@ -69,5 +69,5 @@ func (c Config) reachable() error {
 	return nil
 }
 
-// ErrNoContact says that links are not checked because the requests would name no page of ours that strangers can open.
+// ErrNoContact is the error of a checker whose contact page site owners could not open.
 var ErrNoContact = errors.New("no contact page")

@@ -12,17 +12,17 @@ import (
 	"opportunity.internal/pkg/config"
 )
 
-// wireServer is the address at which Azure serves metadata to its machines; it is in none of the reserved ranges.
+// wireServer is Azure's metadata server. Its address is in none of the reserved ranges.
 var wireServer = netip.MustParsePrefix("168.63.129.16/32")
 
-// maxHeaders bounds the headers of an answer, in bytes.
+// maxHeaders limits the response headers, in bytes.
 const maxHeaders = 128 << 10
 
-// NewTransport makes the connections of a checker. Every address is judged when it is dialled, after its name was resolved, so
-// a name that resolves differently the second time gains nothing. No proxy is asked: it would be judged in place of its target.
-// A connection serves one request, in HTTP/1.1: to close it is to stop reading, however much is still to come.
+// NewTransport returns the transport of a checker. It checks every address after name resolution, as it dials, which makes DNS
+// rebinding useless. It uses no proxy, because it would check the proxy's address instead of the target's. Each connection serves
+// one HTTP/1.1 request, so closing the connection ends the download.
 func NewTransport(cfg Config) (http.RoundTripper, error) {
-	refused, err := config.Prefixes(cfg.RefusedNetworks)
+	denied, err := config.Prefixes(cfg.RefusedNetworks)
 	if err != nil {
 		return nil, err
 	}
@@ -30,10 +30,10 @@ func NewTransport(cfg Config) (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	refused = append(refused, wireServer)
+	denied = append(denied, wireServer)
 	guard := ssrf.New(
 		ssrf.WithPorts(cfg.Ports...),
-		ssrf.WithDeniedV4Prefixes(family(refused, true)...), ssrf.WithDeniedV6Prefixes(family(refused, false)...),
+		ssrf.WithDeniedV4Prefixes(family(denied, true)...), ssrf.WithDeniedV6Prefixes(family(denied, false)...),
 		ssrf.WithAllowedV4Prefixes(family(allowed, true)...), ssrf.WithAllowedV6Prefixes(family(allowed, false)...),
 	)
 	dialer := &net.Dialer{Timeout: cfg.Timeout, KeepAlive: -1, Control: guard.Safe, Resolver: cfg.Resolver}
@@ -44,17 +44,18 @@ func NewTransport(cfg Config) (http.RoundTripper, error) {
 		DialContext:            dialer.DialContext,
 		Protocols:              protocols,
 		DisableKeepAlives:      true,
-		DisableCompression:     true, // nothing is unpacked
+		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeaders,
 		TLSHandshakeTimeout:    min(cfg.Timeout, 10*time.Second),
 	}, nil
 }
 
-// forbidden reports whether err says that an address was not dialled because of what it is.
+// forbidden reports whether err means that the address or port is not allowed.
 func forbidden(err error) bool {
 	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) || errors.Is(err, ssrf.ErrProhibitedNetwork)
 }
 
+// family returns the IPv4 prefixes if four is set, and otherwise the IPv6 prefixes.
 func family(all []netip.Prefix, four bool) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range all {

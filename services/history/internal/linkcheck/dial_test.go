@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// forbiddenHosts is one host for each range that is not public, as an address writes it.
+// forbiddenHosts holds one host from each non-public range, in URL syntax.
 var forbiddenHosts = map[string]string{
 	"this network": "0.0.0.0", "loopback": "127.0.0.2", "private 10": "10.1.2.3", "private 172": "172.16.0.1",
 	"private 192": "192.168.1.1", "link-local": "169.254.1.1", "metadata": "169.254.169.254", "metadata of Alibaba": "100.100.100.200",
@@ -30,8 +30,8 @@ var forbiddenHosts = map[string]string{
 	"operator's own": "[2600:1234::1]",
 }
 
-func TestNoForbiddenAddressIsDialled(t *testing.T) {
-	w := newWorld(t)
+func TestForbiddenAddressIsNotDialed(t *testing.T) {
+	w := newFakeNet(t)
 	trap, dialled := listenBeside(t, w.port)
 	defer trap.Close()
 	c := w.checker(func(cfg *Config) {
@@ -41,8 +41,8 @@ func TestNoForbiddenAddressIsDialled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			link := w.tryBy(c, "http://"+host+":PORT/apply")
 			require.Equal(t, unreachable, link.outcome)
-			require.Equal(t, "Not reached: its name leads to an address that is not public.", link.note)
-			require.False(t, link.again)
+			require.Equal(t, "Not reached: its name resolves to an address that is not public.", link.note)
+			require.False(t, link.retry)
 
 			w.on("/apply", w.redirect(302, "http://"+host+":PORT/latest/meta-data"))
 			behind := w.tryBy(c, "http://maple.works:PORT/apply")
@@ -62,7 +62,7 @@ func TestNoForbiddenAddressIsDialled(t *testing.T) {
 	require.Zero(t, dialled.Load())
 }
 
-// listenBeside listens on the port of the server at a loopback address that is not allowed.
+// listenBeside listens on the server's port at a loopback address that is not allowed.
 func listenBeside(t *testing.T, port uint16) (net.Listener, *atomic.Int32) {
 	t.Helper()
 	trap, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.2:"+strconv.Itoa(int(port)))
@@ -81,9 +81,9 @@ func listenBeside(t *testing.T, port uint16) (net.Listener, *atomic.Int32) {
 	return trap, dialled
 }
 
-// The name leads to a public address when it is first looked up, and inside when the page is asked for.
-func TestANameThatIsReboundGainsNothing(t *testing.T) {
-	w := newWorld(t)
+// The name resolves to a public address at first, and to a private one for the request of the page.
+func TestReboundNameIsNotDialed(t *testing.T) {
+	w := newFakeNet(t)
 	trap, dialled := listenBeside(t, w.port)
 	defer trap.Close()
 	var lookups atomic.Int32
@@ -93,18 +93,18 @@ func TestANameThatIsReboundGainsNothing(t *testing.T) {
 		}
 		return "127.0.0.2"
 	}
-	found := w.try("http://rebound.works:PORT/apply")
-	require.Equal(t, finding{unreachable, "Not reached: its name leads to an address that is not public.", false, 0}, found)
+	got := w.try("http://rebound.works:PORT/apply")
+	require.Equal(t, result{unreachable, "Not reached: its name resolves to an address that is not public.", false, 0}, got)
 	require.Empty(t, w.paths("rebound.works"))
 	require.Greater(t, lookups.Load(), int32(1))
 	require.Zero(t, dialled.Load())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	require.Len(t, w.asked, 1, "robots.txt, at the address that was allowed")
+	require.Len(t, w.requests, 1, "robots.txt only, from the allowed address")
 }
 
-func TestNoProxyIsAsked(t *testing.T) {
-	w := newWorld(t)
+func TestProxyIsNotUsed(t *testing.T) {
+	w := newFakeNet(t)
 	trap, dialled := listenBeside(t, w.port)
 	defer trap.Close()
 	t.Setenv("HTTP_PROXY", w.fill("http://127.0.0.2:PORT"))
@@ -113,8 +113,8 @@ func TestNoProxyIsAsked(t *testing.T) {
 	require.Zero(t, dialled.Load())
 }
 
-func TestWhatFailsBeforeAnAnswer(t *testing.T) {
-	w := newWorld(t)
+func TestFailureWithoutResponse(t *testing.T) {
+	w := newFakeNet(t)
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	_, dead, _ := net.SplitHostPort(ln.Addr().String())
@@ -130,21 +130,21 @@ func TestWhatFailsBeforeAnAnswer(t *testing.T) {
 		"http://nowhere.works:PORT/apply":       "Not reached: its name does not exist.",
 		"http://maple.works:" + dead + "/apply": "Not reached: the connection failed.",
 		"https://maple.works:TLS/apply":         "Not reached: its certificate is not valid.",
-		"https://maple.works:PORT/apply":        "Not reached: it made no TLS connection.",
+		"https://maple.works:PORT/apply":        "Not reached: the TLS handshake failed.",
 		"http://garbage.works:PORT/apply":       "Not reached: the connection failed.",
 	} {
-		require.Equal(t, finding{unreachable, note, true, 0}, w.tryBy(c, link), link)
+		require.Equal(t, result{unreachable, note, true, 0}, w.tryBy(c, link), link)
 	}
 	for link, note := range map[string]string{
-		"ftp://maple.works/apply":            "Not asked: the link is not an http or https address.",
-		"http://me:secret@maple.works/apply": "Not asked: the link carries a user name.",
-		"http://maple.works:6379/apply":      "Not asked: the link is on a port other than those of the web.",
+		"ftp://maple.works/apply":            "Not requested: the link is not an http or https address.",
+		"http://me:secret@maple.works/apply": "Not requested: the link contains a user name.",
+		"http://maple.works:6379/apply":      "Not requested: the link uses a port that is not allowed.",
 	} {
-		require.Equal(t, finding{needsReview, note, false, 0}, w.tryBy(c, link), link)
+		require.Equal(t, result{needsReview, note, false, 0}, w.tryBy(c, link), link)
 	}
 }
 
-// counted is how much of an answer a server could send.
+// counted counts the bytes of a response that a server could send.
 type counted struct{ sent atomic.Int64 }
 
 func (c *counted) endless(out http.ResponseWriter, r *http.Request) {
@@ -158,11 +158,11 @@ func (c *counted) endless(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fewBytes is more than what the kernel holds of a connection whose reader has stopped, and a tiny part of what is sent.
+// fewBytes is more than the kernel buffers for a connection without a reader, and a tiny part of the whole response.
 const fewBytes = 32 << 20
 
-func TestABodyIsNotRead(t *testing.T) {
-	w := newWorld(t)
+func TestBodyIsNotRead(t *testing.T) {
+	w := newFakeNet(t)
 	for name, prepare := range map[string]func(http.ResponseWriter) io.Writer{
 		"10 GB": func(out http.ResponseWriter) io.Writer {
 			out.Header().Set("Content-Length", strconv.Itoa(10<<30))
@@ -180,7 +180,7 @@ func TestABodyIsNotRead(t *testing.T) {
 				defer close(ended)
 				body.endless(writerOf{out, prepare(out)}, r)
 			})
-			require.Equal(t, finding{reachable, "Answered 200.", false, 0}, w.try("http://maple.works:PORT/apply"))
+			require.Equal(t, result{reachable, "Answered 200.", false, 0}, w.try("http://maple.works:PORT/apply"))
 			<-ended
 			if name == "10 GB" {
 				require.Less(t, body.sent.Load(), int64(fewBytes))
@@ -189,7 +189,7 @@ func TestABodyIsNotRead(t *testing.T) {
 	}
 }
 
-// writerOf is a response whose body goes through another writer.
+// writerOf is a response writer that sends its body through another writer.
 type writerOf struct {
 	http.ResponseWriter
 	body io.Writer
@@ -197,8 +197,8 @@ type writerOf struct {
 
 func (w writerOf) Write(b []byte) (int, error) { return w.body.Write(b) }
 
-func TestASlowSenderIsLeft(t *testing.T) {
-	w := newWorld(t)
+func TestSlowResponseIsAborted(t *testing.T) {
+	w := newFakeNet(t)
 	released := make(chan struct{})
 	w.on("/headers", func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
@@ -211,30 +211,30 @@ func TestASlowSenderIsLeft(t *testing.T) {
 		released <- struct{}{}
 	})
 	quick := func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond }
-	found := w.tryBy(w.checker(quick), "http://maple.works:PORT/headers")
-	require.Equal(t, finding{unreachable, "Not reached: no answer came in time.", true, 0}, found)
+	got := w.tryBy(w.checker(quick), "http://maple.works:PORT/headers")
+	require.Equal(t, result{unreachable, "Not reached: the request timed out.", true, 0}, got)
 	<-released
-	require.Equal(t, reachable, w.tryBy(w.checker(nil), "http://maple.works:PORT/body").outcome, "headers are an answer")
+	require.Equal(t, reachable, w.tryBy(w.checker(nil), "http://maple.works:PORT/body").outcome, "a response counts once its headers have arrived")
 	<-released
-	// robots.txt is the one body that is read
+	// robots.txt is the only body that the checker reads
 	w.on("drip.works/robots.txt", func(out http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(out, "User-agent: *\n")
 		_ = http.NewResponseController(out).Flush()
 		<-r.Context().Done()
 		released <- struct{}{}
 	})
-	found = w.tryBy(w.checker(quick), "http://drip.works:PORT/apply")
-	require.Equal(t, finding{unreachable, "Not reached: no answer came in time.", true, 0}, found)
+	got = w.tryBy(w.checker(quick), "http://drip.works:PORT/apply")
+	require.Equal(t, result{unreachable, "Not reached: the request timed out.", true, 0}, got)
 	<-released
-	storetest.Eventually(t, "nobody is asked any more", func() bool { return len(w.paths("drip.works")) == 0 })
+	storetest.Eventually(t, "no requests left", func() bool { return len(w.paths("drip.works")) == 0 })
 }
 
-func TestHeadersWithoutEndAreNotRead(t *testing.T) {
-	w := newWorld(t)
+func TestTooLargeHeadersAreNotRead(t *testing.T) {
+	w := newFakeNet(t)
 	w.on("/apply", func(out http.ResponseWriter, _ *http.Request) {
 		for i := range 1 << 10 {
 			out.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
 		}
 	})
-	require.Equal(t, finding{unreachable, "Not reached: the connection failed.", true, 0}, w.try("http://maple.works:PORT/apply"))
+	require.Equal(t, result{unreachable, "Not reached: the connection failed.", true, 0}, w.try("http://maple.works:PORT/apply"))
 }

@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// Link is the application link of a published listing, and what is known of its last check.
+// Link is the application link of a published listing with the state of its last check.
 type Link struct {
 	Slug      string
 	Address   string
-	DueAt     time.Time // the instant that the last check was due at; zero before any
-	ClaimedAt time.Time // when that check began
-	Recorded  bool      // whether it came to an event
+	DueAt     time.Time // due time of the last check; zero before the first
+	ClaimedAt time.Time // start of the last check
+	Recorded  bool      // whether the last check recorded an event
 }
 
 const (
 	day = 24 * time.Hour
-	// apart is how long after a check the next one may come. Without it a listing that is new just before its instant of the
-	// day, or was late because no run came, would be asked twice in short order.
-	apart = 12 * time.Hour
+	// minInterval is the minimum time between two checks of a link. Without it, a link that was checked late, or a new listing
+	// shortly before its due time, would be checked twice in quick succession.
+	minInterval = 12 * time.Hour
 )
 
-// DueAt is the latest instant, not after now, at which the link of slug falls due: once a UTC day, at a time of day that is the
-// same every day and spread evenly over all listings.
+// DueAt returns the latest due time of the link of slug that is not after now. A link is due once in a UTC day, at a fixed time of
+// day; the times of all listings are spread evenly over the day.
 func DueAt(slug string, now time.Time) time.Time {
 	sum := sha256.Sum256([]byte("opportunity link check\x00" + slug))
 	offset := time.Duration(binary.BigEndian.Uint64(sum[:8]) % uint64(day/time.Second) * uint64(time.Second)) //nolint:gosec // below a day
-	at := now.UTC().Truncate(day).Add(offset)                                                                 // days of UTC have 24 hours for Go
+	at := now.UTC().Truncate(day).Add(offset)                                                                 // a UTC day has 24 hours in Go
 	if at.After(now) {
 		at = at.Add(-day)
 	}
 	return at
 }
 
-// due reports whether l is to be asked now, and for which instant.
+// due returns the latest due time of l and whether l should be checked now.
 func (l Link) due(now time.Time) (time.Time, bool) {
 	at := DueAt(l.Slug, now)
-	return at, at.After(l.DueAt) && now.Sub(l.ClaimedAt) >= apart
+	return at, at.After(l.DueAt) && now.Sub(l.ClaimedAt) >= minInterval
 }

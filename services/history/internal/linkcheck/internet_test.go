@@ -29,25 +29,25 @@ const (
 	concurrency = 16
 )
 
-// internet answers every request after some time and watches the manners of whoever asks. It lives in a bubble of synctest, so
-// that days pass at once.
+// internet responds to every request after a delay and checks that the client respects the limits for each host. It runs in a
+// synctest bubble, where days pass immediately.
 type internet struct {
-	t      testing.TB
-	answer func(r *http.Request) (status int, header http.Header, body string, err error) // nil: 200 to everything
-	took   func(r *http.Request) time.Duration                                            // nil: up to a second
+	t       testing.TB
+	respond func(r *http.Request) (status int, header http.Header, body string, err error) // nil: always 200
+	latency func(r *http.Request) time.Duration                                            // nil: up to a second
 
-	mu     sync.Mutex
-	busy   map[string]bool
-	ended  map[string]time.Time
-	gaps   map[string]time.Duration // a host's own
-	now    int                      // requests under way
-	most   int
-	asked  map[string][]time.Time // address -> when
-	robots int
+	mu       sync.Mutex
+	busy     map[string]bool
+	ended    map[string]time.Time
+	gaps     map[string]time.Duration // of hosts with a larger gap
+	now      int                      // requests under way
+	most     int
+	requests map[string][]time.Time // address -> when
+	robots   int
 }
 
 func newInternet(t testing.TB) *internet {
-	return &internet{t: t, busy: map[string]bool{}, ended: map[string]time.Time{}, gaps: map[string]time.Duration{}, asked: map[string][]time.Time{}}
+	return &internet{t: t, busy: map[string]bool{}, ended: map[string]time.Time{}, gaps: map[string]time.Duration{}, requests: map[string][]time.Time{}}
 }
 
 func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -66,7 +66,7 @@ func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Path == "/robots.txt" {
 		n.robots++
 	} else {
-		n.asked[r.URL.String()] = append(n.asked[r.URL.String()], time.Now())
+		n.requests[r.URL.String()] = append(n.requests[r.URL.String()], time.Now())
 	}
 	n.mu.Unlock()
 	defer func() {
@@ -76,8 +76,8 @@ func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 		n.now--
 	}()
 	took := time.Duration(hash(r.URL.String())%1000) * time.Millisecond
-	if n.took != nil {
-		took = n.took(r)
+	if n.latency != nil {
+		took = n.latency(r)
 	}
 	select {
 	case <-time.After(took):
@@ -88,9 +88,9 @@ func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Path == "/robots.txt" {
 		code = 404
 	}
-	if n.answer != nil {
+	if n.respond != nil {
 		var err error
-		if code, header, body, err = n.answer(r); err != nil {
+		if code, header, body, err = n.respond(r); err != nil {
 			return nil, err
 		}
 	}
@@ -113,53 +113,53 @@ func (n *internet) checker() *linkcheck.Checker {
 	return c
 }
 
-// times are when an address was asked.
+// times returns the times of the requests to a URL.
 func (n *internet) times(address string) []time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.asked[address]
+	return n.requests[address]
 }
 
-// kept is the store of a run. Once it is dead nothing reaches the database any more, as after a kill.
-type kept struct {
+// testStore is the store of a run. After its death every call fails, as if the process had been killed.
+type testStore struct {
 	*store.Store
 	db *database.DB
 
 	mu      sync.Mutex
 	dead    bool
 	records int
-	dieAt   int // how many records it lives for; 0: for ever
+	dieAt   int // calls of Record until death; 0: unlimited
 	died    func()
 }
 
-// onBoth runs a test on a migrated store of each dialect. open is to be called inside a bubble.
-func onBoth(t *testing.T, test func(t *testing.T, open func(t testing.TB) *kept)) {
+// onBoth runs a test on a migrated store of each dialect. The test must call open inside a bubble.
+func onBoth(t *testing.T, test func(t *testing.T, open func(t testing.TB) *testStore)) {
 	t.Helper()
 	on(t, storetest.Databases(t), test)
 }
 
-// on is onBoth with the databases of the caller's choice.
-func on(t *testing.T, databases map[string]string, test func(t *testing.T, open func(t testing.TB) *kept)) {
+// on is like onBoth for the given databases.
+func on(t *testing.T, databases map[string]string, test func(t *testing.T, open func(t testing.TB) *testStore)) {
 	t.Helper()
 	for name, url := range databases {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // with the other one: each has a database of its own
+			t.Parallel() // with the other dialect; each has its own database
 			tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
 			require.NoError(t, err)
 			cfg := database.Config{URL: url, MaxConnections: 4}
 			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations.Files))
-			test(t, func(t testing.TB) *kept {
+			test(t, func(t testing.TB) *testStore {
 				db, err := database.Open(cfg, tel)
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = db.Close() })
-				return &kept{Store: store.New(db, prometheus.NewRegistry()), db: db}
+				return &testStore{Store: store.New(db, prometheus.NewRegistry()), db: db}
 			})
 		})
 	}
 }
 
-// publish makes listings with these links public; slug and link alternate.
-func (k *kept) publish(t testing.TB, pairs ...string) {
+// publish publishes listings, given as pairs of slug and link.
+func (k *testStore) publish(t testing.TB, pairs ...string) {
 	t.Helper()
 	var states []api.ListingState
 	for i := 0; i < len(pairs); i += 2 {
@@ -168,8 +168,8 @@ func (k *kept) publish(t testing.TB, pairs ...string) {
 	require.NoError(t, k.SaveListings(context.Background(), states))
 }
 
-// link is the last event of slug, and how many there are.
-func (k *kept) link(t testing.TB, slug string) (api.VerificationEvent, int) {
+// link returns the last event of slug and the number of its events.
+func (k *testStore) link(t testing.TB, slug string) (api.VerificationEvent, int) {
 	t.Helper()
 	page, _, err := k.History(context.Background(), slug, 0, 1)
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func (k *kept) link(t testing.TB, slug string) (api.VerificationEvent, int) {
 
 var errKilled = errors.New("killed")
 
-func (k *kept) alive() error {
+func (k *testStore) alive() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.dead {
@@ -190,7 +190,7 @@ func (k *kept) alive() error {
 	return nil
 }
 
-func (k *kept) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
+func (k *testStore) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
 	k.mu.Lock()
 	k.records++
 	if k.dieAt > 0 && k.records > k.dieAt && !k.dead {
@@ -204,35 +204,35 @@ func (k *kept) Record(ctx context.Context, run string, now time.Time, e api.Veri
 	return k.Store.Record(ctx, run, now, e)
 }
 
-func (k *kept) Claim(ctx context.Context, run, slug string, due, now time.Time) (bool, error) {
+func (k *testStore) Claim(ctx context.Context, run, slug string, due, now time.Time) (bool, error) {
 	if err := k.alive(); err != nil {
 		return false, err
 	}
 	return k.Store.Claim(ctx, run, slug, due, now)
 }
 
-func (k *kept) Release(ctx context.Context, run, slug string) error {
+func (k *testStore) Release(ctx context.Context, run, slug string) error {
 	if err := k.alive(); err != nil {
 		return err
 	}
 	return k.Store.Release(ctx, run, slug)
 }
 
-func (k *kept) Renew(ctx context.Context, run string, until time.Time) (bool, error) {
+func (k *testStore) Renew(ctx context.Context, run string, until time.Time) (bool, error) {
 	if err := k.alive(); err != nil {
 		return false, err
 	}
 	return k.Store.Renew(ctx, run, until)
 }
 
-func (k *kept) End(ctx context.Context, run string, now time.Time, took time.Duration, complete bool) error {
+func (k *testStore) End(ctx context.Context, run string, now time.Time, took time.Duration, complete bool) error {
 	if err := k.alive(); err != nil {
 		return err
 	}
 	return k.Store.End(ctx, run, now, took, complete)
 }
 
-// many are listings spread over hosts, as pairs of slug and link.
+// many returns listings spread over hosts, as pairs of slug and link.
 func many(listings, hosts int) (pairs []string) {
 	for i := range listings {
 		pairs = append(pairs, fmt.Sprintf("listing-%d", i), fmt.Sprintf("https://jobs-%d.works/apply/%d", i%hosts, i))

@@ -9,91 +9,90 @@ import (
 	"github.com/google/uuid"
 )
 
-// Lease keeps runs apart: of all replicas, one at a time makes one. Its clock is that of the callers; they may differ by less
-// than leaseFor.
+// Lease limits all replicas together to one run at a time. It uses the clocks of the callers, which must differ by less than
+// leaseTTL.
 type Lease interface {
-	// Acquire takes the lease for run until an instant, unless another run holds it at now.
-	Acquire(ctx context.Context, run string, now, until time.Time) (ours bool, err error)
-	// Renew holds it longer; ours is false where it was lost.
-	Renew(ctx context.Context, run string, until time.Time) (ours bool, err error)
-	// End gives the lease back and remembers how the run went; complete is false where something that was due is left.
-	End(ctx context.Context, run string, now time.Time, took time.Duration, complete bool) error
+	// Acquire takes the lease for run until the given time. ok is false if another run holds it at now.
+	Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error)
+	// Renew extends the lease. ok is false if run no longer holds it.
+	Renew(ctx context.Context, run string, until time.Time) (ok bool, err error)
+	// End releases the lease and stores the run's time and duration. complete is false if the run stopped early.
+	End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error
 }
 
-// Store is all that a run needs.
+// Store holds the links and the lease.
 type Store interface {
 	Links
 	Lease
 }
 
 const (
-	// leaseFor is how long after its last sign of life a run counts as dead.
-	leaseFor = 2 * time.Minute
-	// renewEvery is how often it gives one.
-	renewEvery = 20 * time.Second
+	leaseTTL      = 2 * time.Minute
+	renewInterval = 20 * time.Second
 )
 
-// ErrBusy says that another run is going on.
-var ErrBusy = errors.New("another run is going on")
+// ErrBusy is the error of a run while another run holds the lease.
+var ErrBusy = errors.New("another run is in progress")
 
-var errLostLease = errors.New("the lease of the run was lost")
+var errLostLease = errors.New("lease of the run was lost")
 
-// Once makes one run if no other is going on, and otherwise returns ErrBusy. It ends early with the cause of ctx.
+// Once makes one run. It returns ErrBusy if another run is in progress. When ctx ends it stops early and returns an error with the
+// cause of ctx.
 func (c *Checker) Once(ctx context.Context, store Store) (Report, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Report{}, err
 	}
 	run := id.String()
-	until := c.now().Add(leaseFor)
-	ours, err := store.Acquire(ctx, run, c.now(), until)
+	until := c.now().Add(leaseTTL)
+	ok, err := store.Acquire(ctx, run, c.now(), until)
 	if err != nil {
 		return Report{}, err
 	}
-	if !ours {
+	if !ok {
 		return Report{}, ErrBusy
 	}
-	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cut(nil)
-	renewing := make(chan struct{})
-	over, end := context.WithCancel(hard)
+	hard, abort := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abort(nil)
+	renewed := make(chan struct{})
+	running, end := context.WithCancel(hard)
 	go func() {
-		defer close(renewing)
-		c.keep(over, store, run, until, cut)
+		defer close(renewed)
+		c.renewLease(running, store, run, until, abort)
 	}()
-	// What is under way when ctx ends has its time to come to an end.
+	// When ctx ends, requests in flight get the time drain to finish.
 	stopDrain := context.AfterFunc(ctx, func() {
-		if sleep(over, drain) {
-			cut(context.Cause(ctx))
+		if sleep(running, drain) {
+			abort(context.Cause(ctx))
 		}
 	})
 	report, err := c.Run(ctx, hard, run, store)
 	stopDrain()
 	end()
-	<-renewing
+	<-renewed
 	if err != nil {
-		err = fmt.Errorf("stopped before the end: %w", err)
+		err = fmt.Errorf("run stopped early: %w", err)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return report, errors.Join(err, store.End(last, run, c.now(), report.Took, err == nil))
+	return report, errors.Join(err, store.End(last, run, c.now(), report.Duration, err == nil))
 }
 
-// keep renews the lease until ctx ends. A run that cannot renew it in time is cut before anybody else can take it.
-func (c *Checker) keep(ctx context.Context, lease Lease, run string, until time.Time, cut func(error)) {
-	for sleep(ctx, renewEvery) {
-		asking, cancel := context.WithTimeout(ctx, renewEvery)
-		next := c.now().Add(leaseFor)
-		ours, err := lease.Renew(asking, run, next)
+// renewLease renews the lease until ctx ends. If renewal keeps failing, it aborts the run before another run can take the lease.
+func (c *Checker) renewLease(ctx context.Context, lease Lease, run string, until time.Time, abort func(error)) {
+	for sleep(ctx, renewInterval) {
+		limited, cancel := context.WithTimeout(ctx, renewInterval)
+		next := c.now().Add(leaseTTL)
+		ok, err := lease.Renew(limited, run, next)
 		cancel()
 		switch {
-		case err == nil && ours:
+		case err == nil && ok:
 			until = next
 		case err == nil:
-			cut(errLostLease)
+			abort(errLostLease)
 			return
-		case ctx.Err() == nil && c.now().Add(2*renewEvery).After(until):
-			cut(fmt.Errorf("%w: %w", errLostLease, err))
+		case ctx.Err() == nil && c.now().Add(2*renewInterval).After(until):
+			abort(fmt.Errorf("%w: %w", errLostLease, err))
 			return
 		}
 	}

@@ -1,11 +1,12 @@
-// Package linkcheck asks the application link of every published listing once a day, and tells what came of it.
+// Package linkcheck requests the application link of every published listing once a day and records the outcome.
 //
-// It is a guest on other people's machines: one request at a time to a host, with a gap between, as robots.txt allows, under a
-// name that leads to a page about it. It is also the one part of the system that asks wherever data point, so every address is
-// judged when it is dialled, and of an answer no more is read than its headers.
+// It is polite to other people's servers: it sends one request at a time to a host, with a gap in between, follows robots.txt,
+// and identifies itself with a user agent that links to a page about the checker. It is also the only part of the system that
+// requests arbitrary URLs from data. The transport therefore checks every address when it dials, and the checker reads no
+// response body except robots.txt.
 //
-// A link is claimed in the store before it is asked. Whatever becomes of the run, nobody asks again before the next day: a check
-// whose process is killed between claim and record is lost, and counted as such. See docs/decisions.
+// A run claims a link in the store before it requests it, so no link is requested twice in a day. If the process is killed
+// between claim and record, the check is lost and the next run counts it as lost. See docs/decisions.
 package linkcheck
 
 import (
@@ -13,32 +14,32 @@ import (
 	"time"
 )
 
-// agentName is what robots.txt files may call us.
+// agentName is the user agent token in robots.txt files.
 const agentName = "OpportunityLinkCheck"
 
-// Checker asks links. It remembers what the hosts of its run asked for, and is made anew for the next.
+// Checker checks the links of one run. It remembers the gaps and rules of the hosts, so every run needs a new one.
 type Checker struct {
-	Progress func(done, total int64) // of the links that are due; nil: not reported
+	Progress func(done, total int64) // called after each due link unless nil
 
 	cfg       Config
 	transport http.RoundTripper
 	now       func() time.Time
 	agent     string
-	running   chan struct{} // holds an element for each request under way
+	running   chan struct{} // holds one element per request in flight
 	hosts     hosts
 	origins   origins
 }
 
-// New makes a checker. It fails with ErrNoContact where its requests would name no page that strangers can open.
+// New returns a checker for one run. It returns ErrNoContact if site owners could not open the contact page.
 func New(cfg Config, transport http.RoundTripper, now func() time.Time) (*Checker, error) {
-	if err := cfg.reachable(); err != nil {
+	if err := cfg.checkContact(); err != nil {
 		return nil, err
 	}
 	return &Checker{
 		cfg: cfg, transport: transport, now: now,
 		agent:   agentName + "/1.0 (+" + cfg.Contact + ")",
 		running: make(chan struct{}, cfg.Concurrency),
-		hosts:   hosts{gap: cfg.Gap, from: now().Add(cfg.Gap), all: map[string]*host{}},
+		hosts:   hosts{gap: cfg.Gap, start: now().Add(cfg.Gap), all: map[string]*host{}},
 		origins: origins{all: map[string]*origin{}},
 	}, nil
 }

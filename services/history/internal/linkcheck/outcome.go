@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,23 +17,23 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// statusDenied is what LinkedIn and a few others answer to programs.
-const statusDenied = 999
+// statusLinkedInDenied is the status that LinkedIn and a few other sites send to programs.
+const statusLinkedInDenied = 999
 
-// wallHosts are where waiting rooms and bot checks send their visitors.
-var wallHosts = []string{"validate.perfdrive.com", "captcha-delivery.com", "queue-it.net", "challenges.cloudflare.com"}
+// botCheckHosts are the hosts of waiting rooms and bot checks that sites redirect to.
+var botCheckHosts = []string{"validate.perfdrive.com", "captcha-delivery.com", "queue-it.net", "challenges.cloudflare.com"}
 
-// wall names the bot wall that answered in place of the page; empty where none is known to have. A body is never read, so a
-// wall that answers 200 without a header of its own passes for the page.
-func wall(status int, h http.Header) string {
+// botCheck returns the name of the bot check that sent the response instead of the page, or "" if it is none. Bodies are never
+// read, so a bot check with status 200 and no header of its own passes for the page.
+func botCheck(status int, h http.Header) string {
 	switch {
 	case h.Get("Cf-Mitigated") != "":
 		return "Cloudflare"
 	case h.Get("X-Vercel-Mitigated") != "":
 		return "Vercel"
-	case h.Get("X-Amzn-Waf-Action") != "": // answers 202 or 405
+	case h.Get("X-Amzn-Waf-Action") != "": // with status 202 or 405
 		return "AWS WAF"
-	case status < 400: // what follows names itself on every answer of the sites behind it
+	case status < 400: // the products below set their headers on every response
 		return ""
 	case h.Get("X-Datadome") != "" || h.Get("X-Dd-B") != "":
 		return "DataDome"
@@ -48,36 +49,32 @@ func wall(status int, h http.Header) string {
 	return ""
 }
 
-func wallHost(host string) bool {
-	for _, w := range wallHosts {
-		if host == w || strings.HasSuffix(host, "."+w) {
-			return true
-		}
-	}
-	return false
+func isBotCheckHost(host string) bool {
+	return slices.ContainsFunc(botCheckHosts, func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) })
 }
 
-// answered is what an answer that is no redirect comes to, with a sentence for the note where the status does not say it.
-func answered(status int, h http.Header) (outcome api.Outcome, why string) {
-	if name := wall(status, h); name != "" {
-		return api.OutcomeBlocked, "A wall against programs stands before the page (" + name + ")."
+// classify returns the outcome of a response that is not a redirect, and an explanation for the note if the status alone does not
+// explain it.
+func classify(status int, h http.Header) (outcome api.Outcome, why string) {
+	if name := botCheck(status, h); name != "" {
+		return api.OutcomeBlocked, "A bot check blocks the page (" + name + ")."
 	}
 	switch {
 	case status/100 == 2:
 		return api.OutcomeReachable, ""
 	case status == http.StatusNotFound || status == http.StatusGone:
 		return api.OutcomeClosed, ""
-	case status == statusDenied:
+	case status == statusLinkedInDenied:
 		return api.OutcomeBlocked, ""
 	case status == http.StatusRequestTimeout || status/100 == 5:
 		return api.OutcomeUnreachable, ""
-	case status/100 == 4: // 401, 403, 429, 451, and what other filters say: refused to us, which tells nothing of what people see
+	case status/100 == 4: // 401, 403, 429, 451 and others reject a program; people may still see the page
 		return api.OutcomeBlocked, ""
 	}
-	return api.OutcomeUnreachable, "That is no page."
+	return api.OutcomeUnreachable, "Unexpected status."
 }
 
-// retryAfter is how long an answer asks us to wait; 0 where it does not say.
+// retryAfter returns the delay in the header Retry-After, or 0 without one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -89,8 +86,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// failed says in our own words why no answer came. The text of the error stays inside: notes are public.
-func failed(err error) string {
+// failureReason returns the reason for a missing response. It never contains the error's text, because notes are public.
+func failureReason(err error) string {
 	var name *net.DNSError
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -101,27 +98,27 @@ func failed(err error) string {
 	var network net.Error
 	switch {
 	case forbidden(err):
-		return "its name leads to an address that is not public"
+		return "its name resolves to an address that is not public"
 	case errors.As(err, &name) && name.IsNotFound:
 		return "its name does not exist"
 	case errors.As(err, &name):
-		return "its name was not resolved"
+		return "its name could not be resolved"
 	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &certificate):
 		return "its certificate is not valid"
 	case errors.As(err, &record), errors.As(err, &alert):
-		return "it made no TLS connection"
+		return "the TLS handshake failed"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return "no answer came in time"
+		return "the request timed out"
 	}
 	return "the connection failed"
 }
 
-// away says where a link has led, if it is not where it points: to another site, or from a page to a home page.
-func away(link, at *url.URL) string {
+// misdirection returns a sentence if link ended up on another site, or on a home page instead of a page. Otherwise it returns "".
+func misdirection(link, at *url.URL) string {
 	if from, to := site(hostname(link)), site(hostname(at)); from != to {
 		return fmt.Sprintf("It leads to another site, %s.", to)
 	}
-	if home(at) && !home(link) {
+	if isHomePage(at) && !isHomePage(link) {
 		return "It leads to the home page."
 	}
 	return ""

@@ -14,28 +14,27 @@ import (
 )
 
 const (
-	// maxRobots is how much of a robots.txt is read (RFC 9309 asks for at least 500 KiB).
-	maxRobots = 500 << 10
-	// robotsFor is how long one is believed, and failedFor how long it is believed that none was to be had.
-	robotsFor, failedFor = 24 * time.Hour, 30 * time.Second
-	// maxRules is how many lines of one are kept: a compiled rule takes many times the space of its text.
+	maxRobotsSize = 500 << 10        // bytes; RFC 9309 requires at least 500 KiB
+	robotsTTL     = 24 * time.Hour   // lifetime of fetched rules
+	failureTTL    = 30 * time.Second // lifetime of a failure to fetch rules
+	// maxRules limits the lines of one file. A compiled rule takes many times the memory of its text.
 	maxRules = 10_000
-	// maxDelay is the longest delay that a host may ask for between the links of one run.
+	// maxDelay is the longest delay between two requests of a run. A host with a longer one gets one link in each run.
 	maxDelay = time.Minute
-	// enough is the delay of a host that was asked too much: its other links wait for the next run.
-	enough = maxDelay + time.Second
+	// overloadedGap is the gap of a host that responded with 429. It leaves the host's other links to the next run.
+	overloadedGap = maxDelay + time.Second
 )
 
-// rules are what the robots.txt of an origin says to us.
+// rules are the rules for this checker in the robots.txt of an origin.
 type rules struct {
-	group *robotstxt.Group // nil: nothing is refused
-	wait  bool             // the host was asked too much already: it gets no other request
-	delay time.Duration
-	until time.Time
-	err   error // none was to be had, and why
+	group      *robotstxt.Group // nil: everything is allowed
+	overloaded bool             // the host responded with 429; send it no further request
+	delay      time.Duration    // from Crawl-delay
+	expires    time.Time
+	err        error // the failure to fetch the file
 }
 
-// allows reports whether u may be asked.
+// allows reports whether the rules allow a request for u.
 func (r rules) allows(u *url.URL) bool {
 	if r.group == nil {
 		return true
@@ -50,9 +49,9 @@ func (r rules) allows(u *url.URL) bool {
 	return r.group.Test(path)
 }
 
-// origin is a scheme, host and port with rules of its own.
+// origin is a scheme, host and port, which together have one robots.txt.
 type origin struct {
-	turn  chan struct{} // held while the rules are read or fetched
+	lock  chan struct{} // full while a goroutine reads or fetches the rules
 	rules rules
 }
 
@@ -61,72 +60,73 @@ type origins struct {
 	all map[string]*origin
 }
 
-func (o *origins) of(u *url.URL) *origin {
+func (o *origins) get(u *url.URL) *origin {
 	key := u.Scheme + "://" + hostname(u) + ":" + strconv.Itoa(int(port(u)))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all[key] == nil {
-		o.all[key] = &origin{turn: make(chan struct{}, 1)}
+		o.all[key] = &origin{lock: make(chan struct{}, 1)}
 	}
 	return o.all[key]
 }
 
-// rules are those of the origin of u, fetched where they are not known or too old. The error is that of a stopped run; of a host
-// that did not answer it is in the rules.
+// rules returns the rules of the origin of u. It fetches them if they are missing or expired. It returns an error only if the run
+// ended; a failure to fetch the file is in rules.err.
 func (c *Checker) rules(ctx, hard context.Context, u *url.URL) (rules, error) {
-	o := c.origins.of(u)
+	o := c.origins.get(u)
 	select {
-	case o.turn <- struct{}{}:
-		defer func() { <-o.turn }()
+	case o.lock <- struct{}{}:
+		defer func() { <-o.lock }()
 	case <-ctx.Done():
 		return rules{}, errStopped
 	}
-	if c.now().Before(o.rules.until) {
+	if c.now().Before(o.rules.expires) {
 		return o.rules, nil
 	}
 	r, err := c.fetchRules(ctx, hard, u)
 	if err != nil {
 		return rules{}, err
 	}
-	r.until = c.now().Add(robotsFor)
+	r.expires = c.now().Add(robotsTTL)
 	if r.err != nil {
-		r.until = c.now().Add(failedFor)
+		r.expires = c.now().Add(failureTTL)
 	}
 	if r.delay > 0 {
-		c.hosts.of(u).slow(r.delay)
+		c.hosts.get(u).raiseGap(r.delay)
 	}
 	o.rules = r
 	return r, nil
 }
 
+// fetchRules requests the robots.txt of the origin of u and follows redirects.
 func (c *Checker) fetchRules(ctx, hard context.Context, u *url.URL) (rules, error) {
 	at := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/robots.txt"}
 	for range maxRedirects + 1 {
-		a, err := c.ask(ctx, hard, at, maxRobots, nil)
+		resp, err := c.get(ctx, hard, at, maxRobotsSize, nil)
 		switch {
-		case ended(err):
+		case runEnded(err):
 			return rules{}, err
 		case err != nil && at.Host == u.Host:
 			return rules{err: err}, nil
-		case err != nil: // a redirect to where nothing is: as if there were none
+		case err != nil: // a redirect to an unreachable host counts as no robots.txt
 			return rules{}, nil
-		case a.status == http.StatusTooManyRequests:
-			return rules{wait: true}, nil
-		case a.status/100 == 5:
-			return rules{err: serverError(a.status)}, nil
-		case a.status/100 == 2:
-			return parseRules(a.body), nil
-		case a.location == nil || refusal(a.location, c.cfg.Ports) != "" || reserved(hostname(a.location)):
-			return rules{}, nil // 4xx says that there is none (RFC 9309, 2.3.1.3)
+		case resp.status == http.StatusTooManyRequests:
+			return rules{overloaded: true}, nil
+		case resp.status/100 == 5:
+			return rules{err: serverError(resp.status)}, nil
+		case resp.status/100 == 2:
+			return parseRules(resp.body), nil
+		case resp.location == nil || urlProblem(resp.location, c.cfg.Ports) != "" || reserved(hostname(resp.location)):
+			return rules{}, nil // 4xx means no robots.txt (RFC 9309, 2.3.1.3)
 		}
-		at = a.location
+		at = resp.location
 	}
 	return rules{}, nil
 }
 
-// parseRules reads what a robots.txt says to us. A file that the library cannot read refuses nothing.
+// parseRules returns the rules for this checker in a robots.txt. A file that the library cannot parse allows everything.
 func parseRules(text []byte) rules {
-	data, err := robotstxt.FromBytes(readable(text))
+	data, err := robotstxt.FromBytes(sanitizeRules(text))
 	if err != nil {
 		return rules{}
 	}
@@ -134,11 +134,11 @@ func parseRules(text []byte) rules {
 	return rules{group: group, delay: group.CrawlDelay}
 }
 
-// readable keeps the lines that mean something to us and puts right what would make the library drop the whole file: a rule
-// before any agent, a delay that is no number.
-func readable(text []byte) []byte {
+// sanitizeRules drops irrelevant lines, and lines for which the library would reject the whole file: rules before the first
+// user agent, and delays that are not numbers.
+func sanitizeRules(text []byte) []byte {
 	var out bytes.Buffer
-	agent, kept := false, 0
+	agent, lines := false, 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
 		bare, _, _ := strings.Cut(string(line), "#")
 		name, value, ok := strings.Cut(bare, ":")
@@ -151,19 +151,19 @@ func readable(text []byte) []byte {
 		case !agent:
 			continue
 		case name == "allow" || name == "disallow":
-			if value == "*" { // the library takes it for nothing
+			if value == "*" { // which the library ignores
 				value = "/"
 			}
 		case name == "crawl-delay":
 			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil || !(seconds >= 0) { //nolint:staticcheck // NaN is neither
+			if err != nil || !(seconds >= 0) { //nolint:staticcheck // also true for NaN
 				continue
 			}
 			value = strconv.FormatFloat(min(seconds, day.Seconds()), 'f', -1, 64)
 		default:
 			continue
 		}
-		if kept++; kept > maxRules {
+		if lines++; lines > maxRules {
 			break
 		}
 		out.WriteString(name + ": " + value + "\n")

@@ -15,47 +15,47 @@ func robots(text string) http.HandlerFunc {
 	return func(out http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(out, text) }
 }
 
-func TestRobotsAreObeyed(t *testing.T) {
+func TestRobotsRulesAreFollowed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		robots http.HandlerFunc
-		note   string // empty: the page was asked for and answered
+		note   string // empty: the page was requested
 	}{
 		{"none", status(404), ""},
 		{"forbidden to read", status(403), ""},
 		{"empty", robots(""), ""},
-		{"all are kept out", robots("User-agent: *\nDisallow: /"), "Not asked: its robots.txt keeps programs from the page."},
-		{"we are kept out", robots("User-agent: *\nAllow: /\n\nUser-agent: opportunitylinkcheck\nDisallow: /apply"),
-			"Not asked: its robots.txt keeps programs from the page."},
-		{"others are kept out", robots("User-agent: BadBot\nDisallow: /"), ""},
-		{"we are let in", robots("User-agent: *\nDisallow: /\n\nUser-agent: OpportunityLinkCheck\nAllow: /apply\nDisallow: /"), ""},
+		{"all agents disallowed", robots("User-agent: *\nDisallow: /"), "Not requested: its robots.txt disallows the page."},
+		{"this agent disallowed", robots("User-agent: *\nAllow: /\n\nUser-agent: opportunitylinkcheck\nDisallow: /apply"),
+			"Not requested: its robots.txt disallows the page."},
+		{"other agents disallowed", robots("User-agent: BadBot\nDisallow: /"), ""},
+		{"this agent allowed", robots("User-agent: *\nDisallow: /\n\nUser-agent: OpportunityLinkCheck\nAllow: /apply\nDisallow: /"), ""},
 		{"the longer rule counts", robots("User-agent: *\nDisallow: /\nAllow: /apply"), ""},
-		{"a pattern with a query", robots("User-agent: *\nDisallow: /*?ref="), "Not asked: its robots.txt keeps programs from the page."},
-		{"a star alone", robots("User-agent: *\nDisallow: *"), "Not asked: its robots.txt keeps programs from the page."},
-		{"with a mark of Unicode, comments and mistakes", robots("\ufeffDisallow: /x\nUser-agent: * # all\nCrawl-delay: soon\nCrawl-delay: -1\n" +
-			"Sitemap: x\nNonsense\nDisallow: /"), "Not asked: its robots.txt keeps programs from the page."},
+		{"a pattern with a query", robots("User-agent: *\nDisallow: /*?ref="), "Not requested: its robots.txt disallows the page."},
+		{"a star alone", robots("User-agent: *\nDisallow: *"), "Not requested: its robots.txt disallows the page."},
+		{"with a byte order mark, comments and mistakes", robots("\ufeffDisallow: /x\nUser-agent: * # all\nCrawl-delay: soon\nCrawl-delay: -1\n" +
+			"Sitemap: x\nNonsense\nDisallow: /"), "Not requested: its robots.txt disallows the page."},
 		{"a web page", robots("<!doctype html><title>Maple</title><p>User-agent: *</p>"), ""},
-		{"too much asked already", status(429), "Answered 429 for its robots.txt, so the page was not asked for."},
-		{"broken", status(503), "Answered 503 for its robots.txt, so the page was not asked for."},
+		{"too many requests", status(429), "Answered 429 for its robots.txt, so the page was not requested."},
+		{"broken", status(503), "Answered 503 for its robots.txt, so the page was not requested."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFakeNet(t)
 			w.on("/robots.txt", c.robots)
-			found := w.try("http://maple.works:PORT/apply?ref=1")
+			got := w.try("http://maple.works:PORT/apply?ref=1")
 			if c.note == "" {
-				require.Equal(t, finding{reachable, "Answered 200.", false, 0}, found)
+				require.Equal(t, result{reachable, "Answered 200.", false, 0}, got)
 				return
 			}
-			require.Equal(t, c.note, found.note)
+			require.Equal(t, c.note, got.note)
 			require.Empty(t, w.paths("maple.works"))
-			require.Equal(t, map[bool]string{true: "unreachable", false: "blocked"}[c.name == "broken"], string(found.outcome))
-			require.Equal(t, c.name == "broken", found.again)
+			require.Equal(t, map[bool]string{true: "unreachable", false: "blocked"}[c.name == "broken"], string(got.outcome))
+			require.Equal(t, c.name == "broken", got.retry)
 		})
 	}
 }
 
 func TestRobotsBehindRedirects(t *testing.T) {
-	w := newWorld(t)
+	w := newFakeNet(t)
 	w.on("maple.works/robots.txt", w.redirect(301, "http://www.maple.works:PORT/robots.txt"))
 	w.on("www.maple.works/robots.txt", robots("User-agent: *\nDisallow: /apply"))
 	require.Equal(t, blocked, w.try("http://maple.works:PORT/apply").outcome)
@@ -65,19 +65,19 @@ func TestRobotsBehindRedirects(t *testing.T) {
 	}
 }
 
-func TestEveryHostOfAChainIsAskedForItsRules(t *testing.T) {
-	w := newWorld(t)
+func TestRobotsOfEveryHostInChainAreFollowed(t *testing.T) {
+	w := newFakeNet(t)
 	w.on("maple.works/apply", w.redirect(302, "http://jobs.maple.works:PORT/apply"))
 	w.on("jobs.maple.works/robots.txt", robots("User-agent: *\nDisallow: /"))
-	found := w.try("http://maple.works:PORT/apply")
-	require.Equal(t, blocked, found.outcome)
-	require.Equal(t, w.fill("Answered 302 with a redirect to http://jobs.maple.works:PORT/apply, then not asked: its robots.txt keeps programs from the page."),
-		found.note)
+	got := w.try("http://maple.works:PORT/apply")
+	require.Equal(t, blocked, got.outcome)
+	require.Equal(t, w.fill("Answered 302 with a redirect to http://jobs.maple.works:PORT/apply, then not requested: its robots.txt disallows the page."),
+		got.note)
 	require.Empty(t, w.paths("jobs.maple.works"))
 }
 
 func TestOnlyTheBeginningOfRobotsIsRead(t *testing.T) {
-	w := newWorld(t)
+	w := newFakeNet(t)
 	var body counted
 	ended := make(chan struct{})
 	w.on("/robots.txt", func(out http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func TestOnlyTheBeginningOfRobotsIsRead(t *testing.T) {
 	require.Less(t, body.sent.Load(), int64(fewBytes))
 }
 
-func TestADelayThatAHostAsksFor(t *testing.T) {
+func TestCrawlDelay(t *testing.T) {
 	for text, delay := range map[string]time.Duration{
 		"Crawl-delay: 2.5": 2500 * time.Millisecond, "Crawl-delay: 1e300": day, "Crawl-delay: NaN": 0, "Crawl-delay: Inf": day,
 	} {

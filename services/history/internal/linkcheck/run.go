@@ -14,46 +14,43 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Links are the links of published listings as they are kept.
+// Links stores the application links and the state of their checks.
 type Links interface {
-	// Links are those of all published listings.
+	// Links returns the links of all published listings.
 	Links(ctx context.Context) ([]Link, error)
-	// Claim takes the link of slug for the instant due, for good. ours is false where that was done before, or where run does
-	// not hold the lease.
-	Claim(ctx context.Context, run, slug string, due, now time.Time) (ours bool, err error)
-	// Release undoes a claim that came to nothing, so that the link is due again.
+	// Claim claims the check of slug that was due at due. ok is false if it is already claimed or if run does not hold the lease.
+	Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error)
+	// Release undoes a claim of run, so that the link is due again.
 	Release(ctx context.Context, run, slug string) error
-	// Record appends the event of a claimed link; it fails where run has no claim on it.
+	// Record appends the event of a claimed link. It returns an error if run does not hold the claim.
 	Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error
 }
 
-// Actor is the name under which events of the checker are appended.
+// Actor is the actor of the checker's events.
 const Actor = "link-check"
 
 const (
-	// tries is how often an unreachable link is asked; backOff is how long after a failed try the next one comes.
-	tries = 3
-	// hostsAtOnce bounds, as a multiple of the requests at once, how many hosts are worked on: most of them wait for their gap.
-	hostsAtOnce = 32
-	// drain is how long a run that is told to stop gives the requests that are under way.
-	drain = 25 * time.Second
+	maxAttempts = 3 // of an unreachable link
+	// hostsPerRequest is the number of hosts processed in parallel for each concurrent request. Most hosts wait for their gap.
+	hostsPerRequest = 32
+	drain           = 25 * time.Second // for requests in flight when a run is stopped
+	// maxWait is the longest Retry-After that a run respects. A link with a longer one is not retried.
+	maxWait = 10 * time.Minute
 )
 
-// maxWait is how long a host may ask us to wait before the next try; beyond that there is none.
-const maxWait = 10 * time.Minute
+// backoff is the delay after each failed attempt except the last.
+var backoff = [maxAttempts - 1]time.Duration{time.Minute, 5 * time.Minute}
 
-var backOff = [tries - 1]time.Duration{time.Minute, 5 * time.Minute}
-
-// Report is what a run did.
+// Report is the result of a run.
 type Report struct {
-	Outcomes map[api.Outcome]int // checks recorded
-	Reserved int                 // links on names that can never be on the internet; not asked
-	Deferred int                 // left to the next run, because their host wants long delays
-	Lost     int                 // claimed for the present day by runs that died before they recorded anything
-	Took     time.Duration
+	Outcomes map[api.Outcome]int // recorded checks
+	Reserved int                 // links with a reserved host name; never checked
+	Deferred int                 // links left to the next run because their host requires long delays
+	Lost     int                 // checks of the last day claimed by a run that was killed before it recorded them
+	Duration time.Duration
 }
 
-// Checked is how many links were asked and recorded.
+// Checked returns the number of recorded checks.
 func (r Report) Checked() (n int) {
 	for _, count := range r.Outcomes {
 		n += count
@@ -61,29 +58,29 @@ func (r Report) Checked() (n int) {
 	return n
 }
 
-// String is the report for people.
+// String returns the report as one line of text.
 func (r Report) String() string {
-	var found []string
+	var outcomes []string
 	for _, o := range api.Outcomes[api.LinkCheck] {
 		if r.Outcomes[o] > 0 {
-			found = append(found, fmt.Sprintf("%d %s", r.Outcomes[o], o))
+			outcomes = append(outcomes, fmt.Sprintf("%d %s", r.Outcomes[o], o))
 		}
 	}
 	noun := "links"
 	if r.Checked() == 1 {
 		noun = "link"
 	}
-	text := fmt.Sprintf("checked %d %s in %s", r.Checked(), noun, r.Took.Round(time.Second))
-	if len(found) > 0 {
-		text += ": " + strings.Join(found, ", ")
+	text := fmt.Sprintf("checked %d %s in %s", r.Checked(), noun, r.Duration.Round(time.Second))
+	if len(outcomes) > 0 {
+		text += ": " + strings.Join(outcomes, ", ")
 	}
 	for _, more := range []struct {
 		n    int
 		what string
 	}{
-		{r.Reserved, "on reserved names, never asked"},
-		{r.Deferred, "left to the next run, because their hosts ask for long delays"},
-		{r.Lost, "lost when a run was killed, to be asked again tomorrow"},
+		{r.Reserved, "skipped (reserved host names)"},
+		{r.Deferred, "left to the next run (their hosts require long delays)"},
+		{r.Lost, "lost when a run was killed (next check tomorrow)"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf("; %d %s", more.n, more.what)
@@ -92,75 +89,75 @@ func (r Report) String() string {
 	return text
 }
 
-// errClaim wraps what kept a link from being claimed; errTaken is that another run has it.
+// errClaim wraps every error of a claim. errClaimed means that another run has claimed the link.
 var (
-	errClaim = errors.New("claim")
-	errTaken = fmt.Errorf("%w: taken by another run", errClaim)
+	errClaim   = errors.New("claiming link")
+	errClaimed = fmt.Errorf("%w: claimed by another run", errClaim)
 )
 
-// run is one run of a checker over the links that are due.
+// run is one run of a checker over the due links.
 type run struct {
 	*Checker
 	id    string
 	links Links
-	ctx   context.Context // ends when no more links are to be asked
-	hard  context.Context // ends when nothing is waited for any more
-	fail  func(error)     // ends both
+	ctx   context.Context // its end stops new checks
+	hard  context.Context // its end also aborts checks in progress
+	fail  func(error)     // ends both contexts
 
 	mu     sync.Mutex
 	report Report
-	total  int // links that are due
+	total  int // due links
 }
 
-// task is a link on its way through a run.
+// task is the check of one link in a run.
 type task struct {
 	Link
-	due     time.Time
-	claimed bool
-	tried   int
-	after   time.Time // when the next try may come
+	due      time.Time
+	claimed  bool
+	attempts int
+	after    time.Time // of the next attempt; zero for immediately
 }
 
-// Run asks every link that is due and records what came of it, under the lease that id holds. When ctx ends it takes no more
-// links, and comes back when those under way are recorded; hard ends those too. The report is of what was done in any case.
+// Run checks every due link and records the outcome; id must hold the lease. When ctx ends it starts no more checks and returns
+// after those in progress are recorded. When hard ends it aborts those too. The report is valid even with an error.
 func (c *Checker) Run(ctx, hard context.Context, id string, links Links) (Report, error) {
 	started := c.now()
 	all, err := links.Links(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	hard, cut := context.WithCancelCause(hard)
-	defer cut(nil)
+	hard, abort := context.WithCancelCause(hard)
+	defer abort(nil)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	r := &run{Checker: c, id: id, links: links, ctx: ctx, hard: hard, report: Report{Outcomes: map[api.Outcome]int{}}}
-	r.fail = func(err error) { stop(err); cut(err) }
+	r.fail = func(err error) { stop(err); abort(err) }
 	defer context.AfterFunc(hard, func() { stop(context.Cause(hard)) })()
 
-	var busy sync.WaitGroup
-	places := make(chan struct{}, hostsAtOnce*c.cfg.Concurrency)
+	var workers sync.WaitGroup
+	slots := make(chan struct{}, hostsPerRequest*c.cfg.Concurrency)
 	for _, queue := range r.queues(all, started) {
 		select {
-		case places <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		busy.Go(func() {
-			defer func() { <-places }()
-			r.host(queue)
+		workers.Go(func() {
+			defer func() { <-slots }()
+			r.checkHost(queue)
 		})
 	}
-	busy.Wait()
-	r.report.Took = c.now().Sub(started)
-	if err := context.Cause(hard); err != nil { // before that of ctx, which may be a query that hard has cut off
+	workers.Wait()
+	r.report.Duration = c.now().Sub(started)
+	if err := context.Cause(hard); err != nil { // takes precedence: the cause of ctx may be a query that hard aborted
 		return r.report, err
 	}
 	return r.report, context.Cause(ctx)
 }
 
-// queues are the links that are due, by host, those first that have been due for longest.
+// queues returns the due links grouped by host, the longest overdue first.
 func (r *run) queues(all []Link, now time.Time) [][]*task {
 	hosts := map[string][]*task{}
 	for _, l := range all {
@@ -191,17 +188,17 @@ func (r *run) queues(all []Link, now time.Time) [][]*task {
 	return queues
 }
 
-// host works through the links of one host, one after the other. A link that is to be tried again goes behind the others.
-func (r *run) host(queue []*task) {
-	for asked := 0; len(queue) > 0; asked++ {
-		next := slices.MinFunc(queue, func(a, b *task) int { return a.after.Compare(b.after) }) // the first of equal ones
+// checkHost checks the links of one host one after another. A link to retry goes to the end of the queue.
+func (r *run) checkHost(queue []*task) {
+	for checked := 0; len(queue) > 0; checked++ {
+		next := slices.MinFunc(queue, func(a, b *task) int { return a.after.Compare(b.after) }) // the first of equal tasks
 		queue = slices.DeleteFunc(queue, func(t *task) bool { return t == next })
-		if !next.claimed && asked > 0 && r.long(next) {
+		if !next.claimed && checked > 0 && r.slowHost(next) {
 			r.count(func(p *Report) { p.Deferred++ })
 			continue
 		}
 		if !sleep(r.ctx, next.after.Sub(r.now())) || !r.check(next) {
-			r.giveUp(append(queue, next))
+			r.release(append(queue, next))
 			return
 		}
 		if !next.after.IsZero() {
@@ -210,45 +207,45 @@ func (r *run) host(queue []*task) {
 	}
 }
 
-// long reports whether the host of a link wants more than maxDelay between requests, or has had enough of them for now.
-func (r *run) long(t *task) bool {
+// slowHost reports whether the host of a link requires more than maxDelay between requests or is overloaded.
+func (r *run) slowHost(t *task) bool {
 	u, err := url.Parse(t.Address)
-	return err == nil && r.hosts.of(u).wants() > maxDelay
+	return err == nil && r.hosts.get(u).currentGap() > maxDelay
 }
 
-// check tries a link once and records what came of it, or sets when to try again. It reports false where the run is over.
+// check makes one attempt at a link. It records the outcome or schedules a retry. It returns false if the run must end.
 func (r *run) check(t *task) bool {
-	found, err := r.try(r.ctx, r.hard, t.Address, func() error { return r.claim(t) })
-	t.tried++
+	res, err := r.try(r.ctx, r.hard, t.Address, func() error { return r.claim(t) })
+	t.attempts++
 	switch {
-	case errors.Is(err, errTaken):
+	case errors.Is(err, errClaimed):
 		return true
 	case errors.Is(err, errClaim):
 		r.fail(err)
 		return false
-	case err != nil: // stopped before the link was asked, or cut off while it was: then the claim stays
+	case err != nil: // after an aborted request the claim stays, because the site may have received it
 		if !stopped(err) {
-			t.claimed = false
+			t.claimed = false // release skips it
 		}
 		return false
-	case found.again && t.tried < tries && found.wait <= maxWait:
-		t.after = r.now().Add(max(backOff[t.tried-1], found.wait))
+	case res.retry && t.attempts < maxAttempts && res.wait <= maxWait:
+		t.after = r.now().Add(max(backoff[t.attempts-1], res.wait))
 		return true
 	}
 	t.after = time.Time{}
-	if found.again && t.tried > 1 {
-		found.note += fmt.Sprintf(" Tried %d times.", t.tried)
+	if res.retry && t.attempts > 1 {
+		res.note += fmt.Sprintf(" %d attempts.", t.attempts)
 	}
 	now := r.now()
 	err = r.record(api.VerificationEvent{
-		Slug: t.Slug, CheckedAt: now.UTC().Truncate(time.Microsecond), CheckType: api.LinkCheck, Outcome: found.outcome,
-		SourceURLs: []string{t.Address}, Note: clipped(found.note),
+		Slug: t.Slug, CheckedAt: now.UTC().Truncate(time.Microsecond), CheckType: api.LinkCheck, Outcome: res.outcome,
+		SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
 	}, now)
 	if err != nil {
 		r.fail(err)
 		return false
 	}
-	r.count(func(p *Report) { p.Outcomes[found.outcome]++ })
+	r.count(func(p *Report) { p.Outcomes[res.outcome]++ })
 	return true
 }
 
@@ -259,18 +256,18 @@ func (r *run) claim(t *task) error {
 	if r.ctx.Err() != nil {
 		return errStopped
 	}
-	ours, err := r.links.Claim(r.hard, r.id, t.Slug, t.due, r.now())
+	ok, err := r.links.Claim(r.hard, r.id, t.Slug, t.due, r.now())
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w %s: %w", errClaim, t.Slug, err)
-	case !ours:
-		return errTaken
+	case !ok:
+		return errClaimed
 	}
 	t.claimed = true
 	return nil
 }
 
-// record tries for a while: what was found is lost for the day if the database is away for longer.
+// record appends the event. It retries for about half a minute, because a result that cannot be recorded is lost for the day.
 func (r *run) record(e api.VerificationEvent, now time.Time) (err error) {
 	for pause := time.Second; pause <= 16*time.Second; pause *= 2 {
 		if err = r.links.Record(r.hard, r.id, now, e); err == nil || !sleep(r.hard, pause) {
@@ -280,15 +277,16 @@ func (r *run) record(e api.VerificationEvent, now time.Time) (err error) {
 	return err
 }
 
-// giveUp makes the links due again whose last try failed and whose next one will not come in this run.
-func (r *run) giveUp(queue []*task) {
+// release makes claimed links due again whose retry will not happen in this run.
+func (r *run) release(queue []*task) {
 	for _, t := range queue {
 		if t.claimed {
-			_ = r.links.Release(r.hard, r.id, t.Slug) // or the claim stays, and the link waits for tomorrow
+			_ = r.links.Release(r.hard, r.id, t.Slug) // if it fails, the link is due again tomorrow
 		}
 	}
 }
 
+// count updates the report with f and reports the progress.
 func (r *run) count(f func(*Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -298,9 +296,9 @@ func (r *run) count(f func(*Report)) {
 	}
 }
 
-// clipped brings a note into what an event may carry. Some of it was written by strangers: no byte that a store would refuse, or
-// a terminal obey, gets through.
-func clipped(note string) string {
+// sanitizeNote replaces every byte outside printable ASCII and limits the length. Parts of a note come from other people's
+// servers and could contain bytes that a database rejects or a terminal interprets.
+func sanitizeNote(note string) string {
 	note = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'

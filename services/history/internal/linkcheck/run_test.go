@@ -17,13 +17,13 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// Ten thousand links on five hundred hosts (fewer on SQLite), with the process killed in the middle: the manners hold (internet watches them),
-// and no link is asked twice on a day.
+// The test checks ten thousand links on five hundred hosts (fewer on SQLite) and kills the process midway. The limits for each host
+// hold (type internet checks them) and no link is requested twice in a day.
 func TestTenThousandLinksAndAKill(t *testing.T) {
-	onBoth(t, func(t *testing.T, open func(testing.TB) *kept) {
+	onBoth(t, func(t *testing.T, open func(testing.TB) *testStore) {
 		hosts := 500
 		if strings.HasSuffix(t.Name(), "sqlite") {
-			hosts = 50 // the rules are the same; that SQLite takes as many claims tells nothing more
+			hosts = 50 // the rules are the same, and more claims on SQLite would prove nothing else
 		}
 		listings, dieAt := 20*hosts, 8*hosts
 		synctest.Test(t, func(t *testing.T) {
@@ -39,23 +39,23 @@ func TestTenThousandLinksAndAKill(t *testing.T) {
 
 			second := open(t)
 			_, err = n.checker().Once(t.Context(), second)
-			require.ErrorIs(t, err, linkcheck.ErrBusy, "a dead run holds its lease for a while")
+			require.ErrorIs(t, err, linkcheck.ErrBusy, "a dead run holds its lease until it expires")
 			time.Sleep(2 * time.Minute)
 			report, err := n.checker().Once(t.Context(), second)
 			require.NoError(t, err)
-			require.LessOrEqual(t, report.Lost, hosts, "at most one link of each host was under way")
+			require.LessOrEqual(t, report.Lost, hosts, "at most one link of each host may be lost")
 			require.Equal(t, listings-dieAt-report.Lost, report.Checked())
 
 			for i := 0; i < len(pairs); i += 2 {
-				require.LessOrEqual(t, len(n.times(pairs[i+1])), 1, "%s was asked again", pairs[i])
+				require.LessOrEqual(t, len(n.times(pairs[i+1])), 1, "%s was requested again", pairs[i])
 			}
 			var events []int // of each listing
 			require.NoError(t, second.db.Raw("SELECT events FROM summaries").Scan(&events).Error)
 			require.Len(t, events, listings-report.Lost)
 			require.Equal(t, 1, slices.Max(events))
 			require.Equal(t, concurrency, n.most)
-			require.LessOrEqual(t, n.robots, 2*hosts, "once for each host and run")
-			t.Logf("%s on the clock of the internet", time.Since(began))
+			require.LessOrEqual(t, n.robots, 2*hosts, "at most once for each host and run")
+			t.Logf("%s of simulated time", time.Since(began))
 
 			again, err := n.checker().Once(t.Context(), second)
 			require.NoError(t, err)
@@ -64,9 +64,9 @@ func TestTenThousandLinksAndAKill(t *testing.T) {
 	})
 }
 
-func TestChecksAreSpreadOverTheDayAndComeOnceADay(t *testing.T) {
-	// On SQLite alone: over the hours of the bubble connections grow too old for the pool, and each to Postgres takes its time anew.
-	on(t, map[string]string{"sqlite": storetest.SQLite(t)}, func(t *testing.T, open func(testing.TB) *kept) {
+func TestEachLinkIsCheckedOnceADaySpreadOverTheDay(t *testing.T) {
+	// SQLite only: hours pass in the bubble, so the pool closes its connections, and reconnecting to Postgres takes long.
+	on(t, map[string]string{"sqlite": storetest.SQLite(t)}, func(t *testing.T, open func(testing.TB) *testStore) {
 		synctest.Test(t, func(t *testing.T) {
 			const listings, days = 240, 4
 			n, s := newInternet(t), open(t)
@@ -79,11 +79,11 @@ func TestChecksAreSpreadOverTheDayAndComeOnceADay(t *testing.T) {
 				report, err := checker.Once(t.Context(), s)
 				require.NoError(t, err)
 				require.EqualValues(t, report.Checked(), done)
-				require.Equal(t, total, done, "all that was due")
+				require.Equal(t, total, done, "every due link must be done")
 				perRun[hour] = report.Checked()
 				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
 			}
-			for hour := 48; hour < days*24; hour++ { // those before bring new listings in
+			for hour := 48; hour < days*24; hour++ { // the first two days bring in new listings
 				require.InDelta(t, listings/24, perRun[hour], 12, "hour %d", hour)
 			}
 			for i := 0; i < len(pairs); i += 2 {
@@ -103,10 +103,10 @@ func TestChecksAreSpreadOverTheDayAndComeOnceADay(t *testing.T) {
 	})
 }
 
-// each is a test on one listing and its host.
-func each(t *testing.T, test func(t *testing.T, n *internet, s *kept)) {
+// each runs a test with one listing on one host.
+func each(t *testing.T, test func(t *testing.T, n *internet, s *testStore)) {
 	t.Helper()
-	onBoth(t, func(t *testing.T, open func(testing.TB) *kept) {
+	onBoth(t, func(t *testing.T, open func(testing.TB) *testStore) {
 		synctest.Test(t, func(t *testing.T) {
 			n, s := newInternet(t), open(t)
 			s.publish(t, "maple", maple)
@@ -119,10 +119,10 @@ const maple = "https://maple.works/apply"
 
 var errDown = errors.New("connection refused")
 
-func TestWhatIsUnreachableIsTriedAgainLater(t *testing.T) {
-	each(t, func(t *testing.T, n *internet, s *kept) {
+func TestUnreachableLinkIsRetried(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
 		fails := 3
-		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+		n.respond = func(r *http.Request) (int, http.Header, string, error) {
 			if r.URL.Path == "/robots.txt" {
 				return 404, nil, "", nil
 			}
@@ -135,8 +135,8 @@ func TestWhatIsUnreachableIsTriedAgainLater(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[api.Outcome]int{api.OutcomeUnreachable: 1}, report.Outcomes)
 		e, events := s.link(t, "maple")
-		require.Equal(t, 1, events, "one event for the check, not for each try")
-		require.Equal(t, "Not reached: the connection failed. Tried 3 times.", e.Note)
+		require.Equal(t, 1, events, "one event for the check, not for each attempt")
+		require.Equal(t, "Not reached: the connection failed. 3 attempts.", e.Note)
 		require.Equal(t, []string{maple}, e.SourceURLs)
 		times := n.times(maple)
 		require.Len(t, times, 3)
@@ -152,32 +152,32 @@ func TestWhatIsUnreachableIsTriedAgainLater(t *testing.T) {
 	})
 }
 
-func TestARunThatIsToldToStopEndsWhatItBegan(t *testing.T) {
-	each(t, func(t *testing.T, n *internet, s *kept) {
+func TestStoppedRunFinishesChecksInProgress(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
 		s.publish(t, "maple", maple, "birch", "https://birch.works/apply", "birch-too", "https://birch.works/apply/2")
 		ctx, stop := context.WithCancelCause(t.Context())
-		n.took = func(r *http.Request) time.Duration {
+		n.latency = func(r *http.Request) time.Duration {
 			if r.URL.Host == "birch.works" && r.URL.Path != "/robots.txt" {
 				stop(errors.New("SIGTERM"))
 				return 10 * time.Second
 			}
 			return 0
 		}
-		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+		n.respond = func(r *http.Request) (int, http.Header, string, error) {
 			switch {
 			case r.URL.Path == "/robots.txt":
 				return 404, nil, "", nil
 			case r.URL.Host == "maple.works" && len(n.times(maple)) == 1:
-				return 0, nil, "", errDown // and waits for its second try when the run ends
+				return 0, nil, "", errDown // and waits for its second attempt when the run ends
 			}
 			return 200, nil, "", nil
 		}
 		report, err := n.checker().Once(ctx, s)
-		require.ErrorContains(t, err, "stopped before the end: SIGTERM")
+		require.ErrorContains(t, err, "run stopped early: SIGTERM")
 		require.Equal(t, 1, report.Checked())
 
 		report, err = n.checker().Once(t.Context(), s)
-		require.NoError(t, err, "the lease was given back")
+		require.NoError(t, err, "the lease must be released")
 		require.Zero(t, report.Lost)
 		require.Equal(t, map[api.Outcome]int{api.OutcomeReachable: 2}, report.Outcomes)
 		require.Len(t, n.times("https://birch.works/apply"), 1)
@@ -186,31 +186,31 @@ func TestARunThatIsToldToStopEndsWhatItBegan(t *testing.T) {
 	})
 }
 
-func TestARunThatLosesItsLeaseAsksNobodyAnyMore(t *testing.T) {
-	each(t, func(t *testing.T, n *internet, s *kept) {
+func TestRunThatLosesItsLeaseSendsNoMoreRequests(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
 		s.publish(t, many(100, 2)...)
-		n.took = func(*http.Request) time.Duration { return time.Second }
+		n.latency = func(*http.Request) time.Duration { return time.Second }
 		stolen := time.AfterFunc(time.Minute, func() {
 			require.NoError(t, s.db.Exec("UPDATE link_run SET run = 'another', held_until = 4000000000000000").Error)
 		})
 		defer stolen.Stop()
 		_, err := n.checker().Once(t.Context(), s)
 		require.ErrorContains(t, err, "lease")
-		for address := range n.asked {
+		for address := range n.requests {
 			for _, at := range n.times(address) {
 				require.Less(t, time.Since(at), 2*time.Minute)
 			}
 		}
 		_, err = n.checker().Once(t.Context(), s)
-		require.ErrorIs(t, err, linkcheck.ErrBusy, "it gave back nothing that is not its own")
+		require.ErrorIs(t, err, linkcheck.ErrBusy, "it must not release the lease of another run")
 	})
 }
 
-func TestDelaysThatHostsAskFor(t *testing.T) {
-	each(t, func(t *testing.T, n *internet, s *kept) {
+func TestCrawlDelayIsRespected(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
 		delay := "20"
 		n.gaps["jobs-0.works"] = 20 * time.Second
-		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+		n.respond = func(r *http.Request) (int, http.Header, string, error) {
 			if r.URL.Path == "/robots.txt" {
 				return 200, nil, "User-agent: *\nCrawl-delay: " + delay, nil
 			}
@@ -220,7 +220,7 @@ func TestDelaysThatHostsAskFor(t *testing.T) {
 		report, err := n.checker().Once(t.Context(), s)
 		require.NoError(t, err)
 		require.Equal(t, 6, report.Checked())
-		require.GreaterOrEqual(t, report.Took, 100*time.Second)
+		require.GreaterOrEqual(t, report.Duration, 100*time.Second)
 
 		time.Sleep(24 * time.Hour)
 		delay = "3600"
@@ -234,10 +234,10 @@ func TestDelaysThatHostsAskFor(t *testing.T) {
 	})
 }
 
-func TestAHostThatHadEnoughIsLeftInPeace(t *testing.T) {
-	each(t, func(t *testing.T, n *internet, s *kept) {
+func TestOverloadedHostGetsNoMoreRequests(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
 		s.publish(t, many(5, 1)...)
-		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+		n.respond = func(r *http.Request) (int, http.Header, string, error) {
 			switch {
 			case r.URL.Path == "/robots.txt":
 				return 404, nil, "", nil
@@ -252,11 +252,11 @@ func TestAHostThatHadEnoughIsLeftInPeace(t *testing.T) {
 		require.Equal(t, map[api.Outcome]int{api.OutcomeBlocked: 1, api.OutcomeUnreachable: 1}, report.Outcomes)
 		times := n.times(maple)
 		require.Len(t, times, 3)
-		require.GreaterOrEqual(t, times[1].Sub(times[0]), 4*time.Minute, "as the host asked")
+		require.GreaterOrEqual(t, times[1].Sub(times[0]), 4*time.Minute, "Retry-After must be respected")
 
 		time.Sleep(24 * time.Hour)
-		n.asked = map[string][]time.Time{}
-		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+		n.requests = map[string][]time.Time{}
+		n.respond = func(r *http.Request) (int, http.Header, string, error) {
 			if r.URL.Path == "/robots.txt" {
 				return 404, nil, "", nil
 			}
@@ -264,16 +264,16 @@ func TestAHostThatHadEnoughIsLeftInPeace(t *testing.T) {
 		}
 		_, err = n.checker().Once(t.Context(), s)
 		require.NoError(t, err)
-		require.Len(t, n.times(maple), 1, "an hour is longer than a run waits")
+		require.Len(t, n.times(maple), 1, "an hour exceeds the maximum wait")
 		e, _ := s.link(t, "maple")
 		require.Equal(t, "Answered 503.", e.Note)
 	})
 }
 
-func TestRedirectsToABusyHostWaitForTheirTurn(t *testing.T) {
-	each(t, func(t *testing.T, n *internet, s *kept) {
+func TestRedirectsToBusyHostWait(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
 		s.publish(t, many(40, 20)...)
-		n.answer = func(r *http.Request) (int, http.Header, string, error) {
+		n.respond = func(r *http.Request) (int, http.Header, string, error) {
 			switch {
 			case r.URL.Path == "/robots.txt":
 				return 404, nil, "", nil
@@ -288,8 +288,8 @@ func TestRedirectsToABusyHostWaitForTheirTurn(t *testing.T) {
 	})
 }
 
-func TestNamesThatCannotBeOnTheInternetAreLeftAlone(t *testing.T) {
-	each(t, func(t *testing.T, n *internet, s *kept) {
+func TestReservedNamesAreNotChecked(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
 		var pairs []string
 		for _, host := range []string{"maple.example", "www.example.com", "localhost", "printer.local", "vault.internal", "x.test", "EXAMPLE.ORG."} {
 			pairs = append(pairs, "on-"+strings.ToLower(strings.ReplaceAll(strings.Trim(host, "."), ".", "-")), "https://"+host+"/apply")
@@ -299,32 +299,32 @@ func TestNamesThatCannotBeOnTheInternetAreLeftAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7, report.Reserved)
 		require.Equal(t, 1, report.Checked())
-		require.Len(t, n.asked, 1)
+		require.Len(t, n.requests, 1)
 	})
 }
 
-// flaky fails to record for a while.
+// flaky fails the first calls of Record.
 type flaky struct {
-	*kept
+	*testStore
 	failures int
 }
 
 func (f *flaky) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
 	if f.failures--; f.failures >= 0 {
-		return errors.New("the database is away")
+		return errors.New("database unavailable")
 	}
-	return f.kept.Record(ctx, run, now, e)
+	return f.testStore.Record(ctx, run, now, e)
 }
 
-func TestWhatWasFoundOutlivesAShortOutageOfTheDatabase(t *testing.T) {
-	each(t, func(t *testing.T, n *internet, s *kept) {
+func TestOutcomeIsRecordedAfterShortDatabaseOutage(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
 		report, err := n.checker().Once(t.Context(), &flaky{s, 3})
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Checked())
 
 		time.Sleep(24 * time.Hour)
 		_, err = n.checker().Once(t.Context(), &flaky{s, 1000})
-		require.ErrorContains(t, err, "the database is away")
+		require.ErrorContains(t, err, "database unavailable")
 		report, err = n.checker().Once(t.Context(), s)
 		require.NoError(t, err)
 		require.Equal(t, linkcheck.Report{Outcomes: map[api.Outcome]int{}, Lost: 1}, report)
@@ -336,7 +336,7 @@ func TestWhatWasFoundOutlivesAShortOutageOfTheDatabase(t *testing.T) {
 	})
 }
 
-func TestAContactPageThatNobodyCanOpenIsNone(t *testing.T) {
+func TestNonPublicContactPageIsRejected(t *testing.T) {
 	for contact, ok := range map[string]bool{
 		"https://api.checks.works/docs/link-checker": true, "https://8.8.8.8/": true, "http://localhost:8080/docs/link-checker": false,
 		"http://127.0.0.1:8080/docs/link-checker": false, "http://[::1]/": false, "http://10.0.0.1/": false, "https://api.example/": false,

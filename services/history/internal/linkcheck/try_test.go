@@ -19,13 +19,13 @@ const (
 	needsReview = api.OutcomeNeedsReview
 )
 
-func TestWhatAnAnswerComesTo(t *testing.T) {
-	w := newWorld(t)
+func TestOutcomeOfResponse(t *testing.T) {
+	w := newFakeNet(t)
 	for _, c := range []struct {
 		name    string
-		answer  http.HandlerFunc
+		handler http.HandlerFunc
 		outcome api.Outcome
-		again   bool
+		retry   bool
 		note    string
 	}{
 		{"200", status(200), reachable, false, "Answered 200."},
@@ -37,31 +37,31 @@ func TestWhatAnAnswerComesTo(t *testing.T) {
 		{"999", status(999), blocked, false, "Answered 999."},
 		{"405", status(405), blocked, false, "Answered 405."},
 		{"Cloudflare", status(503, "Cf-Mitigated", "challenge"), blocked, false,
-			"Answered 503. A wall against programs stands before the page (Cloudflare)."},
+			"Answered 503. A bot check blocks the page (Cloudflare)."},
 		{"AWS WAF", status(202, "X-Amzn-Waf-Action", "challenge"), blocked, false,
-			"Answered 202. A wall against programs stands before the page (AWS WAF)."},
+			"Answered 202. A bot check blocks the page (AWS WAF)."},
 		{"Vercel", status(429, "X-Vercel-Mitigated", "challenge"), blocked, false,
-			"Answered 429. A wall against programs stands before the page (Vercel)."},
+			"Answered 429. A bot check blocks the page (Vercel)."},
 		{"DataDome", status(404, "X-Datadome", "protected"), blocked, false,
-			"Answered 404. A wall against programs stands before the page (DataDome)."},
+			"Answered 404. A bot check blocks the page (DataDome)."},
 		{"behind DataDome", status(200, "X-Datadome", "protected"), reachable, false, "Answered 200."},
 		{"404", status(404), closed, false, "Answered 404."},
 		{"410", status(410), closed, false, "Answered 410."},
 		{"500", status(500), unreachable, true, "Answered 500."},
 		{"503", status(503), unreachable, true, "Answered 503."},
 		{"408", status(408), unreachable, true, "Answered 408."},
-		{"redirect to nowhere", status(302), unreachable, false, "Answered 302. That is no page."},
-		{"multiple choices", status(300), unreachable, false, "Answered 300. That is no page."},
+		{"redirect without a location", status(302), unreachable, false, "Answered 302. Unexpected status."},
+		{"multiple choices", status(300), unreachable, false, "Answered 300. Unexpected status."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w.on("/apply", c.answer)
-			require.Equal(t, finding{c.outcome, c.note, c.again, 0}, w.try("http://maple.works:PORT/apply"))
+			w.on("/apply", c.handler)
+			require.Equal(t, result{c.outcome, c.note, c.retry, 0}, w.try("http://maple.works:PORT/apply"))
 		})
 	}
 }
 
-func TestWhereALinkLeads(t *testing.T) {
-	w := newWorld(t)
+func TestOutcomeOfRedirect(t *testing.T) {
+	w := newFakeNet(t)
 	w.on("/gone", status(404))
 	w.on("/wall", status(403))
 	w.on("/broken", status(502))
@@ -73,15 +73,15 @@ func TestWhereALinkLeads(t *testing.T) {
 		{"another page", "maple.works:PORT/apply", "/careers/apply", reachable, ""},
 		{"another host of the site", "maple.works:PORT/apply", "http://jobs.maple.works:PORT/x", reachable, ""},
 		{"another site", "maple.works:PORT/apply", "http://birch.works:PORT/apply", needsReview, "It leads to another site, birch.works."},
-		{"another customer of the same host", "maple.github.io:PORT/apply", "http://birch.github.io:PORT/apply", needsReview,
+		{"another customer of the same hosting service", "maple.github.io:PORT/apply", "http://birch.github.io:PORT/apply", needsReview,
 			"It leads to another site, birch.github.io."},
-		{"a site under a suffix of two parts", "a.co.uk:PORT/apply", "http://b.co.uk:PORT/apply", needsReview, "It leads to another site, b.co.uk."},
-		{"another site that refuses", "maple.works:PORT/apply", "http://birch.works:PORT/wall", needsReview, "It leads to another site, birch.works."},
+		{"a site under a two-part suffix", "a.co.uk:PORT/apply", "http://b.co.uk:PORT/apply", needsReview, "It leads to another site, b.co.uk."},
+		{"another site that blocks", "maple.works:PORT/apply", "http://birch.works:PORT/wall", needsReview, "It leads to another site, birch.works."},
 		{"another site that has no such page", "maple.works:PORT/apply", "http://birch.works:PORT/gone", closed, ""},
 		{"another site that is down", "maple.works:PORT/apply", "http://birch.works:PORT/broken", unreachable, ""},
 		{"an address instead of a name", "maple.works:PORT/apply", "http://127.0.0.1:PORT/apply", needsReview, "It leads to another site, 127.0.0.1."},
 		{"the home page", "maple.works:PORT/apply", "/", needsReview, "It leads to the home page."},
-		{"the home page with a remark", "maple.works:PORT/apply", "/?from=apply#top", needsReview, "It leads to the home page."},
+		{"the home page with a query", "maple.works:PORT/apply", "/?from=apply#top", needsReview, "It leads to the home page."},
 		{"the home page of another host of the site", "maple.works:PORT/apply", "http://www.maple.works:PORT", needsReview, "It leads to the home page."},
 		{"the home page in a language", "maple.works:PORT/apply", "/en-ca/", needsReview, "It leads to the home page."},
 		{"the index", "maple.works:PORT/apply", "/index.html", needsReview, "It leads to the home page."},
@@ -90,14 +90,14 @@ func TestWhereALinkLeads(t *testing.T) {
 		{"mail", "maple.works:PORT/apply", "mailto:jobs@maple.works", needsReview, "not an http or https address"},
 		{"a file", "maple.works:PORT/apply", "file:///etc/passwd", needsReview, "not an http or https address"},
 		{"gopher", "maple.works:PORT/apply", "gopher://maple.works:PORT/", needsReview, "not an http or https address"},
-		{"a user name", "maple.works:PORT/apply", "http://me:secret@maple.works:PORT/x", needsReview, "carries a user name"},
-		{"another port", "maple.works:PORT/apply", "http://maple.works:22/x", needsReview, "port other than those of the web"},
-		{"a reserved name", "maple.works:PORT/apply", "http://localhost:PORT/x", needsReview, "name is not on the internet"},
-		{"a name of the cluster", "maple.works:PORT/apply", "http://vault.internal:PORT/x", needsReview, "name is not on the internet"},
-		{"a waiting room", "maple.works:PORT/apply", "http://maple.queue-it.net:PORT/?c=maple", blocked, "a wall against programs"},
+		{"a user name", "maple.works:PORT/apply", "http://me:secret@maple.works:PORT/x", needsReview, "contains a user name"},
+		{"another port", "maple.works:PORT/apply", "http://maple.works:22/x", needsReview, "uses a port that is not allowed"},
+		{"a reserved name", "maple.works:PORT/apply", "http://localhost:PORT/x", needsReview, "host name is reserved"},
+		{"a name of the cluster", "maple.works:PORT/apply", "http://vault.internal:PORT/x", needsReview, "host name is reserved"},
+		{"a waiting room", "maple.works:PORT/apply", "http://maple.queue-it.net:PORT/?c=maple", blocked, "blocked by a bot check"},
 		{"the same name in another alphabet's form", "xn--bcher-kva.works:PORT/apply", "http://b\u00fccher.works:PORT/x", reachable, ""},
-		{"bytes that are no text", "maple.works:PORT/apply", "http://\xff\x9b31m.works:PORT/x", needsReview, "It leads to another site, xn--"},
-		{"itself", "maple.works:PORT/apply", "/apply", unreachable, "go round in a circle"},
+		{"invalid UTF-8", "maple.works:PORT/apply", "http://\xff\x9b31m.works:PORT/x", needsReview, "It leads to another site, xn--"},
+		{"itself", "maple.works:PORT/apply", "/apply", unreachable, "redirect loop"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.on("/apply", func(out http.ResponseWriter, r *http.Request) {
@@ -110,56 +110,56 @@ func TestWhereALinkLeads(t *testing.T) {
 			if !strings.HasPrefix(c.link, "maple.works:PORT/") || strings.HasSuffix(c.link, "/apply") {
 				w.on("maple.works/", status(200))
 			}
-			found := w.try("http://" + c.link)
-			require.Equal(t, c.outcome, found.outcome, found.note)
-			require.Contains(t, found.note, "with a redirect to ")
-			require.Contains(t, found.note, c.why)
-			require.NotContains(t, found.note, "secret")
-			require.NotContains(t, found.note, "?", "what is behind a path may be private to the visit")
+			got := w.try("http://" + c.link)
+			require.Equal(t, c.outcome, got.outcome, got.note)
+			require.Contains(t, got.note, "with a redirect to ")
+			require.Contains(t, got.note, c.why)
+			require.NotContains(t, got.note, "secret")
+			require.NotContains(t, got.note, "?", "a query may contain session secrets")
 		})
 	}
 }
 
-func TestFiveRedirectsAreFollowedAndNamed(t *testing.T) {
-	w := newWorld(t)
+func TestFiveRedirectsAreFollowedAndNoted(t *testing.T) {
+	w := newFakeNet(t)
 	for i := range 7 {
 		w.on(fmt.Sprintf("/%d", i), w.redirect(302, fmt.Sprintf("/%d?token=secret", i+1)))
 	}
 	w.on("/5", status(200))
-	found := w.try("http://maple.works:PORT/0")
-	require.Equal(t, reachable, found.outcome)
+	got := w.try("http://maple.works:PORT/0")
+	require.Equal(t, reachable, got.outcome)
 	var chain []string
 	for i := range 5 {
 		chain = append(chain, w.fill(fmt.Sprintf("answered 302 with a redirect to http://maple.works:PORT/%d", i+1)))
 	}
-	require.Equal(t, "A"+strings.Join(chain, ", then ")[1:]+", then answered 200.", found.note)
+	require.Equal(t, "A"+strings.Join(chain, ", then ")[1:]+", then answered 200.", got.note)
 
 	w.on("/5", w.redirect(302, "/6"))
 	w.mu.Lock()
-	w.asked = nil
+	w.requests = nil
 	w.mu.Unlock()
-	found = w.try("http://maple.works:PORT/0")
-	require.Equal(t, unreachable, found.outcome)
-	require.Contains(t, found.note, "more than 5 redirects")
+	got = w.try("http://maple.works:PORT/0")
+	require.Equal(t, unreachable, got.outcome)
+	require.Contains(t, got.note, "more than 5 redirects")
 	require.Len(t, w.paths("maple.works"), 6)
 
 	w.on("/a", w.redirect(302, "/b"))
 	w.on("/b", w.redirect(302, "/a"))
-	found = w.try("http://maple.works:PORT/a")
-	require.Equal(t, unreachable, found.outcome)
-	require.Contains(t, found.note, "go round in a circle")
-	require.False(t, found.again, "the same redirects come again")
+	got = w.try("http://maple.works:PORT/a")
+	require.Equal(t, unreachable, got.outcome)
+	require.Contains(t, got.note, "redirect loop")
+	require.False(t, got.retry, "a retry would end in the same loop")
 }
 
-func TestARequestSaysWhoAsksAndNothingElse(t *testing.T) {
-	w := newWorld(t)
+func TestRequestSendsUserAgentAndNoPersonalHeaders(t *testing.T) {
+	w := newFakeNet(t)
 	w.on("/apply", w.redirect(302, "/next"))
 	require.Equal(t, reachable, w.try("http://maple.works:PORT/apply?ref=1").outcome)
 	require.Equal(t, []string{"/apply?ref=1", "/next"}, w.paths("maple.works"))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	require.Len(t, w.asked, 3, "robots.txt once")
-	for _, r := range w.asked {
+	require.Len(t, w.requests, 3, "robots.txt must be requested once")
+	for _, r := range w.requests {
 		require.Equal(t, http.MethodGet, r.Method)
 		require.Equal(t, "OpportunityLinkCheck/1.0 (+https://api.checks.works/docs/link-checker)", r.UserAgent())
 		for name := range r.Header {
@@ -168,7 +168,7 @@ func TestARequestSaysWhoAsksAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestWhatStrangersWriteDoesNotReachANoteAsItIs(t *testing.T) {
-	require.Equal(t, "a?b?c??d", clipped("a\x00b\x1bc\u009b\xffd"))
-	require.Len(t, clipped(strings.Repeat("x", 3*api.MaxText)), api.MaxText)
+func TestNoteIsSanitized(t *testing.T) {
+	require.Equal(t, "a?b?c??d", sanitizeNote("a\x00b\x1bc\u009b\xffd"))
+	require.Len(t, sanitizeNote(strings.Repeat("x", 3*api.MaxText)), api.MaxText)
 }

@@ -19,24 +19,24 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// world is an internet of its own: a server that answers for every name, and the resolver that leads there.
-type world struct {
+// fakeNet replaces the internet: one server for every host name, and a resolver that returns its address.
+type fakeNet struct {
 	t    testing.TB
 	port uint16
-	tls  uint16 // where the same server speaks TLS, with a certificate that nobody trusts
+	tls  uint16 // port of the same server with TLS and an untrusted certificate
 
 	mu       sync.Mutex
 	handlers map[string]http.HandlerFunc // by host and path, or by path alone
-	asked    []*http.Request
-	names    map[string]func() string // addresses of names that do not lead to the server; empty for none
+	requests []*http.Request
+	names    map[string]func() string // addresses of other host names; empty for no address
 }
 
-func newWorld(t testing.TB) *world {
+func newFakeNet(t testing.TB) *fakeNet {
 	t.Helper()
-	w := &world{t: t, handlers: map[string]http.HandlerFunc{}, names: map[string]func() string{}}
+	w := &fakeNet{t: t, handlers: map[string]http.HandlerFunc{}, names: map[string]func() string{}}
 	plain := httptest.NewServer(http.HandlerFunc(w.serve))
 	secure := httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // from clients that do not trust the certificate
 	secure.StartTLS()
 	t.Cleanup(func() {
 		plain.CloseClientConnections()
@@ -56,10 +56,10 @@ func portOf(t testing.TB, address string) uint16 {
 	return uint16(n)
 }
 
-func (w *world) serve(out http.ResponseWriter, r *http.Request) {
+func (w *fakeNet) serve(out http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.Host)
 	w.mu.Lock()
-	w.asked = append(w.asked, r)
+	w.requests = append(w.requests, r)
 	h := w.handlers[host+r.URL.Path]
 	if h == nil {
 		h = w.handlers[r.URL.Path]
@@ -73,14 +73,14 @@ func (w *world) serve(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// on sets what is answered for a path, or for a host and path.
-func (w *world) on(at string, h http.HandlerFunc) {
+// on sets the handler of a path, or of a host and path.
+func (w *fakeNet) on(at string, h http.HandlerFunc) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.handlers[at] = h
 }
 
-// status answers with a status and headers, which are pairs.
+// status returns a handler that sends a status and headers, given as pairs.
 func status(code int, headers ...string) http.HandlerFunc {
 	return func(out http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
@@ -90,20 +90,20 @@ func status(code int, headers ...string) http.HandlerFunc {
 	}
 }
 
-func (w *world) redirect(code int, to string) http.HandlerFunc {
+func (w *fakeNet) redirect(code int, to string) http.HandlerFunc {
 	return status(code, "Location", w.fill(to), "Set-Cookie", "session=1")
 }
 
-// fill puts the server's port where an address says PORT.
-func (w *world) fill(address string) string {
+// fill replaces PORT and TLS in a URL with the server's ports.
+func (w *fakeNet) fill(address string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(address, "PORT", strconv.Itoa(int(w.port))), "TLS", strconv.Itoa(int(w.tls)))
 }
 
-// paths are the paths that were asked of a host, robots.txt left out.
-func (w *world) paths(host string) (paths []string) {
+// paths returns the requested paths of a host without robots.txt.
+func (w *fakeNet) paths(host string) (paths []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, r := range w.asked {
+	for _, r := range w.requests {
 		if name, _, _ := net.SplitHostPort(r.Host); name == host && r.URL.Path != "/robots.txt" {
 			paths = append(paths, r.URL.RequestURI())
 		}
@@ -111,15 +111,15 @@ func (w *world) paths(host string) (paths []string) {
 	return paths
 }
 
-// config is that of a checker in this world, where the server's address alone may be asked beside what is public.
-func (w *world) config() Config {
+// config returns the config of a checker that may connect to the server in addition to public addresses.
+func (w *fakeNet) config() Config {
 	return Config{
 		Contact: "https://api.checks.works/docs/link-checker", Gap: time.Nanosecond, Concurrency: 4, Timeout: 5 * time.Second,
 		Ports: []uint16{80, 443, w.port, w.tls}, AllowedNetworks: []string{"127.0.0.1/32"}, Resolver: w.resolver(),
 	}
 }
 
-func (w *world) checker(change func(*Config)) *Checker {
+func (w *fakeNet) checker(change func(*Config)) *Checker {
 	w.t.Helper()
 	cfg := w.config()
 	if change != nil {
@@ -132,23 +132,23 @@ func (w *world) checker(change func(*Config)) *Checker {
 	return c
 }
 
-// try is one try of a link by a checker that knows nothing yet.
-func (w *world) try(address string) finding {
+// try makes one attempt at a link with a new checker.
+func (w *fakeNet) try(address string) result {
 	w.t.Helper()
 	return w.tryBy(w.checker(nil), address)
 }
 
-func (w *world) tryBy(c *Checker, address string) finding {
+func (w *fakeNet) tryBy(c *Checker, address string) result {
 	w.t.Helper()
 	claims := 0
-	found, err := c.try(w.t.Context(), w.t.Context(), w.fill(address), func() error { claims++; return nil })
+	got, err := c.try(w.t.Context(), w.t.Context(), w.fill(address), func() error { claims++; return nil })
 	require.NoError(w.t, err)
-	require.Equal(w.t, 1, claims, "a link is claimed once before anything is said of it")
-	return found
+	require.Equal(w.t, 1, claims, "a link must be claimed exactly once")
+	return got
 }
 
-// resolver asks a name server of the test's own, over UDP on the loopback.
-func (w *world) resolver() *net.Resolver {
+// resolver returns a resolver that queries a DNS server of this test over UDP on loopback.
+func (w *fakeNet) resolver() *net.Resolver {
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(w.t, err)
 	var serving sync.WaitGroup
@@ -162,7 +162,7 @@ func (w *world) resolver() *net.Resolver {
 	}}
 }
 
-func (w *world) answerNames(server net.PacketConn) {
+func (w *fakeNet) answerNames(server net.PacketConn) {
 	buffer := make([]byte, 1500)
 	for {
 		n, from, err := server.ReadFrom(buffer)

@@ -1,0 +1,174 @@
+package linkcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// errStopped means that the run ended before the request was sent.
+var errStopped = errors.New("stopped")
+
+func stopped(err error) bool { return errors.Is(err, errStopped) }
+
+// errInterrupted means that the run ended during the request, so the outcome is unknown.
+var errInterrupted = errors.New("interrupted")
+
+// runEnded reports whether err was caused by the end of the run, not by a host.
+func runEnded(err error) bool { return stopped(err) || errors.Is(err, errInterrupted) }
+
+// serverError is an response of 5xx where rules were wanted.
+type serverError int
+
+func (e serverError) Error() string { return fmt.Sprintf("status %d", int(e)) }
+
+// host limits the requests to one host name: one at a time, with a gap in between.
+type host struct {
+	lock chan struct{}
+
+	mu    sync.Mutex
+	gap   time.Duration
+	ready time.Time // earliest start of the next request
+}
+
+type hosts struct {
+	gap   time.Duration
+	start time.Time // earliest first request to any host: a previous process may have sent a request just before this one started
+	mu    sync.Mutex
+	all   map[string]*host
+}
+
+func (h *hosts) get(u *url.URL) *host {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name := hostname(u)
+	if h.all[name] == nil {
+		h.all[name] = &host{lock: make(chan struct{}, 1), gap: h.gap, ready: h.start}
+	}
+	return h.all[name]
+}
+
+// raiseGap raises the gap to at least d.
+func (h *host) raiseGap(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d > h.gap {
+		h.ready = h.ready.Add(min(d, maxDelay) - min(h.gap, maxDelay))
+		h.gap = d
+	}
+}
+
+// currentGap returns the gap in effect.
+func (h *host) currentGap() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.gap
+}
+
+// acquire waits for the lock of the host and for the gap since its last request. done releases the lock.
+func (h *host) acquire(ctx context.Context, now func() time.Time) (done func(), err error) {
+	select {
+	case h.lock <- struct{}{}:
+	case <-ctx.Done():
+		return nil, errStopped
+	}
+	h.mu.Lock()
+	wait := h.ready.Sub(now())
+	h.mu.Unlock()
+	if !sleep(ctx, wait) {
+		<-h.lock
+		return nil, errStopped
+	}
+	return func() {
+		h.mu.Lock()
+		h.ready = now().Add(min(h.gap, maxDelay))
+		h.mu.Unlock()
+		<-h.lock
+	}, nil
+}
+
+// sleep waits for d. It returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// response is the relevant part of an HTTP response.
+type response struct {
+	status   int
+	header   http.Header
+	location *url.URL // of a redirect with a valid URL
+	body     []byte   // up to the requested size; empty for links
+}
+
+// get sends one GET request after it has acquired the host. ctx limits the wait; hard and the configured timeout limit the request.
+// first, unless nil, runs right before the request; if it returns an error, get sends no request and returns that error.
+//
+// The method is GET because many sites respond to HEAD with an error or differently, and some take it for an unwanted program.
+// The extra cost for the site is small: get closes the connection after the headers.
+func (c *Checker) get(ctx, hard context.Context, u *url.URL, read int64, first func() error) (response, error) {
+	done, err := c.hosts.get(u).acquire(ctx, c.now)
+	if err != nil {
+		return response{}, err
+	}
+	defer done()
+	select {
+	case c.running <- struct{}{}:
+		defer func() { <-c.running }()
+	case <-ctx.Done():
+		return response{}, errStopped
+	}
+	if first != nil {
+		if err := first(); err != nil {
+			return response{}, err
+		}
+	}
+	limited, cancel := context.WithTimeout(hard, c.cfg.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(limited, http.MethodGet, (&url.URL{
+		Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery,
+	}).String(), nil)
+	if err != nil {
+		return response{}, err
+	}
+	req.Header.Set("User-Agent", c.agent)
+	req.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	req.Header.Set("Accept-Language", "en-CA,en;q=0.9,fr-CA;q=0.5")
+	// RoundTrip follows no redirects and sends no cookies and no Referer.
+	resp, err := c.transport.RoundTrip(req)
+	if hard.Err() != nil {
+		if err == nil {
+			resp.Body.Close()
+		}
+		return response{}, errInterrupted
+	}
+	if err != nil {
+		return response{}, err
+	}
+	defer resp.Body.Close()
+	a := response{status: resp.StatusCode, header: resp.Header}
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if to, err := resp.Location(); err == nil {
+			a.location = to
+		}
+	}
+	if read > 0 && a.status/100 == 2 {
+		a.body, err = io.ReadAll(io.LimitReader(resp.Body, read))
+	}
+	return a, err
+}
