@@ -100,7 +100,7 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	right := "OPPORTUNITY_HISTORY_SIGNING_KEY=" + secret("history-signing-key")
 	out, errs, code := run(t, append(settings, right), "", program(t, "history"), "verify", "--against", file)
 	require.Zero(t, code, errs+out)
-	require.Contains(t, out, "everything fits")
+	require.Contains(t, out, "everything matches")
 	wrong := fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1)
 	out, _, code = run(t, append(settings, wrong), "", program(t, "history"), "verify", "--against", file, "--output", "json")
 	require.Equal(t, 1, code)

@@ -110,7 +110,7 @@ func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
 		s.Stop()
 		var out bytes.Buffer
 		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out))
-		require.Contains(t, out.String(), "3 events of 2 listings; valid checkpoints: 2, the newest covers the first 3 events\neverything fits\n")
+		require.Contains(t, out.String(), "3 events of 2 listings; valid checkpoints: 2, the newest covers the first 3 events\neverything matches\n")
 	})
 }
 

@@ -119,7 +119,7 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 				return errors.New("the history is signed, and no key is known: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to its public keys")
 			}
 		}
-		return s.Audited(ctx, func(source audit.Source) error {
+		return s.Audit(ctx, func(source audit.Source) error {
 			report, err = audit.Run(&watched{Source: source, progress: progress}, keys, saved)
 			return err
 		})

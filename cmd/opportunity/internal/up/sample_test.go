@@ -91,7 +91,7 @@ func verified(t *testing.T, dir string) {
 	root.SetArgs([]string{"history", "verify", "--data-dir", dir})
 	require.NoError(t, root.ExecuteContext(t.Context()), out)
 	require.Contains(t, out.String(), "Verifying "+filepath.Join(dir, "history.db")+" with the key in history-signing-key\n")
-	require.Contains(t, out.String(), "everything fits\n")
+	require.Contains(t, out.String(), "everything matches\n")
 }
 
 // contract holds the schemas of the OpenAPI description.

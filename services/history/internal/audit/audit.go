@@ -1,6 +1,6 @@
-// Package audit proves the history against what was signed of it: the hashes of every event, the chain of every listing, the tree
-// over all events, the heads and the summaries. It tells what was done to an event from what no longer fits because of that,
-// and names the first.
+// Package audit verifies the history against its signed checkpoints: the hashes of every event, the chain of every listing, the
+// tree over all events, the heads and the summaries. It separates causes from consequences and reports findings in sequence
+// order.
 package audit
 
 import (
@@ -13,92 +13,93 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// Source is the history at one instant.
+// Source is a consistent snapshot of the history.
 type Source interface {
-	// Totals gives the number of the last append and every checkpoint in order, unproven.
+	// Totals returns the last assigned sequence and all checkpoints in order, not verified.
 	Totals() (appended int64, checkpoints []checkpoint.Stored, err error)
-	// Events reads the next events after a sequence, at most limit of them, and the leaves kept up to the last of them; where
-	// there are no more events, all leaves kept beyond.
+	// Events returns up to limit events with a sequence above after, and the stored leaves up to the last of these events.
+	// Without further events, it returns all stored leaves above after.
 	Events(after int64, limit int) (Page, error)
-	// Heads are those kept with a checkpoint.
+	// Heads returns the heads stored with a checkpoint.
 	Heads(number int64) ([]checkpoint.Head, error)
-	// Summaries reads the next summaries after a slug, at most limit of them.
+	// Summaries returns up to limit summaries with a slug above after, ordered by slug.
 	Summaries(after string, limit int) ([]Summary, error)
 }
 
-// Page is some events, and the hashes of leaves that were kept, by their sequence.
+// Page is a page of events with the stored leaf hashes by sequence.
 type Page struct {
 	Records []event.Record
 	Leaves  map[int64][]byte
 }
 
-// Summary is what a listing's events come to, as it is kept, and as it is due.
+// Summary is the stored summary of a listing and the one derived from its events.
 type Summary struct {
-	Slug        string
-	Sequence    int64
-	Events      int
-	Kept        string
-	DueSequence int64 // 0 where the listing has no events
-	DueEvents   int
-	Due         string
+	Slug            string
+	Sequence        int64
+	Events          int
+	Stored          string
+	DerivedSequence int64 // 0 if the listing has no events
+	DerivedEvents   int
+	Derived         string
 }
 
-// Kind is what was done.
+// Kind is the kind of a finding.
 type Kind string
 
-// The kinds.
+// Kinds of findings.
 const (
-	Edited        Kind = "edited"         // what an event says is not what its hashes cover
-	RemovedMiddle Kind = "removed-middle" // later events of the listing follow an event that is gone
-	RemovedTail   Kind = "removed-tail"   // the last events of a listing are gone
-	Reordered     Kind = "reordered"      // events stand in another order than they were recorded in
-	Replaced      Kind = "replaced"       // events whose hashes agree stand where others were signed or followed
-	Inserted      Kind = "inserted"       // an event stands among the signed ones and is none of them
-	Summarized    Kind = "summary"        // the summary kept is not what the events come to
-	Checkpointed  Kind = "checkpoint"     // a checkpoint, or what was kept with it, is not what was signed
+	Edited        Kind = "edited"         // the content of an event does not match its hashes
+	RemovedMiddle Kind = "removed-middle" // an event is missing, and later events of the listing were chained to it
+	RemovedTail   Kind = "removed-tail"   // the last events of a listing are missing
+	Reordered     Kind = "reordered"      // events are not in the order in which they were recorded
+	Replaced      Kind = "replaced"       // an event with consistent hashes is in the place of another signed or chained event
+	Inserted      Kind = "inserted"       // an event among the signed events was not signed
+	Summarized    Kind = "summary"        // a stored summary does not match the events
+	Checkpointed  Kind = "checkpoint"     // a checkpoint, or data stored with it, was changed or removed
 )
 
-// Finding is one thing that does not fit.
+// Finding is one mismatch.
 type Finding struct {
 	Kind       Kind   `json:"kind"`
-	Sequence   int64  `json:"sequence"`   // of the event; 0 where it is not known
-	ID         string `json:"id"`         // of the event; empty where it is gone
-	Slug       string `json:"slug"`       // of the listing; empty where it is not known
-	Checkpoint int64  `json:"checkpoint"` // the one that tells; 0 where none is needed
+	Sequence   int64  `json:"sequence"`   // of the event; 0 if unknown
+	ID         string `json:"id"`         // of the event; empty if it is missing
+	Slug       string `json:"slug"`       // of the listing; empty if unknown
+	Checkpoint int64  `json:"checkpoint"` // the one that proves the finding; 0 if none is needed
 	Message    string `json:"message"`
 }
 
-// MaxFindings is how many findings a report names; more are counted.
+// MaxFindings is the number of findings that a report lists. It only counts the others.
 const MaxFindings = 100
 
-// Report is the outcome.
+// Report is the result of an audit.
 type Report struct {
 	Fits        bool      `json:"fits"`
 	Events      int64     `json:"events"`
 	Chains      int       `json:"chains"`
-	Checkpoints int       `json:"checkpoints"` // stored ones with a valid signature
-	Signed      int64     `json:"signed"`      // events that the newest of these covers
-	Findings    []Finding `json:"findings"`    // in the order of the sequence; those that name no event come last
+	Checkpoints int       `json:"checkpoints"` // stored checkpoints with a valid signature
+	Signed      int64     `json:"signed"`      // events that the newest of these checkpoints covers
+	Findings    []Finding `json:"findings"`    // ordered by sequence; those without an event come last
 	Omitted     int       `json:"omitted"`     // findings beyond MaxFindings
 }
 
-// Saved is a checkpoint that somebody kept elsewhere.
+// Saved is a copy of a checkpoint from outside the database.
 type Saved struct {
-	Name string // for messages, such as the file's
+	Name string // for messages, such as a file name
 	Note string // the signed text
 }
 
-// Run reads everything once, summaries' events a second time, and holds no more than a little for each listing.
+// Run audits source with the trusted keys and saved checkpoints. It reads every event twice, once for its summary, and needs
+// little memory for each listing. It returns an error only if source does.
 func Run(source Source, keys checkpoint.Keys, saved []Saved) (Report, error) {
 	a := &auditor{
 		source: source, chains: map[string]*chain{}, waiting: map[string]int{}, editedHashes: map[string]bool{},
-		pendingKept: map[string]int64{}, pendingSeen: map[string]ref{}, next: 1,
+		pendingStored: map[string]int64{}, pendingSeen: map[string]ref{}, next: 1,
 	}
-	appended, kept, err := source.Totals()
+	appended, stored, err := source.Totals()
 	if err != nil {
 		return Report{}, err
 	}
-	a.believe(keys, kept, saved)
+	a.addClaims(keys, stored, saved)
 	if err := a.walk(appended); err != nil {
 		return Report{}, err
 	}
@@ -109,10 +110,9 @@ func Run(source Source, keys checkpoint.Keys, saved []Saved) (Report, error) {
 	return a.report(), nil
 }
 
-// maxFindings bounds what is held of a history in which nothing fits.
-const maxFindings = 10_000
+const maxFindings = 10_000 // held in memory
 
-func (a *auditor) find(kind Kind, at ref, number int64, message string, args ...any) {
+func (a *auditor) addFinding(kind Kind, at ref, number int64, message string, args ...any) {
 	if len(a.findings) >= maxFindings {
 		a.omitted++
 		return
@@ -130,7 +130,7 @@ func (a *auditor) report() Report {
 	slices.SortStableFunc(a.findings, func(x, y Finding) int { return cmp.Compare(last(x), last(y)) })
 	named := min(len(a.findings), MaxFindings)
 	return Report{
-		Fits: len(a.findings) == 0, Events: a.events, Chains: len(a.chains), Checkpoints: a.valid, Signed: a.stored,
+		Fits: len(a.findings) == 0, Events: a.events, Chains: len(a.chains), Checkpoints: a.valid, Signed: a.storedSize,
 		Findings: append([]Finding{}, a.findings[:named]...), Omitted: len(a.findings) - named + a.omitted,
 	}
 }

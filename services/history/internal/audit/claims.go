@@ -10,17 +10,17 @@ import (
 	"opportunity.internal/services/history/internal/checkpoint"
 )
 
-// claim is a checkpoint that was signed, so that the first Size events must hash to its Root.
+// claim is a signed checkpoint. It claims that the first Size events have the root hash Root.
 type claim struct {
 	checkpoint.Checkpoint
 
 	frontier [][]byte
-	after    int64 // size of the stored claim before
-	saved    string
+	after    int64  // size of the previous stored claim
+	saved    string // name of a saved checkpoint; empty for a stored one
 }
 
-// what names the claim in messages.
-func (c claim) what() string {
+// name returns the name of the claim for messages.
+func (c claim) name() string {
 	text := "checkpoint " + strconv.FormatInt(c.Number, 10) + " of " + c.Time.Format(time.DateOnly)
 	if c.saved != "" {
 		return text + " in " + c.saved
@@ -28,64 +28,64 @@ func (c claim) what() string {
 	return text
 }
 
-// believe takes as claims the checkpoints that a key of ours signed, and tells of all others.
-func (a *auditor) believe(keys checkpoint.Keys, kept []checkpoint.Stored, saved []Saved) {
-	var before checkpoint.Stored // the last that was signed
+// addClaims adds the checkpoints with a valid signature as claims. It adds findings for all others.
+func (a *auditor) addClaims(keys checkpoint.Keys, stored []checkpoint.Stored, saved []Saved) {
+	var before checkpoint.Stored // the last valid one
 	notes := map[int64]string{}
-	for i, k := range kept {
+	for i, k := range stored {
 		notes[k.Number] = k.Note
 		number := k.Number
-		bad := func(message string, args ...any) { a.find(Checkpointed, ref{}, number, message, args...) }
-		if want := int64(i + 1); i > 0 && kept[i-1].Number+1 != number || i == 0 && number != want {
-			bad("the checkpoint before checkpoint %d is gone", number)
+		bad := func(message string, args ...any) { a.addFinding(Checkpointed, ref{}, number, message, args...) }
+		if i > 0 && stored[i-1].Number+1 != number || i == 0 && number != 1 {
+			bad("the checkpoint before checkpoint %d is missing", number)
 		}
-		told, err := keys.Open(k.Note)
+		signed, err := keys.Open(k.Note)
 		if err != nil {
 			bad("checkpoint %d: %v", number, err)
 			continue
 		}
-		if told.Number != number || told.Size != k.Size || !told.Time.Equal(k.Time) {
-			bad("checkpoint %d is stored under another number, size or time than it was signed with", number)
+		if signed.Number != number || signed.Size != k.Size || !signed.Time.Equal(k.Time) {
+			bad("the stored number, size or time of checkpoint %d differs from the signed one", number)
 		}
-		k.Checkpoint = told
-		if i > 0 && told.Previous != checkpoint.ID(kept[i-1].Note) || i == 0 && told.Previous != "" {
-			bad("checkpoint %d follows another checkpoint than the one that is kept before it", number)
+		k.Checkpoint = signed
+		if i > 0 && signed.Previous != checkpoint.ID(stored[i-1].Note) || i == 0 && signed.Previous != "" {
+			bad("checkpoint %d does not name the stored checkpoint before it as its previous one", number)
 		}
-		if err := told.Extends(before.Checkpoint, k.Consistency); err != nil {
-			bad("checkpoint %d is not shown to continue the log of checkpoint %d: %v", number, before.Number, err)
+		if err := signed.Extends(before.Checkpoint, k.Consistency); err != nil {
+			bad("no valid proof that checkpoint %d extends checkpoint %d: %v", number, before.Number, err)
 		}
-		if told.Size < before.Size {
+		if signed.Size < before.Size {
 			continue
 		}
-		a.claims = append(a.claims, claim{Checkpoint: told, frontier: k.Frontier, after: before.Size})
-		a.covering = append(a.covering, a.claims[len(a.claims)-1])
+		a.claims = append(a.claims, claim{Checkpoint: signed, frontier: k.Frontier, after: before.Size})
+		a.storedClaims = append(a.storedClaims, a.claims[len(a.claims)-1])
 		a.valid++
-		a.stored = told.Size
+		a.storedSize = signed.Size
 		before = k
 	}
-	a.signed = a.stored
+	a.signedSize = a.storedSize
 	for _, s := range saved {
-		told, err := keys.Open(s.Note)
+		signed, err := keys.Open(s.Note)
 		if err != nil {
-			a.find(Checkpointed, ref{}, 0, "%s: %v", s.Name, err)
+			a.addFinding(Checkpointed, ref{}, 0, "%s: %v", s.Name, err)
 			continue
 		}
-		if note, ok := notes[told.Number]; !ok || note != s.Note {
-			a.find(Checkpointed, ref{}, told.Number, "%s: checkpoint %d is not the one that is stored", s.Name, told.Number)
+		if note, ok := notes[signed.Number]; !ok || note != s.Note {
+			a.addFinding(Checkpointed, ref{}, signed.Number, "%s: checkpoint %d differs from the stored one", s.Name, signed.Number)
 		}
-		a.claims = append(a.claims, claim{Checkpoint: told, saved: s.Name})
-		a.signed = max(a.signed, told.Size)
+		a.claims = append(a.claims, claim{Checkpoint: signed, saved: s.Name})
+		a.signedSize = max(a.signedSize, signed.Size)
 	}
 	slices.SortStableFunc(a.claims, func(x, y claim) int { return cmp.Compare(x.Size, y.Size) })
-	a.tree, _ = checkpoint.NewTree(0, nil) // an empty one is never refused
-	a.kept, _ = checkpoint.NewTree(0, nil)
+	a.tree, _ = checkpoint.NewTree(0, nil) // never fails for an empty tree
+	a.storedTree, _ = checkpoint.NewTree(0, nil)
 }
 
-// settle compares the first size events with every claim about them.
-func (a *auditor) settle(size int64) error {
+// checkClaims compares the first size events with every claim of that size.
+func (a *auditor) checkClaims(size int64) error {
 	for ; len(a.claims) > 0 && a.claims[0].Size <= size; a.claims = a.claims[1:] {
 		c := a.claims[0]
-		if c.Size < size { // of an empty log
+		if c.Size < size { // claims of an empty log
 			continue
 		}
 		root, err := a.tree.Root()
@@ -94,41 +94,41 @@ func (a *auditor) settle(size int64) error {
 		}
 		fits := bytes.Equal(root, c.Root)
 		if c.saved != "" {
-			c.after = a.vouched
+			c.after = a.savedSize
 		}
 		if !fits {
 			a.mismatched = append(a.mismatched, c)
 		}
 		if c.saved != "" {
 			if fits {
-				a.vouched = c.Size
+				a.savedSize = c.Size
 			}
 			continue
 		}
-		if err := a.settleKept(c, fits); err != nil {
+		if err := a.checkLeaves(c, fits); err != nil {
 			return err
 		}
-		if err := a.settleHeads(c); err != nil {
+		if err := a.checkHeads(c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settleKept finds out whether the kept leaves are what was signed. Those that are not prove nothing. After something that does not
-// fit, both trees start from the claim again, so that later claims are judged by what came later.
-func (a *auditor) settleKept(c claim, fits bool) error {
-	root, err := a.kept.Root()
+// checkLeaves checks the stored leaves of a claim. It ignores leaves that do not match, because they prove nothing. After any
+// mismatch it restarts the tree from the claim, so that later claims are checked against later events only.
+func (a *auditor) checkLeaves(c claim, fits bool) error {
+	root, err := a.storedTree.Root()
 	if err != nil {
 		return err
 	}
-	sound := bytes.Equal(root, c.Root)
-	if !sound {
-		a.find(Checkpointed, ref{}, c.Number, "the leaves kept with %s are not those that it signed", c.what())
+	leavesMatch := bytes.Equal(root, c.Root)
+	if !leavesMatch {
+		a.addFinding(Checkpointed, ref{}, c.Number, "the leaves stored with %s do not match it", c.name())
 		within := func(sequence int64) bool { return sequence > c.after && sequence <= c.Size }
-		for leaf, at := range a.pendingKept {
+		for leaf, at := range a.pendingStored {
 			if within(at) {
-				delete(a.pendingKept, leaf)
+				delete(a.pendingStored, leaf)
 			}
 		}
 		for leaf, at := range a.pendingSeen {
@@ -145,26 +145,26 @@ func (a *auditor) settleKept(c claim, fits bool) error {
 		root, err = again.Root()
 	}
 	if err != nil || !bytes.Equal(root, c.Root) {
-		a.find(Checkpointed, ref{}, c.Number, "the frontier kept with %s is not that of the tree that it signed", c.what())
+		a.addFinding(Checkpointed, ref{}, c.Number, "the frontier stored with %s does not match its root hash", c.name())
 		return nil
 	}
 	if !fits {
 		a.tree = again
 	}
-	if !sound {
-		a.kept, err = checkpoint.NewTree(c.Size, c.frontier)
+	if !leavesMatch {
+		a.storedTree, err = checkpoint.NewTree(c.Size, c.frontier)
 	}
 	return err
 }
 
-// settleHeads compares the chains with the heads that were signed.
-func (a *auditor) settleHeads(c claim) error {
+// checkHeads compares the chains with the signed heads of a claim.
+func (a *auditor) checkHeads(c claim) error {
 	heads, err := a.source.Heads(c.Number)
 	if err != nil {
 		return err
 	}
 	if checkpoint.HeadsHash(heads) != c.Heads {
-		a.find(Checkpointed, ref{}, c.Number, "the heads kept with %s are not those that it signed", c.what())
+		a.addFinding(Checkpointed, ref{}, c.Number, "the heads stored with %s do not match it", c.name())
 	} else {
 		for _, h := range heads {
 			own := a.chains[h.Slug]
@@ -172,7 +172,7 @@ func (a *auditor) settleHeads(c claim) error {
 				own = new(chain)
 			}
 			if own.events != h.Events || own.hash != h.Hash || own.first != h.Chain {
-				a.strayed = append(a.strayed, stray{h, c, own.since, own.events})
+				a.headMismatches = append(a.headMismatches, headMismatch{h, c, own.since, own.events})
 			}
 		}
 	}

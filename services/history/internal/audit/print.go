@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Print writes the report as text: what was proven, then a line for each finding, the first first.
+// Print writes the report as text: the totals, then one line for each finding.
 func (r Report) Print(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d events of %d listings; ", r.Events, r.Chains)
 	if r.Checkpoints == 0 {
-		b.WriteString("no valid checkpoint covers any of them\n")
+		b.WriteString("not covered by a valid checkpoint\n")
 	} else {
 		fmt.Fprintf(&b, "valid checkpoints: %d, the newest covers the first %d events\n", r.Checkpoints, r.Signed)
 	}
 	if r.Fits {
-		b.WriteString("everything fits\n")
+		b.WriteString("everything matches\n")
 	}
 	for i, f := range r.Findings {
 		if i == 0 {
-			b.WriteString("what does not fit, in the order of the sequence:\n")
+			b.WriteString("mismatches in sequence order:\n")
 		}
 		var where []string
 		if f.Sequence != 0 {

@@ -9,135 +9,135 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// resolve tells what was done from all that does not fit.
+// resolve derives findings from the mismatches of the walk.
 func (a *auditor) resolve() {
 	if a.orphaned {
-		a.find(Checkpointed, ref{}, 0, "hashes were kept of events that no checkpoint covers: newer checkpoints are gone")
+		a.addFinding(Checkpointed, ref{}, 0, "leaves are stored for events without a checkpoint: newer checkpoints are missing")
 	}
-	replaced := map[int64]ref{} // by the sequence at which another event was signed
+	replaced := map[int64]ref{} // by sequence: events in the place of another signed event
 	for _, at := range a.pendingSeen {
 		replaced[at.sequence] = at
 	}
-	lost := map[int64]bool{} // sequences of signed events that are nowhere, though no sequence is missing
-	for _, at := range a.pendingKept {
+	removed := map[int64]bool{} // sequences of missing signed events, without a gap
+	for _, at := range a.pendingStored {
 		if _, ok := replaced[at]; !ok && a.gapAt(at) == nil {
-			lost[at] = true
+			removed[at] = true
 		}
 	}
-	kept := map[int64]bool{}
-	for _, at := range a.pendingKept {
-		kept[at] = true
+	stored := map[int64]bool{}
+	for _, at := range a.pendingStored {
+		stored[at] = true
 	}
-	shifted := len(lost) > 0
-	a.resolveLinks(replaced, lost)
+	shifted := len(removed) > 0
+	a.resolveLinks(replaced, removed)
 	for sequence, at := range replaced {
-		if c := a.claimOf(sequence); kept[sequence] {
-			a.find(Replaced, at, c.Number, "the hashes of event %s agree, but %s signed another event in its place", at.id, c.what())
+		if c := a.claimFor(sequence); stored[sequence] {
+			a.addFinding(Replaced, at, c.Number, "the hashes of event %s are consistent, but %s signed another event in its place", at.id, c.name())
 		} else {
-			a.find(Inserted, at, c.Number, "event %s is not among the events that %s signed", at.id, c.what())
+			a.addFinding(Inserted, at, c.Number, "event %s is not among the events that %s signed", at.id, c.name())
 		}
 	}
-	a.resolveStrays(lost)
-	for _, sequence := range slices.Sorted(maps.Keys(lost)) {
-		c := a.claimOf(sequence)
-		a.find(RemovedTail, ref{sequence: sequence}, c.Number, "the event that %s signed as number %d is gone, and the numbers were closed", c.what(), sequence)
+	a.resolveHeadMismatches(removed)
+	for _, sequence := range slices.Sorted(maps.Keys(removed)) {
+		c := a.claimFor(sequence)
+		a.addFinding(RemovedTail, ref{sequence: sequence}, c.Number, "the event that %s signed with sequence %d is missing, and later events were renumbered", c.name(), sequence)
 	}
 	for _, g := range a.gaps {
-		// Where numbers were closed the last are missing, though their events are there.
-		if !g.used && (!shifted || g.to > a.signed || firstIn(kept, g.from, g.to) != 0) {
-			a.find(RemovedTail, ref{sequence: g.from}, 0, "the events %d to %d are gone", g.from, g.to)
+		// After renumbering the last sequences are missing, although their events are not.
+		if !g.used && (!shifted || g.to > a.signedSize || firstIn(stored, g.from, g.to) != 0) {
+			a.addFinding(RemovedTail, ref{sequence: g.from}, 0, "events %d to %d are missing", g.from, g.to)
 		}
 	}
-	if a.moved.sequence != 0 && !a.foundUpTo(1, a.moved.sequence) {
-		c := a.claimOf(a.moved.sequence)
-		a.find(Reordered, a.moved, c.Number, "event %s stands in another place than %s signed", a.moved.id, c.what())
+	if a.moved.sequence != 0 && !a.hasFindingIn(1, a.moved.sequence) {
+		c := a.claimFor(a.moved.sequence)
+		a.addFinding(Reordered, a.moved, c.Number, "event %s is not in the place in which %s signed it", a.moved.id, c.name())
 	}
 	for _, c := range a.mismatched {
-		if !a.foundUpTo(c.after+1, c.Size) {
-			a.find(Replaced, ref{sequence: c.after + 1}, c.Number, "among the events %d to %d are others than %s signed", c.after+1, c.Size, c.what())
+		if !a.hasFindingIn(c.after+1, c.Size) {
+			a.addFinding(Replaced, ref{sequence: c.after + 1}, c.Number, "some of the events %d to %d differ from those that %s signed", c.after+1, c.Size, c.name())
 		}
 	}
-	for _, c := range a.claims { // larger than all there is; miss has gone that far, so there are none
-		a.find(RemovedTail, ref{sequence: a.next}, c.Number, "%s signed %d events", c.what(), c.Size)
+	for _, c := range a.claims { // unreachable: skip advances to the size of the largest claim
+		a.addFinding(RemovedTail, ref{sequence: a.next}, c.Number, "%s signed %d events", c.name(), c.Size)
 	}
-	for _, s := range a.untold {
-		if !a.named(s.Slug) {
-			a.find(Summarized, ref{slug: s.Slug}, 0, "the summary of %s is not what its %d events come to", s.Slug, s.DueEvents)
+	for _, s := range a.badSummaries {
+		if !a.hasFinding(s.Slug) {
+			a.addFinding(Summarized, ref{slug: s.Slug}, 0, "the summary of %s does not match its %d events", s.Slug, s.DerivedEvents)
 		}
 	}
 }
 
-// resolveLinks says of each break in a chain how it came about.
-func (a *auditor) resolveLinks(replaced map[int64]ref, lost map[int64]bool) {
+// resolveLinks adds a finding for the cause of each break in a chain.
+func (a *auditor) resolveLinks(replaced map[int64]ref, removed map[int64]bool) {
 	for _, l := range a.links {
 		if l.resolved != 0 {
-			a.find(Reordered, l.at, 0, "event %s stands before the event that it follows, which is number %d", l.at.id, l.resolved)
+			a.addFinding(Reordered, l.at, 0, "event %s is before the event to which it is chained, with sequence %d", l.at.id, l.resolved)
 			continue
 		}
 		if _, known := replaced[l.before.sequence]; known {
-			continue // it is the event before that was replaced, and that is said
+			continue // the cause is the replaced previous event, which has a finding
 		}
 		gone := func(sequence int64) {
-			a.find(RemovedMiddle, ref{sequence: sequence, slug: l.at.slug}, 0,
-				"an event is gone: event %s, number %d, was chained to it", l.at.id, l.at.sequence)
+			a.addFinding(RemovedMiddle, ref{sequence: sequence, slug: l.at.slug}, 0,
+				"missing event: event %s with sequence %d was chained to it", l.at.id, l.at.sequence)
 		}
 		if sequence := a.gapBetween(l.before.sequence, l.at.sequence); sequence != 0 {
 			gone(sequence)
 			continue
 		}
-		if sequence := firstIn(lost, l.before.sequence+1, l.at.sequence); sequence != 0 {
-			delete(lost, sequence)
+		if sequence := firstIn(removed, l.before.sequence+1, l.at.sequence); sequence != 0 {
+			delete(removed, sequence)
 			gone(sequence)
 			continue
 		}
 		if l.before.sequence == 0 {
-			a.find(RemovedMiddle, l.at, 0, "the event that event %s was chained to is gone, and the numbers were closed", l.at.id)
+			a.addFinding(RemovedMiddle, l.at, 0, "the event to which event %s was chained is missing, and later events were renumbered", l.at.id)
 			continue
 		}
-		a.find(Replaced, l.before, 0, "event %s, number %d, was chained to another event than %s, or one between them is gone and the numbers were closed",
+		a.addFinding(Replaced, l.before, 0, "event %s with sequence %d is not chained to event %s; that was replaced, or an event between them was removed and later ones renumbered",
 			l.at.id, l.at.sequence, l.before.id)
 	}
 }
 
-// resolveStrays names the listings whose chains do not reach, or do not agree with, a signed head or their summary.
-func (a *auditor) resolveStrays(lost map[int64]bool) {
+// resolveHeadMismatches adds a finding for each chain that is shorter than, or differs from, a signed head or its summary.
+func (a *auditor) resolveHeadMismatches(removed map[int64]bool) {
 	shorter := func(slug string, number int64, want, have int64) {
 		at := ref{slug: slug}
 		last := int64(0)
 		if own := a.chains[slug]; own != nil {
 			last = own.last.sequence
 		}
-		if at.sequence = firstIn(lost, last+1, a.next); at.sequence != 0 {
-			delete(lost, at.sequence)
+		if at.sequence = firstIn(removed, last+1, a.next); at.sequence != 0 {
+			delete(removed, at.sequence)
 		} else {
 			at.sequence = a.gapBetween(last, a.next)
 		}
 		if have == 0 {
-			a.find(RemovedTail, at, number, "all %d events of %s are gone", want, slug)
+			a.addFinding(RemovedTail, at, number, "all %d events of %s are missing", want, slug)
 			return
 		}
-		a.find(RemovedTail, at, number, "the last events of %s are gone: there were %d, there are %d", slug, want, have)
+		a.addFinding(RemovedTail, at, number, "the last events of %s are missing: got %d, want %d", slug, have, want)
 	}
-	for _, s := range a.strayed {
+	for _, s := range a.headMismatches {
 		switch {
-		case a.named(s.head.Slug):
+		case a.hasFinding(s.head.Slug):
 		case s.events < s.head.Events:
 			shorter(s.head.Slug, s.claim.Number, s.head.Events, s.events)
 		default:
 			at := s.since
 			at.slug = s.head.Slug
-			a.find(Replaced, at, s.claim.Number, "the events of %s, from this one at the earliest, are not those that %s signed", at.slug, s.claim.what())
+			a.addFinding(Replaced, at, s.claim.Number, "events of %s, from this one at the earliest, differ from those that %s signed", at.slug, s.claim.name())
 		}
 	}
-	for _, s := range a.untold {
-		if s.DueEvents < s.Events && !a.named(s.Slug) && a.gapAt(s.Sequence) != nil {
-			shorter(s.Slug, 0, int64(s.Events), int64(s.DueEvents))
+	for _, s := range a.badSummaries {
+		if s.DerivedEvents < s.Events && !a.hasFinding(s.Slug) && a.gapAt(s.Sequence) != nil {
+			shorter(s.Slug, 0, int64(s.Events), int64(s.DerivedEvents))
 		}
 	}
 }
 
-// gapFrom is the first gap that ends at a sequence or behind it, nil where there is none. Gaps are in order and apart; in a history
-// of which much is gone there may be as many as events.
+// gapFrom returns the first gap that ends at or after sequence, or nil. It uses binary search, because a history with many removed
+// events may have as many gaps as events.
 func (a *auditor) gapFrom(sequence int64) *gap {
 	i, _ := slices.BinarySearchFunc(a.gaps, sequence, func(g gap, at int64) int { return cmp.Compare(g.to, at) })
 	if i == len(a.gaps) {
@@ -146,7 +146,7 @@ func (a *auditor) gapFrom(sequence int64) *gap {
 	return &a.gaps[i]
 }
 
-// gapAt is the gap that a sequence lies in, nil where there is none.
+// gapAt returns the gap that contains sequence, or nil.
 func (a *auditor) gapAt(sequence int64) *gap {
 	if g := a.gapFrom(sequence); g != nil && g.from <= sequence {
 		return g
@@ -154,7 +154,7 @@ func (a *auditor) gapAt(sequence int64) *gap {
 	return nil
 }
 
-// gapBetween is the first missing sequence between two, 0 where none is missing. What is missing there counts as told.
+// gapBetween returns the first missing sequence between after and before, or 0, and marks its gap as covered by a finding.
 func (a *auditor) gapBetween(after, before int64) int64 {
 	g := a.gapFrom(after + 1)
 	if g == nil || g.from >= before {
@@ -164,7 +164,7 @@ func (a *auditor) gapBetween(after, before int64) int64 {
 	return max(g.from, after+1)
 }
 
-// firstIn is the least of the set within bounds, 0 where there is none.
+// firstIn returns the smallest member of set between from and to, or 0.
 func firstIn(set map[int64]bool, from, to int64) int64 {
 	first := int64(0)
 	for n := range set {
@@ -175,9 +175,9 @@ func firstIn(set map[int64]bool, from, to int64) int64 {
 	return first
 }
 
-// claimOf is the first stored claim that covers a sequence.
-func (a *auditor) claimOf(sequence int64) claim {
-	for _, c := range a.covering {
+// claimFor returns the first stored claim that covers sequence.
+func (a *auditor) claimFor(sequence int64) claim {
+	for _, c := range a.storedClaims {
 		if c.Size >= sequence {
 			return c
 		}
@@ -185,30 +185,32 @@ func (a *auditor) claimOf(sequence int64) claim {
 	return claim{}
 }
 
-func (a *auditor) foundUpTo(from, to int64) bool {
+// hasFindingIn reports whether a finding names a sequence between from and to.
+func (a *auditor) hasFindingIn(from, to int64) bool {
 	return slices.ContainsFunc(a.findings, func(f Finding) bool { return f.Sequence >= from && f.Sequence <= to })
 }
 
-func (a *auditor) named(slug string) bool {
+// hasFinding reports whether a finding names the listing.
+func (a *auditor) hasFinding(slug string) bool {
 	return slices.ContainsFunc(a.findings, func(f Finding) bool { return f.Slug == slug })
 }
 
-// summaries compares what is kept of each listing with what its events come to.
+// summaries compares each stored summary with the one derived from the events.
 func (a *auditor) summaries() error {
-	const atOnce = 50 // listings whose whole histories are in memory
-	told := 0
+	const limit = 50 // listings with all their events in memory
+	matched := 0
 	for after := ""; ; {
-		page, err := a.source.Summaries(after, atOnce)
+		page, err := a.source.Summaries(after, limit)
 		if err != nil {
 			return err
 		}
 		for _, s := range page {
 			if a.chains[s.Slug] != nil {
-				told++
-				a.chains[s.Slug].summed = true
+				matched++
+				a.chains[s.Slug].hasSummary = true
 			}
-			if s.Sequence != s.DueSequence || s.Events != s.DueEvents || !alike(s.Kept, s.Due) {
-				a.untold = append(a.untold, s)
+			if s.Sequence != s.DerivedSequence || s.Events != s.DerivedEvents || !equalSummaries(s.Stored, s.Derived) {
+				a.badSummaries = append(a.badSummaries, s)
 			}
 		}
 		if len(page) == 0 {
@@ -216,27 +218,27 @@ func (a *auditor) summaries() error {
 		}
 		after = page[len(page)-1].Slug
 	}
-	if told < len(a.chains) {
+	if matched < len(a.chains) {
 		for slug, own := range a.chains {
-			if !own.summed {
-				a.untold = append(a.untold, Summary{Slug: slug, DueSequence: own.last.sequence, DueEvents: int(own.events)})
+			if !own.hasSummary {
+				a.badSummaries = append(a.badSummaries, Summary{Slug: slug, DerivedSequence: own.last.sequence, DerivedEvents: int(own.events)})
 			}
 		}
 	}
 	return nil
 }
 
-// alike compares summaries by what they say: one may have been written before the contract gained a field. Whoever adds a field to
-// api.Summary says here what an old summary without it is like, or verify calls every listing of an older release tampered with.
-func alike(kept, due string) bool {
-	if kept == due {
+// equalSummaries compares summaries by content, because the stored one may predate a field of the API. If you add a field to
+// api.Summary, handle stored summaries without it here. Otherwise verify reports a mismatch for every listing of an older release.
+func equalSummaries(stored, derived string) bool {
+	if stored == derived {
 		return true
 	}
 	var a, b api.Summary
-	if json.Unmarshal([]byte(kept), &a) != nil || json.Unmarshal([]byte(due), &b) != nil {
+	if json.Unmarshal([]byte(stored), &a) != nil || json.Unmarshal([]byte(derived), &b) != nil {
 		return false
 	}
-	if a.Doubt == nil { // what a status rests on is told by other fields
+	if a.Doubt == nil { // other fields determine the status
 		b.Doubt = nil
 	}
 	for _, s := range []*api.Summary{&a, &b} {

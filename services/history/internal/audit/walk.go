@@ -8,83 +8,84 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// ref names an event.
+// ref identifies an event.
 type ref struct {
 	sequence int64
 	id, slug string
 }
 
-// chain is how far the walk has come on one listing.
+// chain is the state of one listing's chain during the walk.
 type chain struct {
-	first, hash string // of the first event and of the last
+	first, hash string // hash of the first and of the last event
 	events      int64
 	last        ref
 	since       ref  // first event since the last stored checkpoint
-	edited      bool // the last event is: no wonder that the next one does not fit
-	broken      bool // a break was found; what comes after it does not fit for the same reason
-	summed      bool // it has a summary
+	edited      bool // the last event was edited, which explains a mismatch of the next one
+	broken      bool // a break was found, which explains later mismatches
+	hasSummary  bool
 }
 
-// link is a break in a chain: an event that does not follow the one before it.
+// link is a break in a chain: an event that is not chained to the previous one.
 type link struct {
 	at, before ref
-	resolved   int64 // sequence of the event that it does follow, where that came later
+	resolved   int64 // sequence of a later event to which it is chained; 0 if none
 }
 
-// gap is sequences that no event has.
+// gap is a range of missing sequences.
 type gap struct {
 	from, to int64
-	used     bool // a finding says what was there
+	used     bool // a finding covers it
 }
 
-// stray is a chain that is not where a signed head says it was.
-type stray struct {
+// headMismatch is a chain that does not match a signed head.
+type headMismatch struct {
 	head   checkpoint.Head
 	claim  claim
 	since  ref
 	events int64
 }
 
+// auditor holds the state of an audit.
 type auditor struct {
-	source   Source
-	claims   []claim // in the order of their sizes; those that were met are gone
-	covering []claim // the stored ones, in the same order
-	signed   int64   // size of the largest
-	stored   int64   // size of the largest that is stored
-	valid    int
+	source       Source
+	claims       []claim // not yet checked, ordered by size
+	storedClaims []claim // all stored claims, ordered by size
+	signedSize   int64   // size of the largest claim
+	storedSize   int64   // size of the largest stored claim
+	savedSize    int64   // size of the largest saved claim that matches
+	valid        int     // number of stored claims
 
-	next         int64 // sequence that comes next
+	next         int64 // next expected sequence
 	events       int64
 	chains       map[string]*chain
 	grown        []*chain // since the last stored checkpoint
 	links        []link
-	waiting      map[string]int  // hash that a broken link follows -> its place in links
+	waiting      map[string]int  // index in links by the missing hash that the link follows
 	editedHashes map[string]bool // of edited events
 	gaps         []gap
 
-	tree, kept *checkpoint.Tree // over the events as they are, and over the leaves that were kept
-	// The events, and the kept leaves, that were not found in their places, each until it is found elsewhere.
-	pendingSeen map[string]ref
-	pendingKept map[string]int64
-	moved       ref // first event that stands elsewhere than it was signed
-	orphaned    bool
+	tree, storedTree *checkpoint.Tree // over the leaves of the events, and over the stored leaves
+	// The next two hold misplaced events and misplaced stored leaves by leaf hash, until they are found in another place.
+	pendingSeen   map[string]ref
+	pendingStored map[string]int64
+	moved         ref  // first event in another place than signed
+	orphaned      bool // leaves are stored for events without a checkpoint
 
-	mismatched []claim
-	strayed    []stray
-	untold     []Summary // summaries that do not fit
-	findings   []Finding
-	omitted    int
-	vouched    int64 // size of the largest saved claim that fits
+	mismatched     []claim
+	headMismatches []headMismatch
+	badSummaries   []Summary // do not match the events
+	findings       []Finding
+	omitted        int
 }
 
-// pageSize is how many events are read at once.
-const pageSize = 1000
+const (
+	pageSize   = 1000    // events of one read
+	maxPending = 100_000 // limits the memory for a history with many misplaced events
+)
 
-// maxPending bounds what is remembered of a history in which nothing is where it was.
-const maxPending = 100_000
-
+// walk reads all events in sequence order. appended is the last assigned sequence.
 func (a *auditor) walk(appended int64) error {
-	if err := a.settle(0); err != nil {
+	if err := a.checkClaims(0); err != nil {
 		return err
 	}
 	for after := int64(math.MinInt64); ; {
@@ -93,7 +94,7 @@ func (a *auditor) walk(appended int64) error {
 			return err
 		}
 		for i := range page.Records {
-			if err := a.take(&page.Records[i], page.Leaves); err != nil {
+			if err := a.addEvent(&page.Records[i], page.Leaves); err != nil {
 				return err
 			}
 		}
@@ -101,24 +102,24 @@ func (a *auditor) walk(appended int64) error {
 			after = page.Records[n-1].Sequence
 			continue
 		}
-		return a.miss(max(appended, a.signed), page.Leaves)
+		return a.skip(max(appended, a.signedSize), page.Leaves)
 	}
 }
 
-// miss passes over sequences up to and including to.
-func (a *auditor) miss(to int64, leaves map[int64][]byte) error {
+// skip records the sequences from a.next to to as a gap.
+func (a *auditor) skip(to int64, leaves map[int64][]byte) error {
 	if to < a.next {
 		return nil
 	}
 	a.gaps = append(a.gaps, gap{from: a.next, to: to})
-	for ; a.next <= min(to, a.signed); a.next++ {
-		kept := leaves[a.next]
-		if kept == nil {
-			kept = make([]byte, checkpoint.HashSize)
-		} else if len(a.pendingKept) < maxPending {
-			a.expect(kept, a.next)
+	for ; a.next <= min(to, a.signedSize); a.next++ {
+		stored := leaves[a.next]
+		if stored == nil {
+			stored = make([]byte, checkpoint.HashSize)
+		} else if len(a.pendingStored) < maxPending {
+			a.expectLeaf(stored, a.next)
 		}
-		if err := a.grow(kept, kept); err != nil {
+		if err := a.addLeaf(stored, stored); err != nil {
 			return err
 		}
 	}
@@ -126,76 +127,78 @@ func (a *auditor) miss(to int64, leaves map[int64][]byte) error {
 	return nil
 }
 
-// expect notes that the leaf was signed at a place where another event stands, or none.
-func (a *auditor) expect(leaf []byte, sequence int64) {
+// expectLeaf records a signed leaf whose place is empty or has another event.
+func (a *auditor) expectLeaf(leaf []byte, sequence int64) {
 	if seen, ok := a.pendingSeen[string(leaf)]; ok {
 		delete(a.pendingSeen, string(leaf))
-		a.move(seen)
+		a.noteMoved(seen)
 		return
 	}
-	a.pendingKept[string(leaf)] = sequence
+	a.pendingStored[string(leaf)] = sequence
 }
 
-func (a *auditor) move(at ref) {
+// noteMoved records an event in another place than signed.
+func (a *auditor) noteMoved(at ref) {
 	if a.moved.sequence == 0 || at.sequence < a.moved.sequence {
 		a.moved = at
 	}
 }
 
-// grow adds a place to both trees, and compares what is due there.
-func (a *auditor) grow(leaf, kept []byte) error {
+// addLeaf adds a leaf to both trees and checks the claims of the new size.
+func (a *auditor) addLeaf(leaf, stored []byte) error {
 	if err := a.tree.Grow(leaf); err != nil {
 		return err
 	}
-	if err := a.kept.Grow(kept); err != nil {
+	if err := a.storedTree.Grow(stored); err != nil {
 		return err
 	}
-	return a.settle(a.tree.Size())
+	return a.checkClaims(a.tree.Size())
 }
 
-func (a *auditor) take(r *event.Record, leaves map[int64][]byte) error {
+// addEvent adds the next event to its chain and to the trees.
+func (a *auditor) addEvent(r *event.Record, leaves map[int64][]byte) error {
 	a.events++
 	at := ref{r.Sequence, r.ID, r.Slug}
 	if r.Sequence < 1 {
-		a.find(Reordered, at, 0, "no append gives the sequence %d", r.Sequence)
+		a.addFinding(Reordered, at, 0, "invalid sequence %d", r.Sequence)
 		return nil
 	}
-	if err := a.miss(r.Sequence-1, leaves); err != nil {
+	if err := a.skip(r.Sequence-1, leaves); err != nil {
 		return err
 	}
-	intact := a.follow(r, at)
+	intact := a.extendChain(r, at)
 	a.next = r.Sequence + 1
-	kept := leaves[r.Sequence]
-	if r.Sequence > a.signed {
-		a.orphaned = a.orphaned || kept != nil
+	stored := leaves[r.Sequence]
+	if r.Sequence > a.signedSize {
+		a.orphaned = a.orphaned || stored != nil
 		return nil
 	}
 	leaf := checkpoint.LeafHash(r.Leaf())
 	switch {
-	case kept == nil:
-		kept = make([]byte, checkpoint.HashSize)
-	case bytes.Equal(leaf, kept) || !intact || len(a.pendingSeen) >= maxPending:
+	case stored == nil:
+		stored = make([]byte, checkpoint.HashSize)
+	case bytes.Equal(leaf, stored) || !intact || len(a.pendingSeen) >= maxPending:
 	default:
-		if _, ok := a.pendingKept[string(leaf)]; ok {
-			delete(a.pendingKept, string(leaf))
-			a.move(at)
+		if _, ok := a.pendingStored[string(leaf)]; ok {
+			delete(a.pendingStored, string(leaf))
+			a.noteMoved(at)
 		} else {
 			a.pendingSeen[string(leaf)] = at
 		}
-		a.expect(kept, r.Sequence)
+		a.expectLeaf(stored, r.Sequence)
 	}
-	return a.grow(leaf, kept)
+	return a.addLeaf(leaf, stored)
 }
 
-// follow puts the event behind the last one of its chain, and reports whether its own hashes are right.
-func (a *auditor) follow(r *event.Record, at ref) (intact bool) {
+// extendChain adds the event to the chain of its listing and reports whether the event's hashes match its content.
+func (a *auditor) extendChain(r *event.Record, at ref) (intact bool) {
 	own := a.chains[r.Slug]
 	if own == nil {
 		own = &chain{first: r.Hash}
 		a.chains[r.Slug] = own
 	}
 	if intact = r.Intact(); !intact {
-		a.find(Edited, at, 0, "what event %s says is not what its hashes cover", r.ID)
+		a.addFinding(Edited, at, 0, "the content of event %s does not match its hashes", r.ID)
 		a.editedHashes[r.Hash] = true
 	}
 	if i, ok := a.waiting[r.Hash]; ok && a.links[i].resolved == 0 {

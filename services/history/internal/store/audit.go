@@ -11,9 +11,9 @@ import (
 	"opportunity.internal/services/history/internal/checkpoint"
 )
 
-// Audited gives check the history as it stands at one instant. Appends go on meanwhile.
-func (s *Store) Audited(ctx context.Context, check func(audit.Source) error) error {
-	options := &sql.TxOptions{ReadOnly: true} // on SQLite, that it takes no lock that appends wait for
+// Audit calls check with a consistent snapshot of the history. It does not block appends.
+func (s *Store) Audit(ctx context.Context, check func(audit.Source) error) error {
+	options := &sql.TxOptions{ReadOnly: true} // on SQLite, avoids the lock that appends need
 	if s.db.Dialect == database.Postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
@@ -23,7 +23,7 @@ func (s *Store) Audited(ctx context.Context, check func(audit.Source) error) err
 // snapshot is an audit.Source.
 type snapshot struct{ tx *gorm.DB }
 
-// Totals gives every checkpoint and the number of the last append.
+// Totals returns the last assigned sequence and all checkpoints in order.
 func (s snapshot) Totals() (appended int64, checkpoints []checkpoint.Stored, err error) {
 	if err := s.tx.Raw("SELECT value FROM change_sequence WHERE id = 1").Scan(&appended).Error; err != nil {
 		return 0, nil, err
@@ -33,8 +33,8 @@ func (s snapshot) Totals() (appended int64, checkpoints []checkpoint.Stored, err
 		return 0, nil, err
 	}
 	for _, r := range rows {
-		c, err := r.kept()
-		if err != nil { // what was kept beside the note is no longer readable: the audit says so when it finds nothing there
+		c, err := r.stored()
+		if err != nil { // the audit reports missing data for an unreadable row
 			c = checkpoint.Stored{Checkpoint: checkpoint.Checkpoint{Number: r.Number, Time: database.FromMicros(r.MadeAt), Size: r.Size}, Note: r.Note}
 		}
 		checkpoints = append(checkpoints, c)
@@ -42,14 +42,14 @@ func (s snapshot) Totals() (appended int64, checkpoints []checkpoint.Stored, err
 	return appended, checkpoints, nil
 }
 
-// Events reads the next events after a sequence, and the leaves kept for the sequences up to the last of them; after the last
-// event of all, the leaves of whatever was signed beyond.
+// Events returns up to limit events with a sequence above after, and the stored leaves up to the last of these events. Without
+// further events, it returns all stored leaves above after.
 func (s snapshot) Events(after int64, limit int) (p audit.Page, err error) {
 	if p.Records, err = recordsAfter(s.tx, after, limit); err != nil {
 		return p, err
 	}
 	var rows []leavesRow
-	query, args := "SELECT * FROM checkpoint_leaves WHERE first > ? AND first <= ? ORDER BY first", []any{max(after, 0) - leavesAtOnce, int64(0)}
+	query, args := "SELECT * FROM checkpoint_leaves WHERE first > ? AND first <= ? ORDER BY first", []any{max(after, 0) - leavesPerRow, int64(0)}
 	if len(p.Records) > 0 {
 		args[1] = p.Records[len(p.Records)-1].Sequence
 	} else {
@@ -69,10 +69,10 @@ func (s snapshot) Events(after int64, limit int) (p audit.Page, err error) {
 	return p, nil
 }
 
-// Heads are those that were kept with a checkpoint.
+// Heads returns the heads stored with a checkpoint.
 func (s snapshot) Heads(number int64) ([]checkpoint.Head, error) { return headsOf(s.tx, number) }
 
-// Summaries reads the next summaries after a slug, in its order, each with what its events come to.
+// Summaries returns up to limit summaries with a slug above after, ordered by slug, each with the summary derived from its events.
 func (s snapshot) Summaries(after string, limit int) ([]audit.Summary, error) {
 	var rows []summaryRow
 	if err := s.tx.Raw("SELECT * FROM summaries WHERE slug > ? ORDER BY slug LIMIT ?", after, limit).Scan(&rows).Error; err != nil {
@@ -88,15 +88,15 @@ func (s snapshot) Summaries(after string, limit int) ([]audit.Summary, error) {
 	}
 	out := make([]audit.Summary, len(rows))
 	for i, r := range rows {
-		out[i] = audit.Summary{Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Kept: r.Summary}
+		out[i] = audit.Summary{Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary}
 		if chain := chains[r.Slug]; len(chain) > 0 {
-			due, err := summarize(r.Slug, chain)
+			derived, err := summarize(r.Slug, chain)
 			if err != nil {
-				continue // an event that cannot be read; the hashes tell
+				continue // an unreadable event; its hashes have a finding
 			}
-			out[i].Due, out[i].DueSequence, out[i].DueEvents = due.Summary, due.Sequence, due.Events
-			if r.Derived != r.Sequence { // derived by older rules, and to be derived again before it is served
-				out[i].Kept = due.Summary
+			out[i].Derived, out[i].DerivedSequence, out[i].DerivedEvents = derived.Summary, derived.Sequence, derived.Events
+			if r.Derived != r.Sequence { // derived by older rules; the service derives it again before it serves it
+				out[i].Stored = derived.Summary
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(dialect, func(b *testing.B) {
 			s, k := open(b, migrated(b, url)), keys(b, seed)
 			var events []api.VerificationEvent
-			for slug := range listings { // whole listings at a time: an append reads the histories that it adds to
+			for slug := range listings { // all events of a listing in one append, which reads the listing's history
 				for i := range each {
 					events = append(events, link(fmt.Sprintf("listing-%05d", slug), i*24, api.OutcomeReachable))
 				}

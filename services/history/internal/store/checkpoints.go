@@ -50,12 +50,10 @@ type leavesRow struct {
 
 func (leavesRow) TableName() string { return "checkpoint_leaves" }
 
-// leavesAtOnce is how many leaves a row of leaves has at most.
-const leavesAtOnce = 1024
+const leavesPerRow = 1024
 
-// SaveCheckpoint keeps a checkpoint with the heads of the chains that grew and the hashes of the leaves that came, all or
-// nothing. day is the UTC day whose checkpoint it is, empty for one that was asked for. saved is false where another one has taken
-// the number or the day meanwhile.
+// SaveCheckpoint saves a checkpoint with the heads of the chains that grew and the hashes of the new leaves in one transaction. day
+// is the UTC day of a daily checkpoint, otherwise empty. saved is false if another checkpoint has the number or the day.
 func (s *Store) SaveCheckpoint(
 	ctx context.Context, day string, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte,
 ) (saved bool, err error) {
@@ -72,12 +70,12 @@ func (s *Store) SaveCheckpoint(
 	}
 	var leavesRows []leavesRow
 	first := c.Size - int64(len(leaves)) + 1
-	for some := range slices.Chunk(leaves, leavesAtOnce) {
+	for some := range slices.Chunk(leaves, leavesPerRow) {
 		leavesRows = append(leavesRows, leavesRow{first, slices.Concat(some...)})
 		first += int64(len(some))
 	}
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		// Looked for first, because SQLite's trigger speaks before the constraint does. On Postgres another one may still come between.
+		// Check first, because SQLite's trigger fires before the constraint. On Postgres another transaction may still come first.
 		var taken int64
 		if err := tx.Model(&checkpointRow{}).Where("number = ? OR day = ?", row.Number, row.Day).Count(&taken).Error; err != nil {
 			return err
@@ -89,14 +87,14 @@ func (s *Store) SaveCheckpoint(
 			return err
 		}
 		if len(headRows) > 0 {
-			if err := tx.CreateInBatches(headRows, batch).Error; err != nil {
+			if err := tx.CreateInBatches(headRows, batchSize).Error; err != nil {
 				return err
 			}
 		}
 		if len(leavesRows) == 0 {
 			return nil
 		}
-		return tx.CreateInBatches(leavesRows, batch).Error
+		return tx.CreateInBatches(leavesRows, batchSize).Error
 	})
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return false, nil
@@ -104,8 +102,8 @@ func (s *Store) SaveCheckpoint(
 	return err == nil, database.Outage(err)
 }
 
-// LastCheckpoint is the newest one as it is stored: what its note says is for whoever has the keys. Its number is 0 where there is
-// none. lastDay is the newest UTC day that has its checkpoint.
+// LastCheckpoint returns the newest checkpoint, with number 0 if there is none, and the newest UTC day with a daily checkpoint. The
+// caller must verify the note.
 func (s *Store) LastCheckpoint(ctx context.Context) (c checkpoint.Stored, lastDay string, err error) {
 	c, _, err = s.oneCheckpoint(ctx, "SELECT * FROM checkpoints ORDER BY number DESC LIMIT 1")
 	if err != nil {
@@ -115,13 +113,13 @@ func (s *Store) LastCheckpoint(ctx context.Context) (c checkpoint.Stored, lastDa
 	return c, lastDay, database.Outage(err)
 }
 
-// CheckpointOf is the last one that was made on a UTC day.
+// CheckpointOf returns the last checkpoint of the UTC day that starts at day. ok is false if there is none.
 func (s *Store) CheckpointOf(ctx context.Context, day time.Time) (c checkpoint.Stored, ok bool, err error) {
 	return s.oneCheckpoint(ctx, "SELECT * FROM checkpoints WHERE made_at >= ? AND made_at < ? ORDER BY number DESC LIMIT 1",
 		day.UnixMicro(), day.Add(24*time.Hour).UnixMicro())
 }
 
-// CheckpointNumber is the one of that number.
+// CheckpointNumber returns the checkpoint with that number. ok is false if there is none.
 func (s *Store) CheckpointNumber(ctx context.Context, number int64) (c checkpoint.Stored, ok bool, err error) {
 	return s.oneCheckpoint(ctx, "SELECT * FROM checkpoints WHERE number = ?", number)
 }
@@ -131,11 +129,11 @@ func (s *Store) oneCheckpoint(ctx context.Context, query string, args ...any) (c
 	if err := s.db.WithContext(ctx).Raw(query, args...).Scan(&rows).Error; err != nil || len(rows) == 0 {
 		return checkpoint.Stored{}, false, database.Outage(err)
 	}
-	c, err := rows[0].kept()
+	c, err := rows[0].stored()
 	return c, true, err
 }
 
-// Heads are those that were kept with a checkpoint.
+// Heads returns the heads stored with a checkpoint.
 func (s *Store) Heads(ctx context.Context, number int64) ([]checkpoint.Head, error) {
 	return headsOf(s.db.WithContext(ctx), number)
 }
@@ -150,10 +148,10 @@ func headsOf(db *gorm.DB, number int64) ([]checkpoint.Head, error) {
 	return heads, database.Outage(err)
 }
 
-// LastHeads are the newest heads of the chains of slugs, as far as they have any.
+// LastHeads returns the newest signed heads of the chains of slugs, without those that have none.
 func (s *Store) LastHeads(ctx context.Context, slugs []string) (map[string]checkpoint.Head, error) {
 	heads := make(map[string]checkpoint.Head, len(slugs))
-	for some := range slices.Chunk(slugs, batch) {
+	for some := range slices.Chunk(slugs, batchSize) {
 		var rows []headRow
 		err := s.db.WithContext(ctx).Raw(`SELECT * FROM checkpoint_heads h WHERE slug IN ?
 			AND checkpoint = (SELECT max(checkpoint) FROM checkpoint_heads WHERE slug = h.slug)`, some).Scan(&rows).Error
@@ -167,7 +165,7 @@ func (s *Store) LastHeads(ctx context.Context, slugs []string) (map[string]check
 	return heads, nil
 }
 
-// Records are the next events after a sequence, in its order, at most limit of them.
+// Records returns up to limit events with a sequence above after, ordered by sequence.
 func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Record, error) {
 	return recordsAfter(s.db.WithContext(ctx), after, limit)
 }
@@ -175,7 +173,7 @@ func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Re
 const recordColumns = `sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at,
 	content_hash, prev_hash, hash`
 
-// recordsAfter reads without gorm's reflection: verifying reads everything that was ever recorded.
+// recordsAfter avoids gorm's reflection for speed, because verification reads all events.
 func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
 	rows, err := db.Raw("SELECT "+recordColumns+" FROM verification_events WHERE sequence > ? ORDER BY sequence LIMIT ?", after, limit).Rows()
 	if err != nil {
@@ -199,7 +197,8 @@ func scan(rows *sql.Rows) (r event.Record, err error) {
 	return r, err
 }
 
-func (r checkpointRow) kept() (checkpoint.Stored, error) {
+// stored returns the row as a checkpoint. The caller must verify the note.
+func (r checkpointRow) stored() (checkpoint.Stored, error) {
 	consistency, err1 := decodeHashes(r.Consistency)
 	frontier, err2 := decodeHashes(r.Frontier)
 	if err := errors.Join(err1, err2); err != nil {

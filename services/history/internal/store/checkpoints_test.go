@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/services/history/migrations"
 )
 
-// The notary signs nothing that does not continue what it signed.
-func TestNothingTamperedIsSigned(t *testing.T) {
+// The notary signs only events that continue the last checkpoint.
+func TestTamperedHistoryIsNotSigned(t *testing.T) {
 	for name, statement := range map[string]string{
 		"edited":            "UPDATE verification_events SET note = 'x' WHERE sequence = 8",
 		"removed":           "DELETE FROM verification_events WHERE sequence = 8",
@@ -25,8 +25,8 @@ func TestNothingTamperedIsSigned(t *testing.T) {
 		"heads":             "UPDATE checkpoint_heads SET hash = 'x' WHERE slug = 'b'",
 	} {
 		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, s kept) {
-				filled(t, s, 6)
+			onBoth(t, func(t *testing.T, s testStore) {
+				fill(t, s, 6)
 				s.asSuperuser(t, statement)
 				_, made, err := s.notary(keys(t, seed), recorded).Make(t.Context(), "")
 				require.Error(t, err)
@@ -43,16 +43,16 @@ func TestNothingTamperedIsSigned(t *testing.T) {
 }
 
 func TestCheckpointsAreAppendOnly(t *testing.T) {
-	refused := []string{
+	rejected := []string{
 		"UPDATE checkpoints SET note = 'x'", "DELETE FROM checkpoints", "UPDATE checkpoint_heads SET events = 1", "DELETE FROM checkpoint_heads",
 		"UPDATE checkpoint_leaves SET first = first", "DELETE FROM checkpoint_leaves",
 	}
-	onBoth(t, func(t *testing.T, s kept) {
-		filled(t, s, 15)
-		statements := append([]string{}, refused...)
+	onBoth(t, func(t *testing.T, s testStore) {
+		fill(t, s, 15)
+		statements := append([]string{}, rejected...)
 		if s.db.Dialect == database.SQLite {
 			statements = append(statements, "REPLACE INTO checkpoint_leaves SELECT * FROM checkpoint_leaves")
-			_, saved, err := s.notary(keys(t, seed), recorded).Make(t.Context(), "2026-11-20") // whose day another one may take
+			_, saved, err := s.notary(keys(t, seed), recorded).Make(t.Context(), "2026-11-20") // a row whose day a replacement could take
 			require.NoError(t, err)
 			require.True(t, saved)
 			plain := storetest.Plain(t, s.url)
@@ -62,7 +62,7 @@ func TestCheckpointsAreAppendOnly(t *testing.T) {
 				"REPLACE INTO checkpoint_heads SELECT * FROM checkpoint_heads",
 				"REPLACE INTO checkpoint_leaves SELECT * FROM checkpoint_leaves",
 			} {
-				_, err := plain.ExecContext(t.Context(), statement) // a connection that does not ask for recursive_triggers
+				_, err := plain.ExecContext(t.Context(), statement) // a connection without recursive_triggers
 				require.ErrorContains(t, err, "append-only", statement)
 			}
 		} else {
@@ -78,20 +78,20 @@ func TestCheckpointsAreAppendOnly(t *testing.T) {
 	role, asRole := storetest.Role(t, owner)
 	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role}, silent(t), migrations.Files))
 	s := open(t, asRole)
-	filled(t, s, 15)
-	require.True(t, s.audit(t, keys(t, seed)).Fits, "the serving role signs and verifies")
-	for _, statement := range append(refused, "TRUNCATE checkpoint_leaves") {
+	fill(t, s, 15)
+	require.True(t, s.audit(t, keys(t, seed)).Fits, "the serving role must be able to sign and verify")
+	for _, statement := range append(rejected, "TRUNCATE checkpoint_leaves") {
 		require.ErrorContains(t, s.db.WithContext(t.Context()).Exec(statement).Error, "permission denied", statement)
 	}
 }
 
-// Whoever appends while an audit runs neither waits for it nor disturbs it.
-func TestAppendsGoOnDuringAnAudit(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
-		filled(t, s, 6, 15)
+// Appends do not wait for a running audit and do not affect it.
+func TestAppendsContinueDuringAudit(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		fill(t, s, 6, 15)
 		k := keys(t, seed)
-		require.NoError(t, s.Audited(t.Context(), func(source audit.Source) error {
-			_, _, err := source.Totals() // the instant of the audit
+		require.NoError(t, s.Audit(t.Context(), func(source audit.Source) error {
+			_, _, err := source.Totals() // takes the snapshot
 			require.NoError(t, err)
 			s.add(t, review("a", 9, "meanwhile"))
 			s.sign(t, k)
@@ -104,9 +104,9 @@ func TestAppendsGoOnDuringAnAudit(t *testing.T) {
 	})
 }
 
-// A summary stays as it was written until the next event of its listing, so verify meets those of older releases.
-func TestSummariesOfOlderReleasesFit(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+// A stored summary changes only with the next event of its listing, so verify must accept summaries of older releases.
+func TestSummariesOfOlderReleasesMatch(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		s.add(t, review("a", 0, "x"), link("a", 1, api.OutcomeClosed))
 		db := s.db.WithContext(t.Context())
 		var text string

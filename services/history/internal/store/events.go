@@ -48,26 +48,27 @@ type summaryRow struct {
 
 func (summaryRow) TableName() string { return "summaries" }
 
-// appendTime is how long an append may take, its turn included: one that hangs must not hold up all that come after it.
-const appendTime = time.Minute
+const (
+	// appendTimeout limits an append with its wait for others, so that a hanging append does not block all later ones.
+	appendTimeout = time.Minute
+	// listingsPerBatch is the number of listings whose complete histories an append holds in memory.
+	listingsPerBatch = 200
+)
 
-// listingsAtOnce is how many listings' whole histories an append holds in memory at a time.
-const listingsAtOnce = 200
-
-// Append records events that actor found, in the order given, and the summaries that follow from them: all or nothing. An event
-// that says exactly what a recorded one says is counted as a duplicate and left out, so a file may be appended again. It returns
-// an event.UnseenError if a listing has events that a line's LastEventID does not account for.
+// Append records the events of lines in order and updates the summaries, in one transaction. It skips and counts duplicates, which
+// are events with the content of a recorded event, so a file may be appended again. It returns an event.UnseenError if a listing has
+// events after a line's LastEventID.
 func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line) (appended, duplicates int, err error) {
 	return s.append(ctx, actor, now, lines, nil)
 }
 
-// proposed is a record to append and the newest event that its author had seen, if it says so.
+// proposed is a record to append with the ID of the newest event that its author had seen, or nil.
 type proposed struct {
 	event.Record
 	lastEventID *string
 }
 
-// append is Append; also, unless nil, is done in the same transaction.
+// append implements Append. It runs also, unless nil, in the same transaction.
 func (s *Store) append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line, also func(tx *gorm.DB) error,
 ) (appended, duplicates int, err error) {
 	bySlug := map[string][]proposed{}
@@ -86,7 +87,7 @@ func (s *Store) append(ctx context.Context, actor string, now time.Time, lines [
 	if len(slugs) == 0 {
 		return 0, 0, nil
 	}
-	err = s.alone(ctx, func(tx *gorm.DB, next int64) (int64, error) {
+	err = s.exclusively(ctx, func(tx *gorm.DB, next int64) (int64, error) {
 		appended, duplicates = 0, 0
 		var unseen []event.Record
 		if also != nil {
@@ -94,40 +95,13 @@ func (s *Store) append(ctx context.Context, actor string, now time.Time, lines [
 				return next, err
 			}
 		}
-		for some := range slices.Chunk(slugs, listingsAtOnce) {
-			chains, err := load(tx, some)
+		for some := range slices.Chunk(slugs, listingsPerBatch) {
+			added, repeated, missed, err := appendTo(tx, some, bySlug, next)
 			if err != nil {
 				return next, err
 			}
-			var fresh []eventRow
-			var summaries []summaryRow
-			for _, slug := range some {
-				chain, added, err := extend(chains[slug], bySlug[slug], next)
-				if missed := new(event.UnseenError); errors.As(err, &missed) {
-					unseen = append(unseen, missed.Events...)
-					continue
-				}
-				if err != nil {
-					return next, err
-				}
-				duplicates += len(bySlug[slug]) - added
-				if added == 0 {
-					continue
-				}
-				next += int64(added)
-				appended += added
-				for _, r := range chain[len(chain)-added:] {
-					fresh = append(fresh, eventRow(r))
-				}
-				row, err := summarize(slug, chain)
-				if err != nil {
-					return next, err
-				}
-				summaries = append(summaries, row)
-			}
-			if err := save(tx, fresh, summaries); err != nil {
-				return next, err
-			}
+			next += int64(added)
+			appended, duplicates, unseen = appended+added, duplicates+repeated, append(unseen, missed...)
 		}
 		if len(unseen) > 0 {
 			return next, &event.UnseenError{Events: unseen}
@@ -141,13 +115,48 @@ func (s *Store) append(ctx context.Context, actor string, now time.Time, lines [
 	return appended, duplicates, nil
 }
 
-// alone does work in a transaction beside which no replica appends. work gets the next free sequence, and returns the next after
-// those it used.
-func (s *Store) alone(ctx context.Context, work func(tx *gorm.DB, next int64) (int64, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, appendTime)
+// appendTo appends the proposed records of slugs with sequences from next, and updates their summaries. It skips a listing with
+// unseen events and returns these.
+func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next int64,
+) (appended, duplicates int, unseen []event.Record, err error) {
+	chains, err := load(tx, slugs)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	var fresh []eventRow
+	var summaries []summaryRow
+	for _, slug := range slugs {
+		chain, added, err := extend(chains[slug], bySlug[slug], next+int64(appended))
+		if missed := new(event.UnseenError); errors.As(err, &missed) {
+			unseen = append(unseen, missed.Events...)
+			continue
+		}
+		if err != nil {
+			return 0, 0, nil, err
+		}
+		duplicates += len(bySlug[slug]) - added
+		if added == 0 {
+			continue
+		}
+		appended += added
+		for _, r := range chain[len(chain)-added:] {
+			fresh = append(fresh, eventRow(r))
+		}
+		row, err := summarize(slug, chain)
+		if err != nil {
+			return 0, 0, nil, err
+		}
+		summaries = append(summaries, row)
+	}
+	return appended, duplicates, unseen, save(tx, fresh, summaries)
+}
+
+// exclusively runs work in a transaction during which no replica appends. work receives the next free sequence and returns the one
+// after those that it used.
+func (s *Store) exclusively(ctx context.Context, work func(tx *gorm.DB, next int64) (int64, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	// Appends take turns in any case. Queueing here, those that wait hold no connection that readers need, and meet none of the
-	// unfairness of SQLite's lock.
+	// Appends wait for each other in any case. Waiting here holds no connection that readers need, and is fairer than SQLite's lock.
 	select {
 	case s.appending <- struct{}{}:
 		defer func() { <-s.appending }()
@@ -164,13 +173,13 @@ func (s *Store) alone(ctx context.Context, work func(tx *gorm.DB, next int64) (i
 		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next-1).Error
 	})
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil { // which a commit, for one, does not say
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil { // a commit, for example, does not report the timeout
 		return problem.Unavailable(err)
 	}
 	return database.Outage(err)
 }
 
-// load reads the chains of some slugs.
+// load returns the chains of slugs.
 func load(tx *gorm.DB, slugs []string) (map[string][]event.Record, error) {
 	var rows []eventRow
 	if err := tx.Where("slug IN ?", slugs).Order("sequence").Find(&rows).Error; err != nil {
@@ -183,8 +192,8 @@ func load(tx *gorm.DB, slugs []string) (map[string][]event.Record, error) {
 	return chains, nil
 }
 
-// extend adds the records that the chain does not hold yet, numbered from next, and returns their number. It returns an
-// event.UnseenError if the chain holds events that the author of one of them had not seen.
+// extend appends the records that the chain lacks, with sequences from next, and returns the number of added records. It returns an
+// event.UnseenError if the chain contains events that the author of a record had not seen.
 func extend(chain []event.Record, records []proposed, next int64) (extended []event.Record, added int, err error) {
 	held := make(map[string]bool, len(chain)+len(records))
 	prev := ""
@@ -194,7 +203,7 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 	before := chain
 	for _, p := range records {
 		r := p.Record
-		if held[r.ContentHash] { // sent again, perhaps after a lost response: the newest event may be itself
+		if held[r.ContentHash] { // a duplicate, perhaps after a lost response: skip the precondition
 			continue
 		}
 		if p.lastEventID != nil {
@@ -215,8 +224,7 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 	return chain, added, nil
 }
 
-// maxUnseen bounds the unseen events of a listing that are returned, for a client that has seen none of a long history.
-const maxUnseen = 20
+const maxUnseen = 20 // events of one listing in an UnseenError
 
 // recordedAfter returns the last events of the chain that were recorded after the event with that id: all of them, up to
 // maxUnseen, if the chain does not hold it.
@@ -225,6 +233,7 @@ func recordedAfter(chain []event.Record, id string) []event.Record {
 	return chain[max(at+1, len(chain)-maxUnseen):]
 }
 
+// summarize derives the summary of a chain, which must not be empty.
 func summarize(slug string, chain []event.Record) (summaryRow, error) {
 	events := make([]api.VerificationEvent, len(chain))
 	for i := range chain {
@@ -243,18 +252,18 @@ func summarize(slug string, chain []event.Record) (summaryRow, error) {
 
 func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
 	if len(fresh) > 0 {
-		if err := tx.CreateInBatches(fresh, batch).Error; err != nil {
+		if err := tx.CreateInBatches(fresh, batchSize).Error; err != nil {
 			return err
 		}
 	}
 	if len(summaries) == 0 {
 		return nil
 	}
-	return tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(summaries, batch).Error
+	return tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(summaries, batchSize).Error
 }
 
-// Summaries returns the next summaries after a sequence, in its order, at most limit of them. A summary that was derived by older
-// rules is derived again first: one of before an upgrade, or of a replica that has yet to be upgraded.
+// Summaries returns up to limit summaries with a sequence above after, ordered by sequence. It first derives summaries of older rules
+// again: those from before an upgrade, or from a replica that is not upgraded yet.
 func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.Summary, error) {
 	for {
 		var rows []summaryRow
@@ -274,7 +283,7 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.Su
 		if len(outdated) == 0 {
 			return summaries, nil
 		}
-		for some := range slices.Chunk(outdated, listingsAtOnce) {
+		for some := range slices.Chunk(outdated, listingsPerBatch) {
 			if err := s.derive(ctx, some); err != nil {
 				return nil, err
 			}
@@ -282,9 +291,9 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.Su
 	}
 }
 
-// derive derives the summaries of some listings anew. Their sequences stay: no event was added.
+// derive derives the summaries of slugs again. Their sequences do not change, because no event was added.
 func (s *Store) derive(ctx context.Context, slugs []string) error {
-	return s.alone(ctx, func(tx *gorm.DB, next int64) (int64, error) {
+	return s.exclusively(ctx, func(tx *gorm.DB, next int64) (int64, error) {
 		chains, err := load(tx, slugs)
 		if err != nil {
 			return next, err
@@ -307,8 +316,8 @@ func (s *Store) derive(ctx context.Context, slugs []string) error {
 	})
 }
 
-// History reads a page of the events of slug, newest check first, of equal ones the newest appended first. published is false
-// where slug names no listing that consumers may see. It takes at most two queries.
+// History returns a page of the events of slug, newest check first. Of checks with the same time, the last recorded comes first.
+// published is false if slug is not a public listing. It needs at most two queries.
 func (s *Store) History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool, err error) {
 	db := s.db.WithContext(ctx)
 	var heads []struct {
@@ -324,7 +333,7 @@ func (s *Store) History(ctx context.Context, slug string, offset, limit int) (pa
 	if offset >= page.Total {
 		return page, true, nil
 	}
-	var rows []eventRow // none that was appended since the first query: they would shift the page against its total
+	var rows []eventRow // without events appended since the first query, to match the total
 	err = db.Where("slug = ? AND sequence <= ?", slug, page.Sequence).Order("checked_at DESC, sequence DESC").
 		Offset(offset).Limit(limit).Find(&rows).Error
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/services/history/internal/summary"
 )
 
-// Known are the events of slug that had been recorded at an instant, newest check first, of equal ones the newest appended first,
-// and what they come to. It reads no summary: that one knows more.
+// Known returns the events of slug recorded up to at, newest check first, and the summary derived from them. Of checks with the same
+// time, the last recorded comes first. It does not use the stored summary, which includes later events.
 func (s *Store) Known(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error) {
 	var rows []eventRow
 	err := s.db.WithContext(ctx).Where("slug = ? AND recorded_at <= ?", slug, at.UnixMicro()).

@@ -11,9 +11,9 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// What is known of an instant afterwards, from the events recorded up to it, is what was served at it: from the summaries of the
-// time, by the clock of the time. Late checks, repeated ones, and reviews that fall behind others are among the events.
-func TestWhatWasKnownThenIsWhatWasServedThen(t *testing.T) {
+// Known must return for a past time what the service returned at that time. The events include late and repeated checks, and
+// reviews with an earlier check time than the last one.
+func TestKnownMatchesPastResponses(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
 			s := open(t, migrated(t, url))
@@ -27,7 +27,7 @@ func TestWhatWasKnownThenIsWhatWasServedThen(t *testing.T) {
 					status api.VerificationStatus
 					sum    api.Summary
 				}
-				var told []served
+				var responses []served
 				now := day0
 				for range rapid.IntRange(1, 12).Draw(r, "steps") {
 					now = now.Add(time.Duration(rapid.IntRange(1, 10*24*60).Draw(r, "minutes")) * time.Minute)
@@ -42,10 +42,10 @@ func TestWhatWasKnownThenIsWhatWasServedThen(t *testing.T) {
 					all := s.summaries(t)
 					for _, slug := range slugs {
 						sum := all[slug]
-						told = append(told, served{slug, now, sum.StatusAt(nil, now), sum})
+						responses = append(responses, served{slug, now, sum.StatusAt(nil, now), sum})
 					}
 				}
-				for _, then := range told {
+				for _, then := range responses {
 					records, sum, err := s.Known(t.Context(), then.slug, then.at)
 					require.NoError(t, err)
 					require.Len(t, records, then.sum.HistoryCount)
@@ -58,7 +58,7 @@ func TestWhatWasKnownThenIsWhatWasServedThen(t *testing.T) {
 	}
 }
 
-// drawn is an event that was checked some time before now.
+// drawn generates an event with a check time before now.
 func drawn(r *rapid.T, slug string, now time.Time) api.VerificationEvent {
 	e := review(slug, 0, rapid.SampledFrom([]string{"", "x", "y"}).Draw(r, "note"))
 	e.CheckedAt = now.Add(-time.Duration(rapid.IntRange(0, 20*24).Draw(r, "hours ago")) * time.Hour)

@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// Links are the application links of all published listings, with what is known of the last check of each.
+// Links returns the application links of all published listings with the state of their last checks.
 func (s *Store) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	var rows []struct {
 		Slug, Address string
@@ -37,9 +37,9 @@ func (s *Store) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	return links, nil
 }
 
-// Claim takes the link of slug for the instant due. ours is false where somebody did before, or where run does not hold the
-// lease: one that was taken for dead and wakes up claims nothing more.
-func (s *Store) Claim(ctx context.Context, run, slug string, due, now time.Time) (ours bool, err error) {
+// Claim claims the check of slug that was due at due. ok is false if it is already claimed, or if run does not hold the lease, for
+// example because it was suspended until the lease expired.
+func (s *Store) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
 		ON CONFLICT (slug) DO UPDATE SET due_at = excluded.due_at, run = excluded.run, claimed_at = excluded.claimed_at, recorded_at = 0
@@ -48,16 +48,16 @@ func (s *Store) Claim(ctx context.Context, run, slug string, due, now time.Time)
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// Release makes a link due again that run claimed and recorded nothing of.
+// Release makes the link of slug due again if run claimed it and has not recorded an event.
 func (s *Store) Release(ctx context.Context, run, slug string) error {
 	return database.Outage(s.db.WithContext(ctx).
 		Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND run = ? AND recorded_at = 0", slug, run).Error)
 }
 
-var errNoClaim = errors.New("the link is not claimed by this run")
+var errNoClaim = errors.New("link is not claimed by this run")
 
-// Record appends the event of a link that run has claimed, as Append does, and marks the claim in the same transaction: of one
-// claim no more than one event can come.
+// Record appends the event of a link that run has claimed, like Append. It marks the claim as recorded in the same transaction, so a
+// claim yields at most one event.
 func (s *Store) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
 	_, _, err := s.append(ctx, linkcheck.Actor, now, []eventfile.Line{{Event: e}}, func(tx *gorm.DB) error {
 		done := tx.Exec("UPDATE link_checks SET recorded_at = ? WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0",
@@ -73,22 +73,22 @@ func (s *Store) Record(ctx context.Context, run string, now time.Time, e api.Ver
 	return err
 }
 
-// Acquire takes the lease of the link checker for run, unless another run holds it at now.
-func (s *Store) Acquire(ctx context.Context, run string, now, until time.Time) (ours bool, err error) {
+// Acquire takes the lease of the link checker for run. ok is false if another run holds it at now.
+func (s *Store) Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET run = ?, held_until = ? WHERE id = 1 AND held_until <= ?",
 		run, database.Micros(until), database.Micros(now))
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// Renew holds the lease longer; ours is false where run lost it.
-func (s *Store) Renew(ctx context.Context, run string, until time.Time) (ours bool, err error) {
+// Renew extends the lease. ok is false if run no longer holds it.
+func (s *Store) Renew(ctx context.Context, run string, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET held_until = ? WHERE id = 1 AND run = ?", database.Micros(until), run)
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
-// End gives the lease back, where run still has it, and keeps what metrics tell of the last run.
-func (s *Store) End(ctx context.Context, run string, now time.Time, took time.Duration, complete bool) error {
+// End releases the lease if run still holds it, and stores the time and duration of the run for metrics.
+func (s *Store) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run SET run = '', held_until = 0, ended_at = ?, took = ?,
 			succeeded_at = CASE WHEN ? THEN ? ELSE succeeded_at END WHERE id = 1 AND run = ?`,
-		database.Micros(now), took.Microseconds(), complete, database.Micros(now), run).Error)
+		database.Micros(now), duration.Microseconds(), complete, database.Micros(now), run).Error)
 }

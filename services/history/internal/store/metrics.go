@@ -9,32 +9,33 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// Metrics tells what the database knows of the link checker and of the checkpoints. Runs of the checker are short-lived processes
-// that nobody scrapes, and one replica of many makes a checkpoint; so every replica answers for all.
+// Metrics collects metrics of the link checker and the checkpoints from the database. The link checker runs in short-lived
+// processes that are not scraped, and only one replica makes a checkpoint, so every replica reports the shared state.
 type Metrics struct{ db *database.DB }
 
-// NewMetrics makes the collector over db.
+// NewMetrics returns a collector that reads from db.
 func NewMetrics(db *database.DB) Metrics { return Metrics{db} }
 
 var (
-	linkChecks = prometheus.NewDesc("history_link_checks_total", "Link checks recorded, by outcome, of all processes.",
+	linkChecks = prometheus.NewDesc("history_link_checks_total", "Link checks recorded by all processes, by outcome.",
 		[]string{"outcome"}, nil)
-	linkRunTook = prometheus.NewDesc("history_link_run_duration_seconds", "How long the last run of the link checker took.", nil, nil)
-	linkRunEnd  = prometheus.NewDesc("history_link_run_end_timestamp_seconds", "When the last run of the link checker ended.", nil, nil)
-	linkSuccess = prometheus.NewDesc("history_link_run_success_timestamp_seconds",
-		"When a run of the link checker last checked all that was due.", nil, nil)
-	lastCheckpoint = prometheus.NewDesc("history_checkpoint_timestamp_seconds", "When the newest checkpoint was made.", nil, nil)
+	linkRunDuration = prometheus.NewDesc("history_link_run_duration_seconds", "Duration of the last run of the link checker.", nil, nil)
+	linkRunEnd      = prometheus.NewDesc("history_link_run_end_timestamp_seconds", "End of the last run of the link checker.", nil, nil)
+	linkSuccess     = prometheus.NewDesc("history_link_run_success_timestamp_seconds",
+		"End of the last run of the link checker that checked every due link.", nil, nil)
+	lastCheckpoint = prometheus.NewDesc("history_checkpoint_timestamp_seconds", "Time of the newest checkpoint.", nil, nil)
 	signedEvents   = prometheus.NewDesc("history_checkpoint_events", "Events that the newest checkpoint covers.", nil, nil)
 )
 
-// Describe is that of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{linkChecks, linkRunTook, linkRunEnd, linkSuccess, lastCheckpoint, signedEvents} {
+	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, lastCheckpoint, signedEvents} {
 		out <- d
 	}
 }
 
-// Collect reads the figures. Where the database does not answer at once it gives none: the other metrics are needed then.
+// Collect implements prometheus.Collector. It collects nothing if the database does not respond within a second, so that an outage
+// does not delay the other metrics.
 func (m Metrics) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -58,7 +59,7 @@ func (m Metrics) links(ctx context.Context, out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(linkChecks, prometheus.CounterValue, o.Checks, o.Outcome)
 	}
 	for _, l := range last {
-		for desc, micros := range map[*prometheus.Desc]int64{linkRunTook: l.Took, linkRunEnd: l.EndedAt, linkSuccess: l.SucceededAt} {
+		for desc, micros := range map[*prometheus.Desc]int64{linkRunDuration: l.Took, linkRunEnd: l.EndedAt, linkSuccess: l.SucceededAt} {
 			if l.EndedAt > 0 {
 				out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(micros)/1e6)
 			}

@@ -16,11 +16,12 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// after is the event as the line of a curator who had seen the events of its listing up to that one.
+// after returns e as a line whose author had seen the events of the listing up to lastEventID.
 func after(lastEventID string, e api.VerificationEvent) []eventfile.Line {
 	return []eventfile.Line{{Number: 1, Event: e, LastEventID: &lastEventID}}
 }
 
+// notes returns the notes of the events in an event.UnseenError.
 func notes(err error) (notes []string) {
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
 		for _, r := range unseen.Events {
@@ -30,26 +31,26 @@ func notes(err error) (notes []string) {
 	return notes
 }
 
-func TestReviewIsRefusedAfterEventsItsAuthorHadNotSeen(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+func TestReviewAfterUnseenEventsIsRejected(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a", "b")
 		_, _, err := s.Append(t.Context(), "ada", recorded, after("", review("a", 1, "first")))
 		require.NoError(t, err)
 		seen := s.summaries(t)["a"].LastEventID
 		require.Len(t, seen, 36)
 
-		s.add(t, review("a", -5, "late"), review("b", 9, "of another listing")) // recorded later, though checked earlier
+		s.add(t, review("a", -5, "late"), review("b", 9, "of another listing")) // recorded later, but checked earlier
 		_, _, err = s.Append(t.Context(), "ben", recorded, append(lines(review("b", 10, "")), after(seen, review("a", 2, "second"))...))
 		require.Equal(t, []string{"late"}, notes(err), "%v", err)
 		require.Len(t, s.events(t, "a"), 2)
-		require.Len(t, s.events(t, "b"), 1, "all or nothing")
+		require.Len(t, s.events(t, "b"), 1, "an append is all or nothing")
 		_, _, err = s.Append(t.Context(), "ben", recorded, after("", review("a", 2, "second")))
 		require.Equal(t, []string{"first", "late"}, notes(err))
 		_, _, err = s.Append(t.Context(), "ben", recorded, after("no-such-event", review("a", 2, "second")))
 		require.Equal(t, []string{"first", "late"}, notes(err))
 
 		seen = s.summaries(t)["a"].LastEventID
-		for _, want := range []int{1, 0} { // a response may be lost, and the review sent again
+		for _, want := range []int{1, 0} { // the client sends the review again after a lost response
 			appended, duplicates, err := s.Append(t.Context(), "ben", recorded, after(seen, review("a", 2, "second")))
 			require.NoError(t, err)
 			require.Equal(t, [2]int{want, 1 - want}, [2]int{appended, duplicates})
@@ -57,9 +58,9 @@ func TestReviewIsRefusedAfterEventsItsAuthorHadNotSeen(t *testing.T) {
 	})
 }
 
-func TestOfConcurrentReviewsThatSawTheSameEventOneWins(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
-		replicas := []kept{s, open(t, s.url)}
+func TestOneOfConcurrentReviewsWins(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
+		replicas := []testStore{s, open(t, s.url)}
 		s.publish(t, "a")
 		s.add(t, review("a", 1, "seen"))
 		seen := s.summaries(t)["a"].LastEventID
@@ -87,9 +88,9 @@ func TestOfConcurrentReviewsThatSawTheSameEventOneWins(t *testing.T) {
 	})
 }
 
-// What a release without evidence rules has stored, or a replica of it stores during a rolling upgrade.
+// Releases before the evidence rules stored such summaries, and their replicas still do during a rolling upgrade.
 func TestSummariesOfOlderRulesAreDerivedAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		thin := review("thin", 1, "")
 		thin.SourceURLs = []string{}
 		s.add(t, thin, review("whole", 1, ""))
@@ -102,7 +103,7 @@ func TestSummariesOfOlderRulesAreDerivedAgain(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.db.Exec("UPDATE summaries SET summary = ?, derived = 0 WHERE slug = 'thin'", string(text)).Error)
 		verify := func() {
-			require.NoError(t, s.Audited(t.Context(), func(source audit.Source) error {
+			require.NoError(t, s.Audit(t.Context(), func(source audit.Source) error {
 				report, err := audit.Run(source, checkpoint.Keys{}, nil)
 				require.Empty(t, report.Findings)
 				return err
@@ -113,7 +114,7 @@ func TestSummariesOfOlderRulesAreDerivedAgain(t *testing.T) {
 		verify()
 		var outdated int
 		require.NoError(t, s.db.Raw("SELECT count(*) FROM summaries WHERE derived <> sequence").Scan(&outdated).Error)
-		require.Zero(t, outdated, "once")
+		require.Zero(t, outdated, "summaries must be derived only once")
 		s.add(t, review("thin", 400, ""))
 		require.Equal(t, api.Verified, s.summaries(t)["thin"].StatusAt(nil, recorded))
 	})

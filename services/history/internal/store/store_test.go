@@ -27,15 +27,15 @@ import (
 	"opportunity.internal/services/history/migrations"
 )
 
-// kept is a store under test beside the plain database below it.
-type kept struct {
+// testStore is a store under test with its database.
+type testStore struct {
 	*store.Store
 	db  *database.DB
 	url string
 }
 
 // onBoth runs a test on a fresh store of each dialect.
-func onBoth(t *testing.T, test func(t *testing.T, s kept)) {
+func onBoth(t *testing.T, test func(t *testing.T, s testStore)) {
 	t.Helper()
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) { test(t, open(t, migrated(t, url))) })
@@ -55,12 +55,12 @@ func migrated(t testing.TB, url string) string {
 	return url
 }
 
-func open(t testing.TB, url string) kept {
+func open(t testing.TB, url string) testStore {
 	t.Helper()
 	db, err := database.Open(database.Config{URL: url, MaxConnections: 10}, silent(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return kept{store.New(db, prometheus.NewRegistry()), db, url}
+	return testStore{store.New(db, prometheus.NewRegistry()), db, url}
 }
 
 var (
@@ -79,14 +79,14 @@ func link(slug string, hours int, outcome api.Outcome) api.VerificationEvent {
 		Outcome: outcome, SourceURLs: []string{}}
 }
 
-func (s kept) add(t testing.TB, events ...api.VerificationEvent) (appended, duplicates int) {
+func (s testStore) add(t testing.TB, events ...api.VerificationEvent) (appended, duplicates int) {
 	t.Helper()
 	appended, duplicates, err := s.Append(t.Context(), "ada", recorded, lines(events...))
 	require.NoError(t, err)
 	return appended, duplicates
 }
 
-// lines are the lines of an events file without preconditions.
+// lines returns events as lines without preconditions.
 func lines(events ...api.VerificationEvent) []eventfile.Line {
 	all := make([]eventfile.Line, len(events))
 	for i, e := range events {
@@ -95,7 +95,7 @@ func lines(events ...api.VerificationEvent) []eventfile.Line {
 	return all
 }
 
-func (s kept) publish(t testing.TB, slugs ...string) {
+func (s testStore) publish(t testing.TB, slugs ...string) {
 	t.Helper()
 	var states []api.ListingState
 	for i, slug := range slugs {
@@ -104,8 +104,8 @@ func (s kept) publish(t testing.TB, slugs ...string) {
 	require.NoError(t, s.SaveListings(t.Context(), states))
 }
 
-// events is the published history of slug without the ids, which are given by the store.
-func (s kept) events(t testing.TB, slug string) []api.VerificationEvent {
+// events returns the published history of slug without the generated IDs.
+func (s testStore) events(t testing.TB, slug string) []api.VerificationEvent {
 	t.Helper()
 	page, published, err := s.History(t.Context(), slug, 0, 1000)
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func (s kept) events(t testing.TB, slug string) []api.VerificationEvent {
 	return page.Events
 }
 
-func (s kept) summaries(t testing.TB) map[string]api.Summary {
+func (s testStore) summaries(t testing.TB) map[string]api.Summary {
 	t.Helper()
 	all, err := s.Summaries(t.Context(), 0, 100000)
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func (s kept) summaries(t testing.TB) map[string]api.Summary {
 }
 
 func TestHistoryIsNewestCheckFirstThenNewestAppended(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a", "b")
 		s.add(t, review("a", 5, "first"), link("a", 9, api.OutcomeReachable), review("b", 1, ""))
 		s.add(t, review("a", 1, "late"), review("a", 5, "second"))
@@ -152,8 +152,8 @@ func TestHistoryIsNewestCheckFirstThenNewestAppended(t *testing.T) {
 	})
 }
 
-func TestAPageTakesTwoQueriesAtMost(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+func TestPageNeedsAtMostTwoQueries(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a")
 		s.add(t, review("a", 1, ""), review("a", 2, ""))
 		queries := 0
@@ -164,7 +164,7 @@ func TestAPageTakesTwoQueriesAtMost(t *testing.T) {
 		for _, c := range []struct {
 			slug         string
 			offset, want int
-		}{{"a", 0, 2}, {"a", 1, 2}, {"a", 2, 1}, {"nobody", 0, 1}} {
+		}{{"a", 0, 2}, {"a", 1, 2}, {"a", 2, 1}, {"unlisted", 0, 1}} {
 			queries = 0
 			_, _, err := s.History(t.Context(), c.slug, c.offset, 1)
 			require.NoError(t, err)
@@ -173,11 +173,11 @@ func TestAPageTakesTwoQueriesAtMost(t *testing.T) {
 	})
 }
 
-func TestHistoryOfWhatConsumersMayNotSee(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+func TestHistoryOfPrivateAndUnknownListings(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		require.NoError(t, s.SaveListings(t.Context(), []api.ListingState{{Sequence: 1, ID: "private"}, {Sequence: 2, ID: "quiet", Published: true}}))
 		s.add(t, review("private", 1, ""))
-		for _, slug := range []string{"private", "nobody"} {
+		for _, slug := range []string{"private", "unlisted"} {
 			page, published, err := s.History(t.Context(), slug, 0, 10)
 			require.NoError(t, err)
 			require.False(t, published)
@@ -190,8 +190,8 @@ func TestHistoryOfWhatConsumersMayNotSee(t *testing.T) {
 	})
 }
 
-func TestAppendingAgainChangesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+func TestRepeatedAppendChangesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a")
 		file := []api.VerificationEvent{review("a", 1, ""), link("a", 2, api.OutcomeClosed), review("a", 1, "")}
 		appended, duplicates := s.add(t, file...)
@@ -205,13 +205,13 @@ func TestAppendingAgainChangesNothing(t *testing.T) {
 
 		appended, duplicates = s.add(t)
 		require.Equal(t, [2]int{0, 0}, [2]int{appended, duplicates})
-		appended, duplicates = s.add(t, review("a", 1, "says something else"))
+		appended, duplicates = s.add(t, review("a", 1, "other content"))
 		require.Equal(t, [2]int{1, 0}, [2]int{appended, duplicates})
 	})
 }
 
-func TestSummariesFollowTheEventsInAnyOrderOfArrival(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+func TestSummariesAreIndependentOfArrivalOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		var all []api.VerificationEvent
 		for slug := range 5 {
 			for i := range 20 {
@@ -237,7 +237,7 @@ func TestSummariesFollowTheEventsInAnyOrderOfArrival(t *testing.T) {
 			want.Sequence, want.LastEventID = sum.Sequence, sum.LastEventID
 			if want.Doubt != nil {
 				require.NotEmpty(t, sum.Doubt.EventID)
-				want.Doubt.EventID = sum.Doubt.EventID // which the file does not have
+				want.Doubt.EventID = sum.Doubt.EventID // generated by the store
 			}
 			require.Empty(t, cmp.Diff(want, sum))
 		}
@@ -245,7 +245,7 @@ func TestSummariesFollowTheEventsInAnyOrderOfArrival(t *testing.T) {
 }
 
 func TestSummariesAreReadBySequence(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		for i := range 5 {
 			s.add(t, review(fmt.Sprint("s", i), 1, ""), link(fmt.Sprint("s", i), 2, api.OutcomeReachable))
 		}
@@ -267,8 +267,8 @@ func TestSummariesAreReadBySequence(t *testing.T) {
 	})
 }
 
-// chains reads all events straight from the table and proves each listing's chain.
-func (s kept) chains(t testing.TB) (events int) {
+// chains verifies the chain of every listing with events read directly from the table, and returns the number of events.
+func (s testStore) chains(t testing.TB) (events int) {
 	t.Helper()
 	rows, err := s.db.WithContext(t.Context()).Raw(`SELECT sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note,
 		actor, recorded_at, content_hash, prev_hash, hash FROM verification_events ORDER BY sequence`).Rows()
@@ -280,7 +280,7 @@ func (s kept) chains(t testing.TB) (events int) {
 		require.NoError(t, rows.Scan(&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, &r.CheckType, &r.Outcome, &r.SourceURLs, &r.Facts, &r.Note,
 			&r.Actor, &r.RecordedAt, &r.ContentHash, &r.PrevHash, &r.Hash))
 		events++
-		require.EqualValues(t, events, r.Sequence, "sequences have no gaps")
+		require.EqualValues(t, events, r.Sequence, "sequences must have no gaps")
 		require.Equal(t, last[r.Slug], r.PrevHash)
 		again := r
 		again.Seal(last[r.Slug])
@@ -291,12 +291,12 @@ func (s kept) chains(t testing.TB) (events int) {
 	return events
 }
 
-// While many append at once, a reader that follows the feed never sees a sequence appear below one it has passed: what it
-// gathered is complete without asking again.
+// During concurrent appends, a reader that follows the feed never misses a sequence below its position, so its copy is complete
+// without reading again.
 func TestConcurrentAppendsKeepChainsAndOrder(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		const writers, files = 8, 10
-		replicas := []kept{s, s}
+		replicas := []testStore{s, s}
 		if s.db.Dialect == database.Postgres { // an SQLite file belongs to one process
 			replicas[1] = open(t, s.url)
 		}
@@ -307,7 +307,7 @@ func TestConcurrentAppendsKeepChainsAndOrder(t *testing.T) {
 			writing.Go(func() {
 				for f := range files {
 					_, _, err := replicas[w%2].Append(ctx, "ada", recorded, lines(
-						review("shared", w, fmt.Sprint(f)), review(fmt.Sprint("own", w), f, ""), review("shared", f, "the same from all"),
+						review("shared", w, fmt.Sprint(f)), review(fmt.Sprint("own", w), f, ""), review("shared", f, "duplicate"),
 					))
 					if err != nil {
 						t.Errorf("append: %v", err)
@@ -341,97 +341,22 @@ func TestConcurrentAppendsKeepChainsAndOrder(t *testing.T) {
 }
 
 func TestAppendIsAllOrNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		s.add(t, review("a", 1, ""))
 		before := s.summaries(t)
 		wrong := review("b", 1, "")
-		wrong.Outcome = "splendid" // the table refuses it
+		wrong.Outcome = "splendid" // violates a table constraint
 		_, _, err := s.Append(t.Context(), "ada", recorded, lines(review("a", 2, ""), wrong))
 		require.Error(t, err)
 		require.Empty(t, cmp.Diff(before, s.summaries(t)))
 		require.Equal(t, 1, s.chains(t))
 		s.add(t, review("a", 2, ""))
-		require.Equal(t, 2, s.chains(t), "the refused append left no gap")
+		require.Equal(t, 2, s.chains(t), "the failed append must leave no gap")
 	})
 }
 
-// changes are all the ways to change or remove a recorded event.
-var changes = []string{
-	"UPDATE verification_events SET note = 'x'",
-	"UPDATE verification_events SET sequence = sequence",
-	"DELETE FROM verification_events",
-	"DELETE FROM verification_events WHERE sequence = 1",
-}
-
-const upsert = `INSERT INTO verification_events SELECT * FROM verification_events WHERE sequence = 1
-	ON CONFLICT (sequence) DO UPDATE SET note = 'x'`
-
-func (s kept) refuses(t *testing.T, why string, statements ...string) {
-	t.Helper()
-	s.publish(t, "a")
-	before := s.events(t, "a")
-	for _, statement := range statements {
-		err := s.db.WithContext(t.Context()).Exec(statement).Error
-		require.Error(t, err, statement)
-		require.Contains(t, err.Error(), why, statement)
-	}
-	require.Empty(t, cmp.Diff(before, s.events(t, "a")))
-	require.NotZero(t, s.chains(t))
-}
-
-func TestSQLiteRefusesEveryChangeOfAnEvent(t *testing.T) {
-	s := open(t, migrated(t, storetest.SQLite(t)))
-	s.add(t, review("a", 1, ""))
-	s.refuses(t, "append-only", append(changes,
-		"INSERT OR REPLACE INTO verification_events SELECT * FROM verification_events",
-		"REPLACE INTO verification_events SELECT * FROM verification_events",
-		"UPDATE OR REPLACE verification_events SET note = 'x'",
-		upsert)...)
-}
-
-// Triggers for deletes do not meet a replacement on such a connection.
-func TestSQLiteRefusesToReplaceAnEventWithoutThePragmaToo(t *testing.T) {
-	url := migrated(t, storetest.SQLite(t))
-	s := open(t, url)
-	s.add(t, review("a", 1, ""), review("a", 2, ""))
-	s.publish(t, "a")
-	before, plain := s.events(t, "a"), storetest.Plain(t, url)
-	const columns = "slug, checked_at, check_type, outcome, source_urls, facts, 'x', actor, recorded_at"
-	for _, row := range []string{
-		"sequence, 'x', " + columns + ", 'x', 'x', 'x'",
-		"99, id, " + columns + ", 'x', 'x', 'x'",
-		"99, 'x', " + columns + ", content_hash, 'x', 'x'",
-		"99, 'x', " + columns + ", 'x', prev_hash, 'x'",
-	} {
-		for _, verb := range []string{"REPLACE", "INSERT OR REPLACE"} {
-			_, err := plain.ExecContext(t.Context(), verb+" INTO verification_events SELECT "+row+" FROM verification_events WHERE sequence = 1")
-			require.ErrorContains(t, err, "append-only", row)
-		}
-	}
-	require.Empty(t, cmp.Diff(before, s.events(t, "a")))
-}
-
-func TestPostgresRefusesEveryChangeOfAnEventEvenToItsOwner(t *testing.T) {
-	s := open(t, migrated(t, storetest.Postgres(t)))
-	s.add(t, review("a", 1, ""))
-	s.refuses(t, "append-only", append(changes, upsert, "TRUNCATE verification_events", "TRUNCATE verification_events, summaries CASCADE",
-		"SET session_replication_role = replica; DELETE FROM verification_events")...)
-}
-
-func TestPostgresServingRoleMayOnlyReadAndAppend(t *testing.T) {
-	owner := storetest.Postgres(t)
-	role, asRole := storetest.Role(t, owner)
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: owner, MaxConnections: 2, ServingRole: role}, silent(t), migrations.Files))
-	s := open(t, asRole)
-	s.add(t, review("a", 1, ""), review("a", 2, ""))
-	s.add(t, link("a", 3, api.OutcomeReachable))
-	s.refuses(t, "permission denied", append(changes, upsert, "TRUNCATE verification_events", "UPDATE goose_db_version SET version_id = 9")...)
-	s.refuses(t, "must be owner", "ALTER TABLE verification_events DISABLE TRIGGER ALL", "DROP TABLE verification_events",
-		"DROP TRIGGER append_only_rows ON verification_events")
-}
-
-func TestSaveListingsIsRepeatableAndNeverGoesBack(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+func TestSaveListingsIgnoresOlderStates(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		cursor := func() int64 {
 			c, err := s.ListingsCursor(t.Context())
 			require.NoError(t, err)
@@ -444,21 +369,21 @@ func TestSaveListingsIsRepeatableAndNeverGoesBack(t *testing.T) {
 			require.EqualValues(t, 2, cursor())
 		}
 		require.NoError(t, s.SaveListings(t.Context(), []api.ListingState{{Sequence: 7, ID: "b"}}))
-		require.NoError(t, s.SaveListings(t.Context(), old), "a replica that is behind")
+		require.NoError(t, s.SaveListings(t.Context(), old), "an older page from another replica")
 		require.NoError(t, s.SaveListings(t.Context(), nil))
 		require.EqualValues(t, 7, cursor())
 		_, published, err := s.History(t.Context(), "b", 0, 1)
 		require.NoError(t, err)
-		require.False(t, published, "withdrawn stays withdrawn")
+		require.False(t, published, "the listing must stay withdrawn")
 
 		unknown, err := s.UnknownListings(t.Context(), []string{"a", "b", "c"})
 		require.NoError(t, err)
-		require.Equal(t, map[string]bool{"c": true}, unknown, "private and withdrawn listings are known")
+		require.Equal(t, map[string]bool{"c": true}, unknown, "private and withdrawn listings must be known")
 	})
 }
 
-func TestManyListingsAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+func TestAppendToManyListings(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		var states []api.ListingState
 		var events []api.VerificationEvent
 		var slugs []string
@@ -469,9 +394,9 @@ func TestManyListingsAtOnce(t *testing.T) {
 			events = append(events, review(slug, 1, ""), link(slug, 2, api.OutcomeReachable))
 		}
 		require.NoError(t, s.SaveListings(t.Context(), states))
-		unknown, err := s.UnknownListings(t.Context(), append(slugs, "nobody"))
+		unknown, err := s.UnknownListings(t.Context(), append(slugs, "unlisted"))
 		require.NoError(t, err)
-		require.Equal(t, map[string]bool{"nobody": true}, unknown)
+		require.Equal(t, map[string]bool{"unlisted": true}, unknown)
 		appended, duplicates := s.add(t, events...)
 		require.Equal(t, [2]int{2468, 0}, [2]int{appended, duplicates})
 		require.Len(t, s.summaries(t), 1234)
@@ -479,17 +404,17 @@ func TestManyListingsAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnOutageIsUnavailable(t *testing.T) {
-	for name, away := range map[string]func(t *testing.T) kept{
-		"postgres": func(t *testing.T) kept { return open(t, "postgres://nobody@127.0.0.1:1/nothing") },
-		"sqlite": func(t *testing.T) kept {
+func TestOutageIsReportedAsUnavailable(t *testing.T) {
+	for name, unavailable := range map[string]func(t *testing.T) testStore{
+		"postgres": func(t *testing.T) testStore { return open(t, "postgres://nobody@127.0.0.1:1/nothing") },
+		"sqlite": func(t *testing.T) testStore {
 			s := open(t, migrated(t, storetest.SQLite(t)))
 			require.NoError(t, s.db.Close())
 			return s
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := away(t)
+			s := unavailable(t)
 			_, _, err := s.History(t.Context(), "a", 0, 1)
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.Summaries(t.Context(), 0, 1)
@@ -505,8 +430,8 @@ func TestAnOutageIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestAnAppendThatHangsHoldsNobodyUpForEver(t *testing.T) {
-	onBoth(t, func(t *testing.T, s kept) {
+func TestHangingAppendDoesNotBlockOthersForever(t *testing.T) {
+	onBoth(t, func(t *testing.T, s testStore) {
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		first := sync.OnceFunc(func() {
 			close(begun)
@@ -534,13 +459,13 @@ func TestAnAppendThatHangsHoldsNobodyUpForEver(t *testing.T) {
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 		close(goOn)
 		hanging.Wait()
-		require.True(t, bounded, "every statement of an append has a deadline")
+		require.True(t, bounded, "every statement of an append must have a deadline")
 
 		pool, err := s.db.DB.DB()
 		require.NoError(t, err)
-		require.NoError(t, s.db.Callback().Raw().After("*").Register("hang on", func(tx *gorm.DB) { // at the last statement
+		require.NoError(t, s.db.Callback().Raw().After("*").Register("hang on", func(tx *gorm.DB) { // during the last statement
 			<-tx.Statement.Context.Done()
-			storetest.Eventually(t, "the transaction is ended", func() bool { return pool.Stats().InUse == 0 })
+			storetest.Eventually(t, "the transaction ends", func() bool { return pool.Stats().InUse == 0 })
 		}))
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
