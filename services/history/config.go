@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// Config is everything that the service can be told.
+// Config holds the settings of the service.
 type Config struct {
 	Server    server.Config
 	Telemetry telemetry.Config
@@ -26,10 +26,10 @@ type Config struct {
 	CatalogURL string `env:"OPPORTUNITY_CATALOG_URL,required,notEmpty" doc:"Service port of the catalog, without a trailing slash."`
 
 	Now      func() time.Time        `env:"-"` // nil: time.Now
-	Progress func(done, total int64) `env:"-"` // of Verify and CheckLinks; nil: not reported
+	Progress func(done, total int64) `env:"-"` // called by Verify and CheckLinks unless nil
 }
 
-// Validate names every setting that cannot be served with.
+// Validate returns an error that names every invalid setting.
 func (c Config) Validate() error {
 	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), c.Links.Validate(), c.Proof.Validate(),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_CATALOG_URL", c.CatalogURL))

@@ -13,9 +13,9 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-func TestVerifiedReviewWithoutEvidenceIsRefused(t *testing.T) {
+func TestVerifiedReviewWithoutEvidenceIsRejected(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.tell("a", true)
+		s.catalog.set("a", true)
 		const bare = `{"slug":"a","checkedAt":"2026-11-10T00:00:00Z","checkType":"review","outcome":"verified"`
 		for rest, want := range map[string][]string{
 			``: {"sourceUrls: a verified review needs at least one source URL", "facts: a verified review needs all 11 facts"},
@@ -37,35 +37,35 @@ func TestVerifiedReviewWithoutEvidenceIsRefused(t *testing.T) {
 
 func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.tell("a", true)
-		s.recorded(line("a", "2026-11-10T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
+		s.catalog.set("a", true)
+		s.record(line("a", "2026-11-10T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		seen := decode[api.SummaryFeed](t, s.get("/internal/v1/summaries")).Summaries[0].LastEventID
-		s.recorded(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeUnreachable))
+		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeUnreachable))
 
 		review := strings.TrimSuffix(line("a", "2026-11-12T00:00:00Z", api.Review, api.OutcomeVerified), "}")
-		a := s.ask(http.MethodPost, "/operator/v1/events/append", review+`,"lastEventId":"`+seen+`"}`)
+		a := s.do(http.MethodPost, "/operator/v1/events/append", review+`,"lastEventId":"`+seen+`"}`)
 		require.Equal(t, http.StatusConflict, a.status, a.body)
 		var report api.AppendReport
 		require.NoError(t, json.Unmarshal([]byte(a.body), &report))
 		require.False(t, report.Applied)
 		require.Empty(t, report.Rejected)
 		require.Len(t, report.Newer, 1)
-		require.Equal(t, []any{"a", "ada", now, api.OutcomeUnreachable}, // what, by whom, when
+		require.Equal(t, []any{"a", "ada", now, api.OutcomeUnreachable}, // listing, actor, time and outcome
 			[]any{report.Newer[0].Slug, report.Newer[0].Actor, report.Newer[0].RecordedAt, report.Newer[0].Outcome})
 
-		s.recorded(review + `,"lastEventId":"` + report.Newer[0].ID + `"}`)
+		s.record(review + `,"lastEventId":"` + report.Newer[0].ID + `"}`)
 		list := s.get("/api/v1/opportunities/a/history")
 		require.Len(t, decode[api.EventList](t, list).Data, 3)
-		require.NotContains(t, list.body, "lastEventId", "the precondition is no part of the event")
+		require.NotContains(t, list.body, "lastEventId", "the precondition must not be part of the event")
 	})
 }
 
 func TestCheckAheadOfTheClockIsNotShownLaterThanTheResponse(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.tell("a", true)
+		s.catalog.set("a", true)
 		ahead := line("a", now.Add(20*time.Millisecond).Format(time.RFC3339Nano), api.Review, api.OutcomeVerified)
-		s.recorded(ahead)
-		require.Equal(t, 1, s.append(ahead).Duplicates, "it is recorded as it was sent")
+		s.record(ahead)
+		require.Equal(t, 1, s.append(ahead).Duplicates, "the event must be recorded as sent")
 		list := decode[api.EventList](t, s.get("/api/v1/opportunities/a/history"))
 		require.Equal(t, list.Meta.GeneratedAt, list.Data[0].CheckedAt)
 		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.Review, api.OutcomeVerified)).Rejected, 1)

@@ -1,4 +1,4 @@
-// Package history is the service that keeps verification events, append-only, and what they come to.
+// Package history implements the history service. It stores append-only verification events and derives the summaries of listings.
 package history
 
 import (
@@ -44,18 +44,22 @@ var service = command.Service[Config]{
 	},
 }
 
-// Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
-// check tells whether the settings are right, the schema is there and the catalog answers; check-links asks the application
-// links that are due; checkpoint signs what there is now; verify proves all events against everything that was signed, and fails
-// where something does not fit.
+// Main runs one verb with settings from the environment:
+//
+//   - serve serves requests until ctx ends.
+//   - migrate brings the schema up to date.
+//   - check checks the settings, the schema and the connection to the catalog.
+//   - check-links checks the due application links.
+//   - checkpoint signs a checkpoint now.
+//   - verify verifies all events against the signed checkpoints. It returns ErrMismatch if they do not match.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return service.Main(ctx, lookup, args)
 }
 
-// Migrate brings the schema of cfg.Database to what this binary was built for.
+// Migrate migrates the database to the schema of this binary.
 func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, and then drains. It never migrates: it waits for its schema.
+// Run serves until ctx ends, and then drains. It does not migrate the database; it waits for the schema.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -86,9 +90,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
-	engine := web.New(refusals)
-	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: listings, PublicURL: cfg.PublicURL, Now: cfg.Now}.Routes(engine, refusals, cfg.Tokens, ready)
+	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
+	engine := web.New(problems)
+	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: listings, PublicURL: cfg.PublicURL, Now: cfg.Now}.Routes(engine, problems, cfg.Tokens, ready)
 
 	daily := notary.Notary{Store: events, Keys: keys, Now: cfg.Now, Log: tel.Log, Failed: checkpointFailures(tel.Registry).Inc}
 
@@ -112,7 +116,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 func checkpointFailures(registry prometheus.Registerer) prometheus.Counter {
 	failures := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "history_checkpoint_failures_total", Help: "Attempts of this process to make the checkpoint of the day that failed.",
+		Name: "history_checkpoint_failures_total", Help: "Failed attempts of this process to make the daily checkpoint.",
 	})
 	registry.MustRegister(failures)
 	return failures

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 
 func TestHistoryOfAListing(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.tell("maple-market", true)
-		s.recorded(
+		s.catalog.set("maple-market", true)
+		s.record(
 			`{"slug":"maple-market","checkedAt":"2026-11-10T04:00:00.5-05:00","checkType":"review","outcome":"verified",`+
 				`"sourceUrls":["https://maple.example/faq?a=1&b=2"],"facts":`+apitest.WholeFacts(`{"remote":true,"languages":["en","fr"],`+
 				`"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["qc"],"sourceUrls":["https://maple.example/who"]}]}`)+
@@ -52,17 +52,17 @@ func TestHistoryOfAListing(t *testing.T) {
 		require.Equal(t, "application/json", a.header.Get("Content-Type"))
 		require.Equal(t, "private, no-cache", a.header.Get("Cache-Control"))
 
-		head := s.ask(http.MethodHead, "/api/v1/opportunities/maple-market/history", "", as(api.Developer)...)
+		head := s.do(http.MethodHead, "/api/v1/opportunities/maple-market/history", "", as(api.Developer)...)
 		require.Equal(t, http.StatusOK, head.status)
 		require.Empty(t, head.body)
 	})
 }
 
-func TestAnswersComeInTheOrderOfTheChecks(t *testing.T) {
+func TestOrderOfRequestChecks(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.tell("public", true)
-		s.catalog.tell("private", false)
-		s.recorded(line("public", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified),
+		s.catalog.set("public", true)
+		s.catalog.set("private", false)
+		s.record(line("public", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified),
 			line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 		for _, c := range []struct {
 			tier   api.Tier
@@ -70,36 +70,36 @@ func TestAnswersComeInTheOrderOfTheChecks(t *testing.T) {
 			status int
 			code   string
 		}{
-			{api.Free, "nobody/history?page=0", 400, "invalid_parameter"},
+			{api.Free, "unlisted/history?page=0", 400, "invalid_parameter"},
 			{api.Free, "public/history?country=CA", 400, "unknown_parameter"},
 			{api.Free, "public/history?page=1&page=1", 400, "duplicate_parameter"},
 			{api.Free, "public/history", 402, "subscription_required"},
 			{api.Free, "private/history", 402, "subscription_required"},
-			{api.Free, "nobody/history", 402, "subscription_required"},
+			{api.Free, "unlisted/history", 402, "subscription_required"},
 			{api.Free, "Not%20An%20Id/history", 402, "subscription_required"},
 			{api.Developer, "Public/history", 404, "not_found"},
 			{api.Developer, "a%2Fb/history", 404, "not_found"},
 			{api.Developer, strings.Repeat("a", 81) + "/history", 404, "not_found"},
 			{api.Developer, "private/history", 404, "not_found"},
-			{api.Developer, "nobody/history", 404, "not_found"},
+			{api.Developer, "unlisted/history", 404, "not_found"},
 			{api.Developer, "public/history/", 404, "not_found"},
 			{api.Developer, "public/history?limit=101", 400, "invalid_parameter"},
 		} {
-			a := s.ask(http.MethodGet, "/api/v1/opportunities/"+c.path, "", as(c.tier)...)
-			s.refused(a, c.status, c.code)
+			a := s.do(http.MethodGet, "/api/v1/opportunities/"+c.path, "", as(c.tier)...)
+			s.requireError(a, c.status, c.code)
 		}
-		needsPlan := s.refused(s.ask(http.MethodGet, "/api/v1/opportunities/public/history", "", as(api.Free)...), 402, "subscription_required")
+		needsPlan := s.requireError(s.do(http.MethodGet, "/api/v1/opportunities/public/history", "", as(api.Free)...), 402, "subscription_required")
 		require.Contains(t, needsPlan.Error.Message, "Get the Business plan at "+publicURL+"/account/plan, or ask the operator")
-		require.Equal(t, s.get("/api/v1/opportunities/private/history").body, s.get("/api/v1/opportunities/nobody/history").body)
-		s.refused(s.ask(http.MethodDelete, "/api/v1/opportunities/public/history", ""), 405, "method_not_allowed")
+		require.Equal(t, s.get("/api/v1/opportunities/private/history").body, s.get("/api/v1/opportunities/unlisted/history").body)
+		s.requireError(s.do(http.MethodDelete, "/api/v1/opportunities/public/history", ""), 405, "method_not_allowed")
 	})
 }
 
-func TestHistoryIsReadPageByPage(t *testing.T) {
+func TestPagesCoverTheWholeHistory(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.tell("a", true)
+		s.catalog.set("a", true)
 		for day := range 9 {
-			s.recorded(line("a", "2026-11-0"+string(rune('1'+day))+"T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
+			s.record(line("a", "2026-11-0"+string(rune('1'+day))+"T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		}
 		all := decode[api.EventList](t, s.get("/api/v1/opportunities/a/history"))
 		var walked []api.VerificationEvent
@@ -115,43 +115,43 @@ func TestHistoryIsReadPageByPage(t *testing.T) {
 		}
 		require.Empty(t, cmp.Diff(all.Data, walked))
 
-		clamped := decode[api.EventList](t, s.ask(http.MethodGet, "/api/v1/opportunities/a/history?limit=100", "", as(api.Developer)...))
+		clamped := decode[api.EventList](t, s.do(http.MethodGet, "/api/v1/opportunities/a/history?limit=100", "", as(api.Developer)...))
 		require.Equal(t, 50, clamped.Pagination.Limit)
 		past := s.get("/api/v1/opportunities/a/history?page=1000000&limit=100")
 		require.Contains(t, past.body, `"data":[],"pagination":{"page":1000000,"limit":100,"total":9,"hasMore":false,"next":null}`)
 	})
 }
 
-func TestUnchangedHistoryIsNotSentAgain(t *testing.T) {
+func TestUnchangedHistoryIsNotModified(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.tell("a", true)
-		s.recorded(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.catalog.set("a", true)
+		s.record(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
 		const path = "/api/v1/opportunities/a/history"
 		tag := s.get(path).header.Get("ETag")
 		require.Regexp(t, `^W/"[0-9a-f]+"$`, tag)
 		same := s.get(path+"?limit=10&page=1", "If-None-Match", tag)
-		require.Equal(t, http.StatusNotModified, same.status, "the query in another form")
+		require.Equal(t, http.StatusNotModified, same.status, "an equivalent query must match the tag")
 		require.Empty(t, same.body)
-		for name, other := range map[string]answer{
+		for name, other := range map[string]response{
 			"page":  s.get(path+"?page=2", "If-None-Match", tag),
 			"limit": s.get(path+"?limit=9", "If-None-Match", tag),
-			"tier":  s.ask(http.MethodGet, path, "", append(as(api.Developer), "If-None-Match", tag)...),
+			"tier":  s.do(http.MethodGet, path, "", append(as(api.Developer), "If-None-Match", tag)...),
 		} {
 			require.Equal(t, http.StatusOK, other.status, name)
 		}
-		s.recorded(line("a", "2026-11-02T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
+		s.record(line("a", "2026-11-02T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		require.Equal(t, http.StatusOK, s.get(path, "If-None-Match", tag).status)
 	})
 }
 
-func TestAppendNamesEveryWrongLineAndChangesNothing(t *testing.T) {
+func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.tell("a", true)
+		s.catalog.set("a", true)
 		good := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
-		report := s.append(good, "", line("nobody", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
+		report := s.append(good, "", line("unlisted", "2026-11-01T00:00:00Z", api.Review, api.OutcomeReachable), "{", `{"slug":"a","id":"x"}`,
 			line("a", "2026-11-21T00:00:00Z", api.Review, api.OutcomeVerified))
 		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
-			{Line: 3, ID: "nobody", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review", "slug: there is no such listing"}},
+			{Line: 3, ID: "unlisted", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review", "slug: there is no such listing"}},
 			{Line: 4, Problems: api.Problems{"line: must be one JSON object: unexpected end of JSON input"}},
 			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
 			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
@@ -165,59 +165,59 @@ func TestAppendNamesEveryWrongLineAndChangesNothing(t *testing.T) {
 	})
 }
 
-func TestAppendAsksTheCatalogBeforeItCallsAListingUnknown(t *testing.T) {
+func TestAppendUpdatesListingsBeforeItRejectsUnknownOnes(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		s.catalog.change(func() { s.catalog.mute = true })
+		s.catalog.change(func() { s.catalog.noPolls = true })
 		for _, id := range []string{"a", "b", "c", "d", "e"} {
-			s.catalog.tell(id, true)
+			s.catalog.set(id, true)
 		}
-		s.recorded(line("e", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("e", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
 
 		s.catalog.change(func() { s.catalog.failing = true })
 		file := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
-		s.recorded(file)
-		a := s.ask(http.MethodPost, "/operator/v1/events/append", line("new", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
-		s.refused(a, 503, "service_unavailable")
+		s.record(file)
+		a := s.do(http.MethodPost, "/operator/v1/events/append", line("new", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.requireError(a, 503, "service_unavailable")
 		require.Equal(t, "1", a.header.Get("Retry-After"))
 	})
 }
 
-func TestWhatIsPublishedFollowsTheCatalogThroughItsOutages(t *testing.T) {
+func TestPublishedListingsFollowTheCatalogThroughOutages(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		status := func(id string) func() bool {
 			return func() bool { return s.get("/api/v1/opportunities/"+id+"/history").status == http.StatusOK }
 		}
-		s.catalog.tell("a", true)
+		s.catalog.set("a", true)
 		storetest.Eventually(t, "a is published", status("a"))
 		s.catalog.change(func() { s.catalog.failing = true })
-		s.catalog.tell("b", true)
-		require.Equal(t, http.StatusOK, s.get("/readyz").status, "readiness does not hang on the catalog")
-		require.True(t, status("a")(), "nor do readers")
+		s.catalog.set("b", true)
+		require.Equal(t, http.StatusOK, s.get("/readyz").status, "readiness must not depend on the catalog")
+		require.True(t, status("a")(), "readers must not depend on the catalog")
 		s.catalog.change(func() { s.catalog.failing = false })
 		storetest.Eventually(t, "b is published", status("b"))
-		s.catalog.tell("a", false)
+		s.catalog.set("a", false)
 		storetest.Eventually(t, "a is withdrawn", func() bool { return !status("a")() })
 	})
 }
 
-func TestSummariesArePulledAsTheyChange(t *testing.T) {
+func TestSummariesArePulledAfterChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		pull := func(query string) []api.Summary {
 			return decode[api.SummaryFeed](t, s.get("/internal/v1/summaries"+query)).Summaries
 		}
 		require.Equal(t, `{"rules":1,"summaries":[]}`, s.get("/internal/v1/summaries").body)
 		require.Empty(t, pull("?after=0&wait=1ms"))
-		s.catalog.tell("a", true)
-		s.catalog.tell("b", false)
-		s.recorded(line("b", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.catalog.set("a", true)
+		s.catalog.set("b", false)
+		s.record(line("b", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 
 		waited := make(chan []api.Summary, 1)
 		first := pull("?wait=25s")
 		require.Len(t, first, 1)
-		require.Equal(t, "b", first[0].Slug, "private listings are summed up too: they may be published any time")
+		require.Equal(t, "b", first[0].Slug, "private listings need summaries too, because they may be published at any time")
 		require.Equal(t, api.Verified, first[0].StatusAt(nil, now))
 		go func() { waited <- pull("?after=1&wait=25s") }()
-		s.recorded(line("a", "2026-11-02T00:00:00Z", api.LinkCheck, api.OutcomeClosed))
+		s.record(line("a", "2026-11-02T00:00:00Z", api.LinkCheck, api.OutcomeClosed))
 		second := <-waited
 		require.Len(t, second, 1)
 		require.Equal(t, "a", second[0].Slug)
@@ -229,27 +229,27 @@ func TestSummariesArePulledAsTheyChange(t *testing.T) {
 	})
 }
 
-func TestOnlyPeersAreAnswered(t *testing.T) {
+func TestRequestsWithoutInternalTokenAreRejected(t *testing.T) {
 	s := start(t, storetest.SQLite(t), newCatalog(t))
 	for _, c := range []struct{ method, path string }{
 		{http.MethodGet, "/api/v1/opportunities/a/history"}, {http.MethodHead, "/api/v1/opportunities/a/history"},
 		{http.MethodGet, "/internal/v1/summaries"}, {http.MethodPost, "/operator/v1/events/append"},
 	} {
 		for _, header := range []string{"", "Bearer ", "Bearer wrong", "bearer " + token, token} {
-			require.Equal(t, http.StatusUnauthorized, s.ask(c.method, c.path, "", "Authorization", header).status, "%v %q", c, header)
+			require.Equal(t, http.StatusUnauthorized, s.do(c.method, c.path, "", "Authorization", header).status, "%v %q", c, header)
 		}
-		require.NotEqual(t, http.StatusUnauthorized, s.ask(c.method, c.path, "", "Authorization", "Bearer an-older-"+token).status)
+		require.NotEqual(t, http.StatusUnauthorized, s.do(c.method, c.path, "", "Authorization", "Bearer an-older-"+token).status)
 	}
-	require.Equal(t, http.StatusOK, s.ask(http.MethodGet, "/readyz", "", "Authorization", "").status)
-	s.refused(s.ask(http.MethodGet, "/api/v1/opportunities/a/history", ""), 500, "internal_error") // no caller: the gateway is broken
-	s.refused(s.ask(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, ""), 400, "invalid_parameter")
+	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "", "Authorization", "").status)
+	s.requireError(s.do(http.MethodGet, "/api/v1/opportunities/a/history", ""), 500, "internal_error") // a missing caller header is a fault of the gateway
+	s.requireError(s.do(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, ""), 400, "invalid_parameter")
 }
 
-func TestServingWaitsForItsSchema(t *testing.T) {
+func TestServingWaitsForSchema(t *testing.T) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
 			c := newCatalog(t)
-			c.tell("a", true)
+			c.set("a", true)
 			cfg := config(t, url, c.URL)
 			s := run(t, cfg, c)
 			require.Equal(t, `{"status":"not ready","missing":["schema"]}`, strings.TrimSpace(s.get("/readyz").body))
@@ -273,14 +273,14 @@ func TestVerbs(t *testing.T) {
 	require.ErrorContains(t, verb("dance"), "usage")
 	err := verb("check")
 	for _, name := range []string{"OPPORTUNITY_INTERNAL_TOKENS", "OPPORTUNITY_PUBLIC_URL", "OPPORTUNITY_CATALOG_URL"} {
-		require.ErrorContains(t, err, name, "all mistakes at once")
+		require.ErrorContains(t, err, name, "the error must name every missing setting")
 	}
 	settings["OPPORTUNITY_INTERNAL_TOKENS"], settings["OPPORTUNITY_PUBLIC_URL"], settings["OPPORTUNITY_CATALOG_URL"] = token, publicURL+"/", c.URL
 	require.ErrorContains(t, verb("check"), "OPPORTUNITY_PUBLIC_URL must be")
 	settings["OPPORTUNITY_PUBLIC_URL"] = publicURL
-	require.Error(t, verb("check"), "no schema yet")
+	require.Error(t, verb("check"), "check must fail without a schema")
 	require.NoError(t, verb("migrate"))
-	require.NoError(t, verb("migrate"), "repeatable")
+	require.NoError(t, verb("migrate"), "migrate must be repeatable")
 	require.NoError(t, verb("check"))
 	c.Close()
 	require.ErrorContains(t, verb("check"), c.Listener.Addr().String())

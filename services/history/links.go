@@ -16,22 +16,22 @@ import (
 	"opportunity.internal/services/history/internal/store"
 )
 
-// contactPage is where the gateway serves what owners of sites should know.
+// contactPage is the path of the gateway's page for site owners.
 const contactPage = "/docs/link-checker"
 
 var (
-	// ErrLinksBusy is what CheckLinks fails with while another run is going on, of this process or another.
+	// ErrLinksBusy is the error of CheckLinks while another run is in progress, in any process.
 	ErrLinksBusy = linkcheck.ErrBusy
-	// ErrNoContact is what CheckLinks fails with where its requests would name no page of ours that strangers can open.
+	// ErrNoContact is the error of CheckLinks if site owners could not open the contact page.
 	ErrNoContact = linkcheck.ErrNoContact
 )
 
-// LinkReport is what a run of the link checker did; as text it is one line for people.
+// LinkReport is the result of a run of the link checker. Its String method returns one line of text.
 type LinkReport = linkcheck.Report
 
-// CheckLinks asks every application link that is due and appends what came of each. It needs the database and the internet, and
-// no peer: which listings are published it reads in the copy that the serving process keeps. When ctx ends it asks no more
-// links, and comes back when those under way are recorded; what is left stays due.
+// CheckLinks checks every due application link and appends an event for each. It needs the database and the internet, but no peer: it
+// reads the published listings from the copy in the database. When ctx ends it starts no more checks and returns after those in
+// progress are recorded; the other links stay due.
 func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -49,22 +49,22 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 	}
 	checker.Progress = cfg.Progress
 	var report LinkReport
-	err = opened(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) (err error) {
+	err = withStore(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) (err error) {
 		report, err = checker.Once(ctx, s)
 		switch {
 		case errors.Is(err, ErrLinksBusy):
-			tel.Log.InfoContext(ctx, "link checks left to another run")
+			tel.Log.InfoContext(ctx, "link check skipped: another run is in progress")
 		case err != nil:
-			tel.Log.ErrorContext(ctx, "link checks", "did", report.String(), "error", err)
+			tel.Log.ErrorContext(ctx, "link check failed", "report", report.String(), "error", err)
 		default:
-			tel.Log.InfoContext(ctx, "link checks", "did", report.String())
+			tel.Log.InfoContext(ctx, "link check finished", "report", report.String())
 		}
 		return err
 	})
 	return report, err
 }
 
-// checkLinks is the verb. That another run is going on is no failure of this one: the links are in good hands.
+// checkLinks implements the verb check-links. It succeeds if another run is in progress.
 func checkLinks(ctx context.Context, cfg Config, out io.Writer) error {
 	bar := progress.New(os.Stderr, "checking links")
 	cfg.Progress = bar.Set
@@ -80,7 +80,7 @@ func checkLinks(ctx context.Context, cfg Config, out io.Writer) error {
 	return err
 }
 
-// linkSettings are all that checking links needs: the one process that asks strangers holds no secret but its database's.
+// linkSettings are the settings for checking links. A process that connects to arbitrary hosts gets no secret except the database's.
 type linkSettings struct {
 	Telemetry telemetry.Config
 	Database  database.Config

@@ -17,12 +17,12 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// site is a server whose pages listings link to.
-func site(t *testing.T) (address string, asked *atomic.Int32) {
+// site starts a server with the pages of the listings' links and counts its requests.
+func site(t *testing.T) (address string, requests *atomic.Int32) {
 	t.Helper()
-	asked = new(atomic.Int32)
+	requests = new(atomic.Int32)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		switch r.URL.Path {
 		case "/robots.txt", "/gone":
 			w.WriteHeader(http.StatusNotFound)
@@ -33,10 +33,10 @@ func site(t *testing.T) (address string, asked *atomic.Int32) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	return server.URL, asked
+	return server.URL, requests
 }
 
-// metrics are those of a running service.
+// metrics returns the metrics of a running service.
 func metrics(t *testing.T, cfg history.Config) string {
 	t.Helper()
 	resp, err := http.Get("http://" + cfg.Server.OperationsListener.Addr().String() + "/metrics")
@@ -47,7 +47,7 @@ func metrics(t *testing.T, cfg history.Config) string {
 	return string(text)
 }
 
-// linkEnvironment is all that check-links is told; the site on the loopback may be asked.
+// linkEnvironment returns the settings for check-links, which may connect to the site on loopback.
 func linkEnvironment(t *testing.T, database, site string) func(string) (string, bool) {
 	t.Helper()
 	u, err := url.Parse(site)
@@ -62,13 +62,13 @@ func linkEnvironment(t *testing.T, database, site string) func(string) (string, 
 	}
 }
 
-func TestCheckLinksAppendsWhatItFinds(t *testing.T) {
+func TestCheckLinksAppendsOutcomes(t *testing.T) {
 	for name, database := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
-			address, asked := site(t)
+			address, requests := site(t)
 			c := newCatalog(t)
 			cfg := config(t, database, c.URL)
-			cfg.Now = time.Now // that of the verb
+			cfg.Now = time.Now // like the verb
 			require.NoError(t, history.Migrate(t.Context(), cfg))
 			s := run(t, cfg, c)
 			reviewed := time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
@@ -78,7 +78,7 @@ func TestCheckLinksAppendsWhatItFinds(t *testing.T) {
 						Sequence: int64(i + 1), ID: id, Published: id != "candidate", ApplicationURL: address + "/" + id,
 					})
 				})
-				s.recorded(line(id, reviewed.Format(time.RFC3339), api.Review, api.OutcomeVerified))
+				s.record(line(id, reviewed.Format(time.RFC3339), api.Review, api.OutcomeVerified))
 			}
 			check := func() error {
 				return history.Main(t.Context(), linkEnvironment(t, database, address), []string{"check-links"})
@@ -101,7 +101,7 @@ func TestCheckLinksAppendsWhatItFinds(t *testing.T) {
 					"Answered 302 with a redirect to " + address + "/, then answered 200. It leads to the home page."},
 			} {
 				events := decode[api.EventList](t, s.get("/api/v1/opportunities/"+id+"/history")).Data
-				require.Len(t, events, 2, "one event of the check, on top of the review")
+				require.Len(t, events, 2, "one event of the check in addition to the review")
 				require.Equal(t, api.LinkCheck, events[0].CheckType)
 				require.Equal(t, want.outcome, events[0].Outcome)
 				require.Equal(t, want.note, events[0].Note)
@@ -111,16 +111,16 @@ func TestCheckLinksAppendsWhatItFinds(t *testing.T) {
 				sum := summaries[id]
 				require.Equal(t, want.status, sum.StatusAt(nil, time.Now()), id)
 				require.Equal(t, want.outcome, sum.ApplicationLink.Outcome)
-				require.Equal(t, reviewed, *sum.LastCheckedAt, "a link check is no review")
+				require.Equal(t, reviewed, *sum.LastCheckedAt, "a link check must not count as a review")
 				require.Equal(t, reviewed.Add(api.FreshnessWindow), *sum.FreshUntil)
 				require.Equal(t, 1, sum.ReviewCount)
 				require.Equal(t, 2, sum.HistoryCount)
 			}
-			require.Nil(t, summaries["candidate"].ApplicationLink, "what is not public is not asked")
-			require.Equal(t, int32(6), asked.Load(), "robots.txt, four links, the home page")
+			require.Nil(t, summaries["candidate"].ApplicationLink, "private listings must not be checked")
+			require.Equal(t, int32(6), requests.Load(), "robots.txt, four links, the home page")
 
 			require.NoError(t, check())
-			require.Equal(t, int32(6), asked.Load(), "nothing is due again")
+			require.Equal(t, int32(6), requests.Load(), "no link may be due again")
 
 			text := metrics(t, cfg)
 			for _, outcome := range []string{"reachable", "closed", "blocked", "needs-review"} {
@@ -138,12 +138,12 @@ func TestCheckLinksAppendsWhatItFinds(t *testing.T) {
 				}
 				v, ok := settings[name]
 				return v, ok
-			}, []string{"verify"}), "the chains are whole")
+			}, []string{"verify"}), "the chains must be valid")
 		})
 	}
 }
 
-func TestCheckLinksNamesWhatItMisses(t *testing.T) {
+func TestCheckLinksNamesInvalidSettings(t *testing.T) {
 	database := storetest.SQLite(t)
 	with := func(changes map[string]string) error {
 		lookup := linkEnvironment(t, database, "http://127.0.0.1:80")
@@ -162,7 +162,7 @@ func TestCheckLinksNamesWhatItMisses(t *testing.T) {
 	}
 	require.ErrorContains(t, with(map[string]string{"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": ""}), "OPPORTUNITY_LINK_CHECK_GAP")
 	require.ErrorIs(t, with(map[string]string{"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "", "OPPORTUNITY_LINK_CHECK_GAP": ""}), history.ErrNoContact,
-		"a reserved name is no page of ours")
+		"a contact page on a reserved name is not public")
 	require.ErrorContains(t, with(nil), "run migrate")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -15,11 +15,11 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// cable is the line between the service and its database, which a test can cut or stop.
+// cable is a proxy between the service and its database that a test can cut or block.
 type cable struct {
 	to    string
 	mu    sync.Mutex
-	state string // "" passes, "cut" closes every connection, "stuck" passes nothing on
+	state string // "" forwards, "cut" closes every connection, "stuck" blocks all data
 	pairs []net.Conn
 	moved *sync.Cond
 }
@@ -74,7 +74,7 @@ func (c *cable) carry(in net.Conn) {
 	both.Wait()
 }
 
-// gate writes to w as long as the cable is not stuck.
+// gate returns a writer to w that blocks while the cable is stuck.
 func (c *cable) gate(w io.Writer) io.Writer {
 	return writerFunc(func(b []byte) (int, error) {
 		c.mu.Lock()
@@ -103,17 +103,17 @@ func (c *cable) set(state string) {
 	c.moved.Broadcast()
 }
 
-func TestWithoutPostgresEveryAnswerIs503AndServiceComesBackByItself(t *testing.T) {
+func TestOutageOfPostgresIs503AndServiceRecovers(t *testing.T) {
 	direct := storetest.Postgres(t)
 	u, err := url.Parse(direct)
 	require.NoError(t, err)
 	database, address := newCable(t, u.Host)
 	u.Host = address
 	c := newCatalog(t)
-	c.tell("a", true)
+	c.set("a", true)
 	require.NoError(t, history.Migrate(t.Context(), config(t, direct, c.URL)))
 	s := run(t, config(t, u.String(), c.URL), c)
-	s.recorded(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+	s.record(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
 
 	const path = "/api/v1/opportunities/a/history"
 	before := s.get(path)
@@ -123,18 +123,18 @@ func TestWithoutPostgresEveryAnswerIs503AndServiceComesBackByItself(t *testing.T
 		t.Run(state, func(t *testing.T) {
 			database.set(state)
 			a := s.get(path, "If-None-Match", tag)
-			s.refused(a, http.StatusServiceUnavailable, "service_unavailable")
+			s.requireError(a, http.StatusServiceUnavailable, "service_unavailable")
 			require.Equal(t, "1", a.header.Get("Retry-After"))
 			require.Equal(t, http.StatusServiceUnavailable, s.get("/readyz").status)
-			s.refused(s.ask(http.MethodGet, path, "", as(api.Free)...), http.StatusPaymentRequired, "subscription_required")
+			s.requireError(s.do(http.MethodGet, path, "", as(api.Free)...), http.StatusPaymentRequired, "subscription_required")
 			if state == "cut" {
-				s.refused(s.get("/internal/v1/summaries"), http.StatusServiceUnavailable, "service_unavailable")
-				s.refused(s.ask(http.MethodPost, "/operator/v1/events/append", line("a", "2026-11-02T00:00:00Z", api.Review, api.OutcomeClosed)),
+				s.requireError(s.get("/internal/v1/summaries"), http.StatusServiceUnavailable, "service_unavailable")
+				s.requireError(s.do(http.MethodPost, "/operator/v1/events/append", line("a", "2026-11-02T00:00:00Z", api.Review, api.OutcomeClosed)),
 					http.StatusServiceUnavailable, "service_unavailable")
 			}
 			database.set("")
-			storetest.Eventually(t, "service is back", func() bool { return s.get(path).status == http.StatusOK })
-			require.Equal(t, before.body, s.get(path).body, "the refused append left nothing")
+			storetest.Eventually(t, "the service recovers", func() bool { return s.get(path).status == http.StatusOK })
+			require.Equal(t, before.body, s.get(path).body, "the failed append must leave nothing")
 		})
 	}
 }

@@ -24,13 +24,13 @@ var signingKey = strings.Repeat("01", 32)
 
 const wellKnown = "/.well-known/opportunity-history"
 
-// clock is a clock that the test moves.
+// clock is a clock under the test's control.
 type clock struct{ atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.UnixMicro(c.Load()).UTC() }
 func (c *clock) forward(d time.Duration) { c.Add(d.Microseconds()) }
 
-// signing runs a service that signs, on each kind of database.
+// signing runs a test with a service with a signing key on each kind of database.
 func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Config, c *clock)) {
 	for name, url := range storetest.Databases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -41,8 +41,8 @@ func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Confi
 			cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.now
 			require.NoError(t, history.Migrate(t.Context(), cfg))
 			s := run(t, cfg, catalog)
-			s.catalog.tell("a", true)
-			s.catalog.tell("private", false)
+			s.catalog.set("a", true)
+			s.catalog.set("private", false)
 			test(t, s, cfg, clock)
 		})
 	}
@@ -50,17 +50,17 @@ func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Confi
 
 func (s *service) published(path string) checkpoint.Document {
 	s.t.Helper()
-	return decode[checkpoint.Document](s.t, s.ask(http.MethodGet, path, "", "Authorization", ""))
+	return decode[checkpoint.Document](s.t, s.do(http.MethodGet, path, "", "Authorization", ""))
 }
 
-func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
+func TestDailyCheckpointsArePublished(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, c *clock) {
-		s.refused(s.ask(http.MethodGet, wellKnown, ""), 404, "not_found")
-		s.recorded(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.requireError(s.do(http.MethodGet, wellKnown, ""), 404, "not_found")
+		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 		day := func(path string, number int64) checkpoint.Document {
 			t.Helper()
-			storetest.Eventually(t, "the checkpoint of the day", func() bool {
-				return s.ask(http.MethodGet, path, "").status == 200
+			storetest.Eventually(t, "the daily checkpoint", func() bool {
+				return s.do(http.MethodGet, path, "").status == 200
 			})
 			d := s.published(path)
 			require.Equal(t, number, d.Number)
@@ -69,8 +69,8 @@ func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
 		first := day(wellKnown+"/2026-11-20", 1)
 		require.Equal(t, "public, max-age=300", s.get(wellKnown+"/2026-11-20").header.Get("Cache-Control"))
 
-		c.forward(50 * time.Hour) // the service was away on the 21st
-		s.recorded(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
+		c.forward(50 * time.Hour) // no checkpoint on the 21st
+		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		second := day(wellKnown+"/2026-11-22", 2)
 		require.Equal(t, second, s.published(wellKnown))
 		require.Equal(t, second, s.published(wellKnown+"/2"))
@@ -78,7 +78,7 @@ func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
 		require.Equal(t, publicURL+wellKnown+"/1", *second.Previous)
 		require.Nil(t, first.Previous)
 
-		// What an auditor does with the public key alone.
+		// An auditor needs only the public key.
 		keys, err := checkpoint.ParseKeys(nil, second.PublicKeys)
 		require.NoError(t, err)
 		one, err := keys.Open(first.Checkpoint)
@@ -90,15 +90,15 @@ func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
 		require.EqualValues(t, 2, one.Size)
 		require.EqualValues(t, 2, two.Chains)
 
-		heads := s.ask(http.MethodGet, wellKnown+"/2026-11-20.heads", "", "Authorization", "")
-		require.Equal(t, one.Heads, checkpoint.ID(heads.body), "the SHA-256 of the lines")
+		heads := s.do(http.MethodGet, wellKnown+"/2026-11-20.heads", "", "Authorization", "")
+		require.Equal(t, one.Heads, checkpoint.ID(heads.body), "the heads hash must be the SHA-256 of the lines")
 		require.Equal(t, 2, strings.Count(heads.body, "\n"))
 		for _, path := range []string{"", "/1", "/1.heads"} {
-			require.NotContains(t, s.get(wellKnown+path).body, "private", "no listing is named")
-			require.Equal(t, 200, s.ask(http.MethodHead, wellKnown+path, "").status)
+			require.NotContains(t, s.get(wellKnown+path).body, "private", "no listing may be named")
+			require.Equal(t, 200, s.do(http.MethodHead, wellKnown+path, "").status)
 		}
 		for _, path := range []string{"/0", "/3", "/x", "/2026-11-21", "/2026-02-30", "/01", "/1.head", "/" + strings.Repeat("9", 30)} {
-			s.refused(s.ask(http.MethodGet, wellKnown+path, ""), 404, "not_found")
+			s.requireError(s.do(http.MethodGet, wellKnown+path, ""), 404, "not_found")
 		}
 		text := metrics(t, cfg)
 		for _, sample := range []string{
@@ -106,7 +106,7 @@ func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
 		} {
 			require.Contains(t, text, sample)
 		}
-		// Another start makes no second one of the day.
+		// A restart makes no second checkpoint of the day.
 		s.Stop()
 		var out bytes.Buffer
 		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out))
@@ -114,11 +114,11 @@ func TestCheckpointsAreMadeDailyAndPublished(t *testing.T) {
 	})
 }
 
-func TestVerifyFailsWhereSomethingDoesNotFit(t *testing.T) {
+func TestVerifyFailsOnMismatch(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *clock) {
 		var out bytes.Buffer
 		require.ErrorContains(t, history.SignNow(t.Context(), cfg, &out), "nothing to sign")
-		s.recorded(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 		s.Stop()
 		require.NoError(t, history.SignNow(t.Context(), cfg, &out))
 		require.Regexp(t, `^opportunity-history\n1\n[^\n]{44}\nnumber \d\ntime 2026-11-20T12:00:00Z\nchains 1\nheads [0-9a-f]{64}\nprevious [^\n]+\n\n— opportunity-history [^\n]+\n$`, out.String())
@@ -137,78 +137,78 @@ func TestVerifyFailsWhereSomethingDoesNotFit(t *testing.T) {
 		watched.Progress = func(done, total int64) { seen = append(seen, done, total) }
 		require.NoError(t, history.Verify(t.Context(), watched, nil, io.Discard))
 		require.Equal(t, []int64{1, 1}, seen[:2])
-		told := len(seen)
+		reports := len(seen)
 		require.NoError(t, history.Verify(t.Context(), watched, []string{"--output=json"}, io.Discard))
-		require.Len(t, seen, told, "programs see no progress")
+		require.Len(t, seen, reports, "JSON output must report no progress")
 
 		forged := strings.Replace(string(document), `\nnumber `, `\nnumber 9`, 1)
 		require.NoError(t, os.WriteFile(saved, []byte(forged), 0o600))
 		out.Reset()
-		require.ErrorIs(t, history.Verify(t.Context(), cfg, []string{"--against", saved}, &out), history.ErrDoesNotFit)
+		require.ErrorIs(t, history.Verify(t.Context(), cfg, []string{"--against", saved}, &out), history.ErrMismatch)
 		require.Contains(t, out.String(), "the signature is not valid")
-		stranger := cfg
-		stranger.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
+		untrusted := cfg
+		untrusted.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
 		out.Reset()
-		require.ErrorIs(t, history.Verify(t.Context(), stranger, []string{"--output=json"}, &out), history.ErrDoesNotFit)
+		require.ErrorIs(t, history.Verify(t.Context(), untrusted, []string{"--output=json"}, &out), history.ErrMismatch)
 		require.Contains(t, out.String(), "no key of this history signed it")
-		stranger.Proof.SigningKeys = nil
-		keyless := history.Verify(t.Context(), stranger, nil, &out)
+		untrusted.Proof.SigningKeys = nil
+		keyless := history.Verify(t.Context(), untrusted, nil, &out)
 		require.ErrorContains(t, keyless, "OPPORTUNITY_HISTORY_PUBLIC_KEYS")
-		require.NotErrorIs(t, keyless, history.ErrDoesNotFit, "nobody is alarmed for want of a setting")
+		require.NotErrorIs(t, keyless, history.ErrMismatch, "a missing setting must not look like tampering")
 		for _, args := range [][]string{{"x"}, {"--output", "xml"}, {"--against"}, {"--against", saved + ".nowhere"}} {
 			require.Error(t, history.Verify(t.Context(), cfg, args, &out))
 		}
 	})
 }
 
-// A key is rotated by putting the new one in front; when the seed of the old one is destroyed its public key stays.
-func TestCheckpointsOfRetiredKeysAreStillBelieved(t *testing.T) {
+// To rotate a key, put the new seed first. After the old seed is destroyed its public key stays configured.
+func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, cfg history.Config, c *clock) {
-		s.recorded(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
-		storetest.Eventually(t, "the checkpoint of the day", func() bool { return s.ask(http.MethodGet, wellKnown, "").status == 200 })
+		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+		storetest.Eventually(t, "the daily checkpoint", func() bool { return s.do(http.MethodGet, wellKnown, "").status == 200 })
 		old := s.published(wellKnown).PublicKeys
 		require.Len(t, old, 1)
 		s.Stop()
 		c.forward(24 * time.Hour)
 		cfg.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
 		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
-		forgetful := run(t, cfg, s.catalog)
-		storetest.Eventually(t, "nothing is signed on top of what is not believed", func() bool {
+		withoutOldKey := run(t, cfg, s.catalog)
+		storetest.Eventually(t, "no checkpoint follows one with an untrusted signature", func() bool {
 			return strings.Contains(metrics(t, cfg), "history_checkpoint_failures_total 1\n")
 		})
 		require.Contains(t, metrics(t, cfg), "history_checkpoint_events 1\n")
-		forgetful.Stop()
+		withoutOldKey.Stop()
 		cfg.Proof.PublicKeys = old
 		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
 		again := run(t, cfg, s.catalog)
-		storetest.Eventually(t, "the checkpoint of the next day", func() bool { return again.ask(http.MethodGet, wellKnown+"/2026-11-21", "").status == 200 })
+		storetest.Eventually(t, "the checkpoint of the next day", func() bool { return again.do(http.MethodGet, wellKnown+"/2026-11-21", "").status == 200 })
 		require.Len(t, again.published(wellKnown+"/1").PublicKeys, 2)
 		all := again.published(wellKnown).PublicKeys
 		again.Stop()
 		var out bytes.Buffer
 		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), out.String())
 		cfg.Proof.SigningKeys, cfg.Proof.PublicKeys = nil, all
-		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), "whoever verifies needs no secret")
+		require.NoError(t, history.Verify(t.Context(), cfg, nil, &out), "verification must need no secret")
 	})
 }
 
-func TestReplicasMakeOneCheckpointADay(t *testing.T) {
+func TestReplicasMakeOneDailyCheckpoint(t *testing.T) {
 	clock := new(clock)
 	clock.Store(now.UnixMicro())
 	catalog := newCatalog(t)
 	cfg := config(t, storetest.Postgres(t), catalog.URL)
 	cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.now
 	require.NoError(t, history.Migrate(t.Context(), cfg))
-	catalog.tell("a", true)
+	catalog.set("a", true)
 	var replicas []*service
 	for range 3 {
 		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
 		replicas = append(replicas, run(t, cfg, catalog))
 	}
-	replicas[0].recorded(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
+	replicas[0].record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 	for range 5 {
 		day := clock.now().Format(time.DateOnly)
-		storetest.Eventually(t, "the checkpoint of the day", func() bool { return replicas[0].ask(http.MethodGet, wellKnown+"/"+day, "").status == 200 })
+		storetest.Eventually(t, "the daily checkpoint", func() bool { return replicas[0].do(http.MethodGet, wellKnown+"/"+day, "").status == 200 })
 		clock.forward(24 * time.Hour)
 	}
 	for _, r := range replicas {
@@ -217,14 +217,14 @@ func TestReplicasMakeOneCheckpointADay(t *testing.T) {
 	}
 }
 
-func TestWhatWasKnownThen(t *testing.T) {
+func TestKnownAtPastTime(t *testing.T) {
 	signing(t, func(t *testing.T, s *service, _ history.Config, c *clock) {
-		s.recorded(line("private", "2026-11-19T00:00:00Z", api.Review, api.OutcomeVerified))
+		s.record(line("private", "2026-11-19T00:00:00Z", api.Review, api.OutcomeVerified))
 		c.forward(48 * time.Hour)
-		s.recorded(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed), line("private", "2026-11-20T00:00:00Z", api.Review, api.OutcomeNeedsReview))
+		s.record(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed), line("private", "2026-11-20T00:00:00Z", api.Review, api.OutcomeNeedsReview))
 		known := func(at string) api.HistorySnapshot {
 			t.Helper()
-			return decode[api.HistorySnapshot](t, s.ask(http.MethodGet, "/operator/v1/history/private"+at, ""))
+			return decode[api.HistorySnapshot](t, s.do(http.MethodGet, "/operator/v1/history/private"+at, ""))
 		}
 		before, then, today := known("?at=2026-11-20T11:59:59Z"), known("?at=2026-11-20"), known("")
 		require.Empty(t, before.Events)
@@ -237,14 +237,14 @@ func TestWhatWasKnownThen(t *testing.T) {
 		require.Len(t, today.Events, 3)
 		require.Equal(t, api.NeedsReview, today.Verification.Status)
 		require.Equal(t, api.OutcomeNeedsReview, today.Events[0].Outcome, "newest check first")
-		require.Equal(t, today, known("?at=2026-11-22"), "of today, what has passed")
+		require.Equal(t, today, known("?at=2026-11-22"), "the current day must end now")
 
 		for _, at := range []string{"?at=2026-11-23", "?at=2026-11-22T12:00:01Z", "?at=yesterday", "?at=", "?at=2026-11-22T12:00:00"} {
-			s.refused(s.ask(http.MethodGet, "/operator/v1/history/private"+at, ""), 400, "invalid_parameter")
+			s.requireError(s.do(http.MethodGet, "/operator/v1/history/private"+at, ""), 400, "invalid_parameter")
 		}
-		s.refused(s.ask(http.MethodGet, "/operator/v1/history/private?on=2026-11-22", ""), 400, "unknown_parameter")
-		s.refused(s.ask(http.MethodGet, "/operator/v1/history/nobody", ""), 404, "not_found")
-		require.Equal(t, http.StatusUnauthorized, s.ask(http.MethodGet, "/operator/v1/history/private", "", "Authorization", "").status)
+		s.requireError(s.do(http.MethodGet, "/operator/v1/history/private?on=2026-11-22", ""), 400, "unknown_parameter")
+		s.requireError(s.do(http.MethodGet, "/operator/v1/history/unlisted", ""), 404, "not_found")
+		require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/operator/v1/history/private", "", "Authorization", "").status)
 	})
 }
 

@@ -33,26 +33,26 @@ const (
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// catalog stands in for the catalog service: it tells of the listings it was given.
+// catalog is a fake of the catalog service.
 type catalog struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	states  []api.ListingState
-	changed chan struct{} // closed at the next change
-	mute    bool          // long polls find nothing, so only catching up on purpose sees what is new
+	changed chan struct{} // closed by the next change
+	noPolls bool          // long polls return nothing, so only requests without a wait see changes
 	failing bool
 }
 
 func newCatalog(t testing.TB) *catalog {
 	t.Helper()
 	c := &catalog{changed: make(chan struct{})}
-	c.Server = httptest.NewServer(http.HandlerFunc(c.answer))
+	c.Server = httptest.NewServer(http.HandlerFunc(c.serve))
 	t.Cleanup(c.Close)
 	return c
 }
 
-func (c *catalog) answer(w http.ResponseWriter, r *http.Request) {
+func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/readyz" {
 		return
 	}
@@ -64,9 +64,9 @@ func (c *catalog) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	for {
 		c.mu.Lock()
-		failing, mute, changed, page := c.failing, c.mute && wait > 0, c.changed, api.ListingFeed{Listings: []api.ListingState{}}
+		failing, mute, changed, page := c.failing, c.noPolls && wait > 0, c.changed, api.ListingFeed{Listings: []api.ListingState{}}
 		for _, s := range c.states {
-			if s.Sequence > after && !mute && len(page.Listings) < 2 { // small pages, so that catching up takes several
+			if s.Sequence > after && !mute && len(page.Listings) < 2 { // small pages, so that catching up needs several
 				page.Listings = append(page.Listings, s)
 			}
 		}
@@ -87,18 +87,18 @@ func (c *catalog) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tell changes what the catalog says of one listing.
-func (c *catalog) tell(id string, published bool) {
+// set sets the state of one listing.
+func (c *catalog) set(id string, published bool) {
 	c.change(func() {
 		next := int64(1)
-		kept := c.states[:0:0]
+		others := c.states[:0:0]
 		for _, s := range c.states {
 			next = max(next, s.Sequence+1)
 			if s.ID != id {
-				kept = append(kept, s)
+				others = append(others, s)
 			}
 		}
-		c.states = append(kept, api.ListingState{Sequence: next, ID: id, Published: published, ApplicationURL: "https://a.example"})
+		c.states = append(others, api.ListingState{Sequence: next, ID: id, Published: published, ApplicationURL: "https://a.example"})
 	})
 }
 
@@ -110,15 +110,15 @@ func (c *catalog) change(f func()) {
 	c.changed = make(chan struct{})
 }
 
-// service is a running history.
+// service is a running history service.
 type service struct {
 	t       testing.TB
 	URL     string
 	catalog *catalog
-	Stop    func() // drains, and returns when Run has
+	Stop    func() // drains and waits for the end of Run
 }
 
-// start runs the service as production does, on a migrated database.
+// start runs the service on a migrated database.
 func start(t testing.TB, database string, c *catalog) *service {
 	t.Helper()
 	cfg := config(t, database, c.URL)
@@ -156,7 +156,7 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// onBoth runs a test on a service over each kind of database.
+// onBoth runs a test with a service on each kind of database.
 func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
 	t.Helper()
 	for name, url := range storetest.Databases(t) {
@@ -164,15 +164,15 @@ func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
 	}
 }
 
-// answer is what came back.
-type answer struct {
+// response is an HTTP response with its body.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends a request as a peer with the internal token would; headers are pairs.
-func (s *service) ask(method, path, body string, headers ...string) answer {
+// do sends a request with the internal token and further headers, given as pairs.
+func (s *service) do(method, path, body string, headers ...string) response {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
 	require.NoError(s.t, err)
@@ -186,10 +186,10 @@ func (s *service) ask(method, path, body string, headers ...string) answer {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(s.t, err)
-	return answer{resp.StatusCode, resp.Header, string(b)}
+	return response{resp.StatusCode, resp.Header, string(b)}
 }
 
-// as is the header by which the gateway tells a caller's tier.
+// as returns the header in which the gateway sends a caller of a tier.
 func as(tier api.Tier) []string {
 	for _, l := range api.Tiers {
 		if l.Tier == tier {
@@ -200,12 +200,12 @@ func as(tier api.Tier) []string {
 	panic("no such tier")
 }
 
-func (s *service) get(path string, headers ...string) answer {
+func (s *service) get(path string, headers ...string) response {
 	s.t.Helper()
-	return s.ask(http.MethodGet, path, "", append(as(api.Commercial), headers...)...)
+	return s.do(http.MethodGet, path, "", append(as(api.Commercial), headers...)...)
 }
 
-func decode[T any](t testing.TB, a answer) T {
+func decode[T any](t testing.TB, a response) T {
 	t.Helper()
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	var out T
@@ -215,7 +215,7 @@ func decode[T any](t testing.TB, a answer) T {
 	return out
 }
 
-func (s *service) refused(a answer, status int, code string) api.Error {
+func (s *service) requireError(a response, status int, code string) api.Error {
 	s.t.Helper()
 	require.Equal(s.t, status, a.status, a.body)
 	var e api.Error
@@ -227,16 +227,16 @@ func (s *service) refused(a answer, status int, code string) api.Error {
 
 func (s *service) append(lines ...string) api.AppendReport {
 	s.t.Helper()
-	return decode[api.AppendReport](s.t, s.ask(http.MethodPost, "/operator/v1/events/append", strings.Join(lines, "\n")))
+	return decode[api.AppendReport](s.t, s.do(http.MethodPost, "/operator/v1/events/append", strings.Join(lines, "\n")))
 }
 
-// recorded appends lines that must all be new.
-func (s *service) recorded(lines ...string) {
+// record appends lines, which must all be new.
+func (s *service) record(lines ...string) {
 	s.t.Helper()
 	require.Equal(s.t, api.AppendReport{Applied: true, Appended: len(lines), Rejected: []api.RejectedLine{}}, s.append(lines...))
 }
 
-// line is a line of an events file.
+// line returns a line of an events file.
 func line(slug, checkedAt string, kind api.CheckType, outcome api.Outcome) string {
 	at, err := time.Parse(time.RFC3339Nano, checkedAt)
 	if err != nil {

@@ -19,22 +19,22 @@ import (
 	"opportunity.internal/services/history/migrations"
 )
 
-// proofSettings are what checkpoint and verify need of the service's settings.
+// proofSettings are the settings for the verbs checkpoint and verify.
 type proofSettings struct {
 	Telemetry telemetry.Config
 	Database  database.Config
 	Proof     checkpoint.Config
 }
 
-// ProofConfig reads the settings that Verify and SignNow need.
+// ProofConfig loads the settings for Verify and SignNow.
 func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[proofSettings](lookup)
 	err = errors.Join(err, s.Database.Validate(), s.Proof.Validate())
 	return Config{Telemetry: s.Telemetry, Database: s.Database, Proof: s.Proof}, err
 }
 
-// opened calls work with the store of cfg, whose schema must be there.
-func opened(ctx context.Context, cfg Config, work func(*store.Store, *telemetry.Telemetry) error) error {
+// withStore calls work with the store of cfg. It returns an error if the schema is not up to date.
+func withStore(ctx context.Context, cfg Config, work func(*store.Store, *telemetry.Telemetry) error) error {
 	tel, err := telemetry.Start(ctx, "history", cfg.Telemetry)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func opened(ctx context.Context, cfg Config, work func(*store.Store, *telemetry.
 	return work(store.New(db, tel.Registry), tel)
 }
 
-// SignNow makes a checkpoint, whether the day has one or not, and writes its signed text to out.
+// SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out.
 func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	keys, err := cfg.Proof.Keys()
 	if err != nil {
@@ -65,29 +65,29 @@ func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 		now = time.Now
 	}
 	cfg.Database.Access = database.Existing
-	return opened(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) error {
+	return withStore(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) error {
 		c, made, err := notary.Notary{Store: s, Keys: keys, Now: now, Log: tel.Log}.Make(ctx, "")
 		if err != nil {
 			return err
 		}
 		if !made {
-			return errors.New("there is nothing to sign: no event was ever recorded")
+			return errors.New("no events recorded: nothing to sign")
 		}
 		_, err = io.WriteString(out, c.Note)
 		return err
 	})
 }
 
-// ErrDoesNotFit is the error of Verify where something does not fit; what, it has written.
-var ErrDoesNotFit = errors.New("the history does not fit what was signed")
+// ErrMismatch is the error of Verify after it has written a report with findings.
+var ErrMismatch = errors.New("the history does not match its checkpoints")
 
-// Verify proves all events against everything that was signed of them, in the database and in files that args name, and writes
-// the outcome to out. It changes nothing, and works while the history is being served.
+// Verify verifies all events against the signed checkpoints in the database and in the files that args name, and writes a report to
+// out. It returns ErrMismatch if the report has findings. It changes nothing and may run while the history is served.
 func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 	var saved []audit.Saved
 	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // its errors are returned
-	form := flags.String("output", "text", "")
+	format := flags.String("output", "text", "")
 	flags.Func("against", "", func(name string) error {
 		s, err := readSaved(name)
 		saved = append(saved, s)
@@ -96,7 +96,7 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || *form != "text" && *form != "json" {
+	if flags.NArg() > 0 || *format != "text" && *format != "json" {
 		return errors.New("usage: history verify [--against FILE]... [--output text|json]")
 	}
 	keys, err := cfg.Proof.Keys()
@@ -104,23 +104,23 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 		return err
 	}
 	progress := cfg.Progress
-	if progress == nil || *form == "json" {
+	if progress == nil || *format == "json" {
 		progress = func(int64, int64) {}
 	}
 	cfg.Database.Access = database.ReadOnly
 	var report audit.Report
-	err = opened(ctx, cfg, func(s *store.Store, _ *telemetry.Telemetry) error {
-		if len(keys.Public()) == 0 { // without a key every signature would pass for a forged one
+	err = withStore(ctx, cfg, func(s *store.Store, _ *telemetry.Telemetry) error {
+		if len(keys.Public()) == 0 { // without a key every signature would seem invalid
 			last, _, err := s.LastCheckpoint(ctx)
 			if err != nil {
 				return err
 			}
 			if last.Number > 0 || len(saved) > 0 {
-				return errors.New("the history is signed, and no key is known: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to its public keys")
+				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
 			}
 		}
 		return s.Audit(ctx, func(source audit.Source) error {
-			report, err = audit.Run(&watched{Source: source, progress: progress}, keys, saved)
+			report, err = audit.Run(&progressSource{Source: source, progress: progress}, keys, saved)
 			return err
 		})
 	})
@@ -128,39 +128,39 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	if err != nil {
 		return err
 	}
-	if *form == "json" {
+	if *format == "json" {
 		err = json.NewEncoder(out).Encode(report)
 	} else {
 		err = report.Print(out)
 	}
 	if err == nil && !report.Fits {
-		err = ErrDoesNotFit
+		err = ErrMismatch
 	}
 	return err
 }
 
-// watched reports how many of all events were read.
-type watched struct {
+// progressSource reports the number of events that were read.
+type progressSource struct {
 	audit.Source
 
 	done, total int64
 	progress    func(done, total int64)
 }
 
-func (w *watched) Totals() (int64, []checkpoint.Stored, error) {
-	appended, kept, err := w.Source.Totals()
-	w.total = appended
-	return appended, kept, err
+func (s *progressSource) Totals() (int64, []checkpoint.Stored, error) {
+	appended, checkpoints, err := s.Source.Totals()
+	s.total = appended
+	return appended, checkpoints, err
 }
 
-func (w *watched) Events(after int64, limit int) (audit.Page, error) {
-	page, err := w.Source.Events(after, limit)
-	w.done += int64(len(page.Records))
-	w.progress(w.done, w.total)
+func (s *progressSource) Events(after int64, limit int) (audit.Page, error) {
+	page, err := s.Source.Events(after, limit)
+	s.done += int64(len(page.Records))
+	s.progress(s.done, s.total)
 	return page, err
 }
 
-// readSaved reads a checkpoint that somebody kept: the published document, or the signed text alone.
+// readSaved reads a saved checkpoint from a file: the published document or only the signed text.
 func readSaved(name string) (audit.Saved, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package migrations is the schema of the history, a folder of numbered files per dialect. There is no way back: undoing the
-// first of them would remove what must never be removed.
+// Package migrations contains the schema of the history as numbered SQL files, one directory for each dialect. There are no down
+// migrations, because they would delete append-only data.
 package migrations
 
 import "embed"
 
-// Files holds the folders postgres and sqlite.
+// Files contains the directories postgres and sqlite.
 //
 //go:embed postgres/*.sql sqlite/*.sql
 var Files embed.FS

@@ -66,7 +66,7 @@ For a history on Postgres, run "history verify" with the settings of the service
 				fmt.Fprintf(cmd.OutOrStdout(), "Verifying %s with the key in %s\n", database, SigningKeyFile)
 			}
 			err = history.Verify(cmd.Context(), cfg, args, cmd.OutOrStdout())
-			if errors.Is(err, history.ErrDoesNotFit) {
+			if errors.Is(err, history.ErrMismatch) {
 				return &Failure{codeAltered, err.Error()}
 			}
 			return err

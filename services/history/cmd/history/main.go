@@ -1,4 +1,4 @@
-// Command history keeps verification events and serves them inside the cluster.
+// Command history runs the history service, which stores and serves verification events.
 package main
 
 import (

@@ -90,20 +90,28 @@ func (c *Checker) try(ctx, hard context.Context, address string, claim func() er
 		v.steps = append(v.steps, fmt.Sprintf("answered %d with a redirect to %s", resp.status, noteURL(resp.location)))
 		next := resp.location
 		next.Fragment, next.RawFragment = "", ""
-		switch {
-		case isBotCheckHost(hostname(next)):
-			return v.end(api.OutcomeBlocked, next, "blocked by a bot check", false), nil
-		case urlProblem(next, c.cfg.Ports) != "":
-			return v.end(api.OutcomeNeedsReview, next, "not followed: that URL "+urlProblem(next, c.cfg.Ports), false), nil
-		case reserved(hostname(next)):
-			return v.end(api.OutcomeNeedsReview, next, "not followed: that host name is reserved", false), nil
-		case seen[next.String()]:
-			return v.end(api.OutcomeUnreachable, next, "not followed: redirect loop", false), nil
-		case len(v.steps) > maxRedirects:
-			return v.end(api.OutcomeUnreachable, next, fmt.Sprintf("not followed: more than %d redirects", maxRedirects), false), nil
+		if res, ended := c.checkRedirect(&v, next, seen); ended {
+			return res, nil
 		}
 		at = next
 	}
+}
+
+// checkRedirect returns the result of a visit that must not follow a redirect to next. ended is false if it may.
+func (c *Checker) checkRedirect(v *visit, next *url.URL, seen map[string]bool) (res result, ended bool) {
+	switch {
+	case isBotCheckHost(hostname(next)):
+		return v.end(api.OutcomeBlocked, next, "blocked by a bot check", false), true
+	case urlProblem(next, c.cfg.Ports) != "":
+		return v.end(api.OutcomeNeedsReview, next, "not followed: that URL "+urlProblem(next, c.cfg.Ports), false), true
+	case reserved(hostname(next)):
+		return v.end(api.OutcomeNeedsReview, next, "not followed: that host name is reserved", false), true
+	case seen[next.String()]:
+		return v.end(api.OutcomeUnreachable, next, "not followed: redirect loop", false), true
+	case len(v.steps) > maxRedirects:
+		return v.end(api.OutcomeUnreachable, next, fmt.Sprintf("not followed: more than %d redirects", maxRedirects), false), true
+	}
+	return result{}, false
 }
 
 // applyRules returns the result of a visit that the rules of an origin end at the URL at. ended is false if they allow it.
