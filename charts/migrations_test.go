@@ -26,7 +26,7 @@ func TestPreviousVersionWorksWithNewSchema(t *testing.T) {
 		require.NoError(t, err)
 		up, _, _ := strings.Cut(string(text), "-- +goose Down")
 		require.True(t, contract.MatchString(up) || !breaks(up), "%s removes something that the previous version may need: "+
-			"do it a release later and say in a line \"-- Contract: why nobody needs it\"", file)
+			"do it a release later and say in a line \"-- Contract: why it is no longer needed\"", file)
 	}
 }
 

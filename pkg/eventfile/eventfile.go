@@ -1,5 +1,5 @@
-// Package eventfile reads events files: JSON Lines with one verification event on each line. The history's append and the command's
-// lint judge a line by the same rules.
+// Package eventfile reads events files: JSON Lines with one verification event per line. The history's append and the lint command
+// validate lines by the same rules.
 package eventfile
 
 import (

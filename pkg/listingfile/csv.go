@@ -218,9 +218,9 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 	}
 	r := csv.NewReader(buffered)
 	r.FieldsPerRecord = -1
-	names, refused, err := readRow(r)
-	if err != nil || refused != nil {
-		return refused, err
+	names, rejected, err := readRow(r)
+	if err != nil || rejected != nil {
+		return rejected, err
 	}
 	if names == nil {
 		return []api.RejectedLine{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, nil
@@ -236,16 +236,16 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 		if err != nil {
 			return nil, err
 		}
-		refused = append(refused, wrong...)
+		rejected = append(rejected, wrong...)
 		if cells == nil {
 			_, _ = w.WriteString("\n") // Flush returns the error
-			return refused, w.Flush()
+			return rejected, w.Flush()
 		}
 		number, _ := r.FieldPos(0)
 		line, id, problems := header.line(cells)
 		switch {
 		case len(problems) > 0:
-			refused = append(refused, api.RejectedLine{Line: number, ID: id, Problems: problems})
+			rejected = append(rejected, api.RejectedLine{Line: number, ID: id, Problems: problems})
 		case line != nil:
 			_, _ = w.WriteString(strings.Repeat("\n", number-at))
 			at = number

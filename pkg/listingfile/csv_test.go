@@ -128,9 +128,9 @@ func TestCSVRoundTrip(t *testing.T) {
 				require.NotContains(t, cell, "\r")
 			}
 		}
-		refused, err := listingfile.FromCSV(&table, &back)
+		rejected, err := listingfile.FromCSV(&table, &back)
 		require.NoError(t, err)
-		require.Empty(t, refused)
+		require.Empty(t, rejected)
 		got, err := listingfile.Read(&back, now, 10)
 		require.NoError(t, err)
 		require.Empty(t, got.Rejected)
@@ -160,9 +160,9 @@ func sheet(t *testing.T, edit func(header, row []string) ([]string, []string)) s
 func fromCSV(t *testing.T, file string) (listingfile.File, []api.RejectedLine) {
 	t.Helper()
 	var out bytes.Buffer
-	refused, err := listingfile.FromCSV(strings.NewReader(file), &out)
+	rejected, err := listingfile.FromCSV(strings.NewReader(file), &out)
 	require.NoError(t, err)
-	return read(t, out.String()), refused
+	return read(t, out.String()), rejected
 }
 
 func TestCSVOfTheExample(t *testing.T) {
@@ -192,8 +192,8 @@ func TestFromCSVAcceptsSpreadsheetVariations(t *testing.T) {
 		return header, row
 	})
 	lines := strings.ReplaceAll(file, "\n", "\r\n") + strings.Repeat(",", len(listingfile.Columns())-1) + "\r\n"
-	f, refused := fromCSV(t, "\ufeff"+lines)
-	require.Empty(t, refused)
+	f, rejected := fromCSV(t, "\ufeff"+lines)
+	require.Empty(t, rejected)
 	require.Empty(t, f.Rejected)
 	require.Len(t, f.Lines, 1, "an empty row is skipped")
 	require.True(t, *f.Lines[0].Facts.Remote)
@@ -202,7 +202,7 @@ func TestFromCSVAcceptsSpreadsheetVariations(t *testing.T) {
 }
 
 func TestOmittedColumnIsOmittedField(t *testing.T) {
-	f, refused := fromCSV(t, sheet(t, func(header, row []string) ([]string, []string) {
+	f, rejected := fromCSV(t, sheet(t, func(header, row []string) ([]string, []string) {
 		for _, name := range []string{"publishedAt", "visibility", "curation.contact", "curation.notes"} {
 			i := slices.Index(header, name)
 			header, row = slices.Delete(header, i, i+1), slices.Delete(row, i, i+1)
@@ -211,7 +211,7 @@ func TestOmittedColumnIsOmittedField(t *testing.T) {
 		slices.Reverse(row)
 		return header, row
 	}))
-	require.Empty(t, refused)
+	require.Empty(t, rejected)
 	require.Empty(t, f.Rejected)
 	require.Nil(t, f.Lines[0].Curation)
 	require.Nil(t, f.Lines[0].PublishedAt)
@@ -254,23 +254,23 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 		{func(header, row []string) ([]string, []string) { return []string{strings.Join(header, ";")}, row }, 1, "line: must separate columns by commas"},
 	} {
 		file := sheet(t, c.edit)
-		f, refused := fromCSV(t, file)
-		refused = append(refused, f.Rejected...)
-		require.NotEmpty(t, refused, c.problem)
-		require.Equal(t, c.line, refused[0].Line, c.problem)
-		require.True(t, slices.ContainsFunc(refused[0].Problems, func(p string) bool { return strings.HasPrefix(p, c.problem) }),
-			"want %q, got %q", c.problem, refused[0].Problems)
+		f, rejected := fromCSV(t, file)
+		rejected = append(rejected, f.Rejected...)
+		require.NotEmpty(t, rejected, c.problem)
+		require.Equal(t, c.line, rejected[0].Line, c.problem)
+		require.True(t, slices.ContainsFunc(rejected[0].Problems, func(p string) bool { return strings.HasPrefix(p, c.problem) }),
+			"want %q, got %q", c.problem, rejected[0].Problems)
 		require.Empty(t, f.Lines)
 	}
-	_, refused := fromCSV(t, "")
-	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, refused)
+	_, rejected := fromCSV(t, "")
+	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, rejected)
 
 	// Problems of a row with several lines are reported at its first line.
 	whole := sheet(t, cell("overview", "One\ntwo\n\nthree"))
 	header, row, _ := strings.Cut(whole, "\n")
-	f, refused := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
-	require.Equal(t, []int{6, 10}, []int{f.Rejected[0].Line, refused[0].Line})
-	require.Contains(t, refused[0].Problems[0], "line: is not CSV: ")
+	f, rejected := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
+	require.Equal(t, []int{6, 10}, []int{f.Rejected[0].Line, rejected[0].Line})
+	require.Contains(t, rejected[0].Problems[0], "line: is not CSV: ")
 }
 
 func TestFromCSVReturnsReadError(t *testing.T) {

@@ -71,19 +71,19 @@ func TestBool(t *testing.T) {
 func TestPage(t *testing.T) {
 	for _, c := range []struct {
 		page, limit string
-		cap         int
+		maxLimit    int
 		want        params.Page
-		refused     string // the parameter at fault
+		param       string // the parameter at fault
 	}{
-		{cap: 50, want: params.Page{Number: 1, Limit: 10}},
-		{page: "3", limit: "50", cap: 50, want: params.Page{Number: 3, Limit: 50}},
-		{limit: "51", cap: 50, want: params.Page{Number: 1, Limit: 50}},
-		{limit: "100", cap: 10, want: params.Page{Number: 1, Limit: 10}},
-		{page: "1000000", limit: "100", cap: 100, want: params.Page{Number: 1000000, Limit: 100}},
-		{page: "0", cap: 10, refused: "page"}, {page: "1000001", cap: 10, refused: "page"}, {page: "-1", cap: 10, refused: "page"},
-		{page: "1.0", cap: 10, refused: "page"}, {page: "+1", cap: 10, refused: "page"}, {page: "01", cap: 10, refused: "page"},
-		{limit: "0", cap: 10, refused: "limit"}, {limit: "101", cap: 10, refused: "limit"}, {limit: "x", cap: 10, refused: "limit"},
-		{limit: "99999999999999999999", cap: 10, refused: "limit"},
+		{maxLimit: 50, want: params.Page{Number: 1, Limit: 10}},
+		{page: "3", limit: "50", maxLimit: 50, want: params.Page{Number: 3, Limit: 50}},
+		{limit: "51", maxLimit: 50, want: params.Page{Number: 1, Limit: 50}},
+		{limit: "100", maxLimit: 10, want: params.Page{Number: 1, Limit: 10}},
+		{page: "1000000", limit: "100", maxLimit: 100, want: params.Page{Number: 1000000, Limit: 100}},
+		{page: "0", maxLimit: 10, param: "page"}, {page: "1000001", maxLimit: 10, param: "page"}, {page: "-1", maxLimit: 10, param: "page"},
+		{page: "1.0", maxLimit: 10, param: "page"}, {page: "+1", maxLimit: 10, param: "page"}, {page: "01", maxLimit: 10, param: "page"},
+		{limit: "0", maxLimit: 10, param: "limit"}, {limit: "101", maxLimit: 10, param: "limit"}, {limit: "x", maxLimit: 10, param: "limit"},
+		{limit: "99999999999999999999", maxLimit: 10, param: "limit"},
 	} {
 		v := params.Values{}
 		if c.page != "" {
@@ -92,10 +92,10 @@ func TestPage(t *testing.T) {
 		if c.limit != "" {
 			v["limit"] = c.limit
 		}
-		got, err := v.Page(c.cap)
-		if c.refused != "" {
+		got, err := v.Page(c.maxLimit)
+		if c.param != "" {
 			require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
-			require.Contains(t, problem.Of(err).Message, "Parameter "+c.refused+" must be an integer from 1 to")
+			require.Contains(t, problem.Of(err).Message, "Parameter "+c.param+" must be an integer from 1 to")
 			continue
 		}
 		require.NoError(t, err)

@@ -18,14 +18,14 @@ var tokens = peer.Tokens{Values: []string{strings.Repeat("n", 32), strings.Repea
 
 func TestCall(t *testing.T) {
 	var status int
-	var answer string
+	var reply string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "Bearer "+tokens.Values[0], r.Header.Get("Authorization"), "the first token is sent")
 		body, err := io.ReadAll(r.Body)
 		require.NoError(t, err)
 		require.JSONEq(t, `{"digests":["d"]}`, string(body))
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, answer)
+		_, _ = io.WriteString(w, reply)
 	}))
 	defer s.Close()
 	call := func() (out struct{ Name string }, err error) {
@@ -33,22 +33,22 @@ func TestCall(t *testing.T) {
 		return out, err
 	}
 
-	status, answer = 200, `{"name":"a"}`
+	status, reply = 200, `{"name":"a"}`
 	out, err := call()
 	require.NoError(t, err)
 	require.Equal(t, "a", out.Name)
 
-	status, answer = 404, `{"error":{"code":"not_found","message":"No such key."},"documentation":"x"}`
+	status, reply = 404, `{"error":{"code":"not_found","message":"No such key."},"documentation":"x"}`
 	_, err = call()
-	refused := new(peer.StatusError)
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, peer.StatusError{Status: 404, Code: "not_found", Message: "No such key."}, *refused)
+	failed := new(peer.StatusError)
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, peer.StatusError{Status: 404, Code: "not_found", Message: "No such key."}, *failed)
 
-	status, answer = 503, `busy`
+	status, reply = 503, `busy`
 	_, err = call()
 	require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
 
-	status, answer = 200, `not JSON`
+	status, reply = 200, `not JSON`
 	_, err = call()
 	require.Error(t, err)
 	require.Equal(t, problem.InternalError, problem.Of(err).Code)

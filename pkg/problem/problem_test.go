@@ -51,13 +51,13 @@ func TestWrite(t *testing.T) {
 		{"a wait is rounded up", problem.New(problem.MinuteLimitReached, "Wait.").Retry(1001 * time.Millisecond), 429, "minute_limit_reached",
 			map[string]string{"Retry-After": "2"}, false},
 		{"an outage", problem.Unavailable(errors.New("dial tcp 10.0.0.7: refused")), 503, "service_unavailable", map[string]string{"Retry-After": "1"}, true},
-		{"a foreign error says nothing", errors.New("pq: password authentication failed for user admin"), 500, "internal_error", nil, true},
+		{"another error is not disclosed", errors.New("pq: password authentication failed for user admin"), 500, "internal_error", nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
 			w := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewJSONHandler(&log, nil))}
 			rec := httptest.NewRecorder()
-			rec.Header().Set("ETag", `W/"of another answer"`)
+			rec.Header().Set("ETag", `W/"of another response"`)
 			w.Write(rec, httptest.NewRequest(http.MethodGet, "/", nil), c.err)
 
 			require.Equal(t, c.status, rec.Code)

@@ -59,17 +59,17 @@ func TestStopDrainsRequestsAndEndsLongPolls(t *testing.T) {
 	})
 	group.HTTP("test", ln, mux)
 
-	answers := make(chan string, 2)
+	responses := make(chan string, 2)
 	for _, path := range []string{"/slow", "/poll"} {
-		go func() { _, body := get(t, url+path); answers <- body }()
+		go func() { _, body := get(t, url+path); responses <- body }()
 	}
 	<-arrived
 	<-arrived
 	stop()
-	require.Equal(t, "nothing new", <-answers)
+	require.Equal(t, "nothing new", <-responses)
 	storetest.Eventually(t, "not ready while stopping", func() bool { return len(ready.Missing(t.Context())) == 1 })
 	close(release)
-	require.Equal(t, "done", <-answers)
+	require.Equal(t, "done", <-responses)
 	require.NoError(t, group.Wait())
 	status, _ := get(t, url)
 	require.Zero(t, status, "the listener is closed")

@@ -71,9 +71,9 @@ func TestLateFile(t *testing.T) {
 			return err
 		})
 	})
-	answered := make(chan struct{})
-	defer close(answered)
-	status, body := post(t, url, io.MultiReader(strings.NewReader(first), waiting(answered)))
+	responded := make(chan struct{})
+	defer close(responded)
+	status, body := post(t, url, io.MultiReader(strings.NewReader(first), waiting(responded)))
 	require.Equal(t, http.StatusBadRequest, status)
 	require.Contains(t, body, "The file did not arrive in time.")
 }
