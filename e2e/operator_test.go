@@ -42,11 +42,11 @@ func TestRefusedFiles(t *testing.T) {
 	require.NotContains(t, errs, "line 1")
 	require.JSONEq(t, `{"format":"opportunity-listings","version":1}`, u.verb(t, "", "listings", "export"), "a header and no listing")
 
-	require.Equal(t, "The sample is in.\n", u.verb(t, "", "sample"))
-	require.Equal(t, "There are listings already; nothing was changed.\n", u.verb(t, "", "sample"))
+	require.Equal(t, "Imported the sample records.\n", u.verb(t, "", "sample"))
+	require.Equal(t, "The deployment already has listings: nothing was changed.\n", u.verb(t, "", "sample"))
 	demo := filepath.Join(t.TempDir(), "demo-keys.json")
 	for range 2 {
-		require.Equal(t, "There are listings already; nothing was changed.\n", u.verb(t, "", "sample", "--demo-keys", demo))
+		require.Equal(t, "The deployment already has listings: nothing was changed.\n", u.verb(t, "", "sample", "--demo-keys", demo))
 		text, err := os.ReadFile(demo)
 		require.NoError(t, err)
 		var keys map[api.Tier]string
@@ -111,7 +111,7 @@ func TestRealPlatforms(t *testing.T) {
 	exported := u.verb(t, "", "listings", "export")
 	_, published, _ := strings.Cut(exported, "\n")
 	require.Equal(t, sets(t, string(file), "publishedAt", "visibility"), sets(t, published, "publishedAt", "visibility"))
-	require.Contains(t, u.verb(t, "", "listings", "lint", path), "592 listings, nothing wrong")
+	require.Contains(t, u.verb(t, "", "listings", "lint", path), "592 listings, no problems")
 	require.Contains(t, u.verb(t, exported, "listings", "import", "--dry-run", "-"), "would create 0, update 0, leave 592 unchanged")
 	require.Contains(t, u.verb(t, exported, "listings", "import", "-"), "created 0, updated 0, unchanged 592")
 	table := u.verb(t, "", "listings", "export", "--format", "csv")

@@ -110,8 +110,8 @@ func report(out io.Writer, code string, err error, exit int) {
 		ExitCode int    `json:"exitCode"`
 	}
 	d := detail{Code: code, Message: err.Error(), ExitCode: exit}
-	if refused := new(operator.Refused); errors.As(err, &refused) {
-		d.Status = refused.Status
+	if rejected := new(operator.RequestError); errors.As(err, &rejected) {
+		d.Status = rejected.Status
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)

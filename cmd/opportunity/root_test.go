@@ -29,7 +29,7 @@ func opportunity(t *testing.T, args ...string) (exit int, out, errs string) {
 	return exit, o.String(), e.String()
 }
 
-// service is an admin listener that answers everything alike.
+// service starts an admin listener that returns the same response to every request.
 func service(t *testing.T, status int, contentType, body string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

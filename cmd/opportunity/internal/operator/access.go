@@ -44,10 +44,10 @@ func (v *verbs) accounts() *cobra.Command {
 }
 
 func (v *verbs) suspend(resume bool) *cobra.Command {
-	verb, said, example, usage := "suspend", "suspended: ", "resells our data", "why; the mail to the account's person quotes it"
+	verb, done, example, usage := "suspend", "suspended: ", "resells our data", "why; the mail to the account's person quotes it"
 	short := "Suspend an account: its next request is rejected, and its person gets a mail with the reason"
 	if resume {
-		verb, said, example, usage = "resume", "resumed: ", "settled by mail", "why, for the audit log"
+		verb, done, example, usage = "resume", "resumed: ", "settled by mail", "why, for the audit log"
 		short = "Resume a suspended account; its person gets a mail"
 	}
 	var reason string
@@ -58,7 +58,7 @@ func (v *verbs) suspend(resume bool) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: v.act(func(ctx context.Context, c Client, args []string) ([]byte, error) {
 			return c.Suspend(ctx, args[0], reason, resume)
-		}, func(args []string) string { return said + args[0] }),
+		}, func(args []string) string { return done + args[0] }),
 	}
 	c.Flags().StringVar(&reason, "reason", "not stated", usage)
 	return c

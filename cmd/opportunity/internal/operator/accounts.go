@@ -16,7 +16,7 @@ func (v *verbs) accountList() *cobra.Command {
 	var page Page
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List accounts with what they used today",
+		Short:   "List accounts with today's usage",
 		Example: "  opportunity accounts list --output json\n  opportunity accounts list --email ada@example.org",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,17 +33,17 @@ func (v *verbs) accountList() *cobra.Command {
 					for _, a := range found.Accounts {
 						until := "-"
 						if a.Paid != nil && a.Paid.PaidUntil != nil {
-							until = moment(*a.Paid.PaidUntil)
+							until = formatTime(*a.Paid.PaidUntil)
 						}
 						row(a.ID, a.Tier, until, a.Status, a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly), cmp.Or(a.Email, "-"))
 					}
 				})
-				more(out, "after", found.Next)
+				printNextPage(out, "after", found.Next)
 			})
 			return nil
 		},
 	}
-	c.Flags().StringVar(&email, "email", "", "only accounts of people whose address has this in it")
+	c.Flags().StringVar(&email, "email", "", "only accounts whose email address contains this")
 	page.paged(c)
 	return c
 }
@@ -51,7 +51,7 @@ func (v *verbs) accountList() *cobra.Command {
 func (v *verbs) accountShow() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show an account: its person, keys, open requests, usage, and what was done lately",
+		Short:   "Show an account's owner, keys, open requests, usage and latest audit entries",
 		Example: "  opportunity accounts show acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,13 +71,13 @@ func (v *verbs) accountShow() *cobra.Command {
 
 func showAccount(out io.Writer, a api.AccountDetail) {
 	table(out, "Account\t"+a.ID, func(row func(...any)) {
-		row("Created", moment(a.CreatedAt))
+		row("Created", formatTime(a.CreatedAt))
 		row("Tier", a.Tier)
 		row("Granted", a.Granted)
 		row("Paid", paid(a.Paid))
 		row("Status", a.Status)
 		if a.Suspended {
-			row("Suspended", fmt.Sprintf("%s: %s", moment(*a.SuspendedAt), *a.SuspendReason))
+			row("Suspended", fmt.Sprintf("%s: %s", formatTime(*a.SuspendedAt), *a.SuspendReason))
 		}
 		if a.MergedInto != "" {
 			row("Merged into", a.MergedInto)
@@ -90,7 +90,7 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 		for _, k := range a.Keys {
 			used := "never"
 			if k.LastUsedAt != nil {
-				used = moment(*k.LastUsedAt)
+				used = formatTime(*k.LastUsedAt)
 			}
 			row(k.ID, k.Status, k.Prefix+"..."+k.LastFour, cmp.Or(k.Name, "-"),
 				k.CreatedAt.Format(time.DateOnly), k.ExpiresAt.Format(time.DateOnly), used)
@@ -98,7 +98,7 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 	})
 	if len(a.Requests) > 0 {
 		fmt.Fprintln(out)
-		table(out, "REQUEST\tSTATE\tASKED\tNAME\tUSE CASE", func(row func(...any)) {
+		table(out, "REQUEST\tSTATE\tREQUESTED\tNAME\tUSE CASE", func(row func(...any)) {
 			for _, r := range a.Requests {
 				row(r.ID, r.State, r.AskedAt.Format(time.DateOnly), r.Name, r.UseCase)
 			}
@@ -108,31 +108,31 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 	showAudit(out, a.Audit)
 }
 
-// paid says what billing has told of an account.
+// paid describes the entitlement that billing sent for an account.
 func paid(e *api.Entitlement) string {
 	if e == nil {
 		return "nothing"
 	}
-	said := "nothing"
+	text := "nothing"
 	if e.PaidUntil != nil {
-		said = fmt.Sprintf("%s until %s", e.Tier, moment(*e.PaidUntil))
+		text = fmt.Sprintf("%s until %s", e.Tier, formatTime(*e.PaidUntil))
 	}
 	if e.Renews {
-		said += ", renews"
+		text += ", renews"
 	}
 	if e.Trouble != api.NoTrouble {
-		said += ", " + string(e.Trouble)
+		text += ", " + string(e.Trouble)
 	}
-	return said
+	return text
 }
 
 func showPerson(row func(...any), p *api.AccountPerson) {
 	switch {
 	case p == nil:
-		row("Person", "none: an operator made this account")
+		row("Person", "none: an operator created this account")
 		return
 	case p.ClosedAt != nil:
-		row("Person", "closed the account at "+moment(*p.ClosedAt))
+		row("Person", "closed the account at "+formatTime(*p.ClosedAt))
 		return
 	}
 	row("E-mail", p.Email)
@@ -141,16 +141,16 @@ func showPerson(row func(...any), p *api.AccountPerson) {
 		authenticator = fmt.Sprintf("confirmed, %d recovery codes left", p.RecoveryCodesLeft)
 	}
 	if p.ResetAt != nil {
-		authenticator += ", to be removed at " + moment(*p.ResetAt)
+		authenticator += ", to be removed at " + formatTime(*p.ResetAt)
 	}
 	row("Authenticator", authenticator)
 	terms := "not accepted yet"
 	if p.Terms != nil {
-		terms = fmt.Sprintf("version %s, accepted at %s", p.Terms.Version, moment(p.Terms.AcceptedAt))
+		terms = fmt.Sprintf("version %s, accepted at %s", p.Terms.Version, formatTime(p.Terms.AcceptedAt))
 	}
 	row("Terms of use", terms)
 	row("Passkeys", p.Passkeys)
 	row("Sessions", p.Sessions)
 }
 
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

@@ -26,7 +26,7 @@ func (v *verbs) audit() *cobra.Command {
   opportunity audit --actor ada --since 2026-11-01 --limit 1000 --output json`,
 		Args: cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) (err error) {
-			since, err = instant(since, time.Now())
+			since, err = parseSince(since, time.Now())
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +41,7 @@ func (v *verbs) audit() *cobra.Command {
 			}
 			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
 				showAudit(out, found.Entries)
-				more(out, "before", number(found.Next))
+				printNextPage(out, "before", number(found.Next))
 			})
 			return nil
 		},
@@ -63,8 +63,8 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// instant reads a time that is some while ago, a day's beginning, or an instant; empty stays empty.
-func instant(s string, now time.Time) (string, error) {
+// parseSince parses a duration before now, a UTC day, which means its start, or an RFC 3339 time. It returns RFC 3339; empty stays empty.
+func parseSince(s string, now time.Time) (string, error) {
 	if s == "" {
 		return "", nil
 	}
@@ -82,7 +82,7 @@ func instant(s string, now time.Time) (string, error) {
 func showAudit(out io.Writer, entries []api.AuditEntry) {
 	table(out, "AT\tACTOR\tACTION\tSUBJECT\tDETAIL", func(row func(...any)) {
 		for _, e := range entries {
-			row(moment(e.At), e.Actor, e.Action, e.Subject, string(e.Detail))
+			row(formatTime(e.At), e.Actor, e.Action, e.Subject, string(e.Detail))
 		}
 	})
 }

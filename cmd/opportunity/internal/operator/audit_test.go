@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestInstantsSince(t *testing.T) {
+func TestParseSince(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for given, want := range map[string]string{
 		"":                          "",
@@ -16,17 +16,17 @@ func TestInstantsSince(t *testing.T) {
 		"2026-11-01":                "2026-11-01T00:00:00Z",
 		"2026-11-01T02:00:00+02:00": "2026-11-01T00:00:00Z",
 	} {
-		got, err := instant(given, now)
+		got, err := parseSince(given, now)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	for _, bad := range []string{"yesterday", "-1h", "-1d", "d", "2026-13-01", "20.11.2026"} {
-		_, err := instant(bad, now)
+		_, err := parseSince(bad, now)
 		require.ErrorContains(t, err, bad)
 	}
 }
 
-func TestQueriesLeaveOutWhatIsNotAsked(t *testing.T) {
+func TestEmptyFiltersAreLeftOut(t *testing.T) {
 	require.Empty(t, Page{}.query("email", ""))
 	require.Equal(t, "?after=acc_1&email=a%26b&limit=5", Page{"acc_1", 5}.query("email", "a&b"))
 }

@@ -44,9 +44,9 @@ The exit code is 1 if a subscription could not be compared. Differences that wer
 	return c
 }
 
-// Reconcile compares all that billing keeps with the payment processor.
+// Reconcile compares the stored subscriptions with the payment processor and fixes differences.
 func (c Client) Reconcile(ctx context.Context) (api.BillingReport, []byte, error) {
-	return ask[api.BillingReport](ctx, c, http.MethodPost, "/billing/reconcile", nil)
+	return call[api.BillingReport](ctx, c, http.MethodPost, "/billing/reconcile", nil)
 }
 
 func showReconciled(out io.Writer, r api.BillingReport) {

@@ -1,4 +1,4 @@
-// Package operator speaks to the admin listener of a gateway: a client with a method for each act, and the commands that call it.
+// Package operator has a client for the admin listener of a gateway, and the commands that use it.
 package operator
 
 import (
@@ -16,66 +16,66 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Client acts as an operator through the admin listener. Its methods also return the answer as it came, for --output json.
+// Client acts as an operator through the admin listener. Its methods also return the unmodified response, for --output json.
 type Client struct {
 	URL       string // of the admin listener
 	Token     string
 	TokenFile string // the file that Token was read from; empty if it came from the environment
-	Actor     string // on whose behalf, for the record
+	Actor     string // operator's name for the audit log
 	HTTP      *http.Client
 }
 
-// KeyRequest asks for a key. Without an Account one is made for it.
+// KeyRequest describes a key to issue. Without Account, the key gets a new account.
 type KeyRequest struct {
-	Tier      api.Tier `json:"tier,omitempty"` // empty with Account: the account's
+	Tier      api.Tier `json:"tier,omitempty"` // empty with Account: the account's tier applies
 	UseCase   string   `json:"useCase"`
 	Account   string   `json:"account,omitempty"`
-	ExpiresIn string   `json:"expiresIn,omitempty"` // a Go duration; empty: the longest life a key may have
+	ExpiresIn string   `json:"expiresIn,omitempty"` // Go duration; empty: the maximum lifetime
 	Test      bool     `json:"test"`                // prefix oda_test_
 }
 
 // Import sends a listings file.
 func (c Client) Import(ctx context.Context, file io.Reader) (api.ImportReport, []byte, error) {
-	return ask[api.ImportReport](ctx, c, http.MethodPost, "/listings/import", file)
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import", file)
 }
 
-// Preview sends a listings file to learn what Import would do; it changes nothing.
+// Preview returns what Import would do with a listings file. It changes nothing.
 func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportPreview, []byte, error) {
-	return ask[api.ImportPreview](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
+	return call[api.ImportPreview](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
 }
 
 // Append sends an events file.
 func (c Client) Append(ctx context.Context, file io.Reader) (api.AppendReport, []byte, error) {
-	return ask[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)
+	return call[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)
 }
 
-// Due lists what is due for a factual review, or will be within that time.
+// Due lists the listings that are due for a factual review now or will be within the given time.
 func (c Client) Due(ctx context.Context, within time.Duration) (api.DueList, []byte, error) {
 	text := ""
 	if within > 0 {
 		text = within.String()
 	}
-	return ask[api.DueList](ctx, c, http.MethodGet, "/reviews/due"+query("within", text), nil)
+	return call[api.DueList](ctx, c, http.MethodGet, "/reviews/due"+query("within", text), nil)
 }
 
-// Sheet is what a reviewer needs to know of a listing.
+// Sheet returns the review sheet of a listing.
 func (c Client) Sheet(ctx context.Context, id string) (api.ReviewSheet, []byte, error) {
-	return ask[api.ReviewSheet](ctx, c, http.MethodGet, "/reviews/records/"+url.PathEscape(id), nil)
+	return call[api.ReviewSheet](ctx, c, http.MethodGet, "/reviews/records/"+url.PathEscape(id), nil)
 }
 
 // ListingList lists a page of listings. filters are name and value, one after the other; empty values are left out.
 func (c Client) ListingList(ctx context.Context, page Page, filters ...string) (api.ListingList, []byte, error) {
-	return ask[api.ListingList](ctx, c, http.MethodGet, "/listings"+page.query(filters...), nil)
+	return call[api.ListingList](ctx, c, http.MethodGet, "/listings"+page.query(filters...), nil)
 }
 
 // Listing returns everything about one listing.
 func (c Client) Listing(ctx context.Context, id string) (api.ListingDetail, []byte, error) {
-	return ask[api.ListingDetail](ctx, c, http.MethodGet, "/listings/"+url.PathEscape(id), nil)
+	return call[api.ListingDetail](ctx, c, http.MethodGet, "/listings/"+url.PathEscape(id), nil)
 }
 
 // CatalogStatus returns what consumers can see.
 func (c Client) CatalogStatus(ctx context.Context) (api.CatalogStatus, []byte, error) {
-	return ask[api.CatalogStatus](ctx, c, http.MethodGet, "/catalog", nil)
+	return call[api.CatalogStatus](ctx, c, http.MethodGet, "/catalog", nil)
 }
 
 // Export writes all listings to out, in the form that Import reads.
@@ -101,75 +101,75 @@ func (c Client) Publish(ctx context.Context, ids []string, all, dry bool) (api.I
 	if dry {
 		path += "?dryRun=true"
 	}
-	return ask[api.ImportReport](ctx, c, http.MethodPost, path, encoded(want))
+	return call[api.ImportReport](ctx, c, http.MethodPost, path, encoded(want))
 }
 
-// Withdraw takes the listings out of the public's sight; otherwise as Publish.
+// Withdraw withdraws published listings. Its report is like that of Publish.
 func (c Client) Withdraw(ctx context.Context, ids []string) (api.ImportReport, []byte, error) {
-	return ask[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": ids}))
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": ids}))
 }
 
 // IssueKey issues a key.
 func (c Client) IssueKey(ctx context.Context, want KeyRequest) (api.IssuedKey, []byte, error) {
-	return ask[api.IssuedKey](ctx, c, http.MethodPost, "/keys", encoded(want))
+	return call[api.IssuedKey](ctx, c, http.MethodPost, "/keys", encoded(want))
 }
 
 // KeyList lists a page of the keys of an account, or of all of them.
 func (c Client) KeyList(ctx context.Context, account string, page Page) (api.KeyList, []byte, error) {
-	return ask[api.KeyList](ctx, c, http.MethodGet, "/keys"+page.query("account", account), nil)
+	return call[api.KeyList](ctx, c, http.MethodGet, "/keys"+page.query("account", account), nil)
 }
 
-// RevokeKey ends a key for good. Where leaked, its holder is told that others may have it.
+// RevokeKey revokes a key permanently. With leaked, the mail to the account's owner says that the key was found in public.
 func (c Client) RevokeKey(ctx context.Context, id string, leaked bool) ([]byte, error) {
 	var body io.Reader
 	if leaked {
 		body = encoded(map[string]any{"leaked": true})
 	}
-	_, raw, err := ask[any](ctx, c, http.MethodPost, "/keys/"+url.PathEscape(id)+"/revoke", body)
+	_, raw, err := call[any](ctx, c, http.MethodPost, "/keys/"+url.PathEscape(id)+"/revoke", body)
 	return raw, err
 }
 
-// ImportKeys sends a file of keys of another form.
+// ImportKeys sends a file with hashes of keys that another system issued.
 func (c Client) ImportKeys(ctx context.Context, file io.Reader) (api.ImportReport, []byte, error) {
-	return ask[api.ImportReport](ctx, c, http.MethodPost, "/keys/import", file)
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/keys/import", file)
 }
 
-// KeyRequests lists what people ask for and nobody has decided on or, with all, every request.
+// KeyRequests lists a page of the undecided key requests or, with all, of every key request.
 func (c Client) KeyRequests(ctx context.Context, all bool, p Page) (api.KeyRequestList, []byte, error) {
 	every := ""
 	if all {
 		every = "true"
 	}
-	return ask[api.KeyRequestList](ctx, c, http.MethodGet, "/keys/requests"+p.query("all", every), nil)
+	return call[api.KeyRequestList](ctx, c, http.MethodGet, "/keys/requests"+p.query("all", every), nil)
 }
 
 // ApproveKey lets a person collect the key that they requested. It returns the request with its decision, which may be an earlier one.
 func (c Client) ApproveKey(ctx context.Context, id string) (api.KeyRequest, []byte, error) {
-	return ask[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/approve", nil)
+	return call[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/approve", nil)
 }
 
 // DeclineKey declines a person's request for a key; otherwise like ApproveKey.
 func (c Client) DeclineKey(ctx context.Context, id, reason string) (api.KeyRequest, []byte, error) {
-	return ask[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/decline",
+	return call[api.KeyRequest](ctx, c, http.MethodPost, "/keys/requests/"+url.PathEscape(id)+"/decline",
 		encoded(map[string]any{"reason": reason}))
 }
 
-// AccountList lists a page of the accounts whose person has the address, or one with this part in it; of all where it is empty.
+// AccountList lists a page of the accounts whose email address contains email, or of all accounts if it is empty.
 func (c Client) AccountList(ctx context.Context, email string, page Page) (api.AccountList, []byte, error) {
-	return ask[api.AccountList](ctx, c, http.MethodGet, "/accounts"+page.query("email", email), nil)
+	return call[api.AccountList](ctx, c, http.MethodGet, "/accounts"+page.query("email", email), nil)
 }
 
-// Account is everything about an account.
+// Account returns everything about an account.
 func (c Client) Account(ctx context.Context, id string) (api.AccountDetail, []byte, error) {
-	return ask[api.AccountDetail](ctx, c, http.MethodGet, "/accounts/"+url.PathEscape(id), nil)
+	return call[api.AccountDetail](ctx, c, http.MethodGet, "/accounts/"+url.PathEscape(id), nil)
 }
 
 // Audit reads the audit log, newest first. filters are name and value, one after the other; empty values are left out.
 func (c Client) Audit(ctx context.Context, filters ...string) (api.AuditList, []byte, error) {
-	return ask[api.AuditList](ctx, c, http.MethodGet, "/audit"+query(filters...), nil)
+	return call[api.AuditList](ctx, c, http.MethodGet, "/audit"+query(filters...), nil)
 }
 
-// Page is a piece of a list: at most Limit entries, 0 for as many as there may be, after the id After.
+// Page selects at most Limit entries of a list, after the entry with id After. A Limit of 0 means the service's default.
 type Page struct {
 	After string
 	Limit int
@@ -183,7 +183,7 @@ func (p Page) query(filters ...string) string {
 	return query(append(filters, "after", p.After, "limit", limit)...)
 }
 
-// query writes names and values, one after the other, without those that are empty.
+// query encodes alternating names and values as a query string. It leaves out empty values.
 func query(pairs ...string) string {
 	values := url.Values{}
 	for pair := range slices.Chunk(pairs, 2) {
@@ -203,25 +203,25 @@ func (c Client) Suspend(ctx context.Context, account, reason string, resume bool
 	if resume {
 		verb = "resume"
 	}
-	_, raw, err := ask[any](ctx, c, http.MethodPost, "/accounts/"+url.PathEscape(account)+"/"+verb,
+	_, raw, err := call[any](ctx, c, http.MethodPost, "/accounts/"+url.PathEscape(account)+"/"+verb,
 		encoded(map[string]any{"reason": reason}))
 	return raw, err
 }
 
 // Grant gives an account a tier.
 func (c Client) Grant(ctx context.Context, account string, tier api.Tier) ([]byte, error) {
-	_, raw, err := ask[any](ctx, c, http.MethodPost, "/accounts/"+url.PathEscape(account)+"/grant",
+	_, raw, err := call[any](ctx, c, http.MethodPost, "/accounts/"+url.PathEscape(account)+"/grant",
 		encoded(map[string]any{"tier": tier}))
 	return raw, err
 }
 
 func encoded(v any) io.Reader {
-	body, _ := json.Marshal(v) // maps and structs of strings and booleans
+	body, _ := json.Marshal(v) // cannot fail: maps and structs of strings and booleans
 	return bytes.NewReader(body)
 }
 
-// ask makes one call and decodes its answer, which it also gives as it came.
-func ask[T any](ctx context.Context, c Client, method, path string, body io.Reader) (out T, raw []byte, err error) {
+// call sends a request and returns the response both decoded and unmodified.
+func call[T any](ctx context.Context, c Client, method, path string, body io.Reader) (out T, raw []byte, err error) {
 	resp, err := c.do(ctx, method, path, body)
 	if err != nil {
 		return out, nil, err
@@ -253,7 +253,7 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader) (*h
 	if err != nil {
 		return nil, unreachable(c.URL, err)
 	}
-	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusConflict { // a conflict is reported like a file that is refused
+	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusConflict { // a conflict has a report, like a rejected file
 		return resp, nil
 	}
 	defer resp.Body.Close()

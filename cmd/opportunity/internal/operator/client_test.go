@@ -17,49 +17,49 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-const token = "operator-token-that-nobody-may-see"
+const token = "operator-token-that-stays-secret"
 
-// admin is an admin listener that gives one answer and tells what it was asked.
-func admin(t *testing.T, status int, answer string) (operator.Client, *strings.Builder) {
+// admin starts an admin listener that returns the same response to each request, and records the requests in sent.
+func admin(t *testing.T, status int, response string) (client operator.Client, sent *strings.Builder) {
 	t.Helper()
-	asked := new(strings.Builder)
+	sent = new(strings.Builder)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		asked.WriteString(r.Method + " " + r.RequestURI + " " + r.Header.Get(api.ActorHeader) + " " + string(body))
+		sent.WriteString(r.Method + " " + r.RequestURI + " " + r.Header.Get(api.ActorHeader) + " " + string(body))
 		if r.Header.Get("Authorization") != "Bearer "+token {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, answer)
+		_, _ = io.WriteString(w, response)
 	}))
 	t.Cleanup(s.Close)
-	return operator.Client{URL: s.URL + "/", Token: token, Actor: "ann", HTTP: s.Client()}, asked
+	return operator.Client{URL: s.URL + "/", Token: token, Actor: "ann", HTTP: s.Client()}, sent
 }
 
 func TestIssueKey(t *testing.T) {
-	c, asked := admin(t, http.StatusOK, `{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"free","expiresAt":"2027-01-01T00:00:00Z"}`)
+	c, sent := admin(t, http.StatusOK, `{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"free","expiresAt":"2027-01-01T00:00:00Z"}`)
 	key, raw, err := c.IssueKey(t.Context(), operator.KeyRequest{Tier: api.Free, UseCase: "a test"})
 	require.NoError(t, err)
 	require.Equal(t, "oda_live_x", key.Key)
 	require.Contains(t, string(raw), "key_1")
-	require.Equal(t, `POST /operator/v1/keys ann {"tier":"free","useCase":"a test","test":false}`, asked.String())
+	require.Equal(t, `POST /operator/v1/keys ann {"tier":"free","useCase":"a test","test":false}`, sent.String())
 }
 
-// An id goes into the path as one segment, whatever it holds.
-func TestIDsStayInTheirSegment(t *testing.T) {
-	c, asked := admin(t, http.StatusOK, `{}`)
+// An id is one path segment, even if it contains slashes.
+func TestIDsAreEscapedInPaths(t *testing.T) {
+	c, sent := admin(t, http.StatusOK, `{}`)
 	_, err := c.RevokeKey(t.Context(), "../accounts/x", false)
 	require.NoError(t, err)
-	require.Contains(t, asked.String(), "POST /operator/v1/keys/..%2Faccounts%2Fx/revoke")
+	require.Contains(t, sent.String(), "POST /operator/v1/keys/..%2Faccounts%2Fx/revoke")
 }
 
-func TestRefusals(t *testing.T) {
+func TestErrorResponses(t *testing.T) {
 	c, _ := admin(t, http.StatusNotFound, `{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)
 	_, err := c.RevokeKey(t.Context(), "key_1", true)
-	var refused *operator.Refused
-	require.ErrorAs(t, err, &refused)
-	require.Equal(t, operator.Refused{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *refused)
+	var rejected *operator.RequestError
+	require.ErrorAs(t, err, &rejected)
+	require.Equal(t, operator.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *rejected)
 
 	c, _ = admin(t, http.StatusBadGateway, `<html>`)
 	_, _, err = c.Append(t.Context(), strings.NewReader("x"))
@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 
 	c.Token = "wrong"
 	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
-	require.ErrorAs(t, err, &refused)
+	require.ErrorAs(t, err, &rejected)
 	require.NotContains(t, err.Error(), token)
 }
 

@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// What the verbs use where neither a flag nor the environment says otherwise: what `opportunity up` uses.
+// Defaults of flags and environment variables. `opportunity up` uses the same.
 const (
 	DefaultAdmin   = "127.0.0.1:8081"
 	DefaultDataDir = ".opportunity"
@@ -29,7 +29,7 @@ type verbs struct {
 	adminURL, dataDir, output string
 }
 
-// Commands returns the operators' verbs.
+// Commands returns the operators' commands.
 func Commands() []*cobra.Command {
 	v := new(verbs)
 	groups := []*cobra.Command{v.listings(), v.reviews(), v.events(), v.history(), v.keys(), v.accounts(), v.audit(), v.billing(), v.sample(), v.status()}
@@ -46,7 +46,7 @@ OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
 	return groups
 }
 
-// client finds the token. The token goes into the request and nowhere else.
+// client returns a Client with the operator token from the environment or the data directory. The token is only sent, never printed.
 func (v *verbs) client() (Client, error) {
 	if err := usableURL("admin-url", v.adminURL); err != nil {
 		return Client{}, err
@@ -72,10 +72,9 @@ func usableURL(flag, value string) error {
 	return flags.Usage("invalid --%s %q: use an http or https URL such as http://%s", flag, value, DefaultAdmin)
 }
 
-// act makes the work of a command from a call whose answer is printed as it came, or as the sentence that said makes of its
-// arguments.
+// act returns the RunE of a command that makes one call. It prints the response as JSON, or the sentence that done returns.
 func (v *verbs) act(
-	call func(ctx context.Context, c Client, args []string) ([]byte, error), said func(args []string) string,
+	call func(ctx context.Context, c Client, args []string) ([]byte, error), done func(args []string) string,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.client()
@@ -86,12 +85,12 @@ func (v *verbs) act(
 		if err != nil {
 			return err
 		}
-		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { fmt.Fprintln(out, said(args)) })
+		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { fmt.Fprintln(out, done(args)) })
 		return nil
 	}
 }
 
-// print writes the answer as it came, or as text.
+// print writes the unmodified response or calls text, depending on --output.
 func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
 	if v.output == "json" {
 		fmt.Fprintf(out, "%s\n", raw)
@@ -100,20 +99,20 @@ func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
 	text(out)
 }
 
-// paged are the flags of a list that comes in pages.
+// paged adds the flags of a paged list.
 func (p *Page) paged(c *cobra.Command) {
 	c.Flags().IntVar(&p.Limit, "limit", 0, "maximum number of entries, up to 1000")
 	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")
 }
 
-// more says how to go on where a list has another page.
-func more(out io.Writer, flag, next string) {
+// printNextPage prints how to get the next page, if there is one.
+func printNextPage(out io.Writer, flag, next string) {
 	if next != "" {
 		fmt.Fprintf(out, "There are more: continue with --%s %s\n", flag, next)
 	}
 }
 
-// table writes rows in columns.
+// table prints rows in aligned columns.
 func table(out io.Writer, head string, rows func(row func(cells ...any))) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, head)

@@ -46,11 +46,11 @@ func (v *verbs) importListings() *cobra.Command {
 		Use:   "import FILE|-",
 		Short: "Import a listings file: all of it, or nothing",
 		Long: `Import a listings file: JSON Lines (a header, then one listing on each line), or CSV with the columns of 'export --format csv'.
-A file whose name ends in .csv is read as CSV; --format says it for others.
+A file whose name ends in .csv is read as CSV; for others, use --format.
 
 Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-Importing a file again changes nothing; a listing that the file does not name stays as it is. An import never takes a listing down and
-never publishes a withdrawn one again: it says which ones stay withdrawn.
+Importing a file again changes nothing; listings that are not in the file do not change. An import never withdraws a listing and
+never publishes a withdrawn one again: it lists those that stay withdrawn.
 
 --dry-run changes nothing. It shows what would be created, updated and published, each changed field with its old and its new value,
 and which records would turn "needs-review".`,
@@ -58,16 +58,16 @@ and which records would turn "needs-review".`,
 			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
 		Args:    cobra.ExactArgs(1),
 		PreRunE: validFormat(&format),
-		RunE: v.listingsFile(&format, func(ctx context.Context, c Client, file io.Reader, refused []api.RejectedLine) (result, error) {
-			if len(refused) > 0 { // in the conversion from CSV
-				raw, err := json.Marshal(api.ImportReport{Rejected: refused})
-				return result{refused: refused, raw: raw}, err
+		RunE: v.listingsFile(&format, func(ctx context.Context, c Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
+			if len(rejected) > 0 { // in the conversion from CSV
+				raw, err := json.Marshal(api.ImportReport{Rejected: rejected})
+				return result{rejected: rejected, raw: raw}, err
 			}
 			if dry {
 				p, raw, err := c.Preview(ctx, file)
 				text := new(strings.Builder)
 				showPreview(text, p)
-				return result{applied: len(p.Rejected) == 0, refused: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
+				return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
 			}
 			r, raw, err := c.Import(ctx, file)
 			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
@@ -90,7 +90,7 @@ func (v *verbs) events() *cobra.Command {
 		Long: `Append a file of verification events (JSON Lines, one event on each line, without an id).
 
 Every line is checked first. If one is wrong, each wrong line is named (beyond 200, counted), nothing is changed and the exit code is 1.
-An event that was recorded before is counted as a duplicate. What was appended stays: correct it by a later event.
+An event that was recorded before is counted as a duplicate. Events cannot be changed: append a later event to correct one.
 
 A line may carry lastEventId, the id of the listing's newest recorded event when it was reviewed, or "" if there was none. If there
 is a newer one, nothing is appended and the newer events are shown.`,
@@ -104,27 +104,27 @@ is a newer one, nothing is appended and the newer events are shown.`,
 func appended(ctx context.Context, c Client, file io.Reader) (result, error) {
 	r, raw, err := c.Append(ctx, file)
 	text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
-	return result{applied: r.Applied, refused: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
+	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
 }
 
-// result is the report of a verb that does all or nothing.
+// result is the report of an all-or-nothing command.
 type result struct {
-	applied bool
-	refused []api.RejectedLine
-	omitted int
-	newer   []api.RecordedEvent // that the author of a review had not seen
-	raw     []byte
-	text    string // what was done, where it was
-	lines   bool   // the user sent a file; otherwise they typed ids
+	applied  bool
+	rejected []api.RejectedLine
+	omitted  int
+	newer    []api.RecordedEvent // events that the reviewer had not seen
+	raw      []byte
+	text     string // summary, if applied
+	lines    bool   // the user sent a file; otherwise they typed ids
 
 	warnings []string
 }
 
 func imported(r api.ImportReport, raw []byte, text string) result {
-	return result{applied: r.Applied, refused: r.Rejected, omitted: r.Omitted, raw: raw, text: text, warnings: r.Warnings}
+	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, raw: raw, text: text, warnings: r.Warnings}
 }
 
-// file is report for a verb that sends a file.
+// file is like report, for a command that sends a file.
 func (v *verbs) file(call func(context.Context, Client, io.Reader) (result, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
@@ -155,7 +155,7 @@ func size(in io.Reader) int64 {
 	return 0
 }
 
-// input opens a file that is named on the command line; - is what is piped in.
+// input opens a file named on the command line; - means standard input.
 func input(cmd *cobra.Command, name string) (in io.Reader, closed func(), err error) {
 	if name == "-" {
 		return cmd.InOrStdin(), func() {}, nil
@@ -164,7 +164,7 @@ func input(cmd *cobra.Command, name string) (in io.Reader, closed func(), err er
 	return file, func() { file.Close() }, err
 }
 
-// report runs a call that does all or nothing and prints what it did or why nothing was changed.
+// report runs an all-or-nothing call and prints its summary, or the problems that prevented it.
 func (v *verbs) report(call func(context.Context, Client, []string) (result, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.client()
@@ -187,24 +187,24 @@ func (v *verbs) report(call func(context.Context, Client, []string) (result, err
 	}
 }
 
-// explain writes each problem once, with the lines or the ids that have it.
+// explain prints each problem once, with the affected lines or ids.
 func (r result) explain(out io.Writer) {
 	var problems []string // in the order of their first line
 	places := map[string][]api.RejectedLine{}
-	for _, refused := range r.refused {
-		for _, p := range refused.Problems {
+	for _, rejected := range r.rejected {
+		for _, p := range rejected.Problems {
 			if places[p] == nil {
 				problems = append(problems, p)
 			}
-			places[p] = append(places[p], refused)
+			places[p] = append(places[p], rejected)
 		}
 	}
 	for _, p := range problems {
 		at := places[p]
 		switch {
 		case !r.lines && strings.HasSuffix(p, "there is no such listing"):
-			for _, refused := range at {
-				fmt.Fprintf(out, "unknown listing %q\n", refused.ID)
+			for _, rejected := range at {
+				fmt.Fprintf(out, "unknown listing %q\n", rejected.ID)
 			}
 		case !r.lines:
 			fmt.Fprintf(out, "%s: %s\n", ids(at), p)
@@ -220,32 +220,32 @@ func (r result) explain(out io.Writer) {
 		fmt.Fprintf(out, "and %d more lines\n", r.omitted)
 	}
 	if len(r.newer) > 0 {
-		fmt.Fprintln(out, "recorded since the listing was looked at:")
+		fmt.Fprintln(out, "recorded since the listing was shown:")
 		for _, e := range r.newer {
-			fmt.Fprintf(out, "  %s: %s %s, checked %s, recorded %s by %s", e.Slug, e.CheckType, e.Outcome, moment(e.CheckedAt), moment(e.RecordedAt), e.Actor)
+			fmt.Fprintf(out, "  %s: %s %s, checked %s, recorded %s by %s", e.Slug, e.CheckType, e.Outcome, formatTime(e.CheckedAt), formatTime(e.RecordedAt), e.Actor)
 			if e.Note != "" {
 				fmt.Fprintf(out, " (%s)", strings.Join(strings.Fields(e.Note), " "))
 			}
 			fmt.Fprintln(out)
 		}
-		fmt.Fprintln(out, "Nothing was appended. Consider what is new, then run the command again: it starts from the listing as it is now.")
+		fmt.Fprintln(out, "Nothing was appended. Read the newer events, then run the command again: it starts from the listing's current state.")
 	}
 }
 
 func ids(at []api.RejectedLine) string {
 	names := make([]string, len(at))
-	for i, refused := range at {
-		names[i] = refused.ID
+	for i, rejected := range at {
+		names[i] = rejected.ID
 	}
 	return strings.Join(names, ", ")
 }
 
-// lineNumbers names the first ten lines.
+// lineNumbers lists the first ten line numbers.
 func lineNumbers(at []api.RejectedLine) string {
 	const most = 10
 	var numbers []string
-	for _, refused := range at[:min(len(at), most)] {
-		numbers = append(numbers, strconv.Itoa(refused.Line))
+	for _, rejected := range at[:min(len(at), most)] {
+		numbers = append(numbers, strconv.Itoa(rejected.Line))
 	}
 	if len(at) > most {
 		numbers = append(numbers, "...")

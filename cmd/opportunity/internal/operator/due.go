@@ -25,9 +25,8 @@ func (v *verbs) due() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "due",
 		Short: "List published listings that are not verified, and why, oldest first",
-		Long: `List every published listing that is not verified now, or will not be within the time given, with each reason and since when:
-never reviewed, stale, a review or a link check that ended in doubt, a change of a field on which reviews rest.
-The one that has been due for longest comes first.`,
+		Long: `List published listings that are not verified, or stop being verified within the given time, with each reason and its date: never
+reviewed, stale, a review or link check that casts doubt on the facts, or a change of a reviewed field. The longest due come first.`,
 		Example: "  opportunity reviews due --within 7d\n  opportunity reviews due --output csv > due.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,7 +50,7 @@ The one that has been due for longest comes first.`,
 			return err
 		},
 	}
-	flags.Duration(c.Flags(), &within, "within", "also list what turns stale within this time, such as 7d or 36h")
+	flags.Duration(c.Flags(), &within, "within", "also list listings that turn stale within this time, such as 7d or 36h")
 	flags.Choice(c.Flags(), &output, "output", "table", "output format", "table", "text", "csv", "json")
 	return c
 }
@@ -61,7 +60,7 @@ func dueTable(out io.Writer, list api.DueList) {
 		for _, r := range list.Records {
 			due := "-"
 			if !r.DueAt.IsZero() {
-				due = moment(r.DueAt)
+				due = formatTime(r.DueAt)
 			}
 			row(due, r.ID, r.Category, r.Status, reasons(r.Reasons))
 		}
@@ -71,7 +70,7 @@ func dueTable(out io.Writer, list api.DueList) {
 
 func dueCSV(out io.Writer, list api.DueList) error {
 	w := csv.NewWriter(out)
-	_ = w.Write([]string{"due_at", "id", "company", "category", "status", "last_checked_at", "why"}) // Flush keeps the error
+	_ = w.Write([]string{"due_at", "id", "company", "category", "status", "last_checked_at", "why"}) // Error returns the first error
 	for _, r := range list.Records {
 		checked := ""
 		if r.LastCheckedAt != nil {
@@ -83,7 +82,7 @@ func dueCSV(out io.Writer, list api.DueList) error {
 		}
 		row := []string{due, r.ID, r.Company, string(r.Category), string(r.Status), checked, reasons(r.Reasons)}
 		for i := range row {
-			row[i] = plain(row[i])
+			row[i] = escapeFormula(row[i])
 		}
 		_ = w.Write(row)
 	}
@@ -91,24 +90,24 @@ func dueCSV(out io.Writer, list api.DueList) error {
 	return w.Error()
 }
 
-// plain keeps a spreadsheet from taking text, which others wrote, for a formula.
-func plain(cell string) string {
+// escapeFormula quotes a cell that a spreadsheet would run as a formula: others wrote the text.
+func escapeFormula(cell string) string {
 	if strings.ContainsAny(cell[:min(len(cell), 1)], "=+-@\t\r\n") {
 		return "'" + cell
 	}
 	return cell
 }
 
-// reasons says why a record is due, in words.
+// reasons describes why a record is due.
 func reasons(all []api.DueReason) string {
 	words := make([]string, len(all))
 	for i, r := range all {
-		words[i] = because(r)
+		words[i] = describeReason(r)
 	}
 	return strings.Join(words, "; ")
 }
 
-func because(r api.DueReason) string {
+func describeReason(r api.DueReason) string {
 	at := r.At.UTC().Format("2006-01-02 15:04")
 	text := ""
 	switch r.Why {

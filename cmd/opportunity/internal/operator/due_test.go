@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const dueAnswer = `{"generatedAt":"2026-11-20T10:00:00Z","until":"2026-11-27T10:00:00Z","records":[
+const dueResponse = `{"generatedAt":"2026-11-20T10:00:00Z","until":"2026-11-27T10:00:00Z","records":[
 {"id":"a","company":"=cmd|' /C calc'!A0","category":"online","status":"needs-review","dueAt":"2026-11-18T09:30:00Z","lastCheckedAt":"2026-11-10T09:00:00Z","reasons":[
  {"why":"edit","at":"2026-11-18T09:30:00Z","fields":["facts","startingCost"],"actor":"ann"},
  {"why":"link-check","at":"2026-11-19T09:00:00Z","outcome":"closed","eventId":"e","note":"answered\n404"}]},
@@ -18,10 +18,10 @@ const dueAnswer = `{"generatedAt":"2026-11-20T10:00:00Z","until":"2026-11-27T10:
 {"id":"d","company":"D","category":"host","status":"unverified","lastCheckedAt":null,"reasons":[{"why":"never-reviewed"}]}]}`
 
 func TestReviewsDue(t *testing.T) {
-	c, asked := admin(t, http.StatusOK, dueAnswer)
+	c, sent := admin(t, http.StatusOK, dueResponse)
 	out, _, err := verb(t, c.URL, "", "reviews", "due", "--within", "7d")
 	require.NoError(t, err)
-	require.Equal(t, "GET /operator/v1/reviews/due?within=168h0m0s ann ", asked.String())
+	require.Equal(t, "GET /operator/v1/reviews/due?within=168h0m0s ann ", sent.String())
 	lines := strings.Split(out, "\n")
 	require.Len(t, lines, 7)
 	require.Contains(t, lines[1], "changed 2026-11-18 09:30: facts, startingCost by ann; link check of 2026-11-19 09:00: closed (answered 404)")
@@ -42,7 +42,7 @@ func TestReviewsDue(t *testing.T) {
 
 	out, _, err = verb(t, c.URL, "", "reviews", "due", "--output", "json")
 	require.NoError(t, err)
-	require.JSONEq(t, dueAnswer, out)
+	require.JSONEq(t, dueResponse, out)
 	_, _, err = verb(t, c.URL, "", "reviews", "due", "--output", "xml")
 	require.ErrorContains(t, err, "table, text, csv or json")
 }

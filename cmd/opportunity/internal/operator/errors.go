@@ -19,39 +19,39 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Refused is a request that the service rejected.
-type Refused struct {
+// RequestError is the error for a rejected request.
+type RequestError struct {
 	Status int
 	Code   string // of the error body; unexpected_response if it has none
 	Reason string
 }
 
-func (e *Refused) Error() string { return e.Reason }
+func (e *RequestError) Error() string { return e.Reason }
 
-// Failure is an error of this command, with a code for programs.
+// Failure is an error of the command itself, with a code for programs.
 type Failure struct {
 	Code, Message string
 }
 
 func (e *Failure) Error() string { return e.Message }
 
-// The codes of this command. The service's own codes stand beside them.
+// Error codes of the command. A RequestError error has the service's code instead.
 const (
 	codeFailed      = "failed"                // anything else, such as a file that cannot be read
 	codeInterrupted = "interrupted"           // Ctrl-C
 	codeNoToken     = "no_operator_token"     //nolint:gosec // a code, not a token
 	codeRejected    = "file_rejected"         // nothing was changed; standard output has the report
-	codeAltered     = "history_altered"       // events do not fit their checkpoints
-	codeUnreachable = "unreachable"           // no connection, or none that lasted
+	codeAltered     = "history_altered"       // events do not match their checkpoints
+	codeUnreachable = "unreachable"           // connection failed or was lost
 	codeTimeout     = "timeout"               // no response in time
 	codeUntrusted   = "untrusted_certificate" // of the admin listener
-	codeUnexpected  = "unexpected_response"   // not that of an admin listener
+	codeUnexpected  = "unexpected_response"   // not from an admin listener
 )
 
 // Code classifies err for programs.
 func Code(err error) string {
-	if refused := new(Refused); errors.As(err, &refused) {
-		return refused.Code
+	if rejected := new(RequestError); errors.As(err, &rejected) {
+		return rejected.Code
 	}
 	if failure := new(Failure); errors.As(err, &failure) {
 		return failure.Code
@@ -100,29 +100,29 @@ func unreachable(base string, err error) error {
 	return fail(codeUnreachable, "lost the connection to %s: %v", base, err)
 }
 
-// unexpected describes a response that no admin listener gives.
+// unexpected describes a response that cannot come from an admin listener.
 func unexpected(base string, status int, header http.Header) error {
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	if kind == "" {
 		kind = "no content type"
 	}
-	return &Refused{status, codeUnexpected, fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
+	return &RequestError{status, codeUnexpected, fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
 		"Set OPPORTUNITY_ADMIN_URL to the address of --admin-listen, http://%s by default.", base, status, kind, DefaultAdmin)}
 }
 
 // rejected describes an error response of the service.
 func (c Client) rejected(resp *http.Response, e api.Error) error {
-	refused := &Refused{resp.StatusCode, e.Error.Code, e.Error.Message}
+	rejected := &RequestError{resp.StatusCode, e.Error.Code, e.Error.Message}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized && c.TokenFile == "":
-		refused.Reason = c.URL + " rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN: set it to one of the gateway's OPPORTUNITY_OPERATOR_TOKENS"
+		rejected.Reason = c.URL + " rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN: set it to one of the gateway's OPPORTUNITY_OPERATOR_TOKENS"
 	case resp.StatusCode == http.StatusUnauthorized:
-		refused.Reason = fmt.Sprintf("%s rejected the operator token in %s: set OPPORTUNITY_OPERATOR_TOKEN, "+
+		rejected.Reason = fmt.Sprintf("%s rejected the operator token in %s: set OPPORTUNITY_OPERATOR_TOKEN, "+
 			`or use --data-dir with the directory of the "opportunity up" that runs there`, c.URL, c.TokenFile)
-	case refused.Reason == "There is nothing at this address.":
-		refused.Reason = c.URL + " is not an admin listener, or is one of another version. " + useAnother
+	case rejected.Reason == "There is nothing at this address.":
+		rejected.Reason = c.URL + " is not an admin listener, or is one of another version. " + useAnother
 	}
-	return refused
+	return rejected
 }
 
 var (
@@ -130,14 +130,14 @@ var (
 	named  = regexp.MustCompile(`^(?:Field|Parameter) (\w+) (.+)\.$`)
 )
 
-// Explain puts what the service says of ids, fields and parameters in terms of the arguments and flags of cmd.
+// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and flags of cmd.
 func Explain(cmd *cobra.Command, args []string, err error) error {
-	refused := new(Refused)
-	if !errors.As(err, &refused) {
+	rejected := new(RequestError)
+	if !errors.As(err, &rejected) {
 		return err
 	}
-	said := *refused
-	if what := noSuch.FindStringSubmatch(refused.Reason); what != nil {
+	explained := *rejected
+	if what := noSuch.FindStringSubmatch(rejected.Reason); what != nil {
 		id := ""
 		if f := cmd.Flag(what[1]); f != nil && f.Changed {
 			id = f.Value.String()
@@ -146,20 +146,20 @@ func Explain(cmd *cobra.Command, args []string, err error) error {
 		} else {
 			return err
 		}
-		said.Reason = fmt.Sprintf("unknown %s %q", what[1], id)
+		explained.Reason = fmt.Sprintf("unknown %s %q", what[1], id)
 		for _, list := range []string{what[1] + "s", "list"} {
 			if c, _, err := cmd.Parent().Find([]string{list}); err == nil && c != cmd.Parent() {
-				said.Reason += fmt.Sprintf(`: see "%s"`, c.CommandPath())
+				explained.Reason += fmt.Sprintf(`: see "%s"`, c.CommandPath())
 				break
 			}
 		}
-	} else if what := named.FindStringSubmatch(refused.Reason); what != nil && cmd.Flag(kebab(what[1])) != nil {
-		said.Reason = "--" + kebab(what[1]) + " " + what[2]
+	} else if what := named.FindStringSubmatch(rejected.Reason); what != nil && cmd.Flag(kebab(what[1])) != nil {
+		explained.Reason = "--" + kebab(what[1]) + " " + what[2]
 	}
-	return &said
+	return &explained
 }
 
-// kebab turns a name of JSON into that of a flag.
+// kebab converts a JSON field name to a flag name: useCase to use-case.
 func kebab(name string) string {
 	var b strings.Builder
 	for _, r := range name {

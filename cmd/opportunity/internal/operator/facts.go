@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// What a reviewer is asked about the facts that are more than a yes or a no.
+// Questions about the facts that are not booleans.
 
 func (q *questions) countries() error {
 	for i := 0; i < len(q.facts.CountryEligibility); i++ {
@@ -39,11 +39,11 @@ func (q *questions) countries() error {
 	}
 }
 
-// country asks about the country in that place; - in place of its status takes it out.
+// country asks about the country at index i. Entering - as its status removes the country.
 func (q *questions) country(i int) error {
 	c := q.facts.CountryEligibility[i]
 	path, removed := fmt.Sprintf("countryEligibility[%d].", i), false
-	err := q.fact(c.Country+" (eligible, ineligible, ?; - takes it out)", path+"status", string(c.Status), func(f *api.Facts, answer string) error {
+	err := q.fact(c.Country+" (eligible, ineligible, ?; - removes it)", path+"status", string(c.Status), func(f *api.Facts, answer string) error {
 		if removed = answer == "-"; removed {
 			f.CountryEligibility = append(f.CountryEligibility[:i], f.CountryEligibility[i+1:]...)
 			return nil
@@ -58,7 +58,7 @@ func (q *questions) country(i int) error {
 		return err
 	}
 	err = q.fact(c.Country+", all regions (yes, no, ?)", path+"allRegions", known(c.AllRegions), func(f *api.Facts, answer string) (err error) {
-		f.CountryEligibility[i].AllRegions, err = decided(answer)
+		f.CountryEligibility[i].AllRegions, err = triState(answer)
 		return err
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func (q *questions) country(i int) error {
 	}{
 		{"regions included (such as ON QC)", "includedRegions", strings.Join(c.IncludedRegions, " "), func(c *api.CountryEligibility) *[]string { return &c.IncludedRegions }},
 		{"regions excluded", "excludedRegions", strings.Join(c.ExcludedRegions, " "), func(c *api.CountryEligibility) *[]string { return &c.ExcludedRegions }},
-		{"pages that say so", "sourceUrls", strings.Join(c.SourceURLs, " "), func(c *api.CountryEligibility) *[]string { return &c.SourceURLs }},
+		{"source URLs (separated by spaces)", "sourceUrls", strings.Join(c.SourceURLs, " "), func(c *api.CountryEligibility) *[]string { return &c.SourceURLs }},
 	} {
 		err := q.fact(c.Country+", "+l.question, path+l.field, l.current, func(f *api.Facts, answer string) error {
 			*l.value(&f.CountryEligibility[i]) = list(answer, " ,")
@@ -86,7 +86,7 @@ func (q *questions) country(i int) error {
 	})
 }
 
-// text is an answer in words; - and ? empty it.
+// text returns a text answer; - and ? mean an empty text.
 func text(answer string) string {
 	if answer == "-" || answer == "?" {
 		return ""
@@ -99,7 +99,7 @@ func (q *questions) pay() error {
 	if p := q.facts.Pay; p != nil {
 		current = amount(p.Minimum)
 	}
-	err := q.fact("Pay, minimum (? unknown)", "pay.minimum", current, func(f *api.Facts, answer string) error {
+	err := q.fact("Pay, minimum (?: unknown)", "pay.minimum", current, func(f *api.Facts, answer string) error {
 		if answer == "?" {
 			f.Pay = nil
 			return nil
@@ -123,8 +123,8 @@ func (q *questions) pay() error {
 	}{
 		{"maximum", "maximum", amount(p.Maximum), func(p *api.Pay, answer string) (err error) { p.Maximum, err = number64(answer); return err }},
 		{"currency (such as CAD)", "currency", p.Currency, func(p *api.Pay, answer string) error { p.Currency = strings.ToUpper(answer); return nil }},
-		{"for an hour, year, task or audio-minute", "unit", string(p.Unit), func(p *api.Pay, answer string) error { p.Unit = api.PayUnit(answer); return nil }},
-		{"page that says so", "sourceUrl", p.SourceURL, func(p *api.Pay, answer string) error { p.SourceURL = answer; return nil }},
+		{"unit (hour, year, task, audio-minute)", "unit", string(p.Unit), func(p *api.Pay, answer string) error { p.Unit = api.PayUnit(answer); return nil }},
+		{"source URL", "sourceUrl", p.SourceURL, func(p *api.Pay, answer string) error { p.SourceURL = answer; return nil }},
 	} {
 		err := q.fact("Pay, "+part.question, "pay."+part.field, part.current, func(f *api.Facts, answer string) error { return part.set(f.Pay, answer) })
 		if err != nil {
@@ -145,14 +145,14 @@ func number64(answer string) (float64, error) {
 }
 
 func (q *questions) lists() error {
-	err := q.fact("Languages (with commas between)", "languages", strings.Join(q.facts.Languages, ", "), func(f *api.Facts, answer string) error {
+	err := q.fact("Languages (separated by commas)", "languages", strings.Join(q.facts.Languages, ", "), func(f *api.Facts, answer string) error {
 		f.Languages = list(answer, ",")
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return q.fact("Requirements (with semicolons between)", "requirements", strings.Join(q.facts.Requirements, "; "), func(f *api.Facts, answer string) error {
+	return q.fact("Requirements (separated by semicolons)", "requirements", strings.Join(q.facts.Requirements, "; "), func(f *api.Facts, answer string) error {
 		f.Requirements = list(answer, ";")
 		return nil
 	})
@@ -185,9 +185,9 @@ func (q *questions) risks() error {
 	for i := 0; i < len(q.facts.RiskIndicators); {
 		r, removed := q.facts.RiskIndicators[i], false
 		current := strings.TrimSpace(r.Code + " " + r.Note)
-		err := q.fact("Caution (Enter keeps it; - takes it out)", fmt.Sprintf("riskIndicators[%d]", i), current, func(f *api.Facts, answer string) error {
+		err := q.fact("Risk indicator (Enter: keep; -: remove)", fmt.Sprintf("riskIndicators[%d]", i), current, func(f *api.Facts, answer string) error {
 			if removed = answer == "-"; !removed {
-				return errors.New("press Enter to keep it, or say -")
+				return errors.New("press Enter to keep it, or enter - to remove it")
 			}
 			f.RiskIndicators = append(f.RiskIndicators[:i], f.RiskIndicators[i+1:]...)
 			return nil
@@ -202,7 +202,7 @@ func (q *questions) risks() error {
 	for {
 		more, at := false, len(q.facts.RiskIndicators)
 		path := fmt.Sprintf("riskIndicators[%d].", at)
-		err := q.fact("Another caution, its code (such as fees; Enter: none)", path+"code", "", func(f *api.Facts, answer string) error {
+		err := q.fact("Another risk indicator (code such as fees; Enter: none)", path+"code", "", func(f *api.Facts, answer string) error {
 			more = true
 			f.RiskIndicators = append(f.RiskIndicators, api.RiskIndicator{Code: answer})
 			return nil
@@ -210,14 +210,14 @@ func (q *questions) risks() error {
 		if err != nil || !more {
 			return err
 		}
-		err = q.fact("Its note", path+"note", "", func(f *api.Facts, answer string) error {
+		err = q.fact("Risk indicator, note", path+"note", "", func(f *api.Facts, answer string) error {
 			f.RiskIndicators[at].Note = text(answer)
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		err = q.fact("The page that says so", path+"sourceUrl", "", func(f *api.Facts, answer string) error {
+		err = q.fact("Risk indicator, source URL", path+"sourceUrl", "", func(f *api.Facts, answer string) error {
 			f.RiskIndicators[at].SourceURL = answer
 			return nil
 		})

@@ -18,14 +18,14 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Formats of a listings file. The API knows JSON Lines alone; the command converts CSV.
+// Formats of a listings file. The API accepts only JSON Lines; the command converts CSV.
 const (
 	jsonLines = "jsonl"
 	csvFormat = "csv"
 )
 
 func formatFlag(c *cobra.Command, format *string) {
-	c.Flags().StringVar(format, "format", "", "jsonl or csv; if left out, csv for a file that ends in .csv and otherwise jsonl")
+	c.Flags().StringVar(format, "format", "", "jsonl or csv (default csv for a file name that ends in .csv, otherwise jsonl)")
 }
 
 func validFormat(format *string) func(*cobra.Command, []string) error {
@@ -37,24 +37,24 @@ func validFormat(format *string) func(*cobra.Command, []string) error {
 	}
 }
 
-// asJSONLines returns the file as JSON Lines with the same line numbers. If it is CSV that cannot be converted, wrong has everything that
-// is wrong with the file, and what is not.
+// asJSONLines returns the file as JSON Lines with the same line numbers. If CSV cannot be converted, lines is nil and wrong has both the
+// valid lines and the problems.
 func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Reader, wrong listingfile.File, err error) {
 	if format == jsonLines || format == "" && !strings.EqualFold(filepath.Ext(name), ".csv") {
 		return in, wrong, nil
 	}
 	var out bytes.Buffer
-	refused, err := listingfile.FromCSV(in, &out)
-	if err != nil || len(refused) == 0 {
+	rejected, err := listingfile.FromCSV(in, &out)
+	if err != nil || len(rejected) == 0 {
 		return &out, wrong, err
 	}
 	wrong, err = listingfile.Read(&out, now, math.MaxInt)
-	wrong.Rejected = append(wrong.Rejected, refused...)
+	wrong.Rejected = append(wrong.Rejected, rejected...)
 	slices.SortStableFunc(wrong.Rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })
 	return nil, wrong, err
 }
 
-// listingsFile is file for a verb that sends a listings file. call gets either the file or what is wrong with it.
+// listingsFile is like file, for listings files. It converts CSV and passes call either the file or the problems of the conversion.
 func (v *verbs) listingsFile(
 	format *string, call func(context.Context, Client, io.Reader, []api.RejectedLine) (result, error),
 ) func(*cobra.Command, []string) error {
@@ -74,7 +74,7 @@ func (v *verbs) export() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write all listings as a listings file, private ones and curators' notes included",
-		Long: `Write all listings as a listings file, private ones and curators' notes included: JSON Lines, or CSV for spreadsheets. An import of
+		Long: `Write all listings as a listings file, private ones and curators' notes included: JSON Lines, or CSV for spreadsheets. Importing
 either changes nothing.`,
 		Example: "  opportunity listings export > backup.jsonl\n  opportunity listings export --format csv > listings.csv",
 		Args:    cobra.NoArgs,
@@ -85,7 +85,7 @@ either changes nothing.`,
 				return err
 			}
 			if format != csvFormat {
-				return c.Export(cmd.Context(), cmd.OutOrStdout()) // whatever --output says
+				return c.Export(cmd.Context(), cmd.OutOrStdout()) // ignores --output
 			}
 			in, out := io.Pipe()
 			go func() { out.CloseWithError(c.Export(cmd.Context(), out)) }()
@@ -93,6 +93,6 @@ either changes nothing.`,
 			return listingfile.ToCSV(in, cmd.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "jsonl, which is the default, or csv")
+	c.Flags().StringVar(&format, "format", "", "jsonl (default) or csv")
 	return c
 }

@@ -46,16 +46,16 @@ The default is now.`,
 	return c
 }
 
-// Known asks what was known of a listing at an instant, or on a day; now where at is empty.
+// Known returns what was known about a listing at a time or on a UTC day; an empty at means now.
 func (c Client) Known(ctx context.Context, id, at string) (api.HistorySnapshot, []byte, error) {
 	query := ""
 	if at != "" {
 		query = "?at=" + url.QueryEscape(at)
 	}
-	return ask[api.HistorySnapshot](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query, nil)
+	return call[api.HistorySnapshot](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query, nil)
 }
 
-// describe writes what was known for people: the status, then the facts, then the evidence.
+// describe prints the status, the facts and the evidence as text.
 func describe(out io.Writer, then api.HistorySnapshot) {
 	minute := func(t *time.Time) string {
 		if t == nil {
@@ -92,7 +92,7 @@ func describe(out io.Writer, then api.HistorySnapshot) {
 	}
 }
 
-// writeFacts writes what was established, a fact on each line, and names what was not.
+// writeFacts prints each known fact on a line, then the names of the unknown ones.
 func writeFacts(out io.Writer, f *api.Facts) {
 	if f == nil {
 		fmt.Fprintln(out, "  no review had recorded any")
@@ -136,7 +136,7 @@ func writeFacts(out io.Writer, f *api.Facts) {
 		known("requirement", r)
 	}
 	for _, r := range f.RiskIndicators {
-		known("caution", strings.TrimSpace(r.Code+" "+r.Note))
+		known("risk indicator", strings.TrimSpace(r.Code+" "+r.Note))
 	}
 	if len(unknown) > 0 {
 		fmt.Fprintf(out, "  %-18s %s\n", "unknown", strings.Join(unknown, ", "))

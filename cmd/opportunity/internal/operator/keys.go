@@ -38,7 +38,7 @@ func (v *verbs) keys() *cobra.Command {
 					row(k.ID, k.Account, k.Tier, k.Prefix+"..."+k.LastFour, k.Status, k.ExpiresAt.Format(time.DateOnly), k.UseCase)
 				}
 			})
-			more(out, "after", found.Next)
+			printNextPage(out, "after", found.Next)
 		})
 		return nil
 	}

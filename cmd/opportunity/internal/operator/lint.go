@@ -39,9 +39,9 @@ and field; in CSV, by the line where the row begins and by the column. The exit 
 func (v *verbs) lintEvents() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint FILE|-",
-		Short: "Check an events file on this machine, as an append would",
-		Long: `Check an events file as an append would, without a running API. Everything that is wrong is named by line and field; whether a slug
-names a listing only an append can find. The exit code is 1 if an append would refuse the file.`,
+		Short: "Check an events file locally, as an append would",
+		Long: `Check an events file as an append would, without a running API. It names every problem by line and field. It does not check that each
+slug is the id of a listing. The exit code is 1 if an append would reject the file.`,
 		Example: "  opportunity events lint reviews.jsonl",
 		Args:    cobra.ExactArgs(1),
 		RunE: v.linted("events", "an append would reject the file", func(in io.Reader, _ string) (int, []api.RejectedLine, error) {
@@ -51,7 +51,7 @@ names a listing only an append can find. The exit code is 1 if an append would r
 	}
 }
 
-// linted makes the work of a lint from a reader, which returns the number of right lines and the wrong ones. what names the lines.
+// linted returns the RunE of a lint command. read returns the number of valid lines, and the invalid ones. what names the lines in output.
 func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string) (int, []api.RejectedLine, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
@@ -59,20 +59,20 @@ func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string
 			return err
 		}
 		defer closed()
-		n, refused, err := read(in, args[0])
+		n, rejected, err := read(in, args[0])
 		if err != nil {
 			return err
 		}
-		valid := len(refused) == 0
-		raw, err := json.Marshal(map[string]any{"valid": valid, what: n, "refused": append([]api.RejectedLine{}, refused...)})
+		valid := len(rejected) == 0
+		raw, err := json.Marshal(map[string]any{"valid": valid, what: n, "refused": append([]api.RejectedLine{}, rejected...)})
 		if err != nil {
 			return err
 		}
 		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
 			if valid {
-				fmt.Fprintf(out, "%d %s, nothing wrong\n", n, what)
+				fmt.Fprintf(out, "%d %s, no problems\n", n, what)
 			}
-			result{refused: refused, lines: true}.explain(cmd.ErrOrStderr())
+			result{rejected: rejected, lines: true}.explain(cmd.ErrOrStderr())
 		})
 		if !valid {
 			return &Failure{codeRejected, verdict}
@@ -95,7 +95,7 @@ the rules that span lines, which only an import or a lint can check.`,
 			if example {
 				text = listingfile.Example
 			}
-			_, err := cmd.OutOrStdout().Write(text) // as it is, whatever --output says
+			_, err := cmd.OutOrStdout().Write(text) // ignores --output
 			return err
 		},
 	}

@@ -23,10 +23,9 @@ func (v *verbs) listListings() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List listings by id, private and withdrawn ones too",
-		Long: `List listings in the order of their ids, private and withdrawn ones too. All filters must match.
+		Long: `List listings by id, private and withdrawn ones too. A listing must match all filters.
 
---output jsonl prints one listing on each line; csv prints a table for spreadsheets. Both show a summary: export writes the listings
-themselves.`,
+--output jsonl prints one listing per line; csv prints a table for spreadsheets. Both print summaries: use export for whole listings.`,
 		Example: "  opportunity listings list --visibility private --search maple\n  opportunity listings list --status needs-review --output csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,11 +45,11 @@ themselves.`,
 	flags.Choice(f, &visibility, "visibility", "", "visibility", "private", "published", "withdrawn")
 	flags.Choice(f, &status, "status", "", "verification status", "verified", "unverified", "stale", "needs-review")
 	flags.Choice(f, &category, "category", "", "category", "online", "sell", "local", "host")
-	f.StringVar(&country, "country", "", "two letters: listings whose facts say that residents are eligible")
-	f.StringVar(&search, "search", "", "part of the id or of the company's name, in any case")
+	f.StringVar(&country, "country", "", "country code such as CA: listings whose facts say that its residents are eligible")
+	f.StringVar(&search, "search", "", "part of the id or the company's name, case-insensitive")
 	flags.Choice(f, &output, "output", "text", "output format", "text", "json", "jsonl", "csv")
-	f.IntVar(&page.Limit, "limit", 0, "most listings to list, at most 1000; 100 if left out")
-	f.StringVar(&page.After, "after", "", "begin after the listing with this id")
+	f.IntVar(&page.Limit, "limit", 0, "maximum number of listings, up to 1000 (default 100)")
+	f.StringVar(&page.After, "after", "", "start after the listing with this id")
 	return c
 }
 
@@ -74,18 +73,18 @@ func printListings(out, errs io.Writer, list api.ListingList, raw []byte, output
 	default:
 		table(out, "ID\tCOMPANY\tCATEGORY\tVISIBILITY\tSTATUS\tLAST REVIEW", func(row func(...any)) {
 			for _, l := range list.Listings {
-				row(l.ID, l.Company, l.Category, l.Visibility, l.Status, when(l.LastCheckedAt))
+				row(l.ID, l.Company, l.Category, l.Visibility, l.Status, formatOptionalTime(l.LastCheckedAt))
 			}
 		})
 		errs = out
 	}
-	more(errs, "after", list.Next)
+	printNextPage(errs, "after", list.Next)
 	return nil
 }
 
 func listingsCSV(out io.Writer, list api.ListingList) error {
 	w := csv.NewWriter(out)
-	_ = w.Write([]string{ // Flush keeps the error
+	_ = w.Write([]string{ // Error returns the first error
 		"id", "company", "category", "visibility", "status", "application_status", "sources", "published_at", "last_checked_at", "updated_at",
 	})
 	for _, l := range list.Listings {
@@ -94,7 +93,7 @@ func listingsCSV(out io.Writer, list api.ListingList) error {
 			rfc3339(l.PublishedAt), rfc3339(l.LastCheckedAt), rfc3339(&l.UpdatedAt),
 		}
 		for i := range row {
-			row[i] = plain(row[i])
+			row[i] = escapeFormula(row[i])
 		}
 		_ = w.Write(row)
 	}
@@ -109,17 +108,17 @@ func rfc3339(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func when(t *time.Time) string {
+func formatOptionalTime(t *time.Time) string {
 	if t == nil {
 		return "never"
 	}
-	return moment(*t)
+	return formatTime(*t)
 }
 
 func (v *verbs) showListing() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show ID",
-		Short:   "Show one listing with its notes and who changed it, also a private or withdrawn one",
+		Short:   "Show a listing with its notes and changes, even if private or withdrawn",
 		Example: "  opportunity listings show maple-scribe\n  opportunity listings show maple-scribe --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -148,35 +147,35 @@ func showDetail(out io.Writer, d api.ListingDetail, l listingfile.Line) {
 		row("Category", strings.TrimSuffix(string(l.Category)+", "+deref(l.Subcategory), ", "))
 		row("Visibility", l.Visibility)
 		row("Status", d.Record.Verification.Status)
-		row("Last review", when(d.Record.Verification.LastCheckedAt))
-		row("Published", when(l.PublishedAt))
-		row("Changed", moment(d.UpdatedAt))
-		row("Summary", flat(l.Summary))
-		row("Starting cost", flat(l.StartingCost))
-		row("Work model", flat(l.WorkModel))
+		row("Last review", formatOptionalTime(d.Record.Verification.LastCheckedAt))
+		row("Published", formatOptionalTime(l.PublishedAt))
+		row("Changed", formatTime(d.UpdatedAt))
+		row("Summary", singleLine(l.Summary))
+		row("Starting cost", singleLine(l.StartingCost))
+		row("Work model", singleLine(l.WorkModel))
 		for _, s := range l.Sources {
 			row("Source", strings.TrimSpace(s.URL+"  "+string(deref(s.CheckedAt))))
 		}
 		if c := l.Curation; c != nil {
-			row("Contact", flat(c.Contact))
-			row("Notes", flat(c.Notes))
+			row("Contact", singleLine(c.Contact))
+			row("Notes", singleLine(c.Notes))
 		}
 	})
 	var facts bytes.Buffer
 	enc := json.NewEncoder(&facts)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(d.Record.Facts) // was decoded from JSON
+	_ = enc.Encode(d.Record.Facts) // cannot fail: it was decoded from JSON
 	fmt.Fprintf(out, "\nFacts, as consumers see them:\n%s\n", facts.Bytes())
 	table(out, "CHANGED\tBY\tACTION\tFIELDS", func(row func(...any)) {
 		for _, a := range d.Changes {
-			row(moment(a.At), a.Actor, a.Action, strings.Join(a.Fields, ", "))
+			row(formatTime(a.At), a.Actor, a.Action, strings.Join(a.Fields, ", "))
 		}
 	})
 }
 
-// flat puts a text on one line.
-func flat(s string) string { return strings.Join(strings.Fields(s), " ") }
+// singleLine joins the lines of a text.
+func singleLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func deref[T any](p *T) (v T) {
 	if p != nil {

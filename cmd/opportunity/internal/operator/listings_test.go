@@ -14,11 +14,11 @@ const listed = `{"listings":[
 	{"id":"b","company":"B","category":"online","visibility":"published","status":"stale","applicationStatus":"unknown","sources":0,
 	"publishedAt":"2026-11-01T00:00:00Z","lastCheckedAt":"2026-11-02T00:00:00Z","updatedAt":"2026-11-03T00:00:00Z"}],"next":"b"}`
 
-func TestListingsAreListed(t *testing.T) {
-	c, asked := admin(t, http.StatusOK, listed)
+func TestListingsList(t *testing.T) {
+	c, sent := admin(t, http.StatusOK, listed)
 	out, _, err := verb(t, c.URL, "", "listings", "list", "--visibility", "private", "--search", "a b", "--limit", "2", "--after", "0")
 	require.NoError(t, err)
-	require.Equal(t, "GET /operator/v1/listings?after=0&limit=2&text=a+b&visibility=private ann ", asked.String())
+	require.Equal(t, "GET /operator/v1/listings?after=0&limit=2&text=a+b&visibility=private ann ", sent.String())
 	require.Equal(t, `ID  COMPANY     CATEGORY  VISIBILITY  STATUS      LAST REVIEW
 a   =Acme, Ltd  sell      private     unverified  never
 b   B           online    published   stale       2026-11-02 00:00:00Z
@@ -44,7 +44,7 @@ b,B,online,published,stale,unknown,0,2026-11-01T00:00:00Z,2026-11-02T00:00:00Z,2
 	require.ErrorContains(t, err, "use text, json, jsonl or csv")
 }
 
-func TestAListingIsShownWithItsNotes(t *testing.T) {
+func TestListingsShow(t *testing.T) {
 	const detail = `{"generatedAt":"2026-11-20T09:00:00Z","listing":{"id":"a","company":{"name":"Acme","website":"https://acme.example/"},
 		"applicationUrl":"https://acme.example/apply","category":"sell","subcategory":null,"summary":"Work.","overview":"","startingCost":"",
 		"workModel":"","publishedAt":null,"sources":[{"url":"https://s.example/","checkedAt":"2026-11-18"}],"visibility":"withdrawn",
@@ -52,10 +52,10 @@ func TestAListingIsShownWithItsNotes(t *testing.T) {
 		"record":{"id":"a","verification":{"status":"unverified"},"facts":{"remote":true}},
 		"createdAt":"2026-11-01T00:00:00Z","updatedAt":"2026-11-20T08:00:00Z","changedAt":null,
 		"changes":[{"at":"2026-11-20T08:00:00Z","actor":"bob","action":"withdrawn","fields":["visibility"]}]}`
-	c, asked := admin(t, http.StatusOK, detail)
+	c, sent := admin(t, http.StatusOK, detail)
 	out, _, err := verb(t, c.URL, "", "listings", "show", "a/b")
 	require.NoError(t, err)
-	require.Equal(t, "GET /operator/v1/listings/a%2Fb ann ", asked.String())
+	require.Equal(t, "GET /operator/v1/listings/a%2Fb ann ", sent.String())
 	for _, want := range []string{
 		`Visibility +withdrawn\n`, `Status +unverified\n`, `Published +never\n`, `Source +https://s.example/  2026-11-18\n`, `Notes +Two lines.\n`,
 		`"remote": true`, `2026-11-20 08:00:00Z +bob +withdrawn +visibility\n`,

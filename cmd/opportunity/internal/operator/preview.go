@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// showPreview writes what an import would do: a line for each listing, a line for each changed part of it, then the sums.
+// showPreview prints what an import would do: a line for each listing and each of its changed fields, then the totals.
 func showPreview(out io.Writer, p api.ImportPreview) {
 	for _, c := range p.Changes {
 		sign := "~"
@@ -39,13 +39,13 @@ func showPreview(out io.Writer, p api.ImportPreview) {
 	fmt.Fprintln(out, "nothing was changed")
 }
 
-// widest is how many characters of a value are shown; --output json has all of them.
-const widest = 70
+// maxValue bounds the characters of a value in text output; --output json has them all.
+const maxValue = 70
 
 func compact(value []byte) string {
 	text := string(value)
-	if utf8.RuneCountInString(text) <= widest {
+	if utf8.RuneCountInString(text) <= maxValue {
 		return text
 	}
-	return string([]rune(text)[:widest-3]) + "..."
+	return string([]rune(text)[:maxValue-3]) + "..."
 }

@@ -17,16 +17,16 @@ func (v *verbs) publish() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "publish ID...|--all",
 		Short: "Make listings public; this is the editorial review, recorded with your name",
-		Long: `Make listings public: all that are named, or none. This is the editorial review that a listing needs to be seen; it is recorded with
-your name and the time. It says nothing about facts: without a factual review the record is "unverified". A listing needs at least
-one source.
+		Long: `Make listings public: all that you name, or none. Publishing is the editorial review, and it is recorded with your name and the time.
+It does not verify facts: without a factual review the record is "unverified". A listing needs at least one source.
 
-Before it publishes more than one listing, the command says how many of them were never reviewed and asks. In scripts, add --yes.`,
+Before it publishes more than one listing, the command shows how many were never reviewed and asks for confirmation. In scripts, add
+--yes.`,
 		Example: "  opportunity listings publish maple-scribe\n  opportunity listings publish --yes maple-scribe loonie-surveys\n" +
 			"  opportunity listings publish --all",
 		Args: func(_ *cobra.Command, ids []string) error {
 			if all == (len(ids) > 0) {
-				return errors.New("name the listings to publish, or give --all, not both")
+				return errors.New("name the listings to publish, or use --all, not both")
 			}
 			return nil
 		},
@@ -50,31 +50,31 @@ Before it publishes more than one listing, the command says how many of them wer
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "publish every private listing")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&yes, "yes", false, "skip the confirmation")
 	return c
 }
 
 func neverReviewed(n int) string { return fmt.Sprintf("%d of them never reviewed", n) }
 
-// keptWithdrawn names the listings that an import left withdrawn although the file says that they are published.
+// keptWithdrawn lists the listings that an import left withdrawn although the file has them as published.
 func keptWithdrawn(ids []string) string {
 	if len(ids) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\n%d stay withdrawn, although the file says published: %s\npublish them again with: opportunity listings publish ID...",
+	return fmt.Sprintf("\n%d stay withdrawn although the file has them as published: %s\npublish them again with: opportunity listings publish ID...",
 		len(ids), strings.Join(ids, ", "))
 }
 
-// confirm says what is about to happen and returns an error unless a person at a terminal says yes.
+// confirm prints what is about to happen. It returns an error unless a person at a terminal confirms.
 func confirm(in io.Reader, out io.Writer, what string) error {
 	fmt.Fprintln(out, what)
 	if !terminal(in) {
-		return errors.New("standard input is not a terminal: add --yes to publish without being asked; nothing was changed")
+		return errors.New("standard input is not a terminal: add --yes to skip the confirmation; nothing was changed")
 	}
 	return agree(bufio.NewReader(in), out)
 }
 
-// agree asks until the answer is yes or no.
+// agree asks until a person enters yes or no. It returns an error unless they enter yes.
 func agree(in *bufio.Reader, out io.Writer) error {
 	for {
 		fmt.Fprint(out, "Continue? (yes, no): ")
@@ -87,7 +87,7 @@ func agree(in *bufio.Reader, out io.Writer) error {
 		}
 		if err != nil {
 			fmt.Fprintln(out)
-			return errors.New("no answer: add --yes to publish without being asked; nothing was changed")
+			return errors.New("no answer: add --yes to skip the confirmation; nothing was changed")
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// questions is a conversation with a reviewer: what they have said so far, beginning with what is known.
+// questions is a review interview. It starts with the known facts, and answers replace them.
 type questions struct {
 	in  *bufio.Reader
 	out io.Writer
@@ -32,7 +32,7 @@ func newQuestions(in *bufio.Reader, out io.Writer, sheet api.ReviewSheet) *quest
 	return q
 }
 
-// currentFacts are those of the latest review that carries facts; before any, the listing's own.
+// currentFacts returns the facts of the latest review that has facts, or else the listing's own facts.
 func currentFacts(sheet api.ReviewSheet) api.Facts {
 	facts := api.UnknownFacts()
 	switch {
@@ -46,14 +46,14 @@ func currentFacts(sheet api.ReviewSheet) api.Facts {
 }
 
 func clone(f api.Facts) (c api.Facts) {
-	text, _ := json.Marshal(f) // facts hold nothing that cannot be encoded
+	text, _ := json.Marshal(f) // facts always encode
 	_ = json.Unmarshal(text, &c)
 	return c
 }
 
-var errEnded = errors.New("the answers ended early: nothing was appended")
+var errEnded = errors.New("input ended: nothing was appended")
 
-// ask asks until take finds nothing wrong with the answer. take gets "" where the reviewer keeps what stands there.
+// ask repeats a question until take accepts the reply by returning nil. An empty reply keeps the current value.
 func (q *questions) ask(question, current string, take func(answer string) error) error {
 	for {
 		fmt.Fprintf(q.out, "%s [%s]: ", question, current)
@@ -70,7 +70,7 @@ func (q *questions) ask(question, current string, take func(answer string) error
 	}
 }
 
-// fact is ask for a part of the facts, which the rules for files judge. path is that part's.
+// fact asks for one part of the facts, at path, and validates it by the rules of events files.
 func (q *questions) fact(question, path, current string, set func(f *api.Facts, answer string) error) error {
 	return q.ask(question, current, func(answer string) error {
 		tried := clone(q.facts)
@@ -91,9 +91,9 @@ func (q *questions) fact(question, path, current string, set func(f *api.Facts, 
 	})
 }
 
-// all asks everything once.
+// all asks each question once.
 func (q *questions) all() error {
-	fmt.Fprintln(q.out, "\nEnter keeps what stands in brackets, ? says unknown, - empties.")
+	fmt.Fprintln(q.out, "\nPress Enter to keep the value in brackets. Enter ? for unknown, or - to clear the value.")
 	for _, step := range []func() error{q.countries, q.yesOrNo, q.pay, q.lists, q.application, q.risks, q.verdict} {
 		if err := step(); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (q *questions) yesOrNo() error {
 		{"Flexible schedule", "flexibleSchedule", func(f *api.Facts) **bool { return &f.FlexibleSchedule }},
 	} {
 		err := q.fact(b.question+" (yes, no, ?)", b.path, known(*b.value(&q.facts)), func(f *api.Facts, answer string) (err error) {
-			*b.value(f), err = decided(answer)
+			*b.value(f), err = triState(answer)
 			return err
 		})
 		if err != nil {
@@ -130,7 +130,7 @@ func known(b *bool) string {
 	return yesNo(b)
 }
 
-func decided(answer string) (*bool, error) {
+func triState(answer string) (*bool, error) {
 	switch strings.ToLower(answer) {
 	case "yes", "y":
 		return new(true), nil
@@ -139,10 +139,10 @@ func decided(answer string) (*bool, error) {
 	case "?":
 		return nil, nil
 	}
-	return nil, errors.New("say yes, no or ?")
+	return nil, errors.New("enter yes, no or ?")
 }
 
-// list splits an answer; - and ? empty it.
+// list splits an answer into items; - and ? mean an empty list.
 func list(answer, separators string) []string {
 	items := []string{}
 	if answer == "-" || answer == "?" {
@@ -166,7 +166,7 @@ func (q *questions) verdict() error {
 			answer = q.outcome
 		}
 		if !slices.Contains(outcomes, answer) {
-			return fmt.Errorf("say one of %s", strings.Join(outcomes, ", "))
+			return fmt.Errorf("enter one of %s", strings.Join(outcomes, ", "))
 		}
 		q.outcome = answer
 		return nil
@@ -174,13 +174,13 @@ func (q *questions) verdict() error {
 	if err != nil {
 		return err
 	}
-	err = q.ask("Pages that support it (addresses, with spaces between)", strings.Join(q.sources, " "), func(answer string) error {
+	err = q.ask("Source URLs (separated by spaces)", strings.Join(q.sources, " "), func(answer string) error {
 		sources := q.sources
 		if answer != "" {
 			sources = list(answer, " ,")
 		}
 		var problems api.Problems
-		problems.URLs("page", sources)
+		problems.URLs("sourceUrls", sources)
 		if len(problems) > 0 {
 			return errors.New(problems[0])
 		}
@@ -206,21 +206,21 @@ func (q *questions) verdict() error {
 	})
 }
 
-// sure asks whether to append: "yes", "no" or "again".
-func (q *questions) sure() (said string, err error) {
+// sure asks whether to append the review. It returns "yes", "no" or "again".
+func (q *questions) sure() (answered string, err error) {
 	err = q.ask("Append it? (yes, no, again)", "", func(answer string) error {
 		for _, word := range []string{"yes", "no", "again"} {
 			if answer == word {
-				said = word
+				answered = word
 				return nil
 			}
 		}
-		return errors.New("say yes, no or again")
+		return errors.New("enter yes, no or again")
 	})
-	return said, err
+	return answered, err
 }
 
-// event is the line of an events file that the answers make. A review that did not succeed carries facts only where they changed.
+// event returns the review as a line of an events file. Unless the outcome is verified, it has facts only if they changed.
 func (q *questions) event(slug string, sheet api.ReviewSheet) ([]byte, error) {
 	e := review{
 		Slug: slug, CheckedAt: timestamp(sheet.GeneratedAt), CheckType: api.Review, Outcome: q.outcome, SourceURLs: q.sources, Note: q.note,

@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/pkg/eventfile"
 )
 
-// review is a review as an events file has it. Facts are kept as they were written, for the rules of events files to judge.
+// review is a review in an events file. Facts stay raw JSON, so that the rules of events files check them as written.
 type review struct {
 	Slug       string          `json:"slug"`
 	CheckedAt  string          `json:"checkedAt"`
@@ -27,54 +27,55 @@ type review struct {
 	Facts      json.RawMessage `json:"facts,omitempty"`
 	Note       string          `json:"note"`
 
-	LastEventID string `json:"lastEventId"` // newest event that the reviewer has seen
+	LastEventID string `json:"lastEventId"` // id of the newest event that the reviewer has seen
 }
 
 func (v *verbs) record() *cobra.Command {
 	r := scripted{verbs: v}
 	c := &cobra.Command{
 		Use:   "record ID",
-		Short: "Review one listing: see what is known, answer for each fact, and append the review",
-		Long: `Review one listing. It shows what is known of the listing, why it is due and what changed since its latest review. Then it asks for
-each fact, the outcome, the sources and a note, shows the review and appends it once you say yes. At a question Enter keeps what
-stands in brackets, ? says that nobody has established it, - empties a list or a text.
+		Short: "Review a listing fact by fact and append the review",
+		Long: `Review a listing. The command shows the known facts, why the listing is due and what changed since its latest review. It asks for
+each fact, the outcome, the sources and a note, then shows the review and appends it after you confirm. At each question, press Enter to
+keep the value in brackets, or enter ? for unknown, or - to clear a list or a text.
 
-For scripts there are two ways. --event takes a file with one review, as in an events file; slug, checkType, checkedAt and lastEventId
-may be left out. --outcome takes the review from --facts or --set, --source, --note and --checked-at. --set changes single facts of
-those that are known now, shows the difference and asks; with --yes it does not ask. Nothing else is asked.
+In scripts, use one of these. Neither asks for facts:
+  --event reads one review from a file, as in an events file. You may leave out slug, checkType, checkedAt and lastEventId.
+  --outcome builds the review from --facts or --set, --source, --note and --checked-at. --set changes single facts of the known ones,
+  shows the difference and asks for confirmation; add --yes to skip the question.
 
-A review that ends in verified needs all facts (unknown ones as null, "unknown" or []), at least one known fact, a source, and a source
-for each country whose eligibility it states. A closed or needs-review one without facts leaves the facts as they are.
+A verified review needs all facts (unknown ones as null, "unknown" or []), at least one known fact, a source, and a source for each
+country whose eligibility it states. A closed or needs-review one without facts does not change the facts.
 
-The time of the review is that at which the listing was looked at. The review is refused if anything was recorded of the listing since.`,
+The review's time is when the listing was shown. The review is rejected if another event was recorded for the listing since then.`,
 		Example: "  opportunity reviews record maple-scribe\n  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
 			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set remote=true --set pay=null" +
 			" --source https://maple-scribe.example/jobs\n  opportunity reviews record maple-scribe --event review.json --output json",
 		Args: cobra.ExactArgs(1),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			for _, flag := range []string{"facts", "set", "note", "source", "checked-at"} {
-				if cmd.Flags().Changed(flag) && r.said.Outcome == "" {
+				if cmd.Flags().Changed(flag) && r.given.Outcome == "" {
 					return fmt.Errorf("--%s needs --outcome", flag)
 				}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if r.file == "" && r.said.Outcome == "" {
+			if r.file == "" && r.given.Outcome == "" {
 				return v.interview(cmd, args[0])
 			}
 			return r.run(cmd, args[0])
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&r.file, "event", "", "a file with the review, or -; nothing is asked")
-	flags.Choice(f, &r.said.Outcome, "outcome", "", "outcome", "verified", "closed", "needs-review")
-	f.StringVar(&r.facts, "facts", "", "a file with all facts as JSON, or -")
-	f.StringArrayVar(&r.set, "set", nil, "change one fact, as NAME=VALUE with a JSON value, such as remote=true or pay=null; may be given several times")
-	f.StringVar(&r.said.Note, "note", "", "what else was found")
-	f.StringArrayVar(&r.said.SourceURLs, "source", nil, "a page that supports it; may be given several times")
-	f.StringVar(&r.said.CheckedAt, "checked-at", "", "when it was checked (RFC 3339); now if left out")
-	f.BoolVar(&r.yes, "yes", false, "do not ask")
+	f.StringVar(&r.file, "event", "", "file with one review, or - for standard input")
+	flags.Choice(f, &r.given.Outcome, "outcome", "", "outcome", "verified", "closed", "needs-review")
+	f.StringVar(&r.facts, "facts", "", "file with all facts as JSON, or - for standard input")
+	f.StringArrayVar(&r.set, "set", nil, "change one fact: NAME=VALUE with a JSON value, such as remote=true or pay=null; repeatable")
+	f.StringVar(&r.given.Note, "note", "", "note of the review")
+	f.StringArrayVar(&r.given.SourceURLs, "source", nil, "URL of a page that supports the review; repeatable")
+	f.StringVar(&r.given.CheckedAt, "checked-at", "", "time of the review (RFC 3339, default now)")
+	f.BoolVar(&r.yes, "yes", false, "skip the confirmation")
 	for _, flag := range []string{"outcome", "facts", "set", "note", "source", "checked-at", "yes"} {
 		c.MarkFlagsMutuallyExclusive("event", flag)
 	}
@@ -82,16 +83,16 @@ The time of the review is that at which the listing was looked at. The review is
 	return c
 }
 
-// submit judges a review by the rules of the history, and appends it if it may be recorded.
+// submit validates a review and appends it if it is valid.
 func submit(ctx context.Context, c Client, event []byte, sheet api.ReviewSheet) (result, error) {
-	if r, err := judge(event, sheet); err != nil || len(r.refused) > 0 {
+	if r, err := validate(event, sheet); err != nil || len(r.rejected) > 0 {
 		return r, err
 	}
 	return appended(ctx, c, bytes.NewReader(event))
 }
 
-// judge returns what is wrong with a review, without sending it. Its time is that of the service's clock, which may be ahead of ours.
-func judge(event []byte, sheet api.ReviewSheet) (result, error) {
+// validate validates a review without sending it. It accepts times up to the service's clock, which may be ahead of the local one.
+func validate(event []byte, sheet api.ReviewSheet) (result, error) {
 	now := time.Now()
 	if sheet.GeneratedAt.After(now) {
 		now = sheet.GeneratedAt
@@ -101,13 +102,14 @@ func judge(event []byte, sheet api.ReviewSheet) (result, error) {
 		return result{}, err
 	}
 	raw, err := json.Marshal(api.AppendReport{Rejected: file.Rejected})
-	return result{refused: file.Rejected, raw: raw}, err
+	return result{rejected: file.Rejected, raw: raw}, err
 }
 
-// timestamp writes the time of a review in full: cut to a second, it would be earlier than a check that the reviewer has seen.
+// timestamp formats the time of a review with full precision. Rounded down to a second, the review could predate a check that the reviewer
+// has seen.
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// interview asks a reviewer about one listing and appends what they say.
+// interview reviews one listing interactively and appends the review.
 func (v *verbs) interview(cmd *cobra.Command, id string) error {
 	c, err := v.client()
 	if err != nil {
@@ -118,7 +120,7 @@ func (v *verbs) interview(cmd *cobra.Command, id string) error {
 		return err
 	}
 	then, _, err := c.Known(cmd.Context(), id, "")
-	if unknown := new(Refused); errors.As(err, &unknown) && unknown.Status == 404 { // to the history, as yet
+	if unknown := new(RequestError); errors.As(err, &unknown) && unknown.Status == 404 { // no events yet
 		then, err = api.HistorySnapshot{}, nil
 	}
 	if err != nil {
@@ -126,7 +128,7 @@ func (v *verbs) interview(cmd *cobra.Command, id string) error {
 	}
 	out := cmd.OutOrStdout()
 	if v.output == "json" {
-		out = cmd.ErrOrStderr() // what is asked, so that the answer alone is on stdout
+		out = cmd.ErrOrStderr() // keeps standard output for the JSON result
 	}
 	showSheet(out, sheet, then.Events)
 	q := newQuestions(bufio.NewReader(cmd.InOrStdin()), out, sheet)
@@ -162,7 +164,7 @@ func (v *verbs) interview(cmd *cobra.Command, id string) error {
 			r.explain(out)
 			return &Failure{codeRejected, "nothing was changed"}
 		}
-		fmt.Fprintln(out, "\nRefused; your answers stand in brackets now:")
+		fmt.Fprintln(out, "\nRejected. Your answers are now the values in brackets:")
 		r.explain(out)
 	}
 }

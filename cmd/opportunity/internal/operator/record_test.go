@@ -19,15 +19,15 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// desk is an admin listener with one listing; it takes what is appended, once it has refused as often as it is told to.
+// desk is an admin listener with one listing. It rejects the first appends, as many as rejects, and accepts later ones.
 type desk struct {
 	url      string
 	appended chan string
-	refuse   int
-	newer    bool // somebody else has reviewed the listing meanwhile
+	rejects  int
+	newer    bool // another review was recorded meanwhile
 }
 
-// sheetTime is when the desk's sheet is made.
+// sheetTime is the time of the desk's review sheet.
 var sheetTime = time.Date(2026, 11, 20, 9, 0, 0, 123456000, time.UTC)
 
 func newDesk(t *testing.T) *desk {
@@ -58,7 +58,7 @@ func newDesk(t *testing.T) *desk {
 				CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, CheckedAt: at, Note: "answered 403"}}}})
 		case "POST /operator/v1/events/append":
 			d.appended <- string(body)
-			if d.refuse--; d.refuse >= 0 {
+			if d.rejects--; d.rejects >= 0 {
 				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":["note: not today"]}]}`)
 				return
 			}
@@ -80,16 +80,16 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// terminal is a reviewer at the two ends of pipes.
+// terminal simulates a reviewer who reads and answers questions.
 type terminal struct {
 	t    *testing.T
 	in   *io.PipeWriter
 	out  *io.PipeReader
-	seen strings.Builder // since the last answer
+	seen strings.Builder // output since the last answer
 	done chan error
 }
 
-func (d *desk) sit(t *testing.T, args ...string) *terminal {
+func (d *desk) run(t *testing.T, args ...string) *terminal {
 	t.Helper()
 	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
 	inReader, in := io.Pipe()
@@ -110,13 +110,14 @@ func (d *desk) sit(t *testing.T, args ...string) *terminal {
 	return term
 }
 
-// answers waits for each question in turn, named by its beginning, and answers it. It gives what was shown up to the last question.
+// answers takes pairs of a question's beginning and a reply. It waits for each question, answers it, and returns all output up to the
+// last question.
 func (term *terminal) answers(pairs ...string) (shown string) {
 	term.t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
 		term.seen.Reset()
 		question := ""
-		for !strings.HasSuffix(question, "]: ") || strings.HasPrefix(question, " ") { // what is wrong with an answer is indented
+		for !strings.HasSuffix(question, "]: ") || strings.HasPrefix(question, " ") { // problems with an answer are indented
 			var one [1]byte
 			_, err := term.out.Read(one[:])
 			require.NoError(term.t, err, "waiting for %q: %s", pairs[i], term.seen.String())
@@ -124,56 +125,57 @@ func (term *terminal) answers(pairs ...string) (shown string) {
 			question = term.seen.String()[strings.LastIndex(term.seen.String(), "\n")+1:]
 		}
 		shown += term.seen.String()
-		require.True(term.t, strings.HasPrefix(question, pairs[i]), "want %q, asked %q", pairs[i], question)
+		require.True(term.t, strings.HasPrefix(question, pairs[i]), "want question %q, got %q", pairs[i], question)
 		_, err := io.WriteString(term.in, pairs[i+1]+"\n")
 		require.NoError(term.t, err)
 	}
 	return shown
 }
 
-// end reads what is left.
+// end returns the remaining output and the command's error.
 func (term *terminal) end() (shown string, err error) {
 	rest, _ := io.ReadAll(term.out)
 	return string(rest), <-term.done
 }
 
-func TestAReviewerIsAskedFactByFact(t *testing.T) {
+func TestInterviewAsksForEachFact(t *testing.T) {
 	d := newDesk(t)
-	d.refuse = 1
-	term := d.sit(t, "reviews", "record", "a")
+	d.rejects = 1
+	term := d.run(t, "reviews", "record", "a")
 	shown := term.answers("CA (eligible", "perhaps")
 	for _, s := range []string{
 		"a: , online, published, needs-review", "due: changed 2026-11-20 09:00: facts by bob", "https://a.example/terms",
-		`languages: reviewed ["English"], the listing says []`, "application-link: blocked, by eve (answered 403)", "CA (eligible, ineligible, ?; - takes it out) [eligible]",
+		`languages: reviewed ["English"], listing []`, "application-link: blocked, by eve (answered 403)", "CA (eligible, ineligible, ?; - removes it) [eligible]",
 	} {
 		require.Contains(t, shown, s)
 	}
 	shown = term.answers("CA (", "", "CA, all regions", "maybe", "CA, all regions", "?", "CA, regions included", "XX", "CA, regions included", "on",
-		"CA, regions excluded", "-", "CA, pages", "nowhere", "CA, pages", "https://a.example/who", "CA, note", "",
+		"CA, regions excluded", "-", "CA, source", "nowhere", "CA, source", "https://a.example/who", "CA, note", "",
 		"Another country", "ca", "Another country", "us", "US (", "ineligible", "US, all regions", "", "US, regions included", "", "US, regions excluded", "",
-		"US, pages", "https://a.example/who", "US, note", "Not there.", "Another country", "",
+		"US, source", "https://a.example/who", "US, note", "Not there.", "Another country", "",
 		"Remote", "no", "Degree", "?", "Experience", "", "Flexible", "yes",
 		"Pay, minimum", "x", "Pay, minimum", "20", "Pay, maximum", "10", "Pay, maximum", "25", "Pay, currency", "", "Pay, currency", "cad",
-		"Pay, for an", "hour", "Pay, page", "https://a.example/pay",
+		"Pay, unit", "hour", "Pay, source", "https://a.example/pay",
 		"Languages", "English, French", "Requirements", "A car; 18 years", "Applications", "open", "Where", "?",
-		"Caution", "-", "Another caution", "payout", "Its note", "", "The page", "", "The page", "https://a.example/payout", "Another caution", "",
-		"Outcome", "", "Outcome", "fine", "Outcome", "verified", "Pages", "", "Note", "Terms of 2026.", "Append", "sure", "Append", "yes")
+		"Risk indicator (", "-", "Another risk", "payout", "Risk indicator, note", "", "Risk indicator, source", "", "Risk indicator, source",
+		"https://a.example/payout", "Another risk", "",
+		"Outcome", "", "Outcome", "fine", "Outcome", "verified", "Source URLs", "", "Note", "Terms of 2026.", "Append", "sure", "Append", "yes")
 	for _, s := range []string{
-		"countryEligibility[0].status: must be one of", "say yes, no or ?", "includedRegions[0]: must be a Canadian province", "sourceUrls[0]: must be an absolute",
+		"countryEligibility[0].status: must be one of", "enter yes, no or ?", "includedRegions[0]: must be a Canadian province", "sourceUrls[0]: must be an absolute",
 		"CA appears twice", "must be a number", "pay.maximum: must not be below the minimum", "pay.currency: must be three", "riskIndicators[0].sourceUrl: must be",
-		"say one of verified, closed, needs-review", "say yes, no or again", "This will be appended",
+		"enter one of verified, closed, needs-review", "enter yes, no or again", "This will be appended",
 	} {
 		require.Contains(t, shown, s)
 	}
 	var first map[string]any
 	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &first))
 
-	// refused: everything is asked again, with the answers in brackets
+	// rejected: the interview starts over with the given answers in brackets
 	keep := []string{}
 	for _, q := range []string{
-		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, pages", "CA, note", "US (", "US, all", "US, regions inc", "US, regions exc", "US, pages", "US, note",
-		"Another country", "Remote", "Degree", "Experience", "Flexible", "Pay, min", "Pay, max", "Pay, cur", "Pay, for", "Pay, page", "Languages", "Requirements",
-		"Applications", "Where", "Caution", "Another caution", "Outcome (verified, closed, needs-review) [verified]", "Pages", "Note [Terms of 2026.]",
+		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "US (", "US, all", "US, regions inc", "US, regions exc", "US, source", "US, note",
+		"Another country", "Remote", "Degree", "Experience", "Flexible", "Pay, min", "Pay, max", "Pay, cur", "Pay, unit", "Pay, source", "Languages", "Requirements",
+		"Applications", "Where", "Risk", "Another risk", "Outcome (verified, closed, needs-review) [verified]", "Source", "Note [Terms of 2026.]",
 	} {
 		keep = append(keep, q, "")
 	}
@@ -185,7 +187,7 @@ func TestAReviewerIsAskedFactByFact(t *testing.T) {
 	var e api.VerificationEvent
 	text := <-d.appended
 	require.NoError(t, json.Unmarshal([]byte(text), &e))
-	require.Equal(t, sheetTime, e.CheckedAt, "the time at which the reviewer was shown the sheet")
+	require.Equal(t, sheetTime, e.CheckedAt, "the time of the sheet that the reviewer saw")
 	require.Contains(t, text, `"lastEventId":"e-9"`)
 	require.Equal(t, api.Review, e.CheckType)
 	require.Equal(t, []string{"https://a.example/terms"}, e.SourceURLs)
@@ -200,34 +202,34 @@ func TestAReviewerIsAskedFactByFact(t *testing.T) {
 		"riskIndicators":[{"code":"payout","note":"","sourceUrl":"https://a.example/payout"}]}`, string(facts))
 }
 
-func TestNothingIsAppendedUnlessTheReviewerSaysSo(t *testing.T) {
+func TestReviewIsAppendedOnlyAfterConfirmation(t *testing.T) {
 	keep := []string{}
 	for _, q := range []string{
-		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, pages", "CA, note", "Another country", "Remote", "Degree", "Experience", "Flexible", "Pay, min",
-		"Languages", "Requirements", "Applications", "Where", "Caution", "Another caution",
+		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "Another country", "Remote", "Degree", "Experience", "Flexible", "Pay, min",
+		"Languages", "Requirements", "Applications", "Where", "Risk", "Another risk",
 	} {
 		keep = append(keep, q, "")
 	}
 	d := newDesk(t)
-	term := d.sit(t, "reviews", "record", "a")
-	shown := term.answers(append(keep, "Outcome", "closed", "Pages", "-", "Note", "", "Append", "no")...)
-	require.NotContains(t, shown[strings.Index(shown, "will be appended"):], "facts", "a review that did not succeed changes no facts unless told to")
+	term := d.run(t, "reviews", "record", "a")
+	shown := term.answers(append(keep, "Outcome", "closed", "Source", "-", "Note", "", "Append", "no")...)
+	require.NotContains(t, shown[strings.Index(shown, "will be appended"):], "facts", "a review that is not verified changes facts only on request")
 	rest, err := term.end()
 	require.NoError(t, err)
 	require.Contains(t, rest, "nothing was appended")
 
-	term = d.sit(t, "reviews", "record", "a")
+	term = d.run(t, "reviews", "record", "a")
 	term.answers("CA (", "")
 	require.NoError(t, term.in.Close())
 	_, err = term.end()
 	require.ErrorContains(t, err, "nothing was appended")
 
-	_, err = d.sit(t, "reviews", "record", "nobody").end()
+	_, err = d.run(t, "reviews", "record", "unknown").end()
 	require.ErrorContains(t, err, "no listing with this id")
 	require.Empty(t, d.appended)
 }
 
-func TestAReviewByScript(t *testing.T) {
+func TestReviewFromFlagsAndFiles(t *testing.T) {
 	d := newDesk(t)
 	file := func(text string) string {
 		name := filepath.Join(t.TempDir(), "f.json")
@@ -253,7 +255,7 @@ func TestAReviewByScript(t *testing.T) {
 	require.NotContains(t, sent, "\n")
 	require.NotContains(t, sent, "e-9")
 
-	d.refuse = 1
+	d.rejects = 1
 	text, err := record("--outcome", "closed")
 	require.ErrorContains(t, err, "nothing was changed")
 	require.Contains(t, text, "a: note: not today")
@@ -299,7 +301,7 @@ func TestSetChangesSingleFactsAndSendsAll(t *testing.T) {
 	_, errs, err := verb(t, d.url, "", args...)
 	require.ErrorContains(t, err, "--yes")
 	require.Contains(t, errs, "remote: true -> false\nlanguages: [\"English\"] -> [\"French\"]\napplicationStatus: \"unknown\" -> \"open\"\nThe review will be appended")
-	require.Empty(t, d.appended, "unless somebody agrees")
+	require.Empty(t, d.appended, "without confirmation")
 
 	out, errs, err := verb(t, d.url, "", append(args, "--yes")...)
 	require.NoError(t, err)
@@ -312,7 +314,7 @@ func TestSetChangesSingleFactsAndSendsAll(t *testing.T) {
 		"riskIndicators":[{"code":"fees","note":"5 CAD","sourceUrl":"https://a.example/fees"}]}`), string(sent.Facts))
 }
 
-func TestReviewOvertakenByOthersShowsWhatIsNew(t *testing.T) {
+func TestConflictingReviewShowsNewerEvents(t *testing.T) {
 	d := newDesk(t)
 	d.newer = true
 	_, errs, err := verb(t, d.url, "", "reviews", "record", "a", "--outcome", "closed")

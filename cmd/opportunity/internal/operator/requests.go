@@ -29,12 +29,12 @@ func (v *verbs) requests() *cobra.Command {
 				return err
 			}
 			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-				table(out, "ID\tACCOUNT\tSTATE\tASKED\tNAME\tUSE CASE", func(row func(...any)) {
+				table(out, "ID\tACCOUNT\tSTATE\tREQUESTED\tNAME\tUSE CASE", func(row func(...any)) {
 					for _, r := range found.Requests {
 						row(r.ID, r.Account, r.State, r.AskedAt.Format(time.DateOnly), r.Name, r.UseCase)
 					}
 				})
-				more(out, "after", found.Next)
+				printNextPage(out, "after", found.Next)
 			})
 			return nil
 		},
@@ -73,7 +73,7 @@ func (v *verbs) decide(
 		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
 			fmt.Fprintf(out, "%s: %s", decision, args[0])
 			if r.DecidedAt != nil {
-				fmt.Fprintf(out, " (by %s, %s)", r.DecidedBy, moment(*r.DecidedAt))
+				fmt.Fprintf(out, " (by %s, %s)", r.DecidedBy, formatTime(*r.DecidedAt))
 			}
 			fmt.Fprintln(out)
 		})
@@ -100,7 +100,7 @@ func (v *verbs) decline() *cobra.Command {
 func (v *verbs) importKeys() *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE|-",
-		Short: "Take over keys that another system issued, by their hashes: all of them, or none",
+		Short: "Import keys that another system issued, by their hashes: all of them, or none",
 		Long: `Take over keys of another form (JSON Lines, one key on each line): the SHA-256 of the key in hexadecimal, never the key itself.
 
   {"sha256":"...","prefix":"jb-","lastFour":"9x2Q","name":"job board","useCase":"job board for Ontario","tier":"developer","expiresAt":"2027-01-31T00:00:00Z"}

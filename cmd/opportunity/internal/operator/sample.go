@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// ImportSample brings in the invented records, their dates counted back from at. The same instant may be repeated.
+// ImportSample imports the fictional records with dates relative to at. Repeating it with the same at changes nothing.
 func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 	s, err := sample.At(at)
 	if err != nil {
@@ -41,15 +41,14 @@ func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 	return listings(s.Edits)
 }
 
-func outcome(applied bool, refused []api.RejectedLine, err error) error {
+func outcome(applied bool, rejected []api.RejectedLine, err error) error {
 	if err == nil && !applied {
-		err = fmt.Errorf("refused: %v", refused)
+		err = fmt.Errorf("rejected: %v", rejected)
 	}
 	return err
 }
 
-// DemoKeys adds a key for each tier that keys has none for, and calls save after each, so that one that is cut off loses one key
-// at most.
+// DemoKeys issues a key for each tier that is missing in keys. It calls save after each, so an interruption loses at most one key.
 func (c Client) DemoKeys(ctx context.Context, useCase string, keys map[api.Tier]string, save func() error) error {
 	for _, t := range api.Tiers {
 		if keys[t.Tier] != "" {
@@ -67,7 +66,7 @@ func (c Client) DemoKeys(ctx context.Context, useCase string, keys map[api.Tier]
 	return nil
 }
 
-// demoKeysIn is DemoKeys with a file in which the keys are kept, for its owner's eyes only.
+// demoKeysIn is DemoKeys with the keys in a file of mode 0600.
 func (c Client) demoKeysIn(ctx context.Context, file string) error {
 	keys := map[api.Tier]string{}
 	text, err := os.ReadFile(file)
@@ -90,11 +89,11 @@ func (v *verbs) sample() *cobra.Command {
 	var keysFile string
 	c := &cobra.Command{
 		Use:   "sample",
-		Short: "Fill an empty deployment with invented records, to try it out",
-		Long: `Import, publish and review the sample records of "opportunity up": invented platforms on .example domains.
+		Short: "Fill an empty deployment with fictional records",
+		Long: `Import, publish and review the sample records of "opportunity up": fictional platforms on .example domains.
 
-A deployment with any listing is not changed. Histories cannot be undone, so do not use this where real records will follow.
---demo-keys also issues a key for each tier and saves them in the file; keys already there are kept.`,
+The command changes nothing if the deployment has a listing. Events cannot be deleted, so do not use it on a deployment for real
+records. --demo-keys also issues a key for each tier and saves it in the file; the file's existing keys stay.`,
 		Example: "  opportunity sample --demo-keys demo-keys.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,19 +105,19 @@ A deployment with any listing is not changed. Histories cannot be undone, so do 
 			if err := c.Export(cmd.Context(), &there); err != nil {
 				return err
 			}
-			said, raw := "There are listings already; nothing was changed.", `{"imported":false}`
+			text, raw := "The deployment already has listings: nothing was changed.", `{"imported":false}`
 			if bytes.Count(bytes.TrimSpace(there.Bytes()), []byte("\n")) == 0 { // a header, and nothing after it
 				if err := c.ImportSample(cmd.Context(), time.Now().UTC().Truncate(time.Second)); err != nil {
 					return err
 				}
-				said, raw = "The sample is in.", `{"imported":true}`
+				text, raw = "Imported the sample records.", `{"imported":true}`
 			}
 			if keysFile != "" {
 				if err := c.demoKeysIn(cmd.Context(), keysFile); err != nil {
 					return err
 				}
 			}
-			v.print(cmd.OutOrStdout(), []byte(raw), func(out io.Writer) { fmt.Fprintln(out, said) })
+			v.print(cmd.OutOrStdout(), []byte(raw), func(out io.Writer) { fmt.Fprintln(out, text) })
 			return nil
 		},
 	}

@@ -17,9 +17,9 @@ import (
 type scripted struct {
 	*verbs
 
-	said  review
-	file  string   // with the whole review
-	facts string   // a file with the facts
+	given review
+	file  string   // file with the whole review
+	facts string   // file with the facts
 	set   []string // changes of single facts
 	yes   bool
 }
@@ -30,16 +30,16 @@ func (s scripted) run(cmd *cobra.Command, id string) error {
 		if err != nil {
 			return result{}, err
 		}
-		s.said.Slug, s.said.CheckType, s.said.LastEventID = id, api.Review, sheet.LastEventID
+		s.given.Slug, s.given.CheckType, s.given.LastEventID = id, api.Review, sheet.LastEventID
 		event, err := s.event(cmd, sheet)
 		if err != nil {
 			return result{}, err
 		}
-		if r, err := judge(event, sheet); err != nil || len(r.refused) > 0 {
+		if r, err := validate(event, sheet); err != nil || len(r.rejected) > 0 {
 			return r, err
 		}
 		if len(s.set) > 0 {
-			if err := s.agreed(cmd, sheet, event); err != nil {
+			if err := s.confirmChanges(cmd, sheet, event); err != nil {
 				return result{}, err
 			}
 		}
@@ -47,38 +47,38 @@ func (s scripted) run(cmd *cobra.Command, id string) error {
 	})(cmd, []string{id})
 }
 
-// event is the line of an events file that the flags, or the file that they name, make.
+// event returns the review, from the flags or from the --event file, as a line of an events file.
 func (s scripted) event(cmd *cobra.Command, sheet api.ReviewSheet) ([]byte, error) {
 	if s.file != "" {
-		return fromFile(cmd, s.file, s.said.Slug, sheet)
+		return fromFile(cmd, s.file, s.given.Slug, sheet)
 	}
-	if s.said.CheckedAt == "" {
-		s.said.CheckedAt = timestamp(sheet.GeneratedAt)
+	if s.given.CheckedAt == "" {
+		s.given.CheckedAt = timestamp(sheet.GeneratedAt)
 	}
-	if s.said.SourceURLs == nil {
-		s.said.SourceURLs = []string{}
+	if s.given.SourceURLs == nil {
+		s.given.SourceURLs = []string{}
 	}
 	var err error
 	switch {
 	case s.facts != "":
-		s.said.Facts, err = object(cmd, s.facts)
+		s.given.Facts, err = object(cmd, s.facts)
 	case len(s.set) > 0:
-		s.said.Facts, err = changed(currentFacts(sheet), s.set)
+		s.given.Facts, err = changed(currentFacts(sheet), s.set)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(s.said)
+	return json.Marshal(s.given)
 }
 
-// agreed shows which facts the review changes and, unless told not to, asks whether to append it.
-func (s scripted) agreed(cmd *cobra.Command, sheet api.ReviewSheet, event []byte) error {
-	var said struct{ Facts api.Facts }
-	if err := json.Unmarshal(event, &said); err != nil {
+// confirmChanges prints the facts that the review changes and, without --yes, asks for confirmation.
+func (s scripted) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet, event []byte) error {
+	var given struct{ Facts api.Facts }
+	if err := json.Unmarshal(event, &given); err != nil {
 		return err
 	}
 	var text strings.Builder
-	before, after := parts(currentFacts(sheet)), parts(said.Facts)
+	before, after := factsByName(currentFacts(sheet)), factsByName(given.Facts)
 	for _, name := range api.FactNames {
 		if !bytes.Equal(before[name], after[name]) {
 			fmt.Fprintf(&text, "%s: %s -> %s\n", name, compact(before[name]), compact(after[name]))
@@ -96,7 +96,7 @@ func (s scripted) agreed(cmd *cobra.Command, sheet api.ReviewSheet, event []byte
 
 // changed returns all facts as JSON after changes of the form NAME=VALUE. A value that is no JSON is a text.
 func changed(facts api.Facts, changes []string) ([]byte, error) {
-	all := parts(facts)
+	all := factsByName(facts)
 	for _, change := range changes {
 		name, value, ok := strings.Cut(change, "=")
 		if _, known := all[name]; !ok || !known {

@@ -11,16 +11,16 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// lastEvents is how many events a reviewer is shown.
+// lastEvents bounds the events on a review sheet.
 const lastEvents = 5
 
-// showSheet writes what a reviewer needs to know before they answer.
+// showSheet prints the facts, sources, changes and latest events of a listing for the reviewer.
 func showSheet(out io.Writer, s api.ReviewSheet, events []api.RecordedEvent) {
 	r := s.Record
 	fmt.Fprintf(out, "%s: %s, %s, %s, %s\n", r.ID, r.Company.Name, r.Category, s.Visibility, s.Status)
 	fmt.Fprintf(out, "  %s\n  apply at %s\n", r.Company.Website, r.ApplicationURL)
 	for _, why := range s.Reasons {
-		fmt.Fprintf(out, "  due: %s\n", because(why))
+		fmt.Fprintf(out, "  due: %s\n", describeReason(why))
 	}
 	fmt.Fprintln(out, "\nFacts, as consumers see them")
 	writeFacts(out, &r.Facts)
@@ -37,7 +37,7 @@ func showSheet(out io.Writer, s api.ReviewSheet, events []api.RecordedEvent) {
 	}
 	fmt.Fprintln(out, "\nChanged since the latest review")
 	for _, e := range s.Edits {
-		fmt.Fprintf(out, "  %s by %s: %s\n", moment(e.At), e.Actor, strings.Join(e.Fields, ", "))
+		fmt.Fprintf(out, "  %s by %s: %s\n", formatTime(e.At), e.Actor, strings.Join(e.Fields, ", "))
 	}
 	differ := false
 	if s.ReviewedFacts != nil && s.OwnFacts != nil {
@@ -51,7 +51,7 @@ func showSheet(out io.Writer, s api.ReviewSheet, events []api.RecordedEvent) {
 		fmt.Fprintln(out, "  none")
 	}
 	for _, e := range events[:min(len(events), lastEvents)] {
-		fmt.Fprintf(out, "  %s  %s: %s, by %s", moment(e.CheckedAt), e.CheckType, e.Outcome, e.Actor)
+		fmt.Fprintf(out, "  %s  %s: %s, by %s", formatTime(e.CheckedAt), e.CheckType, e.Outcome, e.Actor)
 		if e.Note != "" {
 			fmt.Fprintf(out, " (%s)", strings.Join(strings.Fields(e.Note), " "))
 		}
@@ -59,21 +59,21 @@ func showSheet(out io.Writer, s api.ReviewSheet, events []api.RecordedEvent) {
 	}
 }
 
-// showDifferences writes where the facts of the listing itself are not those of the latest review, and reports whether they differ.
+// showDifferences prints the facts in which the listing differs from its latest review. It reports whether there are any.
 func showDifferences(out io.Writer, reviewed, own api.Facts) bool {
-	a, b, differ := parts(reviewed), parts(own), false
+	a, b, differ := factsByName(reviewed), factsByName(own), false
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if string(a[name]) != string(b[name]) {
-			fmt.Fprintf(out, "  %s: reviewed %s, the listing says %s\n", name, compact(a[name]), compact(b[name]))
+			fmt.Fprintf(out, "  %s: reviewed %s, listing %s\n", name, compact(a[name]), compact(b[name]))
 			differ = true
 		}
 	}
 	return differ
 }
 
-func parts(f api.Facts) (p map[string]json.RawMessage) {
+func factsByName(f api.Facts) (p map[string]json.RawMessage) {
 	f.Complete()
-	text, _ := json.Marshal(f) // facts hold nothing that cannot be encoded
+	text, _ := json.Marshal(f) // facts always encode
 	_ = json.Unmarshal(text, &p)
 	return p
 }

@@ -17,16 +17,16 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// statusTime is how long the API may take to say how it is.
+// statusTime bounds the whole status command.
 const statusTime = 10 * time.Second
 
 func (v *verbs) status() *cobra.Command {
 	var public string
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Say whether the whole API is ready, or what is missing, and what a free key can see",
-		Long: `Say whether the whole API is ready, or what is missing. That needs no token. With one, it also says how many records the free tier
-can see, and why the other published records are not among them. Only readiness decides on the exit code.`,
+		Short: "Check that every service is ready, and show what a free key can see",
+		Long: `Check that every service is ready, and list what is missing. That needs no token. With an operator token, the command also shows how
+many records the free tier can see, and why the other published records are excluded. The exit code depends on readiness only.`,
 		Example: "  opportunity status\n" +
 			"  opportunity status --public-url https://data.example.com",
 		Args: cobra.NoArgs,
@@ -60,11 +60,11 @@ can see, and why the other published records are not among them. Only readiness 
 			return err
 		},
 	}
-	c.Flags().StringVar(&public, "public-url", "", "also ask the public port, which must turn away a call without a key")
+	c.Flags().StringVar(&public, "public-url", "", "also check that the public port rejects a request without a key")
 	return c
 }
 
-// freeSet returns what the free tier can see. If that is unknown, it says why on errs and returns nil.
+// freeSet returns what the free tier can see. If the lookup fails, it prints the reason to errs and returns nil.
 func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
 	c, err := v.client()
 	if err == nil {
@@ -84,7 +84,7 @@ func withFreeSet(raw []byte, set *api.FreeSet) []byte {
 		return raw
 	}
 	state["freeSet"] = set
-	raw, _ = json.Marshal(state) // was decoded from JSON, but for the set
+	raw, _ = json.Marshal(state) // cannot fail: all values come from JSON
 	return raw
 }
 
@@ -100,7 +100,7 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 	}
 }
 
-// ready asks the admin listener for the state of the whole. The error names what is missing.
+// ready requests /readyz of the admin listener. Its error names what is missing.
 func ready(ctx context.Context, admin string) (raw []byte, err error) {
 	status, header, raw, err := get(ctx, admin, "/readyz")
 	if err != nil {
@@ -119,7 +119,8 @@ func ready(ctx context.Context, admin string) (raw []byte, err error) {
 	return raw, nil
 }
 
-// guarded makes a call without a key, which every gateway refuses in its own words, and no proxy or default page does.
+// guarded checks that public is a gateway: it sends a request without a key and expects the gateway's own error, which no proxy or
+// default page returns.
 func guarded(ctx context.Context, public string) error {
 	status, _, raw, err := get(ctx, public, "/api/v1/opportunities")
 	if err != nil {
@@ -127,13 +128,13 @@ func guarded(ctx context.Context, public string) error {
 	}
 	var refusal api.Error
 	if json.Unmarshal(raw, &refusal) != nil || refusal.Error.Code != string(problem.MissingAPIKey) {
-		return &Refused{status, codeUnexpected,
+		return &RequestError{status, codeUnexpected,
 			fmt.Sprintf("%s is not a gateway: it returned status %d to a request without a key. Check --public-url.", public, status)}
 	}
 	return nil
 }
 
-// get requests a path of base. It returns the body without the space around it.
+// get requests a path of base and returns the body without surrounding white space.
 func get(ctx context.Context, base, path string) (status int, header http.Header, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+path, nil)
 	if err != nil {

@@ -39,7 +39,7 @@ const nowhere = "http://127.0.0.1:1"
 func TestLintNeedsNoAPI(t *testing.T) {
 	out, _, err := verb(t, nowhere, string(listingfile.Example), "listings", "lint", "-")
 	require.NoError(t, err)
-	require.Equal(t, "1 listings, nothing wrong\n", out)
+	require.Equal(t, "1 listings, no problems\n", out)
 
 	bad := string(listingfile.Example) + strings.Replace(strings.SplitN(string(listingfile.Example), "\n", 2)[1], `"online"`, `"offline"`, 1) +
 		strings.Repeat("{}\n", listingfile.MaxReported)
@@ -55,11 +55,11 @@ func TestLintNeedsNoAPI(t *testing.T) {
 	var report struct {
 		Valid    bool
 		Listings int
-		Refused  []struct{ Line int }
+		Rejected []struct{ Line int } `json:"refused"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.False(t, report.Valid)
-	require.Len(t, report.Refused, 201)
+	require.Len(t, report.Rejected, 201)
 
 	_, _, err = verb(t, nowhere, "", "listings", "lint", filepath.Join(t.TempDir(), "none"))
 	require.Error(t, err)
@@ -69,7 +69,7 @@ func TestEventsLintNeedsNoAPI(t *testing.T) {
 	right := apitest.Line(apitest.Verified("a", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))) + "\n"
 	out, _, err := verb(t, nowhere, right, "events", "lint", "-")
 	require.NoError(t, err)
-	require.Equal(t, "1 events, nothing wrong\n", out)
+	require.Equal(t, "1 events, no problems\n", out)
 
 	thin := right + `{"slug":"a","checkedAt":"2026-01-02T03:04:05Z","checkType":"review","outcome":"verified"}`
 	_, errs, err := verb(t, nowhere, thin, "events", "lint", "-")
@@ -94,17 +94,17 @@ func TestDryRun(t *testing.T) {
 		{"id":"b","change":"created","published":true,"fields":[]},
 		{"id":"a","change":"updated","needsReview":true,"fields":[{"field":"startingCost","old":"None","new":"` + strings.Repeat("é", 80) + `"},
 			{"field":"facts.remote","old":null,"new":true}]}],"refused":[],"omitted":0}`
-	c, asked := admin(t, http.StatusOK, answer)
+	c, sent := admin(t, http.StatusOK, answer)
 	out, _, err := verb(t, c.URL, "{}", "listings", "import", "--dry-run", "-")
 	require.NoError(t, err)
-	require.Equal(t, "POST /operator/v1/listings/import?dryRun=true ann {}", asked.String())
+	require.Equal(t, "POST /operator/v1/listings/import?dryRun=true ann {}", sent.String())
 	require.Equal(t, `+ b  published
 ~ a  turns needs-review
     startingCost: "None" -> "`+strings.Repeat("é", 66)+`...
     facts.remote: null -> true
 would create 1, update 1, leave 3 unchanged; publish 1; turn 1 needs-review
 of those to publish, 1 never reviewed
-2 stay withdrawn, although the file says published: x, y
+2 stay withdrawn although the file has them as published: x, y
 publish them again with: opportunity listings publish ID...
 nothing was changed
 `, out)
@@ -118,7 +118,7 @@ nothing was changed
 	require.Equal(t, "line 2 (id x): kind: is not a known field\n", errs)
 }
 
-func TestAClosedAccountIsShownAsClosed(t *testing.T) {
+func TestClosedAccountIsShownAsClosed(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"id":"acc_0199a1c26f0e7a51b0a71d1f5a3b9c55","status":"closed","tier":"free","person":{"closedAt":"2026-11-20T09:00:00Z"}}`))
 	}))

@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/services/history"
 )
 
-func TestVerifyOfAWrongPathCreatesNothing(t *testing.T) {
+func TestVerifyCreatesNoFiles(t *testing.T) {
 	parent := t.TempDir()
 	for _, dir := range []string{filepath.Join(parent, "a", "b"), parent} {
 		_, _, err := verb(t, nowhere, "", "history", "verify", "--data-dir", dir)
@@ -25,7 +25,7 @@ func TestVerifyOfAWrongPathCreatesNothing(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-func TestVerifyFindsWhatWasChangedInADataDirectory(t *testing.T) {
+func TestVerifyFindsChangesInDataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	url := "sqlite://" + filepath.Join(dir, "history.db")
 	key := hex.EncodeToString([]byte(strings.Repeat("k", 32)))
