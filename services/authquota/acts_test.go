@@ -371,7 +371,7 @@ func (s *service) handledByAPerson(t *testing.T) {
 	b.post("/account/keys/"+id+"/name", "name", ours.Key).shows(http.StatusUnprocessableEntity)
 	b.requestKey("name", "x", "useCase", "instead of "+ours.Key).shows(http.StatusUnprocessableEntity)
 	for _, key := range []string{ours.Key, older} {
-		require.NotContains(t, b.connect(key+"x").shows(http.StatusUnprocessableEntity, "We do not know this key").body, key)
+		require.NotContains(t, b.connect(key+"x").shows(http.StatusUnprocessableEntity, "This key is unknown").body, key)
 		b.connect(key).leads("/account/keys")
 		b.get("/account/keys?" + key)
 		b.get("/account/keys/" + key).shows(http.StatusNotFound)

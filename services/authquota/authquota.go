@@ -1,21 +1,21 @@
-// Package authquota is the service that keeps accounts, their keys and what they have used, and tells the gateways who a key
-// belongs to.
+// Package authquota implements the service that stores accounts, API keys and usage, and resolves keys for the gateways.
 //
-// A gateway asks for a key by its keyed hash and keeps the answer, a principal. Counting the calls is the gateways' work, in
-// Redis; authquota copies the counters to its ledger every second and raises the account's epoch in Redis whenever an operator
-// changes something that decides what its calls may do.
+// A gateway looks up a key by its keyed hash and caches the resulting principal. The gateways count requests in Redis.
+// authquota copies these counters to its ledger every second. It increments the account's epoch in Redis whenever a change
+// affects what the account may do.
 //
-// What fails when something is away:
-//   - the database: keys cannot be resolved and nothing can be changed (503); gateways go on with the principals that they keep;
-//   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is recorded and answered with 503,
-//     and takes force as soon as Redis is back; so does the move of today's calls when a key is connected;
-//   - Redis for good, with all that it held: the epochs heal by themselves, the counters come back from the ledger;
-//   - billing: nothing can be bought or cancelled, and accounts that are closed are cancelled when it is back. What was paid for is in
-//     force all the same, and ends on its second;
-//   - the mail server: mails wait in the database and are tried again for three days.
+// Behavior during outages:
 //
-// Known hole: a loss of Redis forgets the calls of at most the last second before it, those since the last copy. They can then be
-// made once more.
+//   - Database: keys cannot be resolved and nothing can be changed (503). Gateways continue with their cached principals.
+//   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is saved but answered with 503, and
+//     takes effect when Redis is back. The same holds for moving today's requests when a key is connected.
+//   - Redis data loss: epochs recover automatically, and counters are restored from the ledger.
+//   - Billing: nothing can be bought or cancelled. Plans of closed accounts are cancelled when billing is back. Paid periods
+//     stay in effect and end on time.
+//   - Mail server: mails wait in the database and are retried for three days.
+//
+// Known limitation: a loss of Redis data also loses the requests counted since the last copy, at most one second. That quota
+// can be used again.
 package authquota
 
 import (
@@ -41,19 +41,19 @@ import (
 var service = command.Service[Config]{
 	Name: "authquota", Migrations: migrations.Files, Serve: Run,
 	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
-	Check:  redisAnswers,
+	Check:  checkRedis,
 }
 
-// Main runs one verb with settings from the environment. serve answers until ctx ends; migrate brings the schema up to date;
-// check tells whether the settings are right, the schema is there and Redis answers.
+// Main runs one verb with settings from the environment: serve runs until ctx ends, migrate migrates the schema, and check
+// verifies the settings, the schema and the connection to Redis.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return service.Main(ctx, lookup, args)
 }
 
-// Migrate brings the schema of cfg.Database to what this binary was built for.
+// Migrate brings the schema of cfg.Database to the version this binary needs.
 func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
 
-// Run serves until ctx ends, drains, and copies the counters a last time. It never migrates: it waits for its schema.
+// Run serves until ctx ends, drains, and copies the counters one last time. It never migrates; it waits for the schema.
 func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			err = errors.Join(err, public.Close(), operations.Close())
 		}
 	}()
-	told, err := cfg.parse()
+	settings, err := cfg.parse()
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
+	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // unsent spans are lost
 	db, err := database.Open(cfg.Database, tel)
 	if err != nil {
 		return err
@@ -87,13 +87,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer redis.Close()
-	p, err := newParts(cfg, told, db, redis, tel)
+	p, err := newParts(cfg, settings, db, redis, tel)
 	if err != nil {
 		return err
 	}
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	site := pages.Site{
-		Errors: refusals, Counters: ledger.Counters{Redis: redis}, Tiers: told.tiers, Peppers: told.peppers, InForce: p.inForce,
+		Errors: refusals, Counters: ledger.Counters{Redis: redis}, Tiers: settings.tiers, Peppers: settings.peppers, Apply: p.apply,
 	}
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
@@ -101,17 +101,17 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		seller := billing.New(cfg.BillingURL, cfg.Tokens, tel.Transport(transport, "billing"))
 		site.Billing, p.seller = seller, seller
 	}
-	shown, err := newSite(cfg, p.kept, site)
+	shown, err := newSite(cfg, p.store, site)
 	if err != nil {
 		return err
 	}
 	ready := new(server.Ready)
-	// Not Redis: without it a revocation can still be recorded, if only requests get here.
+	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
 	api := httpapi.API{
 		Errors: refusals, Tokens: cfg.Tokens,
-		Keys: p.kept, Requests: p.kept, Principals: p.kept, Accounts: p.kept, Paid: p.kept, Audit: p.kept, Usage: p.kept, Tallies: p.kept,
-		Epochs: p.epochs, Tiers: told.tiers, Peppers: told.peppers, OlderKeys: told.older, Now: cfg.Now, Ready: ready,
+		Keys: p.store, Requests: p.store, Principals: p.store, Accounts: p.store, Paid: p.store, Audit: p.store, Usage: p.store, UsageBatches: p.store,
+		Epochs: p.epochs, Tiers: settings.tiers, Peppers: settings.peppers, OlderKeys: settings.older, Now: cfg.Now, Ready: ready,
 	}
 	serving = true
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
@@ -123,25 +123,25 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return err
 }
 
-// turnTime bounds one turn of a loop: a database that has vanished without a word must not hold up the turns after it.
-const turnTime = 10 * time.Second
+// iterationTimeout bounds one run of a background loop, so that an unresponsive database does not block later runs.
+const iterationTimeout = 10 * time.Second
 
-// every calls do at once and then each interval until ctx ends. A failure is logged when it begins and when it ends, because what
-// fails here fails at every turn.
+// every runs do immediately and then at each interval until ctx ends. It logs only the first failure of a series and the
+// recovery, because a failing loop usually fails on every run.
 func every(ctx context.Context, interval time.Duration, log *slog.Logger, name string, do func(context.Context) error) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for failing := false; ; {
-		turn, cancel := context.WithTimeout(ctx, turnTime)
-		err := do(turn)
+		iteration, cancel := context.WithTimeout(ctx, iterationTimeout)
+		err := do(iteration)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
-			log.ErrorContext(ctx, "loop fails", "loop", name, "error", err.Error())
+			log.ErrorContext(ctx, "background loop failing", "loop", name, "error", err.Error())
 		case err == nil && failing:
-			log.InfoContext(ctx, "loop works again", "loop", name)
+			log.InfoContext(ctx, "background loop recovered", "loop", name)
 		}
 		failing = err != nil
 		select {
@@ -152,7 +152,7 @@ func every(ctx context.Context, interval time.Duration, log *slog.Logger, name s
 	}
 }
 
-func redisAnswers(ctx context.Context, cfg Config) error {
+func checkRedis(ctx context.Context, cfg Config) error {
 	tel, err := telemetry.Start(ctx, "authquota", cfg.Telemetry)
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 		other.get("/account/security/close").shows(http.StatusOK, "Your plan is cancelled")
 		b.post("/account/security/close", "email", "ada@example.org").leads("/account/sign-in")
 		storetest.Eventually(t, "told", func() bool {
-			return slices.Contains(s.subjects(t, "ada@example.org"), "Your account is closed and its plan cancelled")
+			return slices.Contains(s.subjects(t, "ada@example.org"), "Your account was closed and its plan cancelled")
 		})
 		svc = svc.restart(seller.config)
 		storetest.Eventually(t, "billing is missed", func() bool { return strings.Contains(svc.metrics(), "authquota_cancels_pending 1") })

@@ -20,7 +20,7 @@ import (
 	"opportunity.internal/services/authquota/internal/tier"
 )
 
-// Config is everything that the service can be told.
+// Config holds all settings of the service.
 type Config struct {
 	Server    server.Config
 	Telemetry telemetry.Config
@@ -43,7 +43,7 @@ type Config struct {
 	Now func() time.Time `env:"-"` // nil: time.Now
 }
 
-// Validate names every setting that cannot be served with.
+// Validate returns an error that lists every invalid setting.
 func (c Config) Validate() error {
 	errs := []error{
 		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(), c.Mail.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),

@@ -96,8 +96,8 @@ func TestKeysThatCannotBeConnected(t *testing.T) {
 		}
 		before := svc.listKeys("")
 		for key, words := range map[string]string{
-			"": "Paste the whole key", "nonsense": "We do not know this key", olderKey: "We do not know this key",
-			"oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8": "We do not know this key",
+			"": "Paste the whole key", "nonsense": "This key is unknown", olderKey: "This key is unknown",
+			"oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8": "This key is unknown",
 			suspended.Key: "suspended", revoked.Key: "it is revoked", crowd.Key: "comes with 5 active keys",
 			own: "already belongs to your account",
 		} {
@@ -121,7 +121,7 @@ func TestGuessingAtKeysIsSlowedDown(t *testing.T) {
 		b.signIn("ada@example.org")
 		key := svc.issue(nil)
 		for i := range 10 {
-			b.connect(fmt.Sprint(olderKey, i)).shows(http.StatusUnprocessableEntity, "We do not know this key")
+			b.connect(fmt.Sprint(olderKey, i)).shows(http.StatusUnprocessableEntity, "This key is unknown")
 		}
 		require.Equal(t, http.StatusTooManyRequests, b.connect(key.Key).status)
 		require.Equal(t, key.Account, svc.principal(key.Key).Account)
@@ -154,7 +154,7 @@ func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
 			if a.status == http.StatusSeeOther {
 				won++
 			} else {
-				a.shows(http.StatusUnprocessableEntity, "account already")
+				a.shows(http.StatusUnprocessableEntity, "This key already belongs")
 			}
 		}
 		require.Equal(t, 1, won)

@@ -84,7 +84,7 @@ func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
 		code := b.code()
 		o := b.other()
 		o.enterPassword().leads("/account/sign-in/code")
-		o.post("/account/sign-in/code", "code", code).shows(http.StatusUnprocessableEntity, "used already")
+		o.post("/account/sign-in/code", "code", code).shows(http.StatusUnprocessableEntity, "already used")
 	})
 }
 
@@ -101,7 +101,7 @@ func TestWrongCodesSlowDown(t *testing.T) {
 			o.address = fmt.Sprintf("198.51.100.%d", i) // one network
 			o.post("/account/sign-in/code", "code", o.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is not right")
 		}
-		refused := o.post("/account/sign-in/code", "code", o.code()).shows(http.StatusTooManyRequests, "too many tries", "30 seconds")
+		refused := o.post("/account/sign-in/code", "code", o.code()).shows(http.StatusTooManyRequests, "Too many attempts", "30 seconds")
 		wait, err := strconv.Atoi(refused.header.Get("Retry-After"))
 		require.NoError(t, err)
 		clock.move(time.Duration(wait) * time.Second)

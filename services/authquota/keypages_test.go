@@ -163,7 +163,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		b.get("/account/keys").shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never", "1 of 5 keys in use")
 		b.post("/account/keys/"+keyID+"/name", "name", strings.Repeat("x", 61)).shows(http.StatusUnprocessableEntity, "1 to 60 characters")
 		b.post("/account/keys/"+keyID+"/name", "name", "Board <3").leads("/account/keys/" + keyID)
-		b.get("/account/keys/"+keyID).shows(http.StatusOK, "Board <3", "a job board for Ontario", "has its new name")
+		b.get("/account/keys/"+keyID).shows(http.StatusOK, "Board <3", "a job board for Ontario", "was renamed")
 
 		clock.move(time.Hour)
 		b.svc.renew(b)

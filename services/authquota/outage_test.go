@@ -89,8 +89,8 @@ func TestDatabaseAway(t *testing.T) {
 	svc.do(http.MethodGet, "/operator/v1/accounts", nil).refused(problem.ServiceUnavailable)
 	svc.do(http.MethodGet, "/internal/v1/usage/2026-11-20", nil).refused(problem.ServiceUnavailable)
 	require.Equal(t, http.StatusServiceUnavailable, svc.do(http.MethodGet, "/readyz", nil).status)
-	b.get("/account").shows(http.StatusServiceUnavailable, "Away for a moment")
-	b.post("/account/sign-in", "email", "ada@example.org", "password", goodPassword).shows(http.StatusServiceUnavailable, "Away for a moment")
+	b.get("/account").shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.post("/account/sign-in", "email", "ada@example.org", "password", goodPassword).shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	day := counter.DayOf(before.ExpiresAt.AddDate(-1, 0, 0))
 	s.charge(t, day, map[string]int{key.Account: 3})
 

@@ -24,15 +24,15 @@ import (
 	"opportunity.internal/services/authquota/migrations"
 )
 
-// secrets are the settings that have a form of their own.
-type secrets struct {
+// settings are the parsed settings.
+type settings struct {
 	peppers [][]byte
 	older   apikey.OlderForm
 	box     secretbox.Box
 	tiers   tier.Table
 }
 
-func (c Config) parse() (s secrets, err error) {
+func (c Config) parse() (s settings, err error) {
 	if s.peppers, err = apikey.Peppers(c.Peppers); err != nil {
 		return s, err
 	}
@@ -46,43 +46,43 @@ func (c Config) parse() (s secrets, err error) {
 	return s, err
 }
 
-// parts do the work that no request waits for.
+// parts do the background work.
 type parts struct {
 	tel    *telemetry.Telemetry
-	kept   *store.Store
+	store  *store.Store
 	epochs *epoch.Epochs
 	merges *merge.Merges
-	books  *ledger.Ledger
+	ledger *ledger.Ledger
 	mails  *courier.Courier
-	seller closing.Billing // nil: nothing is sold
+	seller closing.Billing // nil if no plans are sold
 
-	owed, uncancelled prometheus.Gauge
+	pendingRaises, pendingCancels prometheus.Gauge
 }
 
-func newParts(cfg Config, s secrets, db *database.DB, client *redis.Client, tel *telemetry.Telemetry) (*parts, error) {
-	p := &parts{tel: tel, kept: store.New(db, cfg.Now, s.box, mail.NewWriter(cfg.PublicURL).From(cfg.Contact))}
-	p.epochs, p.merges, p.books = epoch.New(client, p.kept), merge.New(client, p.kept, cfg.Now), ledger.New(client, p.kept, cfg.Now)
-	p.owed = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "authquota_epoch_raises_pending", Help: "Changes that are recorded but not yet in force, because Redis is out of reach.",
+func newParts(cfg Config, s settings, db *database.DB, client *redis.Client, tel *telemetry.Telemetry) (*parts, error) {
+	p := &parts{tel: tel, store: store.New(db, cfg.Now, s.box, mail.NewWriter(cfg.PublicURL).From(cfg.Contact))}
+	p.epochs, p.merges, p.ledger = epoch.New(client, p.store), merge.New(client, p.store, cfg.Now), ledger.New(client, p.store, cfg.Now)
+	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
 	})
-	p.uncancelled = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "authquota_cancels_pending", Help: "Closed accounts that billing could not be told of yet: they may still be charged.",
+	p.pendingCancels = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "authquota_cancels_pending", Help: "Closed accounts whose subscriptions billing has not cancelled yet; they may still be charged.",
 	})
-	tel.Registry.MustRegister(p.owed, p.uncancelled, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	tel.Registry.MustRegister(p.pendingRaises, p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
-	}, func() float64 { return p.books.Lag().Seconds() }))
+	}, func() float64 { return p.ledger.Lag().Seconds() }))
 	var err error
-	p.mails, err = courier.New(cfg.Mail, p.kept, cfg.Now, tel.Log, tel.Registry)
+	p.mails, err = courier.New(cfg.Mail, p.store, cfg.Now, tel.Log, tel.Registry)
 	return p, err
 }
 
-// inForce puts in force at once what was committed for an account.
-func (p *parts) inForce(ctx context.Context, accountID string) error {
+// apply makes committed changes of an account take effect immediately.
+func (p *parts) apply(ctx context.Context, accountID string) error {
 	_, err := p.epochs.Deliver(ctx, accountID)
 	return errors.Join(err, p.merges.Deliver(ctx, accountID))
 }
 
-// start begins all loops as soon as the schema is there.
+// start starts all background loops once the schema is current.
 func (p *parts) start(group *server.Group, db *database.DB) {
 	group.Go("schema", func(ctx context.Context) error {
 		if err := db.Await(ctx, p.tel, migrations.Files); err != nil {
@@ -91,14 +91,14 @@ func (p *parts) start(group *server.Group, db *database.DB) {
 		loop := func(name string, interval time.Duration, do func(context.Context) error) {
 			group.Go(name, func(ctx context.Context) error { return every(ctx, interval, p.tel.Log, name, do) })
 		}
-		loop("forgetting", time.Hour, p.kept.Forget)
+		loop("forgetting", time.Hour, p.store.DeleteExpired)
 		loop("merges", merge.Interval, func(ctx context.Context) error { return p.merges.Deliver(ctx, "") })
-		loop("sealing", time.Hour, p.kept.Reseal)
-		loop("ledger", ledger.Interval, p.books.Copy)
-		loop("notices", time.Minute, p.kept.Remind)
-		loop("plans", time.Minute, p.kept.EndPlans)
+		loop("sealing", time.Hour, p.store.Reseal)
+		loop("ledger", ledger.Interval, p.ledger.Copy)
+		loop("notices", time.Minute, p.store.Remind)
+		loop("plans", time.Minute, p.store.EndPlans)
 		loop("closing", closing.Interval, p.cancelClosed)
-		// not bounded by a turn's time: an SMTP server may take longer
+		// Not bounded by iterationTimeout: an SMTP server may take longer.
 		loop("mails", courier.Interval, func(context.Context) error { return p.mails.Deliver(ctx) })
 		loop("epochs", epoch.Interval, p.deliverEpochs)
 		return nil
@@ -107,25 +107,25 @@ func (p *parts) start(group *server.Group, db *database.DB) {
 
 func (p *parts) deliverEpochs(ctx context.Context) error {
 	n, err := p.epochs.Deliver(ctx, "")
-	if err == nil || n > 0 { // a database that is away does not know what is owed
-		p.owed.Set(float64(n))
+	if err == nil || n > 0 { // without the database the number is unknown
+		p.pendingRaises.Set(float64(n))
 	}
 	return err
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {
-	n, err := closing.Deliver(ctx, p.kept, p.seller)
+	n, err := closing.Deliver(ctx, p.store, p.seller)
 	if err == nil || n > 0 {
-		p.uncancelled.Set(float64(n))
+		p.pendingCancels.Set(float64(n))
 	}
 	return err
 }
 
-// copyLast copies the counters after the drain: the calls of the last requests are in them by now.
+// copyLast copies the counters after the drain, so that the last requests are included.
 func (p *parts) copyLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := p.books.Copy(ctx); err != nil {
-		p.tel.Log.ErrorContext(ctx, "counters not copied at shutdown", "error", err.Error())
+	if err := p.ledger.Copy(ctx); err != nil {
+		p.tel.Log.ErrorContext(ctx, "final counter copy failed", "error", err.Error())
 	}
 }

@@ -132,7 +132,7 @@ func TestAnAnswerCountsOnce(t *testing.T) {
 		again.post("/account/sign-in/passkey", "answer", k.prove(first)).shows(422, "not accepted")
 		again.post("/account/sign-in/passkey", "answer", k.prove(second)).shows(422, "not accepted")
 		confirm := b.get("/account/security/confirm")
-		clock.move(passkey.Patience)
+		clock.move(passkey.ChallengeLife)
 		b.post("/account/security/confirm", "answer", k.prove(confirm)).shows(422, "not accepted")
 	})
 }
@@ -202,7 +202,7 @@ func TestARemovedPasskeyIsNoProof(t *testing.T) {
 		}
 		b.get("/account/security").shows(http.StatusOK, "Key ring")
 		b.post("/account/security/passkeys/remove", "id", id).leads("/account/security")
-		b.post("/account/security/passkeys/remove", "id", id).shows(http.StatusNotFound, "removed already")
+		b.post("/account/security/passkeys/remove", "id", id).shows(http.StatusNotFound, "already removed")
 		b.get("/account/security").shows(http.StatusOK, "You have none yet", "Second factor removed passkey, Key ring")
 		require.Contains(t, b.svc.mail(b.email, "factor-changed", 2).plain, "“Key ring” was removed")
 		phone.post("/account/sign-in/passkey", "answer", k.prove(form)).shows(422, "not accepted")
@@ -216,12 +216,12 @@ func TestPasskeysThatAreNotTaken(t *testing.T) {
 		b, _ := s.member(t, "ada@example.org")
 		k := newSecurityKey(t, b.account)
 		answer := k.make(b.get("/account/security/passkeys"))
-		b.post("/account/security/passkeys", "name", "  ", "answer", answer).shows(422, "Give it a name")
+		b.post("/account/security/passkeys", "name", "  ", "answer", answer).shows(422, "Enter a name")
 		b.post("/account/security/passkeys", "name", "Key ring", "answer", answer).shows(422, "not accepted") // the challenge is used up
 		b.post("/account/security/passkeys", "name", "Key ring").shows(422, "not accepted")
 		k.party.ID = "evil.example"
 		b.post("/account/security/passkeys", "name", "Key ring", "answer", k.make(b.get("/account/security/passkeys"))).shows(422, "not accepted")
-		for range passkey.Most {
+		for range passkey.MaxPasskeys {
 			b.addPasskey("One of many")
 		}
 		b.get("/account/security/passkeys").leads("/account/security")
@@ -253,7 +253,7 @@ func TestWithoutAHostNameThereAreNoPasskeys(t *testing.T) {
 		svc := s.start(t, func(c *authquota.Config) { c.PublicURL = "http://192.0.2.1:8080" })
 		b := svc.browser()
 		b.signIn("ada@example.org")
-		b.get("/account/security").shows(http.StatusOK, "Browsers have no passkeys for this address")
+		b.get("/account/security").shows(http.StatusOK, "Passkeys do not work at this address")
 		b.get("/account/security/passkeys").leads("/account/security")
 		b.send(http.MethodPost, "/account/security/confirm", map[string][]string{"answer": {"{}"}}, nil).shows(422, "not accepted")
 	})

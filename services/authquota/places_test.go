@@ -146,9 +146,9 @@ func TestTheStoreKeepsKeysFromWhoHasNoAuthenticator(t *testing.T) {
 		box, err := secretbox.Parse(s.config().Encryption)
 		require.NoError(t, err)
 		kept := store.New(db, clock.Now, box, mail.NewWriter("https://api.example"))
-		fresh := account.Kept{Digest: "0a", Prefix: "oda_live_", LastFour: "abcd"}
+		fresh := account.KeyRecord{Digest: "0a", Prefix: "oda_live_", LastFour: "abcd"}
 		ctx := t.Context()
-		_, err = kept.AskForKey(ctx, b.account, account.Wish{Name: "x", UseCase: "x"}, account.Acceptance{}, true)
+		_, err = kept.RequestKey(ctx, b.account, account.RequestedKey{Name: "x", UseCase: "x"}, account.Acceptance{}, true)
 		require.ErrorContains(t, err, "authenticator")
 		_, err = kept.Collect(ctx, b.account, r, account.Acceptance{}, fresh)
 		require.ErrorContains(t, err, "authenticator")

@@ -69,7 +69,7 @@ func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {
 		p := s.subscriber(t)
 		month := paid(begin, 0)
 		p.pushed(month)
-		p.hears("Your plan has begun")
+		p.hears("Your plan has started")
 		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC; it renews by itself then")
 		require.Contains(t, p.last(), "the tier commercial")
 		p.pushed(month)
@@ -81,7 +81,7 @@ func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {
 		require.Contains(t, p.last(), "Tier from then on: free")
 		month.Renews = true
 		p.pushed(month)
-		p.hears("Your plan goes on")
+		p.hears("Your plan was resumed")
 
 		p.waits(*month.PaidUntil) // the renewal is on its way
 		p.hears()
@@ -111,25 +111,25 @@ func TestMailsOfPaymentsThatFail(t *testing.T) {
 		month.Trouble = api.PaymentFailed
 		p.pushed(month)
 		p.pushed(month)
-		p.hears("Your plan has begun", "A payment for your plan failed")
+		p.hears("Your plan has started", "A payment for your plan failed")
 		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC")
 		p.waits(*month.PaidUntil)
-		p.hears("Your plan has ended, because a payment failed")
+		p.hears("Your plan has ended because a payment failed")
 		month = paid(p.now.Now(), 0)
 		p.pushed(month)
-		p.hears("Your plan has begun")
+		p.hears("Your plan has started")
 
 		p.waits(*month.PaidUntil)
 		p.now.move(time.Hour)
 		month.Trouble = api.PaymentFailed
 		p.pushed(month) // the charge for the next month, an hour after it had begun
-		p.hears("Your plan has ended, because a payment failed")
+		p.hears("Your plan has ended because a payment failed")
 		p.waits(p.now.Now().Add(24 * time.Hour))
 		p.hears()
 
 		month = paid(p.now.Now(), 0)
 		p.pushed(month)
-		p.hears("Your plan has begun")
+		p.hears("Your plan has started")
 		p.waits(month.PaidUntil.Add(4 * time.Hour)) // and nothing was heard of billing since
 		p.hears("Your plan has ended")
 	})
@@ -143,7 +143,7 @@ func TestMailsOfMoneyThatGoesBack(t *testing.T) {
 		p.pushed(paid(begin, 0))
 		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"free"}`)) // no difference as long as more is paid for
 		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
-		p.hears("Your plan has begun")
+		p.hears("Your plan has started")
 		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Refunded})
 		p.hears("Your payment was refunded and your plan has ended")
 		require.Contains(t, p.last(), "the tier developer now")
@@ -152,9 +152,9 @@ func TestMailsOfMoneyThatGoesBack(t *testing.T) {
 
 		p.pushed(paid(p.now.Now(), 0))
 		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
-		p.hears("Your plan has begun", "Your payment is disputed and your plan has ended")
+		p.hears("Your plan has started", "Your payment is disputed and your plan has ended")
 		p.pushed(paid(p.now.Now(), 0)) // the dispute is won
-		p.hears("Your plan has begun")
+		p.hears("Your plan has started")
 	})
 }
 
@@ -191,11 +191,11 @@ func TestTheEndIsToldOnce(t *testing.T) {
 		})
 		for i, id := range ids {
 			told := s.subjects(t, id+"@example.org")
-			want := []string{"Your plan has begun", "Your plan has ended"}
+			want := []string{"Your plan has started", "Your plan has ended"}
 			if i < 5 && len(told) != 2 { // renewed before or after anybody noticed the end
-				want = []string{"Your plan has begun"}
+				want = []string{"Your plan has started"}
 				if len(told) > 2 {
-					want = []string{"Your plan has begun", "Your plan has begun", "Your plan has ended"} // of one instant, by their names
+					want = []string{"Your plan has started", "Your plan has started", "Your plan has ended"} // of one instant, by their names
 				}
 			}
 			slices.Sort(told)

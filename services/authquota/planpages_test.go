@@ -124,22 +124,22 @@ func TestBuyingAPlan(t *testing.T) {
 		}, billing.asked)
 		require.Contains(t, b.actions(), "plan.upgrade")
 
-		p = b.get("/account/plan?checkout=done").shows(http.StatusOK, "has not told us of a payment yet", "Look again", "Your plan: Free")
-		require.NotContains(t, p.text(), "it is paid")
+		p = b.get("/account/plan?checkout=done").shows(http.StatusOK, "Your payment is not confirmed yet", "Reload", "Your plan: Free")
+		require.NotContains(t, p.text(), "Your payment is confirmed")
 		b.get("/account/plan?checkout=left").shows(http.StatusOK, "If you did not pay there, nothing was bought.")
 
 		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 30*24*time.Hour), Renews: true, Version: 1})
 		billing.is(func() { billing.stands = api.Subscription{Customer: true, Renewing: true, Sandbox: true} })
-		p = b.get("/account/plan?checkout=done").shows(http.StatusOK, "has told us: it is paid", "Your plan: Business",
-			"Paid until 20 December 2026, 10:00 UTC It renews by itself then.", "Cancel Business", "Card and invoices")
+		p = b.get("/account/plan?checkout=done").shows(http.StatusOK, "Your payment is confirmed", "Your plan: Business",
+			"Paid until 20 December 2026, 10:00 UTC Renews automatically.", "Cancel Business", "Card and invoices")
 		require.NotContains(t, p.text(), "Upgrade to")
 
 		billing.is(func() { billing.refuses = true })
-		b.post("/account/plan/portal").shows(http.StatusBadRequest, "The payment processor did not take that.")
+		b.post("/account/plan/portal").shows(http.StatusBadRequest, "The payment processor rejected the request.")
 		billing.is(func() { billing.refuses = false; billing.page = "https://billing.stripe.com/p/session/1" })
 		b.post("/account/plan/portal").leads("https://billing.stripe.com/p/session/1")
 		require.Contains(t, b.actions(), "plan.portal")
-		b.get("/account/security").shows(http.StatusOK, "Went to buy a plan", "Went to the payment processor")
+		b.get("/account/security").shows(http.StatusOK, "Checkout opened", "Payment portal opened")
 	})
 }
 
@@ -156,8 +156,8 @@ func TestCancellingAndResuming(t *testing.T) {
 		b.post("/account/plan/cancel").leads("/account/plan")
 		cancelled := api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 24*time.Hour), Version: 2}
 		billing.is(func() { billing.stands.Entitlement = cancelled })
-		p := b.get("/account/plan").shows(http.StatusOK, "Nothing is charged any more.", "Cancelled It ends then", "Resume Business") // we are told in a moment
-		require.NotContains(t, p.text(), "It renews by itself")
+		p := b.get("/account/plan").shows(http.StatusOK, "You will not be charged again.", "Cancelled It ends then", "Resume Business") // we are told in a moment
+		require.NotContains(t, p.text(), "Renews automatically")
 		b.entitle(cancelled)
 		p = b.get("/account/plan").shows(http.StatusOK, "Your plan: Business",
 			"Paid until 21 November 2026, 10:00 UTC Cancelled It ends then, and you have Free.", "Resume Business")
@@ -165,7 +165,7 @@ func TestCancellingAndResuming(t *testing.T) {
 
 		b.post("/account/plan/resume").leads("/account/plan")
 		billing.is(func() { billing.stands.Entitlement.Renews, billing.stands.Entitlement.Version = true, 3 })
-		b.get("/account/plan").shows(http.StatusOK, "The plan renews by itself again.", "It renews by itself then.", "Cancel Business")
+		b.get("/account/plan").shows(http.StatusOK, "The plan renews automatically again.", "Renews automatically.", "Cancel Business")
 		require.Equal(t, []string{
 			"/internal/v1/subscriptions/" + b.account + "/cancel {}", "/internal/v1/subscriptions/" + b.account + "/resume {}",
 		}, billing.asked)
@@ -216,9 +216,9 @@ func TestThePlanInWords(t *testing.T) {
 				[]string{"Your plan: Free", "What was paid before has ended on 20 November 2026, 09:00 UTC", "You still have a subscription to Business", "Cancel Business",
 					"Business is back as soon as a payment comes"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Hour), Trouble: api.PaymentFailed}, false, // given up
-				[]string{"Your plan: Free", "What was paid before has ended on 20 November 2026, 09:00 UTC", "No other payment is tried.", "Upgrade to Business"}},
+				[]string{"Your plan: Free", "What was paid before has ended on 20 November 2026, 09:00 UTC", "The payment will not be retried.", "Upgrade to Business"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Minute), Renews: true}, true,
-				[]string{"Your plan: Free", "has not told us of the next payment yet"}},
+				[]string{"Your plan: Free", "The next payment is not confirmed yet"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Minute)}, false,
 				[]string{"Your plan: Free", "Business has ended.", "Upgrade to Business"}},
 			{api.Entitlement{Tier: api.Free, Trouble: api.Refunded}, true,
@@ -265,10 +265,10 @@ func TestBillingIsAway(t *testing.T) {
 		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, time.Hour), Renews: true, Version: 1})
 		billing.is(func() { billing.away = true })
 		p := b.get("/account/plan").shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
-			"The payment service does not answer at the moment", "Try again")
+			"The payment service is temporarily unavailable", "Try again")
 		require.NotContains(t, p.text(), "Upgrade to")
 		for _, act := range []string{"upgrade", "portal", "cancel", "resume"} {
-			b.post("/account/plan/"+act).shows(http.StatusServiceUnavailable, "The payment service does not answer", "Look at your plan before you try again.")
+			b.post("/account/plan/"+act).shows(http.StatusServiceUnavailable, "The payment service is temporarily unavailable", "Check your plan before you try again.")
 		}
 		b.get("/account/plan/cancel").shows(http.StatusOK, "Cancel Business?")
 	})
@@ -279,7 +279,7 @@ func TestASuspendedAccountDoesNotBuy(t *testing.T) {
 		b, billing, _ := s.seller(t)
 		b.svc.change(b.account, "suspend", map[string]any{"reason": "x"})
 		b.post("/account/plan/upgrade").leads("/account/plan")
-		b.get("/account/plan").shows(http.StatusOK, "An account that is suspended cannot buy a plan.")
+		b.get("/account/plan").shows(http.StatusOK, "A suspended account cannot buy a plan.")
 		require.Empty(t, billing.asked)
 	})
 }

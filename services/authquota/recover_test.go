@@ -24,9 +24,9 @@ func TestARecoveryCodeSignsInOnce(t *testing.T) {
 		o.get("/account/recovery-codes").shows(http.StatusOK, "9")
 		again := b.other()
 		again.enterPassword()
-		again.post("/account/sign-in/code", "code", o.codes[3]).shows(http.StatusUnprocessableEntity, "wrong, or it was used")
+		again.post("/account/sign-in/code", "code", o.codes[3]).shows(http.StatusUnprocessableEntity, "wrong or was already used")
 
-		fresh := o.post("/account/recovery-codes").shows(http.StatusOK, "shown this once")
+		fresh := o.post("/account/recovery-codes").shows(http.StatusOK, "Save them now")
 		svc.mail(b.email, "factor-changed", 1)
 		again.post("/account/sign-in/code", "code", o.codes[4]).shows(http.StatusUnprocessableEntity)
 		again.post("/account/sign-in/code", "code", codes.FindStringSubmatch(fresh.body)[1]).leads("/account")
@@ -58,7 +58,7 @@ func TestAForgottenPassword(t *testing.T) {
 		token := stranger.get(second).token()
 		stranger.post("/account/reset", "token", token, "password", "ada@example.org").shows(http.StatusUnprocessableEntity)
 		stranger.post("/account/reset", "token", token, "password", "nineteen-quiet-bicycles-sing").leads("/account/sign-in")
-		stranger.get("/account/sign-in").shows(http.StatusOK, "Your password is changed")
+		stranger.get("/account/sign-in").shows(http.StatusOK, "Your password was changed")
 		for _, link := range []string{first, second} {
 			stranger.get(link).shows(http.StatusGone)
 		}
@@ -136,7 +136,7 @@ func TestALostAuthenticator(t *testing.T) {
 		begin(lost)
 		clock.move(72*time.Hour - time.Second)
 		o.enterPassword().leads("/account/sign-in/code")
-		o.get("/account/lost-authenticator").shows(http.StatusOK, "The authenticator is removed on")
+		o.get("/account/lost-authenticator").shows(http.StatusOK, "The authenticator will be removed on")
 		clock.move(time.Second)
 		o.enterPassword()
 		svc.mail(b.email, "authenticator-reset", 1)

@@ -58,7 +58,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		// too early: what is lost is said, and nobody comes in
 		svc, _ = s.startWithClock(t, with(older))
 		storetest.Eventually(t, "said", func() bool {
-			return strings.Contains(svc.log.String(), "sealed texts are under an encryption key that is not in the list")
+			return strings.Contains(svc.log.String(), "sealed texts do not open")
 		})
 		b.svc = svc
 		again := b.other()

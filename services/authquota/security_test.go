@@ -67,7 +67,7 @@ func TestDelicatePagesNeedARecentProof(t *testing.T) {
 
 		old := b.other()
 		old.cookies["__Host-session"] = b.cookies["__Host-session"]
-		b.get("/account/security/confirm?next=/account/security/password").shows(http.StatusOK, "Confirm that it is you")
+		b.get("/account/security/confirm?next=/account/security/password").shows(http.StatusOK, "Confirm your identity")
 		b.post("/account/security/confirm", "code", b.code(), "next", "/account/security/password").leads("/account/security/password")
 		b.get("/account/security/password").shows(http.StatusOK)
 		clock.move(session.Overlap)
@@ -90,7 +90,7 @@ func TestACodeConfirmsOnceAndWrongOnesSlowDown(t *testing.T) {
 		b.post("/account/security/confirm", "code", b.codes[0]).shows(422, "Recovery codes work only at sign-in")
 		code := b.code()
 		b.post("/account/security/confirm", "code", code).leads("/account/security")
-		b.post("/account/security/confirm", "code", code).shows(422, "used already")
+		b.post("/account/security/confirm", "code", code).shows(422, "already used")
 		b.get("/account").shows(http.StatusOK)
 		clock.move(session.RecentProof)
 		for range 9 { // one was counted before
@@ -119,7 +119,7 @@ func TestThePasswordIsChanged(t *testing.T) {
 
 		old := b.cookies["__Host-session"]
 		b.post("/account/security/password", "current", goodPassword, "password", otherPassword).leads("/account/security")
-		b.get("/account/security").shows(http.StatusOK, "Your password is changed", "Password changed", " you ")
+		b.get("/account/security").shows(http.StatusOK, "Your password was changed", "Password changed", " you ")
 		require.NotEqual(t, old, b.cookies["__Host-session"])
 		elsewhere.get("/account").leads("/account/sign-in")
 		b.other().get(reset).shows(http.StatusGone)
@@ -164,9 +164,9 @@ func TestTheAddressIsChangedByWhoReadsItsMail(t *testing.T) {
 		for _, bad := range []string{"", "nonsense", "a@b@c.example"} {
 			b.post("/account/security/email", "email", bad).shows(422, "Enter an e-mail address")
 		}
-		b.post("/account/security/email", "email", " ADA@example.org").shows(422, "your address already")
+		b.post("/account/security/email", "email", " ADA@example.org").shows(422, "already your address")
 		b.post("/account/security/email", "email", "First@Example.org").leads("/account/security")
-		b.get("/account/security").shows(http.StatusOK, "We have written to first@example.org")
+		b.get("/account/security").shows(http.StatusOK, "We sent a mail to first@example.org")
 		first := b.svc.mail("first@example.org", "new-address", 1).links()[0]
 		b.post("/account/security/email", "email", "lovelace@example.org").leads("/account/security")
 		second := b.svc.mail("lovelace@example.org", "new-address", 1).links()[0]
@@ -281,7 +281,7 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 		back := b.other()
 		back.enterPassword().leads("/account/sign-in/code")
 		back.post("/account/sign-in/code", "code", oldCode).shows(422)
-		back.post("/account/sign-in/code", "code", code).shows(422, "used already")
+		back.post("/account/sign-in/code", "code", code).shows(422, "already used")
 		clock.move(time.Minute)
 		back.post("/account/sign-in/code", "code", back.code()).leads("/account")
 		require.Subset(t, b.actions(), []string{"factor.remove", "factor.add"})
@@ -342,7 +342,7 @@ func TestEventsSayWhatHappened(t *testing.T) {
 		stranger.post("/account/sign-in", "email", b.email, "password", otherPassword).shows(422)
 		read[listedAccount](b.svc.change(b.account, "suspend", `{"reason":"a secret of operators"}`))
 		read[listedAccount](b.svc.change(b.account, "resume", `{"reason":"another"}`))
-		p := b.get("/account/security").shows(http.StatusOK, "Account made", "Second factor added authenticator", "Signed in authenticator set-up",
+		p := b.get("/account/security").shows(http.StatusOK, "Account created", "Second factor added authenticator", "Signed in authenticator set-up",
 			"Failed to sign in password", "somebody", "Account suspended", "the operator", "Account resumed")
 		require.NotContains(t, p.text(), "operators'")
 		require.NotContains(t, p.text(), "a secret of operators")
@@ -365,7 +365,7 @@ func TestFailuresHideNothing(t *testing.T) {
 		}
 		clock.move(time.Second)
 		b.post("/account/security/confirm", "password", otherPassword).shows(422)
-		p := b.get("/account/security").shows(http.StatusOK, "Account made", "Signed in", "Key created", "the operator", "Key renamed",
+		p := b.get("/account/security").shows(http.StatusOK, "Account created", "Signed in", "Key created", "the operator", "Key renamed",
 			"Failed to sign in code, Firefox on Linux, 198.51.2.0/24, 25 times in 30 days", "Failed to confirm password")
 		require.Equal(t, 1, strings.Count(p.text(), "Failed to sign in"))
 		require.Less(t, strings.Index(p.text(), "Failed to confirm"), strings.Index(p.text(), "Failed to sign in"), "the last first")
@@ -382,7 +382,7 @@ func TestAnAccountIsClosed(t *testing.T) {
 		require.Nil(t, live.RevokedAt)
 		reset := b.other().askFor("/account/forgot", b.email, "reset-password", 1)
 		b.svc.change(b.account, "suspend", `{"reason":"x"}`)
-		b.post("/account/security/close", "email", b.email).shows(422, "once it is resumed")
+		b.post("/account/security/close", "email", b.email).shows(422, "when it is resumed")
 		b.svc.change(b.account, "resume", `{"reason":"x"}`)
 
 		b.post("/account/security/close").shows(422, "not the e-mail address")

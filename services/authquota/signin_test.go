@@ -28,7 +28,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		require.NotContains(t, short.body, `"short"`, "what was typed as a password is not sent back")
 		require.Empty(t, b.cookies["__Host-session"])
 		b.confirm(link)
-		b.other().get(link).shows(http.StatusGone, "does not work any more")
+		b.other().get(link).shows(http.StatusGone, "has expired")
 		b.other().post("/account/confirm", "token", form.token(), "password", goodPassword).shows(http.StatusGone)
 
 		// nothing but the authenticator until it is set up
@@ -44,7 +44,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		b.email, b.password, b.seed = "ada@example.org", goodPassword, setup.seed()
 		require.Equal(t, b.seed, b.get("/account/authenticator").seed(), "the page can be opened again")
 		b.post("/account/authenticator", "code", b.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is not right")
-		done := b.post("/account/authenticator", "code", b.code()).shows(http.StatusOK, "Your recovery codes", "shown this once")
+		done := b.post("/account/authenticator", "code", b.code()).shows(http.StatusOK, "Your recovery codes", "Save them now")
 		require.Len(t, codes.FindAllString(done.body, -1), 10)
 		require.NotEqual(t, halfway, b.cookies["__Host-session"], "a new secret at each stage")
 		b.get("/account").shows(http.StatusOK, "ada@example.org")
@@ -62,7 +62,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		require.NotContains(t, b.get("/account/sign-in").text(), "You are signed out.", "said once")
 		b.enterPassword().leads("/account/sign-in/code")
 		b.get("/account/sign-in/code").shows(http.StatusOK, "Second step")
-		b.post("/account/sign-in/code", "code", code).shows(http.StatusUnprocessableEntity, "used already")
+		b.post("/account/sign-in/code", "code", code).shows(http.StatusUnprocessableEntity, "already used")
 		clock.move(30 * time.Second)
 		b.post("/account/sign-in/code", "code", b.code()).leads("/account")
 		b.get("/account").shows(http.StatusOK)

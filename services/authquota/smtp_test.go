@@ -90,7 +90,7 @@ func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
 				}
 				svc := s.start(t, by(server, c.url, now))
 				s.post(t, now.Now(), welcome)
-				storetest.Eventually(t, "said", func() bool { return strings.Contains(svc.log.String(), "mail not sent, will be tried again") })
+				storetest.Eventually(t, "said", func() bool { return strings.Contains(svc.log.String(), "mail not sent, will retry") })
 				require.Empty(t, server.deliveries())
 				require.Equal(t, 1, s.waiting(t))
 				if _, logins := server.connections(); name != "wrong password" {
@@ -131,7 +131,7 @@ func TestMailsThatAreRefused(t *testing.T) {
 					storetest.Eventually(t, "given up", func() bool { return s.waiting(t) == 0 && strings.Contains(svc.log.String(), "mail given up") })
 					require.Contains(t, svc.metrics(), `authquota_mails_failed_total{template="confirm-address"} 1`)
 				} else {
-					storetest.Eventually(t, "kept", func() bool { return strings.Contains(svc.log.String(), "mail not sent, will be tried again") })
+					storetest.Eventually(t, "kept", func() bool { return strings.Contains(svc.log.String(), "mail not sent, will retry") })
 					require.Equal(t, 1, s.waiting(t))
 					server.refuse(c.step, nil)
 					storetest.Eventually(t, "sent after a pause", func() bool {
@@ -141,7 +141,7 @@ func TestMailsThatAreRefused(t *testing.T) {
 					require.Len(t, server.deliveries(), 1)
 					require.Contains(t, svc.metrics(), `authquota_mails_sent_total{template="confirm-address"} 1`)
 				}
-				require.Contains(t, svc.log.String(), fmt.Sprintf("refused with %d", c.with.Code))
+				require.Contains(t, svc.log.String(), fmt.Sprintf("rejected with %d", c.with.Code))
 				svc.tellsNothing()
 			})
 		})
@@ -154,7 +154,7 @@ func TestMailsAreTriedForThreeDaysWithGrowingPauses(t *testing.T) {
 		server.refuse("recipient", &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}, Message: "full"})
 		svc := s.start(t, by(server, withLogin, now))
 		s.post(t, now.Now(), welcome)
-		tries := func() int { return strings.Count(svc.log.String(), "mail not sent, will be tried again") }
+		tries := func() int { return strings.Count(svc.log.String(), "mail not sent, will retry") }
 		storetest.Eventually(t, "tried", func() bool { return tries() == 1 && strings.Contains(svc.metrics(), "authquota_mails_pending 1") })
 
 		// put is how long the mail waits, once it is no longer claimed.

@@ -123,9 +123,9 @@ func TestTheOwnerKeepsTheAuthenticator(t *testing.T) {
 			lost := b.svc.mail(b.email, "authenticator-reset-asked", n).links()[0]
 			half.post("/account/lost-authenticator/confirm", "token", half.get(lost).token()).leads("/account/sign-in")
 			b.post("/account/security/confirm", "password", b.password).leads("/account/security") // which the stranger has too
-			b.get("/account/keys").shows(http.StatusOK, "Your authenticator is to be removed on")
+			b.get("/account/keys").shows(http.StatusOK, "Your authenticator will be removed on")
 			act()
-			require.NotContains(t, b.get("/account/keys").shows(http.StatusOK).text(), "to be removed", name)
+			require.NotContains(t, b.get("/account/keys").shows(http.StatusOK).text(), "will be removed", name)
 		}
 		require.Contains(t, b.actions(), "factor.reset_cancel")
 	})

@@ -96,7 +96,7 @@ func TestRefusedTallies(t *testing.T) {
 		stranger.Key = "key_0199a7a0000070008000000000000000"
 		require.Equal(t, http.StatusNoContent, svc.tally(id, stranger, good).status, "a key that nobody has does not cost the others")
 		require.Equal(t, []string{"2026-11-20 served 1"}, s.counted(t))
-		require.Contains(t, svc.log.String(), "tallies of keys that nobody has")
+		require.Contains(t, svc.log.String(), "usage batch: unknown keys skipped")
 
 		most := make([]api.UsageCount, api.MaxUsageCounts)
 		for i := range most {

@@ -1,4 +1,4 @@
-// Command authquota keeps accounts, keys and usage, and serves them inside the cluster.
+// Command authquota serves accounts, API keys and usage inside the cluster.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package account is who holds keys: accounts, their keys, and the rules for what operators do to them.
+// Package account defines accounts, keys and key requests, and the rules for changing them.
 package account
 
 import (
@@ -16,19 +16,19 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Account is a holder of keys. Its standing, its suspension and its allowance hold for all its keys alike.
+// Account holds keys. Its tier, suspension and quota apply to all of them.
 type Account struct {
 	Standing
 
 	ID            string
-	SuspendedAt   *time.Time // nil while the account may call
+	SuspendedAt   *time.Time // nil unless suspended
 	SuspendReason string
-	MergedInto    string     // the account that has taken over its keys; empty while it has them itself
-	ClosedAt      *time.Time // when its person closed it, for good
+	MergedInto    string     // the account that took over its keys; empty if none
+	ClosedAt      *time.Time // when its person closed it; final
 	CreatedAt     time.Time
 }
 
-// State is what may still be done with an account.
+// State is the state of an account.
 type State string
 
 // The states of an account.
@@ -52,16 +52,16 @@ func (a Account) State() State {
 	return StateActive
 }
 
-// Listed is an account as the operators' list shows it.
+// Listed is an account in the operators' list.
 type Listed struct {
 	Account
 
-	Email      string // of the person, where there is one
-	UsedToday  int    // calls on the current UTC day, as the ledger has them
+	Email      string // of the person; empty if there is none
+	UsedToday  int    // requests on the current UTC day, as of the ledger
 	ActiveKeys int
 }
 
-// Raise is a debt to the counter store: the account was changed, and its epoch there must still be raised.
+// Raise is a pending epoch increment of a changed account.
 type Raise struct {
 	ID      int64
 	Account string
@@ -72,17 +72,17 @@ var (
 	keyID     = regexp.MustCompile(`^key_[0-9a-f]{32}$`)
 )
 
-// NewID makes the id of an account. Ids made later sort later.
+// NewID returns an account ID. IDs sort by creation time.
 func NewID() string { return newID("acc_") }
 
-// NewKeyID makes the id of a key, which says nothing about the key itself.
+// NewKeyID returns a key ID. It reveals nothing about the key itself.
 func NewKeyID() string { return newID("key_") }
 
 func newID(prefix string) string {
 	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
 }
 
-// Known refuses an id that cannot be an account's, as one that nobody has.
+// Known returns NotFound for an ID that does not have the form of an account ID.
 func Known(id string) error {
 	if !accountID.MatchString(id) {
 		return NotFound()
@@ -90,12 +90,12 @@ func Known(id string) error {
 	return nil
 }
 
-// NotFound is the refusal of an account id that nobody has.
+// NotFound returns the error for an unknown account ID.
 func NotFound() error { return problem.New(problem.NotFound, "There is no account with this id.") }
 
-// Merged is the refusal of an act on an account that another one has taken over.
+// Merged returns the error for a change to an account that was merged into another one.
 func Merged(into string) error {
-	return problem.New(problem.NotFound, "This account was joined to %s.", into)
+	return problem.New(problem.NotFound, "This account was merged into %s.", into)
 }
 
 // Closed returns the error for a change to an account that its person closed at.
@@ -104,17 +104,17 @@ func Closed(at time.Time) error {
 		"This account was closed on %s. Closing is final: it cannot get keys or a tier, and cannot be suspended or resumed.", When(at))
 }
 
-// Change is an act on an account.
+// Change is an operator's change to an account.
 type Change struct {
-	Action string            // its name in the audit log
-	Mail   string            // the mail to the account's person; empty for a tier, whose change has a mail only where it makes a difference
+	Action string            // action in the audit log
+	Mail   string            // mail to the account's person; empty for Grant, which sends a mail only if the tier differs
 	Data   map[string]string // of that mail
 
 	apply func(a *Account, now time.Time) map[string]any
 }
 
-// Apply does the act and returns what the audit log keeps of it, or nil where the account is as asked already: doing an act
-// twice is no error and leaves no second trace.
+// Apply applies the change and returns the detail of its audit log entry. It returns nil if the account has this state already;
+// repeating a change is not an error.
 func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply(a, now) }
 
 // Suspend rejects all requests of the account, starting with the next one. The mail to the account's person quotes the reason.
@@ -141,7 +141,7 @@ func Resume(reason string) (Change, error) {
 	}}, err
 }
 
-// Grant gives the account a tier, beside what it pays for. What it used today stays used.
+// Grant sets the granted tier of the account. Paid tiers are unaffected, and so is today's usage.
 func Grant(to api.Tier) (Change, error) {
 	return Change{"account.grant", "", nil, func(a *Account, _ time.Time) map[string]any {
 		from := a.Granted
@@ -164,23 +164,23 @@ func validTier(t api.Tier) error {
 	return Invalid("tier", "must be one of "+strings.Join(names, ", "))
 }
 
-// Invalid refuses a field of a request's body; what completes the sentence "Field NAME ...".
+// Invalid returns the error for a field of the request body. what completes the sentence "Field NAME ...".
 func Invalid(field, what string) error {
 	return problem.New(problem.InvalidParameter, "Field %s %s.", field, what)
 }
 
-// MaxName is how many characters the name of a key may have.
+// MaxName is the maximum length of a key name, in characters.
 const MaxName = 60
 
-const maxText = 500 // of any other line
+const maxText = 500 // of other lines
 
 func text(field, s string) (string, error) { return line(field, s, maxText) }
 
-// KeyName accepts the name that a person gives a key.
+// KeyName validates a key name and returns its canonical form.
 func KeyName(s string) (string, error) { return line("name", s, MaxName) }
 
-// line accepts a line that people write for people. Control characters are refused because some stores cannot keep them, those
-// that show nothing or turn the direction of a text because they make one line look like another, keys because none may be kept.
+// line validates a single line of text. It rejects control characters, which some databases cannot store; invisible and
+// bidirectional characters, which make a line look like another; and API keys, which must never be stored.
 func line(field, s string, most int) (string, error) {
 	s = strings.TrimSpace(s)
 	if n := utf8.RuneCountInString(s); n < 1 || n > most || !utf8.ValidString(s) {

@@ -7,10 +7,10 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// The last instant that an entitlement may name is far enough for any plan, and one that JSON can say in every time zone.
+// lastInstant is the latest valid end of an entitlement. JSON can represent it in every time zone.
 var lastInstant = time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Entitled is what billing says of an account in its canonical form. It refuses the first field that is wrong.
+// Entitled returns an entitlement in its canonical form, or an error for the first invalid field.
 func Entitled(e api.Entitlement) (api.Entitlement, error) {
 	if _, sold := api.PlanOf(e.Tier); !sold {
 		names := make([]string, len(api.Plans))
@@ -35,20 +35,19 @@ func Entitled(e api.Entitlement) (api.Entitlement, error) {
 		return e, Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
 	}
 	if e.PaidUntil != nil {
-		until := e.PaidUntil.UTC().Truncate(time.Microsecond) // what is kept
+		until := e.PaidUntil.UTC().Truncate(time.Microsecond) // the precision of the database
 		e.PaidUntil = &until
 	}
 	return e, nil
 }
 
-// settling is how long after the end of a paid period a renewal may take that is on its way: billing has it charged within seconds
-// and, where that fails, the processor does it an hour or so later. The tier ends on the second all the same; only the person is not
-// alarmed meanwhile.
+// settling is the time in which a renewal may arrive after the paid period has ended: billing charges within seconds and, after a
+// failure, the processor retries about an hour later. The tier ends on time; only the mail about it waits.
 const settling = 3 * time.Hour
 
-// News is which mail the person is sent as after takes the place of before, or none, and whether the person takes the plan to be on from
-// then on, as it was taken to be (on) until then. It goes by what holds and not by what happened, because changes may be told late, twice
-// or not at all.
+// News returns which mail to send when after replaces before, if any, and whether the person considers the plan active from
+// then on. on is the previous value. It compares states rather than events, because events may arrive late, twice or not at
+// all.
 func News(on bool, before, after api.Entitlement, now time.Time) (mail string, nowOn bool) {
 	switch {
 	case !after.Live(now):
@@ -65,7 +64,7 @@ func News(on bool, before, after api.Entitlement, now time.Time) (mail string, n
 	return "", true
 }
 
-// EndNews is News where nothing has changed but the clock.
+// EndNews is News for the passage of time without a change.
 func EndNews(on bool, e api.Entitlement, now time.Time) (mail string, nowOn bool) {
 	switch {
 	case !on || e.Live(now):

@@ -2,11 +2,11 @@ package account
 
 import "time"
 
-// Event is an entry of the audit log as the account's person sees it.
+// Event is an audit log entry for the account's person.
 type Event struct {
 	At     time.Time
 	Action string
-	Own    bool // the person's own act, as far as we know
+	Own    bool // by the person, as far as is known
 	Detail map[string]any
-	Times  int // how often it happened, where it is the last of several
+	Times  int // number of occurrences, if it stands for several
 }

@@ -12,39 +12,39 @@ import (
 // MaxLife is the longest life of a key, and its life unless an operator sets a shorter one.
 const MaxLife = 365 * 24 * time.Hour
 
-// MaxActive is how many active keys and pending requests an account may have at a time. A replaced key in its grace period does not
+// MaxActive is the maximum number of active keys and pending requests of an account. A replaced key in its grace period does not
 // count: its successor does.
 const MaxActive = 5
 
-// Grace is how long a key stays valid after it was rotated, unless it expires first.
+// Grace is the time for which a rotated key stays valid, unless it expires first.
 const Grace = 24 * time.Hour
 
-// Key is what is kept of an API key: enough to recognise it, not enough to use it.
+// Key is a stored API key: enough to recognize it, not enough to use it.
 type Key struct {
 	Standing // of the account
 
 	ID         string
 	Account    string
-	Name       string // that its holder gave it; may be empty
+	Name       string // set by its holder; may be empty
 	Prefix     string
 	LastFour   string
 	UseCase    string
-	Life       time.Duration // of the key and its successors, where an operator set one; 0: MaxLife
+	Life       time.Duration // of the key and its successors, if an operator set one; 0 means MaxLife
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	RevokedAt  *time.Time
-	ReplacedAt *time.Time // when it got its Successor; ExpiresAt is the end of its grace then
+	ReplacedAt *time.Time // when its Successor was issued; ExpiresAt is then the end of the grace period
 	Successor  string
-	LastUsedAt *time.Time // some seconds old at most; nil where it was never used
+	LastUsedAt *time.Time // up to some seconds old; nil if never used
 }
 
-// Kept is what is kept of a new key: Digest finds it again, Prefix and LastFour let people recognise it.
-type Kept struct{ Digest, Prefix, LastFour string }
+// KeyRecord is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize it.
+type KeyRecord struct{ Digest, Prefix, LastFour string }
 
-// Keep is what to keep of a key, under the newest of the peppers.
-func Keep(key apikey.Key, peppers [][]byte) Kept {
+// NewKeyRecord returns the stored form of a key, hashed with the newest pepper.
+func NewKeyRecord(key apikey.Key, peppers [][]byte) KeyRecord {
 	prefix, last4 := key.Preview()
-	return Kept{key.Digests(peppers[:1])[0], prefix, last4}
+	return KeyRecord{key.Digests(peppers[:1])[0], prefix, last4}
 }
 
 // Status is the state of a key.
@@ -56,13 +56,13 @@ const (
 	Revoked Status = "revoked"
 )
 
-// Title is what a person knows the key by.
+// Title returns the name of the key for display.
 func (k Key) Title() string { return cmp.Or(k.Name, "Unnamed key") }
 
-// Shown is what may be shown of the key itself.
+// Shown returns the visible part of the key.
 func (k Key) Shown() string { return k.Prefix + "…" + k.LastFour }
 
-// Counts reports whether the key is one of the MaxActive at now.
+// Counts reports whether the key counts towards MaxActive at now.
 func (k Key) Counts(now time.Time) bool { return k.StatusAt(now) == Active && k.ReplacedAt == nil }
 
 // SuccessorEnd returns when the successor of a key that is rotated at now expires: after a full life of its own.
@@ -76,7 +76,7 @@ func (k Key) GraceEnd(now time.Time) time.Time {
 	return k.ExpiresAt
 }
 
-// StatusAt is the key's state at now. A revoked key stays revoked when it would have expired.
+// StatusAt returns the status of the key at now. A revoked key stays revoked after its expiry.
 func (k Key) StatusAt(now time.Time) Status {
 	switch {
 	case k.RevokedAt != nil:
@@ -88,7 +88,7 @@ func (k Key) StatusAt(now time.Time) Status {
 	}
 }
 
-// KnownKey refuses an id that cannot be a key's, as one that nobody has.
+// KnownKey returns KeyNotFound for an ID that does not have the form of a key ID.
 func KnownKey(id string) error {
 	if !keyID.MatchString(id) {
 		return KeyNotFound()
@@ -96,10 +96,10 @@ func KnownKey(id string) error {
 	return nil
 }
 
-// KeyNotFound is the refusal of a key id that nobody has.
+// KeyNotFound returns the error for an unknown key ID.
 func KeyNotFound() error { return problem.New(problem.NotFound, "There is no key with this id.") }
 
-// TooManyKeys is the refusal of a key beyond MaxActive.
+// TooManyKeys returns the error for a key beyond MaxActive.
 func TooManyKeys() error {
 	return problem.New(problem.InvalidParameter,
 		"This account has %d active keys, pending requests included, which is the most it can have. Revoke one first.", MaxActive)
@@ -112,16 +112,16 @@ func OtherTier(id string, has, want api.Tier) error {
 			"opportunity accounts grant %[1]s %[3]s", id, has, want)
 }
 
-// Order asks for a key.
+// Order describes a key to issue.
 type Order struct {
 	Account   string   `json:"account"` // empty: the key gets an account of its own
-	Tier      api.Tier `json:"tier"`    // empty: the account's, free for a new one
+	Tier      api.Tier `json:"tier"`    // empty means the account's tier, or free for a new account
 	UseCase   string   `json:"useCase"`
 	ExpiresIn string   `json:"expiresIn"` // a duration such as 30d; empty: MaxLife
-	Test      bool     `json:"test"`      // a key for trying the service, recognisable by its prefix
+	Test      bool     `json:"test"`      // a test key, recognizable by its prefix
 }
 
-// Checked is the order in its canonical form, with the life of the key. It refuses the first field that is wrong.
+// Checked returns the order in its canonical form and the life of the key, or an error for the first invalid field.
 func (o Order) Checked() (Order, time.Duration, error) {
 	if o.Account != "" {
 		if err := Known(o.Account); err != nil {
@@ -143,7 +143,7 @@ func (o Order) Checked() (Order, time.Duration, error) {
 	life := MaxLife
 	if o.ExpiresIn != "" {
 		life, err = api.ParseDuration(o.ExpiresIn)
-		life = life.Truncate(time.Microsecond) // what the database keeps
+		life = life.Truncate(time.Microsecond) // the precision of the database
 		if err != nil || life <= 0 || life > MaxLife {
 			return o, 0, Invalid("expiresIn", "must be a duration such as 30d or 12h, above 0 and at most 365d")
 		}
@@ -151,7 +151,7 @@ func (o Order) Checked() (Order, time.Duration, error) {
 	return o, life, nil
 }
 
-// Prefix is the prefix of the key that is ordered.
+// Prefix returns the prefix of the ordered key.
 func (o Order) Prefix() string {
 	if o.Test {
 		return apikey.Test

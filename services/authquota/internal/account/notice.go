@@ -2,11 +2,11 @@ package account
 
 import "time"
 
-// NoticeDays are how many days before its end the person of a key is told of it, the last first.
+// NoticeDays are the days before expiry when the person is notified, in ascending order.
 var NoticeDays = []int{1, 7, 30}
 
-// Notice is which of NoticeDays the key has reached last at now, or 0: a person who could not be told in time is told once, of what
-// holds now. None is for a key that ends early anyway or has a successor, nor for one whose whole life is no longer than that.
+// Notice returns the latest of NoticeDays that the key has reached at now, or 0. After a delay, only the latest notice is sent.
+// A key gets no notice if it was revoked, has a successor, or has a life no longer than that.
 func (k Key) Notice(now time.Time) int {
 	if !k.Counts(now) {
 		return 0

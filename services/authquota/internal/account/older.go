@@ -24,13 +24,13 @@ type OlderKey struct {
 
 const (
 	maxPrefix   = 20
-	maxWarned   = 20  // lines named in a warning
-	maxReported = 200 // refused lines that are named; of a file with more, the rest is only counted
+	maxWarned   = 20  // lines listed in a warning
+	maxReported = 200 // rejected lines listed in a report; further ones are only counted
 )
 
-// ReadOlderKeys reads and judges every line of an import. The report has what was refused; the error is r's alone.
+// ReadOlderKeys reads and validates every line of an import. The report lists the rejected lines. The error is an error of r.
 func ReadOlderKeys(r io.Reader) (keys []OlderKey, report api.ImportReport, err error) {
-	first := map[string]int{} // line on which a hash was first seen
+	first := map[string]int{} // line where a hash was first seen
 	for in, err := range jsonlines.Read[OlderKey](r) {
 		if err != nil {
 			return nil, report, err
@@ -46,7 +46,7 @@ func ReadOlderKeys(r io.Reader) (keys []OlderKey, report api.ImportReport, err e
 			first[key.SHA256] = in.Number
 		}
 		if len(problems) > 0 {
-			RefuseLine(&report, in.Number, problems)
+			RejectLine(&report, in.Number, problems)
 			continue
 		}
 		keys = append(keys, key)
@@ -54,8 +54,8 @@ func ReadOlderKeys(r io.Reader) (keys []OlderKey, report api.ImportReport, err e
 	return keys, report, nil
 }
 
-// RefuseLine adds a line to what a report names, or counts it. A line is named by its number alone: a hash stays out of sight.
-func RefuseLine(report *api.ImportReport, line int, problems api.Problems) {
+// RejectLine adds a line to the report, or counts it. The report has the line number and no hash.
+func RejectLine(report *api.ImportReport, line int, problems api.Problems) {
 	if len(report.Rejected) == maxReported {
 		report.Omitted++
 		return
@@ -87,13 +87,13 @@ func (k *OlderKey) check(p *api.Problems) {
 	}
 	k.ExpiresAt = k.ExpiresAt.UTC().Truncate(time.Microsecond)
 	if k.ExpiresAt.IsZero() {
-		p.Add("expiresAt", "must be an instant such as 2027-01-31T00:00:00Z")
+		p.Add("expiresAt", "must be a time such as 2027-01-31T00:00:00Z")
 	}
 }
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checked is the canonical form of a field, or a problem of the line: the message of the refusal without its beginning.
+// checked returns the canonical form of a field, or adds the problem to the line: the error message without its first words.
 func checked(p *api.Problems, field, s string, check func(string) (string, error)) string {
 	s, err := check(s)
 	if err != nil {
@@ -103,14 +103,14 @@ func checked(p *api.Problems, field, s string, check func(string) (string, error
 	return s
 }
 
-// StartsAt records what is wrong with taking the key over at now. It matters only where the key is not held already.
+// StartsAt adds a problem if the key cannot be imported at now. It applies only to keys that do not exist yet.
 func (k OlderKey) StartsAt(p *api.Problems, now time.Time) {
 	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.Add(MaxLife)) {
 		p.Add("expiresAt", "must be in the future, at most %d days from now", MaxLife/(24*time.Hour))
 	}
 }
 
-// OlderKeyWarnings returns what keeps the gateway from accepting imported keys, if their form shows it.
+// OlderKeyWarnings returns the reasons why the gateway will not accept imported keys, as far as their form shows them.
 func OlderKeyWarnings(keys []OlderKey, form apikey.OlderForm) []string {
 	if len(keys) == 0 {
 		return nil
@@ -134,5 +134,5 @@ func OlderKeyWarnings(keys []OlderKey, form apikey.OlderForm) []string {
 	return []string{"the gateway rejects the keys on these lines because their prefix and last four characters do not fit OPPORTUNITY_OLDER_KEYS: " + named}
 }
 
-// Digests are what the key is looked for by; it is kept under the first.
+// Digests returns the possible digests of the key. It is stored under the first one.
 func (k OlderKey) Digests(peppers [][]byte) []string { return apikey.Older(k.SHA256).Digests(peppers) }

@@ -2,14 +2,14 @@ package account
 
 import "time"
 
-// Overview is what a person sees of an account first.
+// Overview is the summary on the home page of the account.
 type Overview struct {
-	Active   int        // keys that work and have no successor
-	Expiring *time.Time // the next end of one of them
-	Asked    int        // requests that an operator has yet to decide
-	Ready    int        // approved ones whose keys have yet to be collected
-	Called   bool       // whether a key of the account was ever used
+	Active   int        // active keys without a successor
+	Expiring *time.Time // the earliest expiry of these
+	Asked    int        // undecided requests
+	Ready    int        // approved requests whose keys were not collected yet
+	Called   bool       // whether any key of the account was ever used
 }
 
-// InUse is how many of MaxActive keys are in use, pending requests included.
+// InUse returns the number of MaxActive keys in use, pending requests included.
 func (o Overview) InUse() int { return o.Active + o.Asked + o.Ready }

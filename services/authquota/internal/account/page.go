@@ -2,41 +2,41 @@ package account
 
 import "time"
 
-// Page is a piece of a list: at most Limit entries after an id. The zero Limit is everything.
+// Page is a page of a list: up to Limit entries after an ID. A Limit of 0 means all.
 type Page struct {
 	After string
 	Limit int
 }
 
-// Search asks for accounts; Email is an address, or a part of one.
+// Search selects accounts. Email is an address or part of one.
 type Search struct {
 	Email string
 	Page
 }
 
-// AuditSearch asks for entries of the audit log, newest first. What is empty finds all.
+// AuditSearch selects entries of the audit log, newest first. Empty fields match all.
 type AuditSearch struct {
-	Account string // done by its person, to it, or to what belongs to it
-	Action  string // the beginning of the action's name
+	Account string // by its person, or about it, its keys and its requests
+	Action  string // a prefix of the action
 	Actor   string
 	Since   time.Time
-	Before  int64 // an entry's id; 0: from the newest on
+	Before  int64 // an entry ID; 0 starts at the newest
 	Limit   int
 }
 
-// AuditEntry is something that was done.
+// AuditEntry is an entry of the audit log.
 type AuditEntry struct {
 	ID                             int64
 	At                             time.Time
 	Actor, Action, Subject, Detail string // Detail is JSON
 }
 
-// Seen is an account as an operator sees it, with its person where it has one.
-type Seen struct {
+// Details are the details of an account for operators.
+type Details struct {
 	Account
 
-	Person    *Person // without an address once the account is closed
-	Sessions  int     // that live
+	Person    *Person // without an address once the account is closed; nil if there is none
+	Sessions  int     // active ones
 	Passkeys  int
 	UsedToday int
 	Keys      []Key

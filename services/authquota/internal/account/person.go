@@ -9,15 +9,15 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Person is somebody who signs in to an account. An account that an operator made has none.
+// Person signs in to an account. Accounts created by operators have none.
 type Person struct {
 	Standing
 
-	Account                string // id
+	Account                string // account ID
 	Email                  string
-	AuthenticatorConfirmed bool // without it no key is to be had
+	AuthenticatorConfirmed bool // required for requesting keys
 	RecoveryCodesLeft      int
-	ResetAt                *time.Time // when a lost authenticator is given up, where that was asked for
+	ResetAt                *time.Time // when a lost authenticator will be removed; nil if no removal was requested
 	Tier                   api.Tier   // when the person was read
 	SuspendedAt            *time.Time
 	Terms                  *Terms // accepted last; nil before the first key request
@@ -26,7 +26,7 @@ type Person struct {
 
 const maxEmail = 254 // RFC 5321 section 4.5.3.1
 
-// Email is an address in the form in which it is kept and compared, and whether it can be one.
+// Email returns the canonical form of an address and whether it is valid.
 func Email(s string) (string, bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -40,13 +40,13 @@ func Email(s string) (string, bool) {
 	return s, strings.Contains(domain, ".") && !strings.ContainsAny(s, "\"[](),;:<> ")
 }
 
-// NewSeed is the seed of an authenticator that waits for its first code.
+// NewSeed is the seed of an authenticator before its first code.
 type NewSeed struct {
 	Seed   string
-	Sealed string // as it is kept; a later one differs
+	Sealed string // stored form; changes with each new seed
 }
 
-// CodeUsed is the refusal of a code that was used already.
+// CodeUsed returns the error for a code that was used before.
 func CodeUsed() *problem.Error {
-	return problem.New(problem.InvalidParameter, "This code was used already. Wait for the next one.")
+	return problem.New(problem.InvalidParameter, "This code was already used. Wait for the next one.")
 }

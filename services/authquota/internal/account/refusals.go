@@ -7,13 +7,13 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// DeclinedShown is for how long a person sees that a request was declined.
+// DeclinedShown is the time for which a declined request stays on the page.
 const DeclinedShown = 30 * 24 * time.Hour
 
-// When is an instant as people read it.
+// When formats a time for people.
 func When(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04 UTC") }
 
-// Better is the tier that comes later in the table.
+// Better returns the higher of two tiers.
 func Better(a, b api.Tier) api.Tier {
 	for i := len(api.Tiers) - 1; i >= 0; i-- {
 		if t := api.Tiers[i].Tier; t == a || t == b {

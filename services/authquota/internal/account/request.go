@@ -55,13 +55,13 @@ func RequestNotFound() error {
 }
 
 // Wish describes the key that a person requests.
-type Wish struct {
+type RequestedKey struct {
 	Name    string `json:"name"`
 	UseCase string `json:"useCase"`
 }
 
 // Checked returns the wish in its canonical form, or an error for the first invalid field.
-func (w Wish) Checked() (Wish, error) {
+func (w RequestedKey) Checked() (RequestedKey, error) {
 	var err error
 	if w.Name, err = KeyName(w.Name); err != nil {
 		return w, err

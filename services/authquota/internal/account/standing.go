@@ -7,13 +7,13 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Standing is what the tier of an account comes from. Nothing else decides it.
+// Standing determines the tier of an account.
 type Standing struct {
 	Granted api.Tier          // by an operator, or free
-	Paid    []api.Entitlement // its own, and those of accounts that it has taken over
+	Paid    []api.Entitlement // of the account and of accounts merged into it
 }
 
-// TierAt is the tier at an instant: the best of what was granted and what is paid for then.
+// TierAt returns the tier at a time: the best of the granted and the paid ones.
 func (s Standing) TierAt(at time.Time) api.Tier {
 	best := s.Granted
 	for _, e := range s.Paid {
@@ -24,7 +24,7 @@ func (s Standing) TierAt(at time.Time) api.Tier {
 	return best
 }
 
-// ChangeAfter is the first instant after now at which the tier becomes another one by itself, and which; ok is false where it stays.
+// ChangeAfter returns the next automatic change of the tier after now. ok is false if there is none.
 func (s Standing) ChangeAfter(now time.Time) (at time.Time, to api.Tier, ok bool) {
 	for _, e := range s.Paid {
 		if e.Live(now) && s.TierAt(*e.PaidUntil) != s.TierAt(now) && (!ok || e.PaidUntil.Before(at)) {
@@ -37,8 +37,8 @@ func (s Standing) ChangeAfter(now time.Time) (at time.Time, to api.Tier, ok bool
 	return at, to, ok
 }
 
-// PaidAt is what tells most of the account's payments: the best of what is paid for, then what lasts longest. It is nil where billing
-// has never told anything.
+// PaidAt returns the most relevant entitlement: the one with the best tier in effect, then the one that ends last. It returns
+// nil if there is none.
 func (s Standing) PaidAt(at time.Time) *api.Entitlement {
 	var most *api.Entitlement
 	for i := range s.Paid {
@@ -56,10 +56,10 @@ func outdoes(e, other *api.Entitlement, at time.Time) bool {
 	case e.Tier != other.Tier:
 		return Better(e.Tier, other.Tier) == e.Tier
 	}
-	return e.PaidUntil != nil && e.PaidUntil.After(*other.PaidUntil) // the same tier: both have an end, or none has
+	return e.PaidUntil != nil && e.PaidUntil.After(*other.PaidUntil) // with the same tier, both have an end or neither has
 }
 
-// Pays reports whether something is paid for at an instant, or is going to be charged again.
+// Pays reports whether a paid period is in effect or will be charged again.
 func (s Standing) Pays(at time.Time) bool {
 	return slices.ContainsFunc(s.Paid, func(e api.Entitlement) bool { return e.Renews || e.Live(at) })
 }

@@ -1,4 +1,4 @@
-// Package billing asks the service that sells plans.
+// Package billing is a client of the billing service.
 package billing
 
 import (
@@ -9,26 +9,26 @@ import (
 	"opportunity.internal/pkg/peer"
 )
 
-// Client asks it at one address.
+// Client calls the billing service.
 type Client struct{ peer *peer.Client }
 
-// New makes a client of the service at base, a URL without a trailing slash.
+// New returns a client of the service at base, a URL without a trailing slash.
 func New(base string, tokens peer.Tokens, transport http.RoundTripper) *Client {
 	return &Client{peer.New(base, tokens, transport)}
 }
 
-// Subscription is how an account's payments stand.
+// Subscription returns the payment state of an account.
 func (c *Client) Subscription(ctx context.Context, accountID string) (s api.Subscription, err error) {
 	err = c.peer.Get(ctx, subscription(accountID), &s)
 	return s, err
 }
 
-// Checkout is where to send a browser to buy the plan that is sold.
+// Checkout returns the URL of a checkout session for the plan on sale.
 func (c *Client) Checkout(ctx context.Context, want api.CheckoutRequest) (page string, err error) {
 	return c.page(ctx, "/internal/v1/checkouts", want)
 }
 
-// Portal is where to send a browser to change the card and read invoices.
+// Portal returns the URL where the customer changes the card and reads invoices.
 func (c *Client) Portal(ctx context.Context, want api.PortalRequest) (page string, err error) {
 	return c.page(ctx, "/internal/v1/portals", want)
 }
@@ -39,13 +39,13 @@ func (c *Client) page(ctx context.Context, path string, want any) (string, error
 	return page.URL, err
 }
 
-// Cancel makes what an account bought end by itself at the end of what is paid for.
+// Cancel stops the renewal of the account's subscription. It ends with the paid period.
 func (c *Client) Cancel(ctx context.Context, accountID string) (s api.Subscription, err error) {
 	err = c.peer.Post(ctx, subscription(accountID)+"/cancel", struct{}{}, &s)
 	return s, err
 }
 
-// Resume takes a cancellation back.
+// Resume undoes Cancel.
 func (c *Client) Resume(ctx context.Context, accountID string) (s api.Subscription, err error) {
 	err = c.peer.Post(ctx, subscription(accountID)+"/resume", struct{}{}, &s)
 	return s, err

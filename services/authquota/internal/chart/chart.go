@@ -1,6 +1,7 @@
-// Package chart draws usage as inline SVG: stacked bars, one for each day. It is drawn at whatever width the page has: across, all
-// measures are percentages, so that bars shrink with the page and letters do not. Colours are the page's, by the classes served,
-// not-found, refused and failed.
+// Package chart renders usage as inline SVG: one stacked bar per day.
+//
+// The chart scales to the width of the page. Horizontal measures are percentages, so bars shrink with the page but text does
+// not. Colors come from the page's style sheet, by the classes served, not-found, rejected and failed.
 package chart
 
 import (
@@ -13,22 +14,22 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Measures of the drawing: across in percent of the page's width, down in pixels.
+// Measures: horizontal in percent of the page's width, vertical in pixels.
 const (
-	across = 93.0  // where the bars end and the figures of the axis have their place
-	air    = 0.22  // of a bar's place, between it and the next
-	top    = 8.0   // of the highest line
-	bottom = 208.0 // of the line that the bars stand on
-	height = 236
+	barsWidth = 93.0  // where the bars end and the axis labels begin
+	gap       = 0.22  // share of a bar's slot left empty
+	top       = 8.0   // of the highest line
+	bottom    = 208.0 // of the baseline
+	height    = 236
 )
 
-// classes are the groups' names in the style sheet.
-var classes = [usage.Groups]string{"served", "not-found", "refused", "failed"}
+// classes are the CSS classes of the groups.
+var classes = [usage.Groups]string{"served", "not-found", "rejected", "failed"}
 
-// Class is a group's name in the style sheet.
+// Class returns the CSS class of a group.
 func Class(g usage.Group) string { return classes[g] }
 
-// Days draws the bars. It says in words what it shows, to those who do not see it; the page owes them the figures as a table.
+// Days renders the bars, with a text alternative. The page must also show the figures as a table.
 func Days(bars []usage.Bar) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="chart" role="img" aria-labelledby="chart-title chart-desc" width="100%%" height="%d">`, height)
@@ -43,29 +44,29 @@ func Days(bars []usage.Bar) template.HTML {
 	b.WriteString(`<g class="axis">`)
 	for calls := 0; calls <= highest; calls += step {
 		fmt.Fprintf(&b, `<line x1="0" x2="%s%%" y1="%s" y2="%[2]s"/><text x="100%%" y="%s">%s</text>`,
-			number(across), number(y(calls)), number(y(calls)+4), short(calls))
+			number(barsWidth), number(y(calls)), number(y(calls)+4), short(calls))
 	}
 	b.WriteString("</g>\n")
-	place := across / float64(max(1, len(bars)))
+	place := barsWidth / float64(max(1, len(bars)))
 	for i, bar := range bars {
-		drawBar(&b, bar, place*(float64(i)+air/2), place*(1-air), y)
+		drawBar(&b, bar, place*(float64(i)+gap/2), place*(1-gap), y)
 	}
 	b.WriteString(`<g class="days">`)
 	for i, bar := range bars {
 		if day, err := time.Parse(time.DateOnly, bar.Day); err == nil && (day.Day() == 1 || day.Day() == 15) {
 			at := place * (float64(i) + 0.5)
 			fmt.Fprintf(&b, `<line x1="%s%%" x2="%[1]s%%" y1="%s" y2="%s"/>`, number(at), number(bottom), number(bottom+5))
-			if at > 4 && at < across-4 { // a label at the edge would be cut
+			if at > 4 && at < barsWidth-4 { // a label at the edge would be cut off
 				fmt.Fprintf(&b, `<text x="%s%%" y="%s">%s</text>`, number(at), number(bottom+21), day.Format("2 Jan"))
 			}
 		}
 	}
 	b.WriteString("</g>\n</svg>")
-	return template.HTML(b.String()) //nolint:gosec // figures, days and our own words
+	return template.HTML(b.String()) //nolint:gosec // figures, days and fixed text only
 }
 
-// drawBar draws a day: its groups from below, served calls first, and over all of it a place that tells its figures to who points
-// at it.
+// drawBar draws the stacked groups of one day, served requests at the bottom, under a transparent area whose tooltip shows the
+// figures.
 func drawBar(b *strings.Builder, bar usage.Bar, x, width float64, y func(int) float64) {
 	fmt.Fprintf(b, `<g><title>%s</title><rect class="day" x="%s%%" width="%s%%" y="%s" height="%s"/>`,
 		label(bar), number(x), number(width), number(top), number(bottom-top))
@@ -80,8 +81,8 @@ func drawBar(b *strings.Builder, bar usage.Bar, x, width float64, y func(int) fl
 	b.WriteString("</g>\n")
 }
 
-// Step is the distance of the lines of an axis that reaches to most: 1, 2 or 5 times a power of ten, at most five lines above the
-// ground.
+// Step returns the distance between the lines of an axis up to most: 1, 2 or 5 times a power of ten, for at most five lines
+// above the baseline.
 func Step(most int) int {
 	for power := 1; ; power *= 10 {
 		for _, step := range []int{power, 2 * power, 5 * power} {
@@ -92,7 +93,7 @@ func Step(most int) int {
 	}
 }
 
-// short is a figure of the axis, such as 500, 1.5k and 20k.
+// short formats an axis label, such as 500, 1.5k or 20k.
 func short(n int) string {
 	for _, unit := range []struct {
 		size int

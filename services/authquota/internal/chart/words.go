@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Count is a number for people: 12,345.
+// Count formats a number such as 12,345.
 func Count(n int) string {
 	digits := strconv.Itoa(n)
 	sign := ""
@@ -22,7 +22,7 @@ func Count(n int) string {
 	return sign + digits
 }
 
-// Day is a day for people: 3 November 2026.
+// Day formats a day such as 3 November 2026.
 func Day(day string) string {
 	t, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -38,7 +38,7 @@ func title(bars []usage.Bar) string {
 	return fmt.Sprintf("Requests by day, %s to %s", Day(bars[0].Day), Day(bars[len(bars)-1].Day))
 }
 
-// Describe says what the bars show.
+// Describe returns a text alternative for the bars.
 func Describe(bars []usage.Bar) string {
 	sum, without, most := usage.Sum(bars), 0, usage.Bar{}
 	for _, bar := range bars {
@@ -67,7 +67,7 @@ func label(bar usage.Bar) string {
 	return Day(bar.Day) + ": " + figures(bar.Figures)
 }
 
-// figures names the groups that have calls.
+// figures lists the groups that have requests.
 func figures(f usage.Figures) string {
 	var parts []string
 	for g, calls := range f {

@@ -1,8 +1,8 @@
-// Package closing sees to it that an account that was closed is not charged any more.
+// Package closing cancels the subscriptions of closed accounts.
 //
-// Billing is told to cancel once for each thing that it says of a closed account: what it says after the account was closed may be a
-// payment on a page that was open by then. To cancel what does not renew does nothing. The debt is no note that could be lost: it is that
-// the account is closed and billing has spoken since it was last told.
+// A cancellation is pending for every entitlement version that billing reports for a closed account: a later version may be a
+// payment on a checkout session that was still open. Cancelling a subscription that does not renew has no effect. The pending
+// state is derived from the account and its entitlement, so it cannot be lost.
 package closing
 
 import (
@@ -14,51 +14,52 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Debt is a closed account of which billing has yet to be told, as of what it said last.
-type Debt struct {
+// Pending is a closed account whose latest entitlement has not been cancelled.
+type Pending struct {
 	Account string
 	Version int64 // of the entitlement
 }
 
-// Debts are kept with the entitlements.
-type Debts interface {
-	// Uncancelled are at most limit of them.
-	Uncancelled(ctx context.Context, limit int) ([]Debt, error)
-	CancelTold(ctx context.Context, d Debt) error
+// Outbox stores which cancellations are pending.
+type Outbox interface {
+	// PendingCancels returns up to limit pending cancellations.
+	PendingCancels(ctx context.Context, limit int) ([]Pending, error)
+	DeleteCancel(ctx context.Context, d Pending) error
 }
 
-// Billing cancels everything of an account that renews.
+// Billing cancels every renewing subscription of an account.
 type Billing interface {
 	Cancel(ctx context.Context, accountID string) (api.Subscription, error)
 }
 
-// Interval is how often debts are looked for.
+// Interval is the time between deliveries.
 const Interval = 10 * time.Second
 
 const batch = 100
 
-// Deliver tells billing of every debt and returns how many are left. Where billing is away, or nil, they wait.
-func Deliver(ctx context.Context, debts Debts, billing Billing) (left int, err error) {
-	owed, err := debts.Uncancelled(ctx, batch)
-	if err != nil || len(owed) == 0 {
+// Deliver sends pending cancellations to billing and returns the number that remain. They stay pending if billing is
+// unavailable or nil.
+func Deliver(ctx context.Context, outbox Outbox, billing Billing) (left int, err error) {
+	pending, err := outbox.PendingCancels(ctx, batch)
+	if err != nil || len(pending) == 0 {
 		return 0, err
 	}
 	if billing == nil {
-		return len(owed), errors.New("accounts that were closed may be charged still: OPPORTUNITY_BILLING_URL is not set")
+		return len(pending), errors.New("closed accounts may still be charged: OPPORTUNITY_BILLING_URL is not set")
 	}
-	left = len(owed)
+	left = len(pending)
 	var failures []error
-	for _, d := range owed {
+	for _, d := range pending {
 		_, err := billing.Cancel(ctx, d.Account)
 		if err == nil {
-			err = debts.CancelTold(ctx, d)
+			err = outbox.DeleteCancel(ctx, d)
 		}
 		if err == nil {
 			left--
 			continue
 		}
 		failures = append(failures, err)
-		if problem.Of(err).Code == problem.ServiceUnavailable { // it is away for all
+		if problem.Of(err).Code == problem.ServiceUnavailable { // unavailable for all accounts
 			break
 		}
 	}

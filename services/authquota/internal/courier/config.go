@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// Config says how mails leave and in whose name.
+// Config holds the mail settings.
 type Config struct {
 	URL  string `env:"OPPORTUNITY_SMTP_URL,required,notEmpty" doc:"Secret. How mails leave: smtp://user:password@host (port 587, STARTTLS required), smtps://user:password@host (port 465, TLS from the beginning), or file:///directory, which sends nothing and keeps each mail as an .eml file. smtp://host?starttls=off speaks without TLS, for a server on the same machine; with a password it is refused elsewhere."`
 	From string `env:"OPPORTUNITY_MAIL_FROM,required,notEmpty" doc:"Sender of all mails: an address, or a name and the address in angle brackets."`
@@ -20,10 +20,10 @@ type Config struct {
 	Roots *x509.CertPool `env:"-"` // what the SMTP server's certificate is held against; nil: the system's
 }
 
-// Validate names what is wrong with the settings, without their values.
+// Validate returns an error that lists the invalid settings, without their values.
 func (c Config) Validate() error {
 	var errs []error
-	if c.URL != "" { // its absence is already reported
+	if c.URL != "" { // a missing URL is already reported
 		_, err := c.target()
 		errs = append(errs, err)
 	}
@@ -34,20 +34,20 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// target is what the URL says.
+// target is the parsed URL.
 type target struct {
-	directory      string // of .eml files; empty: SMTP
+	directory      string // of .eml files; empty for SMTP
 	host, port     string
 	user, password string
-	implicit       bool // TLS before the first word
-	plain          bool // no TLS at all
+	implicit       bool // implicit TLS
+	plain          bool // without TLS
 }
 
 func (c Config) target() (target, error) {
 	wrong := func(what string) (target, error) { return target{}, errors.New("OPPORTUNITY_SMTP_URL " + what) }
 	u, err := url.Parse(c.URL)
 	if err != nil {
-		return wrong("is not a URL") // err quotes it, password included
+		return wrong("is not a URL") // err quotes the URL, password included
 	}
 	if u.Scheme == "file" {
 		if u.Host != "" || u.RawQuery != "" || !filepath.IsAbs(u.Path) {

@@ -1,10 +1,10 @@
-// Package courier sends the mails that wait in the database: by SMTP, or into files where no mail is to leave the machine.
+// Package courier sends the mails in the outbox, by SMTP or, for local use, to files.
 //
-// Several couriers may work on one database. Each claims a mail, sends it and forgets it. One that ends between the sending and
-// the forgetting leaves a mail that is sent once more, under the same Message-ID, when its claim has lapsed: a mail may come
-// twice, and none is lost. What fails for now is tried again with growing pauses, for three days.
+// Several couriers may share one database. Each claims a mail, sends it and deletes it. If a courier stops after sending and
+// before deleting, the mail is sent again with the same Message-ID once the claim expires. So a mail may arrive twice, but none
+// is lost. Temporary failures are retried with exponential backoff for three days.
 //
-// Nothing here logs an address in full, or a word of a mail.
+// Logs never contain a full address or any text of a mail.
 package courier
 
 import (
@@ -23,22 +23,22 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// Interval is how often a courier looks for mails.
+// Interval is the time between checks for due mails.
 const Interval = 250 * time.Millisecond
 
 const (
-	couriers = 4 // mails on their way at a time
-	lease    = 5 * time.Minute
-	farewell = 2 * time.Second // what a mail on its way is given when the service stops
-	giveUp   = 72 * time.Hour
-	answer   = 10 * time.Second // what the database is given for one
+	concurrency   = 4 // concurrent deliveries
+	lease         = 5 * time.Minute
+	shutdownGrace = 2 * time.Second // extra time for mails being sent at shutdown
+	giveUp        = 72 * time.Hour
+	dbTimeout     = 10 * time.Second // timeout of one database call
 )
 
-// Mails are the mails that wait.
+// Mails is the outbox of mails.
 type Mails interface {
 	ClaimMail(ctx context.Context, lease time.Duration) (claimed mail.Posted, ok bool, err error)
 	DeferMail(ctx context.Context, id string, due time.Time) error
-	ForgetMail(ctx context.Context, id string) error
+	DeleteMail(ctx context.Context, id string) error
 	PendingMails(ctx context.Context) (n int, oldest time.Time, err error)
 }
 
@@ -55,7 +55,7 @@ type Courier struct {
 	sent, retried, given *prometheus.CounterVec
 }
 
-// New makes a Courier of valid settings.
+// New returns a Courier. The settings must be valid.
 func New(cfg Config, mails Mails, now func() time.Time, log *slog.Logger, metrics prometheus.Registerer) (*Courier, error) {
 	to, err := cfg.target()
 	from, err2 := cfg.sender()
@@ -64,7 +64,7 @@ func New(cfg Config, mails Mails, now func() time.Time, log *slog.Logger, metric
 	}
 	count := func(name, help string) *prometheus.CounterVec {
 		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"template"})
-		for _, template := range mail.Templates() { // or the first of each would be in no rate
+		for _, template := range mail.Templates() { // create the series, or rates miss the first increment
 			vec.WithLabelValues(template)
 		}
 		return vec
@@ -72,23 +72,23 @@ func New(cfg Config, mails Mails, now func() time.Time, log *slog.Logger, metric
 	c := &Courier{
 		mails: mails, target: to, from: from, now: now, log: log,
 		relay:   relay{target: to, roots: cfg.Roots, helo: domain(from.Address)},
-		pending: prometheus.NewGauge(prometheus.GaugeOpts{Name: "authquota_mails_pending", Help: "Mails that wait to be sent."}),
+		pending: prometheus.NewGauge(prometheus.GaugeOpts{Name: "authquota_mails_pending", Help: "Mails in the outbox."}),
 		age: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "authquota_mails_oldest_age_seconds", Help: "How long the oldest of the mails that wait has done so; 0 where none does.",
+			Name: "authquota_mails_oldest_age_seconds", Help: "Age of the oldest mail in the outbox; 0 if it is empty.",
 		}),
-		sent:    count("authquota_mails_sent_total", "Mails that the mail server took, or that were written to a file."),
-		retried: count("authquota_mails_retried_total", "Attempts to send a mail that failed and are made again."),
-		given:   count("authquota_mails_failed_total", "Mails that were given up."),
+		sent:    count("authquota_mails_sent_total", "Mails accepted by the mail server or written to a file."),
+		retried: count("authquota_mails_retried_total", "Failed attempts to send a mail that will be retried."),
+		given:   count("authquota_mails_failed_total", "Mails that failed permanently."),
 	}
 	metrics.MustRegister(c.pending, c.age, c.sent, c.retried, c.given)
 	return c, nil
 }
 
-// Deliver sends all mails that are due. It returns when none is left, or when ctx ends and what was on its way has had a little
-// more time. Its error says that the mails cannot be asked for; that a mail cannot be sent is no failure of Deliver.
+// Deliver sends all due mails. It returns when none is left, or shortly after ctx ends. It returns an error only if the outbox
+// cannot be read; a mail that cannot be sent is not an error.
 func (c *Courier) Deliver(ctx context.Context) error {
 	failure := c.deliverAll(ctx)
-	ask, cancel := context.WithTimeout(ctx, answer)
+	ask, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	n, oldest, err := c.mails.PendingMails(ask)
 	if err == nil {
@@ -101,10 +101,10 @@ func (c *Courier) Deliver(ctx context.Context) error {
 	return errors.Join(failure, err)
 }
 
-// deliverAll sends one mail after the other, and each that is due at the same time beside it.
+// deliverAll sends due mails one after the other, and each additional due mail concurrently.
 func (c *Courier) deliverAll(ctx context.Context) error {
 	var busy errgroup.Group
-	busy.SetLimit(couriers)
+	busy.SetLimit(concurrency)
 	for ctx.Err() == nil {
 		m, ok, err := c.claim(ctx)
 		if err != nil || !ok {
@@ -119,18 +119,18 @@ func (c *Courier) deliverAll(ctx context.Context) error {
 }
 
 func (c *Courier) claim(ctx context.Context) (mail.Posted, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, answer)
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	return c.mails.ClaimMail(ctx, lease)
 }
 
-// deliver makes one attempt. What fails here of the database is mended by the lease, which lapses.
+// deliver makes one attempt. If the result cannot be saved, the claim expires and the mail is sent again.
 func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(serving))
 	defer cancel()
-	defer context.AfterFunc(serving, func() { time.AfterFunc(farewell, cancel) })()
-	log := c.log.With("mail", m.ID, "template", m.Template, "attempt", m.Attempts)
-	err := c.hand(ctx, m)
+	defer context.AfterFunc(serving, func() { time.AfterFunc(shutdownGrace, cancel) })()
+	log := c.log.With("mail_id", m.ID, "template", m.Template, "attempt", m.Attempts)
+	err := c.handOver(ctx, m)
 	if err == nil {
 		c.sent.WithLabelValues(m.Template).Inc()
 		if c.target.directory != "" {
@@ -138,31 +138,31 @@ func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 		} else {
 			log.InfoContext(ctx, "mail sent")
 		}
-		if err := c.mails.ForgetMail(ctx, m.ID); err != nil {
-			log.ErrorContext(ctx, "mail sent but not forgotten: it will be sent again", "error", err.Error())
+		if err := c.mails.DeleteMail(ctx, m.ID); err != nil {
+			log.ErrorContext(ctx, "mail sent but not deleted from outbox: it will be sent again", "error", err.Error())
 		}
 		return
 	}
 	log = log.With("to", mail.Masked(m.Letter.To), "error", err.Error())
-	var refused refusal
+	var refused rejection
 	if (errors.As(err, &refused) && refused.final) || c.now().Sub(m.At) >= giveUp {
 		c.given.WithLabelValues(m.Template).Inc()
 		log.ErrorContext(ctx, "mail given up")
-		err = c.mails.ForgetMail(ctx, m.ID)
+		err = c.mails.DeleteMail(ctx, m.ID)
 	} else {
 		c.retried.WithLabelValues(m.Template).Inc()
-		log.WarnContext(ctx, "mail not sent, will be tried again")
-		err = c.mails.DeferMail(ctx, m.ID, c.now().Add(pause(m.Attempts)))
+		log.WarnContext(ctx, "mail not sent, will retry")
+		err = c.mails.DeferMail(ctx, m.ID, c.now().Add(retryDelay(m.Attempts)))
 	}
 	if err != nil {
-		log.ErrorContext(ctx, "what became of a mail was not recorded", "error", err.Error())
+		log.ErrorContext(ctx, "mail outbox update failed", "error", err.Error())
 	}
 }
 
-// errSealed: the key under which the letter was sealed is gone. It may come back.
-var errSealed = errors.New("the letter does not open: its encryption key is not among OPPORTUNITY_ENCRYPTION_KEYS")
+// errSealed means that the encryption key of a mail is missing. The key may be added again.
+var errSealed = errors.New("mail cannot be decrypted: its key is not in OPPORTUNITY_ENCRYPTION_KEYS")
 
-func (c *Courier) hand(ctx context.Context, m mail.Posted) error {
+func (c *Courier) handOver(ctx context.Context, m mail.Posted) error {
 	if m.Sealed {
 		return errSealed
 	}
@@ -171,22 +171,21 @@ func (c *Courier) hand(ctx context.Context, m mail.Posted) error {
 		return err
 	}
 	if c.target.directory != "" {
-		return keep(c.target.directory, fileName(m), msg)
+		return saveFile(c.target.directory, fileName(m), msg)
 	}
 	return c.relay.send(ctx, msg)
 }
 
-// compose writes the mail with its headers. The library encodes what stands in them; that none is more than one line, the letter
-// has seen to.
+// compose returns the mail with its headers. The library encodes header values; mail.Writer ensures that each is one line.
 func (c *Courier) compose(m mail.Posted) (*gomail.Msg, error) {
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(c.from)
 	if err := msg.To(m.Letter.To); err != nil {
-		return nil, errors.New("the address is not accepted") // err quotes it
+		return nil, errors.New("invalid recipient address") // err quotes the address
 	}
 	msg.Subject(m.Letter.Subject)
 	msg.SetDateWithValue(m.At)
-	msg.SetMessageIDWithValue(m.ID + "@" + domain(c.from.Address)) // the same each time, so that a second copy is known as one
+	msg.SetMessageIDWithValue(m.ID + "@" + domain(c.from.Address)) // the same on each attempt, so that duplicates are recognized
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetGenHeader("X-Auto-Response-Suppress", "All")
 	msg.SetBodyString(gomail.TypeTextPlain, m.Letter.Text)
@@ -194,16 +193,16 @@ func (c *Courier) compose(m mail.Posted) (*gomail.Msg, error) {
 	return msg, nil
 }
 
-// fileName sorts by time and says what the mail is.
+// fileName returns a name that sorts by time and contains the template.
 func fileName(m mail.Posted) string {
 	return m.At.UTC().Format("20060102T150405.000000Z") + "-" + m.Template + "-" + strings.TrimPrefix(m.ID, "mail_") + ".eml"
 }
 
 func domain(address string) string { return address[strings.LastIndexByte(address, '@')+1:] }
 
-// pause is how long to wait after so many attempts: from half a minute, doubling, to an hour. Chance keeps the mails of an outage
-// from coming all at once.
-func pause(attempts int) time.Duration {
+// retryDelay returns the delay before the next attempt: 30 seconds, doubled after each attempt up to an hour, with jitter to spread
+// the mails of an outage.
+func retryDelay(attempts int) time.Duration {
 	d := time.Hour
 	if attempts < 8 {
 		d = 30 * time.Second << (attempts - 1)

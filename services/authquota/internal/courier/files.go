@@ -8,8 +8,8 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// keep writes a mail as a file of the directory, for its owner's eyes only. It appears as a whole, under its name, or not at all.
-func keep(directory, name string, m *gomail.Msg) error {
+// saveFile writes a mail to a file that only its owner can read. It appears complete or not at all.
+func saveFile(directory, name string, m *gomail.Msg) error {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return err
 	}

@@ -15,13 +15,13 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// patience is how long an SMTP server may take over one answer, and sending over all of them.
+// Timeouts of one SMTP reply and of a whole delivery.
 const (
-	patience = 30 * time.Second
-	sending  = time.Minute
+	replyTimeout = 30 * time.Second
+	sendTimeout  = time.Minute
 )
 
-// relay hands mails to an SMTP server, each over a connection of its own.
+// relay sends mails to an SMTP server, each over its own connection.
 type relay struct {
 	target
 
@@ -30,11 +30,11 @@ type relay struct {
 }
 
 func (r relay) send(ctx context.Context, m *gomail.Msg) error {
-	ctx, cancel := context.WithTimeout(ctx, sending)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	secure := &tls.Config{ServerName: r.host, RootCAs: r.roots, MinVersion: tls.VersionTLS12}
 	options := []gomail.Option{
-		gomail.WithTimeout(patience), gomail.WithHELO(r.helo), gomail.WithTLSConfig(secure), gomail.WithTLSPolicy(gomail.TLSMandatory),
+		gomail.WithTimeout(replyTimeout), gomail.WithHELO(r.helo), gomail.WithTLSConfig(secure), gomail.WithTLSPolicy(gomail.TLSMandatory),
 		gomail.WithDialContextFunc(func(dialing context.Context, network, address string) (conn net.Conn, err error) {
 			if r.implicit {
 				conn, err = (&tls.Dialer{Config: secure}).DialContext(dialing, network, address)
@@ -42,8 +42,8 @@ func (r relay) send(ctx context.Context, m *gomail.Msg) error {
 				conn, err = new(net.Dialer).DialContext(dialing, network, address)
 			}
 			if err == nil {
-				// At the end, because the library leaves a connection open whose beginning fails; and when time is up, because its
-				// own deadlines start anew with each step.
+				// Close the connection at the end because the library does not close it after a failed handshake, and on
+				// timeout because the library restarts its own deadline with each step.
 				context.AfterFunc(ctx, func() { conn.Close() })
 			}
 			return conn, err
@@ -65,40 +65,40 @@ func (r relay) send(ctx context.Context, m *gomail.Msg) error {
 		return err
 	}
 	err = client.DialAndSendWithContext(ctx, m)
-	if m.IsDelivered() { // what fails after the server has taken the mail is only the farewell
+	if m.IsDelivered() { // after the server accepted the mail, only QUIT can fail
 		return nil
 	}
-	return understood(err)
+	return loggable(err)
 }
 
-// refusal is what an SMTP server said to a mail, without its words: those may repeat the address, or the mail.
-type refusal struct {
+// rejection is an SMTP error reply without its text, which may repeat the address or the mail.
+type rejection struct {
 	step     string
 	code     int
 	enhanced string
-	final    bool // another try cannot end otherwise
+	final    bool // a retry cannot succeed
 }
 
-func (r refusal) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("%s: refused with %d %s", r.step, r.code, r.enhanced))
+func (r rejection) Error() string {
+	return strings.TrimSpace(fmt.Sprintf("%s: rejected with %d %s", r.step, r.code, r.enhanced))
 }
 
-// understood is an error that a log may show.
-func understood(err error) error {
-	said := (*gomail.SendError)(nil)
-	if answer := (*textproto.Error)(nil); !errors.As(err, &said) && errors.As(err, &answer) {
-		return refusal{step: "greeting or login", code: answer.Code}
+// loggable returns an error that is safe to log.
+func loggable(err error) error {
+	sendErr := (*gomail.SendError)(nil)
+	if answer := (*textproto.Error)(nil); !errors.As(err, &sendErr) && errors.As(err, &answer) {
+		return rejection{step: "greeting or login", code: answer.Code}
 	}
-	if said == nil {
-		return err // of the connection: names and numbers of the server only
+	if sendErr == nil {
+		return err // a connection error: host names and ports only
 	}
-	if said.ErrorCode() == 0 {
-		return fmt.Errorf("%s: the connection failed", said.Reason)
+	if sendErr.ErrorCode() == 0 {
+		return fmt.Errorf("%s: connection failed", sendErr.Reason)
 	}
-	code, enhanced := said.ErrorCode(), said.EnhancedStatusCode()
-	// About this mail and for good: its address, its size. Everything else is about us or passes (who sends, too much at once, a
-	// policy: 5.7.x), and an operator may mend it while the mail waits.
-	mail := said.Reason == gomail.ErrSMTPRcptTo || said.Reason == gomail.ErrSMTPData || said.Reason == gomail.ErrSMTPDataClose
+	code, enhanced := sendErr.ErrorCode(), sendErr.EnhancedStatusCode()
+	// Final errors concern this mail: its address or its size. All others concern the sender or are temporary (rate limits,
+	// policies: 5.7.x), and an operator may fix them while the mail waits.
+	mail := sendErr.Reason == gomail.ErrSMTPRcptTo || sendErr.Reason == gomail.ErrSMTPData || sendErr.Reason == gomail.ErrSMTPDataClose
 	final := mail && code >= 500 && code != 530 && code != 535 && !strings.HasPrefix(enhanced, "5.7.")
-	return refusal{said.Reason.String(), code, enhanced, final}
+	return rejection{sendErr.Reason.String(), code, enhanced, final}
 }

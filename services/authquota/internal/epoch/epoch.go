@@ -1,18 +1,19 @@
-// Package epoch keeps the epochs of the accounts in Redis: a number per account that changes with everything that decides what
-// its calls may do.
+// Package epoch invalidates cached principals. Redis stores one number per account, its epoch. Any change to what the account
+// may do increments it. Gateways cache a principal together with its epoch and compare the two on every admission, so a change
+// applies to the next request on every gateway.
 //
-// A gateway keeps principals, each with the epoch under which it was resolved, and compares that epoch at every admission. So a
-// change is in force on the next call everywhere as soon as the epoch was raised. Two rules make it exact:
+// Two rules make this exact:
 //
-//   - who resolves a key reads the epoch first and the database after it: what a change between the two adds is seen, what a
-//     change after both adds comes with another epoch;
-//   - who changes an account notes in the same transaction that the epoch must be raised, raises it, and only then strikes the
-//     note out. A note that is left over, because Redis or this process was gone, is delivered by whoever finds it.
+//   - Readers load the epoch before the account. A change in between is already in the account; a later change has a later
+//     epoch.
+//   - Writers record a pending increment in the same transaction as the change, increment the epoch, then delete the pending
+//     record. A background loop retries interrupted increments.
 //
-// Raising twice does no harm beyond one more question to the database. An empty Redis heals itself: a missing epoch equals none.
+// Incrementing twice is harmless: it costs one extra lookup. An empty Redis recovers automatically, because a missing epoch
+// never matches.
 //
-// Known limit: a Redis that comes back with an older state than it had (an old snapshot, a replica that lagged) may show an
-// epoch from before a change. A gateway that kept a principal from then believes it until it drops it by age.
+// Known limitation: a Redis that restores an older state (an old snapshot, a lagging replica) may return an epoch from before a
+// change. A gateway with a principal cached under that epoch uses it until its cache entry expires.
 package epoch
 
 import (
@@ -39,24 +40,24 @@ var (
 	raise = redis.NewScript(raiseSource)
 )
 
-// Outbox keeps the raises that changes have made necessary.
+// Outbox stores pending increments.
 type Outbox interface {
-	// Owed are raises not yet delivered, oldest first, at most limit: those of one account or, where it is empty, of all.
-	Owed(ctx context.Context, account string, limit int) ([]account.Raise, error)
-	// Delivered strikes raises out.
-	Delivered(ctx context.Context, ids []int64) error
+	// PendingRaises returns up to limit undelivered increments, oldest first, for one account, or for all if account is empty.
+	PendingRaises(ctx context.Context, account string, limit int) ([]account.Raise, error)
+	// DeleteRaises removes delivered increments.
+	DeleteRaises(ctx context.Context, ids []int64) error
 }
 
-// Epochs are the epochs of all accounts. Its errors are service_unavailable.
+// Epochs reads and increments the epochs of accounts. Redis errors are service_unavailable.
 type Epochs struct {
 	redis  *redis.Client
 	outbox Outbox
 }
 
-// New makes Epochs that deliver from outbox.
+// New returns Epochs that deliver from outbox.
 func New(client *redis.Client, outbox Outbox) *Epochs { return &Epochs{client, outbox} }
 
-// Read is the epoch of an account. It never returns one that the account had before a change that was delivered.
+// Read returns the epoch of an account. It is never older than the last delivered increment.
 func (e *Epochs) Read(ctx context.Context, id string) (int64, error) {
 	epoch, err := e.run(ctx, read, id).Int64()
 	if err != nil {
@@ -65,7 +66,7 @@ func (e *Epochs) Read(ctx context.Context, id string) (int64, error) {
 	return epoch, nil
 }
 
-// Reachable reports whether the counter store answers.
+// Reachable returns an error if Redis does not reply.
 func (e *Epochs) Reachable(ctx context.Context) error {
 	if err := e.redis.Ping(ctx).Err(); err != nil {
 		return problem.Unavailable(err)
@@ -73,15 +74,15 @@ func (e *Epochs) Reachable(ctx context.Context) error {
 	return nil
 }
 
-// Interval is how often raises that are left over are looked for.
+// Interval is the time between retries of pending increments.
 const Interval = 200 * time.Millisecond
 
 const batch = 500
 
-// Deliver raises what is owed for one account, or for all where id is empty, and returns how many raises are owed still. When it
-// returns no error for an account, everything that was committed for it before the call is in force.
-func (e *Epochs) Deliver(ctx context.Context, id string) (owed int, err error) {
-	raises, err := e.outbox.Owed(ctx, id, batch)
+// Deliver applies the pending increments of one account, or of all if id is empty, and returns the number that remain. If it
+// returns nil for an account, every change committed before the call is in effect.
+func (e *Epochs) Deliver(ctx context.Context, id string) (left int, err error) {
+	raises, err := e.outbox.PendingRaises(ctx, id, batch)
 	if err != nil || len(raises) == 0 {
 		return 0, err
 	}
@@ -96,7 +97,7 @@ func (e *Epochs) Deliver(ctx context.Context, id string) (owed int, err error) {
 		}
 		delivered = append(delivered, r.ID)
 	}
-	return 0, e.outbox.Delivered(ctx, delivered)
+	return 0, e.outbox.DeleteRaises(ctx, delivered)
 }
 
 func (e *Epochs) run(ctx context.Context, script *redis.Script, id string) *redis.Cmd {

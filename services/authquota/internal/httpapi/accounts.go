@@ -21,19 +21,19 @@ func (a API) shown(of account.Account) api.Account {
 	return shown
 }
 
-// Bounds of the operators' lists.
+// Limits of the operators' lists.
 const (
 	maxPage     = 1000
 	auditPage   = 50
-	maxFragment = 254 // of an address, or of a name
+	maxFragment = 254 // of an address or a name
 )
 
-// paged reads after, an id of the kind that known accepts, and limit.
+// paged parses after, an ID that known accepts, and limit.
 func paged(query params.Values, known func(string) error) (account.Page, error) {
 	limit, err := query.Integer("limit", 1, maxPage, maxPage)
 	if after, given := query["after"]; given && err == nil {
 		if known(after) != nil {
-			err = params.Invalid("after", "must be the id of what came last")
+			err = params.Invalid("after", "must be the ID of the last entry of the previous page")
 		}
 		return account.Page{After: after, Limit: limit}, err
 	}
@@ -47,7 +47,7 @@ func (a API) listAccounts(g *gin.Context) (web.Reply, error) {
 	}
 	page, err := paged(query, account.Known)
 	if err == nil && len(query["email"]) > maxFragment {
-		err = params.Invalid("email", "is longer than an address can be")
+		err = params.Invalid("email", "is longer than an address")
 	}
 	if err != nil {
 		return web.Reply{}, err
@@ -117,7 +117,7 @@ func (a API) grant(g *gin.Context) (web.Reply, error) {
 	return a.change(g, &body, func() (account.Change, error) { return account.Grant(body.Tier) })
 }
 
-// change does the act that the body asks for and answers the account once the act is in force.
+// change applies the requested change and returns the account once the change is in effect.
 func (a API) change(g *gin.Context, body any, act func() (account.Change, error)) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
@@ -137,5 +137,5 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: a.shown(changed)}, a.inForce(g.Request.Context(), changed.ID)
+	return web.Reply{JSON: a.shown(changed)}, a.apply(g.Request.Context(), changed.ID)
 }

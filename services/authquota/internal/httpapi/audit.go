@@ -22,10 +22,10 @@ func entries(found []account.AuditEntry) []api.AuditEntry {
 	return out
 }
 
-// actionLike is the beginning of an action's name.
+// actionLike matches a prefix of an action.
 var actionLike = regexp.MustCompile(`^[a-z_]{1,40}(\.[a-z_]{0,40})?$`)
 
-// listAudit reads the audit log. That it was read is no entry of it.
+// listAudit returns entries of the audit log. Reading the log is not recorded.
 func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	query, err := params.Read(g.Request.URL.RawQuery, "account", "action", "actor", "since", "before", "limit")
 	if err != nil {
@@ -39,7 +39,7 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	search.Before = int64(before)
 	if since, given := query["since"]; given && err == nil {
 		if search.Since, err = time.Parse(time.RFC3339, since); err != nil {
-			err = params.Invalid("since", "must be an instant such as 2026-11-20T00:00:00Z")
+			err = params.Invalid("since", "must be a time such as 2026-11-20T00:00:00Z")
 		}
 	}
 	switch {
@@ -47,9 +47,9 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	case search.Account != "" && account.Known(search.Account) != nil:
 		err = params.Invalid("account", "must be the id of an account")
 	case search.Action != "" && !actionLike.MatchString(search.Action):
-		err = params.Invalid("action", "must be the beginning of an action, such as key. or person.sign_in")
+		err = params.Invalid("action", "must be the prefix of an action, such as key. or person.sign_in")
 	case len(search.Actor) > maxFragment:
-		err = params.Invalid("actor", "is longer than a name can be")
+		err = params.Invalid("actor", "is longer than a name")
 	}
 	if err != nil {
 		return web.Reply{}, err

@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// entitle takes what billing says that an account has paid for. 204 means that it, or something newer, is in force on every gateway.
-// Billing repeats it after anything else, also after a 503 for which it was kept already.
+// entitle stores an entitlement from billing. 204 means that this version, or a newer one, is in effect on every gateway. After
+// any other status billing retries, even if the 503 came after the entitlement was stored.
 func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	var told api.Entitlement
 	if err := decode(g, &told); err != nil {
@@ -28,5 +28,5 @@ func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{Status: http.StatusNoContent}, a.inForce(g.Request.Context(), holder)
+	return web.Reply{Status: http.StatusNoContent}, a.apply(g.Request.Context(), holder)
 }

@@ -1,5 +1,5 @@
-// Package httpapi is how authquota is asked: by the gateway for principals and usage, by billing, which tells what was paid for, and by
-// operators (through the gateway) for keys and accounts. Everything is JSON behind the internal token.
+// Package httpapi serves the internal HTTP API of authquota: principals and usage for the gateway, entitlements for billing,
+// and keys and accounts for operators (through the gateway). All requests need the internal token.
 package httpapi
 
 import (
@@ -25,27 +25,27 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Keys are the keys as they are kept. Errors are problem.Errors, or failures that only the log may see.
+// Keys stores keys. Errors are problem.Errors, or internal errors for the log.
 type Keys interface {
-	// Issue keeps a new key for an order that has been checked.
-	Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.Kept) (account.Key, error)
-	// Keys lists those of one account, or all where id is empty; more reports whether others come after the page.
+	// Issue creates a key for a valid order.
+	Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.KeyRecord) (account.Key, error)
+	// Keys returns a page of the keys of one account, or of all if id is empty. more reports whether another page follows.
 	Keys(ctx context.Context, id string, page account.Page) (keys []account.Key, more bool, err error)
-	// Revoke ends a key; one that has ended already stays as it is.
+	// Revoke revokes a key. Revoking it again changes nothing.
 	Revoke(ctx context.Context, actor, id string, leaked bool) (account.Key, error)
-	// ImportKeys takes keys of another form over: all, or none where the report names refused lines.
+	// ImportKeys imports keys of another form: all, or none if the report has rejected lines.
 	ImportKeys(ctx context.Context, actor string, keys []account.OlderKey, peppers [][]byte) (api.ImportReport, error)
 }
 
-// Requests are the requests for keys as they are kept.
+// Requests stores key requests.
 type Requests interface {
-	// Requests lists a page of what waits for an operator, or of everything.
+	// Requests returns a page of the undecided requests, or of all.
 	Requests(ctx context.Context, all bool, page account.Page) (requests []account.Request, more bool, err error)
-	// Decide decides on one; one that was decided so already stays as it is.
+	// Decide decides a request. Repeating a decision changes nothing.
 	Decide(ctx context.Context, actor, id string, decision account.Decide) (account.Request, error)
 }
 
-// Principals finds keys by their digests; not_found where there is none.
+// Principals finds keys by their digests; not_found if there is none.
 type Principals interface {
 	Owner(ctx context.Context, digests []string) (accountID string, err error)
 	Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error)
@@ -53,65 +53,66 @@ type Principals interface {
 	KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error)
 }
 
-// Accounts are the accounts as they are kept.
+// Accounts stores accounts.
 type Accounts interface {
 	Accounts(ctx context.Context, search account.Search) (found []account.Listed, more bool, err error)
-	Account(ctx context.Context, id string) (account.Seen, error)
-	// ChangeAccount does an act; an account that is as asked already stays as it is.
+	Account(ctx context.Context, id string) (account.Details, error)
+	// ChangeAccount applies a change. Repeating it changes nothing.
 	ChangeAccount(ctx context.Context, actor, id string, change account.Change) (account.Account, error)
 }
 
-// Entitlements are what accounts have paid for, as billing tells it.
+// Entitlements stores what accounts have paid for, as reported by billing.
 type Entitlements interface {
-	// Entitle keeps one unless something as new is kept; holder is the account whose tier it counts for.
+	// Entitle stores an entitlement unless the stored version is the same or newer. holder is the account whose tier it counts
+	// for.
 	Entitle(ctx context.Context, id string, e api.Entitlement) (holder string, err error)
 }
 
-// Audit is the audit log.
+// Audit reads the audit log.
 type Audit interface {
 	Audit(ctx context.Context, search account.AuditSearch) (entries []account.AuditEntry, more bool, err error)
 }
 
-// Usage is the ledger.
+// Usage reads the usage ledger.
 type Usage interface {
 	Day(ctx context.Context, day string) (api.DayUsage, error)
 }
 
-// Tallies are how calls ended, by key.
-type Tallies interface {
-	// Count adds a batch up once, however often it is sent, and tells how many of its keys nobody has.
+// UsageBatches stores the outcomes of requests by key.
+type UsageBatches interface {
+	// Count adds a usage batch once, even if it is sent again, and returns the number of unknown keys.
 	Count(ctx context.Context, b usage.Batch) (unknown int, err error)
 }
 
-// Epochs are the epochs in the counter store.
+// Epochs reads and increments the epochs in Redis.
 type Epochs interface {
 	Read(ctx context.Context, account string) (int64, error)
-	// Deliver puts in force what was committed for the account.
-	Deliver(ctx context.Context, account string) (owed int, err error)
+	// Deliver makes committed changes of the account take effect.
+	Deliver(ctx context.Context, account string) (left int, err error)
 	Reachable(ctx context.Context) error
 }
 
-// API answers requests.
+// API serves the requests.
 type API struct {
-	Errors     problem.Writer
-	Tokens     peer.Tokens
-	Keys       Keys
-	Requests   Requests
-	Principals Principals
-	Accounts   Accounts
-	Paid       Entitlements
-	Audit      Audit
-	Usage      Usage
-	Tallies    Tallies
-	Epochs     Epochs
-	Tiers      tier.Table
-	Peppers    [][]byte // newest first
-	OlderKeys  apikey.OlderForm
-	Now        func() time.Time
-	Ready      http.Handler
+	Errors       problem.Writer
+	Tokens       peer.Tokens
+	Keys         Keys
+	Requests     Requests
+	Principals   Principals
+	Accounts     Accounts
+	Paid         Entitlements
+	Audit        Audit
+	Usage        Usage
+	UsageBatches UsageBatches
+	Epochs       Epochs
+	Tiers        tier.Table
+	Peppers      [][]byte // newest first
+	OlderKeys    apikey.OlderForm
+	Now          func() time.Time
+	Ready        http.Handler
 }
 
-// Handler routes requests.
+// Handler returns the handler for all paths.
 func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
 	e.GET("/readyz", gin.WrapH(a.Ready))
@@ -123,7 +124,7 @@ func (a API) Handler() http.Handler {
 	route(inside, http.MethodGet, "/internal/v1/key-digests", a.keyDigests)
 	route(inside, http.MethodGet, "/internal/v1/usage/:day", a.day)
 	route(inside, http.MethodGet, "/internal/v1/tiers", a.tiers)
-	route(inside, http.MethodPost, "/internal/v1/tallies", a.tally)
+	route(inside, http.MethodPost, "/internal/v1/tallies", a.addBatch)
 	route(inside, http.MethodPut, "/internal/v1/entitlements/:account", a.entitle)
 	route(inside, http.MethodPost, "/operator/v1/keys", a.issue)
 	route(inside, http.MethodGet, "/operator/v1/keys", a.listKeys)
@@ -141,25 +142,25 @@ func (a API) Handler() http.Handler {
 	return e
 }
 
-// inForce delivers what a committed change of the account owes to the counter store. An operator who reads success can rely on
-// it; one who reads 503 knows that nothing needs to be repeated.
-func (a API) inForce(ctx context.Context, id string) error {
+// apply delivers the pending epoch increments of an account. After success the change is in effect. After a 503 the change is
+// saved and need not be repeated.
+func (a API) apply(ctx context.Context, id string) error {
 	if _, err := a.Epochs.Deliver(ctx, id); err != nil {
 		return problem.New(problem.ServiceUnavailable,
-			"The change is recorded, but the counter store is out of reach: it takes force by itself as soon as that is back.").
+			"The change is saved and takes effect automatically as soon as Redis is available again.").
 			Retry(time.Second).Because(err)
 	}
 	return nil
 }
 
-// maxBody is far above what any of these requests needs, but for tallies.
+// maxBody is far above the size of these requests, except usage batches.
 const maxBody = 64 << 10
 
-// unknownField finds the name in the error of encoding/json, which has no type of its own. A longer name is not repeated to the
-// caller: it may be a key in the wrong place.
+// unknownField extracts the field name from the error of encoding/json, which has no type. Longer names are not repeated to the
+// caller, because they may be a misplaced key.
 var unknownField = regexp.MustCompile(`^json: unknown field "([A-Za-z]{1,32})"$`)
 
-// decode reads a request's body into out, strictly. An absent body leaves out as it is.
+// decode reads the request body into out and rejects unknown fields. An absent body leaves out unchanged.
 func decode(g *gin.Context, out any) error { return decodeUpTo(g, out, maxBody) }
 
 func decodeUpTo(g *gin.Context, out any, most int64) error {
@@ -179,7 +180,7 @@ func decodeUpTo(g *gin.Context, out any, most int64) error {
 		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
 	}
 	if wrong := new(time.ParseError); errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {
-		return problem.New(problem.InvalidParameter, "Instants must be such as 2027-01-31T00:00:00Z.")
+		return problem.New(problem.InvalidParameter, "Times must look like 2027-01-31T00:00:00Z.")
 	}
 	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) && wrong.Field != "" {
 		return account.Invalid(wrong.Field, "must be a "+wrong.Type.String()+", not a "+wrong.Value)

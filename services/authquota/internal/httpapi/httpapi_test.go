@@ -41,7 +41,7 @@ func (p *parts) ask(what string) error {
 	return p.fail[what]
 }
 
-func (p *parts) Issue(context.Context, string, account.Order, time.Duration, account.Kept) (account.Key, error) {
+func (p *parts) Issue(context.Context, string, account.Order, time.Duration, account.KeyRecord) (account.Key, error) {
 	return account.Key{}, p.ask("issue")
 }
 func (p *parts) Keys(context.Context, string, account.Page) ([]account.Key, bool, error) {
@@ -73,8 +73,8 @@ func (p *parts) KeyDigests(context.Context, api.KeyPosition, int) (api.KeyDigest
 func (p *parts) Accounts(context.Context, account.Search) ([]account.Listed, bool, error) {
 	return nil, false, p.ask("accounts")
 }
-func (p *parts) Account(context.Context, string) (account.Seen, error) {
-	return account.Seen{}, p.ask("account")
+func (p *parts) Account(context.Context, string) (account.Details, error) {
+	return account.Details{}, p.ask("account")
 }
 func (p *parts) Audit(context.Context, account.AuditSearch) ([]account.AuditEntry, bool, error) {
 	return nil, false, p.ask("audit")
@@ -90,7 +90,7 @@ func (p *parts) Day(context.Context, string) (api.DayUsage, error) {
 }
 func (p *parts) Count(context.Context, usage.Batch) (int, error)     { return 0, p.ask("count") }
 func (p *parts) Read(context.Context, string) (int64, error)         { return 7, p.ask("epoch") }
-func (p *parts) Deliver(context.Context, string) (owed int, e error) { return 0, p.ask("deliver") }
+func (p *parts) Deliver(context.Context, string) (left int, e error) { return 0, p.ask("deliver") }
 func (p *parts) Reachable(context.Context) error                     { return p.ask("reachable") }
 
 func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRecorder {
@@ -99,7 +99,7 @@ func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRe
 	require.NoError(t, err)
 	handler := httpapi.API{
 		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
-		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Requests: p, Principals: p, Accounts: p, Paid: p, Audit: p, Usage: p, Tallies: p, Epochs: p,
+		Tokens: peer.Tokens{Values: []string{token}}, Keys: p, Requests: p, Principals: p, Accounts: p, Paid: p, Audit: p, Usage: p, UsageBatches: p, Epochs: p,
 		Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now, Ready: http.NotFoundHandler(),
 	}.Handler()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -145,7 +145,7 @@ func TestAnActIsDeliveredAfterItIsKept(t *testing.T) {
 		p = &parts{fail: map[string]error{"deliver": problem.Unavailable(errors.New("secret host"))}}
 		answer := p.do(t, http.MethodPost, path, body)
 		require.Equal(t, http.StatusServiceUnavailable, answer.Code)
-		require.Contains(t, answer.Body.String(), "The change is recorded")
+		require.Contains(t, answer.Body.String(), "The change is saved")
 		require.Equal(t, "1", answer.Header().Get("Retry-After"))
 
 		p = &parts{fail: map[string]error{want[0]: account.NotFound()}}

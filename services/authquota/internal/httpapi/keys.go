@@ -20,7 +20,7 @@ func (a API) listed(k account.Key) api.ListedKey {
 	}
 }
 
-// issue makes a key. Its answer is the only place where the key itself ever appears.
+// issue creates a key. Only its response contains the key.
 func (a API) issue(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
@@ -35,7 +35,7 @@ func (a API) issue(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	secret := apikey.Generate(order.Prefix())
-	key, err := a.Keys.Issue(g.Request.Context(), actor, order, life, account.Keep(secret, a.Peppers))
+	key, err := a.Keys.Issue(g.Request.Context(), actor, order, life, account.NewKeyRecord(secret, a.Peppers))
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -90,5 +90,5 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: a.listed(key)}, a.inForce(g.Request.Context(), key.Account)
+	return web.Reply{JSON: a.listed(key)}, a.apply(g.Request.Context(), key.Account)
 }

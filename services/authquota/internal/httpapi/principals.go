@@ -19,10 +19,10 @@ import (
 
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// resolve tells who a key belongs to. Keys that are expired or revoked are answered too: the gateway says which of the two.
+// resolve returns the principal of a key. Expired and revoked keys are included; the gateway reports which of the two applies.
 //
-// The key's account is looked up first, because the epoch must be read before anything that a change may touch (see package
-// epoch). A key that is connected to another account in the meantime is looked up again: that happens to a key once.
+// It looks up the key's account first, because the epoch must be read before the account (see package epoch). If the key is
+// connected to another account in the meantime, which happens once at most, it repeats the lookup.
 func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	var query api.PrincipalQuery
 	if err := decode(g, &query); err != nil {
@@ -36,10 +36,10 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, account.Invalid("digests", "must be SHA-256 digests in lower-case hexadecimal")
 		}
 	}
-	key, suspended, epoch, err := a.owned(g.Request.Context(), query.Digests)
+	key, suspended, epoch, err := a.lookup(g.Request.Context(), query.Digests)
 	if problem.Of(err).Code == problem.NotFound {
 		if down := a.Epochs.Reachable(g.Request.Context()); down != nil {
-			return web.Reply{}, down // while the counters are away nobody is told that a key is wrong
+			return web.Reply{}, down // while Redis is unavailable, no key is reported as invalid
 		}
 	}
 	if err != nil {
@@ -61,8 +61,8 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: found}, nil
 }
 
-// owned is a key with the epoch of the account that it belongs to.
-func (a API) owned(ctx context.Context, digests []string) (key account.Key, suspended bool, epoch int64, err error) {
+// lookup returns a key with the epoch of its account.
+func (a API) lookup(ctx context.Context, digests []string) (key account.Key, suspended bool, epoch int64, err error) {
 	for range 2 {
 		var owner string
 		if owner, err = a.Principals.Owner(ctx, digests); err != nil {
@@ -74,12 +74,12 @@ func (a API) owned(ctx context.Context, digests []string) (key account.Key, susp
 		if key, suspended, err = a.Principals.Resolve(ctx, digests); err != nil || key.Account == owner {
 			break
 		}
-		err = problem.Unavailable(errors.New("the key changes hands"))
+		err = problem.Unavailable(errors.New("key moved to another account during the lookup"))
 	}
 	return key, suspended, epoch, err
 }
 
-// day tells what the ledger has of a day: what a day that Redis does not know begins with.
+// day returns the ledger's counts of a day, from which a gateway restores a day missing in Redis.
 func (a API) day(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
@@ -92,7 +92,7 @@ func (a API) day(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: kept}, err
 }
 
-// tiers answers with the tier table in effect, for the documentation that the gateway serves.
+// tiers returns the tier table in effect, for the documentation served by the gateway.
 func (a API) tiers(g *gin.Context) (web.Reply, error) {
 	_, err := params.Read(g.Request.URL.RawQuery)
 	return web.Reply{JSON: a.Tiers.List()}, err

@@ -72,7 +72,7 @@ func (a API) decide(g *gin.Context, body any, decision func() (account.Decide, e
 	return web.Reply{JSON: requested(r)}, err
 }
 
-// importKeys takes over keys that something else issued, by their hashes.
+// importKeys imports keys issued elsewhere, by their hashes.
 func (a API) importKeys(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package ledger copies the day's counters from Redis to the database, so that a Redis that loses them gives no allowance twice:
-// the gateway seeds a day that Redis does not know from what the ledger has of it.
+// Package ledger copies the daily counters from Redis to the database. If Redis loses its data, the gateways restore the day's
+// counters from the ledger, so that no quota can be used twice.
 //
-// What is copied is the greater of both values. A counter in Redis is smaller than its copy after calls were given back, or
-// after Redis was lost, and from outside the two look alike; so the ledger may count a call that was given back, and it never
-// forgets one that it has seen.
+// The ledger stores the greater of both values. A counter in Redis is smaller than its copy after charges were refunded or
+// after Redis lost data; the two cases look alike. So the ledger may include refunded requests, but it never loses a copied
+// one.
 //
-// Known hole: a loss of Redis forgets the calls since the last copy, which is at most a second old while all is well.
+// Known limitation: a loss of Redis data also loses the requests counted since the last copy, normally at most one second.
 package ledger
 
 import (
@@ -22,33 +22,33 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Interval is how often the counters are copied.
+// Interval is the time between copies.
 const Interval = time.Second
 
-// Keeper writes counts of a day where they are greater than what it has.
-type Keeper interface {
-	Keep(ctx context.Context, day string, counts []usage.Count) error
+// Store saves the counts of a day that are greater than the stored ones.
+type Store interface {
+	SaveDay(ctx context.Context, day string, counts []usage.Count) error
 }
 
-// Ledger copies counters. One goroutine at a time may call Copy.
+// Ledger copies counters. Copy must not be called concurrently.
 type Ledger struct {
-	redis  *redis.Client
-	keeper Keeper
-	now    func() time.Time
+	redis *redis.Client
+	store Store
+	now   func() time.Time
 
-	written map[string]map[string]int // by day and account: what the database is known to have, at least
-	settled string                    // the day that will not change any more
-	copied  atomic.Int64              // when the last copy succeeded, in microseconds
+	written map[string]map[string]int // by day and account: counts that are at least in the database
+	settled string                    // day whose counters can no longer change
+	copied  atomic.Int64              // time of the last successful copy, in microseconds
 }
 
-// New makes a Ledger that has copied nothing yet.
-func New(client *redis.Client, keeper Keeper, now func() time.Time) *Ledger {
-	l := &Ledger{redis: client, keeper: keeper, now: now, written: map[string]map[string]int{}}
+// New returns a Ledger.
+func New(client *redis.Client, store Store, now func() time.Time) *Ledger {
+	l := &Ledger{redis: client, store: store, now: now, written: map[string]map[string]int{}}
 	l.copied.Store(now().UnixMicro())
 	return l
 }
 
-// Copy writes what has grown since the last copy: today's counters and, until they have settled, those of the day before.
+// Copy saves the counters that grew since the last copy: today's and, until they are final, yesterday's.
 func (l *Ledger) Copy(ctx context.Context) error {
 	now := l.now()
 	today, before, settled := usage.Days(now)
@@ -88,7 +88,7 @@ func (l *Ledger) copyDay(ctx context.Context, day string) error {
 	if len(grown) == 0 {
 		return nil
 	}
-	if err := l.keeper.Keep(ctx, day, grown); err != nil {
+	if err := l.store.SaveDay(ctx, day, grown); err != nil {
 		return err
 	}
 	if l.written[day] == nil {
@@ -100,5 +100,5 @@ func (l *Ledger) copyDay(ctx context.Context, day string) error {
 	return nil
 }
 
-// Lag is how old the copy is.
+// Lag returns the age of the last successful copy.
 func (l *Ledger) Lag() time.Duration { return l.now().Sub(time.UnixMicro(l.copied.Load())) }

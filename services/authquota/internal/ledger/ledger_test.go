@@ -27,7 +27,7 @@ type keeper struct {
 	fail   error
 }
 
-func (k *keeper) Keep(_ context.Context, day string, counts []usage.Count) error {
+func (k *keeper) SaveDay(_ context.Context, day string, counts []usage.Count) error {
 	if k.fail == nil {
 		k.writes = append(k.writes, write{day, counts})
 	}

@@ -11,10 +11,10 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Counters are the counters themselves, as far as pages show them: to the call, where the copy is behind by up to a second.
+// Counters reads the live counters for the account pages. They are exact, while the ledger lags by up to a second.
 type Counters struct{ Redis *redis.Client }
 
-// Used is how many calls were charged to an account on a UTC day. It is as ready to fail as Redis is.
+// Used returns the requests charged to an account on a UTC day. It returns an error if Redis is unavailable.
 func (c Counters) Used(ctx context.Context, account string, day time.Time) (int, error) {
 	calls, err := c.Redis.HGet(ctx, counter.Day(counter.DayOf(day)), account).Int()
 	if errors.Is(err, redis.Nil) {

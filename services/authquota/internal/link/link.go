@@ -1,4 +1,4 @@
-// Package link is what a person gets by mail to prove that the address is theirs: it works once, and not for long.
+// Package link defines the single-use, short-lived links sent by mail to prove control of an address.
 package link
 
 import (
@@ -8,20 +8,21 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// Purpose is the one thing that a link is good for.
+// Purpose is the single use of a link.
 type Purpose string
 
 const (
-	Confirm    Purpose = "confirm"     // an account for an address that has none
-	Reset      Purpose = "reset"       // a new password
+	Confirm    Purpose = "confirm"     // create an account for an address that has none
+	Reset      Purpose = "reset"       // reset the password
 	NewAddress Purpose = "new-address" // another address for an account
 	OldAddress Purpose = "old-address" // the change to another address is called off
-	Lost       Purpose = "lost"        // the wait for a new authenticator begins
-	Keep       Purpose = "keep"        // that wait ends, the authenticator stays
-	Nothing    Purpose = "none"        // never: it is written so that all addresses take the same time
+	Lost       Purpose = "lost"        // start the waiting period for a new authenticator
+	Keep       Purpose = "keep"        // cancel that waiting period and keep the authenticator
+	Nothing    Purpose = "none"        // never usable; stored so that all addresses take the same time
 )
 
-// ResetWait is how long the owner of a lost authenticator has for saying that it is not lost, from when that was said.
+// ResetWait is the time between the request for a new authenticator and the removal of the old one, during which its owner can
+// cancel.
 const ResetWait = 72 * time.Hour
 
 var lives = map[Purpose]time.Duration{
@@ -31,27 +32,27 @@ var lives = map[Purpose]time.Duration{
 // Link is a link that was sent.
 type Link struct {
 	Purpose   Purpose
-	Account   string // empty where there is none yet
+	Account   string // empty if the account does not exist yet
 	Email     string
 	ExpiresAt time.Time
 }
 
-// Fresh is a link with the secret in it; what is kept of that is its session.Hash.
+// Fresh is a new link with its secret. Only session.Hash of the secret is stored.
 type Fresh struct {
 	Link
 
 	Secret string
 }
 
-// New makes a link.
+// New returns a new link.
 func New(purpose Purpose, account, email string, now time.Time) Fresh {
 	return Fresh{Link{purpose, account, email, now.Add(lives[purpose])}, session.Secret()}
 }
 
-// AskedAt is when the link was made.
-func (l Link) AskedAt() time.Time { return l.ExpiresAt.Add(-lives[l.Purpose]) }
+// RequestedAt returns when the link was created.
+func (l Link) RequestedAt() time.Time { return l.ExpiresAt.Add(-lives[l.Purpose]) }
 
-// Gone is the refusal of a link that does not work any more, or never did.
+// Gone returns the error for a link that has expired, was used or never existed.
 func Gone() *problem.Error {
-	return problem.New(problem.NotFound, "This link was used already, or its time is over. Ask for a new one.")
+	return problem.New(problem.NotFound, "This link has expired or was already used. Request a new one.")
 }

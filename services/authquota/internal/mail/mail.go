@@ -1,7 +1,7 @@
-// Package mail is what the service writes to people: a template for each occasion, in text and in HTML from one source, so that
-// both always say the same.
+// Package mail writes the mails of the service. Each has one template, from which both text and HTML are generated.
 //
-// Who posts a mail names its template and its data; a mail that cannot be written as asked is refused there, not when it is sent.
+// A Message names its template and data. Write validates both, so an invalid mail fails when it is created, not when it is
+// sent.
 package mail
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Message asks for a mail: to whom, by which template, with which data. Data has exactly what the template names.
+// Message is a mail to be written. Data must have exactly the names that the template uses.
 type Message struct {
 	To, Template string
 	Data         map[string]string
 }
 
-// Letter is a mail as it is sent, but for its headers.
+// Letter is a written mail, without its headers.
 type Letter struct {
 	To      string `json:"to"`
 	Subject string `json:"subject"`
@@ -38,16 +38,17 @@ type Writer struct {
 	contact   string
 }
 
-// NewWriter makes a Writer whose letters lead to the pages under publicURL.
+// NewWriter returns a Writer whose letters link to pages under publicURL.
 func NewWriter(publicURL string) Writer { return Writer{publicURL: publicURL} }
 
-// From is the Writer of an operator to whom people can write there: an e-mail address or an https URL. Empty means that it is not known.
+// From returns a Writer whose letters name contact, an e-mail address or an https URL, as the way to reach the operator. Empty
+// means unknown.
 func (w Writer) From(contact string) Writer {
 	w.contact = contact
 	return w
 }
 
-// operator is who runs the service, as a letter says it.
+// operator returns how letters refer to the operator.
 func (w Writer) operator() string {
 	if w.contact == "" {
 		return "the operator of the service"
@@ -55,44 +56,44 @@ func (w Writer) operator() string {
 	return "the operator of the service (" + w.contact + ")"
 }
 
-// Page is the address of one of our pages, for a link.
+// Page returns the URL of a page.
 func (w Writer) Page(path string) string { return w.publicURL + path }
 
-// Templates are the names of all templates, in order.
+// Templates returns the names of all templates, sorted.
 func Templates() []string { return slices.Clone(names) }
 
-// Needs are the names of the data of a template, in order; nil where there is no such template.
+// Needs returns the data names of a template, sorted, or nil if there is no such template.
 func Needs(template string) []string { return slices.Clone(sources[template].needs) }
 
-// Write writes a letter. It refuses an address that is not one, an unknown template, and data that are missing, superfluous or,
-// where a link is meant, no link: each is a mistake of the caller's, for a test to find.
+// Write returns the letter for m. It returns an error for an invalid address, an unknown template, and missing, unused or
+// invalid data. Each is a programming error.
 func (w Writer) Write(m Message) (Letter, error) {
 	if err := Address(m.To); err != nil {
 		return Letter{}, err
 	}
 	source, known := sources[m.Template]
 	if !known {
-		return Letter{}, fmt.Errorf("there is no mail %q", m.Template)
+		return Letter{}, fmt.Errorf("unknown mail template %q", m.Template)
 	}
 	data := make(map[string]string, len(m.Data))
 	for name, value := range m.Data {
 		if !slices.Contains(source.needs, name) {
-			return Letter{}, fmt.Errorf("mail %s knows no %q", m.Template, name)
+			return Letter{}, fmt.Errorf("mail %s: unknown data %q", m.Template, name)
 		}
 		if slices.Contains(links, name) && !isLink(value) {
-			return Letter{}, fmt.Errorf("mail %s: %s is no link", m.Template, name)
+			return Letter{}, fmt.Errorf("mail %s: data %q is not a page URL", m.Template, name)
 		}
 		data[name] = line(value)
 	}
 	for _, name := range source.needs {
 		if _, given := data[name]; !given {
-			return Letter{}, fmt.Errorf("mail %s needs %q", m.Template, name)
+			return Letter{}, fmt.Errorf("mail %s: missing data %q", m.Template, name)
 		}
 	}
 	return source.write(w, m.To, data)
 }
 
-// links are the data that are addresses of pages.
+// links are the data that must be URLs.
 var links = []string{"link", "cancel"}
 
 func isLink(s string) bool {
@@ -102,8 +103,8 @@ func isLink(s string) bool {
 
 const maxLine = 500
 
-// line makes a datum fit for any place of a mail, its subject included: one line, short, without characters that steer what is
-// around them. It never refuses, because what a browser calls itself must not keep anybody from signing in.
+// line makes a value safe for any part of a mail, including the subject: one short line without control characters. It never
+// fails, because an unusual User-Agent must not prevent signing in.
 func line(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError {
@@ -120,16 +121,16 @@ func line(s string) string {
 	return s
 }
 
-// Address refuses what is no plain e-mail address, such as one with a name, with a comment or with a line break.
+// Address returns an error unless s is a plain e-mail address, without name, comment or line break.
 func Address(s string) error {
 	a, err := netmail.ParseAddress(s)
 	if err != nil || a.Address != s || a.Name != "" || len(s) > 254 || strings.ContainsFunc(s, unicode.IsControl) {
-		return errors.New("not a plain e-mail address") // s stays out of it: errors are logged
+		return errors.New("not a plain e-mail address") // without s, because errors are logged
 	}
 	return nil
 }
 
-// Masked is an address as a log may show it: enough to find a pattern, too little to write to.
+// Masked shortens an address for logs: enough to see a pattern, not enough to write to it.
 func Masked(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	if at < 1 {
@@ -139,15 +140,15 @@ func Masked(address string) string {
 	return address[:first] + "…" + address[at:]
 }
 
-// Posted is a mail that waits to be sent.
+// Posted is a mail waiting to be sent.
 type Posted struct {
 	ID       string
 	Template string
 	Letter   Letter
-	Sealed   bool // the letter does not open: Letter is empty
+	Sealed   bool // Letter is empty because it could not be decrypted
 	At       time.Time
-	Attempts int // with the one that begins
+	Attempts int // including the current one
 }
 
-// NewID makes the id of a mail. Ids made later sort later.
+// NewID returns a mail ID. IDs sort by creation time.
 func NewID() string { return "mail_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }

@@ -11,8 +11,8 @@ import (
 	texttemplate "text/template"
 )
 
-// A template is a text of blocks with empty lines between them, after a line with the subject: a paragraph, a list whose lines
-// begin with a hyphen, or a link as [label](address). Text and HTML are both made of it.
+// A template has a line with the subject, then blocks separated by empty lines: a paragraph, a list of lines that start with a
+// hyphen, or a link such as [label](address). Text and HTML are generated from it.
 //
 //go:embed templates/*.txt layout.html
 var files embed.FS
@@ -51,7 +51,7 @@ var (
 	linked = regexp.MustCompile(`^\[(.*)\]\((.*)\)$`)
 )
 
-// What a template may call, while it is parsed; write puts the Writer's own in their place.
+// Placeholders for the template functions during parsing. write replaces them with those of the Writer.
 func noPage(string) string { return "" }
 func nobody() string       { return "" }
 
@@ -107,7 +107,7 @@ func (s source) write(w Writer, to string, data map[string]string) (Letter, erro
 	if err != nil {
 		return Letter{}, err
 	}
-	// Clones, because a function of a template that is being executed must not change.
+	// Clone, because changing the functions of a template while it executes is a data race.
 	html, err := s.html.Clone()
 	if err != nil {
 		return Letter{}, err

@@ -1,17 +1,16 @@
-// Package merge moves, in Redis, what an account used today to the account that has taken over its keys.
+// Package merge moves today's usage of an account to the account that took over its keys.
 //
-// Each call counts once, whatever is lost in between:
+// Each request counts once, whatever fails in between:
 //
-//   - the move is noted in the transaction that moves the keys, and is struck out only after Redis has it;
-//   - in Redis it is one script, which adds the calls, leaves a mark in the hash of the day, and does nothing where it finds the mark.
-//     It raises the epoch of the account that was taken over, so that nobody is charged to it afterwards;
-//   - the ledger copies the mark in the same transaction as the counts that it belongs to. A day that Redis has lost begins with the
-//     ledger's counts after all moves that have no mark there (usage.Moved), and with their marks;
-//   - a call that was charged before the move and is given back after it is given back to the account that has it now (refund.lua of
-//     the gateway).
+//   - The move is recorded in the transaction that moves the keys, and deleted only after Redis has applied it.
+//   - One Redis script adds the counts and sets a marker in the day's hash. It does nothing if the marker exists. It also
+//     increments the epoch of the source account, so that no later request is charged to it.
+//   - The ledger copies the marker in the same transaction as the counts. A day that Redis has lost is restored from the
+//     ledger's counts after all moves without a marker (usage.Moved), and with the markers.
+//   - A charge made before the move and refunded after it is refunded to the target account (refund.lua of the gateway).
 //
-// The windows of the last minute become one in the same script, so that connecting keys makes no room in it. They are in no ledger: a
-// loss of Redis empties them, as it empties all windows.
+// The script also merges the windows of the last minute, so that connecting keys does not free capacity. The ledger does not
+// contain windows: a loss of Redis data empties all of them.
 package merge
 
 import (
@@ -31,15 +30,15 @@ var moveSource string
 
 var move = redis.NewScript(moveSource)
 
-// Outbox has the moves that Redis was not told yet.
+// Outbox stores the moves that Redis has not applied yet.
 type Outbox interface {
-	// Moves are those to one account or, where it is empty, to all.
+	// Moves returns the pending moves to one account, or all if to is empty.
 	Moves(ctx context.Context, to string) ([]usage.Move, error)
-	// MoveDone strikes one out.
-	MoveDone(ctx context.Context, m usage.Move) error
+	// MoveDone deletes a delivered move.
+	DeleteMove(ctx context.Context, m usage.Move) error
 }
 
-// Interval is how often moves that are left over are looked for.
+// Interval is the time between retries of pending moves.
 const Interval = time.Second
 
 // Merges delivers moves.
@@ -49,19 +48,19 @@ type Merges struct {
 	now    func() time.Time
 }
 
-// New makes Merges that deliver from outbox.
+// New returns Merges that deliver from outbox.
 func New(client *redis.Client, outbox Outbox, now func() time.Time) *Merges {
 	return &Merges{client, outbox, now}
 }
 
-// Deliver moves what is owed to an account, or to all where to is empty. When it returns no error, calls count for the account that
-// took over, and nobody is charged to the others any more. Its errors are service_unavailable.
+// Deliver applies the pending moves to one account, or all if to is empty. After it returns nil, usage counts for the target
+// account and no request is charged to the source accounts. Redis errors are service_unavailable.
 func (m *Merges) Deliver(ctx context.Context, to string) error {
-	owed, err := m.outbox.Moves(ctx, to)
+	pending, err := m.outbox.Moves(ctx, to)
 	if err != nil {
 		return err
 	}
-	for _, next := range owed {
+	for _, next := range pending {
 		moved, err := move.Run(ctx, m.redis, []string{
 			counter.Epochs, counter.Merged, counter.Day(next.Day), counter.Window(next.From), counter.Window(next.To),
 		},
@@ -69,10 +68,10 @@ func (m *Merges) Deliver(ctx context.Context, to string) error {
 		if err != nil {
 			return problem.Unavailable(err)
 		}
-		// A day without counters may be getting them from the ledger at this moment, without the move: it is looked at again until
-		// the day is over.
+		// A missing day may be in the middle of being restored from the ledger without the move, so the move stays pending
+		// until the day is over.
 		if moved || next.Over(m.now()) {
-			if err := m.outbox.MoveDone(ctx, next); err != nil {
+			if err := m.outbox.DeleteMove(ctx, next); err != nil {
 				return err
 			}
 		}

@@ -1,13 +1,13 @@
--- Adds what an account used on a day to what the account used that has taken it over: once, however often it is run.
+-- Adds an account's usage of a day to the account that it was merged into. Running it again has no effect.
 --
--- KEYS  1 hash of epochs    2 hash of accounts that were taken over    3 hash of the calls of the day
---       4 window of the account that was taken over    5 window of the other: times of admission, newest first
--- ARGV  1 the account that was taken over    2 the one that took it over    3 the mark of the move in the hash of the day
---       4, 5 life of the hashes 1 and 2 in seconds
--- Replies 1 where the hash of the day has the move, 0 where there is no such hash: it must not be made here, because whoever makes it
--- fills it from the ledger.
+-- KEYS  1 hash of epochs    2 hash of merged accounts    3 hash of the day's counts
+--       4 window of the source account    5 window of the target account: admission times, newest first
+-- ARGV  1 source account    2 target account    3 marker of the move in the day's hash
+--       4, 5 TTL of hashes 1 and 2 in seconds
+-- Returns 1 if the day's hash includes the move, 0 if there is no such hash. The script must not create it, because the
+-- creator restores it from the ledger.
 --
--- The epoch is raised in the same step, as raise.lua does: nobody is charged to the account after its calls were moved.
+-- The same step increments the epoch, as raise.lua does, so that no request is charged to the source account afterwards.
 
 local epochs, merged, day = KEYS[1], KEYS[2], KEYS[3]
 local from, to, mark = ARGV[1], ARGV[2], ARGV[3]
@@ -16,10 +16,10 @@ local old = tonumber(redis.call('HGET', epochs, from) or '0')
 local t = redis.call('TIME')
 redis.call('HSET', epochs, from, string.format('%.0f', math.max(old + 1, t[1] * 1000000 + t[2])))
 redis.call('EXPIRE', epochs, ARGV[4])
-redis.call('HSET', merged, from, to) -- where calls go that are given back later
+redis.call('HSET', merged, from, to) -- target of later refunds
 redis.call('EXPIRE', merged, ARGV[5])
 
--- The windows become one. Nothing is left to move when this is run again.
+-- Merge the windows. The source window is empty when this runs again.
 local moved = redis.call('LRANGE', KEYS[4], '0', '-1')
 if #moved > 0 then
   local kept = redis.call('LRANGE', KEYS[5], '0', '-1')

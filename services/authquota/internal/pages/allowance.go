@@ -9,12 +9,12 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Usage reads what accounts used from the database.
+// Usage reads the usage of accounts from the database.
 type Usage interface {
 	ByDay(ctx context.Context, account string, r usage.Range) ([]usage.DayCount, error)
-	// Busiest are at most n keys, of the total that all keys of the account come to.
+	// Busiest returns up to n keys with the most requests, and the sum of the others. total is the sum of all keys.
 	Busiest(ctx context.Context, account string, r usage.Range, n int, total usage.Figures) (usage.KeyCounts, error)
-	// Lines hands everything in a range to write, and stops at its first error.
+	// Lines calls write with all usage in a range and stops at the first error.
 	Lines(ctx context.Context, account string, r usage.Range, write func([]usage.Line) error) error
 	// UsedOn returns the ledger's count of charged requests on a day.
 	UsedOn(ctx context.Context, account string, day time.Time) (int, error)
@@ -33,19 +33,19 @@ type allowance struct {
 	Sent   int // charged or not, as far as it is known
 	Left   int
 	Reset  time.Time // when the day ends
-	Copied bool      // Used is the ledger's figure, because the counters are out of reach
+	Copied bool      // Used is from the ledger, because the counters are unavailable
 }
 
-// Percent is the part that is used, in percent of a bar.
+// Percent returns the used part of the quota, in percent.
 func (a allowance) Percent() int { return min(100, (100*a.Used+a.PerDay-1)/a.PerDay) }
 
-// Low tells that most of the allowance is used, and Out that all of it is.
+// Low reports whether most of the quota is used.
 func (a allowance) Low() bool { return a.Percent() >= 80 }
 
-// Out reports whether nothing is left.
+// Out reports whether no quota is left.
 func (a allowance) Out() bool { return a.Left == 0 }
 
-// allowance reads what the person's account has used today. Without Redis the page shows what the ledger has, and says so.
+// allowance returns today's usage of the person's account. Without Redis it uses the ledger and sets Copied.
 func (s *Site) allowance(v *visit) (allowance, error) {
 	limits, ok := s.Tiers[v.Person.Tier]
 	if !ok {
@@ -62,6 +62,6 @@ func (s *Site) allowance(v *visit) (allowance, error) {
 	a.Left = max(0, a.PerDay-a.Used)
 	today := usage.Last(v.now, 1)
 	counts, err := s.Usage.ByDay(v.Request.Context(), v.Person.Account, today)
-	a.Sent = max(a.Used, usage.Sum(usage.Bars(today, counts)).Total()) // statistics follow the counters by some seconds
+	a.Sent = max(a.Used, usage.Sum(usage.Bars(today, counts)).Total()) // statistics lag behind the counters by some seconds
 	return a, err
 }

@@ -11,17 +11,17 @@ import (
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
-// issuer is what an app calls us.
+// issuer is the name shown in authenticator apps.
 const issuer = "Opportunity Data API"
 
-// seedForm shows the seed of an authenticator that is being set up.
+// seedForm is the data for setting up an authenticator.
 type seedForm struct {
 	QR      template.URL // an image
 	Grouped string       // the seed for typing
 	URI     template.URL // for an app on the same phone
 }
 
-// newSeedForm shows what this browser's app is to scan. Who asks for headers alone sees nothing, so that nothing is drawn.
+// newSeedForm returns the form with the browser's seed. It skips drawing the QR code for HEAD requests.
 func (s *Site) newSeedForm(v *visit) (seedForm, account.NewSeed, error) {
 	if v.Request.Method == http.MethodHead {
 		return seedForm{}, account.NewSeed{}, nil
@@ -35,16 +35,16 @@ func (s *Site) newSeedForm(v *visit) (seedForm, account.NewSeed, error) {
 	return seedForm{
 		QR:      template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(png)), //nolint:gosec // our own image
 		Grouped: totp.Grouped(seed.Seed),
-		URI:     template.URL(uri), //nolint:gosec // made of parts that are escaped
+		URI:     template.URL(uri), //nolint:gosec // made of escaped parts
 	}, seed, err
 }
 
-// errNewCode is what is wrong with a code of an app that is being set up: mostly, an earlier page was scanned.
+// errNewCode is the error for a wrong code during set-up. Often a QR code from an earlier page was scanned.
 var errNewCode = formError{
 	"code", "The code is not right. The app must show the code of the QR code on this page: if you have scanned another one, delete that one and scan this.",
 }
 
-// authenticatorForm shows the seed to who has no authenticator yet.
+// authenticatorForm shows the seed to a person without an authenticator.
 func (s *Site) authenticatorForm(v *visit) (view, error) {
 	page, _, err := s.authenticatorPage(v)
 	return page, err
@@ -58,7 +58,7 @@ func (s *Site) authenticatorPage(v *visit) (view, account.NewSeed, error) {
 	return view{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
 }
 
-// authenticator confirms the seed by its first code and shows the recovery codes, this once.
+// authenticator confirms the seed with its first code and shows the recovery codes once.
 func (s *Site) authenticator(v *visit) (view, error) {
 	again, seed, err := s.authenticatorPage(v)
 	if err != nil || again.Redirect != "" {
@@ -94,10 +94,10 @@ func newCodes() (codes, hashes []string) {
 	return codes, hashes
 }
 
-// recoveryCodes is the page of the codes: with them just after they were made, without them at any other time.
+// recoveryCodes is the data of the recovery codes page. It has the codes only just after they were created.
 type recoveryCodes struct {
 	Codes []string
-	First bool // made with the authenticator
+	First bool // created with the authenticator
 	Left  int
 }
 
@@ -107,7 +107,7 @@ func (s *Site) recoveryCodesForm(v *visit) (view, error) {
 	}, nil
 }
 
-// renewCodes makes new codes and shows them, this once.
+// renewCodes creates new codes and shows them once.
 func (s *Site) renewCodes(v *visit) (view, error) {
 	codes, hashes := newCodes()
 	err := s.Authenticators.RenewCodes(v.Request.Context(), v.Person.Account, hashes)

@@ -9,35 +9,35 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Billing is the service that sells plans. One that cannot be reached is problem.Unavailable.
+// Billing is a client of the billing service. If the service is unavailable, it returns problem.Unavailable.
 type Billing interface {
 	Subscription(ctx context.Context, accountID string) (api.Subscription, error)
-	// Checkout is where to send the browser to buy the plan that is sold.
+	// Checkout returns the URL of a checkout session for the plan on sale.
 	Checkout(ctx context.Context, want api.CheckoutRequest) (page string, err error)
-	// Portal is where to send the browser to change the card and read invoices.
+	// Portal returns the URL where the customer changes the card and reads invoices.
 	Portal(ctx context.Context, want api.PortalRequest) (page string, err error)
-	// Cancel makes what was bought end by itself at the end of what is paid for; Resume takes that back.
+	// Cancel stops the renewal. The plan ends with the paid period. Resume undoes Cancel.
 	Cancel(ctx context.Context, accountID string) (api.Subscription, error)
 	Resume(ctx context.Context, accountID string) (api.Subscription, error)
 }
 
-// Wishes are what people want done about their plan, for the audit log.
-type Wishes interface {
-	RecordWish(ctx context.Context, accountID, action string) error
+// PlanActions records what people do about their plan in the audit log.
+type PlanActions interface {
+	RecordPlanAction(ctx context.Context, accountID, action string) error
 }
 
-// processors are the origins of the payment processor's pages: the only ones but our own that a browser is sent to from here. What a form
-// leads to is checked by browsers too, redirects included, hence the policy of the pages with such forms.
-var processors = []string{"https://checkout.stripe.com", "https://billing.stripe.com"}
+// processorOrigins are the only external origins that the pages redirect to. Browsers check the target of a form including its
+// redirects, so the CSP of pages with such forms names them too.
+var processorOrigins = []string{"https://checkout.stripe.com", "https://billing.stripe.com"}
 
-// sandbox is what the pages lie under of the processor that stands in for the real one, at our own address.
+// sandbox is the path prefix of the payment processor's stand-in, on our own host.
 const sandbox = "/billing/sandbox/"
 
-// mayLeaveTo reports whether an address that billing gave is one that browsers are sent to.
+// mayLeaveTo reports whether browsers may be redirected to an address from billing.
 func (s *Site) mayLeaveTo(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.User != nil || u.Opaque != "" {
 		return false
 	}
-	return slices.Contains(processors, u.Scheme+"://"+u.Host) || strings.HasPrefix(address, s.PublicURL+sandbox)
+	return slices.Contains(processorOrigins, u.Scheme+"://"+u.Host) || strings.HasPrefix(address, s.PublicURL+sandbox)
 }

@@ -11,11 +11,11 @@ func (s *Site) forgotForm(*visit) (view, error) {
 	return view{Template: "forgot", Title: "Forgotten password", Data: addressForm{}}, nil
 }
 
-// forgot sends a link to an address that has an account, and tells the same to everybody.
+// forgot sends a link if the address has an account. The page is the same in both cases.
 func (s *Site) forgot(v *visit) (view, error) {
 	form, _ := s.forgotForm(v)
 	return s.sendLink(v, form, link.Reset, "/account/forgot/sent", func(l link.Fresh) error {
-		return s.Resets.AskReset(v.Request.Context(), l,
+		return s.Resets.RequestReset(v.Request.Context(), l,
 			mail.Message{To: l.Email, Template: "reset-password", Data: map[string]string{"link": s.linkTo("/account/reset", l)}})
 	})
 }
@@ -23,7 +23,7 @@ func (s *Site) forgot(v *visit) (view, error) {
 func (s *Site) forgotSent(*visit) (view, error) {
 	return view{
 		Template: "sent", Title: "Check your e-mail",
-		Data: "a link by which you choose a new password, if there is an account with that address. It works once and for an hour",
+		Data: "a link to choose a new password, if there is an account with that address. It works once, for an hour",
 	}, nil
 }
 
@@ -34,11 +34,11 @@ func (s *Site) resetForm(v *visit) (view, error) {
 	}
 	return view{
 		Template: "password", Title: "Choose a new password",
-		Data: passwordForm{"/account/reset", v.token(), l.Email, "Change the password"},
+		Data: passwordForm{"/account/reset", v.token(), l.Email, "Change password"},
 	}, err
 }
 
-// reset takes the new password. The person signs in with it, and with the second factor, like everybody.
+// reset sets the new password. The person then signs in with it and the second factor.
 func (s *Site) reset(v *visit) (view, error) {
 	again, err := s.resetForm(v)
 	form, ok := again.Data.(passwordForm)
@@ -58,5 +58,5 @@ func (s *Site) reset(v *visit) (view, error) {
 		return view{}, err
 	}
 	v.forget()
-	return view{Redirect: "/account/sign-in", Notice: "Your password is changed. Sign in with the new one."}, nil
+	return view{Redirect: "/account/sign-in", Notice: "Your password was changed. Sign in with the new one."}, nil
 }

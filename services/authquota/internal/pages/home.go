@@ -7,34 +7,34 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// Overview is what a person sees of an account first.
+// Overview reads the summary for the home page.
 type Overview interface {
 	Overview(ctx context.Context, accountID string) (account.Overview, error)
 }
 
-// homeView is what the first page shows.
+// homeView is the data of the home page.
 type homeView struct {
 	account.Overview
 
 	Offer   offer
 	Today   allowance
 	MaxKeys int
-	Soon    bool // a key expires within the time in which it is good to know
+	Soon    bool // a key expires within soon
 	Steps   []step
 	Public  string
 }
 
-// step is one of the first steps of a new account.
+// step is one of the first steps with a new account.
 type step struct {
 	Done bool
 	Text string
-	Path string // where it is done; empty where it is no page
+	Path string // page for this step; empty if there is none
 }
 
-// soon is how long before its end a key is worth a notice.
+// soon is the time before expiry when the home page shows a notice about a key.
 const soon = 30 * 24 * time.Hour
 
-// few is how many recovery codes are worth a notice.
+// few is the number of recovery codes below which the home page shows a notice.
 const few = 3
 
 func (s *Site) home(v *visit) (view, error) {
@@ -62,5 +62,5 @@ func (s *Site) home(v *visit) (view, error) {
 	return view{Template: "home", Title: "Overview", Data: shown}, nil
 }
 
-// FewCodes reports whether recovery codes are running out.
+// FewCodes reports whether few recovery codes are left.
 func (homeView) FewCodes(left int) bool { return left <= few }

@@ -16,7 +16,7 @@ func (s *Site) askConnect(*visit) (view, error) {
 // maxPresented is far above the length of any key.
 const maxPresented = 500
 
-// connectKey joins the account of a key that the person presents. What they typed is never shown again, nor repeated in an answer.
+// connectKey merges the account of the presented key. The input is never repeated in the response.
 func (s *Site) connectKey(v *visit) (view, error) {
 	presented := strings.TrimSpace(v.PostForm("key"))
 	again := view{Template: "key-connect", Title: "Connect an older key"}
@@ -24,7 +24,7 @@ func (s *Site) connectKey(v *visit) (view, error) {
 		again.Errors = []formError{{"key", "Paste the whole key, from its first character to its last."}}
 		return again, nil
 	}
-	// A key of another form may be short enough to be guessed.
+	// Limit guesses: a key of another form may be short.
 	if wait, err := s.Tries.Try(v.Request.Context(), throttle.KeysFor(v.Person.Account)); err != nil || wait > 0 {
 		return slower(v, again, wait), err
 	}
@@ -35,7 +35,7 @@ func (s *Site) connectKey(v *visit) (view, error) {
 	keys, err := s.KeyLives.Connect(v.Request.Context(), v.Person.Account, digests)
 	switch problem.Of(err).Code {
 	case problem.NotFound:
-		again.Errors = []formError{{"key", "We do not know this key. Check that you copied all of it."}}
+		again.Errors = []formError{{"key", "This key is unknown. Check that you copied all of it."}}
 		return again, nil
 	case problem.InvalidParameter:
 		again.Errors = []formError{{"key", problem.Of(err).Message}}
@@ -51,5 +51,5 @@ func (s *Site) connectKey(v *visit) (view, error) {
 	case keys > 2:
 		what = fmt.Sprintf("The key and %d others of its account are connected", keys-1)
 	}
-	return view{Redirect: "/account/keys", Notice: s.said(v, what+". What was used today counts for your account now.")}, nil
+	return view{Redirect: "/account/keys", Notice: s.applied(v, what+". Their usage today now counts for your account.")}, nil
 }

@@ -9,37 +9,37 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// KeyRequests are the person's requests for keys. Errors are problem.Errors that a person may read.
+// KeyRequests stores the person's key requests. Errors are problem.Errors with a message for people.
 type KeyRequests interface {
 	// OwnRequests returns open and recently declined requests.
 	OwnRequests(ctx context.Context, accountID string) ([]account.Request, error)
-	// AskForKey records a wish that has been checked, and approves it if atOnce.
-	AskForKey(ctx context.Context, accountID string, wish account.Wish, terms account.Acceptance, atOnce bool) (account.Request, error)
+	// RequestKey records a request for a valid key, and approves it if atOnce.
+	RequestKey(ctx context.Context, accountID string, wanted account.RequestedKey, terms account.Acceptance, atOnce bool) (account.Request, error)
 	Withdraw(ctx context.Context, accountID, request string) error
 	// Collect creates the key of an approved request, once.
-	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, kept account.Kept) (account.Key, error)
+	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, kept account.KeyRecord) (account.Key, error)
 }
 
 // keyWish is the data of the form for a key request: the submitted fields and the terms of use.
-type keyWish struct {
-	account.Wish
+type requestForm struct {
+	account.RequestedKey
 
 	Terms terms
 }
 
 func (s *Site) askKey(v *visit) (view, error) {
-	return view{Template: "key-ask", Title: "Request a key", Data: keyWish{Terms: s.terms(v)}}, nil
+	return view{Template: "key-ask", Title: "Request a key", Data: requestForm{Terms: s.terms(v)}}, nil
 }
 
 func (s *Site) requestKey(v *visit) (view, error) {
-	filled := account.Wish{Name: v.PostForm("name"), UseCase: v.PostForm("useCase")}
-	again := view{Template: "key-ask", Title: "Request a key", Data: keyWish{filled, s.terms(v)}}
-	var wish account.Wish
+	filled := account.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase")}
+	again := view{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, s.terms(v)}}
+	var wanted account.RequestedKey
 	var err error
-	if wish.Name, err = account.KeyName(filled.Name); err != nil {
+	if wanted.Name, err = account.KeyName(filled.Name); err != nil {
 		again.Errors = append(again.Errors, badName(filled.Name, err))
 	}
-	if wish.UseCase, err = account.UseCase(filled.UseCase); err != nil {
+	if wanted.UseCase, err = account.UseCase(filled.UseCase); err != nil {
 		bad := wrong("useCase", "The use case", err)
 		if strings.TrimSpace(filled.UseCase) == "" {
 			bad.Message = "Tell us what you will use the data for."
@@ -50,7 +50,7 @@ func (s *Site) requestKey(v *visit) (view, error) {
 	if again.Errors = append(again.Errors, missing...); len(again.Errors) > 0 {
 		return again, nil
 	}
-	asked, err := s.KeyRequests.AskForKey(v.Request.Context(), v.Person.Account, wish, accepted, s.AutoApprove)
+	asked, err := s.KeyRequests.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, s.AutoApprove)
 	switch {
 	case problem.Of(err).Code == problem.InvalidParameter:
 		again.Errors = []formError{{Message: problem.Of(err).Message}}
@@ -105,7 +105,7 @@ func (s *Site) collectKey(v *visit) (view, error) {
 		return again, err
 	}
 	secret := apikey.Generate(apikey.Live)
-	key, err := s.KeyRequests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, account.Keep(secret, s.Peppers))
+	key, err := s.KeyRequests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, account.NewKeyRecord(secret, s.Peppers))
 	return view{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 

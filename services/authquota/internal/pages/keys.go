@@ -14,25 +14,25 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Keys are the keys of a person's account. A key that is another's is not_found.
+// Keys stores the keys of a person's account. Keys of other accounts are not_found.
 type Keys interface {
 	OwnKeys(ctx context.Context, accountID string) ([]account.Key, error)
 	OwnKey(ctx context.Context, accountID, key string) (account.Key, error)
-	// Rename gives a key a name that has been checked.
+	// Rename sets the valid name of a key.
 	Rename(ctx context.Context, accountID, key, name string) error
 	// SentOn returns the requests of each key on a UTC day.
 	SentOn(ctx context.Context, accountID string, day time.Time) (map[string]usage.Figures, error)
 }
 
-// KeyLives rotates, revokes and connects keys. Errors are problem.Errors that a person may read.
+// KeyLives rotates, revokes and connects keys. Errors are problem.Errors with a message for people.
 type KeyLives interface {
-	Rotate(ctx context.Context, accountID, key string, kept account.Kept) (successor, old account.Key, err error)
+	Rotate(ctx context.Context, accountID, key string, kept account.KeyRecord) (successor, old account.Key, err error)
 	RevokeOwn(ctx context.Context, accountID, key string) (account.Key, error)
 	// Connect merges the account of the key with one of these digests and returns how many keys moved.
 	Connect(ctx context.Context, accountID string, digests []string) (keys int, err error)
 }
 
-// keyLine is a key as a page shows it.
+// keyLine is a key on a page.
 type keyLine struct {
 	account.Key
 
@@ -40,14 +40,14 @@ type keyLine struct {
 	Today  usage.Figures
 }
 
-// InGrace reports whether the key goes on only until its successor has taken its place.
+// InGrace reports whether the key is in its grace period after a rotation.
 func (k keyLine) InGrace() bool { return k.Status == account.Active && k.ReplacedAt != nil }
 
-// Ready reports whether the key may be rotated.
+// Ready reports whether the key can be rotated.
 func (k keyLine) Ready() bool { return k.Status == account.Active && k.ReplacedAt == nil }
 
-// Says is the state of the key in a word or two.
-func (k keyLine) Says() string {
+// Label returns the status of the key for display.
+func (k keyLine) Label() string {
 	switch {
 	case k.InGrace():
 		return "Replaced"
@@ -59,7 +59,7 @@ func (k keyLine) Says() string {
 	return "Revoked"
 }
 
-// Tone is the class of the badge that has it.
+// Tone returns the CSS class of the status badge.
 func (k keyLine) Tone() string {
 	switch {
 	case k.InGrace():
@@ -70,7 +70,7 @@ func (k keyLine) Tone() string {
 	return ""
 }
 
-// Soon reports whether the key ends so soon that its holder should act.
+// Soon reports whether the key expires so soon that its holder should act.
 func (k keyLine) Soon(now time.Time) bool {
 	return k.Ready() && k.ExpiresAt.Before(now.AddDate(0, 0, 30))
 }
@@ -79,8 +79,8 @@ func (k keyLine) Soon(now time.Time) bool {
 type keyList struct {
 	Requests []account.Request
 	Living   []keyLine
-	Ended    []keyLine // the latest first
-	Older    int       // ended ones that are not among them
+	Ended    []keyLine // most recent first
+	Older    int       // number of further ended keys
 	Taken    int
 	Most     int
 }
@@ -130,7 +130,7 @@ func (s *Site) keys(v *visit) (view, error) {
 		list.Ended = list.Ended[:endedShown]
 	}
 	slices.SortStableFunc(list.Living, func(a, b keyLine) int {
-		return cmp.Compare(place(a), place(b)) // what is only in its grace comes last
+		return cmp.Compare(place(a), place(b)) // keys in their grace period last
 	})
 	return view{Template: "keys", Title: "Keys", Data: list}, nil
 }
@@ -142,7 +142,7 @@ func place(k keyLine) int {
 	return 0
 }
 
-// ownKey is the key that the address names.
+// ownKey returns the key in the URL.
 func (s *Site) ownKey(v *visit) (keyLine, error) {
 	if err := account.KnownKey(v.Param("key")); err != nil {
 		return keyLine{}, err
@@ -179,7 +179,7 @@ func (s *Site) renameKey(v *visit) (view, error) {
 		}, nil
 	}
 	err = s.Keys.Rename(v.Request.Context(), v.Person.Account, k.ID, name)
-	return view{Redirect: "/account/keys/" + k.ID, Notice: "The key has its new name."}, err
+	return view{Redirect: "/account/keys/" + k.ID, Notice: "The key was renamed."}, err
 }
 
 // badName returns the form error for the name of a key.
@@ -213,11 +213,11 @@ type rotation struct {
 type newKey struct {
 	Key     account.Key
 	Secret  string
-	Old     *account.Key // that it replaces
-	Pending bool         // the earlier end of Old is recorded and not yet in effect
+	Old     *account.Key // the key that it replaces
+	Pending bool         // the earlier end of Old is recorded but not in effect yet
 }
 
-// Curl is a command that makes a call with the key.
+// Curl returns a curl command that sends a request with the key.
 func (n newKey) Curl(public string) string {
 	return "curl -H 'Authorization: Bearer " + n.Secret + "' '" + public + "/api/v1/opportunities?country=CA'"
 }
@@ -232,12 +232,12 @@ func (s *Site) rotateKey(v *visit) (view, error) {
 		prefix = apikey.Test
 	}
 	secret := apikey.Generate(prefix)
-	successor, old, err := s.KeyLives.Rotate(v.Request.Context(), v.Person.Account, k.ID, account.Keep(secret, s.Peppers))
+	successor, old, err := s.KeyLives.Rotate(v.Request.Context(), v.Person.Account, k.ID, account.NewKeyRecord(secret, s.Peppers))
 	if err != nil {
 		return view{}, err
 	}
-	// The key is shown whatever becomes of the delivery: it cannot be shown again.
-	pending := s.InForce(v.Request.Context(), v.Person.Account) != nil
+	// Show the key even if applying the change fails, because it cannot be shown again.
+	pending := s.Apply(v.Request.Context(), v.Person.Account) != nil
 	return view{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
 }
 
@@ -254,12 +254,12 @@ func (s *Site) revokeKey(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return view{Redirect: "/account/keys", Notice: s.said(v, k.Title()+" was revoked. Requests with it are rejected from now on.")}, nil
+	return view{Redirect: "/account/keys", Notice: s.applied(v, k.Title()+" was revoked. Requests with it are rejected from now on.")}, nil
 }
 
-// said applies a recorded change at once and returns text, with a note if the change takes effect later.
-func (s *Site) said(v *visit, text string) string {
-	if s.InForce(v.Request.Context(), v.Person.Account) != nil {
+// applied applies a recorded change and returns text, with a note if the change takes effect later.
+func (s *Site) applied(v *visit, text string) string {
+	if s.Apply(v.Request.Context(), v.Person.Account) != nil {
 		text += " This takes effect shortly: part of our service is temporarily unavailable."
 	}
 	return text

@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/services/authquota/internal/throttle"
 )
 
-// lostForm explains what somebody can do who has the password and neither the authenticator nor a recovery code.
+// lostForm explains the options of a person who has the password but neither the authenticator nor a recovery code.
 func (s *Site) lostForm(v *visit) (view, error) {
 	if !v.Person.AuthenticatorConfirmed {
 		return view{Redirect: "/account/authenticator"}, nil
@@ -17,7 +17,7 @@ func (s *Site) lostForm(v *visit) (view, error) {
 	return view{Template: "lost-authenticator", Title: "Lost authenticator", Data: v.Person.ResetAt}, nil
 }
 
-// lost sends a mail with two links: one begins the wait, the other ends it.
+// lost sends a mail with two links: one starts the waiting period, the other cancels it.
 func (s *Site) lost(v *visit) (view, error) {
 	again, err := s.lostForm(v)
 	if err != nil || again.Redirect != "" {
@@ -30,7 +30,7 @@ func (s *Site) lost(v *visit) (view, error) {
 	}
 	lost := link.New(link.Lost, v.Person.Account, v.Person.Email, v.now)
 	keep := link.New(link.Keep, v.Person.Account, v.Person.Email, v.now)
-	return sent, s.Losses.AskNewAuthenticator(ctx, v.Person.Account, lost, keep, mail.Message{
+	return sent, s.Losses.RequestNewAuthenticator(ctx, v.Person.Account, lost, keep, mail.Message{
 		To: v.Person.Email, Template: "authenticator-reset-asked", Data: map[string]string{
 			"when":   mailTime(v.now.Add(link.ResetWait)),
 			"link":   s.linkTo("/account/lost-authenticator/confirm", lost),
@@ -42,12 +42,12 @@ func (s *Site) lost(v *visit) (view, error) {
 func (s *Site) lostSent(*visit) (view, error) {
 	return view{
 		Template: "sent", Title: "Check your e-mail",
-		Data: "two links: one begins the wait of three days, the other stops it. The first works for 24 hours",
+		Data: "two links: one starts the three-day waiting period, the other cancels it. The first works for 24 hours",
 	}, nil
 }
 
-// linkForm is a page behind a link that asks for no more than a click: opening it does nothing yet, because programs that look into
-// mails open links too.
+// linkForm is a page behind a link with a confirmation button. Opening the link has no effect, because mail scanners open links
+// too.
 type linkForm struct{ Action, Token, Text, Button string }
 
 func (s *Site) lostConfirmForm(v *visit) (view, error) {
@@ -57,8 +57,8 @@ func (s *Site) lostConfirmForm(v *visit) (view, error) {
 	}
 	return view{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
 		"/account/lost-authenticator/confirm", v.token(),
-		"If you confirm, the authenticator and the recovery codes are removed on " + mailTime(l.AskedAt().Add(link.ResetWait)) +
-			", and you set up new ones when you sign in after that. Signing in with the authenticator before then stops this.",
+		"If you confirm, the authenticator and the recovery codes will be removed on " + mailTime(l.RequestedAt().Add(link.ResetWait)) +
+			". You set up new ones the next time you sign in. Signing in with the authenticator before then cancels the removal.",
 		"Yes, it is lost",
 	}}, err
 }
@@ -69,7 +69,7 @@ func (s *Site) lostConfirm(v *visit) (view, error) {
 		return gone("/account/sign-in"), nil
 	}
 	return view{
-		Redirect: "/account/sign-in", Notice: "Come back after " + mailTime(at) + ": you then sign in with your password and set up a new authenticator.",
+		Redirect: "/account/sign-in", Notice: "Come back after " + mailTime(at) + ", sign in with your password and set up a new authenticator.",
 	}, err
 }
 
@@ -80,8 +80,8 @@ func (s *Site) lostCancelForm(v *visit) (view, error) {
 	}
 	return view{Template: "link", Title: "Keep the authenticator?", Data: linkForm{
 		"/account/lost-authenticator/cancel", v.token(),
-		"The authenticator stays as it is. If it was not you who said that it is lost, choose a new password after this: somebody had access to your account.",
-		"Keep the authenticator",
+		"The authenticator stays. If you did not report it lost, change your password afterwards: someone else knows it.",
+		"Keep authenticator",
 	}}, err
 }
 
@@ -90,15 +90,15 @@ func (s *Site) lostCancel(v *visit) (view, error) {
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/sign-in"), nil
 	}
-	return view{Redirect: "/account/sign-in", Notice: "The authenticator stays as it is."}, err
+	return view{Redirect: "/account/sign-in", Notice: "The authenticator stays."}, err
 }
 
-// keepAuthenticator is the button on every page of who is signed in while the wait lasts.
+// keepAuthenticator handles the button on every page while the waiting period lasts.
 func (s *Site) keepAuthenticator(v *visit) (view, error) {
 	err := s.Losses.KeepAuthenticator(v.Request.Context(), v.Person.Account)
 	return view{
 		Redirect: security,
-		Notice:   "The authenticator stays as it is. If it was not you who said that it is lost, change your password: somebody had access to your account.",
+		Notice:   "The authenticator stays. If you did not report it lost, change your password: someone else knows it.",
 	}, err
 }
 

@@ -1,9 +1,8 @@
-// Package pages is the account's HTML: what a person does in a browser before and between calls of the API. The gateway sends
-// /account here.
+// Package pages serves the account's HTML pages under /account, which the gateway forwards.
 //
-// To add a page: a line in routes.go with its access, a handler that returns a view, and a template of the view's name in
-// templates/ that defines "content". Handlers never write; what they return is rendered, redirected to or refused in one place.
-// Everything works without JavaScript.
+// To add a page, add a line with its access to routes.go, a handler that returns a view, and a template in templates/ that
+// defines "content" and is named after the view. Handlers never write the response; the returned view or error is rendered in
+// one place. All pages work without JavaScript.
 package pages
 
 import (
@@ -26,19 +25,19 @@ import (
 	"opportunity.internal/services/authquota/internal/tier"
 )
 
-// Sessions are the browsers that are signed in.
+// Sessions stores the sessions of signed-in browsers.
 type Sessions interface {
-	// Session is the living one that a secret stands for, with its person; not_found where there is none.
+	// Session returns the active session with this secret and its person; not_found if there is none.
 	Session(ctx context.Context, secret string) (session.Session, account.Person, error)
-	// EndSession ends one of an account's.
+	// EndSession ends a session of an account.
 	EndSession(ctx context.Context, accountID, id string) error
 }
 
-// Site is what the pages are made of. Fill its exported fields and pass it to New.
+// Site holds the dependencies of the pages. Fill its exported fields and pass it to New.
 type Site struct {
 	Errors    problem.Writer
 	Tokens    peer.Tokens
-	PublicURL string // where browsers reach the gateway, without a trailing slash
+	PublicURL string // public URL of the gateway, without a trailing slash
 	Contact   string // e-mail address or https URL of the operator; may be empty
 	Now       func() time.Time
 
@@ -63,9 +62,10 @@ type Site struct {
 	KeyRequests KeyRequests
 	KeyLives    KeyLives
 	Peppers     [][]byte // newest first
-	AutoApprove bool     // requests for keys need no operator
-	// InForce puts in force on every gateway what was committed for an account. An error means that it happens later, by itself.
-	InForce func(ctx context.Context, accountID string) error
+	AutoApprove bool     // approve key requests automatically
+	// Apply makes committed changes of an account take effect on every gateway. After an error they take effect later,
+	// automatically.
+	Apply func(ctx context.Context, accountID string) error
 
 	Passkeys     Passkeys
 	Challenges   Challenges
@@ -76,18 +76,18 @@ type Site struct {
 	Events       Events
 	Closing      Closing
 
-	Billing Billing // nil: nothing is sold
-	Wishes  Wishes
+	Billing     Billing // nil if no plans are sold
+	PlanActions PlanActions
 
 	passkeys  passkey.Site
 	templates map[string]*template.Template
 	files     map[string]file
 	origins   *http.CrossOriginProtection
 	headers   map[string]string
-	opens     map[string]bool // paths, as routes has them, that a browser can open
+	opens     map[string]bool // paths, as in routes, that a browser can open
 }
 
-// New parses the templates and prepares what does not change between requests.
+// New parses the templates and returns a Site that is ready to serve.
 func New(site Site) (*Site, error) {
 	s := &site
 	public, err := url.Parse(s.PublicURL)
@@ -113,27 +113,27 @@ func New(site Site) (*Site, error) {
 	return s, err
 }
 
-// Under reports whether a path is one of the pages'.
+// Under reports whether path belongs to the pages.
 func Under(path string) bool { return path == home || strings.HasPrefix(path, home+"/") }
 
-// home is the first page, and what all others lie under.
+// home is the home page and the prefix of all others.
 const home = "/account"
 
-// Handler answers everything Under home, to peers with an internal token alone.
+// Handler serves all paths Under home. Requests need an internal token.
 func (s *Site) Handler() http.Handler {
 	e := web.New(s.Errors)
 	e.Use(web.Internal(s.Errors, s.Tokens))
 	e.NoRoute(web.Internal(s.Errors, s.Tokens), s.page(open, func(*Site, *visit) (view, error) {
-		return view{}, problem.New(problem.NotFound, "There is no such page.")
+		return view{}, problem.New(problem.NotFound, "This page does not exist.")
 	}))
 	e.NoMethod(web.Internal(s.Errors, s.Tokens), s.page(open, func(*Site, *visit) (view, error) {
-		return view{}, problem.New(problem.MethodNotAllowed, "This page cannot be used in that way.")
+		return view{}, problem.New(problem.MethodNotAllowed, "This page does not support this method.")
 	}))
 	s.Routes(e)
 	return e
 }
 
-// Routes registers the files and every page.
+// Routes registers the static files and every page.
 func (s *Site) Routes(inside gin.IRouter) {
 	inside.GET(home+"/static/:file", s.static)
 	inside.HEAD(home+"/static/:file", s.static)
@@ -145,17 +145,17 @@ func (s *Site) Routes(inside gin.IRouter) {
 	}
 }
 
-// policy is what browsers are told to load and to send: our own alone, but for forms that lead to formsTo.
+// policy returns the content security policy: own resources only, and form targets on this site and formsTo.
 func policy(formsTo ...string) string {
 	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 		"form-action " + strings.Join(append([]string{"'self'"}, formsTo...), " ") + "; frame-ancestors 'none'; base-uri 'none'"
 }
 
-// headers go out with every page.
+// headers returns the headers of every page.
 func headers(https bool) map[string]string {
 	h := map[string]string{
 		"Content-Security-Policy": policy(),
-		// not no-referrer: browsers would then send forms with the origin "null", which the check of origins refuses
+		// not no-referrer: browsers would send forms with the origin "null", which the origin check rejects
 		"Referrer-Policy":              "same-origin",
 		"X-Content-Type-Options":       "nosniff",
 		"Cross-Origin-Opener-Policy":   "same-origin",

@@ -12,9 +12,9 @@ func (v *visit) owner() passkey.Owner {
 	return passkey.Owner{Account: v.Person.Account, Email: v.Person.Email}
 }
 
-// askProof is what this browser is asked to prove a passkey, for a form of passkey.js; empty where there is none to prove. It counts
-// until it is answered, or another is asked.
-func (s *Site) askProof(v *visit) (options string, err error) {
+// beginProof returns the options for proving a passkey, for a form of passkey.js, or an empty string if the person has none.
+// The challenge is valid until it is used or replaced.
+func (s *Site) beginProof(v *visit) (options string, err error) {
 	if !s.passkeys.Possible() {
 		return "", nil
 	}
@@ -23,17 +23,18 @@ func (s *Site) askProof(v *visit) (options string, err error) {
 	if err != nil || len(has) == 0 {
 		return "", err
 	}
-	options, kept, err := s.passkeys.AskProof(v.owner(), has)
+	options, kept, err := s.passkeys.BeginProof(v.owner(), has)
 	if err != nil {
 		return "", err
 	}
-	return options, s.Challenges.KeepChallenge(ctx, v.Session.ID, passkey.Prove, kept)
+	return options, s.Challenges.SaveChallenge(ctx, v.Session.ID, passkey.Prove, kept)
 }
 
-// proven is the passkey that answered what this browser was asked last; passkey.ErrRefused where it is not right.
-func (s *Site) proven(v *visit) (passkey.Passkey, error) {
+// finishProof verifies the browser's response to its last challenge and returns the passkey. It returns passkey.ErrRejected if
+// the response is invalid.
+func (s *Site) finishProof(v *visit) (passkey.Passkey, error) {
 	ctx := v.Request.Context()
-	kept, err := s.take(v, passkey.Prove)
+	kept, err := s.takeChallenge(v, passkey.Prove)
 	if err != nil {
 		return passkey.Passkey{}, err
 	}
@@ -41,26 +42,26 @@ func (s *Site) proven(v *visit) (passkey.Passkey, error) {
 	if err != nil {
 		return passkey.Passkey{}, err
 	}
-	used, err := s.passkeys.Proven(v.owner(), has, kept, v.PostForm("answer"), v.now)
-	if errors.Is(err, passkey.ErrRefused) {
-		s.Log.InfoContext(ctx, "passkey refused", "account", v.Person.Account, "error", err.Error())
+	used, err := s.passkeys.FinishProof(v.owner(), has, kept, v.PostForm("answer"), v.now)
+	if errors.Is(err, passkey.ErrRejected) {
+		s.Log.InfoContext(ctx, "passkey rejected", "account_id", v.Person.Account, "error", err.Error())
 	}
 	return used, err
 }
 
-// take takes away what this browser was asked. Whoever was asked nothing has no answer that could be right.
-func (s *Site) take(v *visit, purpose string) (string, error) {
+// takeChallenge removes and returns the browser's challenge. It returns passkey.ErrRejected if there is none.
+func (s *Site) takeChallenge(v *visit, purpose string) (string, error) {
 	if !s.passkeys.Possible() {
-		return "", passkey.ErrRefused
+		return "", passkey.ErrRejected
 	}
 	kept, err := s.Challenges.TakeChallenge(v.Request.Context(), v.Session.ID, purpose)
 	if problem.Of(err).Code == problem.NotFound {
-		err = fmt.Errorf("%w: %w", passkey.ErrRefused, err)
+		err = fmt.Errorf("%w: %w", passkey.ErrRejected, err)
 	}
 	return kept, err
 }
 
-// passkeyStep takes a passkey as the second step of signing in.
+// passkeyStep verifies a passkey as the second step of signing in.
 func (s *Site) passkeyStep(v *visit) (view, error) {
 	ctx := v.Request.Context()
 	tried, err := s.secondStep(v)
@@ -75,7 +76,7 @@ func (s *Site) passkeyStep(v *visit) (view, error) {
 		again, err := s.codeForm(v)
 		return slower(v, again, wait), err
 	}
-	used, err := s.proven(v)
+	used, err := s.finishProof(v)
 	if err == nil {
 		admitted, failed := s.Passkeys.SignInByPasskey(ctx, v.Session, v.entry(), used, tried...)
 		if err = failed; err == nil {
@@ -83,7 +84,7 @@ func (s *Site) passkeyStep(v *visit) (view, error) {
 			return view{Redirect: v.next()}, nil
 		}
 	}
-	wrong := refusal(err)
+	wrong := inputError(err)
 	if wrong == "" {
 		return view{}, err
 	}
@@ -95,7 +96,7 @@ func (s *Site) passkeyStep(v *visit) (view, error) {
 	return again, s.Passwords.SignInFailed(ctx, v.Person.Account, "passkey", v.client(), tried[0])
 }
 
-// newPasskey asks for one.
+// newPasskey is the data of the form for adding a passkey.
 type newPasskey struct {
 	Options, Name string
 }
@@ -110,11 +111,11 @@ func (s *Site) passkeyForm(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	if len(has) >= passkey.Most {
+	if len(has) >= passkey.MaxPasskeys {
 		elsewhere.Notice = "You have as many passkeys as an account may have. Remove one first."
 		return elsewhere, nil
 	}
-	options, kept, err := s.passkeys.AskNew(v.owner(), has)
+	options, kept, err := s.passkeys.BeginAdd(v.owner(), has)
 	if err != nil {
 		return view{}, err
 	}
@@ -124,16 +125,16 @@ func (s *Site) passkeyForm(v *visit) (view, error) {
 	}
 	return view{
 		Template: "security-passkey", Title: "Add a passkey", Data: newPasskey{options, name},
-	}, s.Challenges.KeepChallenge(ctx, v.Session.ID, passkey.Add, kept)
+	}, s.Challenges.SaveChallenge(ctx, v.Session.ID, passkey.Add, kept)
 }
 
 func (s *Site) addPasskey(v *visit) (view, error) {
 	ctx := v.Request.Context()
 	name, valid := passkey.Name(v.PostForm("name"))
-	kept, err := s.take(v, passkey.Add)
+	kept, err := s.takeChallenge(v, passkey.Add)
 	var made passkey.Passkey
 	if err == nil {
-		made, err = s.passkeys.Added(v.owner(), kept, v.PostForm("answer"), v.now)
+		made, err = s.passkeys.FinishAdd(v.owner(), kept, v.PostForm("answer"), v.now)
 	}
 	if err == nil && valid {
 		made.Name = name
@@ -142,12 +143,12 @@ func (s *Site) addPasskey(v *visit) (view, error) {
 	var wrong formError
 	switch {
 	case err == nil && valid:
-		return view{Redirect: security, Notice: "The passkey “" + name + "” was added. From now on it can take the place of the code."}, nil
+		return view{Redirect: security, Notice: "The passkey “" + name + "” was added. You can now use it instead of a code."}, nil
 	case err == nil:
-		wrong = formError{"name", "Give it a name of at most 60 characters."}
+		wrong = formError{"name", "Enter a name of at most 60 characters."}
 	case errors.Is(err, passkey.ErrTooMany): // the form leads to the page that says so
-	case errors.Is(err, passkey.ErrRefused):
-		s.Log.InfoContext(ctx, "passkey refused", "account", v.Person.Account, "error", err.Error())
+	case errors.Is(err, passkey.ErrRejected):
+		s.Log.InfoContext(ctx, "passkey rejected", "account_id", v.Person.Account, "error", err.Error())
 		wrong = formError{"", "This passkey was not accepted. Try again."}
 	default:
 		return view{}, err
@@ -161,7 +162,7 @@ func (s *Site) addPasskey(v *visit) (view, error) {
 
 func (s *Site) removePasskey(v *visit) (view, error) {
 	id := v.PostForm("id")
-	if !passkey.Known(id) {
+	if !passkey.ValidID(id) {
 		return view{}, passkey.NotFound()
 	}
 	err := s.Passkeys.RemovePasskey(v.Request.Context(), v.Person.Account, id)

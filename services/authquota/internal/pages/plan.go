@@ -8,16 +8,16 @@ import (
 	"opportunity.internal/services/authquota/internal/chart"
 )
 
-// offer is a tier as the page compares it.
+// offer is a tier in the comparison of plans.
 type offer struct {
-	Name    string // of its plan, or of the tier where no plan gives it
+	Name    string // of the plan, or of the tier if no plan includes it
 	Price   string
 	Tier    api.Tier
 	Limits  api.Limits
 	Current bool
 }
 
-// Records says which records the tier reads.
+// Records returns which records the tier includes.
 func (o offer) Records() string {
 	if o.Tier == api.Free {
 		return "The free set"
@@ -25,7 +25,7 @@ func (o offer) Records() string {
 	return "Every public record"
 }
 
-// gains is what an account gets by moving from one tier to another.
+// gains returns the improvements from one tier to another.
 func gains(from, to offer) []string {
 	var list []string
 	more := func(what string, now, then int) {
@@ -45,11 +45,11 @@ func gains(from, to offer) []string {
 	return list
 }
 
-// planView is what the page of the plan shows.
+// planView is the data of the plan page.
 type planView struct {
 	Mine    offer
-	Offers  []offer // by what they give
-	Next    *offer  // the next one that can be bought, if any
+	Offers  []offer // lowest tier first
+	Next    *offer  // the next one on sale, or nil
 	Gains   []string
 	Payment payment
 }

@@ -11,63 +11,63 @@ import (
 	"opportunity.internal/services/authquota/internal/throttle"
 )
 
-// What the pages for signing up and in call. Each posts the mails of what it does and writes it into the audit log.
+// Interfaces of the pages for signing up and in. Each change sends its mails and writes the audit log.
 
-// Tries slows down whoever guesses.
+// Tries delays guessing.
 type Tries interface {
-	// Try counts a try; where it must wait, it says for how long.
+	// Try counts an attempt. If the subject must wait, it returns the delay.
 	Try(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error)
-	// KnownDevice reports whether a browser has signed in to an account before, by the hash of its secret.
+	// KnownDevice reports whether the browser with this secret's hash has signed in to the account before.
 	KnownDevice(ctx context.Context, accountID, hash string) (bool, error)
 }
 
-// Links are those that were sent by mail; link.Gone where one does not work any more.
+// Links stores links sent by mail. Invalid links are link.Gone.
 type Links interface {
 	Link(ctx context.Context, secret string, purpose link.Purpose) (link.Link, error)
 }
 
-// SignUps makes accounts for addresses that were proven.
+// SignUps creates accounts for verified addresses.
 type SignUps interface {
-	AskSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error
+	RequestSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error
 	SignUp(ctx context.Context, secret, passwordHash string, entry session.Entry) (session.Admitted, error)
 }
 
-// Passwords are the first factor.
+// Passwords stores the first factor.
 type Passwords interface {
-	// Credentials are empty where nobody has the address.
+	// Credentials returns empty strings if no account has the address.
 	Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error)
 	Rehash(ctx context.Context, accountID, before, after string) error
 	SignInHalfway(ctx context.Context, accountID string, entry session.Entry, tried ...throttle.Subject) (session.Admitted, error)
-	// SignInFailed takes the same time for an empty account.
+	// SignInFailed takes the same time if accountID is empty.
 	SignInFailed(ctx context.Context, accountID, with string, client session.Client, subject throttle.Subject) error
 }
 
-// Resets are passwords that were forgotten.
+// Resets resets forgotten passwords.
 type Resets interface {
-	AskReset(ctx context.Context, l link.Fresh, message mail.Message) error
+	RequestReset(ctx context.Context, l link.Fresh, message mail.Message) error
 	ResetPassword(ctx context.Context, secret, passwordHash string, entry session.Entry, tried ...throttle.Subject) error
 }
 
-// Authenticators are the second factor being set up.
+// Authenticators sets up the second factor.
 type Authenticators interface {
-	// NewSeed is what a browser is shown: the same for as long as a set-up may take.
+	// NewSeed returns the seed to show. It stays the same during set-up.
 	NewSeed(ctx context.Context, current session.Session) (account.NewSeed, error)
-	// ConfirmAuthenticator is refused with account.CodeUsed where another browser was quicker.
+	// ConfirmAuthenticator returns account.CodeUsed if a concurrent request was first.
 	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string,
 		tried ...throttle.Subject) (session.Admitted, error)
 	RenewCodes(ctx context.Context, accountID string, hashes []string) error
 }
 
-// Codes are the second factor being asked for; account.CodeUsed where one does not work any more.
+// Codes verifies the second factor; account.CodeUsed if a code was used before.
 type Codes interface {
 	Seed(ctx context.Context, accountID string) (string, error)
 	SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error)
 	SignInByRecoveryCode(ctx context.Context, half session.Session, entry session.Entry, hash string, tried ...throttle.Subject) (session.Admitted, error)
 }
 
-// Losses are authenticators that are said to be lost.
+// Losses handles lost authenticators.
 type Losses interface {
-	AskNewAuthenticator(ctx context.Context, accountID string, lost, keep link.Fresh, message mail.Message) error
+	RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep link.Fresh, message mail.Message) error
 	BeginReset(ctx context.Context, secret string) (at time.Time, err error)
 	CancelReset(ctx context.Context, secret string) error
 	KeepAuthenticator(ctx context.Context, accountID string) error

@@ -2,17 +2,17 @@ package pages
 
 import "net/http"
 
-// access says who gets a page.
+// access is the access level of a page.
 type access int
 
 const (
-	open     access = iota // everybody; the visit knows of no person
-	halfway                // whose password is proven and whose second factor is not, and nobody else
-	signedIn               // who has proven both and has an authenticator
+	open     access = iota // everyone; the visit has no person
+	halfway                // only a person who has proven the password but not the second factor
+	signedIn               // a person who has proven both and has an authenticator
 	recent                 // signedIn, with a proof of a factor within session.RecentProof
 )
 
-// handler answers one visit. What it returns is rendered or refused by page.
+// handler handles a request. page renders its view or error.
 type handler func(s *Site, v *visit) (view, error)
 
 type route struct {
@@ -27,7 +27,7 @@ const (
 	post = http.MethodPost
 )
 
-// routes is every page and who gets it.
+// routes returns all pages with their access levels.
 func routes() []route {
 	return []route{
 		{get, "/account", signedIn, (*Site).home},
@@ -68,7 +68,7 @@ func routes() []route {
 		{post, "/account/security/confirm", signedIn, (*Site).prove},
 		{get, "/account/security/email", recent, (*Site).emailForm},
 		{post, "/account/security/email", recent, (*Site).email},
-		{post, "/account/security/email/keep", signedIn, (*Site).callOffAddress},
+		{post, "/account/security/email/keep", signedIn, (*Site).cancelAddressChange},
 		{get, "/account/old-address", open, (*Site).oldAddressForm},
 		{post, "/account/old-address", open, (*Site).oldAddress},
 		{get, "/account/new-address", open, (*Site).newAddressForm},

@@ -11,14 +11,14 @@ import (
 
 const security = "/account/security"
 
-// overview is what the page of an account's security shows.
+// overview is the data of the security page.
 type overview struct {
-	NewAddress       link.Link // the change that waits, if one does
+	NewAddress       link.Link // pending address change, if any
 	PasskeysPossible bool
 	MorePasskeys     bool
 	Passkeys         []passkey.Passkey
 	Sessions         []session.Session
-	This             string // id of this browser's
+	This             string // session ID of this browser
 	Events           []event
 	Terms            terms
 }
@@ -33,25 +33,25 @@ func (s *Site) security(v *visit) (view, error) {
 	if data.Passkeys, err = s.Passkeys.Passkeys(ctx, v.Person.Account); err != nil {
 		return view{}, err
 	}
-	data.MorePasskeys = len(data.Passkeys) < passkey.Most
+	data.MorePasskeys = len(data.Passkeys) < passkey.MaxPasskeys
 	if data.Sessions, err = s.Presence.OpenSessions(ctx, v.Person.Account); err != nil {
 		return view{}, err
 	}
-	data.Events, err = s.happened(v)
+	data.Events, err = s.recentEvents(v)
 	return view{Template: "security", Title: "Security", Data: data}, err
 }
 
 // endSession signs another browser out.
 func (s *Site) endSession(v *visit) (view, error) {
 	id := v.PostForm("id")
-	if !session.Known(id) {
-		return view{}, problem.New(problem.NotFound, "There is no such session.")
+	if !session.ValidID(id) {
+		return view{}, problem.New(problem.NotFound, "This session does not exist.")
 	}
 	err := s.Sessions.EndSession(v.Request.Context(), v.Person.Account, id)
-	return view{Redirect: security, Notice: "That browser is signed out."}, err
+	return view{Redirect: security, Notice: "The browser was signed out."}, err
 }
 
-// endSessions signs every browser out, this one too.
+// endSessions signs every browser out, including this one.
 func (s *Site) endSessions(v *visit) (view, error) {
 	if err := s.Presence.EndSessions(v.Request.Context(), v.Person.Account); err != nil {
 		return view{}, err
@@ -60,10 +60,10 @@ func (s *Site) endSessions(v *visit) (view, error) {
 	return view{Redirect: "/account/sign-in", Notice: "You are signed out everywhere."}, nil
 }
 
-// closeView is what the page says before an account is closed.
+// closeView is the data of the page that confirms closing the account.
 type closeView struct {
-	Pays  bool       // for a plan, which is cancelled
-	Until *time.Time // the end of what is paid for
+	Pays  bool       // has a plan, which will be cancelled
+	Until *time.Time // end of the paid period
 }
 
 func (s *Site) closeForm(v *visit) (view, error) {
@@ -74,7 +74,7 @@ func (s *Site) closeForm(v *visit) (view, error) {
 	return view{Template: "security-close", Title: "Close the account", Data: shown}, nil
 }
 
-// closeAccount ends the account for good. Its keys are refused from the next call on.
+// closeAccount permanently closes the account. Its keys are rejected from the next request on.
 func (s *Site) closeAccount(v *visit) (view, error) {
 	again, _ := s.closeForm(v)
 	if given, _ := addressOf(v); given != v.Person.Email {
@@ -82,7 +82,7 @@ func (s *Site) closeAccount(v *visit) (view, error) {
 		return again, nil
 	}
 	err := s.Closing.CloseAccount(v.Request.Context(), v.Person.Account)
-	if wrong := refusal(err); wrong != "" {
+	if wrong := inputError(err); wrong != "" {
 		again.Errors = []formError{{"", wrong}}
 		return again, nil
 	}
@@ -90,5 +90,5 @@ func (s *Site) closeAccount(v *visit) (view, error) {
 		return view{}, err
 	}
 	v.forget()
-	return view{Redirect: "/account/sign-in", Notice: s.said(v, "Your account is closed, and its keys are refused from now on.")}, nil
+	return view{Redirect: "/account/sign-in", Notice: s.applied(v, "Your account is closed. Requests with its keys are rejected from now on.")}, nil
 }

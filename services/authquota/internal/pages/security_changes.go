@@ -11,7 +11,7 @@ func (s *Site) passwordForm(*visit) (view, error) {
 	return view{Template: "security-password", Title: "Change your password"}, nil
 }
 
-// password takes another one. The one until now is asked for again, however lately it was proven.
+// password changes the password. It requires the current one even after a recent proof.
 func (s *Site) password(v *visit) (view, error) {
 	again, _ := s.passwordForm(v)
 	ctx := v.Request.Context()
@@ -24,7 +24,7 @@ func (s *Site) password(v *visit) (view, error) {
 		return slower(v, again, wait), err
 	}
 	before, err := s.rightPassword(v, v.PostForm("current"))
-	if wrong := refusal(err); wrong != "" {
+	if wrong := inputError(err); wrong != "" {
 		again.Errors = []formError{{"current", wrong}}
 		return again, s.Proofs.ConfirmFailed(ctx, v.Session, "password")
 	}
@@ -40,10 +40,10 @@ func (s *Site) password(v *visit) (view, error) {
 		return view{}, err
 	}
 	v.renewed(secret)
-	return view{Redirect: security, Notice: "Your password is changed, and every other browser is signed out."}, nil
+	return view{Redirect: security, Notice: "Your password was changed, and all other browsers were signed out."}, nil
 }
 
-// replaceForm shows the seed of another authenticator.
+// replaceForm shows the seed of a new authenticator.
 func (s *Site) replaceForm(v *visit) (view, error) {
 	page, _, err := s.replacePage(v)
 	return page, err
@@ -54,7 +54,7 @@ func (s *Site) replacePage(v *visit) (view, account.NewSeed, error) {
 	return view{Template: "security-authenticator", Title: "Move to another authenticator app", Data: form}, seed, err
 }
 
-// replace ends the old authenticator by the first code of the new one.
+// replace replaces the authenticator after the first code of the new one.
 func (s *Site) replace(v *visit) (view, error) {
 	ctx := v.Request.Context()
 	again, seed, err := s.replacePage(v)
@@ -70,7 +70,7 @@ func (s *Site) replace(v *visit) (view, error) {
 		return again, nil
 	}
 	secret, err := s.Replacements.ReplaceAuthenticator(ctx, v.Session, seed, step, v.again())
-	if wrong := refusal(err); wrong != "" {
+	if wrong := inputError(err); wrong != "" {
 		again.Errors = []formError{{"code", wrong}}
 		return again, nil
 	}
@@ -78,5 +78,5 @@ func (s *Site) replace(v *visit) (view, error) {
 		return view{}, err
 	}
 	v.renewed(secret)
-	return view{Redirect: security, Notice: "The new app is in use, and every other browser is signed out. The old one has ended."}, nil
+	return view{Redirect: security, Notice: "The new authenticator is set up, and all other browsers were signed out. The old one no longer works."}, nil
 }

@@ -10,36 +10,36 @@ import (
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
-// proofForm asks for a factor.
+// proofForm is the data of the page that asks for a factor.
 type proofForm struct {
 	Next    string
-	Options string // what a browser is asked for a passkey; empty where that is not possible
+	Options string // WebAuthn options; empty if passkeys are not possible
 }
 
-// proveForm asks who is signed in for a factor again, before something delicate.
+// proveForm asks a signed-in person for a factor again, before a sensitive action.
 func (s *Site) proveForm(v *visit) (view, error) {
-	options, err := s.askProof(v)
+	options, err := s.beginProof(v)
 	next := v.next()
 	if next == home {
 		next = security
 	}
-	return view{Template: "security-confirm", Title: "Confirm that it is you", Data: proofForm{next, options}}, err
+	return view{Template: "security-confirm", Title: "Confirm your identity", Data: proofForm{next, options}}, err
 }
 
-// prove takes a code of the authenticator, the password or a passkey.
+// prove verifies a code of the authenticator, the password or a passkey.
 func (s *Site) prove(v *visit) (view, error) {
 	ctx := v.Request.Context()
 	next := v.next()
 	if next == home {
 		next = security
 	}
-	if v.Session.Superseded { // the same form was sent before, and its proof taken; the browser has, or gets, the new secret
+	if v.Session.Superseded { // the form was submitted twice; the browser has, or will get, the new secret
 		return view{Redirect: next}, nil
 	}
 	factor, by := "code", s.proveByCode
 	switch {
 	case v.PostForm("answer") != "":
-		factor, by = "", s.proveByPasskey // no field: the script has sent it
+		factor, by = "", s.proveByPasskey // no field: sent by the script
 	case v.PostForm("password") != "":
 		factor, by = "password", s.proveByPassword
 	}
@@ -52,8 +52,8 @@ func (s *Site) prove(v *visit) (view, error) {
 		return slower(v, again, wait), err
 	}
 	secret, err := by(v)
-	if wrong := refusal(err); wrong != "" {
-		again, err := s.proveForm(v) // asks anew: the challenge is used up
+	if wrong := inputError(err); wrong != "" {
+		again, err := s.proveForm(v) // with a new challenge, because the last one was used
 		again.Errors = []formError{{factor, wrong}}
 		if err != nil {
 			return again, err
@@ -67,12 +67,12 @@ func (s *Site) prove(v *visit) (view, error) {
 	return view{Redirect: next}, nil
 }
 
-// refusal is what is wrong with what a person gave, as a sentence; empty where it was not that.
-func refusal(err error) string {
+// inputError returns the message for wrong input, or an empty string for any other error.
+func inputError(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, passkey.ErrRefused):
+	case errors.Is(err, passkey.ErrRejected):
 		return "This passkey was not accepted. Try again, or use another way."
 	case problem.Of(err).Code == problem.InvalidParameter:
 		return problem.Of(err).Message
@@ -80,7 +80,7 @@ func refusal(err error) string {
 	return ""
 }
 
-// renewed makes the browser the one that the session's new secret stands for.
+// renewed sets the cookie to the session's new secret.
 func (v *visit) renewed(secret string) { v.setCookie(sessionCookie, secret, 0) }
 
 func (s *Site) proveByCode(v *visit) (string, error) {
@@ -92,7 +92,7 @@ func (s *Site) proveByCode(v *visit) (string, error) {
 	given := v.PostForm("code")
 	step, ok := totp.Step(seed, given, v.now)
 	switch {
-	case recovery.Like(given):
+	case recovery.Matches(given):
 		return "", problem.New(problem.InvalidParameter, "Recovery codes work only at sign-in. Use a code from the app or your password.")
 	case !ok:
 		return "", errCode()
@@ -108,7 +108,7 @@ func (s *Site) proveByPassword(v *visit) (string, error) {
 	return s.Proofs.ConfirmByPassword(v.Request.Context(), v.Session, hash, v.again())
 }
 
-// rightPassword holds a password against the account's and returns what it was held against.
+// rightPassword verifies a password and returns the hash it was verified against.
 func (s *Site) rightPassword(v *visit, given string) (hash string, err error) {
 	ctx := v.Request.Context()
 	if hash, err = s.Changes.PasswordHash(ctx, v.Person.Account); err != nil {
@@ -125,7 +125,7 @@ func (s *Site) rightPassword(v *visit, given string) (hash string, err error) {
 }
 
 func (s *Site) proveByPasskey(v *visit) (string, error) {
-	used, err := s.proven(v)
+	used, err := s.finishProof(v)
 	if err != nil {
 		return "", err
 	}

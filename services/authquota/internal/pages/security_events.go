@@ -10,30 +10,30 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// event is an entry of the audit log in words.
+// event is an audit log entry as text.
 type event struct {
 	What string
-	More string // with what, and from where
+	More string // factor and location
 	By   string
 	At   time.Time
 }
 
-// words for each action that a person is told of. Of those that are not here nothing is shown.
+// words maps visible actions to their text. Other actions are not shown.
 var words = map[string]string{
-	"person.sign_up":              "Account made",
+	"person.sign_up":              "Account created",
 	"person.sign_in":              "Signed in",
 	"person.password_change":      "Password changed",
-	"person.password_reset_asked": "New password asked for by mail",
-	"person.address_change_asked": "New e-mail address asked for",
+	"person.password_reset_asked": "Password reset requested",
+	"person.address_change_asked": "E-mail address change requested",
 	"person.address_change":       "E-mail address changed",
-	"person.address_change_off":   "Change of the e-mail address called off",
+	"person.address_change_off":   "E-mail address change cancelled",
 	"factor.add":                  "Second factor added",
 	"factor.remove":               "Second factor removed",
-	"factor.reset_asked":          "Authenticator said to be lost",
-	"factor.reset_begin":          "Wait for a new authenticator began",
-	"factor.reset_cancel":         "Wait for a new authenticator ended",
+	"factor.reset_asked":          "Authenticator reported lost",
+	"factor.reset_begin":          "Authenticator removal scheduled",
+	"factor.reset_cancel":         "Authenticator removal cancelled",
 	"recovery_code.use":           "Recovery code used",
-	"recovery_code.renew":         "New recovery codes made",
+	"recovery_code.renew":         "New recovery codes created",
 	"session.end":                 "Signed out",
 	"key.request":                 "Key requested",
 	"key.withdraw":                "Key request withdrawn",
@@ -49,25 +49,25 @@ var words = map[string]string{
 	"account.suspend":             "Account suspended",
 	"account.resume":              "Account resumed",
 	"account.grant":               "Plan changed",
-	"plan.upgrade":                "Went to buy a plan",
-	"plan.portal":                 "Went to the payment processor",
-	"plan.cancel":                 "Asked to cancel the plan",
-	"plan.resume":                 "Asked to resume the plan",
+	"plan.upgrade":                "Checkout opened",
+	"plan.portal":                 "Payment portal opened",
+	"plan.cancel":                 "Plan cancellation requested",
+	"plan.resume":                 "Plan resumption requested",
 }
 
-// failures are what anybody can make happen: of each one row is shown, with how often it happened.
+// failures maps actions that anyone can cause to their text. Each is shown in one row with the number of occurrences.
 var failures = map[string]string{
 	"person.sign_in_failed": "Failed to sign in",
 	"person.confirm_failed": "Failed to confirm",
 }
 
 const (
-	shownEvents   = 20 // failures not counted
+	shownEvents   = 20 // without failures
 	failuresShown = 30 * 24 * time.Hour
 )
 
-// happened is what happened lately, the last first.
-func (s *Site) happened(v *visit) (said []event, err error) {
+// recentEvents returns the recent events, newest first.
+func (s *Site) recentEvents(v *visit) (list []event, err error) {
 	ctx := v.Request.Context()
 	found, err := s.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(words)), shownEvents)
 	if err != nil {
@@ -75,14 +75,14 @@ func (s *Site) happened(v *visit) (said []event, err error) {
 	}
 	failed, err := s.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(failures)), v.now.Add(-failuresShown))
 	for _, e := range slices.Concat(failed, found) {
-		said = append(said, tell(e))
+		list = append(list, describe(e))
 	}
-	slices.SortStableFunc(said, func(a, b event) int { return b.At.Compare(a.At) })
-	return said, err
+	slices.SortStableFunc(list, func(a, b event) int { return b.At.Compare(a.At) })
+	return list, err
 }
 
-// tell puts an event into words.
-func tell(e account.Event) event {
+// describe returns the text of an event.
+func describe(e account.Event) event {
 	var more []string
 	for _, name := range []string{"factor", "with", "name", "version", "agent", "network"} {
 		if text, ok := e.Detail[name].(string); ok && text != "" {
@@ -97,7 +97,7 @@ func tell(e account.Event) event {
 		if e.Times > 1 {
 			more = append(more, strconv.Itoa(e.Times)+" times in 30 days")
 		}
-		return event{what, strings.Join(more, ", "), "somebody", e.At} // who does not know the secret may be anybody
+		return event{what, strings.Join(more, ", "), "unknown", e.At} // without the secret, the person is unknown
 	}
 	return event{words[e.Action], strings.Join(more, ", "), by, e.At}
 }

@@ -19,7 +19,7 @@ func (s *Site) signInForm(v *visit) (view, error) {
 	return view{Template: "sign-in", Title: "Sign in", Data: addressForm{Next: v.onward()}}, nil
 }
 
-// onward is where the person was going, for a form or a link to carry on; empty where it is the first page anyway.
+// onward returns the page to continue to, for a form or a link; empty for the home page.
 func (v *visit) onward() string {
 	if next := v.next(); next != home {
 		return next
@@ -27,7 +27,7 @@ func (v *visit) onward() string {
 	return ""
 }
 
-// signIn takes the password. An address that nobody has is treated as one with another password, in words and in time.
+// signIn verifies the password. An unknown address has the same response and timing as a wrong password.
 func (s *Site) signIn(v *visit) (view, error) {
 	ctx := v.Request.Context()
 	email, valid := account.Email(v.PostForm("email"))
@@ -45,7 +45,7 @@ func (s *Site) signIn(v *visit) (view, error) {
 		return view{}, err
 	}
 	given := v.PostForm("password")
-	ok, outdated, err := password.Verify(ctx, given, hash) // of nobody's empty hash too
+	ok, outdated, err := password.Verify(ctx, given, hash) // also verifies the empty hash of an unknown address
 	if err != nil {
 		return view{}, problem.Unavailable(err)
 	}
@@ -65,10 +65,10 @@ func (s *Site) signIn(v *visit) (view, error) {
 	return view{Redirect: with("/account/sign-in/code", "next", v.onward())}, err
 }
 
-// codePage is the form for the second factor.
+// codePage is the data of the form for the second factor.
 type codePage struct {
 	Next    string
-	Options string // what the browser is asked for a passkey; empty where the person has none
+	Options string // WebAuthn options; empty if the person has no passkey
 }
 
 // codeForm asks for the second factor.
@@ -76,11 +76,11 @@ func (s *Site) codeForm(v *visit) (view, error) {
 	if !v.Person.AuthenticatorConfirmed {
 		return view{Redirect: "/account/authenticator"}, nil
 	}
-	options, err := s.askProof(v)
+	options, err := s.beginProof(v)
 	return view{Template: "code", Title: "Second step", Data: codePage{v.onward(), options}}, err
 }
 
-// code takes a code of the authenticator, or a recovery code in its place.
+// code verifies a code of the authenticator or a recovery code.
 func (s *Site) code(v *visit) (view, error) {
 	again, err := s.codeForm(v)
 	if err != nil || again.Redirect != "" {
@@ -105,10 +105,10 @@ func (s *Site) code(v *visit) (view, error) {
 
 func (s *Site) secondFactor(v *visit, given string, tried ...throttle.Subject) (session.Admitted, error) {
 	ctx := v.Request.Context()
-	if recovery.Like(given) {
+	if recovery.Matches(given) {
 		admitted, err := s.Codes.SignInByRecoveryCode(ctx, v.Session, v.entry(), recovery.Hash(given), tried...)
 		if problem.Of(err).Code == problem.InvalidParameter {
-			err = problem.New(problem.InvalidParameter, "This recovery code is wrong, or it was used already.")
+			err = problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used.")
 		}
 		return admitted, err
 	}
@@ -124,5 +124,5 @@ func (s *Site) secondFactor(v *visit, given string, tried ...throttle.Subject) (
 }
 
 func errCode() error {
-	return problem.New(problem.InvalidParameter, "The code is not right. Enter the one that the app shows now.")
+	return problem.New(problem.InvalidParameter, "The code is wrong. Enter the one that the app shows now.")
 }

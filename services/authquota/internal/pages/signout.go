@@ -2,7 +2,7 @@ package pages
 
 import "opportunity.internal/pkg/problem"
 
-// signOut ends the session of this browser, however far it has come.
+// signOut ends the browser's session, even a halfway one.
 func (s *Site) signOut(v *visit) (view, error) {
 	out := view{Redirect: "/account/sign-in", Notice: "You are signed out."}
 	current, _, err := s.Sessions.Session(v.Request.Context(), v.cookie(sessionCookie))
@@ -15,7 +15,7 @@ func (s *Site) signOut(v *visit) (view, error) {
 	}
 	err = s.Sessions.EndSession(v.Request.Context(), current.Account, current.ID)
 	if problem.Of(err).Code == problem.NotFound {
-		err = nil // another tab was quicker
+		err = nil // ended by a concurrent request
 	}
 	return out, err
 }

@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// addressForm is a form that asks for an e-mail address and whatever its page adds.
+// addressForm is the data of a form with an e-mail address.
 type addressForm struct{ Email, Next string }
 
 var errEmail = formError{"email", "Enter an e-mail address, such as ada@example.org."}
@@ -26,19 +26,19 @@ func (s *Site) signUpForm(*visit) (view, error) {
 	return view{Template: "sign-up", Title: "Create an account", Data: addressForm{}}, nil
 }
 
-// signUp sends a mail to the address and tells the same to everybody, whether or not the address has an account.
+// signUp sends a mail to the address. The page does not reveal whether the address has an account.
 func (s *Site) signUp(v *visit) (view, error) {
 	form, _ := s.signUpForm(v)
 	return s.sendLink(v, form, link.Confirm, "/account/sign-up/sent", func(l link.Fresh) error {
-		return s.SignUps.AskSignUp(v.Request.Context(), l,
+		return s.SignUps.RequestSignUp(v.Request.Context(), l,
 			mail.Message{To: l.Email, Template: "confirm-address", Data: map[string]string{"link": s.linkTo("/account/confirm", l)}},
 			mail.Message{To: l.Email, Template: "already-have-account", Data: map[string]string{"link": s.PublicURL + "/account/sign-in"}})
 	})
 }
 
-// sendLink reads the address that form asks for and lets ask send a link to it, and leads to the page sent: also where the address
-// has had enough mails, of which nobody is told.
-func (s *Site) sendLink(v *visit, form view, purpose link.Purpose, sent string, ask func(link.Fresh) error) (view, error) {
+// sendLink validates the address in the form, calls request to send a link to it, and redirects to the page sent. It does so
+// too if the address has received too many mails.
+func (s *Site) sendLink(v *visit, form view, purpose link.Purpose, sent string, request func(link.Fresh) error) (view, error) {
 	email, ok := account.Email(v.PostForm("email"))
 	if !ok {
 		form.Data, form.Errors = addressForm{Email: email}, []formError{errEmail}
@@ -46,21 +46,21 @@ func (s *Site) sendLink(v *visit, form view, purpose link.Purpose, sent string, 
 	}
 	goes, err := s.mayMail(v, purpose, email)
 	if err == nil && goes {
-		err = ask(link.New(purpose, "", email, v.now))
+		err = request(link.New(purpose, "", email, v.now))
 	}
 	return view{Redirect: sent}, err
 }
 
 func (s *Site) signUpSent(*visit) (view, error) {
-	return view{Template: "sent", Title: "Check your e-mail", Data: "a link by which you choose a password. It works once and for 24 hours"}, nil
+	return view{Template: "sent", Title: "Check your e-mail", Data: "a link to choose a password. It works once, for 24 hours"}, nil
 }
 
-// linkTo is the address of a page with the secret of a link.
+// linkTo returns the URL of a page with the secret of a link.
 func (s *Site) linkTo(path string, l link.Fresh) string {
 	return s.PublicURL + path + "?" + url.Values{"token": {l.Secret}}.Encode()
 }
 
-// token is the secret of the link that the person followed.
+// token returns the secret of the link that was followed.
 func (v *visit) token() string {
 	if t := v.PostForm("token"); t != "" {
 		return t
@@ -68,15 +68,15 @@ func (v *visit) token() string {
 	return v.Query("token")
 }
 
-// gone is the page of a link that does not work, with the page that gives another.
+// gone returns the page for an invalid link, with a link to request another one.
 func gone(again string) view {
-	return view{Template: "gone", Title: "This link does not work any more", Status: http.StatusGone, Data: again}
+	return view{Template: "gone", Title: "This link has expired", Status: http.StatusGone, Data: again}
 }
 
-// passwordForm is a form that a link leads to.
+// passwordForm is the data of a form for a new password.
 type passwordForm struct{ Action, Token, Email, Button string }
 
-// confirmForm shows the form behind a link. Only sending it uses the link up: programs that look into mails open links too.
+// confirmForm shows the form behind a link. Only submitting it uses the link, because mail scanners open links too.
 func (s *Site) confirmForm(v *visit) (view, error) {
 	l, err := s.Links.Link(v.Request.Context(), v.token(), link.Confirm)
 	if problem.Of(err).Code == problem.NotFound {
@@ -90,7 +90,7 @@ func (s *Site) confirmForm(v *visit) (view, error) {
 	}
 	return view{
 		Template: "password", Title: "Choose a password",
-		Data: passwordForm{"/account/confirm", v.token(), l.Email, "Create the account"},
+		Data: passwordForm{"/account/confirm", v.token(), l.Email, "Create account"},
 	}, nil
 }
 
@@ -113,22 +113,22 @@ func (s *Site) confirm(v *visit) (view, error) {
 	return view{Redirect: "/account/authenticator"}, err
 }
 
-// newPassword is the hash of the password in the form's field of that name, or what is wrong with it.
+// newPassword returns the hash of the submitted password, or the form errors.
 func newPassword(v *visit, email string) (hash string, wrong []formError, err error) {
 	chosen := v.PostForm("password")
-	if refused := password.Refusal(""); errors.As(password.Check(chosen, email), &refused) {
+	if refused := password.Rejection(""); errors.As(password.Check(chosen, email), &refused) {
 		return "", []formError{{"password", refused.Error()}}, nil
 	}
 	hash, err = password.Hash(v.Request.Context(), chosen)
 	return hash, nil, err
 }
 
-// entry is the browser as one that comes in.
+// entry returns the browser for signing in.
 func (v *visit) entry() session.Entry {
 	return session.Entry{Before: v.cookie(sessionCookie), Device: v.cookie(deviceCookie), Client: v.client()}
 }
 
-// admit gives the browser what it is known by from now on.
+// admit sets the browser's new cookies.
 func (v *visit) admit(a session.Admitted) {
 	if a.Session != "" {
 		v.setCookie(sessionCookie, a.Session, 0)
@@ -138,10 +138,10 @@ func (v *visit) admit(a session.Admitted) {
 	}
 }
 
-// deviceLife is as long as browsers keep any cookie.
+// deviceLife is the maximum cookie lifetime of browsers.
 const deviceLife = 400 * 24 * time.Hour
 
-// slower shows a form again to who must wait before it is looked at.
+// slower shows the form again with the delay before the next attempt.
 func slower(v *visit, again view, wait time.Duration) view {
 	seconds := int(math.Ceil(wait.Seconds()))
 	v.Header("Retry-After", strconv.Itoa(seconds))
@@ -150,6 +150,6 @@ func slower(v *visit, again view, wait time.Duration) view {
 		howLong = fmt.Sprintf("%d minutes", (seconds+59)/60)
 	}
 	again.Status = http.StatusTooManyRequests
-	again.Errors = []formError{{"", "There were too many tries. Wait " + howLong + ", then try again."}}
+	again.Errors = []formError{{"", "Too many attempts. Wait " + howLong + ", then try again."}}
 	return again
 }

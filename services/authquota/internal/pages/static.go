@@ -19,14 +19,14 @@ import (
 //go:embed static
 var statFS embed.FS
 
-// file is a static file under a name that changes with its content, so that browsers may keep it for good.
+// file is a static file. Its name changes with its content, so that browsers can cache it indefinitely.
 type file struct {
 	kind string
 	body []byte
 	name string // such as style.0123abcd.css
 }
 
-// statics are the files by the names in static/, and by those under which they are served.
+// statics returns the static files by their source names and by the names under which they are served.
 func statics() (map[string]file, error) {
 	files := map[string]file{}
 	entries, err := fs.ReadDir(statFS, "static")
@@ -47,7 +47,7 @@ func statics() (map[string]file, error) {
 	return files, nil
 }
 
-// asset is the address of a static file.
+// asset returns the path of a static file.
 func (s *Site) asset(name string) (string, error) {
 	f, ok := s.files[name]
 	if !ok {
@@ -60,7 +60,7 @@ func (s *Site) static(g *gin.Context) {
 	f, ok := s.files[g.Param("file")]
 	if !ok || f.name != g.Param("file") {
 		s.page(open, func(*Site, *visit) (view, error) {
-			return view{}, problem.New(problem.NotFound, "There is no such file.")
+			return view{}, problem.New(problem.NotFound, "This file does not exist.")
 		})(g)
 		return
 	}

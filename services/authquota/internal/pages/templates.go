@@ -13,7 +13,7 @@ import (
 //go:embed templates/*.html
 var sources embed.FS
 
-// parse makes one set per page: the layout, the blocks that several pages show, and what the page defines.
+// parse returns one template set per page: the layout, the shared blocks and the page itself.
 func (s *Site) parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout.html").Funcs(template.FuncMap{
 		"asset": s.asset, "instant": instant, "day": day, "count": chart.Count, "class": chart.Class, "public": func() string { return s.PublicURL },
@@ -29,7 +29,7 @@ func (s *Site) parse() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, name := range names {
 		page := strings.TrimSuffix(strings.TrimPrefix(name, "templates/"), ".html")
-		if page == "layout" || page == "blocks" { // not pages by themselves
+		if page == "layout" || page == "blocks" { // not pages
 			continue
 		}
 		t, err := layout.Clone()
@@ -44,7 +44,7 @@ func (s *Site) parse() (map[string]*template.Template, error) {
 	return pages, nil
 }
 
-// operator is who runs the service, with where to write to if that is known.
+// operator returns how pages refer to the operator, with the contact if configured.
 func (s *Site) operator() template.HTML {
 	const who = "the operator of the service"
 	if s.Contact == "" {
@@ -54,17 +54,17 @@ func (s *Site) operator() template.HTML {
 	if !strings.HasPrefix(address, "https://") {
 		address = "mailto:" + address
 	}
-	return template.HTML(who + ` (<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(s.Contact) + `</a>)`) //nolint:gosec // checked when the service starts, and escaped
+	return template.HTML(who + ` (<a href="` + template.HTMLEscapeString(address) + `">` + template.HTMLEscapeString(s.Contact) + `</a>)`) //nolint:gosec // validated at startup, and escaped
 }
 
-// instant is a moment for people; a script adds the local time.
+// instant formats a time; a script adds the local time.
 func instant(t time.Time) template.HTML {
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2 January 2006, 15:04") + ` UTC</time>`) //nolint:gosec // digits and names of months
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("2 January 2006, 15:04") + ` UTC</time>`) //nolint:gosec // digits and month names
 }
 
-// day is a moment of which only the UTC day matters.
+// day formats the UTC day of a time.
 func day(t time.Time) template.HTML {
 	t = t.UTC()
-	return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format("2 January 2006") + `</time>`) //nolint:gosec // digits and names of months
+	return template.HTML(`<time datetime="` + t.Format(time.DateOnly) + `">` + t.Format("2 January 2006") + `</time>`) //nolint:gosec // digits and month names
 }

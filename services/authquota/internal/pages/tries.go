@@ -6,8 +6,8 @@ import (
 	"opportunity.internal/services/authquota/internal/throttle"
 )
 
-// secondStep is who tries the second step of signing in. A browser that the account knows is counted alone, so that nobody who has
-// only the password can keep its person out.
+// secondStep returns the subjects of an attempt at the second factor. A known browser is counted separately, so that an
+// attacker who has only the password cannot delay the person.
 func (s *Site) secondStep(v *visit) ([]throttle.Subject, error) {
 	device := session.Hash(v.cookie(deviceCookie))
 	known, err := s.Tries.KnownDevice(v.Request.Context(), v.Person.Account, device)
@@ -19,11 +19,11 @@ func (s *Site) secondStep(v *visit) ([]throttle.Subject, error) {
 	}, nil
 }
 
-// again is who is asked for something again after coming in.
+// again returns the subject of confirmations within the session.
 func (v *visit) again() throttle.Subject { return throttle.OfSession(v.Session.ID) }
 
-// mayMail counts a mail that anybody can have sent to an address, and reports whether it goes out. Whoever asked hears the same in both
-// cases: an earlier mail has a link that still works, and a wait would let anybody keep others from the form.
+// mayMail counts a mail that anyone can request for an address, and reports whether to send it. The page is the same in both
+// cases: the link in an earlier mail still works, and showing a delay would let an attacker block the form.
 func (s *Site) mayMail(v *visit, purpose link.Purpose, email string) (bool, error) {
 	wait, err := s.Tries.Try(v.Request.Context(), throttle.MailTo(string(purpose), email), throttle.FormsFrom(v.address()))
 	return wait == 0, err

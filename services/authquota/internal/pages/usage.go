@@ -9,10 +9,10 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// busiest is how many keys the page names; the others are summed up.
+// busiest is the number of keys listed on the page; the others are summed.
 const busiest = 20
 
-// usageView is what the page of usage shows.
+// usageView is the data of the usage page.
 type usageView struct {
 	Today  allowance
 	Chart  template.HTML
@@ -43,7 +43,7 @@ func (s *Site) usage(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	charted := usage.Last(v.now, usage.Charted)
+	charted := usage.Last(v.now, usage.ChartDays)
 	counts, err := s.Usage.ByDay(v.Request.Context(), v.Person.Account, charted)
 	if err != nil {
 		return view{}, err
@@ -68,7 +68,7 @@ func (s *Site) usage(v *visit) (view, error) {
 	return view{Template: "usage", Title: "Usage", Data: shown}, err
 }
 
-// rangeName is what the last n days are called.
+// rangeName returns the label of the last n days.
 func rangeName(n int) string {
 	if n == 1 {
 		return "Today"
@@ -76,7 +76,7 @@ func rangeName(n int) string {
 	return chart.Count(n) + " days"
 }
 
-// Current is what the range that is shown is called, within a sentence.
+// Current returns the label of the shown range within a sentence.
 func (u usageView) Current() string {
 	if u.Range.Days == 1 {
 		return "today"
@@ -84,9 +84,9 @@ func (u usageView) Current() string {
 	return "in the last " + rangeName(u.Range.Days)
 }
 
-// usageFile is everything that is kept of the account's usage, or the days that the query asks for.
+// usageFile returns the account's usage as a file: all of it, or the days in the query.
 func (s *Site) usageFile(v *visit) (view, error) {
-	r := usage.Last(v.now, usage.ParseDays(v.Query("days"), usage.Kept))
+	r := usage.Last(v.now, usage.ParseDays(v.Query("days"), usage.RetentionDays))
 	return view{
 		Type: "text/csv; charset=utf-8; header=present", Name: "usage-" + r.From + "-to-" + r.To + ".csv",
 		Stream: func(w io.Writer) error {
@@ -94,7 +94,7 @@ func (s *Site) usageFile(v *visit) (view, error) {
 			if err := s.Usage.Lines(v.Request.Context(), v.Person.Account, r, file.Write); err != nil {
 				return err
 			}
-			return file.Write(nil) // the header, where there was nothing else
+			return file.Write(nil) // writes the header of an empty file
 		},
 	}, nil
 }

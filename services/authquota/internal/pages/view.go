@@ -19,39 +19,39 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// view is the answer to a visit: a page, a redirect or a file.
+// view is the response to a request: a page, a redirect or a file.
 type view struct {
-	Template string // name of a file in templates/, without its ending
+	Template string // name of a file in templates/, without extension
 	Title    string
 	Data     any
-	Status   int         // 0: 200, or 422 where there are Errors
-	Errors   []formError // what is wrong with the form that was sent; the page shows it again with what was filled in
+	Status   int         // 0 means 200, or 422 if there are Errors
+	Errors   []formError // problems of the submitted form; the page shows the form again with its values
 	Redirect string      // 303 to one of our own pages
 	LeaveTo  string      // 303 to a page of the payment processor
 	Leaves   bool        // a form of the page leads to the payment processor
-	Notice   string      // shown on this page, or on the one that Redirect leads to
+	Notice   string      // shown on this page, or after Redirect on the next one
 
-	Body   []byte                // in place of a template: a file
-	Stream func(io.Writer) error // or one that is too long to be held; its failure cuts the connection, so that nobody takes a part for the whole
+	Body   []byte                // a file instead of a template
+	Stream func(io.Writer) error // or a large file; an error closes the connection, so that a partial file is not taken for a complete one
 	Type   string                // media type of the file
-	Name   string                // under which browsers save it; empty: they show it
+	Name   string                // file name for saving; empty to display it
 }
 
-// formError is what is wrong with a field of a form, as a sentence. An empty Field means the form as a whole.
+// formError is a problem with a form field, as a sentence. An empty Field means the whole form.
 type formError struct{ Field, Message string }
 
-// shown is what a template gets.
+// shown is the data of the layout.
 type shown struct {
 	Title  string
 	Notice string
-	Person *account.Person // nil where nobody is signed in
+	Person *account.Person // nil if not signed in
 	Path   string
 	Errors []formError
 	Data   any
 	Now    time.Time
 }
 
-// Wrong is what is wrong with a field, or nothing.
+// Wrong returns the problem of a field, or an empty string.
 func (p shown) Wrong(field string) string {
 	for _, e := range p.Errors {
 		if e.Field == field {
@@ -61,8 +61,7 @@ func (p shown) Wrong(field string) string {
 	return ""
 }
 
-// Aria are the attributes that join an input to its hints and to what is wrong with it: ids of elements with hints, if any, follow the
-// field's name.
+// Aria returns the attributes that link an input to its hints and its problem. hints are IDs of additional elements.
 func (p shown) Aria(field string, hints ...string) template.HTMLAttr {
 	wrong := p.Wrong(field) != ""
 	if wrong {
@@ -75,15 +74,15 @@ func (p shown) Aria(field string, hints ...string) template.HTMLAttr {
 	if len(hints) > 0 {
 		attributes = append(attributes, `aria-describedby="`+template.HTMLEscapeString(strings.Join(hints, " "))+`"`)
 	}
-	return template.HTMLAttr(strings.Join(attributes, " ")) //nolint:gosec // names of fields are ours
+	return template.HTMLAttr(strings.Join(attributes, " ")) //nolint:gosec // field names are constants
 }
 
-// In reports whether the page is the one at a path, or below it.
+// In reports whether the page is at path or below it.
 func (p shown) In(path string) bool {
 	return p.Path == path || path != home && strings.HasPrefix(p.Path, path+"/")
 }
 
-// page turns a handler into gin's form. It is the only code that sets a status or writes a page.
+// page adapts a handler to gin. It is the only code that sets a status or writes a page.
 func (s *Site) page(level access, handle handler) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		for name, value := range s.headers {
@@ -95,7 +94,7 @@ func (s *Site) page(level access, handle handler) gin.HandlerFunc {
 			err = s.write(v, answer)
 		}
 		if err != nil {
-			s.refuse(v, err)
+			s.reject(v, err)
 		}
 	}
 }
@@ -108,8 +107,8 @@ func (s *Site) answer(v *visit, level access, handle handler) (answer view, err 
 	}()
 	if err := s.origins.Check(v.Request); err != nil {
 		return view{
-			Template: "error", Title: "This form was not sent from here", Status: http.StatusForbidden,
-			Data: "Your browser says that another site sent this form. Open the page again and send it from there.",
+			Template: "error", Title: "This form came from another site", Status: http.StatusForbidden,
+			Data: "Your browser reports that another site sent this form. Reload the page and submit it again.",
 		}, nil
 	}
 	v.Request.Body = http.MaxBytesReader(v.Writer, v.Request.Body, maxForm)
@@ -127,13 +126,13 @@ func (s *Site) write(v *visit, answer view) error {
 	switch {
 	case answer.LeaveTo != "":
 		if !s.mayLeaveTo(answer.LeaveTo) {
-			return errors.New("billing sends people to what is no page of the payment processor")
+			return errors.New("billing returned a URL that is not on the payment processor")
 		}
 		redirect(v, answer.LeaveTo)
 		return nil
 	case answer.Redirect != "":
 		if !ownPath(answer.Redirect) {
-			return errors.New("a page redirects to what is none of ours")
+			return errors.New("redirect target is not one of our pages")
 		}
 		if answer.Notice != "" {
 			v.leaveNotice(answer.Notice)
@@ -158,7 +157,7 @@ func (s *Site) write(v *visit, answer view) error {
 		status = http.StatusOK
 	}
 	if answer.Leaves {
-		v.Header("Content-Security-Policy", policy(processors...))
+		v.Header("Content-Security-Policy", policy(processorOrigins...))
 	}
 	body, err := s.render(v, answer)
 	if err == nil {
@@ -176,7 +175,7 @@ func redirect(v *visit, to string) {
 func (s *Site) render(v *visit, answer view) ([]byte, error) {
 	t := s.templates[answer.Template]
 	if t == nil {
-		return nil, fmt.Errorf("there is no template %q", answer.Template)
+		return nil, fmt.Errorf("unknown page template %q", answer.Template)
 	}
 	p := shown{
 		Title: answer.Title, Notice: answer.Notice, Path: v.Request.URL.Path, Errors: answer.Errors, Data: answer.Data, Now: v.now,
@@ -208,7 +207,7 @@ func saveAs(v *visit, name string) {
 	}
 }
 
-// stream writes a file of unknown length. What fails before its first byte is shown as a page.
+// stream writes a file of unknown length. An error before the first byte is shown as a page.
 func stream(v *visit, answer view) error {
 	v.Header("Content-Type", answer.Type)
 	saveAs(v, answer.Name)
@@ -227,8 +226,8 @@ func stream(v *visit, answer view) error {
 	return err
 }
 
-// refuse shows an error as a page. Text of drivers goes to the log alone.
-func (s *Site) refuse(v *visit, err error) {
+// reject shows an error as a page. Driver errors are only logged.
+func (s *Site) reject(v *visit, err error) {
 	e := problem.Of(err)
 	status := e.Code.Status()
 	if status >= http.StatusInternalServerError && v.Request.Context().Err() == nil {
@@ -236,15 +235,15 @@ func (s *Site) refuse(v *visit, err error) {
 	}
 	titles := map[problem.Code]string{
 		problem.NotFound:           "Page not found",
-		problem.ServiceUnavailable: "Away for a moment",
+		problem.ServiceUnavailable: "Temporarily unavailable",
 		problem.InternalError:      "Something went wrong",
 	}
 	title, message := titles[e.Code], e.Message
 	if title == "" {
-		title = "That did not work"
+		title = "This request failed"
 	}
 	if e.Code == problem.InternalError {
-		message = "The fault is ours, and it is in our log. Try again in a moment."
+		message = "Something failed on our side. Try again in a moment."
 	}
 	if e.RetryAfter > 0 {
 		v.Header("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))

@@ -17,16 +17,16 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// visit is what a handler gets.
+// visit is a request to a handler.
 type visit struct {
 	*gin.Context
 
-	Person  account.Person  // zero where the page is open
-	Session session.Session // zero where the page is open
+	Person  account.Person  // zero if access is open
+	Session session.Session // zero if access is open
 	now     time.Time
 }
 
-// Only this host's own pages, over HTTPS or on this machine, can set a cookie with this prefix.
+// The prefix ensures that only this host can set the cookie, over HTTPS or on this machine.
 const (
 	sessionCookie = "__Host-session"
 	deviceCookie  = "__Host-device" // a browser that has signed in before
@@ -38,7 +38,7 @@ const maxForm = 64 << 10 // bytes; far above what any form needs
 // client describes the browser.
 func (v *visit) client() session.Client { return session.Of(v.Request.UserAgent(), v.address()) }
 
-// address is where the browser calls from, as the gateway found it.
+// address returns the browser's IP address, as reported by the gateway.
 func (v *visit) address() string { return v.GetHeader(api.ClientHeader) }
 
 func (v *visit) cookie(name string) string {
@@ -49,7 +49,7 @@ func (v *visit) cookie(name string) string {
 	return c.Value
 }
 
-// setCookie keeps a secret in the browser: until it is closed where life is 0, not at all where life is negative.
+// setCookie sets a cookie: a session cookie if life is 0. A negative life deletes it.
 func (v *visit) setCookie(name, value string, life time.Duration) {
 	http.SetCookie(v.Writer, &http.Cookie{
 		Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
@@ -57,10 +57,10 @@ func (v *visit) setCookie(name, value string, life time.Duration) {
 	})
 }
 
-// forget takes the session from the browser.
+// forget deletes the session cookie.
 func (v *visit) forget() { v.setCookie(sessionCookie, "", -time.Second) }
 
-// next is where the person was going, as the query or the form says, or the first page.
+// next returns the page to continue to, from the query or the form, or the home page.
 func (v *visit) next() string {
 	to := v.PostForm("next")
 	if to == "" {
@@ -72,7 +72,7 @@ func (v *visit) next() string {
 	return to
 }
 
-// ownPath reports whether a browser that is sent to target stays within the pages, however it reads odd characters.
+// ownPath reports whether target leads to one of the pages, however browsers interpret unusual characters.
 func ownPath(target string) bool {
 	if strings.ContainsFunc(target, func(r rune) bool { return r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) }) {
 		return false
@@ -82,7 +82,7 @@ func ownPath(target string) bool {
 		Under(u.Path) && path.Clean(u.Path) == u.Path
 }
 
-// with is a path with a query of names and values in turn; pairs without a value are left out.
+// with adds a query to a path, from pairs of names and values. It omits empty values.
 func with(path string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -101,21 +101,21 @@ func (v *visit) full() bool {
 	return v.Session.Stage == session.Full && v.Person.AuthenticatorConfirmed
 }
 
-// enter finds out who visits, and where else the visit must go first.
+// enter identifies the visitor and returns where to redirect first, if anywhere.
 func (s *Site) enter(v *visit, level access) (elsewhere string, err error) {
 	if level == open {
 		return "", nil
 	}
 	back := s.back(v)
 	if back == home || level == halfway {
-		back = "" // everybody ends up at home anyway, and nobody comes back to a step of signing in
+		back = "" // home is the default, and a step of signing in cannot be resumed
 	}
 	secret := v.cookie(sessionCookie)
 	if secret == "" {
 		return with("/account/sign-in", "next", back), nil
 	}
 	v.Session, v.Person, err = s.Sessions.Session(v.Request.Context(), secret)
-	if problem.Of(err).Code == problem.NotFound { // the cookie stays: the browser may have got another one in the meantime
+	if problem.Of(err).Code == problem.NotFound { // keep the cookie, because the browser may have a newer one by now
 		return with("/account/sign-in", "next", back), nil
 	}
 	if err != nil {
@@ -134,8 +134,8 @@ func (s *Site) enter(v *visit, level access) (elsewhere string, err error) {
 	return "/account/authenticator", nil
 }
 
-// back is where to go on once the person has proven who they are: the page that was asked for or, as a form cannot be sent again,
-// the one that the form stands on: at its own path, or at the nearest above that can be opened.
+// back returns the page to continue to after proving a factor: the requested page or, because a form cannot be submitted again,
+// the page with the form: at the same path or at the closest parent that can be opened.
 func (s *Site) back(v *visit) string {
 	if v.Request.Method == http.MethodGet || v.Request.Method == http.MethodHead {
 		return v.Request.URL.RequestURI()
@@ -147,7 +147,7 @@ func (s *Site) back(v *visit) string {
 	return at
 }
 
-// notice takes what the page before left to be said once.
+// notice returns the notice left by the previous page and removes it.
 func (v *visit) notice() string {
 	value := v.cookie(noticeCookie)
 	if value == "" {

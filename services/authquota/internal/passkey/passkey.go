@@ -1,8 +1,7 @@
-// Package passkey is passkeys and security keys as a second factor, by WebAuthn: what is asked of a browser, and whether its answer
-// is right.
+// Package passkey implements passkeys and security keys as a second factor, with WebAuthn.
 //
-// Each ceremony is an ask and an answer. What was asked must be kept by the caller, for one session, and be taken away as it is
-// used, whatever the answer is: a challenge counts once.
+// A ceremony has two steps: the options sent to the browser and the verification of its response. Between them the caller must
+// store the challenge for one session, and delete it on first use whether or not verification succeeds.
 package passkey
 
 import (
@@ -24,69 +23,69 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Passkey is one that a person has added.
+// Passkey is a registered passkey.
 type Passkey struct {
 	ID      string
 	Account string
-	Name    string // the person's
+	Name    string // chosen by the person
 	AddedAt time.Time
 	UsedAt  *time.Time
 
-	Credential string // its id, as browsers write it; unique among everybody's
-	Record     string // what answers are checked with: its public key and its state; no secret
-	Count      uint32 // of its uses, as it counts them itself; 0 where it does not count
+	Credential string // the credential ID as browsers encode it; globally unique
+	Record     string // public key and state, with which responses are verified; not secret
+	Count      uint32 // signature counter; 0 if the authenticator has none
 }
 
-// Most is how many passkeys an account may have.
-const Most = 10
+// MaxPasskeys is the maximum number of passkeys of an account.
+const MaxPasskeys = 10
 
-// Patience is how long an ask waits for its answer.
-const Patience = 10 * time.Minute
+// ChallengeLife is the lifetime of a challenge.
+const ChallengeLife = 10 * time.Minute
 
-// What is asked for. A challenge for one is of no use for the other.
+// Purposes of a challenge. A challenge is valid for one purpose only.
 const (
-	Add   = "add"   // a new passkey
+	Add   = "add"   // register a new passkey
 	Prove = "prove" // the use of one
 )
 
-// ErrRefused is the refusal of an answer. What it wraps is for the log.
-var ErrRefused = errors.New("the passkey's answer is refused")
+// ErrRejected is returned for an invalid response. It wraps the reason, for the log.
+var ErrRejected = errors.New("invalid passkey response")
 
-// ErrTooMany is the refusal of one more than Most.
-var ErrTooMany = errors.New("the account has as many passkeys as it may")
+// ErrTooMany is returned when an account already has Most passkeys.
+var ErrTooMany = errors.New("passkey limit reached (10)")
 
-// Owner is whose passkeys they are.
+// Owner is the account that the passkeys belong to.
 type Owner struct {
 	Account, Email string
 }
 
-// Name is a name that a person gave, without spaces around it, and whether it can be one: a line of 1 to 60 characters.
+// Name trims a name and reports whether it is valid: one line of 1 to 60 characters.
 func Name(s string) (string, bool) {
 	s = strings.TrimSpace(s)
 	n := utf8.RuneCountInString(s)
 	return s, n >= 1 && n <= 60 && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// NewID makes the id of a passkey.
+// NewID returns a passkey ID.
 func NewID() string { return "pky_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "") }
 
 var id = regexp.MustCompile(`^pky_[0-9a-f]{32}$`)
 
-// Known reports whether s has the form of a passkey's id.
-func Known(s string) bool { return id.MatchString(s) }
+// ValidID reports whether s has the form of a passkey ID.
+func ValidID(s string) bool { return id.MatchString(s) }
 
-// NotFound is the refusal of a passkey that an account does not have.
+// NotFound returns the error for a passkey that the account does not have.
 func NotFound() error {
-	return problem.New(problem.NotFound, "You have no such passkey, or it was removed already.")
+	return problem.New(problem.NotFound, "This passkey does not exist or was already removed.")
 }
 
-// Site is where passkeys are used: they are bound to the host that browsers see.
+// Site is the relying party. Passkeys are bound to its host.
 type Site struct {
 	library *webauthn.WebAuthn
 }
 
-// At makes the Site of a public URL. Where browsers have no passkeys, the Site is not Possible: on an IP address, on a host that is no
-// domain name, and without TLS elsewhere than on localhost.
+// At returns the Site of a public URL. The Site does not support passkeys on an IP address, on a host that is not a domain
+// name, or without TLS except on localhost.
 func At(publicURL, name string) Site {
 	u, err := url.Parse(publicURL)
 	if err != nil {
@@ -109,12 +108,12 @@ func At(publicURL, name string) Site {
 	return Site{library}
 }
 
-// Possible reports whether passkeys can be used here.
+// Possible reports whether browsers support passkeys on this site.
 func (s Site) Possible() bool { return s.library != nil }
 
-// AskNew is what a browser is asked for a new passkey, and what must be kept for Added. Authenticators that have one already are
-// left out.
-func (s Site) AskNew(owner Owner, has []Passkey) (options, kept string, err error) {
+// BeginAdd returns the options for registering a new passkey, and the challenge to store for FinishAdd. It excludes
+// authenticators that are already registered.
+func (s Site) BeginAdd(owner Owner, has []Passkey) (options, kept string, err error) {
 	user, err := newUser(owner, has)
 	if err != nil {
 		return "", "", err
@@ -123,30 +122,31 @@ func (s Site) AskNew(owner Owner, has []Passkey) (options, kept string, err erro
 	if err != nil {
 		return "", "", err
 	}
-	return both(ask.Response, session)
+	return encodeBoth(ask.Response, session)
 }
 
-// Added is the passkey that a browser made, without a name. An answer that is not right is ErrRefused.
-func (s Site) Added(owner Owner, kept, answer string, now time.Time) (Passkey, error) {
+// FinishAdd verifies the browser's response and returns the new passkey, without a name. It returns ErrRejected if the response
+// is invalid.
+func (s Site) FinishAdd(owner Owner, kept, answer string, now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
 	if err := json.Unmarshal([]byte(kept), &session); err != nil {
 		return Passkey{}, err
 	}
 	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(answer))
 	if err != nil {
-		return Passkey{}, refused(err)
+		return Passkey{}, rejected(err)
 	}
 	credential, err := s.library.CreateCredential(user{owner: owner}, session, parsed)
 	if err != nil {
-		return Passkey{}, refused(err)
+		return Passkey{}, rejected(err)
 	}
-	credential.Attestation = webauthn.CredentialAttestation{} // tells of the device, and nothing here asks
+	credential.Attestation = webauthn.CredentialAttestation{} // identifies the device model, which is not needed
 	p := Passkey{ID: NewID(), Account: owner.Account, AddedAt: now}
-	return p, p.keep(*credential)
+	return p, p.setCredential(*credential)
 }
 
-// AskProof is what a browser is asked to prove that it has one of these passkeys, and what must be kept for Proven.
-func (s Site) AskProof(owner Owner, has []Passkey) (options, kept string, err error) {
+// BeginProof returns the options for proving possession of one of the passkeys, and the challenge to store for FinishProof.
+func (s Site) BeginProof(owner Owner, has []Passkey) (options, kept string, err error) {
 	user, err := newUser(owner, has)
 	if err != nil {
 		return "", "", err
@@ -155,12 +155,13 @@ func (s Site) AskProof(owner Owner, has []Passkey) (options, kept string, err er
 	if err != nil {
 		return "", "", err
 	}
-	return both(ask.Response, session)
+	return encodeBoth(ask.Response, session)
 }
 
-// Proven is the passkey that was used, as it must be kept from now on: only where its Count is greater than what is kept, or both
-// are 0. An answer that is not right, or of a copied passkey that has counted less, is ErrRefused.
-func (s Site) Proven(owner Owner, has []Passkey, kept, answer string, now time.Time) (Passkey, error) {
+// FinishProof verifies the browser's response and returns the used passkey with its new state. Save it only if its Count is
+// greater than the stored one or both are 0. FinishProof returns ErrRejected if the response is invalid or the counter shows a
+// cloned passkey.
+func (s Site) FinishProof(owner Owner, has []Passkey, kept, answer string, now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
 	if err := json.Unmarshal([]byte(kept), &session); err != nil {
 		return Passkey{}, err
@@ -171,34 +172,34 @@ func (s Site) Proven(owner Owner, has []Passkey, kept, answer string, now time.T
 	}
 	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer))
 	if err != nil {
-		return Passkey{}, refused(err)
+		return Passkey{}, rejected(err)
 	}
 	credential, err := s.library.ValidateLogin(user, session, parsed)
 	if err != nil {
-		return Passkey{}, refused(err)
+		return Passkey{}, rejected(err)
 	}
 	if credential.Authenticator.CloneWarning {
-		return Passkey{}, refused(errors.New("the passkey has counted fewer uses than we have"))
+		return Passkey{}, rejected(errors.New("signature counter is lower than the stored one"))
 	}
 	for i, c := range user.credentials {
 		if string(c.ID) == string(credential.ID) {
 			used := has[i]
 			used.UsedAt = &now
-			return used, used.keep(*credential)
+			return used, used.setCredential(*credential)
 		}
 	}
-	return Passkey{}, refused(errors.New("not one of the account's"))
+	return Passkey{}, rejected(errors.New("passkey of another account"))
 }
 
-func refused(err error) error {
+func rejected(err error) error {
 	var e *protocol.Error
 	if errors.As(err, &e) {
-		err = errors.New(e.Details) // not DevInfo, which repeats what was sent
+		err = errors.New(e.Details) // not DevInfo, which repeats the input
 	}
-	return fmt.Errorf("%w: %w", ErrRefused, err)
+	return fmt.Errorf("%w: %w", ErrRejected, err)
 }
 
-func both(options any, session *webauthn.SessionData) (string, string, error) {
+func encodeBoth(options any, session *webauthn.SessionData) (string, string, error) {
 	ask, err := json.Marshal(options)
 	if err != nil {
 		return "", "", err
@@ -207,13 +208,13 @@ func both(options any, session *webauthn.SessionData) (string, string, error) {
 	return string(ask), string(keep), err
 }
 
-func (p *Passkey) keep(c webauthn.Credential) error {
+func (p *Passkey) setCredential(c webauthn.Credential) error {
 	record, err := json.Marshal(c)
 	p.Record, p.Credential, p.Count = string(record), protocol.URLEncodedBase64(c.ID).String(), c.Authenticator.SignCount
 	return err
 }
 
-// user is an owner as the library asks for it.
+// user adapts an Owner to the library.
 type user struct {
 	owner       Owner
 	credentials []webauthn.Credential // in the order of the passkeys
@@ -223,7 +224,7 @@ func newUser(owner Owner, has []Passkey) (user, error) {
 	u := user{owner, make([]webauthn.Credential, len(has))}
 	for i, p := range has {
 		if p.Account != owner.Account {
-			return u, errors.New("a passkey of another account")
+			return u, errors.New("passkey of another account")
 		}
 		if err := json.Unmarshal([]byte(p.Record), &u.credentials[i]); err != nil {
 			return u, fmt.Errorf("passkey %s: %w", p.ID, err)

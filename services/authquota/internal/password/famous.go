@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// quoted are words in a row that look strong to a rule and are known to everybody, as letters and digits alone.
+// quoted are well-known phrases that a strength estimate overrates, reduced to letters and digits.
 var quoted = []string{
 	"correcthorsebatterystaple", "abandonallhopeyewhoenterhere", "allyourbasearebelongtous", "callmeishmael", "cogitoergosum",
 	"donotgogentleintothatgoodnight", "elementarymydearwatson", "franklymydearidontgiveadamn",
@@ -17,7 +17,7 @@ var quoted = []string{
 	"winteriscoming", "youshallnotpass", "youneverwalkalone", "youllneverwalkalone",
 }
 
-// famous reports whether a password is a quotation with so little beside it that this would be no password by itself.
+// famous reports whether a password is a well-known phrase with little added.
 func famous(pw string) bool {
 	bare := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {

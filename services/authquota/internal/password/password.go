@@ -1,4 +1,4 @@
-// Package password decides which passwords are taken, and keeps them as argon2id hashes.
+// Package password checks the strength of passwords and hashes them with argon2id.
 package password
 
 import (
@@ -13,36 +13,37 @@ import (
 	"github.com/ccojocar/zxcvbn-go"
 )
 
-// Lengths in characters. The longest keeps the work of judging a password small.
+// Lengths in characters. The maximum bounds the cost of the strength check.
 const (
 	Shortest = 12
 	Longest  = 128
 )
 
-// Refusal is why a password is not taken, as a sentence for the person who chose it. It never quotes the password.
-type Refusal string
+// Rejection is the reason for rejecting a password, as a sentence for the person who chose it. It never quotes the password.
+type Rejection string
 
-func (r Refusal) Error() string { return string(r) }
+func (r Rejection) Error() string { return string(r) }
 
-// What Check answers.
+// Reasons returned by Check.
 const (
-	TooShort  Refusal = "Use at least 12 characters. A few words in a row are fine."
-	TooLong   Refusal = "Use at most 128 characters."
-	NotText   Refusal = "Use characters that a keyboard can type."
-	IsAddress Refusal = "Do not use your e-mail address as the password."
-	TooEasy   Refusal = "This password is among the first that others would try. Choose a less common one; a few unrelated words are fine."
+	TooShort  Rejection = "Use at least 12 characters, such as a few unrelated words."
+	TooLong   Rejection = "Use at most 128 characters."
+	NotText   Rejection = "Use characters that a keyboard can type."
+	IsAddress Rejection = "Do not use your e-mail address as the password."
+	TooEasy   Rejection = "This password is too easy to guess. Choose a less common one, such as a few unrelated words."
 )
 
-// good is the least score, of 0 to 4: more than ten thousand million guesses.
-const good = 4
+// minScore is the minimum zxcvbn score, of 0 to 4: more than 10^10 guesses.
+const minScore = 4
 
-// ours are words that people put into a password because of where they are.
-var ours = []string{"opportunity", "opportunities", "opportunity data api", "api", "oda"}
+// serviceWords are words suggested by this service, which attackers try first.
+var serviceWords = []string{"opportunity", "opportunities", "opportunity data api", "api", "oda"}
 
-// Check returns nil for a password that may be used with this e-mail address, or a Refusal. There are no rules about kinds of
-// characters: what counts is how soon it would be guessed by somebody who tries common passwords, words, names, dates, keyboard
-// walks, this address, the name of this service and
-// what everybody quotes. Whether a password was found in a leak elsewhere is not asked: nobody is told of passwords, not in part either.
+// Check returns nil if the password may be used with this e-mail address, or a Rejection. There are no character class rules.
+// Check estimates the number of guesses for an attacker who tries common passwords, words, names, dates, keyboard patterns, the
+// address, the name of this service and well-known phrases.
+//
+// Check does not query lists of leaked passwords, because no part of a password is sent to a third party.
 func Check(pw, email string) error {
 	switch n := utf8.RuneCountInString(pw); {
 	case !utf8.ValidString(pw) || strings.ContainsFunc(pw, unicode.IsControl):
@@ -55,21 +56,21 @@ func Check(pw, email string) error {
 		return IsAddress
 	}
 	theirs := strings.FieldsFunc(strings.ToLower(email), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	if famous(pw) || zxcvbn.PasswordStrength(pw, slices.Concat(ours, theirs, []string{strings.ToLower(email)})).Score < good {
+	if famous(pw) || zxcvbn.PasswordStrength(pw, slices.Concat(serviceWords, theirs, []string{strings.ToLower(email)})).Score < minScore {
 		return TooEasy
 	}
 	return nil
 }
 
-// params are OWASP's for argon2id. They are written out because the library's own take the number of CPUs, so that hashes of two
-// machines would differ.
+// params are OWASP's recommendation for argon2id. The library's defaults depend on the number of CPUs, so hashes would differ
+// between machines.
 var params = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// slots bounds how many hashes are computed at a time in this process, and so the memory for them: a flood of sign-ins waits here.
+// slots bounds the concurrent hash computations in this process, and thereby their memory. Excess sign-ins wait.
 var slots = make(chan struct{}, 4)
 
-// turn waits for a slot until ctx ends.
-func turn(ctx context.Context) (leave func(), err error) {
+// acquire waits for a slot until ctx ends.
+func acquire(ctx context.Context) (leave func(), err error) {
 	select {
 	case slots <- struct{}{}:
 		return func() { <-slots }, nil
@@ -78,9 +79,9 @@ func turn(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// Hash makes what is kept of a password. The only error is that ctx ended while it waited for its turn.
+// Hash returns the hash of a password. It returns an error only if ctx ends while it waits for a slot.
 func Hash(ctx context.Context, pw string) (string, error) {
-	leave, err := turn(ctx)
+	leave, err := acquire(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -88,14 +89,14 @@ func Hash(ctx context.Context, pw string) (string, error) {
 	return argon2id.CreateHash(pw, params)
 }
 
-// Verify reports whether hash was made of pw, and whether it was made with less than what is used today, so that it should be made
-// anew now that the password is known. An empty hash, of somebody who has no password or is nobody, takes the same time as any other.
+// Verify reports whether hash matches pw, and whether hash uses outdated parameters and should be computed again from pw. An
+// empty hash takes the same time as any other.
 func Verify(ctx context.Context, pw, hash string) (ok, outdated bool, err error) {
 	nobody := hash == ""
 	if nobody {
 		hash = dummy()
 	}
-	leave, err := turn(ctx)
+	leave, err := acquire(ctx)
 	if err != nil {
 		return false, false, err
 	}
@@ -107,7 +108,7 @@ func Verify(ctx context.Context, pw, hash string) (ok, outdated bool, err error)
 	return ok, *used != *params, nil
 }
 
-// Dummy does the work of Verify for a person whom nobody knows, so that time does not tell.
+// Dummy takes the same time as Verify, so that timing does not reveal whether an account exists.
 func Dummy(ctx context.Context, pw string) error {
 	_, _, err := Verify(ctx, pw, "")
 	return err

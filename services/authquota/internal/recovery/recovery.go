@@ -1,4 +1,4 @@
-// Package recovery is the codes that stand in for a lost authenticator, each once.
+// Package recovery generates and hashes the single-use codes that replace a lost authenticator.
 package recovery
 
 import (
@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Count is how many codes a person gets at a time.
+// Count is the number of codes in a set.
 const Count = 10
 
-// codeBytes: with more than 112 random bits nobody finds a code from its hash, so a fast hash without a salt will do.
+// codeBytes gives more than 112 random bits, so a fast hash without salt is safe.
 const codeBytes = 15
 
-// letters leave out what can be taken for another: i, l, o and u.
+// letters omits characters that are easily confused: i, l, o and u.
 const letters = "0123456789abcdefghjkmnpqrstvwxyz"
 
 var encoding = base32.NewEncoding(letters).WithPadding(base32.NoPadding)
 
-// Generate draws a set of codes, written in groups.
+// Generate returns a new set of codes, written in groups.
 func Generate() []string {
 	codes := make([]string, Count)
 	for i := range codes {
@@ -36,20 +36,20 @@ func Generate() []string {
 	return codes
 }
 
-// Hash is what is kept of a code. It is the same however the code was typed: case, spaces, hyphens and the letters that are taken
-// for digits do not matter. Whatever is no code has a hash that no code has.
+// Hash returns the stored form of a code. It ignores case, spaces and hyphens, and maps letters that look like digits to these.
+// The hash of text that is not a code never equals that of a code.
 func Hash(code string) string {
-	sum := sha256.Sum256([]byte("recovery code " + normal(code)))
+	sum := sha256.Sum256([]byte("recovery code " + normalize(code)))
 	return hex.EncodeToString(sum[:])
 }
 
-// Like reports whether text has the form of a code, so that a form can tell it from a code of the authenticator.
-func Like(text string) bool {
-	code := normal(text)
+// Matches reports whether text has the form of a recovery code, as opposed to a code of the authenticator.
+func Matches(text string) bool {
+	code := normalize(text)
 	_, err := encoding.DecodeString(code)
 	return err == nil && len(code) == encoding.EncodedLen(codeBytes)
 }
 
 var typed = strings.NewReplacer(" ", "", "-", "", "\t", "", "\u00a0", "", "\u2010", "", "\u2011", "", "\u2013", "", "o", "0", "i", "1", "l", "1")
 
-func normal(code string) string { return typed.Replace(strings.ToLower(code)) }
+func normalize(code string) string { return typed.Replace(strings.ToLower(code)) }

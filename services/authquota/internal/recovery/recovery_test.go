@@ -19,7 +19,7 @@ func TestCodes(t *testing.T) {
 		require.Len(t, codes, recovery.Count)
 		for _, code := range codes {
 			require.Regexp(t, form, code)
-			require.True(t, recovery.Like(code))
+			require.True(t, recovery.Matches(code))
 			require.False(t, seen[recovery.Hash(code)])
 			seen[recovery.Hash(code)] = true
 		}
@@ -36,7 +36,7 @@ func TestHowACodeIsTypedDoesNotMatter(t *testing.T) {
 			typed = strings.ToUpper(typed)
 		}
 		require.Equal(t, recovery.Hash(code), recovery.Hash(typed), typed)
-		require.True(t, recovery.Like(typed))
+		require.True(t, recovery.Matches(typed))
 	})
 }
 
@@ -44,7 +44,7 @@ func TestWhatIsNoCode(t *testing.T) {
 	code := recovery.Generate()[0]
 	for _, other := range []string{"", "123456", code[:len(code)-1], code + "0", "u" + code[1:], code[5:]} {
 		require.NotEqual(t, recovery.Hash(code), recovery.Hash(other), other)
-		require.False(t, recovery.Like(other), other)
+		require.False(t, recovery.Matches(other), other)
 	}
 	require.NotContains(t, recovery.Hash(code), code[:4]+code[5:9])
 }

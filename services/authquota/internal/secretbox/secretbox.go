@@ -1,7 +1,7 @@
-// Package secretbox seals what the database must not show: seeds of authenticators, texts of mails, names of what is throttled.
+// Package secretbox encrypts values in the database: authenticator seeds, mails, and names of rate-limited subjects.
 //
-// A sealed text names the key that it is under, so that keys can be exchanged: what is not Current opens all the same for as long
-// as its key is in the list, and its keeper seals it anew.
+// A sealed text contains the ID of its key, so that keys can be rotated. A text under an older key opens as long as that key is
+// in the list. Its owner should seal it again under the newest key, see Current.
 package secretbox
 
 import (
@@ -17,16 +17,17 @@ import (
 	"strings"
 )
 
-// MaxKeys is how many keys may be in force at a time.
+// MaxKeys is the maximum number of keys.
 const MaxKeys = 8
 
 const keyBytes = 32
 
-// form says how the text was sealed. Another form gets another mark.
+// form is the version of the format.
 const form = "v1"
 
-// ErrSealed is the refusal of a text that does not open. It does not say why: a wrong context, a lost key and a forgery are alike.
-var ErrSealed = errors.New("a sealed text does not open: its encryption key is not in the list, or it was sealed for something else, or changed")
+// ErrSealed is returned for a text that does not open. It does not give the reason: a wrong context, a missing key and a
+// forgery look alike.
+var ErrSealed = errors.New("sealed text does not open: encryption key missing, wrong context, or text changed")
 
 // Box seals and opens. The zero Box opens nothing and must not seal.
 type Box struct {
@@ -39,10 +40,11 @@ type key struct {
 	mac  []byte
 }
 
-// Parse makes a Box of keys in hexadecimal, 32 bytes each, the newest first. An error tells which is wrong, and never its value.
+// Parse returns a Box of hexadecimal keys, 32 bytes each, newest first. Errors give the position of the invalid key, never its
+// value.
 func Parse(encoded []string) (Box, error) {
 	if len(encoded) == 0 || len(encoded) > MaxKeys {
-		return Box{}, fmt.Errorf("1 to %d encryption keys are needed", MaxKeys)
+		return Box{}, fmt.Errorf("want 1 to %d encryption keys", MaxKeys)
 	}
 	box := Box{keys: make([]key, len(encoded))}
 	for i, e := range encoded {
@@ -55,14 +57,14 @@ func Parse(encoded []string) (Box, error) {
 		}
 		for _, other := range box.keys[:i] {
 			if other.id == box.keys[i].id {
-				return Box{}, fmt.Errorf("encryption key %d is in the list already", i+1)
+				return Box{}, fmt.Errorf("encryption key %d is a duplicate", i+1)
 			}
 		}
 	}
 	return box, nil
 }
 
-// newKey draws one key for each purpose from the secret, so that none is used for two.
+// newKey derives a separate key for each purpose from the secret.
 func newKey(secret []byte) (key, error) {
 	var drawn [3][]byte
 	for i, purpose := range []string{"id", "seal", "fingerprint"} {
@@ -80,23 +82,23 @@ func newKey(secret []byte) (key, error) {
 	return key{id: hex.EncodeToString(drawn[0][:6]), seal: seal, mac: drawn[2]}, err
 }
 
-// Seal makes a text of plain that only opens with the same context: what it is and whose, such as "totp seed acc_123". So a text
-// that somebody with access to the database copies to another row is of no use there. Equal secrets look different each time.
+// Seal encrypts plain so that it opens only with the same context, which says what it is and whose, such as "totp seed
+// acc_123". A text copied to another row does not open there. Sealing the same value twice gives different texts.
 func (b Box) Seal(plain []byte, context string) string {
 	newest := b.keys[0]
 	header := form + "." + newest.id
-	sealed := newest.seal.Seal(nil, nil, plain, additional(header, context)) //nolint:gosec // it draws the nonce itself
+	sealed := newest.seal.Seal(nil, nil, plain, additional(header, context)) //nolint:gosec // it generates the nonce
 	return header + "." + base64.RawURLEncoding.EncodeToString(sealed)
 }
 
-// Open returns what was sealed with this context, or ErrSealed.
+// Open returns the value sealed with this context, or ErrSealed.
 func (b Box) Open(sealed, context string) ([]byte, error) {
 	header, body, id := split(sealed)
 	for _, k := range b.keys {
 		if k.id != id {
 			continue
 		}
-		// Strict, and no line ends, which the decoder skips: no two texts are the same sealed thing.
+		// Strict and without line ends, which the decoder would skip: each value has one encoding.
 		raw, err := base64.RawURLEncoding.Strict().DecodeString(body)
 		if err != nil || strings.ContainsAny(body, "\r\n") {
 			return nil, ErrSealed
@@ -110,24 +112,24 @@ func (b Box) Open(sealed, context string) ([]byte, error) {
 	return nil, ErrSealed
 }
 
-// Current reports whether the text is under the newest key. One that is not should be sealed anew.
+// Current reports whether the text is under the newest key. Seal it again if not.
 func (b Box) Current(sealed string) bool {
 	_, _, id := split(sealed)
 	return len(b.keys) > 0 && id == b.keys[0].id
 }
 
-// Prefix is how every text begins that is Current: what a query for the others compares with.
+// Prefix returns the prefix of every text under the newest key, for use in queries.
 func (b Box) Prefix() string { return form + "." + b.keys[0].id + "." }
 
-// Fingerprint is the same text for the same data and context for as long as the newest key stays, and says nothing about the data
-// to whoever has not the key.
+// Fingerprint returns a keyed hash of data and context. It is stable while the newest key stays the same, and reveals nothing
+// about data without that key.
 func (b Box) Fingerprint(data, context string) string {
 	mac := hmac.New(sha256.New, b.keys[0].mac)
 	mac.Write(additional(context, data))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// additional joins two parts so that no other two make the same.
+// additional joins two parts unambiguously.
 func additional(first, second string) []byte {
 	return fmt.Appendf(nil, "%d:%s%s", len(first), first, second)
 }

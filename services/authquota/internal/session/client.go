@@ -6,12 +6,12 @@ import (
 	"opportunity.internal/services/authquota/internal/throttle"
 )
 
-// Of describes a browser by its User-Agent header and its address. Neither is kept itself: a person recognises a device by less.
+// Of describes a browser by its User-Agent header and address. Neither is stored in full; a person recognizes a device by less.
 func Of(userAgent, address string) Client {
 	return Client{Agent: agent(userAgent), Network: throttle.NetworkOf(address)}
 }
 
-// The order matters: browsers name their ancestors too.
+// The order matters: browsers also name the browsers they are compatible with.
 var (
 	browsers = [][2]string{
 		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},

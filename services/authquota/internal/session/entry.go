@@ -1,13 +1,13 @@
 package session
 
-// Entry is a browser that has shown what it takes to come in, or to get further.
+// Entry is a browser that has passed a step of signing in.
 type Entry struct {
-	Before string // the secret of the session that ends with it; empty where there is none
-	Device string // the secret of a browser that has signed in before; empty where it is new
+	Before string // secret of the session that this one replaces; empty if none
+	Device string // secret of a known browser; empty if new
 	Client Client
 }
 
-// Admitted are the secrets that a browser gets.
+// Admitted holds the new secrets of a browser.
 type Admitted struct {
 	Session string
 	Device  string

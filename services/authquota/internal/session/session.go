@@ -1,4 +1,4 @@
-// Package session is how long a person stays signed in: the rules for sessions, and the secrets that stand for them.
+// Package session defines the lifetimes, stages and secrets of browser sessions.
 package session
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Stage is how far a person has come in signing in.
+// Stage is the progress of signing in.
 type Stage string
 
 const (
@@ -21,45 +21,45 @@ const (
 	Full    Stage = "full"
 )
 
-// How long a session lives without being used, and how long at most.
+// Idle timeout and maximum lifetimes.
 const (
 	Idle        = 30 * time.Minute
 	Life        = 12 * time.Hour
 	HalfwayLife = 10 * time.Minute
-	SetUpLife   = 30 * time.Minute // halfway, with an authenticator to be set up first: an app may have to be found
+	SetUpLife   = 30 * time.Minute // halfway, before the authenticator is set up: the person may have to install an app
 )
 
-// RecentProof is how long after a proof of a factor what is delicate may be done.
+// RecentProof is the time for which sensitive actions are allowed after proving a factor.
 const RecentProof = 10 * time.Minute
 
-// Overlap is how long the secret before the last one still stands for its session: a form that was sent twice, or from another tab, is
-// answered as part of it.
+// Overlap is the time for which the previous secret of a session stays valid, so that a form submitted twice or from another tab belongs
+// to the same session.
 const Overlap = 10 * time.Second
 
-// TouchEvery is how exactly the last use of a session is kept.
+// TouchEvery is the precision of SeenAt.
 const TouchEvery = time.Minute
 
-// Session is one browser's.
+// Session is the session of one browser.
 type Session struct {
 	ID              string
 	Account         string
 	Stage           Stage
 	CreatedAt       time.Time
 	SeenAt          time.Time // to within TouchEvery
-	AuthenticatedAt time.Time // the last proof of a factor
-	ExpiresAt       time.Time // whatever happens
+	AuthenticatedAt time.Time // last proof of a factor
+	ExpiresAt       time.Time // regardless of activity
 	EndedAt         *time.Time
-	Superseded      bool // the browser came with the secret before the last one
+	Superseded      bool // the browser presented the previous secret
 	Client          Client
 }
 
-// Client is what is known of the browser.
+// Client describes a browser.
 type Client struct {
 	Agent   string // such as "Firefox on Linux"
 	Network string // part of its address, such as 203.0.113.0/24
 }
 
-// New begins a session of at most a life and makes the secret by which the browser is known again; only Hash of it is kept.
+// New returns a session that lives for at most life, and its secret. Only Hash of the secret is stored.
 func New(account string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
 	return Session{
 		ID: "ses_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""), Account: account, Stage: stage,
@@ -69,30 +69,30 @@ func New(account string, stage Stage, life time.Duration, client Client, now tim
 
 var id = regexp.MustCompile(`^ses_[0-9a-f]{32}$`)
 
-// Known reports whether s has the form of a session's id.
-func Known(s string) bool { return id.MatchString(s) }
+// ValidID reports whether s has the form of a session ID.
+func ValidID(s string) bool { return id.MatchString(s) }
 
-// Alive reports whether the session still lets its browser in.
+// Alive reports whether the session is valid at now.
 func (s Session) Alive(now time.Time) bool {
 	return s.EndedAt == nil && now.Before(s.ExpiresAt) && now.Before(s.SeenAt.Add(Idle))
 }
 
-// Recent reports whether a factor was proven so lately that what is delicate may be done.
+// Recent reports whether a factor was proven recently enough for sensitive actions.
 func (s Session) Recent(now time.Time) bool {
-	return !s.Superseded && now.Before(s.AuthenticatedAt.Add(RecentProof)) // the proof was not given with the secret before
+	return !s.Superseded && now.Before(s.AuthenticatedAt.Add(RecentProof)) // the factor was proven with the new secret
 }
 
-// Stale reports whether the last use must be written down anew.
+// Stale reports whether SeenAt must be updated.
 func (s Session) Stale(now time.Time) bool { return !now.Before(s.SeenAt.Add(TouchEvery)) }
 
-// Secret makes 256 bits that nobody can guess, as text that fits into a cookie and into a link.
+// Secret returns 256 random bits as text for cookies and URLs.
 func Secret() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Hash is what is kept of a Secret.
+// Hash returns the stored form of a Secret.
 func Hash(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

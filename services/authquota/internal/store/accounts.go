@@ -46,7 +46,7 @@ func fromAccount(a account.Account) accountRow {
 	return row
 }
 
-// withPaid is the account with what it has paid for.
+// withPaid returns the account with its entitlements.
 func (r accountRow) withPaid(tx *gorm.DB) (account.Account, error) {
 	a := r.toAccount()
 	paid, err := paidBy(tx, r.ID)
@@ -54,8 +54,8 @@ func (r accountRow) withPaid(tx *gorm.DB) (account.Account, error) {
 	return a, err
 }
 
-// lockAccount reads an account and locks it until tx ends, so that no other transaction changes it or issues it a key. On SQLite
-// the transaction itself is the lock. It returns an error for an account that was merged into another one or closed.
+// lockAccount reads an account and locks it until tx ends, so that no other transaction changes it or issues it a key. On
+// SQLite the transaction itself is the lock. It returns an error for an account that was merged into another one or closed.
 func lockAccount(tx *gorm.DB, id string) (account.Account, error) {
 	var row accountRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
@@ -88,7 +88,7 @@ func closedAt(tx *gorm.DB, id string) (*time.Time, error) {
 	return instant(&closed[0]), nil
 }
 
-// ChangeAccount does an act on an account, on behalf of actor, and returns the account as it is then.
+// ChangeAccount applies change on behalf of actor and returns the changed account.
 func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change account.Change) (account.Account, error) {
 	var changed account.Account
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
@@ -106,21 +106,21 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 		if err := tx.Save(&row).Error; err != nil {
 			return err
 		}
-		var told error
+		var notice error
 		if change.Mail != "" {
-			told = s.tell(tx, now, id, change.Mail, change.Data)
+			notice = s.notify(tx, now, id, change.Mail, change.Data)
 		}
 		return errors.Join(
-			told, record(tx, now, actor, change.Action, id, detail), owe(tx, id), s.tellOfTier(tx, now, before, a))
+			notice, record(tx, now, actor, change.Action, id, detail), queueRaise(tx, id), s.notifyTier(tx, now, before, a))
 	})
 	return changed, err
 }
 
-// tellOfTier posts the mail on another tier than before, unless what the account pays for gives it the same as before.
-func (s *Store) tellOfTier(tx *gorm.DB, now time.Time, before api.Tier, a account.Account) error {
+// notifyTier posts a mail if the account's tier differs from before.
+func (s *Store) notifyTier(tx *gorm.DB, now time.Time, before api.Tier, a account.Account) error {
 	after := a.TierAt(now)
 	if after == before {
 		return nil
 	}
-	return s.tell(tx, now, a.ID, "tier-changed", map[string]string{"from": string(before), "to": string(after)})
+	return s.notify(tx, now, a.ID, "tier-changed", map[string]string{"from": string(before), "to": string(after)})
 }

@@ -13,10 +13,10 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// AskNewAddress keeps a link of the purpose link.NewAddress and posts one of two mails: fresh, which has the link, to an address that
-// nobody has; known to one that somebody has. The address until now is told by another, with the link keep of the purpose
-// link.OldAddress. Links that were sent before for this stop working.
-func (s *Store) AskNewAddress(ctx context.Context, l, keep link.Fresh, fresh, known, told mail.Message) error {
+// RequestAddressChange stores a link.NewAddress and posts one of two mails to the new address: fresh, which has the link, or
+// known, if another account has the address. It posts notice, with the link.OldAddress keep, to the current address. Earlier
+// links for an address change stop working.
+func (s *Store) RequestAddressChange(ctx context.Context, l, keep link.Fresh, fresh, known, notice mail.Message) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		person, err := byEmail(tx, l.Email)
 		if err != nil {
@@ -28,14 +28,14 @@ func (s *Store) AskNewAddress(ctx context.Context, l, keep link.Fresh, fresh, kn
 		}
 		return errors.Join(
 			endAddressChange(tx, now, l.Account),
-			keepLink(tx, l), keepLink(tx, keep),
+			saveLink(tx, l), saveLink(tx, keep),
 			record(tx, now, l.Account, "person.address_change_asked", l.Account, map[string]any{"to": mail.Masked(l.Email)}),
-			s.post(tx, now, message), s.post(tx, now, told))
+			s.post(tx, now, message), s.post(tx, now, notice))
 	})
 }
 
-// ChangeAddress gives the account of a link of the purpose link.NewAddress its new address and tells the old one. It returns
-// link.Gone where the link is used or somebody has the address by now.
+// ChangeAddress sets the new address of a link.NewAddress and notifies the old one. It returns link.Gone if the link was used
+// or another account has the address.
 func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		l, err := useLink(tx, now, secret, link.NewAddress)
@@ -58,7 +58,7 @@ func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 		}
 		return errors.Join(
 			endAddressChange(tx, now, l.Account),
-			endLinks(tx, now, l.Account, link.Reset, link.Lost), // they went to the old address; what stops something works there still
+			endLinks(tx, now, l.Account, link.Reset, link.Lost), // these links went to the old address; only links that cancel something stay valid there
 			record(tx, now, l.Account, "person.address_change", l.Account,
 				map[string]any{"from": mail.Masked(person.Email), "to": mail.Masked(l.Email)}),
 			s.post(tx, now, mail.Message{
@@ -67,8 +67,8 @@ func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 	})
 }
 
-// AddressChange is the change of an account's address that waits for its link; the zero link where none does. One to an address that
-// somebody has is shown like any other.
+// AddressChange returns the pending address change of an account, or the zero Link. A change to an address that another account
+// has looks the same.
 func (s *Store) AddressChange(ctx context.Context, accountID string) (link.Link, error) {
 	var rows []linkRow
 	err := s.db.WithContext(ctx).Limit(1).Find(&rows, "account_id = ? AND purpose IN ? AND used_at IS NULL AND expires_at > ?",
@@ -79,12 +79,12 @@ func (s *Store) AddressChange(ctx context.Context, accountID string) (link.Link,
 	return rows[0].toLink(), nil
 }
 
-// CallOffAddressChange leaves an account its address, on behalf of its person.
-func (s *Store) CallOffAddressChange(ctx context.Context, accountID string) error {
+// CancelAddressChange cancels the pending address change on behalf of the account's person.
+func (s *Store) CancelAddressChange(ctx context.Context, accountID string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error { return callOffAddressChange(tx, now, accountID) })
 }
 
-// KeepAddress does the same by a link of the purpose link.OldAddress.
+// KeepAddress cancels the pending address change by a link.OldAddress.
 func (s *Store) KeepAddress(ctx context.Context, secret string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		l, err := useLink(tx, now, secret, link.OldAddress)

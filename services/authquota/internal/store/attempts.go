@@ -20,15 +20,15 @@ type attemptRow struct {
 
 func (attemptRow) TableName() string { return "attempts" }
 
-// Try counts a try against all subjects at once, before anybody looks whether it is right: so that many at a time are no way around
-// the wait. Where one of them must wait, it says for how long and counts nothing. Forgive takes a try back that was right.
+// Try counts an attempt for all subjects before its outcome is known, so that concurrent attempts do not avoid the delay. If a
+// subject must wait, Try returns the longest delay and counts nothing. Call Forgive after a success.
 func (s *Store) Try(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error) {
 	subjects = inOrder(subjects)
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows := make([]attemptRow, len(subjects))
 		wait = 0
 		for i, subject := range subjects {
-			// One statement makes the row or finds it, and locks it either way, though another try may be taking it back.
+			// One statement creates or finds the row and locks it in both cases, even if a concurrent Forgive deletes it.
 			err := tx.Raw(`INSERT INTO attempts (subject, failures, last_at) VALUES (?, 0, 0)
 				ON CONFLICT (subject) DO UPDATE SET failures = attempts.failures RETURNING *`, s.attemptName(subject)).Scan(&rows[i]).Error
 			if err != nil {
@@ -51,12 +51,12 @@ func (s *Store) Try(ctx context.Context, subjects ...throttle.Subject) (wait tim
 	return wait, err
 }
 
-// inOrder sorts subjects for locking, so that no two transactions wait for each other.
+// inOrder sorts subjects in locking order, to prevent deadlocks.
 func inOrder(subjects []throttle.Subject) []throttle.Subject {
 	return slices.SortedFunc(slices.Values(subjects), func(a, b throttle.Subject) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// forgive takes back a try that was right.
+// forgive removes a successful attempt from the counts.
 func (s *Store) forgive(tx *gorm.DB, subjects []throttle.Subject) error {
 	for _, subject := range inOrder(subjects) {
 		row := tx.Where("subject = ?", s.attemptName(subject))
@@ -73,12 +73,12 @@ func (s *Store) forgive(tx *gorm.DB, subjects []throttle.Subject) error {
 	return nil
 }
 
-// Forgive takes back a try that was right.
+// Forgive removes a successful attempt from the counts.
 func (s *Store) Forgive(ctx context.Context, subjects ...throttle.Subject) error {
 	return s.transaction(ctx, func(tx *gorm.DB, _ time.Time) error { return s.forgive(tx, subjects) })
 }
 
-// attemptName says nothing of the person to whoever reads the database.
+// attemptName returns the keyed hash of a subject, so that the database does not contain addresses.
 func (s *Store) attemptName(subject throttle.Subject) string {
 	return s.box.Fingerprint(subject.Name, "attempt")
 }

@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// Audit reads the audit log, newest first; more reports whether older entries are left.
+// Audit returns entries of the audit log, newest first. more reports whether older entries follow.
 func (s *Store) Audit(ctx context.Context, search account.AuditSearch) (entries []account.AuditEntry, more bool, err error) {
 	q := s.db.WithContext(ctx).Order("id DESC").Limit(search.Limit + 1)
 	if search.Account != "" {
@@ -41,7 +41,7 @@ func (s *Store) Audit(ctx context.Context, search account.AuditSearch) (entries 
 	return entries, more, database.Outage(err)
 }
 
-// concerns is the condition on entries about an account: what its person did, and what was done to it, its keys and its requests.
+// concerns selects entries about an account: by its person, or about the account, its keys and its requests.
 func concerns(db *gorm.DB, id string) *gorm.DB {
 	return db.Where("actor = ? OR subject = ?", id, id).
 		Or("subject IN (SELECT id FROM api_keys WHERE account_id = ?)", id).

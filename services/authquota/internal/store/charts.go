@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// ByDay is how the calls of an account's keys ended on the days of a range.
+// ByDay returns the outcomes of an account's requests by day.
 func (s *Store) ByDay(ctx context.Context, account string, r usage.Range) ([]usage.DayCount, error) {
 	var counts []usage.DayCount
 	err := s.db.WithContext(ctx).Raw("SELECT day, outcome, calls FROM usage_outcomes WHERE account_id = ? AND day BETWEEN ? AND ?",
@@ -18,7 +18,7 @@ func (s *Store) ByDay(ctx context.Context, account string, r usage.Range) ([]usa
 	return counts, database.Outage(err)
 }
 
-// UsedOn is how many calls the ledger has charged to an account on a UTC day, after the moves of that day.
+// UsedOn returns the requests charged to an account on a UTC day, including pending moves.
 func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (int, error) {
 	db, on := s.db.WithContext(ctx), counter.DayOf(day)
 	var moves []moveRow
@@ -38,8 +38,8 @@ func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (int,
 	return usage.Moved(counts, toMoves(moves))[account], database.Outage(err)
 }
 
-// Busiest are the keys of an account that made the most calls in a range, at most n, and what its other keys come to; total is
-// what all of them come to.
+// Busiest returns up to n keys of an account with the most requests in a range, and the sum of its other keys. total is the sum
+// of all keys.
 func (s *Store) Busiest(ctx context.Context, account string, r usage.Range, n int, total usage.Figures) (usage.KeyCounts, error) {
 	var rows []struct {
 		ID, Name, Prefix, LastFour          string
@@ -56,7 +56,7 @@ func (s *Store) Busiest(ctx context.Context, account string, r usage.Range, n in
 	for _, row := range rows {
 		key := usage.KeyCount{ID: row.ID, Name: row.Name, Shown: row.Prefix + "…" + row.LastFour}
 		key.Figures[usage.Served], key.Figures[usage.NotFound], key.Figures[usage.Failed] = row.Served, row.NotFound, row.Failed
-		key.Figures[usage.Refused] = row.Calls - row.Served - row.NotFound - row.Failed
+		key.Figures[usage.Rejected] = row.Calls - row.Served - row.NotFound - row.Failed
 		counts.Busiest = append(counts.Busiest, key)
 		counts.Rest = counts.Rest.Minus(key.Figures)
 		counts.Others = row.Of - len(rows)
@@ -64,13 +64,13 @@ func (s *Store) Busiest(ctx context.Context, account string, r usage.Range, n in
 	return counts, database.Outage(err)
 }
 
-// linesAtOnce bounds what Lines reads at a time.
+// linesAtOnce limits the rows of one query in Lines.
 const linesAtOnce = 5000
 
-// Lines hands an account's usage in a range to write, day by day and key by key, and stops at its first error. No connection is held
-// while write works: it may wait for a slow reader.
+// Lines calls write with an account's usage in a range, sorted by day and key, and stops at the first error. It holds no
+// connection during write, which may wait for a slow reader.
 func (s *Store) Lines(ctx context.Context, account string, r usage.Range, write func([]usage.Line) error) error {
-	last := usage.Line{Day: r.From} // before the first of that day
+	last := usage.Line{Day: r.From} // sorts before the first line of that day
 	for {
 		var rows []struct {
 			usage.Line

@@ -13,15 +13,15 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// CloseAccount ends an account on behalf of its person: its keys are revoked, its sessions end, what only the person needed is
-// deleted, and the address is free. What it was used for stays, without a name. Billing is told to cancel its plan: see package closing.
+// CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions, deletes personal data and
+// frees the e-mail address. Usage statistics stay, without personal data. Package closing cancels the plan.
 func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		closed, err := lockAccount(tx, accountID)
 		if err != nil {
 			return err
 		}
-		if closed.SuspendedAt != nil { // its address would be free for another account
+		if closed.SuspendedAt != nil { // otherwise the address could be used for a new account
 			return account.ClosedLater()
 		}
 		person, err := lockPerson(tx, accountID)
@@ -64,7 +64,7 @@ func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 				"closed_at": database.Micros(now),
 			}).Error,
 			record(tx, now, accountID, "account.close", accountID, map[string]any{"keys": len(keys), "plan": pays}),
-			owe(tx, accountID),
+			queueRaise(tx, accountID),
 			s.post(tx, now, mail.Message{To: person.Email, Template: template}))
 	})
 }

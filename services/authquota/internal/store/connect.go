@@ -14,13 +14,13 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Connect takes the account of the key that is kept under one of the digests over into the person's account: its keys, the better of
-// both granted tiers, what it has paid for, and what was used today. It returns how many keys came along.
+// Connect merges the account of the key with one of the digests into the person's account: its keys, the better of the granted
+// tiers, its entitlements and today's usage. It returns the number of moved keys.
 //
-// A key comes to a person once: its account has none then, and the person's is taken over by nobody.
+// A key can be connected once: its account must not have a person, and the account of a person is never merged into another.
 func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved int, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		key, err := take(tx, "WHERE k.digest IN ?", digests)
+		key, err := findKey(tx, "WHERE k.digest IN ?", digests)
 		if err != nil {
 			return err
 		}
@@ -31,11 +31,11 @@ func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved
 		if err := connectable(tx, now, key.toKey(), to, from); err != nil {
 			return err
 		}
-		mine, err := places(tx, now, to.ID)
+		mine, err := keysInUse(tx, now, to.ID)
 		if err != nil {
 			return err
 		}
-		theirs, err := places(tx, now, from.ID)
+		theirs, err := keysInUse(tx, now, from.ID)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved
 	return moved, err
 }
 
-// lockBoth locks the accounts in the order of their ids, so that two who connect to each other do not wait for each other.
+// lockBoth locks both accounts in the order of their IDs, to prevent deadlocks.
 func lockBoth(tx *gorm.DB, id, other string) (holder, from account.Account, err error) {
 	ids := []string{id, other}
 	slices.Sort(ids)
@@ -75,7 +75,7 @@ func lockBoth(tx *gorm.DB, id, other string) (holder, from account.Account, err 
 	return holder, from, nil
 }
 
-// connectable refuses a key that cannot be connected. Both accounts are locked.
+// connectable returns an error if the key cannot be connected. Both accounts must be locked.
 func connectable(tx *gorm.DB, now time.Time, key account.Key, to, from account.Account) error {
 	var people int64
 	if err := tx.Table("people").Where("account_id = ?", from.ID).Count(&people).Error; err != nil {
@@ -108,12 +108,12 @@ func (s *Store) merge(tx *gorm.DB, now time.Time, to, from account.Account) (mov
 		record(tx, now, to.ID, "account.merge", to.ID, map[string]any{
 			"from": from.ID, "keys": keys.RowsAffected, "tier": granted, "tierBefore": to.Granted,
 		}),
-		owe(tx, to.ID), // the epoch of the other is raised with the move
+		queueRaise(tx, to.ID), // the move itself increments the epoch of the other account
 	}
 	for _, m := range usage.Moves(from.ID, to.ID, now) {
 		errs = append(errs, tx.Create(&moveRow{Day: m.Day, FromAccount: m.From, ToAccount: m.To}).Error)
 	}
 	to.Granted, to.Paid = granted, append(to.Paid, from.Paid...)
-	errs = append(errs, s.tellOfTier(tx, now, before, to))
+	errs = append(errs, s.notifyTier(tx, now, before, to))
 	return int(keys.RowsAffected), database.Outage(errors.Join(errs...))
 }

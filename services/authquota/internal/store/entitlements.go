@@ -32,7 +32,7 @@ func (r entitlementRow) toEntitlement() api.Entitlement {
 	}
 }
 
-// paidBy is what accounts have paid for, by the account whose tier it counts for.
+// paidBy returns the entitlements that count for the given accounts, by account.
 func paidBy(tx *gorm.DB, holders ...string) (map[string][]api.Entitlement, error) {
 	var rows []entitlementRow
 	err := tx.Order("account_id").Find(&rows, "holder_id IN ?", holders).Error
@@ -43,11 +43,11 @@ func paidBy(tx *gorm.DB, holders ...string) (map[string][]api.Entitlement, error
 	return paid, err
 }
 
-// billing is who does what the payment processor has confirmed, in the audit log.
+// billing is the actor of confirmed payments in the audit log.
 const billing = "billing"
 
-// Entitle keeps what an account has paid for, unless something as new is kept already, and returns the account whose tier it counts
-// for. Of several at once the one with the greatest version stays.
+// Entitle stores the entitlement of an account, unless the stored version is the same or newer, and returns the account whose
+// tier it counts for.
 func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (holder string, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		before, err := lockEntitlement(tx, id)
@@ -70,14 +70,14 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 			record(tx, now, billing, "account.entitle", id, map[string]any{
 				"tier": e.Tier, "paidUntil": e.PaidUntil, "renews": e.Renews, "trouble": e.Trouble, "version": e.Version,
 			}),
-			owe(tx, holder),
-			s.tellOfPlan(tx, now, row, mail))
+			queueRaise(tx, holder),
+			s.notifyPlan(tx, now, row, mail))
 	})
 	return holder, err
 }
 
-// lockEntitlement reads what is kept of an account, with version 0 where that is nothing, and keeps everybody else from changing it until
-// tx ends. The lock is that of the account, which is there before the first entitlement is.
+// lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks it until tx ends. It locks
+// the account row, because the entitlement may not exist yet.
 func lockEntitlement(tx *gorm.DB, id string) (entitlementRow, error) {
 	var of accountRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&of, "id = ?", id).Error
@@ -98,8 +98,8 @@ func lockEntitlement(tx *gorm.DB, id string) (entitlementRow, error) {
 	return row, err
 }
 
-// tellOfPlan posts the mail on what became of a plan, if any, with the tier that its holder has now.
-func (s *Store) tellOfPlan(tx *gorm.DB, now time.Time, row entitlementRow, mail string) error {
+// notifyPlan posts a mail about a plan, if any, with the current tier of its holder.
+func (s *Store) notifyPlan(tx *gorm.DB, now time.Time, row entitlementRow, mail string) error {
 	if mail == "" {
 		return nil
 	}
@@ -111,9 +111,9 @@ func (s *Store) tellOfPlan(tx *gorm.DB, now time.Time, row entitlementRow, mail 
 	data := map[string]string{}
 	switch mail {
 	case "plan-started":
-		then := "it ends by itself then"
+		then := "it ends then"
 		if e.Renews {
-			then = "it renews by itself then, until you cancel it"
+			then = "it renews automatically until you cancel it"
 		}
 		data["tier"], data["until"], data["then"] = string(a.TierAt(now)), account.When(*e.PaidUntil), then
 	case "plan-cancelled", "payment-failed":
@@ -123,7 +123,7 @@ func (s *Store) tellOfPlan(tx *gorm.DB, now time.Time, row entitlementRow, mail 
 	default: // it has ended
 		data["tier"] = string(a.TierAt(now))
 	}
-	return s.tell(tx, now, row.HolderID, mail, data)
+	return s.notify(tx, now, row.HolderID, mail, data)
 }
 
 func readAccount(tx *gorm.DB, id string) (account.Account, error) {
@@ -134,25 +134,25 @@ func readAccount(tx *gorm.DB, id string) (account.Account, error) {
 	return row.withPaid(tx)
 }
 
-// EndPlans posts a mail to everybody whose paid period has passed, each once. Several processes may call it at a time.
+// EndPlans posts one mail for each paid period that has ended. Several processes may call it concurrently.
 func (s *Store) EndPlans(ctx context.Context) error {
 	var ids []string
 	err := s.db.WithContext(ctx).Model(&entitlementRow{}).Where("told_on AND (paid_until IS NULL OR paid_until <= ?)", database.Micros(s.now())).
 		Order("account_id").Pluck("account_id", &ids).Error
 	failures := []error{database.Outage(err)}
-	for _, id := range ids { // one that fails does not hold up the others
+	for _, id := range ids { // an error of one account does not block the others
 		failures = append(failures, s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 			row, err := lockEntitlement(tx, id)
 			if err != nil {
 				return err
 			}
 			mail, on := account.EndNews(row.ToldOn, row.toEntitlement(), now)
-			if on == row.ToldOn { // it was renewed a moment ago, or is about to be, or somebody else was quicker
+			if on == row.ToldOn { // renewed, about to be renewed, or handled by another process
 				return nil
 			}
 			return errors.Join(
 				tx.Model(&entitlementRow{}).Where("account_id = ?", id).Update("told_on", on).Error,
-				s.tellOfPlan(tx, now, row, mail))
+				s.notifyPlan(tx, now, row, mail))
 		}))
 	}
 	return errors.Join(failures...)

@@ -9,8 +9,8 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// Events are the last entries of the audit log that an account's person should see: those of the actions named, by the person or on
-// the account, its keys and its requests, newest first.
+// Events returns the newest audit log entries with the given actions, by the person or about the account, its keys and its
+// requests.
 func (s *Store) Events(ctx context.Context, accountID string, actions []string, limit int) ([]account.Event, error) {
 	var rows []auditRow
 	db := s.db.WithContext(ctx)
@@ -22,8 +22,8 @@ func (s *Store) Events(ctx context.Context, accountID string, actions []string, 
 	return events, database.Outage(err)
 }
 
-// Failures are the last event of each of the actions named since then, with how often it happened. Anybody can fail as often as they
-// like: one row for all of them hides nothing else.
+// Failures returns the latest event of each of the given actions since then, with the number of occurrences. Anyone can cause
+// failures, so they are grouped to keep other events visible.
 func (s *Store) Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]account.Event, error) {
 	var rows []struct {
 		Row   auditRow `gorm:"embedded"`
@@ -43,6 +43,6 @@ func (s *Store) Failures(ctx context.Context, accountID string, actions []string
 
 func (r auditRow) toEvent(accountID string) account.Event {
 	e := account.Event{At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID}
-	_ = json.Unmarshal([]byte(r.Detail), &e.Detail) // one that cannot be read says less
+	_ = json.Unmarshal([]byte(r.Detail), &e.Detail) // invalid detail is omitted
 	return e
 }

@@ -17,7 +17,7 @@ import (
 // seedContext binds a sealed seed to its account.
 func seedContext(accountID string) string { return "totp seed " + accountID }
 
-// Seed is the seed of an account's authenticator.
+// Seed returns the seed of an account's authenticator.
 func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 	var row personRow
 	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Error
@@ -35,10 +35,10 @@ func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 	return string(plain), err
 }
 
-// errUsed is the refusal of a code that was right and has been used, or that another browser was quicker with.
+// errUsed is returned for a valid code that was used before, or by a concurrent request.
 var errUsed = account.CodeUsed()
 
-// one turns "nothing was changed" into errUsed.
+// one returns errUsed if update changed no row.
 func one(update *gorm.DB) error {
 	if update.Error == nil && update.RowsAffected == 0 {
 		return errUsed
@@ -46,23 +46,23 @@ func one(update *gorm.DB) error {
 	return update.Error
 }
 
-// SignInByCode lets a browser in by the step of a code that was right. The step is used up by one statement: of two browsers with the
-// same code one comes in, the other gets account.CodeUsed.
+// SignInByCode completes signing in with the step of a valid code. One statement marks the step as used: of two browsers with
+// the same code, the second gets account.CodeUsed.
 func (s *Store) SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error) {
 	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *gorm.DB, _ time.Time) error {
 		return useStep(tx, half.Account, step)
 	})
 }
 
-// useStep uses up the step of a right code.
+// useStep marks the step of a valid code as used.
 func useStep(tx *gorm.DB, accountID string, step int64) error {
 	return one(tx.Model(&personRow{}).
 		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID, step).
 		Update("totp_last_step", step))
 }
 
-// SignInByRecoveryCode lets a browser in by the hash of a recovery code, which is used up; account.CodeUsed where it is none that
-// works.
+// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns account.CodeUsed for an
+// invalid code.
 func (s *Store) SignInByRecoveryCode(ctx context.Context, half session.Session, entry session.Entry, hash string, tried ...throttle.Subject) (session.Admitted, error) {
 	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *gorm.DB, now time.Time) error {
 		return s.useRecoveryCode(tx, now, half.Account, hash)
@@ -81,10 +81,10 @@ func (s *Store) useRecoveryCode(tx *gorm.DB, now time.Time, accountID, hash stri
 	}
 	return errors.Join(
 		record(tx, now, accountID, "recovery_code.use", accountID, map[string]any{"left": left}),
-		s.tell(tx, now, accountID, "recovery-code-used", map[string]string{"left": strconv.FormatInt(left, 10)}))
+		s.notify(tx, now, accountID, "recovery-code-used", map[string]string{"left": strconv.FormatInt(left, 10)}))
 }
 
-// signInBy lets a browser in by a second factor that use uses up.
+// signInBy completes signing in with a second factor, which use marks as used.
 func (s *Store) signInBy(ctx context.Context, half session.Session, entry session.Entry, factor string, tried []throttle.Subject,
 	use func(tx *gorm.DB, now time.Time) error) (admitted session.Admitted, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
@@ -100,8 +100,8 @@ func (s *Store) signInBy(ctx context.Context, half session.Session, entry sessio
 	return admitted, err
 }
 
-// complete turns a halfway session into a full one, under a new id and a new secret. Whoever comes in here has not lost the
-// authenticator after all.
+// complete replaces a halfway session by a full one, with a new ID and a new secret. It also cancels the removal of a lost
+// authenticator, because the person still has a second factor.
 func (s *Store) complete(tx *gorm.DB, now time.Time, half session.Session, entry session.Entry, factor string) (session.Admitted, error) {
 	n, err := end(tx, now, "id = ? AND stage = ?", half.ID, string(session.Halfway))
 	if err == nil && n == 0 {
@@ -110,17 +110,17 @@ func (s *Store) complete(tx *gorm.DB, now time.Time, half session.Session, entry
 	if err != nil {
 		return session.Admitted{}, err
 	}
-	device, known, err := knownDevice(tx, now, half.Account, entry.Device)
+	device, known, err := rememberDevice(tx, now, half.Account, entry.Device)
 	if err != nil {
 		return session.Admitted{}, err
 	}
-	entry.Before, entry.Device = "", device // half has ended already
-	admitted, err := comeIn(tx, now, half.Account, session.Full, session.Life, entry)
+	entry.Before, entry.Device = "", device // the halfway session has already ended
+	admitted, err := startSession(tx, now, half.Account, session.Full, session.Life, entry)
 	if err != nil {
 		return admitted, err
 	}
 	if !known && factor != setUp {
-		err = s.tell(tx, now, half.Account, "new-sign-in", map[string]string{
+		err = s.notify(tx, now, half.Account, "new-sign-in", map[string]string{
 			"when": mailTime(now), "agent": entry.Client.Agent, "network": entry.Client.Network,
 		})
 	}
@@ -141,7 +141,7 @@ type codeRow struct {
 
 func (codeRow) TableName() string { return "recovery_codes" }
 
-// replaceCodes makes the hashes the only recovery codes of an account.
+// replaceCodes replaces all recovery codes of an account.
 func replaceCodes(tx *gorm.DB, accountID string, hashes []string) error {
 	rows := make([]codeRow, len(hashes))
 	for i, h := range hashes {

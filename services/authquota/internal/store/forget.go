@@ -8,15 +8,15 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// How long what signing in leaves behind is kept. The audit log keeps what happened.
+// Retention of sign-in data. The audit log is kept.
 const (
-	sessionsKept = 30 * 24 * time.Hour  // after they could have been used last
-	linksKept    = 24 * time.Hour       // after their end
-	attemptsKept = 25 * time.Hour       // longer than any rule remembers a failure
-	devicesKept  = 400 * 24 * time.Hour // as long as browsers keep the cookie
+	sessionsKept = 30 * 24 * time.Hour  // after the last possible use
+	linksKept    = 24 * time.Hour       // after expiry
+	attemptsKept = 25 * time.Hour       // longer than any throttle.Rule needs
+	devicesKept  = 400 * 24 * time.Hour // the lifetime of the cookie
 )
 
-func forgetSignIns(tx *gorm.DB, now time.Time) error {
+func deleteExpiredSignIns(tx *gorm.DB, now time.Time) error {
 	before := func(kept time.Duration) int64 { return database.Micros(now.Add(-kept)) }
 	for _, old := range []struct {
 		row   any

@@ -7,8 +7,8 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// KeyDigests returns up to limit digests of keys, revoked and expired ones included, that follow the position. A position that is
-// not in this database, because the database was restored, restarts the list from its beginning.
+// KeyDigests returns up to limit digests of keys, revoked and expired ones included, that follow the position. A position that
+// is not in this database, because the database was restored, restarts the list from its beginning.
 func (s *Store) KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error) {
 	rows, err := s.keyDigests(ctx, after.Sequence, limit+2) // from the key at the position to the one behind the page
 	page := api.KeyDigests{After: after}

@@ -32,7 +32,7 @@ type keyRow struct {
 
 func (keyRow) TableName() string { return "api_keys" }
 
-// ownedRow is a key with what its account decides.
+// ownedRow is a key with the fields of its account that affect it.
 type ownedRow struct {
 	Row         keyRow `gorm:"embedded"`
 	Tier        string
@@ -43,7 +43,7 @@ type ownedRow struct {
 
 const owned = `SELECT k.*, a.tier, a.suspended_at FROM api_keys k JOIN accounts a ON a.id = k.account_id `
 
-// counts is the condition on a key k, with the instant as its parameter, of account.Key.Counts.
+// activeCondition selects keys k for which account.Key.Counts is true. Its parameter is the current time.
 const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
 
 func (r ownedRow) toKey() account.Key {
@@ -63,12 +63,12 @@ func (r ownedRow) toKey() account.Key {
 	return key
 }
 
-// keyOf is a key of an account.
+// keyOf returns a key of an account.
 func keyOf(a account.Account, row keyRow) account.Key {
 	return ownedRow{Row: row, Tier: string(a.Granted), Paid: a.Paid}.toKey()
 }
 
-// Owner is the account of the key that is kept under one of the digests. It is another one after the key was connected.
+// Owner returns the account of the key with one of the digests. The account changes when the key is connected.
 func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
 	var owners []string
 	err := s.db.WithContext(ctx).Raw("SELECT account_id FROM api_keys WHERE digest IN ?", digests).Scan(&owners).Error
@@ -81,13 +81,13 @@ func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
 	return owners[0], nil
 }
 
-// Resolve is the key that is kept under one of the digests, and whether its account is suspended.
+// Resolve returns the key with one of the digests, and whether its account is suspended.
 func (s *Store) Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error) {
-	row, err := take(s.db.WithContext(ctx), "WHERE k.digest IN ?", digests)
+	row, err := findKey(s.db.WithContext(ctx), "WHERE k.digest IN ?", digests)
 	return row.toKey(), row.SuspendedAt != nil, database.Outage(err)
 }
 
-func take(tx *gorm.DB, where string, args ...any) (ownedRow, error) {
+func findKey(tx *gorm.DB, where string, args ...any) (ownedRow, error) {
 	var rows []ownedRow
 	err := tx.Raw(owned+where, args...).Scan(&rows).Error
 	if err == nil && len(rows) == 0 {
@@ -99,7 +99,7 @@ func take(tx *gorm.DB, where string, args ...any) (ownedRow, error) {
 	return rows[0], addPaid(tx, rows[:1])
 }
 
-// addPaid adds to keys what their accounts have paid for.
+// addPaid adds the entitlements of their accounts to keys.
 func addPaid(tx *gorm.DB, rows []ownedRow) error {
 	ids := make([]string, 0, len(rows))
 	for _, r := range rows {
@@ -113,8 +113,8 @@ func addPaid(tx *gorm.DB, rows []ownedRow) error {
 	return err
 }
 
-// Keys lists a page of the keys of one account, or of all where id is empty, in the order in which they were made; more reports
-// whether others come after it.
+// Keys returns a page of the keys of one account, or of all if id is empty, in order of creation. more reports whether another
+// page follows.
 func (s *Store) Keys(ctx context.Context, id string, page account.Page) (keys []account.Key, more bool, err error) {
 	where, args := "WHERE k.id > ? ", []any{page.After}
 	if id != "" {
@@ -146,8 +146,8 @@ func (s *Store) Keys(ctx context.Context, id string, page account.Page) (keys []
 	return keys, more, database.Outage(err)
 }
 
-// Issue keeps a new key in the account that the order names, or in a new one. The order has been checked.
-func (s *Store) Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.Kept) (account.Key, error) {
+// Issue creates a key in the account of the order, or in a new account. The order must be valid.
+func (s *Store) Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.KeyRecord) (account.Key, error) {
 	var key account.Key
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := holder(tx, now, actor, order)
@@ -173,7 +173,7 @@ func (s *Store) Issue(ctx context.Context, actor string, order account.Order, li
 	return key, err
 }
 
-// holder is the account that gets a key: it is locked until tx ends, so that the count of its keys stays true.
+// holder returns the account for a new key. It is locked until tx ends, so that the number of its keys does not change.
 func holder(tx *gorm.DB, now time.Time, actor string, order account.Order) (account.Account, error) {
 	if order.Account == "" {
 		a := account.Account{Standing: account.Standing{Granted: order.Tier}, ID: account.NewID(), CreatedAt: now}
@@ -190,24 +190,24 @@ func holder(tx *gorm.DB, now time.Time, actor string, order account.Order) (acco
 	if tier := a.TierAt(now); order.Tier != "" && order.Tier != tier {
 		return a, account.OtherTier(a.ID, tier, order.Tier)
 	}
-	taken, err := places(tx, now, a.ID)
+	taken, err := keysInUse(tx, now, a.ID)
 	if err == nil && taken >= account.MaxActive {
 		err = account.TooManyKeys()
 	}
 	return a, err
 }
 
-// places is how many of its account.MaxActive places the account has taken, by keys and by requests that may become keys. It must be
+// keysInUse returns how many of account.MaxActive keys are in use, including requests that may become keys. The account must be
 // locked.
-func places(tx *gorm.DB, now time.Time, id string) (taken int, err error) {
+func keysInUse(tx *gorm.DB, now time.Time, id string) (taken int, err error) {
 	err = tx.Raw(`SELECT (SELECT count(*) FROM api_keys k WHERE k.account_id = ? AND `+counts+`) +
 		(SELECT count(*) FROM key_requests r WHERE r.account_id = ? AND r.state IN ?)`,
 		id, database.Micros(now), id, openStates).Scan(&taken).Error
 	return taken, err
 }
 
-// Revoke ends a key for good, on behalf of actor, and returns it. A key that is revoked already stays as it is. Where leaked, its
-// holder is told that others may have it.
+// Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If leaked, the mail to the holder
+// says that others may have the key.
 func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (account.Key, error) {
 	var key account.Key
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) (err error) {
@@ -222,7 +222,7 @@ func (s *Store) revoke(tx *gorm.DB, now time.Time, actor, id string, leaked bool
 	if update.Error != nil {
 		return account.Key{}, update.Error
 	}
-	row, err := take(tx, "WHERE k.id = ?", id)
+	row, err := findKey(tx, "WHERE k.id = ?", id)
 	if err != nil {
 		return account.Key{}, err
 	}
@@ -235,7 +235,7 @@ func (s *Store) revoke(tx *gorm.DB, now time.Time, actor, id string, leaked bool
 		detail["leaked"], template = true, "key-leaked"
 	}
 	return key, errors.Join(
-		record(tx, now, actor, "key.revoke", id, detail), owe(tx, key.Account),
-		s.tell(tx, now, key.Account, template, map[string]string{"name": key.Title(), "key": key.Shown()}),
+		record(tx, now, actor, "key.revoke", id, detail), queueRaise(tx, key.Account),
+		s.notify(tx, now, key.Account, template, map[string]string{"name": key.Title(), "key": key.Shown()}),
 	)
 }

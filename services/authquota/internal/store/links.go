@@ -31,8 +31,8 @@ func (r linkRow) toLink() link.Link {
 	return l
 }
 
-// keepLink writes a link down under the hash of its secret.
-func keepLink(tx *gorm.DB, l link.Fresh) error {
+// saveLink stores a link under the hash of its secret.
+func saveLink(tx *gorm.DB, l link.Fresh) error {
 	row := linkRow{TokenHash: session.Hash(l.Secret), Purpose: string(l.Purpose), Email: l.Email, ExpiresAt: database.Micros(l.ExpiresAt)}
 	if l.Account != "" {
 		row.AccountID = &l.Account
@@ -42,7 +42,7 @@ func keepLink(tx *gorm.DB, l link.Fresh) error {
 
 const usable = "token_hash = ? AND purpose = ? AND used_at IS NULL AND expires_at > ?"
 
-// Link is the link that the secret stands for, for as long as it works; otherwise link.Gone.
+// Link returns the valid link with this secret, or link.Gone.
 func (s *Store) Link(ctx context.Context, secret string, purpose link.Purpose) (link.Link, error) {
 	var row linkRow
 	err := s.db.WithContext(ctx).Take(&row, usable, session.Hash(secret), string(purpose), database.Micros(s.now())).Error
@@ -52,7 +52,7 @@ func (s *Store) Link(ctx context.Context, secret string, purpose link.Purpose) (
 	return row.toLink(), database.Outage(err)
 }
 
-// useLink uses a link up, by one statement, so that of two who try only one succeeds.
+// useLink marks a link as used, in one statement, so that only one of two concurrent requests succeeds.
 func useLink(tx *gorm.DB, now time.Time, secret string, purpose link.Purpose) (link.Link, error) {
 	var rows []linkRow
 	err := tx.Raw("UPDATE links SET used_at = ? WHERE "+usable+" RETURNING *",
@@ -66,13 +66,13 @@ func useLink(tx *gorm.DB, now time.Time, secret string, purpose link.Purpose) (l
 	return rows[0].toLink(), nil
 }
 
-// endAddressChange calls off the change of an account's address that waits for its link, if one does: whoever asked for it may be who
-// the change of a password or the end of all sessions is meant to keep out.
+// endAddressChange cancels the pending address change of an account, if any. It is called when the password changes or all
+// sessions end, because the change may have been requested by an intruder.
 func endAddressChange(tx *gorm.DB, now time.Time, accountID string) error {
 	return endLinks(tx, now, accountID, link.NewAddress, link.OldAddress, link.Nothing)
 }
 
-// endLinks makes an account's links of some purposes useless.
+// endLinks invalidates an account's links of the given purposes.
 func endLinks(tx *gorm.DB, now time.Time, accountID string, purposes ...link.Purpose) error {
 	return tx.Model(&linkRow{}).Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).
 		Update("used_at", database.Micros(now)).Error

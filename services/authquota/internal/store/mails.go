@@ -22,8 +22,8 @@ type mailRow struct {
 
 func (mailRow) TableName() string { return "mails" }
 
-// post writes a mail in the transaction of what it tells: it is sent if that is committed, and not otherwise. Its text may hold a
-// link that opens an account, so it is sealed; nothing of it, nor whom it is for, can be read from the database.
+// post writes a mail to the outbox in the transaction of its cause, so that it is sent only if that is committed. The mail is
+// sealed, address included, because it may contain a link that gives access to an account.
 func (s *Store) post(tx *gorm.DB, now time.Time, m mail.Message) error {
 	letter, err := s.writer.Write(m)
 	if err != nil {
@@ -42,12 +42,12 @@ func (s *Store) post(tx *gorm.DB, now time.Time, m mail.Message) error {
 
 func sealedMail(id string) string { return "mail " + id }
 
-// ClaimMail takes the mail that is due for longest; nobody else gets it for as long as the lease says. ok is false where none is
-// due. Who claims it and dies leaves it to be claimed again: a mail may be sent twice, and is never lost.
+// ClaimMail claims the mail that has been due longest, for the duration of the lease. ok is false if none is due. If the
+// claimer stops, the mail can be claimed again: it may be sent twice, but is never lost.
 func (s *Store) ClaimMail(ctx context.Context, lease time.Duration) (claimed mail.Posted, ok bool, err error) {
 	now := s.now()
 	var rows []mailRow
-	// The outer condition is asked again, on Postgres, once another claim of the same row has been committed.
+	// Postgres evaluates the outer condition again after a concurrent claim of the same row commits.
 	err = s.db.WithContext(ctx).Raw(`
 		UPDATE mails SET due_at = ?, attempts = attempts + 1
 		WHERE id = (SELECT id FROM mails WHERE due_at <= ? ORDER BY due_at, id LIMIT 1 `+s.skipLocked()+`) AND due_at <= ?
@@ -65,7 +65,7 @@ func (s *Store) ClaimMail(ctx context.Context, lease time.Duration) (claimed mai
 	return claimed, true, nil
 }
 
-// skipLocked lets several senders claim at once without waiting for each other. SQLite has one writer at a time anyway.
+// skipLocked lets concurrent claims skip each other's rows. SQLite has a single writer.
 func (s *Store) skipLocked() string {
 	if s.db.Dialect == database.Postgres {
 		return "FOR UPDATE SKIP LOCKED"
@@ -73,18 +73,18 @@ func (s *Store) skipLocked() string {
 	return ""
 }
 
-// DeferMail makes a claimed mail due later.
+// DeferMail sets when a claimed mail is due again.
 func (s *Store) DeferMail(ctx context.Context, id string, due time.Time) error {
 	return database.Outage(s.db.WithContext(ctx).Model(&mailRow{}).Where("id = ?", id).Update("due_at", database.Micros(due)).Error)
 }
 
-// ForgetMail removes a mail, with all that it says: it was sent, or nobody tries any more.
-func (s *Store) ForgetMail(ctx context.Context, id string) error {
+// DeleteMail deletes a mail that was sent or has failed permanently.
+func (s *Store) DeleteMail(ctx context.Context, id string) error {
 	return database.Outage(s.db.WithContext(ctx).Delete(&mailRow{}, "id = ?", id).Error)
 }
 
-// PendingMails is how many mails wait, those that are being sent included, and when the oldest of them was written; zero where there
-// is none.
+// PendingMails returns the number of mails in the outbox, including those being sent, and when the oldest was written, or the
+// zero time.
 func (s *Store) PendingMails(ctx context.Context) (n int, oldest time.Time, err error) {
 	var waiting struct {
 		Mails  int

@@ -24,7 +24,7 @@ func toMoves(rows []moveRow) []usage.Move {
 	return moves
 }
 
-// Moves are the moves that the counter store was not told yet, oldest day first: to one account or, where it is empty, to all.
+// Moves returns the moves not yet applied in Redis, oldest day first, to one account, or all if to is empty.
 func (s *Store) Moves(ctx context.Context, to string) ([]usage.Move, error) {
 	var rows []moveRow
 	q := s.db.WithContext(ctx).Where("moved_at IS NULL").Order("day, from_account")
@@ -35,8 +35,8 @@ func (s *Store) Moves(ctx context.Context, to string) ([]usage.Move, error) {
 	return toMoves(rows), database.Outage(err)
 }
 
-// MoveDone notes that a move need not be told any more.
-func (s *Store) MoveDone(ctx context.Context, m usage.Move) error {
+// DeleteMove deletes a delivered move.
+func (s *Store) DeleteMove(ctx context.Context, m usage.Move) error {
 	return database.Outage(s.db.WithContext(ctx).Model(&moveRow{}).
 		Where("day = ? AND from_account = ? AND moved_at IS NULL", m.Day, m.From).Update("moved_at", database.Micros(s.now())).Error)
 }

@@ -21,10 +21,10 @@ type noticeRow struct {
 
 func (noticeRow) TableName() string { return "key_notices" }
 
-// noticeBatch is how many keys are read at a time.
+// noticeBatch limits the keys of one query.
 const noticeBatch = 200
 
-// Remind posts a mail for each key of a person that has come near its end, each once. Several processes may call it at a time.
+// Remind posts the due notices about the end of keys, one mail for each. Several processes may call it concurrently.
 func (s *Store) Remind(ctx context.Context) error {
 	last := account.NoticeDays[len(account.NoticeDays)-1]
 	for after := ""; ; {
@@ -37,14 +37,14 @@ func (s *Store) Remind(ctx context.Context) error {
 		if err != nil {
 			return database.Outage(err)
 		}
-		said, err := s.noticed(ctx, rows)
+		sent, err := s.sentNotices(ctx, rows)
 		if err != nil {
 			return database.Outage(err)
 		}
-		var failures []error // of one key; the others do not wait for it
+		var failures []error // an error of one key does not block the others
 		for _, r := range rows {
 			after = r.Row.ID
-			if days := r.toKey().Notice(now); days > 0 && !said[noticeRow{KeyID: r.Row.ID, Days: days}] {
+			if days := r.toKey().Notice(now); days > 0 && !sent[noticeRow{KeyID: r.Row.ID, Days: days}] {
 				failures = append(failures, s.remind(ctx, r.Row.ID))
 			}
 		}
@@ -54,37 +54,37 @@ func (s *Store) Remind(ctx context.Context) error {
 	}
 }
 
-func (s *Store) noticed(ctx context.Context, keys []ownedRow) (map[noticeRow]bool, error) {
+func (s *Store) sentNotices(ctx context.Context, keys []ownedRow) (map[noticeRow]bool, error) {
 	ids := make([]string, len(keys))
 	for i, k := range keys {
 		ids[i] = k.Row.ID
 	}
 	var rows []noticeRow
 	err := s.db.WithContext(ctx).Find(&rows, "key_id IN ?", ids).Error
-	said := make(map[noticeRow]bool, len(rows))
+	sent := make(map[noticeRow]bool, len(rows))
 	for _, r := range rows {
-		said[noticeRow{KeyID: r.KeyID, Days: r.Days}] = true
+		sent[noticeRow{KeyID: r.KeyID, Days: r.Days}] = true
 	}
-	return said, err
+	return sent, err
 }
 
-// remind claims the notice of a key in the transaction that posts its mail, so that it is posted once whoever else tries.
+// remind claims the notice of a key in the transaction that posts its mail, so that concurrent processes post it once.
 func (s *Store) remind(ctx context.Context, id string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		row, err := take(tx, "WHERE k.id = ?", id)
+		row, err := findKey(tx, "WHERE k.id = ?", id)
 		if err != nil {
 			return err
 		}
 		key := row.toKey()
 		days := key.Notice(now)
-		if days == 0 { // it was revoked, or replaced, a moment ago
+		if days == 0 { // it was revoked or replaced in the meantime
 			return nil
 		}
 		claim := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeRow{id, days, database.Micros(now)})
 		if claim.Error != nil || claim.RowsAffected == 0 {
 			return claim.Error
 		}
-		return s.tell(tx, now, key.Account, "key-expires", map[string]string{
+		return s.notify(tx, now, key.Account, "key-expires", map[string]string{
 			"name": key.Title(), "key": key.Shown(), "when": account.When(key.ExpiresAt), "days": strconv.Itoa(days),
 		})
 	})

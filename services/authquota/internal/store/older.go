@@ -11,8 +11,8 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// ImportKeys takes keys of another form over: all of them, or none where the report names refused lines. Each new one gets an account
-// of its own. One that is held already stays as it is, whatever has become of it since.
+// ImportKeys imports keys of another form: all of them, or none if the report has rejected lines. Each new key gets its own
+// account. An existing key stays unchanged.
 func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.OlderKey, peppers [][]byte) (api.ImportReport, error) {
 	var report api.ImportReport
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
@@ -28,7 +28,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.Old
 			case held > 0:
 				report.Unchanged++
 			case len(wrong) > 0:
-				account.RefuseLine(&report, k.Line, wrong)
+				account.RejectLine(&report, k.Line, wrong)
 			default:
 				fresh = append(fresh, k)
 			}
@@ -39,7 +39,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.Old
 		}
 		report.Applied, report.Created = true, len(fresh)
 		for _, k := range fresh {
-			if err := takeOver(tx, now, actor, k, peppers); err != nil {
+			if err := importKey(tx, now, actor, k, peppers); err != nil {
 				return err
 			}
 		}
@@ -48,7 +48,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.Old
 	return report, err
 }
 
-func takeOver(tx *gorm.DB, now time.Time, actor string, k account.OlderKey, peppers [][]byte) error {
+func importKey(tx *gorm.DB, now time.Time, actor string, k account.OlderKey, peppers [][]byte) error {
 	a, err := holder(tx, now, actor, account.Order{Tier: k.Tier})
 	if err != nil {
 		return err

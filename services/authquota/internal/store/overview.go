@@ -7,7 +7,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// Overview is what a person sees of an account first.
+// Overview returns the summary for the home page of the account.
 func (s *Store) Overview(ctx context.Context, id string) (account.Overview, error) {
 	now := database.Micros(s.now())
 	var row struct {

@@ -37,14 +37,14 @@ func lockHolder(tx *gorm.DB, id string) (account.Account, error) {
 }
 
 // AskForKey records a person's request for a key, and that the account accepts the terms of use. If atOnce, it approves the request.
-func (s *Store) AskForKey(ctx context.Context, id string, wish account.Wish, terms account.Acceptance, atOnce bool) (account.Request, error) {
+func (s *Store) RequestKey(ctx context.Context, id string, wanted account.RequestedKey, terms account.Acceptance, atOnce bool) (account.Request, error) {
 	var asked account.Request
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
 			return err
 		}
-		taken, err := places(tx, now, a.ID)
+		taken, err := keysInUse(tx, now, a.ID)
 		if err != nil {
 			return err
 		}
@@ -55,14 +55,14 @@ func (s *Store) AskForKey(ctx context.Context, id string, wish account.Wish, ter
 			return err
 		}
 		asked = account.Request{
-			ID: account.NewRequestID(), Account: a.ID, Name: wish.Name, UseCase: wish.UseCase, State: account.Asked, AskedAt: now,
+			ID: account.NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, State: account.Asked, AskedAt: now,
 		}
 		row := requestRow{
 			ID: asked.ID, AccountID: asked.Account, Name: asked.Name, UseCase: asked.UseCase, State: string(asked.State),
 			AskedAt: database.Micros(now),
 		}
 		err = errors.Join(tx.Create(&row).Error,
-			record(tx, now, a.ID, "key.request", asked.ID, map[string]any{"account": a.ID, "name": wish.Name, "useCase": wish.UseCase}))
+			record(tx, now, a.ID, "key.request", asked.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase}))
 		if err != nil || !atOnce {
 			return err
 		}
@@ -103,7 +103,7 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 }
 
 // Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use.
-func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, kept account.Kept) (account.Key, error) {
+func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, kept account.KeyRecord) (account.Key, error) {
 	var key account.Key
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
@@ -142,7 +142,7 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 }
 
 // takeOwn reads a key of the account and locks it until tx ends.
-func takeOwn(tx *gorm.DB, id, key string) (keyRow, error) {
+func lockOwnKey(tx *gorm.DB, id, key string) (keyRow, error) {
 	var row keyRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ? AND account_id = ?", key, id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -159,14 +159,14 @@ func (s *Store) OwnKeys(ctx context.Context, id string) ([]account.Key, error) {
 
 // OwnKey returns a key of the account.
 func (s *Store) OwnKey(ctx context.Context, id, key string) (account.Key, error) {
-	row, err := take(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
+	row, err := findKey(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
 	return row.toKey(), database.Outage(err)
 }
 
 // Rename sets the name, which must be valid, of a key of the account.
 func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		row, err := takeOwn(tx, id, key)
+		row, err := lockOwnKey(tx, id, key)
 		if err != nil || row.Name == name {
 			return err
 		}
@@ -179,7 +179,7 @@ func (s *Store) Rename(ctx context.Context, id, key, name string) error {
 func (s *Store) RevokeOwn(ctx context.Context, id, key string) (account.Key, error) {
 	var revoked account.Key
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		if _, err := takeOwn(tx, id, key); err != nil {
+		if _, err := lockOwnKey(tx, id, key); err != nil {
 			return err
 		}
 		var err error
@@ -191,13 +191,13 @@ func (s *Store) RevokeOwn(ctx context.Context, id, key string) (account.Key, err
 
 // Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after account.Grace,
 // or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period.
-func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (successor, old account.Key, err error) {
+func (s *Store) Rotate(ctx context.Context, id, key string, kept account.KeyRecord) (successor, old account.Key, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
 			return err
 		}
-		row, err := takeOwn(tx, id, key)
+		row, err := lockOwnKey(tx, id, key)
 		if err != nil {
 			return err
 		}
@@ -228,8 +228,8 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.Kept) (
 			record(tx, now, id, "key.rotate", key, map[string]any{
 				"account": id, "successor": successor.ID, "endsAt": old.ExpiresAt, "successorEndsAt": successor.ExpiresAt,
 			}),
-			owe(tx, id),
-			s.tell(tx, now, id, "key-rotated", map[string]string{
+			queueRaise(tx, id),
+			s.notify(tx, now, id, "key-rotated", map[string]string{
 				"name": old.Title(), "key": old.Shown(), "when": account.When(old.ExpiresAt), "until": account.When(successor.ExpiresAt),
 			}),
 		)

@@ -30,11 +30,11 @@ func (passkeyRow) TableName() string { return "passkeys" }
 func (r passkeyRow) toPasskey() passkey.Passkey {
 	return passkey.Passkey{
 		ID: r.ID, Account: r.AccountID, Name: r.Name, AddedAt: database.FromMicros(r.AddedAt), UsedAt: instant(r.UsedAt),
-		Credential: r.Credential, Record: r.Record, Count: uint32(r.Count), //nolint:gosec // is kept as it was given
+		Credential: r.Credential, Record: r.Record, Count: uint32(r.Count), //nolint:gosec // stored as given
 	}
 }
 
-// Passkeys are those of an account, oldest first.
+// Passkeys returns the passkeys of an account, oldest first.
 func (s *Store) Passkeys(ctx context.Context, accountID string) ([]passkey.Passkey, error) {
 	var rows []passkeyRow
 	err := s.db.WithContext(ctx).Order("added_at, id").Find(&rows, "account_id = ?", accountID).Error
@@ -45,7 +45,8 @@ func (s *Store) Passkeys(ctx context.Context, accountID string) ([]passkey.Passk
 	return all, database.Outage(err)
 }
 
-// AddPasskey keeps a new one, unless the account has as many as it may, or somebody has it already.
+// AddPasskey stores a new passkey. It returns an error if the account has the maximum number or the passkey is registered
+// already.
 func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		if _, err := lockPerson(tx, p.Account); err != nil {
@@ -55,14 +56,14 @@ func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 		if err := tx.Model(&passkeyRow{}).Where("account_id = ?", p.Account).Count(&has).Error; err != nil {
 			return err
 		}
-		if has >= passkey.Most {
+		if has >= passkey.MaxPasskeys {
 			return passkey.ErrTooMany
 		}
 		if err := tx.Model(&passkeyRow{}).Where("credential = ?", p.Credential).Count(&known).Error; err != nil {
 			return err
 		}
 		if known > 0 {
-			return passkey.ErrRefused
+			return passkey.ErrRejected
 		}
 		if err := tx.Create(&passkeyRow{
 			ID: p.ID, AccountID: p.Account, Name: p.Name, Credential: p.Credential, Record: p.Record, Count: int64(p.Count),
@@ -73,11 +74,11 @@ func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 		if err := record(tx, now, p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name}); err != nil {
 			return err
 		}
-		return s.tell(tx, now, p.Account, "factor-changed", map[string]string{"what": "the passkey “" + p.Name + "” was added"})
+		return s.notify(tx, now, p.Account, "factor-changed", map[string]string{"what": "the passkey “" + p.Name + "” was added"})
 	})
 }
 
-// RemovePasskey ends one of an account's; passkey.NotFound where it has none of this id.
+// RemovePasskey deletes a passkey of an account. It returns passkey.NotFound for an unknown ID.
 func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		var rows []passkeyRow
@@ -91,23 +92,24 @@ func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 		if err := record(tx, now, accountID, "factor.remove", id, map[string]any{"factor": "passkey", "name": rows[0].Name}); err != nil {
 			return err
 		}
-		return s.tell(tx, now, accountID, "factor-changed", map[string]string{"what": "the passkey “" + rows[0].Name + "” was removed"})
+		return s.notify(tx, now, accountID, "factor-changed", map[string]string{"what": "the passkey “" + rows[0].Name + "” was removed"})
 	})
 }
 
-// SignInByPasskey lets a browser in by a passkey that was proven; passkey.ErrRefused where it is gone or was copied.
+// SignInByPasskey completes signing in with a verified passkey. It returns passkey.ErrRejected if the passkey was removed or
+// cloned.
 func (s *Store) SignInByPasskey(ctx context.Context, half session.Session, entry session.Entry, used passkey.Passkey, tried ...throttle.Subject) (session.Admitted, error) {
 	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *gorm.DB, _ time.Time) error { return usePasskey(tx, used) })
 }
 
-// usePasskey keeps the state of a passkey that was proven. It refuses one that is gone, and one whose counter does not go on from
-// what is kept: two proofs with one count are one too many.
+// usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and one whose counter did not
+// increase, because the counter value was used before.
 func usePasskey(tx *gorm.DB, p passkey.Passkey) error {
 	update := tx.Model(&passkeyRow{}).
 		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
 		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": micros(p.UsedAt)})
 	if update.Error == nil && update.RowsAffected == 0 {
-		return passkey.ErrRefused
+		return passkey.ErrRejected
 	}
 	return update.Error
 }
@@ -121,17 +123,17 @@ type challengeRow struct {
 
 func (challengeRow) TableName() string { return "passkey_challenges" }
 
-// KeepChallenge keeps what a session's browser is asked for a purpose, in place of what it was asked before.
-func (s *Store) KeepChallenge(ctx context.Context, sessionID, purpose, kept string) error {
-	row := challengeRow{sessionID, purpose, kept, database.Micros(s.now().Add(passkey.Patience))}
+// SaveChallenge stores the challenge of a session for a purpose. It replaces an earlier one.
+func (s *Store) SaveChallenge(ctx context.Context, sessionID, purpose, kept string) error {
+	row := challengeRow{sessionID, purpose, kept, database.Micros(s.now().Add(passkey.ChallengeLife))}
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "session_id"}, {Name: "purpose"}},
 		DoUpdates: clause.AssignmentColumns([]string{"kept", "expires_at"}),
 	}).Create(&row).Error)
 }
 
-// TakeChallenge takes away what a session's browser was asked; not_found where nothing was, or too long ago. However often it is
-// called at once, one caller gets it.
+// TakeChallenge deletes and returns the challenge of a session; not_found if there is none or it has expired. Only one of
+// several concurrent callers gets it.
 func (s *Store) TakeChallenge(ctx context.Context, sessionID, purpose string) (string, error) {
 	var rows []challengeRow
 	err := s.db.WithContext(ctx).Clauses(clause.Returning{}).Where("session_id = ? AND purpose = ?", sessionID, purpose).Delete(&rows).Error
@@ -139,7 +141,7 @@ func (s *Store) TakeChallenge(ctx context.Context, sessionID, purpose string) (s
 		return "", database.Outage(err)
 	}
 	if len(rows) == 0 || rows[0].ExpiresAt <= database.Micros(s.now()) {
-		return "", problem.New(problem.NotFound, "This browser was not asked for a passkey lately.")
+		return "", problem.New(problem.NotFound, "The passkey request has expired. Try again.")
 	}
 	return rows[0].Kept, nil
 }

@@ -30,7 +30,7 @@ type personRow struct {
 
 func (personRow) TableName() string { return "people" }
 
-// Person is who signs in to an account; not_found where nobody does.
+// Person returns the person of an account; not_found if it has none.
 func (s *Store) Person(ctx context.Context, accountID string) (account.Person, error) {
 	var rows []struct {
 		Row         personRow `gorm:"embedded"`
@@ -63,7 +63,7 @@ func (s *Store) Person(ctx context.Context, accountID string) (account.Person, e
 	}, database.Outage(err)
 }
 
-// byEmail finds who signs in with an address. The zero row is nobody.
+// byEmail returns the person with an e-mail address, or the zero row.
 func byEmail(tx *gorm.DB, email string) (personRow, error) {
 	var row personRow
 	err := tx.Take(&row, "email = ? AND closed_at IS NULL", email).Error
@@ -73,20 +73,21 @@ func byEmail(tx *gorm.DB, email string) (personRow, error) {
 	return row, err
 }
 
-// unless runs do, and takes it all back where never: so that nobody can tell by the time whether it was done.
-func unless(tx *gorm.DB, never bool, do func() error) error {
+// doUnless runs do in a transaction and rolls it back if skip is set, so that timing does not reveal whether the account
+// exists.
+func doUnless(tx *gorm.DB, skip bool, do func() error) error {
 	if err := tx.SavePoint("unless").Error; err != nil {
 		return err
 	}
-	if err := do(); err != nil || !never {
+	if err := do(); err != nil || !skip {
 		return err
 	}
 	return tx.RollbackTo("unless").Error
 }
 
-// AskSignUp keeps a link of the purpose link.Confirm and posts one of two mails: fresh, which has the link, to an address without
-// an account; known to one that has one.
-func (s *Store) AskSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error {
+// RequestSignUp stores a link.Confirm and posts one of two mails: fresh, which has the link, or known, if an account has the
+// address.
+func (s *Store) RequestSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		person, err := byEmail(tx, l.Email)
 		if err != nil {
@@ -96,12 +97,12 @@ func (s *Store) AskSignUp(ctx context.Context, l link.Fresh, fresh, known mail.M
 		if person.AccountID != "" {
 			l.Purpose, message = link.Nothing, known
 		}
-		return errors.Join(keepLink(tx, l), s.post(tx, now, message))
+		return errors.Join(saveLink(tx, l), s.post(tx, now, message))
 	})
 }
 
-// SignUp makes the account for which the link was sent and lets its browser halfway in; link.Gone where the link is used or somebody
-// has the address by now.
+// SignUp creates the account of a link and starts a halfway session. It returns link.Gone if the link was used or another
+// account has the address.
 func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry session.Entry) (admitted session.Admitted, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		l, err := useLink(tx, now, secret, link.Confirm)
@@ -125,41 +126,41 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry s
 		if err != nil {
 			return err
 		}
-		admitted, err = comeIn(tx, now, a.ID, session.Halfway, session.SetUpLife, entry)
+		admitted, err = startSession(tx, now, a.ID, session.Halfway, session.SetUpLife, entry)
 		return err
 	})
 	return admitted, err
 }
 
-// Credentials are what a password for an address is held against. Where nobody has the address, both are empty.
+// Credentials returns the account and password hash for an address. Both are empty if no account has it.
 func (s *Store) Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error) {
 	row, err := byEmail(s.db.WithContext(ctx), email)
 	return row.AccountID, row.PasswordHash, database.Outage(err)
 }
 
-// Rehash keeps another hash of the same password.
+// Rehash replaces the hash of the same password.
 func (s *Store) Rehash(ctx context.Context, accountID, before, after string) error {
 	return database.Outage(s.db.WithContext(ctx).Model(&personRow{}).
 		Where("account_id = ? AND password_hash = ?", accountID, before).Update("password_hash", after).Error)
 }
 
-// SignInFailed writes down that somebody tried to get into an account and with what; where accountID is empty it takes as long.
+// SignInFailed records a failed attempt and the factor used. It takes the same time if accountID is empty.
 func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client session.Client, subject throttle.Subject) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		// something is written in both cases, because a commit without a change is quicker
+		// write in both cases, because a commit without changes is faster
 		err := tx.Model(&attemptRow{}).Where("subject = ?", s.attemptName(subject)).Update("last_at", database.Micros(now)).Error
 		if err != nil {
 			return err
 		}
-		return unless(tx, accountID == "", func() error {
+		return doUnless(tx, accountID == "", func() error {
 			return record(tx, now, accountID, "person.sign_in_failed", accountID,
 				map[string]any{"with": with, "agent": client.Agent, "network": client.Network})
 		})
 	})
 }
 
-// SignInHalfway lets a browser halfway in whose password was right, and forgives the tries. An authenticator that was given up is
-// removed now, if its time has come.
+// SignInHalfway starts a halfway session after a valid password and forgives the attempts. It also removes a lost authenticator
+// whose waiting period is over.
 func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry session.Entry, tried ...throttle.Subject) (admitted session.Admitted, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		if err := s.forgive(tx, tried); err != nil {
@@ -176,15 +177,15 @@ func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry sessi
 		if person.TOTPConfirmedAt == nil {
 			life = session.SetUpLife
 		}
-		admitted, err = comeIn(tx, now, accountID, session.Halfway, life, entry)
+		admitted, err = startSession(tx, now, accountID, session.Halfway, life, entry)
 		return err
 	})
 	return admitted, err
 }
 
-// AskReset keeps a link of the purpose link.Reset for the account of its address and posts the mail. Where nobody has the address
-// nothing comes of it, in the same time.
-func (s *Store) AskReset(ctx context.Context, l link.Fresh, message mail.Message) error {
+// RequestReset stores a link.Reset for the account with its address and posts the mail. If no account has the address, it does
+// nothing in the same time.
+func (s *Store) RequestReset(ctx context.Context, l link.Fresh, message mail.Message) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		person, err := byEmail(tx, l.Email)
 		if err != nil {
@@ -194,10 +195,10 @@ func (s *Store) AskReset(ctx context.Context, l link.Fresh, message mail.Message
 		if l.Account = person.AccountID; nobody {
 			l.Purpose = link.Nothing
 		}
-		if err := keepLink(tx, l); err != nil {
+		if err := saveLink(tx, l); err != nil {
 			return err
 		}
-		return unless(tx, nobody, func() error {
+		return doUnless(tx, nobody, func() error {
 			return errors.Join(
 				s.post(tx, now, message),
 				record(tx, now, person.AccountID, "person.password_reset_asked", person.AccountID, map[string]any{}))
@@ -205,8 +206,8 @@ func (s *Store) AskReset(ctx context.Context, l link.Fresh, message mail.Message
 	})
 }
 
-// ResetPassword takes another password by a link of the purpose link.Reset and ends all sessions, and the one of the browser, whoever's
-// that is. The second factor stays.
+// ResetPassword sets a new password by a link.Reset and ends all sessions of the account, and the browser's session, even of
+// another account. The second factor stays.
 func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry session.Entry, tried ...throttle.Subject) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		l, err := useLink(tx, now, secret, link.Reset)

@@ -16,11 +16,11 @@ type raiseRow struct {
 
 func (raiseRow) TableName() string { return "epoch_raises" }
 
-// owe notes, in the transaction of a change, that the account's epoch must be raised.
-func owe(tx *gorm.DB, id string) error { return tx.Create(&raiseRow{AccountID: id}).Error }
+// queueRaise records, in the transaction of a change, that the account's epoch must be incremented.
+func queueRaise(tx *gorm.DB, id string) error { return tx.Create(&raiseRow{AccountID: id}).Error }
 
-// Owed are the raises that were not yet delivered, oldest first: the account's or, where it is empty, everybody's up to limit.
-func (s *Store) Owed(ctx context.Context, id string, limit int) ([]account.Raise, error) {
+// PendingRaises returns up to limit undelivered increments, oldest first, of one account, or of all if id is empty.
+func (s *Store) PendingRaises(ctx context.Context, id string, limit int) ([]account.Raise, error) {
 	var rows []raiseRow
 	q := s.db.WithContext(ctx).Order("id").Limit(limit)
 	if id != "" {
@@ -34,7 +34,7 @@ func (s *Store) Owed(ctx context.Context, id string, limit int) ([]account.Raise
 	return raises, database.Outage(err)
 }
 
-// Delivered forgets raises that were delivered.
-func (s *Store) Delivered(ctx context.Context, ids []int64) error {
+// DeleteRaises deletes delivered increments.
+func (s *Store) DeleteRaises(ctx context.Context, ids []int64) error {
 	return database.Outage(s.db.WithContext(ctx).Delete(&raiseRow{}, ids).Error)
 }

@@ -80,8 +80,8 @@ func (s *Store) Decide(ctx context.Context, actor, id string, decision account.D
 	return decided, err
 }
 
-// decided stores a decision with its audit entry and, if tell is set, a mail.
-func (s *Store) decided(tx *gorm.DB, now time.Time, r account.Request, tell bool) error {
+// decided stores a decision with its audit entry and, if notify is set, a mail.
+func (s *Store) decided(tx *gorm.DB, now time.Time, r account.Request, notify bool) error {
 	detail := map[string]any{"account": r.Account}
 	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": s.writer.Page("/account/keys")}
 	if r.State == account.Declined {
@@ -94,10 +94,10 @@ func (s *Store) decided(tx *gorm.DB, now time.Time, r account.Request, tell bool
 		}).Error,
 		record(tx, now, r.DecidedBy, action, r.ID, detail),
 	)
-	if err != nil || !tell {
+	if err != nil || !notify {
 		return err
 	}
-	return s.tell(tx, now, r.Account, template, data)
+	return s.notify(tx, now, r.Account, template, data)
 }
 
 // lockRequest reads a request and locks it until tx ends.

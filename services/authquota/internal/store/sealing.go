@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/database"
 )
 
-// sealed is a column with texts that the box has sealed.
+// sealed is a column of sealed texts.
 type sealed struct {
 	table, id, column string
 	context           func(id string) string
@@ -21,9 +21,8 @@ var allSealed = []sealed{
 	{"mails", "id", "letter", sealedMail},
 }
 
-// Reseal puts everything under the newest encryption key that is under an older one, so that the older can be taken away. What is
-// changed at the same time by somebody else is left as they made it. The error tells how many texts do not open: their key is not in
-// the list any more.
+// Reseal seals everything under the newest encryption key that is under an older one, so that the older key can be removed. It
+// skips concurrently changed values. The returned error has the number of texts that do not open because their key is missing.
 func (s *Store) Reseal(ctx context.Context) error {
 	lost := 0
 	for _, column := range allSealed {
@@ -34,7 +33,7 @@ func (s *Store) Reseal(ctx context.Context) error {
 		lost += n
 	}
 	if lost > 0 {
-		return fmt.Errorf("%d sealed texts are under an encryption key that is not in the list", lost)
+		return fmt.Errorf("%d sealed texts do not open: their encryption key is missing", lost)
 	}
 	return nil
 }

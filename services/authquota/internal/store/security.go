@@ -17,8 +17,7 @@ import (
 	"opportunity.internal/services/authquota/internal/throttle"
 )
 
-// lockPerson reads who signs in to an account and keeps everybody else from changing it until tx ends. On SQLite the transaction
-// itself does so.
+// lockPerson reads the person of an account and locks the row until tx ends. On SQLite the transaction itself is the lock.
 func lockPerson(tx *gorm.DB, accountID string) (personRow, error) {
 	var row personRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
@@ -28,9 +27,9 @@ func lockPerson(tx *gorm.DB, accountID string) (personRow, error) {
 	return row, err
 }
 
-// renew gives a full session another secret, because its person has proven something anew: a secret that somebody has seen before is
-// worth nothing after it but, during the session.Overlap, what it was worth without the proof.
-func renew(tx *gorm.DB, now time.Time, current session.Session) (secret string, err error) {
+// rotateSecret gives a full session a new secret after its person proved a factor. The old secret stays valid during
+// session.Overlap, but without the proof, so a stolen one gains nothing.
+func rotateSecret(tx *gorm.DB, now time.Time, current session.Session) (secret string, err error) {
 	secret = session.Secret()
 	update := tx.Model(&sessionRow{}).
 		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(session.Full)).
@@ -41,14 +40,14 @@ func renew(tx *gorm.DB, now time.Time, current session.Session) (secret string, 
 	return secret, update.Error
 }
 
-// confirmBy notes that a session's person has proven a factor anew, which use uses up, and forgives the tries.
+// confirmBy records a proven factor for a session, which use marks as used, and forgives the attempts.
 func (s *Store) confirmBy(ctx context.Context, current session.Session, factor string, tried []throttle.Subject,
 	use func(tx *gorm.DB, now time.Time) error) (secret string, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		if err := use(tx, now); err != nil {
 			return err
 		}
-		if secret, err = renew(tx, now, current); err != nil {
+		if secret, err = rotateSecret(tx, now, current); err != nil {
 			return err
 		}
 		return errors.Join(
@@ -58,7 +57,7 @@ func (s *Store) confirmBy(ctx context.Context, current session.Session, factor s
 	return secret, err
 }
 
-// ConfirmByPassword is for a password that was right, by the hash that it was held against.
+// ConfirmByPassword confirms a session with a valid password. hash is the hash that it was verified against.
 func (s *Store) ConfirmByPassword(ctx context.Context, current session.Session, hash string, tried ...throttle.Subject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "password", tried, func(tx *gorm.DB, _ time.Time) error {
 		person, err := lockPerson(tx, current.Account)
@@ -69,7 +68,7 @@ func (s *Store) ConfirmByPassword(ctx context.Context, current session.Session, 
 	})
 }
 
-// ConfirmByCode is for a code of the authenticator that was right, by its step, which is used up.
+// ConfirmByCode confirms a session with the step of a valid code, and marks it as used.
 func (s *Store) ConfirmByCode(ctx context.Context, current session.Session, step int64, tried ...throttle.Subject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "authenticator", tried, func(tx *gorm.DB, now time.Time) error {
 		if err := useStep(tx, current.Account, step); err != nil {
@@ -79,7 +78,8 @@ func (s *Store) ConfirmByCode(ctx context.Context, current session.Session, step
 	})
 }
 
-// ConfirmByPasskey is for a passkey that was proven; passkey.ErrRefused where it is gone or was copied.
+// ConfirmByPasskey confirms a session with a verified passkey. It returns passkey.ErrRejected if the passkey was removed or
+// cloned.
 func (s *Store) ConfirmByPasskey(ctx context.Context, current session.Session, used passkey.Passkey, tried ...throttle.Subject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "passkey", tried, func(tx *gorm.DB, now time.Time) error {
 		if err := usePasskey(tx, used); err != nil {
@@ -89,17 +89,17 @@ func (s *Store) ConfirmByPasskey(ctx context.Context, current session.Session, u
 	})
 }
 
-// ConfirmFailed writes down that a session's person could not prove a factor anew.
+// ConfirmFailed records a failed confirmation of a session.
 func (s *Store) ConfirmFailed(ctx context.Context, current session.Session, factor string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		return record(tx, now, current.Account, "person.confirm_failed", current.ID, map[string]any{"factor": factor})
 	})
 }
 
-// errChanged is the refusal of a change that another one was quicker than.
-var errChanged = problem.New(problem.InvalidParameter, "This was changed in the meantime. Look again.")
+// errChanged is returned when a concurrent change was made first.
+var errChanged = problem.New(problem.InvalidParameter, "This was changed in the meantime. Reload the page.")
 
-// PasswordHash is what an account's password is held against.
+// PasswordHash returns the hash of an account's password.
 func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, error) {
 	var row personRow
 	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
@@ -109,8 +109,8 @@ func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, err
 	return row.PasswordHash, database.Outage(err)
 }
 
-// ChangePassword takes another password in place of the one that was held against before, ends all other sessions and gives this one
-// another secret. Links for a forgotten password and for another address stop working, and the authenticator stays.
+// ChangePassword replaces the password with hash before, ends all other sessions and gives this one a new secret. Links for a
+// forgotten password or a new address stop working. The second factor stays.
 func (s *Store) ChangePassword(ctx context.Context, current session.Session, before, after string, tried ...throttle.Subject) (secret string, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
@@ -121,7 +121,7 @@ func (s *Store) ChangePassword(ctx context.Context, current session.Session, bef
 		if update.Error != nil {
 			return update.Error
 		}
-		if secret, err = s.alone(tx, now, current); err != nil {
+		if secret, err = s.endOtherSessions(tx, now, current); err != nil {
 			return err
 		}
 		return errors.Join(
@@ -130,16 +130,17 @@ func (s *Store) ChangePassword(ctx context.Context, current session.Session, bef
 			s.keepFactor(tx, now, current.Account),
 			s.forgive(tx, tried),
 			record(tx, now, current.Account, "person.password_change", current.Account, map[string]any{"by": "password"}),
-			s.tell(tx, now, current.Account, "password-changed", nil))
+			s.notify(tx, now, current.Account, "password-changed", nil))
 	})
 	return secret, err
 }
 
-// alone ends all sessions of an account but one, and gives that one another secret, in place of the one before at once.
-func (s *Store) alone(tx *gorm.DB, now time.Time, current session.Session) (secret string, err error) {
+// endOtherSessions ends all sessions of an account but one, and gives that one a new secret. The old secret stops working
+// immediately.
+func (s *Store) endOtherSessions(tx *gorm.DB, now time.Time, current session.Session) (secret string, err error) {
 	if _, err := end(tx, now, "account_id = ? AND id <> ?", current.Account, current.ID); err != nil {
 		return "", err
 	}
-	secret, err = renew(tx, now, current)
+	secret, err = rotateSecret(tx, now, current)
 	return secret, errors.Join(err, tx.Model(&sessionRow{}).Where("id = ?", current.ID).Update("prev_hash", nil).Error)
 }

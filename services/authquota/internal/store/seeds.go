@@ -17,11 +17,11 @@ import (
 // newSeedContext binds a sealed seed to the session in which it was shown.
 func newSeedContext(sessionID string) string { return "new totp seed " + sessionID }
 
-// NewSeed is the seed of an authenticator that a browser sets up and that waits for its first code. It stays the same for as long as a
-// set-up may take, so that the page that shows it can be opened again; what another browser is shown is another.
+// NewSeed returns the seed of an authenticator that is being set up. It stays the same for session.SetUpLife, so that the page
+// can be reloaded. Each browser gets a different seed.
 func (s *Store) NewSeed(ctx context.Context, current session.Session) (account.NewSeed, error) {
 	now, made := s.now(), totp.NewSeed()
-	// one statement, so that two pages opened at once show the same
+	// one statement, so that two concurrent requests return the same seed
 	err := s.db.WithContext(ctx).Model(&sessionRow{}).
 		Where("id = ? AND ended_at IS NULL AND (new_seed = '' OR new_seed_at <= ?)", current.ID, database.Micros(now.Add(-session.SetUpLife))).
 		Updates(map[string]any{"new_seed": s.box.Seal([]byte(made), newSeedContext(current.ID)), "new_seed_at": database.Micros(now)}).Error
@@ -39,9 +39,9 @@ func (s *Store) NewSeed(ctx context.Context, current session.Session) (account.N
 	return account.NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
 }
 
-// takeSeed makes the seed that a session was shown its person's, by the step whose code was right, where the person has an
-// authenticator or has none, as condition says; account.CodeUsed where another try was quicker.
-func (s *Store) takeSeed(tx *gorm.DB, now time.Time, current session.Session, seed account.NewSeed, step int64, condition string) error {
+// storeSeed makes the new seed of a session the authenticator of its person and marks the step as used. condition selects
+// persons with or without an authenticator. It returns account.CodeUsed if a concurrent request was first.
+func (s *Store) storeSeed(tx *gorm.DB, now time.Time, current session.Session, seed account.NewSeed, step int64, condition string) error {
 	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).Updates(map[string]any{
 		"totp_seed": s.box.Seal([]byte(seed.Seed), seedContext(current.Account)), "totp_confirmed_at": database.Micros(now), "totp_last_step": step,
 	}))
@@ -51,14 +51,14 @@ func (s *Store) takeSeed(tx *gorm.DB, now time.Time, current session.Session, se
 	return one(tx.Model(&sessionRow{}).Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
 }
 
-// setUp is how somebody comes in who has just set up the authenticator.
+// setUp is the factor of a session that started by setting up the authenticator.
 const setUp = "authenticator set-up"
 
-// ConfirmAuthenticator makes the new seed the authenticator of somebody who has none, by the step whose code was right, keeps the
-// hashes of recovery codes and lets the browser in; account.CodeUsed where another browser was quicker.
+// ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the hashes of recovery codes and
+// completes signing in. It returns account.CodeUsed if a concurrent request was first.
 func (s *Store) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string, tried ...throttle.Subject) (admitted session.Admitted, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		err := s.takeSeed(tx, now, half, seed, step, "totp_confirmed_at IS NULL")
+		err := s.storeSeed(tx, now, half, seed, step, "totp_confirmed_at IS NULL")
 		if err == nil {
 			err = replaceCodes(tx, half.Account, codes)
 		}
@@ -77,14 +77,14 @@ func (s *Store) ConfirmAuthenticator(ctx context.Context, half session.Session, 
 	return admitted, err
 }
 
-// ReplaceAuthenticator makes the new seed the authenticator in place of the old one, by the step whose code was right, ends all
-// other sessions and gives this one another secret; account.CodeUsed where another try was quicker.
+// ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other sessions and gives this one a
+// new secret. It returns account.CodeUsed if a concurrent request was first.
 func (s *Store) ReplaceAuthenticator(ctx context.Context, current session.Session, seed account.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		if err := s.takeSeed(tx, now, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
+		if err := s.storeSeed(tx, now, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
 			return err
 		}
-		if secret, err = s.alone(tx, now, current); err != nil {
+		if secret, err = s.endOtherSessions(tx, now, current); err != nil {
 			return err
 		}
 		return errors.Join(
@@ -93,7 +93,7 @@ func (s *Store) ReplaceAuthenticator(ctx context.Context, current session.Sessio
 			s.forgive(tx, tried),
 			record(tx, now, current.Account, "factor.remove", current.Account, map[string]any{"factor": "authenticator", "by": "another"}),
 			record(tx, now, current.Account, "factor.add", current.Account, map[string]any{"factor": "authenticator"}),
-			s.tell(tx, now, current.Account, "factor-changed", map[string]string{"what": "another authenticator app took the place of the one before"}))
+			s.notify(tx, now, current.Account, "factor-changed", map[string]string{"what": "the authenticator app was replaced"}))
 	})
 	return secret, err
 }

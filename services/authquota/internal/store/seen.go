@@ -13,8 +13,8 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// Accounts lists a page of the accounts that are searched for, in the order in which they were made; more reports whether others
-// come after it.
+// Accounts returns a page of the accounts that match the search, in order of creation. more reports whether another page
+// follows.
 func (s *Store) Accounts(ctx context.Context, search account.Search) (listed []account.Listed, more bool, err error) {
 	now := s.now()
 	query := `
@@ -54,25 +54,25 @@ func (s *Store) Accounts(ctx context.Context, search account.Search) (listed []a
 	return listed, more, database.Outage(err)
 }
 
-// latest is how many entries of the audit log an account is shown with.
+// latest is the number of audit log entries in account details.
 const latest = 20
 
-// Account is everything about an account.
-func (s *Store) Account(ctx context.Context, id string) (account.Seen, error) {
+// Account returns the details of an account.
+func (s *Store) Account(ctx context.Context, id string) (account.Details, error) {
 	db, now := s.db.WithContext(ctx), s.now().UTC()
 	var row accountRow
 	err := db.Take(&row, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return account.Seen{}, account.NotFound()
+		return account.Details{}, account.NotFound()
 	}
 	if err != nil {
-		return account.Seen{}, database.Outage(err)
+		return account.Details{}, database.Outage(err)
 	}
 	a, err := row.withPaid(db)
 	if err != nil {
-		return account.Seen{}, database.Outage(err)
+		return account.Details{}, database.Outage(err)
 	}
-	seen := account.Seen{Account: a}
+	seen := account.Details{Account: a}
 	var usage []int
 	var living int64
 	var requests []requestRow
@@ -99,7 +99,7 @@ func (s *Store) Account(ctx context.Context, id string) (account.Seen, error) {
 		if seen.Person.Terms, err = lastTerms(db, id); err != nil {
 			return seen, database.Outage(err)
 		}
-		if p.ClosedAt == nil { // what is left in its place after that is nobody's address
+		if p.ClosedAt == nil { // closing replaces the address by a placeholder
 			seen.Person.Email = p.Email
 		}
 	}

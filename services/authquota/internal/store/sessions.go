@@ -16,7 +16,7 @@ import (
 type sessionRow struct {
 	ID              string `gorm:"primaryKey"`
 	TokenHash       string
-	PrevHash        *string // of the secret before, until the session.Overlap is over
+	PrevHash        *string // of the previous secret, until session.Overlap is over
 	AccountID       string
 	Stage           string
 	CreatedAt       int64 `gorm:"autoCreateTime:false"`
@@ -41,7 +41,7 @@ func (r sessionRow) toSession() session.Session {
 	}
 }
 
-// begin writes down a new session under the hash of its secret.
+// begin stores a new session under the hash of its secret.
 func begin(tx *gorm.DB, s session.Session, secret string) error {
 	return tx.Create(&sessionRow{
 		ID: s.ID, TokenHash: session.Hash(secret), AccountID: s.Account, Stage: string(s.Stage),
@@ -51,18 +51,17 @@ func begin(tx *gorm.DB, s session.Session, secret string) error {
 	}).Error
 }
 
-// end ends sessions for good; where says which, of those that have not ended.
+// end ends the active sessions that where selects and returns their number.
 func end(tx *gorm.DB, now time.Time, where string, args ...any) (int, error) {
 	update := tx.Model(&sessionRow{}).Where("ended_at IS NULL").Where(where, args...).
 		Updates(map[string]any{"ended_at": database.Micros(now), "new_seed": ""})
 	return int(update.RowsAffected), update.Error
 }
 
-// Session is the living session that the secret stands for, with its person; not_found where there is none. It counts as a use
-// of the session.
+// Session returns the active session with this secret and its person, and updates its last use; not_found if there is none.
 func (s *Store) Session(ctx context.Context, secret string) (session.Session, account.Person, error) {
 	now := s.now().UTC()
-	none := problem.New(problem.NotFound, "There is no such session.")
+	none := problem.New(problem.NotFound, "This session does not exist.")
 	var row sessionRow
 	hash := session.Hash(secret)
 	err := s.db.WithContext(ctx).Take(&row, "token_hash = ? OR prev_hash = ? AND authenticated_at > ?",
@@ -87,12 +86,12 @@ func (s *Store) Session(ctx context.Context, secret string) (session.Session, ac
 	return found, person, err
 }
 
-// EndSession ends one session of an account, on the person's behalf; not_found where there is none of this id that has not ended.
+// EndSession ends a session of an account on behalf of its person; not_found if it has no active session with this ID.
 func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		n, err := end(tx, now, "account_id = ? AND id = ?", accountID, id)
 		if err == nil && n == 0 {
-			err = problem.New(problem.NotFound, "There is no such session, or it has ended already.")
+			err = problem.New(problem.NotFound, "This session does not exist or has already ended.")
 		}
 		if err != nil {
 			return err
@@ -101,8 +100,8 @@ func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 	})
 }
 
-// comeIn begins a session at a stage, in place of the one that the browser had.
-func comeIn(tx *gorm.DB, now time.Time, accountID string, stage session.Stage, life time.Duration, entry session.Entry) (session.Admitted, error) {
+// startSession starts a session at a stage and ends the browser's previous one.
+func startSession(tx *gorm.DB, now time.Time, accountID string, stage session.Stage, life time.Duration, entry session.Entry) (session.Admitted, error) {
 	if entry.Before != "" {
 		if _, err := end(tx, now, "token_hash = ?", session.Hash(entry.Before)); err != nil {
 			return session.Admitted{}, err
@@ -120,15 +119,16 @@ type deviceRow struct {
 
 func (deviceRow) TableName() string { return "devices" }
 
-// KnownDevice reports whether a browser has signed in to an account before, by the hash of its secret.
+// KnownDevice reports whether the browser with this secret's hash has signed in to the account before.
 func (s *Store) KnownDevice(ctx context.Context, accountID, hash string) (bool, error) {
 	var n int64
 	err := s.db.WithContext(ctx).Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", accountID, hash).Count(&n).Error
 	return n > 0, database.Outage(err)
 }
 
-// knownDevice reports whether the browser has signed in to the account before, and knows it from now on by the secret returned.
-func knownDevice(tx *gorm.DB, now time.Time, accountID, secret string) (string, bool, error) {
+// rememberDevice returns the secret of a browser and whether it has signed in to the account before. A new browser gets a new
+// secret.
+func rememberDevice(tx *gorm.DB, now time.Time, accountID, secret string) (string, bool, error) {
 	if secret == "" {
 		secret = session.Secret()
 	}

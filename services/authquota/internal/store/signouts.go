@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// OpenSessions are the living sessions of an account, the last seen first.
+// OpenSessions returns the active sessions of an account, most recently used first.
 func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]session.Session, error) {
 	now := s.now()
 	var rows []sessionRow
@@ -26,7 +26,7 @@ func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]session.S
 	return living, database.Outage(err)
 }
 
-// EndSessions ends all sessions of an account, on the person's behalf, and what one of them may have begun.
+// EndSessions ends all sessions of an account on behalf of its person, and cancels a pending address change.
 func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		n, err := end(tx, now, "account_id = ?", accountID)

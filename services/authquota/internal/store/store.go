@@ -1,8 +1,7 @@
-// Package store keeps accounts, keys, the usage ledger and the audit log in the database.
+// Package store stores accounts, keys, the usage ledger and the audit log in the database.
 //
-// Every change is one transaction: the change, its entry in the audit log and, where it decides what calls of the account may
-// do, a row that says that the account's epoch must be raised. So no change can be kept without its trace, nor be forgotten
-// half-way to the gateways.
+// Each change is one transaction. It includes the audit log entry and, if it affects what the account may do, a pending epoch
+// increment. So no change lacks its audit entry, and the gateways learn of every change.
 package store
 
 import (
@@ -17,8 +16,8 @@ import (
 	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
-// Store is the database of authquota. Its errors are problem.Errors where a caller can do something about them: not_found,
-// invalid_parameter, and service_unavailable when the database is out of reach.
+// Store is the database of authquota. It returns problem.Errors where the caller can react: not_found, invalid_parameter, and
+// service_unavailable if the database is unavailable.
 type Store struct {
 	db     *database.DB
 	now    func() time.Time
@@ -26,8 +25,7 @@ type Store struct {
 	writer mail.Writer
 }
 
-// New makes a Store on an open database with a current schema. What nobody may read there is sealed by box; writer writes what
-// people are told by mail.
+// New returns a Store on an open database with the current schema. box seals secret values; writer writes the mails.
 func New(db *database.DB, now func() time.Time, box secretbox.Box, writer mail.Writer) *Store {
 	return &Store{db, now, box, writer}
 }
@@ -43,7 +41,7 @@ type auditRow struct {
 
 func (auditRow) TableName() string { return "audit_log" }
 
-// record writes the audit entry of a change that tx makes. A detail never holds a key, nor a digest of one.
+// record writes the audit log entry of a change in tx. The detail must not contain a key or its digest.
 func record(tx *gorm.DB, at time.Time, actor, action, subject string, detail map[string]any) error {
 	encoded, err := json.Marshal(detail)
 	if err != nil {
@@ -53,7 +51,7 @@ func record(tx *gorm.DB, at time.Time, actor, action, subject string, detail map
 }
 
 func (s *Store) transaction(ctx context.Context, change func(tx *gorm.DB, now time.Time) error) error {
-	now := s.now().UTC().Truncate(time.Microsecond) // what is answered is what is kept
+	now := s.now().UTC().Truncate(time.Microsecond) // the precision of the database, so that responses match it
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return change(tx, now) }))
 }
 

@@ -32,7 +32,7 @@ type keyUsageRow struct {
 
 func (keyUsageRow) TableName() string { return "usage_keys" }
 
-// outcomeRow is what the rows of an account's keys come to.
+// outcomeRow is the sum of an account's keyUsageRows.
 type outcomeRow struct {
 	AccountID string `gorm:"primaryKey"`
 	Day       string `gorm:"primaryKey"`
@@ -42,8 +42,7 @@ type outcomeRow struct {
 
 func (outcomeRow) TableName() string { return "usage_outcomes" }
 
-// Count adds a batch to what was counted, unless it was counted already. Keys that nobody has are left out, and their number is
-// returned: they must not cost the others their count.
+// Count adds a usage batch, unless it was added before. It skips unknown keys and returns their number.
 func (s *Store) Count(ctx context.Context, b usage.Batch) (unknown int, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		claim := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&batchRow{b.ID, database.Micros(now)})
@@ -60,8 +59,8 @@ func (s *Store) Count(ctx context.Context, b usage.Batch) (unknown int, err erro
 	return unknown, err
 }
 
-// lockKeys keeps the batch's keys, in their order, from being written by anybody else until tx ends: batches cannot wait for each
-// other in a ring, and no key changes its account meanwhile. It returns the accounts of those that there are.
+// lockKeys locks the keys of a batch until tx ends, and returns the accounts of the known ones. Locking in the order of IDs
+// prevents deadlocks. The locks also prevent a key from moving to another account.
 func lockKeys(tx *gorm.DB, b usage.Batch) (map[string]string, error) {
 	var ids []string
 	for i, sum := range b.Sums {
@@ -119,7 +118,7 @@ func count(tx *gorm.DB, b usage.Batch, accounts map[string]string) error {
 	return nil
 }
 
-// added makes an insert add its calls to those of a row that is there already.
+// added makes an insert add its calls to those of an existing row.
 func added(table string, key ...string) clause.OnConflict {
 	columns := make([]clause.Column, len(key))
 	for i, name := range key {
@@ -130,7 +129,7 @@ func added(table string, key ...string) clause.OnConflict {
 	}
 }
 
-// outcomes adds the rows of keys up by account, in an order in which two batches cannot wait for each other in a ring.
+// outcomes sums the rows by account. Their order prevents deadlocks between two batches.
 func outcomes(rows []keyUsageRow) []outcomeRow {
 	sums := map[outcomeRow]int{}
 	for _, row := range rows {
@@ -145,8 +144,8 @@ func outcomes(rows []keyUsageRow) []outcomeRow {
 	return list
 }
 
-// moveUsage makes what the keys of one account did the other's, in the transaction that moves the keys themselves: their rows are
-// locked by then, so that nothing is counted for the old account any more.
+// moveUsage assigns the usage of one account's keys to another, in the transaction that moves the keys. Their rows are locked,
+// so no batch adds to the old account concurrently.
 func moveUsage(tx *gorm.DB, from, to string) error {
 	err := tx.Model(&keyUsageRow{}).Where("account_id = ?", from).Update("account_id", to).Error
 	if err == nil {
@@ -160,19 +159,18 @@ func moveUsage(tx *gorm.DB, from, to string) error {
 	return err
 }
 
-// Forget removes what is older than it is kept for: batches that no gateway repeats any more, how the calls of each key
-// ended, and what signing in leaves behind. What is kept by key and what is kept by account go together, so that whoever reads both
-// finds that they agree.
-func (s *Store) Forget(ctx context.Context) error {
+// DeleteExpired deletes data past its retention: batch IDs, outcomes by key and by account, and sign-in data. Usage by key and
+// by account expire together, so that they agree.
+func (s *Store) DeleteExpired(ctx context.Context) error {
 	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		err := tx.Where("counted_at < ?", database.Micros(now.Add(-usage.Remembered))).Delete(&batchRow{}).Error
+		err := tx.Where("counted_at < ?", database.Micros(now.Add(-usage.BatchRetention))).Delete(&batchRow{}).Error
 		for _, table := range []any{&keyUsageRow{}, &outcomeRow{}} {
 			if err == nil {
-				err = tx.Where("day < ?", usage.Last(now, usage.Kept).From).Delete(table).Error
+				err = tx.Where("day < ?", usage.Last(now, usage.RetentionDays).From).Delete(table).Error
 			}
 		}
 		if err == nil {
-			err = forgetSignIns(tx, now)
+			err = deleteExpiredSignIns(tx, now)
 		}
 		return err
 	})

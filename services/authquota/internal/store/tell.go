@@ -8,9 +8,9 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// tell posts a mail to the person who signs in to an account, in the transaction of what it tells. An account that an operator made
-// has nobody to tell.
-func (s *Store) tell(tx *gorm.DB, now time.Time, id, template string, data map[string]string) error {
+// notify posts a mail to the person of an account, in the transaction of its cause. It does nothing if the account has no
+// person.
+func (s *Store) notify(tx *gorm.DB, now time.Time, id, template string, data map[string]string) error {
 	var to []string
 	err := tx.Raw("SELECT email FROM people WHERE account_id = ? AND closed_at IS NULL", id).Scan(&to).Error
 	if err != nil || len(to) == 0 {

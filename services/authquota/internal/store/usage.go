@@ -21,12 +21,12 @@ type usageRow struct {
 
 func (usageRow) TableName() string { return "usage_days" }
 
-// batch bounds the parameters of one statement.
+// batch limits the parameters of one statement.
 const batch = 1000
 
-// Keep writes counts of a day to the ledger where they are greater than what it has: all of them or none, because a count and the
-// mark of a move that is in it belong together.
-func (s *Store) Keep(ctx context.Context, day string, counts []usage.Count) error {
+// SaveDay stores the counts of a day that are greater than the stored ones, all in one transaction, because a count and the
+// marker of a move included in it must not be separated.
+func (s *Store) SaveDay(ctx context.Context, day string, counts []usage.Count) error {
 	rows := make([]usageRow, len(counts))
 	for i, c := range counts {
 		rows[i] = usageRow{day, c.Account, c.Calls}
@@ -40,8 +40,8 @@ func (s *Store) Keep(ctx context.Context, day string, counts []usage.Count) erro
 	}))
 }
 
-// Day is what the ledger has of a UTC day, after the moves of that day. The moves are read last: one that comes between the two makes
-// no difference to counts that were read before it.
+// Day returns the ledger's counts of a UTC day, including pending moves. It reads the moves last, because a move recorded after
+// the counts were read does not change them.
 func (s *Store) Day(ctx context.Context, day string) (api.DayUsage, error) {
 	var rows []usageRow
 	var moves []moveRow

@@ -1,41 +1,41 @@
 package throttle
 
-// Subject is somebody whose failures are counted.
+// Subject identifies a counter of failures.
 type Subject struct {
 	Rule   Rule
-	Name   string // kept only as a keyed hash
-	Shared bool   // a right answer takes back its own try and no failures of others
+	Name   string // stored only as a keyed hash
+	Shared bool   // a success removes only its own attempt, not failures of others
 }
 
-// FromNetwork is everybody in the network of a client.
+// FromNetwork counts all attempts from the client's network.
 func FromNetwork(ip string) Subject { return Subject{Network, "network " + NetworkOf(ip), true} }
 
-// OfAddress is whoever tries an address from the network of a client, whether or not anybody has that address.
+// OfAddress counts attempts on an e-mail address from the client's network, whether or not an account has the address.
 func OfAddress(email, ip string) Subject {
 	return Subject{Address, "address " + NetworkOf(ip) + " " + email, false}
 }
 
-// OfSecondStep is whoever tries the second factor of an account from the network of a client.
+// OfSecondStep counts attempts on the second factor of an account from the client's network.
 func OfSecondStep(account, ip string) Subject {
 	return Subject{Address, "second step " + NetworkOf(ip) + " " + account, false}
 }
 
-// OfAccount is whoever tries the second factor of an account, from browsers that it does not know.
+// OfAccount counts attempts on the second factor of an account from unknown browsers.
 func OfAccount(id string) Subject { return Subject{Account, "account " + id, true} }
 
-// OfDevice is a browser that has signed in to an account before, by the hash of its secret.
+// OfDevice counts attempts of a browser that signed in to the account before, by the hash of its secret.
 func OfDevice(account, hash string) Subject {
 	return Subject{Address, "device " + hash + " " + account, false}
 }
 
-// OfSession is who has come in, as far as that is, and is asked for something again.
+// OfSession counts attempts within a session.
 func OfSession(id string) Subject { return Subject{Inside, "session " + id, false} }
 
-// KeysFor is whoever presents keys, to connect them to an account.
+// KeysFor counts attempts to connect keys to an account.
 func KeysFor(id string) Subject { return Subject{Inside, "keys " + id, false} }
 
-// MailTo is whoever has mails sent for a purpose: to an address, or for an account.
+// MailTo counts mails requested for a purpose: to an address, or for an account.
 func MailTo(purpose, to string) Subject { return Subject{Address, "mail " + purpose + " " + to, false} }
 
-// FormsFrom is everybody in the network of a client who fills in forms that send mails. That is no failure, and counts as none.
+// FormsFrom counts forms that send mails from the client's network. Submitting such a form is not a failure.
 func FormsFrom(ip string) Subject { return Subject{Network, "forms " + NetworkOf(ip), true} }

@@ -1,11 +1,16 @@
-// Package throttle decides how long whoever guesses must wait. It slows down and never locks out: the right answer is accepted
-// after the wait, and every wait has an end.
+// Package throttle computes the delay after failed attempts. It slows guessing down and never locks an account: the right value
+// is accepted after a delay, and each delay is bounded.
 //
-// Who is counted is a subject: an address of an account together with the network that tries, so that a stranger elsewhere cannot
-// hold up its owner; a network alone, for one that tries many addresses; for the second factor an account together with the network,
-// and the account alone for one that tries from many networks, but never a browser that the account knows; a session, for what its
-// person is asked again. Addresses that nobody has are counted in the same way, so that a wait tells nothing.
-// The counts are kept in the database, which every sign-in needs anyhow, so that nobody is locked out while Redis is away.
+// Failures are counted per subject:
+//
+//   - An e-mail address together with the client's network, so that an attacker elsewhere cannot delay the owner.
+//   - A network, against attempts on many addresses.
+//   - For the second factor, an account together with the network, and the account alone against attempts from many networks,
+//     except from browsers known to the account.
+//   - A session, for confirmations within it.
+//
+// Addresses without an account are counted in the same way, so that a delay reveals nothing. The counts are in the database,
+// which signing in needs anyway, so that a Redis outage does not prevent it.
 package throttle
 
 import (
@@ -13,12 +18,12 @@ import (
 	"time"
 )
 
-// Rule is how failures of one kind of subject are counted.
+// Rule computes delays for one kind of subject.
 type Rule struct {
-	Free   int           // failures that cost nothing
-	First  time.Duration // cost of the next one; each further one costs twice as much
-	Most   time.Duration // the greatest cost
-	Forget time.Duration // after this long without a failure all are forgotten
+	Free   int           // failures without a delay
+	First  time.Duration // delay after the next failure; it doubles with each further one
+	Most   time.Duration // maximum delay
+	Forget time.Duration // failures are forgotten after this time without one
 }
 
 // The rules.
@@ -26,10 +31,10 @@ var (
 	Address = Rule{Free: 9, First: 30 * time.Second, Most: 15 * time.Minute, Forget: 24 * time.Hour} // address and network together
 	Network = Rule{Free: 100, First: 30 * time.Second, Most: 15 * time.Minute, Forget: time.Hour}    // a network alone
 	Account = Rule{Free: 100, First: 30 * time.Second, Most: time.Minute, Forget: time.Hour}         // the second factor of an account
-	Inside  = Rule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // who has come in already
+	Inside  = Rule{Free: 9, First: 30 * time.Second, Most: time.Minute, Forget: 24 * time.Hour}      // confirmations by a signed-in person
 )
 
-// Wait is how long after now the next try is looked at, or 0: failures have been counted, the last of them at last.
+// Wait returns the remaining delay at now after a number of failures with the last one at last, or 0.
 func (r Rule) Wait(failures int, last, now time.Time) time.Duration {
 	if failures <= r.Free || now.Sub(last) >= r.Forget {
 		return 0
@@ -42,10 +47,10 @@ func (r Rule) Wait(failures int, last, now time.Time) time.Duration {
 		cost *= 2
 	}
 	cost = min(cost, r.Most)
-	return max(0, min(cost, last.Add(cost).Sub(now))) // a last in the future, by a clock that was set back, costs no more
+	return max(0, min(cost, last.Add(cost).Sub(now))) // a last in the future, after the clock was set back, does not increase the delay
 }
 
-// Count is the number of failures after one more at now.
+// Count returns the number of failures after another one at now.
 func (r Rule) Count(failures int, last, now time.Time) int {
 	if now.Sub(last) >= r.Forget {
 		return 1
@@ -53,8 +58,8 @@ func (r Rule) Count(failures int, last, now time.Time) int {
 	return failures + 1
 }
 
-// NetworkOf is the network of a client's IP address, coarse enough for whoever can choose among its addresses: /24 for IPv4, /48 for
-// IPv6. What is no address is one network of its own.
+// NetworkOf returns the network of an IP address: /24 for IPv4, /48 for IPv6. An attacker may control all addresses of such a
+// network. Invalid addresses share one network.
 func NetworkOf(ip string) string {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package tier is the table of limits that is in force: the contract's, with an operator's overrides.
+// Package tier computes the limits of each tier: those of the contract with the operator's overrides.
 package tier
 
 import (
@@ -10,18 +10,19 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Table gives the limits of every tier.
+// Table maps tiers to their limits.
 type Table map[api.Tier]api.Limits
 
-// The bounds of an override. The counters keep every admission of the last minute, hence the first.
+// Bounds of an override. Redis stores every admission of the last minute, which limits maxPerMinute.
 const (
 	maxPerMinute = 10_000
 	maxPerDay    = 1_000_000_000
 	maxPageSize  = 100 // largest `limit` of the contract
 )
 
-// Parse reads overrides such as "free=10/100/10,developer=60/1000/50": calls per minute, calls per UTC day, records per page. A tier
-// that is not named keeps its figures, and whether a tier has history cannot be overridden. All mistakes come back as one error.
+// Parse reads overrides such as "free=10/100/10,developer=60/1000/50": requests per minute, requests per UTC day, records per
+// page. Omitted tiers keep their limits. Overrides do not change which tiers include history. The returned error joins all
+// problems.
 func Parse(overrides string) (Table, error) {
 	table := make(Table, len(api.Tiers))
 	for _, t := range api.Tiers {

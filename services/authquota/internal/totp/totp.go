@@ -1,5 +1,5 @@
-// Package totp is the authenticator app as a second factor: time-based one-time passwords by RFC 6238 with SHA-1, six digits and
-// steps of 30 seconds, which is what every app can do.
+// Package totp implements authenticator apps as a second factor: time-based one-time passwords (RFC 6238) with SHA-1, six
+// digits and steps of 30 seconds, which every app supports.
 package totp
 
 import (
@@ -21,21 +21,21 @@ import (
 
 const (
 	period    = 30 // seconds
-	seedBytes = 20 // as long as the hash, as RFC 4226 asks for
-	either    = 1  // steps by which the person's clock may differ
+	seedBytes = 20 // as long as the hash, as RFC 4226 requires
+	skewSteps = 1  // accepted clock difference in steps
 	digits    = 6
 )
 
 var seeds = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// NewSeed draws a seed, in the form in which a person can type it into an app.
+// NewSeed returns a random seed in the form that apps accept.
 func NewSeed() string {
 	random := make([]byte, seedBytes)
 	_, _ = rand.Read(random) // never fails
 	return seeds.EncodeToString(random)
 }
 
-// Grouped is a seed in groups of four, for reading it from a page.
+// Grouped writes a seed in groups of four for reading.
 func Grouped(seed string) string {
 	var b strings.Builder
 	for i, r := range seed {
@@ -47,21 +47,21 @@ func Grouped(seed string) string {
 	return b.String()
 }
 
-// URI is what the QR code says to the app: the seed, under the names of the issuer and of the person. It is a secret.
+// URI returns the content of the QR code: the seed, labeled with issuer and email. It is secret.
 func URI(seed, email, issuer string) string {
 	return "otpauth://totp/" + escape(issuer) + ":" + escape(email) + "?secret=" + seed +
 		"&issuer=" + escape(issuer) + "&algorithm=SHA1&digits=6&period=30"
 }
 
-// escape leaves nothing that ends a part of the URI. Apps show a plus sign as it is, so a space is none.
+// escape encodes s for any part of the URI. Apps show a plus sign literally, so spaces are encoded as %20.
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 const (
 	modulePixels = 6
-	quietModules = 4 // the margin that readers need; white also on a dark page
+	quietModules = 4 // required margin; also white on a dark page
 )
 
-// QR draws a URI as a PNG image.
+// QR renders a URI as a PNG image.
 func QR(uri string) ([]byte, error) {
 	code, err := qr.Encode(uri, qr.M, qr.Auto)
 	if err != nil {
@@ -83,8 +83,8 @@ func QR(uri string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Step finds the step for which code is right, at the instant now or one step either side. A code counts once: whoever accepts it
-// must keep the step, and accept none that is not later.
+// Step returns the step for which code is valid at now, allowing one step of clock difference. Codes are single-use: the caller
+// must store the accepted step and reject codes of this or an earlier step.
 func Step(seed, code string, now time.Time) (step int64, ok bool) {
 	code = strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
@@ -96,7 +96,7 @@ func Step(seed, code string, now time.Time) (step int64, ok bool) {
 		return 0, false
 	}
 	current := now.Unix() / period
-	for s := max(current-either, 0); s <= current+either; s++ { // all of them, so that time does not tell which
+	for s := max(current-skewSteps, 0); s <= current+skewSteps; s++ { // check all, for constant time
 		right, err := hotp.GenerateCode(seed, uint64(s)) //nolint:gosec // not negative
 		if err == nil && subtle.ConstantTimeCompare([]byte(right), []byte(code)) == 1 {
 			step, ok = s, true

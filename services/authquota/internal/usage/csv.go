@@ -11,28 +11,28 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Line is how many calls of a key ended in one way on one day, with what the key is called.
+// Line is the number of requests of a key with one outcome on one day, with the key's current name.
 type Line struct {
 	Day, Key, Name string
 	Outcome        api.CallOutcome
 	Calls          int
 }
 
-// CSV writes lines in the form of RFC 4180, with a header.
+// CSV writes lines as RFC 4180, with a header.
 type CSV struct{ out *csv.Writer }
 
-// NewCSV begins a file. Nothing may have been written when it returns.
+// NewCSV returns a CSV. It may not have written anything when it returns.
 func NewCSV(w io.Writer) *CSV {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
-	_ = out.Write([]string{"day", "key", "key name", "outcome", "calls"}) // into a buffer: Write tells of its failure
+	_ = out.Write([]string{"day", "key", "key name", "outcome", "calls"}) // buffered: Write returns its error
 	return &CSV{out}
 }
 
-// Write writes lines through to the writer.
+// Write writes lines and flushes.
 func (c *CSV) Write(lines []Line) error {
 	for _, l := range lines {
-		if err := c.out.Write([]string{l.Day, l.Key, harmless(l.Name), string(l.Outcome), strconv.Itoa(l.Calls)}); err != nil {
+		if err := c.out.Write([]string{l.Day, l.Key, escapeFormula(l.Name), string(l.Outcome), strconv.Itoa(l.Calls)}); err != nil {
 			return err
 		}
 	}
@@ -40,10 +40,10 @@ func (c *CSV) Write(lines []Line) error {
 	return c.out.Error()
 }
 
-// harmless marks as text what a spreadsheet would take for a formula: people choose the names of keys, and not only the one who
-// opens the file. The wide forms are read as formulas by spreadsheets in some languages.
-func harmless(s string) string {
-	// Spreadsheets pass over what shows nothing.
+// escapeFormula prefixes values that a spreadsheet would evaluate as a formula. Key names are user input, and other people may open
+// the file. Some spreadsheets also evaluate the full-width forms.
+func escapeFormula(s string) string {
+	// Spreadsheets ignore invisible characters.
 	seen := strings.TrimLeftFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 	})

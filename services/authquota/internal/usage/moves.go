@@ -6,29 +6,28 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-// Move says that the calls of one account on one day count for another, which has taken over its keys. Nobody is charged to From any
-// more.
+// Move assigns the usage of one account on one day to another, which took over its keys. No further requests are charged to
+// From.
 type Move struct{ Day, From, To string }
 
-// Moves are what a take-over at now moves: the day, and the one beside it where the clock of Redis may not have reached, or may
-// already have left, the same day.
+// Moves returns the moves for a takeover at now: for today, and for the adjacent day near midnight, because the clock of Redis
+// may differ.
 func Moves(from, to string, now time.Time) []Move {
 	day, before, settled := Days(now)
 	moves := []Move{{day, from, to}}
 	if !settled {
 		moves = append(moves, Move{before, from, to})
 	}
-	if after := counter.DayOf(now.Add(Settled)); after != day {
+	if after := counter.DayOf(now.Add(FinalAfter)); after != day {
 		moves = append(moves, Move{after, from, to})
 	}
 	return moves
 }
 
-// Moved is what a day begins with in a Redis that does not know it: the counts of the ledger, after the moves of that day.
+// Moved returns the counts with which to restore a day that Redis has lost: the ledger's counts after the moves of that day.
 //
-// The mark of a move is a count like any other, written in the same transaction as the counts that it was made with. So a ledger
-// with the mark has what was moved in the count of the account that took over, and a ledger without it does not: either way each call
-// is counted once.
+// The marker of a move is stored like a count, in the same transaction as the counts it belongs to. If the ledger has the
+// marker, its counts already include the move. If not, Moved applies it. Either way each request counts once.
 func Moved(counts map[string]int, moves []Move) map[string]int {
 	for _, m := range moves {
 		mark := counter.Moved(m.From)
@@ -41,7 +40,7 @@ func Moved(counts map[string]int, moves []Move) map[string]int {
 	return counts
 }
 
-// Over reports whether no counter of the move's day will change any more.
+// Over reports whether the counters of the move's day can no longer change.
 func (m Move) Over(now time.Time) bool {
 	today, before, settled := Days(now)
 	return m.Day < before || m.Day < today && settled

@@ -7,25 +7,25 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Group is what the outcomes of calls have in common for whoever made them. A chart has one colour for each.
+// Group is a group of outcomes. A chart has one color for each.
 type Group int
 
 const (
 	Served Group = iota
 	NotFound
-	Refused // for a reason that the caller can do something about
-	Failed  // by a fault of ours
+	Rejected // for a reason the caller can fix
+	Failed   // by an error of the service
 )
 
-// Groups is how many groups there are.
+// Groups is the number of groups.
 const Groups = 4
 
-// Names are the words for the groups in pages and files, by Group.
+// Names are the labels of the groups in pages and files, by Group.
 var Names = [Groups]string{"Served", "Not found", "Rejected", "Failed"}
 
 func (g Group) String() string { return Names[g] }
 
-// GroupOf is the group of an outcome.
+// GroupOf returns the group of an outcome.
 func GroupOf(o api.CallOutcome) Group {
 	switch o {
 	case api.CallServed:
@@ -35,17 +35,17 @@ func GroupOf(o api.CallOutcome) Group {
 	case api.CallFailed:
 		return Failed
 	default:
-		return Refused
+		return Rejected
 	}
 }
 
-// Figures are calls by Group.
+// Figures are numbers of requests by Group.
 type Figures [Groups]int
 
-// Charged is how many requests of all groups are charged to the daily quota.
+// Charged returns the requests that count against the daily quota.
 func (f Figures) Charged() int { return f[Served] + f[NotFound] }
 
-// Total is the calls of all groups.
+// Total returns the requests of all groups.
 func (f Figures) Total() int {
 	total := 0
 	for _, calls := range f {
@@ -54,7 +54,7 @@ func (f Figures) Total() int {
 	return total
 }
 
-// Plus is the sum of two figures, group by group.
+// Plus returns the sum of two figures by group.
 func (f Figures) Plus(g Figures) Figures {
 	for i := range f {
 		f[i] += g[i]
@@ -62,7 +62,7 @@ func (f Figures) Plus(g Figures) Figures {
 	return f
 }
 
-// Minus is the difference of two figures, group by group.
+// Minus returns the difference of two figures by group.
 func (f Figures) Minus(g Figures) Figures {
 	for i := range f {
 		f[i] -= g[i]
@@ -70,18 +70,18 @@ func (f Figures) Minus(g Figures) Figures {
 	return f
 }
 
-// Explained is an outcome in the words that its owner is told.
+// Explained is the explanation of an outcome for consumers.
 type Explained struct {
 	Outcome api.CallOutcome
 	Group   Group
 	Name    string
 	Meaning string
-	Remedy  string // empty where there is nothing to do
+	Remedy  string // empty if there is nothing to do
 	Code    problem.Code
-	Charged bool // whether such calls are held against the allowance of the day
+	Charged bool // whether such requests count against the daily quota
 }
 
-// own are the words for what has no error code, or more than one.
+// own are the explanations of outcomes with no error code or with several.
 var own = map[api.CallOutcome]Explained{
 	api.CallServed:   {Name: "Served", Meaning: "The answer was given, or was unchanged since the caller last asked (304)."},
 	api.CallNotFound: {Name: "Not found", Code: problem.NotFound},
@@ -99,7 +99,7 @@ var names = map[api.CallOutcome]string{
 	api.CallDailyLimitReached: "Daily limit", api.CallServiceCapacityReached: "Shared capacity",
 }
 
-// Explain tells what an outcome means. What has an error code of its own is told in the words of the table of codes.
+// Explain returns the explanation of an outcome. Outcomes with one error code use the text of the error code table.
 func Explain(o api.CallOutcome) Explained {
 	e, found := own[o]
 	if !found {

@@ -9,28 +9,28 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-// Kept is for how many days, today included, it is kept how the calls of each key ended.
-const Kept = 400
+// RetentionDays is the number of days, including today, for which outcomes by key are stored.
+const RetentionDays = 400
 
-// Charted is how many days the chart shows.
-const Charted = 90
+// ChartDays is the number of days in the chart.
+const ChartDays = 90
 
-// Choices are the ranges that a page offers, in days.
+// Choices are the ranges that the page offers, in days.
 var Choices = []int{1, 7, 30, 90}
 
-// Range is a span of whole UTC days that ends today.
+// Range is a span of whole UTC days.
 type Range struct {
-	From, To string // both included
+	From, To string // inclusive
 	Days     int
 }
 
-// Last are the n days that end with the day of now.
+// Last returns the n days that end today.
 func Last(now time.Time, n int) Range {
 	now = now.UTC()
 	return Range{From: counter.DayOf(now.AddDate(0, 0, 1-n)), To: counter.DayOf(now), Days: n}
 }
 
-// ParseDays reads one of Choices; what is none gives fallback.
+// ParseDays parses one of Choices. It returns fallback for other values.
 func ParseDays(s string, fallback int) int {
 	if n, err := strconv.Atoi(s); err == nil && slices.Contains(Choices, n) {
 		return n
@@ -38,10 +38,10 @@ func ParseDays(s string, fallback int) int {
 	return fallback
 }
 
-// Includes reports whether day is one of the range's.
+// Includes reports whether the range contains day.
 func (r Range) Includes(day string) bool { return r.From <= day && day <= r.To }
 
-// each calls do with every day of the range, oldest first.
+// each calls do for every day of the range, oldest first.
 func (r Range) each(do func(day string)) {
 	first, err := time.Parse(time.DateOnly, r.From)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r Range) each(do func(day string)) {
 	}
 }
 
-// DayCount is how many calls of an account ended in one way on one day.
+// DayCount is the number of requests of an account with one outcome on one day.
 type DayCount struct {
 	Day     string
 	Outcome api.CallOutcome
@@ -65,7 +65,7 @@ type Bar struct {
 	Figures
 }
 
-// Bars are the days of a range, oldest first, those without calls included. Counts of other days are left out.
+// Bars returns the days of a range, oldest first, including days without requests. It ignores counts of other days.
 func Bars(r Range, counts []DayCount) []Bar {
 	bars := make([]Bar, 0, r.Days)
 	at := make(map[string]int, r.Days)
@@ -81,7 +81,7 @@ func Bars(r Range, counts []DayCount) []Bar {
 	return bars
 }
 
-// Sum is what the bars come to.
+// Sum returns the sum of the bars.
 func Sum(bars []Bar) Figures {
 	var sum Figures
 	for _, b := range bars {
@@ -90,14 +90,14 @@ func Sum(bars []Bar) Figures {
 	return sum
 }
 
-// OutcomeCount is how many calls ended in one way.
+// OutcomeCount is the number of requests with one outcome.
 type OutcomeCount struct {
 	Explained
 
 	Calls int
 }
 
-// ByOutcome adds up the days of a range by outcome, in the order of api.CallOutcomes; outcomes that nobody met are left out.
+// ByOutcome adds up the days of a range by outcome, in the order of api.CallOutcomes. It omits outcomes without requests.
 func ByOutcome(r Range, counts []DayCount) []OutcomeCount {
 	sums := map[api.CallOutcome]int{}
 	for _, c := range counts {
@@ -114,18 +114,18 @@ func ByOutcome(r Range, counts []DayCount) []OutcomeCount {
 	return list
 }
 
-// KeyCount is how the calls of one key ended.
+// KeyCount is the usage of one key.
 type KeyCount struct {
 	ID    string
 	Name  string // may be empty
-	Shown string // how it is recognised, such as oda_live_…A1b2
+	Shown string // how it is displayed, such as oda_live_…A1b2
 
 	Figures
 }
 
-// KeyCounts are the busiest keys of an account, and what all the others come to.
+// KeyCounts are the most used keys of an account, and the total of all others.
 type KeyCounts struct {
 	Busiest []KeyCount
-	Others  int // keys that made calls and are not among the busiest
+	Others  int // number of other keys with requests
 	Rest    Figures
 }

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// KeySum is how many calls of a key ended in one way on one day.
+// KeySum is the number of requests of a key with one outcome on one day.
 type KeySum struct {
 	Key     string
 	Day     string
@@ -23,22 +23,21 @@ type KeySum struct {
 	Calls   int
 }
 
-// Batch is what one gateway has counted since its last batch, checked and added up: no two sums are of the same key, day and
-// outcome. Sums are in the order of keys, so that two batches that are written at once do not wait for each other in a ring.
+// Batch is a validated usage batch of one gateway. It has one sum per key, day and outcome. The sums are sorted by key, so that
+// concurrent writers lock rows in the same order and cannot deadlock.
 type Batch struct {
 	ID       string
 	Sums     []KeySum
 	LastUsed map[string]time.Time // by key
 }
 
-// Remembered is for how long a batch that was counted is known again. A gateway repeats one within seconds.
-const Remembered = 48 * time.Hour
+// BatchRetention is the time for which duplicate batches are recognized. Gateways retry a batch within seconds.
+const BatchRetention = 48 * time.Hour
 
-// maxCalls is far above what a gateway can count until its batch is accepted.
+// maxCalls is far above what a gateway can count in one batch.
 const maxCalls = 1_000_000_000
 
-// Check refuses a batch that no gateway of ours sends. A time that is still to come, by a gateway whose clock is ahead, counts as
-// now.
+// Check validates a batch. Times in the future, from a gateway whose clock is ahead, count as now.
 func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	if id, err := uuid.Parse(sent.ID); err != nil || id.Version() != 7 || id.String() != sent.ID {
 		return Batch{}, account.Invalid("id", "must be a UUID of version 7 in lower case")
@@ -46,10 +45,10 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	if len(sent.Counts) > api.MaxUsageCounts {
 		return Batch{}, account.Invalid("tallies", fmt.Sprintf("must have at most %d entries", api.MaxUsageCounts))
 	}
-	kept := Last(now.AddDate(0, 0, 1), Kept+1) // tomorrow: a gateway's clock may be ahead at midnight
+	kept := Last(now.AddDate(0, 0, 1), RetentionDays+1) // tomorrow: a gateway's clock may be ahead at midnight
 	sums, last := map[KeySum]int{}, map[string]time.Time{}
 	for i, t := range sent.Counts {
-		if what := wrong(t, kept); what != "" {
+		if what := checkTally(t, kept); what != "" {
 			return Batch{}, problem.New(problem.InvalidParameter, "Field tallies[%d].%s.", i, what)
 		}
 		sums[KeySum{Key: t.Key, Day: t.Day, Outcome: t.Outcome}] += t.Calls
@@ -64,18 +63,18 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	return Batch{ID: sent.ID, Sums: sorted(sums), LastUsed: last}, nil
 }
 
-func wrong(t api.UsageCount, kept Range) string {
+func checkTally(t api.UsageCount, kept Range) string {
 	switch {
 	case account.KnownKey(t.Key) != nil:
-		return "key must be the id of a key"
+		return "key must be a key ID"
 	case !t.Outcome.Known():
-		return "outcome must be one of the contract's"
+		return "outcome must be a known outcome"
 	case !ValidDay(t.Day) || !kept.Includes(t.Day):
-		return "day must be a UTC day such as " + counter.DayOf(time.Unix(0, 0)) + ", not to come and not forgotten already"
+		return "day must be a UTC day such as " + counter.DayOf(time.Unix(0, 0)) + ", not in the future and within the retention"
 	case t.Calls < 1 || t.Calls > maxCalls:
 		return fmt.Sprintf("calls must be an integer from 1 to %d", maxCalls)
 	case t.LastAt.Year() < 2000 || t.LastAt.Year() > 9999:
-		return "lastAt must be the time of the last call"
+		return "lastAt must be the time of the last request"
 	}
 	return ""
 }

@@ -54,7 +54,7 @@ func TestABatchThatNoGatewaySends(t *testing.T) {
 		"no such outcome":   {with(func(t *api.UsageCount) { t.Outcome = "lost" }), "tallies[1].outcome"},
 		"no day":            {with(func(t *api.UsageCount) { t.Day = "2026-11-31" }), "tallies[1].day"},
 		"a day to come":     {with(func(t *api.UsageCount) { t.Day = "2026-11-22" }), "tallies[1].day"},
-		"a forgotten day":   {with(func(t *api.UsageCount) { t.Day = usage.Last(noon, usage.Kept+1).From }), "tallies[1].day"},
+		"a forgotten day":   {with(func(t *api.UsageCount) { t.Day = usage.Last(noon, usage.RetentionDays+1).From }), "tallies[1].day"},
 		"no calls":          {with(func(t *api.UsageCount) { t.Calls = 0 }), "tallies[1].calls"},
 		"fewer than none":   {with(func(t *api.UsageCount) { t.Calls = -1 }), "tallies[1].calls"},
 		"beyond all calls":  {with(func(t *api.UsageCount) { t.Calls = 2_000_000_000 }), "tallies[1].calls"},
@@ -65,7 +65,7 @@ func TestABatchThatNoGatewaySends(t *testing.T) {
 			require.ErrorContains(t, err, c.words)
 		})
 	}
-	for _, day := range []string{"2026-11-21", usage.Last(noon, usage.Kept).From} {
+	for _, day := range []string{"2026-11-21", usage.Last(noon, usage.RetentionDays).From} {
 		_, err := usage.Check(with(func(t *api.UsageCount) { t.Day = day }), noon)
 		require.NoError(t, err, day)
 	}

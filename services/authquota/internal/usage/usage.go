@@ -1,5 +1,4 @@
-// Package usage is what was used: the rule by which the counters of a day are copied from Redis to the ledger, the tallies of how
-// calls ended, and what both come to in a chart.
+// Package usage computes what is copied from Redis to the usage ledger, validates usage batches, and sums usage for charts.
 package usage
 
 import (
@@ -10,15 +9,14 @@ import (
 	"opportunity.internal/pkg/counter"
 )
 
-// Count is how many calls were charged to an account on one day; counter.ServiceField stands for all accounts.
+// Count is the number of requests charged to an account on one day. counter.ServiceField stands for all accounts.
 type Count struct {
 	Account string
 	Calls   int
 }
 
-// Growth lists the counts that are greater than what was written before, in the order of the accounts. Only growth is
-// written: a counter that shrank was given back, or was lost with Redis, and the ledger cannot tell which. The order keeps two
-// writers from waiting for each other.
+// Growth returns the counts that are greater than the previously written ones, sorted by account. Smaller counters are ignored:
+// a charge was refunded or Redis lost data, and the ledger cannot tell which. The order prevents deadlocks between two writers.
 func Growth(written, read map[string]int) []Count {
 	var grown []Count
 	for account, calls := range read {
@@ -30,17 +28,17 @@ func Growth(written, read map[string]int) []Count {
 	return grown
 }
 
-// Settled is how long after midnight the counters of the day before are copied once more. Calls are charged by the clock of
-// Redis, which may be behind ours by less than that.
-const Settled = 10 * time.Minute
+// FinalAfter is the time after midnight when yesterday's counters are copied for the last time. Requests are charged by the clock
+// of Redis, which may lag by less than that.
+const FinalAfter = 10 * time.Minute
 
-// Days are the UTC days at now and before it, and whether the counters of the day before have reached their last value.
+// Days returns the UTC days at now and before, and whether yesterday's counters are final.
 func Days(now time.Time) (today, before string, settled bool) {
 	now = now.UTC()
-	return counter.DayOf(now), counter.DayOf(now.AddDate(0, 0, -1)), now.Sub(now.Truncate(24*time.Hour)) >= Settled
+	return counter.DayOf(now), counter.DayOf(now.AddDate(0, 0, -1)), now.Sub(now.Truncate(24*time.Hour)) >= FinalAfter
 }
 
-// ValidDay reports whether s is a day as counter.DayOf writes it.
+// ValidDay reports whether s is a day as counter.DayOf formats it.
 func ValidDay(s string) bool {
 	t, err := time.Parse(time.DateOnly, s)
 	return err == nil && counter.DayOf(t) == s
