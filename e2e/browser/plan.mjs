@@ -70,7 +70,7 @@ try {
   await follow('Go back')
   await page.getByText('nothing was bought').waitFor()
   await inspect(page, '33-left-the-checkout')
-  await planSays(/The payment failed. Nothing was paid/)
+  await planSays(/The payment failed. You were not charged/)
   await inspect(page, '34-declined')
   await history('free')
 
@@ -129,7 +129,7 @@ try {
   await inspect(page, '40-cancel')
   await press('Cancel Business')
   await page.getByText('You will not be charged again.').waitFor()
-  await planSays(/It ends then, and you have Free/)
+  await planSays(/Ends then; after that you have Free/)
   await inspect(page, '41-cancelled')
   await press('Resume Business')
   await page.getByText('The plan renews automatically again.').waitFor()
@@ -137,7 +137,7 @@ try {
   await follow('Cancel Business')
   await press('Cancel Business')
   await page.getByText('You will not be charged again.').waitFor()
-  await planSays(/It ends then, and you have Free/)
+  await planSays(/Ends then; after that you have Free/)
   await history('commercial')
 
   step('the second on which it ends')

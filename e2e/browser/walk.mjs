@@ -217,6 +217,6 @@ async function passkey() {
   await follow('Add a passkey')
   await page.getByLabel('Name').fill('Laptop')
   await inspect(page, '23-add-a-passkey')
-  await press('Add a passkey')
+  await press('Add passkey')
   await page.getByRole('rowheader', { name: 'Laptop', exact: true }).waitFor()
 }

@@ -26,7 +26,7 @@ import (
 	"opportunity.internal/services/authquota"
 )
 
-func TestSuspendResumeGrant(t *testing.T) {
+func TestAccountIsSuspendedResumedAndGranted(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
@@ -68,23 +68,23 @@ func TestSuspendResumeGrant(t *testing.T) {
 	})
 }
 
-func TestBadActs(t *testing.T) {
+func TestInvalidAccountChangesAreRejected(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		for _, act := range []string{"suspend", "resume"} {
-			svc.change(key.Account, act, nil).refused(problem.InvalidParameter, "reason")
-			svc.change(key.Account, act, `{"reason":""}`).refused(problem.InvalidParameter, "reason")
-			svc.change(key.Account, act, `{"reason":"a\nb"}`).refused(problem.InvalidParameter, "reason", "one line")
-			svc.change(key.Account, act, `{"reason":"x","until":"tomorrow"}`).refused(problem.InvalidParameter, "until")
+			svc.change(key.Account, act, nil).rejected(problem.InvalidParameter, "reason")
+			svc.change(key.Account, act, `{"reason":""}`).rejected(problem.InvalidParameter, "reason")
+			svc.change(key.Account, act, `{"reason":"a\nb"}`).rejected(problem.InvalidParameter, "reason", "one line")
+			svc.change(key.Account, act, `{"reason":"x","until":"tomorrow"}`).rejected(problem.InvalidParameter, "until")
 		}
-		svc.change(key.Account, "grant", nil).refused(problem.InvalidParameter, "tier")
-		svc.change(key.Account, "grant", `{"tier":"business"}`).refused(problem.InvalidParameter, "tier", "commercial")
-		svc.change(key.Account, "close", `{}`).refused(problem.NotFound)
-		svc.do(http.MethodPost, "/operator/v1/keys/"+key.ID+"/revoke", `{"reason":"x"}`).refused(problem.InvalidParameter, "reason")
+		svc.change(key.Account, "grant", nil).rejected(problem.InvalidParameter, "tier")
+		svc.change(key.Account, "grant", `{"tier":"business"}`).rejected(problem.InvalidParameter, "tier", "commercial")
+		svc.change(key.Account, "close", `{}`).rejected(problem.NotFound)
+		svc.do(http.MethodPost, "/operator/v1/keys/"+key.ID+"/revoke", `{"reason":"x"}`).rejected(problem.InvalidParameter, "reason")
 		for _, id := range []string{"x", "%00", key.ID, "acc_0199a7a0000070008000000000000000"} {
-			svc.change(id, "suspend", `{"reason":"x"}`).refused(problem.NotFound)
-			svc.change(id, "grant", `{"tier":"free"}`).refused(problem.NotFound)
+			svc.change(id, "suspend", `{"reason":"x"}`).rejected(problem.NotFound)
+			svc.change(id, "grant", `{"tier":"free"}`).rejected(problem.NotFound)
 		}
 		nobody := svc.doAs(http.MethodPost, "/operator/v1/accounts/"+key.Account+"/grant", `{"tier":"developer"}`,
 			http.Header{"Authorization": {"Bearer " + token}})
@@ -94,8 +94,8 @@ func TestBadActs(t *testing.T) {
 	})
 }
 
-// While Redis is away, nobody is told that a key is wrong, and acts are kept for when it is back.
-func TestRedisAway(t *testing.T) {
+// During a Redis outage no key is reported as invalid, and changes are saved until Redis is back.
+func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		revoked, suspended, granted := svc.issue(nil), svc.issue(nil), svc.issue(nil)
@@ -106,13 +106,13 @@ func TestRedisAway(t *testing.T) {
 
 		s.Stop()
 		down := svc.resolve(revoked.Key)
-		down.refused(problem.ServiceUnavailable)
+		down.rejected(problem.ServiceUnavailable)
 		require.Equal(t, "1", down.header.Get("Retry-After"))
-		svc.resolve("oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8").refused(problem.ServiceUnavailable)
-		svc.revoke(revoked.ID).refused(problem.ServiceUnavailable, "recorded")
-		svc.revoke(revoked.ID).refused(problem.ServiceUnavailable, "recorded")
-		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).refused(problem.ServiceUnavailable, "recorded")
-		svc.change(granted.Account, "grant", `{"tier":"developer"}`).refused(problem.ServiceUnavailable, "recorded")
+		svc.resolve("oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8").rejected(problem.ServiceUnavailable)
+		svc.revoke(revoked.ID).rejected(problem.ServiceUnavailable, "The change is saved")
+		svc.revoke(revoked.ID).rejected(problem.ServiceUnavailable, "The change is saved")
+		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).rejected(problem.ServiceUnavailable, "The change is saved")
+		svc.change(granted.Account, "grant", `{"tier":"developer"}`).rejected(problem.ServiceUnavailable, "The change is saved")
 		require.Equal(t, "revoked", svc.listKeys("?account=" + revoked.Account)[0].Status)
 		late := svc.issue(nil) // a new key needs no epoch
 		storetest.Eventually(t, "a count of what is pending", func() bool {
@@ -131,18 +131,18 @@ func TestRedisAway(t *testing.T) {
 		require.True(t, svc.principal(suspended.Key).Suspended)
 		require.Equal(t, api.Developer, svc.principal(granted.Key).Tier)
 		require.Equal(t, late.ID, svc.principal(late.Key).Key)
-		read[listedKey](svc.revoke(revoked.ID)) // now it is in force, and asking again says so
+		read[listedKey](svc.revoke(revoked.ID)) // now it is in effect, and a repetition confirms it
 	})
 }
 
-// A service that ends between the change and its delivery leaves the rest to the next one.
-func TestLeftOverRaisesAreDeliveredAfterARestart(t *testing.T) {
+// A service that ends between a change and its delivery leaves the delivery to the next one.
+func TestPendingEpochIncrementsAreDeliveredAfterRestart(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		before := svc.principal(key.Key)
 		s.Stop()
-		svc.revoke(key.ID).refused(problem.ServiceUnavailable)
+		svc.revoke(key.ID).rejected(problem.ServiceUnavailable)
 		svc.stop()
 		s.Start()
 		svc = s.start(t)
@@ -154,7 +154,7 @@ func TestLeftOverRaisesAreDeliveredAfterARestart(t *testing.T) {
 	})
 }
 
-func TestEpochsHealAfterAFlush(t *testing.T) {
+func TestEpochsRecoverAfterFlush(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
@@ -170,8 +170,8 @@ func TestEpochsHealAfterAFlush(t *testing.T) {
 	})
 }
 
-// A clock that was set back must not bring an epoch back that some gateway may still keep.
-func TestEpochsRiseEvenIfTheClockDoesNot(t *testing.T) {
+// Setting the clock back must not restore an epoch that a gateway may still have cached.
+func TestEpochsIncreaseWhenClockIsSetBack(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
@@ -179,12 +179,12 @@ func TestEpochsRiseEvenIfTheClockDoesNot(t *testing.T) {
 		require.NoError(t, s.Client().HSet(t.Context(), counter.Epochs, key.Account, ahead).Err())
 		require.Equal(t, ahead, svc.principal(key.Key).Epoch)
 		read[listedKey](svc.revoke(key.ID))
-		require.Greater(t, svc.principal(key.Key).Epoch, ahead) // by one, or by two where the loop delivers the same raise
+		require.Greater(t, svc.principal(key.Key).Epoch, ahead) // by one, or by two if the loop delivers the same increment
 	})
 }
 
-// However revocations and questions interleave: an answer that does not show the change never carries the epoch after it.
-func TestNoAnswerFromBeforeAChangeCarriesTheEpochAfterIt(t *testing.T) {
+// A response without the change never carries the epoch after it, however revocations and lookups interleave.
+func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
@@ -211,7 +211,7 @@ func TestNoAnswerFromBeforeAChangeCarriesTheEpochAfterIt(t *testing.T) {
 				to = api.Free
 			}
 			read[listedAccount](svc.change(key.Account, "grant", map[string]any{"tier": to}))
-			// In force: whoever compares epochs from here on asks again, and whoever asks sees the change.
+			// From here on, every gateway that compares epochs looks up the key again and sees the change.
 			now, err := s.Client().HGet(t.Context(), counter.Epochs, key.Account).Int64()
 			require.NoError(t, err)
 			p := svc.principal(key.Key)
@@ -229,7 +229,7 @@ func TestNoAnswerFromBeforeAChangeCarriesTheEpochAfterIt(t *testing.T) {
 	})
 }
 
-func TestEveryActIsRecorded(t *testing.T) {
+func TestEveryAccountChangeIsInTheAuditLog(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
@@ -240,7 +240,7 @@ func TestEveryActIsRecorded(t *testing.T) {
 		read[listedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
 		read[listedKey](svc.revoke(key.ID))
 		read[listedKey](svc.revoke(key.ID))
-		svc.change(key.Account, "grant", `{"tier":"gold"}`).refused(problem.InvalidParameter) // refused: no entry
+		svc.change(key.Account, "grant", `{"tier":"gold"}`).rejected(problem.InvalidParameter) // rejected: no entry
 
 		db := s.open(t)
 		var log []string
@@ -313,7 +313,7 @@ func TestTheServingRoleServesAndCannotRewriteTheAuditLog(t *testing.T) {
 	}
 }
 
-func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
+func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key, test := svc.issue(nil), svc.issue(map[string]any{"test": true})
@@ -322,16 +322,16 @@ func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
 		svc.listAccounts()
 		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
 		read[listedKey](svc.revoke(test.ID))
-		svc.do(http.MethodPost, "/internal/v1/principals", `{"digests":["`+key.Key+`"]}`).refused(problem.InvalidParameter)
-		svc.do(http.MethodGet, "/operator/v1/keys?account="+key.Key, nil).refused(problem.NotFound)
-		svc.do(http.MethodGet, "/operator/v1/keys?"+key.Key+"=x", nil).refused(problem.UnknownParameter)
-		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","`+key.Key+`":1}`).refused(problem.InvalidParameter)
-		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+key.Key+`"}`).refused(problem.NotFound)
-		svc.revoke(key.Key).refused(problem.NotFound)
-		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"instead of `+key.Key+`"}`).refused(problem.InvalidParameter, "useCase")
-		svc.change(key.Account, "resume", `{"reason":"`+key.Key+`"}`).refused(problem.InvalidParameter, "reason")
+		svc.do(http.MethodPost, "/internal/v1/principals", `{"digests":["`+key.Key+`"]}`).rejected(problem.InvalidParameter)
+		svc.do(http.MethodGet, "/operator/v1/keys?account="+key.Key, nil).rejected(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?"+key.Key+"=x", nil).rejected(problem.UnknownParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","`+key.Key+`":1}`).rejected(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+key.Key+`"}`).rejected(problem.NotFound)
+		svc.revoke(key.Key).rejected(problem.NotFound)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"instead of `+key.Key+`"}`).rejected(problem.InvalidParameter, "useCase")
+		svc.change(key.Account, "resume", `{"reason":"`+key.Key+`"}`).rejected(problem.InvalidParameter, "reason")
 		s.Stop()
-		svc.revoke(key.ID).refused(problem.ServiceUnavailable)
+		svc.revoke(key.ID).rejected(problem.ServiceUnavailable)
 		svc.metrics()
 		s.Start()
 		svc.handledByAPerson(t)
@@ -347,7 +347,7 @@ func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
 		require.Contains(t, places["table api_keys"], key.ID)
 		require.Contains(t, places["log"], "/operator/v1/keys/{id}/revoke")
 		for _, secret := range svc.keys {
-			random := secret[len("oda_live_") : len(secret)-4] // the last four are shown on purpose
+			random := secret[len("oda_live_") : len(secret)-4] // the last four characters are public
 			for place, text := range places {
 				require.NotContains(t, text, random, place)
 				require.NotContains(t, text, random[:16], place)
@@ -358,7 +358,7 @@ func TestKeysAreNowhereButInTheirOneAnswer(t *testing.T) {
 	})
 }
 
-// handledByAPerson does to keys what people do to them in their pages, which show a key when it is made and at no other time.
+// handledByAPerson does everything to keys that people can do on their pages.
 func (s *service) handledByAPerson(t *testing.T) {
 	t.Helper()
 	const older = "jb-4711-a-key-of-another-form-that-is-long-enough-9x2Q"
@@ -385,7 +385,7 @@ func (s *service) handledByAPerson(t *testing.T) {
 	storetest.Eventually(t, "mails are written", func() bool { return s.waiting(t) == 0 })
 }
 
-// open is the database of the test, beside the service.
+// open opens a second connection to the service's database.
 func (s *stores) open(t *testing.T) *database.DB {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: new(buffer)})
@@ -396,7 +396,7 @@ func (s *stores) open(t *testing.T) *database.DB {
 	return db
 }
 
-// dump is every row of every table as text.
+// dump returns every row of every table as text.
 func (s *stores) dump(t *testing.T) map[string]string {
 	t.Helper()
 	db := s.open(t)

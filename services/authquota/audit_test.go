@@ -20,8 +20,8 @@ func (s *service) audit(query string) api.AuditList {
 	return read[api.AuditList](s.do(http.MethodGet, "/operator/v1/audit"+query, nil))
 }
 
-// said are the entries as lines.
-func said(entries []api.AuditEntry) (lines []string) {
+// lines formats the entries as lines.
+func lines(entries []api.AuditEntry) (lines []string) {
 	for _, e := range entries {
 		lines = append(lines, e.Actor+" "+e.Action+" "+e.Subject)
 	}
@@ -50,10 +50,10 @@ func TestOperatorsReadTheAuditLog(t *testing.T) {
 		ours := []string{
 			"ada key.revoke " + key.ID, "ada account.grant " + key.Account, "ada key.issue " + key.ID, "ada account.create " + key.Account,
 		}
-		require.Equal(t, ours, said(svc.audit("?account="+key.Account).Entries), "and its keys")
-		require.Equal(t, ours[:2], said(svc.audit("?account="+key.Account+"&since=2026-11-20T11:00:00Z").Entries))
-		require.Equal(t, []string{"ada key.revoke " + key.ID, "ada key.issue " + other.ID, "ada key.issue " + key.ID}, said(svc.audit("?action=key.").Entries))
-		require.Equal(t, ours[1:2], said(svc.audit("?action=account.grant&actor=ada").Entries))
+		require.Equal(t, ours, lines(svc.audit("?account="+key.Account).Entries), "and its keys")
+		require.Equal(t, ours[:2], lines(svc.audit("?account="+key.Account+"&since=2026-11-20T11:00:00Z").Entries))
+		require.Equal(t, []string{"ada key.revoke " + key.ID, "ada key.issue " + other.ID, "ada key.issue " + key.ID}, lines(svc.audit("?action=key.").Entries))
+		require.Equal(t, ours[1:2], lines(svc.audit("?action=account.grant&actor=ada").Entries))
 		require.Len(t, svc.audit("?actor="+browser.account).Entries, 1)
 		require.Empty(t, svc.audit("?actor=nobody").Entries)
 		require.Empty(t, svc.audit("?action=account_grant").Entries)
@@ -80,9 +80,9 @@ func TestOperatorsReadTheAuditLog(t *testing.T) {
 			"account=x": "account", "action=%25": "action", "action=KEY": "action", "since=yesterday": "since", "limit=0": "limit", "limit=1001": "limit",
 			"before=-1": "before", "before=x": "before",
 		} {
-			svc.do(http.MethodGet, "/operator/v1/audit?"+query, nil).refused(problem.InvalidParameter, name)
+			svc.do(http.MethodGet, "/operator/v1/audit?"+query, nil).rejected(problem.InvalidParameter, name)
 		}
-		svc.do(http.MethodGet, "/operator/v1/audit?subject=x", nil).refused(problem.UnknownParameter)
+		svc.do(http.MethodGet, "/operator/v1/audit?subject=x", nil).rejected(problem.UnknownParameter)
 	})
 }
 
@@ -120,8 +120,8 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{nobody.Account, ada.account, bob.account}, ids)
-		svc.do(http.MethodGet, "/operator/v1/accounts?after=x", nil).refused(problem.InvalidParameter, "after")
-		svc.do(http.MethodGet, "/operator/v1/accounts?limit=x", nil).refused(problem.InvalidParameter, "limit")
+		svc.do(http.MethodGet, "/operator/v1/accounts?after=x", nil).rejected(problem.InvalidParameter, "after")
+		svc.do(http.MethodGet, "/operator/v1/accounts?limit=x", nil).rejected(problem.InvalidParameter, "limit")
 
 		key := svc.issue(map[string]any{"account": ada.account})
 		second := svc.issue(map[string]any{"account": ada.account})
@@ -144,7 +144,7 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 		require.Equal(t, "unpaid", *seen.SuspendReason)
 		require.Len(t, seen.Keys, 2)
 		require.Equal(t, 100, seen.PerDay)
-		require.Equal(t, []string{"ada account.suspend " + ada.account, "ada key.issue " + second.ID, "ada key.issue " + key.ID}, said(seen.Audit))
+		require.Equal(t, []string{"ada account.suspend " + ada.account, "ada key.issue " + second.ID, "ada key.issue " + key.ID}, lines(seen.Audit))
 		require.Nil(t, show(nobody.Account).Person)
 		var whole map[string]any
 		require.NoError(t, json.Unmarshal(svc.do(http.MethodGet, "/operator/v1/accounts/"+nobody.Account, nil).body, &whole))
@@ -156,7 +156,7 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 		require.Equal(t, "closed", show(ada.account).Status)
 		require.Equal(t, []string{bob.account}, find("@example.org"))
 		require.Empty(t, find("closed"))
-		svc.do(http.MethodGet, "/operator/v1/accounts/x", nil).refused(problem.NotFound)
-		svc.do(http.MethodGet, "/operator/v1/accounts/acc_0199a7a0000070008000000000000000", nil).refused(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/accounts/x", nil).rejected(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/accounts/acc_0199a7a0000070008000000000000000", nil).rejected(problem.NotFound)
 	})
 }

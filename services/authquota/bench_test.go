@@ -22,8 +22,8 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// BenchmarkPages asks a running service, as a browser does, for the pages of an account that had 10,000 keys in the last 90 days,
-// with 180,000 rows of usage among 270,000.
+// BenchmarkPages requests the account pages of a running service, for an account that had 10,000 keys in the last 90 days, with
+// 180,000 of 270,000 rows of usage.
 func BenchmarkPages(b *testing.B) {
 	for _, name := range []string{"postgres", "sqlite"} {
 		b.Run(name, func(b *testing.B) {
@@ -35,14 +35,14 @@ func BenchmarkPages(b *testing.B) {
 						ask(b, base+path, secret)
 					}
 					b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/page")
-					b.ReportMetric((processorTime(b)-before).Seconds()/float64(b.N), "cpu-s/page") // says more on a busy machine
+					b.ReportMetric((processorTime(b)-before).Seconds()/float64(b.N), "cpu-s/page") // more stable on a busy machine
 				})
 			}
 		})
 	}
 }
 
-// processorTime is what this process has used so far, without the database server's.
+// processorTime returns the CPU time used by this process, without that of the database server.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -64,7 +64,7 @@ func ask(b *testing.B, url, secret string) {
 	require.NoError(b, err)
 }
 
-// busyService runs the service on a filled database, and returns its address and the secret of a session.
+// busyService runs the service on a filled database and returns its address and the secret of a session.
 func busyService(b *testing.B, dialect string) (base, secret string) {
 	b.Helper()
 	s := &stores{database: storetest.SQLite(b)}
@@ -101,8 +101,8 @@ func busyService(b *testing.B, dialect string) (base, secret string) {
 	return base, secret
 }
 
-// fill writes 15,000 keys: of the signed-in account, and every third of a hundred others. Each key was used on six days, with three
-// outcomes.
+// fill writes 15,000 keys: those of the signed-in account, and every third one of a hundred others. Each key was used on six
+// days, with three outcomes.
 func fill(b *testing.B, cfg database.Config) (secret string) {
 	b.Helper()
 	tel, err := telemetry.Start(b.Context(), "bench", telemetry.Config{LogOutput: io.Discard})
@@ -148,7 +148,7 @@ func fill(b *testing.B, cfg database.Config) (secret string) {
 	}
 	exec("INSERT INTO usage_outcomes SELECT account_id, day, outcome, SUM(calls) FROM usage_keys GROUP BY 1, 2, 3")
 	if db.Dialect == database.Postgres {
-		exec("ANALYZE") // as its autovacuum does in production
+		exec("ANALYZE") // as autovacuum does in production
 	}
 	return secret
 }

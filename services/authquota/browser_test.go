@@ -20,27 +20,26 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// browser is a person's browser without JavaScript, behind the gateway: it keeps cookies, sends forms and follows no redirects
-// by itself.
+// browser is a browser without JavaScript behind the gateway. It keeps cookies, submits forms and follows no redirects.
 type browser struct {
 	svc     *service
-	address string // of the person
+	address string // IP address
 	agent   string
 	cookies map[string]string
-	jar     *sync.Mutex // held while cookies are read or kept: the tabs of a browser, copies of it, share them
+	jar     *sync.Mutex // guards cookies, which copies of the browser share, like tabs
 
 	email    string
 	account  string
-	password string   // where it signed up
+	password string   // set by signUp
 	seed     string   // of the authenticator
-	codes    []string // for recovery
+	codes    []string // recovery codes
 }
 
 func (s *service) browser() *browser {
 	return &browser{svc: s, address: "203.0.113.7", agent: "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0", cookies: map[string]string{}, jar: new(sync.Mutex)}
 }
 
-// page is an answer to a browser.
+// page is a response to a browser.
 type page struct {
 	t      testing.TB
 	status int
@@ -50,7 +49,7 @@ type page struct {
 
 func (b *browser) get(path string) page { return b.send(http.MethodGet, path, nil, nil) }
 
-// post sends a form from one of our own pages.
+// post submits a form as if from one of our own pages.
 func (b *browser) post(path string, fields ...string) page {
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
@@ -94,7 +93,7 @@ func (b *browser) send(method, path string, form url.Values, header http.Header)
 	return page{t, resp.StatusCode, resp.Header, string(body)}
 }
 
-// shows demands a page with a status and words.
+// shows requires a page with this status and these texts.
 func (p page) shows(status int, words ...string) page {
 	p.t.Helper()
 	require.Equal(p.t, status, p.status, "%s", p.text())
@@ -106,7 +105,7 @@ func (p page) shows(status int, words ...string) page {
 	return p
 }
 
-// leads demands a redirect to a path.
+// leads requires a redirect to path.
 func (p page) leads(path string) page {
 	p.t.Helper()
 	require.Equal(p.t, http.StatusSeeOther, p.status, "%s", p.text())
@@ -119,12 +118,12 @@ var (
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// text is what a reader sees.
+// text returns the visible text.
 func (p page) text() string {
 	return spaces.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(p.body, " ")), " ")
 }
 
-// signIn makes a person with an account and an authenticator, and signs the browser in to it.
+// signIn creates an account with an authenticator and signs the browser in.
 func (b *browser) signIn(email string) {
 	t := b.svc.t
 	t.Helper()

@@ -18,7 +18,7 @@ import (
 	"opportunity.internal/services/authquota"
 )
 
-// canceller is billing as far as it cancels.
+// canceller is a fake billing service that supports cancelling.
 type canceller struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -48,7 +48,7 @@ func (c *canceller) set(away bool) {
 	c.away = away
 }
 
-// calls are those since the last time, in order.
+// calls returns the calls since the last time, in order.
 func (c *canceller) calls() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *canceller) calls() []string {
 
 func (c *canceller) config(cfg *authquota.Config) { cfg.BillingURL = c.URL }
 
-// restart makes the loops turn at once.
+// restart restarts the service, so that its loops run immediately.
 func (s *service) restart(adjust ...func(*authquota.Config)) *service {
 	s.t.Helper()
 	s.stop()
@@ -69,8 +69,8 @@ func (s *service) restart(adjust ...func(*authquota.Config)) *service {
 	return next
 }
 
-// Whoever closes an account is told what becomes of the plan, and is not charged again: billing is told, however long it is away, and
-// once more for each payment that comes after all.
+// Closing an account sends a mail about its plan and stops all charges: the plan is cancelled after any billing outage, and
+// again after every later payment.
 func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		seller := newCanceller(t)
@@ -99,14 +99,14 @@ func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 		require.Equal(t, []string{"/internal/v1/subscriptions/" + b.account + "/cancel"}, seller.calls())
 		svc = svc.restart(seller.config)
 		svc.entitled(other.account, paid(begin, 2))
-		svc.entitled(b.account, paid(begin, 2, func(e *api.Entitlement) { e.Renews = false })) // which is what came of it
+		svc.entitled(b.account, paid(begin, 2, func(e *api.Entitlement) { e.Renews = false })) // the result of the cancellation
 		svc.entitled(b.account, paid(begin, 2))
 		now.move(time.Hour)
 		svc = svc.restart(seller.config)
 		s.settled(t)
 		require.Equal(t, []string{"/internal/v1/subscriptions/" + b.account + "/cancel"}, seller.calls(), "once for what was said since, and nobody else's")
 
-		svc.entitled(b.account, paid(now.Now(), 3)) // somebody paid on a page that was still open
+		svc.entitled(b.account, paid(now.Now(), 3)) // a payment on a checkout session that was still open
 		svc.restart(seller.config)
 		s.settled(t)
 		require.Len(t, seller.calls(), 1)
@@ -114,7 +114,7 @@ func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 	})
 }
 
-// settled waits until billing was told of everything that it said of closed accounts.
+// settled waits until every entitlement of a closed account is cancelled.
 func (s *stores) settled(t *testing.T) {
 	t.Helper()
 	db := s.open(t)
@@ -126,7 +126,7 @@ func (s *stores) settled(t *testing.T) {
 	})
 }
 
-// A closed account is final: operators cannot give it anything again, and see that it is closed wherever they see it.
+// A closed account is final: operators cannot change it, and every view shows that it is closed.
 func TestAClosedAccountIsFinal(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
@@ -141,13 +141,13 @@ func TestAClosedAccountIsFinal(t *testing.T) {
 		for act, body := range map[string]string{
 			"suspend": `{"reason":"x"}`, "resume": `{"reason":"x"}`, "grant": `{"tier":"commercial"}`,
 		} {
-			svc.change(b.account, act, body).refused(problem.InvalidParameter, reason)
+			svc.change(b.account, act, body).rejected(problem.InvalidParameter, reason)
 		}
 		for _, tier := range []string{"free", "commercial", ""} {
 			svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"account": b.account, "useCase": "x", "tier": tier}).
-				refused(problem.InvalidParameter, reason)
+				rejected(problem.InvalidParameter, reason)
 		}
-		svc.decide(pending, "approve", nil).refused(problem.InvalidParameter, "withdrawn")
+		svc.decide(pending, "approve", nil).rejected(problem.InvalidParameter, "withdrawn")
 		other := svc.browser()
 		other.signIn("bob@example.org")
 		other.connect(key).shows(http.StatusUnprocessableEntity, "This key cannot be connected: it is revoked.")
@@ -164,13 +164,13 @@ func TestAClosedAccountIsFinal(t *testing.T) {
 		require.Equal(t, "closed", shown["status"])
 		require.Equal(t, "2026-11-20T10:00:00Z", shown["closedAt"])
 
-		svc.entitled(b.account, paid(begin, 1)) // billing cancels it; it brings no key back
+		svc.entitled(b.account, paid(begin, 1)) // billing cancels it; no key works again
 		require.NotNil(t, svc.principal(key).RevokedAt)
 		require.Equal(t, "closed", svc.listAccounts()[0].Status)
 	})
 }
 
-// Without a plan nothing is said of one, and billing is not asked.
+// Without a plan, the mail does not mention one and billing is not called.
 func TestClosingWithoutAPlan(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		seller := newCanceller(t)
@@ -180,7 +180,7 @@ func TestClosingWithoutAPlan(t *testing.T) {
 		other.signIn("bob@example.org")
 		require.NotContains(t, b.get("/account/security/close").shows(http.StatusOK).text(), "plan")
 		b.post("/account/security/close", "email", "ada@example.org").leads("/account/sign-in")
-		require.Equal(t, []string{"Your account is closed"}, s.sent(t, 1))
+		require.Equal(t, []string{"Your account was closed"}, s.sent(t, 1))
 		svc.entitled(other.account, paid(begin, 1))
 		other.post("/account/security/close", "email", "bob@example.org").leads("/account/sign-in")
 		svc.restart(seller.config)

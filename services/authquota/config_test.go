@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/services/authquota"
 )
 
-// environment is what a deployment sets, on the stores of the test.
+// environment returns the settings of a deployment on the test's stores.
 func environment(s *stores, changes map[string]string) func(string) (string, bool) {
 	set := map[string]string{
 		"OPPORTUNITY_DATABASE_URL":    s.database,
@@ -50,7 +50,7 @@ func TestVerbs(t *testing.T) {
 	})
 }
 
-func TestEveryWrongSettingIsNamed(t *testing.T) {
+func TestEveryInvalidSettingIsReported(t *testing.T) {
 	s := &stores{database: storetest.SQLite(t), redis: "redis://127.0.0.1:1"}
 	for name, bad := range map[string][]string{
 		"OPPORTUNITY_DATABASE_URL":    {"unset", "", "mysql://x"},

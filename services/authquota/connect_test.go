@@ -23,7 +23,7 @@ const today = "2026-11-20"
 
 func (b *browser) connect(key string) page { return b.post("/account/keys/connect", "key", key) }
 
-func TestAnOlderKeyIsConnectedByWhoeverPresentsIt(t *testing.T) {
+func TestOlderKeyIsConnectedByItsHolder(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
 		b := svc.browser()
@@ -79,7 +79,7 @@ func TestAnOlderKeyIsConnectedByWhoeverPresentsIt(t *testing.T) {
 	})
 }
 
-func TestKeysThatCannotBeConnected(t *testing.T) {
+func TestUnconnectableKeysAreRejected(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
 		ada, bob := svc.browser(), svc.browser()
@@ -114,7 +114,7 @@ func TestKeysThatCannotBeConnected(t *testing.T) {
 	})
 }
 
-func TestGuessingAtKeysIsSlowedDown(t *testing.T) {
+func TestGuessingKeysIsDelayed(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startMoved(t, begin)
 		b := svc.browser()
@@ -164,8 +164,8 @@ func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
 	})
 }
 
-// What was used moves although Redis is away when the key is connected, or loses everything before or after it has moved it.
-func TestUsageMovesOnceWhateverRedisLoses(t *testing.T) {
+// Usage moves even if Redis is unavailable while the key is connected, or loses its data before or after the move.
+func TestUsageMovesOnceDespiteRedisLosses(t *testing.T) {
 	for name, lose := range map[string]func(t *testing.T, s *stores, svc *service, connect func()){
 		"before": func(_ *testing.T, s *stores, _ *service, connect func()) { s.Flush(); connect() },
 		"after":  func(_ *testing.T, s *stores, _ *service, connect func()) { connect(); s.Flush() },
@@ -210,7 +210,7 @@ func TestUsageMovesOnceWhateverRedisLoses(t *testing.T) {
 	}
 }
 
-// The last minute moves as well: connecting keys makes no room in it.
+// The last minute moves too: connecting keys does not free capacity.
 func TestTheLastMinuteOfAConnectedKeyCountsForItsNewAccount(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
@@ -239,7 +239,7 @@ func TestTheLastMinuteOfAConnectedKeyCountsForItsNewAccount(t *testing.T) {
 	})
 }
 
-// marked reports whether the ledger has the mark of a move.
+// marked reports whether the ledger has the marker of a move.
 func (s *service) marked(t *testing.T) bool {
 	t.Helper()
 	var n int
@@ -247,7 +247,7 @@ func (s *service) marked(t *testing.T) bool {
 	return n > 0
 }
 
-// seed fills a day that Redis does not know, as the gateway does before it charges anything.
+// seed restores a day missing in Redis, as the gateway does before it charges anything.
 func (s *service) seed(day string) {
 	s.t.Helper()
 	c := s.Client()
@@ -261,7 +261,7 @@ func (s *service) seed(day string) {
 		[]string{counter.Day(day)}, fields...).Err())
 }
 
-// fewer makes the test's properties be checked n times, unless a number was asked for on the command line.
+// fewer limits the checks of rapid properties to n, unless set on the command line.
 func fewer(t *testing.T, n int) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
@@ -271,8 +271,8 @@ func fewer(t *testing.T, n int) {
 	}
 }
 
-// However calls, connections, copies and losses of Redis interleave: each call that was copied before a loss counts once, for who has
-// the key in the end.
+// Each request copied before a loss of Redis counts once, for the final holder of the key, however requests, connections,
+// copies and losses interleave.
 func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 	r.Start()
@@ -280,14 +280,14 @@ func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	s := &stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r}
 	svc, clock := s.startMoved(t, begin)
 	people := 0
-	fewer(t, 12) // each waits for several turns of the ledger, of a second each
+	fewer(t, 12) // each waits for several ledger copies, one per second
 	rapid.Check(t, func(rt *rapid.T) {
-		clock.move(24 * time.Hour) // a day of its own for each run
+		clock.move(24 * time.Hour) // each run has its own day
 		day := counter.DayOf(clock.Now())
 		people++
 		b := svc.browser()
 		b.signIn(time.Unix(int64(people), 0).UTC().Format("150405") + "@example.org")
-		holder := map[string]string{b.account: b.account} // whom the calls of an account count for
+		holder := map[string]string{b.account: b.account} // the account that an account's requests count for
 		accounts := []string{b.account}
 		keys := map[string]string{}
 		for range rapid.IntRange(1, 4).Draw(rt, "older keys") {
@@ -308,7 +308,7 @@ func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 			})
 		}
 		lose := func() {
-			copied() // what is lost before the copy may be made once more
+			copied() // requests lost before the copy may be repeated
 			s.Flush()
 		}
 		for range rapid.IntRange(1, 12).Draw(rt, "acts") {

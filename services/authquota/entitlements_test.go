@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// entitle tells what an account has paid for, as billing does.
+// entitle pushes an entitlement, as billing does.
 func (s *service) entitle(id string, e api.Entitlement) answer {
 	s.t.Helper()
 	return s.do(http.MethodPut, "/internal/v1/entitlements/"+id, e)
@@ -29,7 +29,7 @@ func (s *service) entitled(id string, e api.Entitlement) {
 	require.Equal(s.t, http.StatusNoContent, a.status, "%s", a.body)
 }
 
-// paid is a month of the plan from an instant on.
+// paid returns the entitlement of a month from a time on.
 func paid(from time.Time, version int64, change ...func(*api.Entitlement)) api.Entitlement {
 	until := from.AddDate(0, 1, 0)
 	e := api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Version: version}
@@ -53,7 +53,7 @@ func (s *service) shown(id string) api.AccountDetail {
 	return read[api.AccountDetail](s.do(http.MethodGet, "/operator/v1/accounts/"+id, nil))
 }
 
-func TestWhatIsPaidForIsTheTierUntilItsSecond(t *testing.T) {
+func TestPaidTierEndsOnTime(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, now := s.startMoved(t, begin)
 		key := svc.issue(nil)
@@ -122,14 +122,14 @@ func TestOnlyANewerEntitlementChangesAnything(t *testing.T) {
 	})
 }
 
-// entitlements is how many were accepted of an account.
+// entitlements returns the number of accepted entitlements of an account.
 func entitlements(svc *service, id string) int {
 	svc.t.Helper()
 	return len(read[api.AuditList](svc.do(http.MethodGet, "/operator/v1/audit?action=account.entitle&account="+id, nil)).Entries)
 }
 
-// Pushes that overtake each other end at the newest, whoever sends them.
-func TestEntitlementsAtOnce(t *testing.T) {
+// Concurrent pushes end at the newest version.
+func TestConcurrentEntitlementsEndAtNewestVersion(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
 		key := svc.issue(nil)
@@ -143,7 +143,7 @@ func TestEntitlementsAtOnce(t *testing.T) {
 	})
 }
 
-func TestEntitlementsThatAreRefused(t *testing.T) {
+func TestInvalidEntitlementsAreRejected(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
 		key := svc.issue(nil)
@@ -169,12 +169,12 @@ func TestEntitlementsThatAreRefused(t *testing.T) {
 			`{"tier":"` + strings.Repeat("x", 65<<10) + `","paidUntil":null,"renews":false,"trouble":"","version":1}`: "at most 65536 bytes",
 			"{\"tier\":\"free\",\"paidUntil\":null,\"renews\":false,\"trouble\":\"\\u0000\",\"version\":1}":           "trouble must be",
 		} {
-			svc.do(http.MethodPut, path, body).refused(problem.InvalidParameter, words)
+			svc.do(http.MethodPut, path, body).rejected(problem.InvalidParameter, words)
 		}
 		good := paid(begin, 1)
-		svc.do(http.MethodPut, path+"?force=1", good).refused(problem.UnknownParameter)
+		svc.do(http.MethodPut, path+"?force=1", good).rejected(problem.UnknownParameter)
 		for _, id := range []string{"acc_0199a7a0000070008000000000000000", "x", key.ID, "%00"} {
-			svc.entitle(id, good).refused(problem.NotFound)
+			svc.entitle(id, good).rejected(problem.NotFound)
 		}
 		for _, header := range []http.Header{{}, {"Authorization": {"Bearer " + strings.Repeat("x", 40)}}} {
 			require.Equal(t, http.StatusUnauthorized, svc.doAs(http.MethodPut, path, good, header).status)
@@ -184,15 +184,15 @@ func TestEntitlementsThatAreRefused(t *testing.T) {
 	})
 }
 
-// Without Redis an entitlement is kept and comes into force as soon as Redis is back, whether billing repeats itself or not.
-func TestEntitlementsWithoutRedis(t *testing.T) {
+// Without Redis an entitlement is saved and takes effect as soon as Redis is back, even if billing does not retry.
+func TestEntitlementIsSavedDuringRedisOutage(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
 		key := svc.issue(nil)
 		before := svc.principal(key.Key)
 		s.Stop()
-		svc.entitle(key.Account, paid(begin, 1)).refused(problem.ServiceUnavailable, "recorded")
-		svc.entitle(key.Account, paid(begin, 1)).refused(problem.ServiceUnavailable, "recorded")
+		svc.entitle(key.Account, paid(begin, 1)).rejected(problem.ServiceUnavailable, "The change is saved")
+		svc.entitle(key.Account, paid(begin, 1)).rejected(problem.ServiceUnavailable, "The change is saved")
 		s.Start()
 		svc.entitled(key.Account, paid(begin, 1))
 		got := svc.principal(key.Key)
@@ -202,9 +202,9 @@ func TestEntitlementsWithoutRedis(t *testing.T) {
 	})
 }
 
-// However pushes are repeated and reordered: the tier is that of the newest one at the instant, each that was accepted left one entry,
-// and the mails are those of the changes that were accepted.
-func TestPushesInAnyOrder(t *testing.T) {
+// However pushes are repeated and reordered, the tier is that of the newest version, each accepted version has one audit log
+// entry, and the mails match the accepted versions.
+func TestEntitlementPushesInAnyOrder(t *testing.T) {
 	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 	r.Start()
 	t.Cleanup(r.Stop)

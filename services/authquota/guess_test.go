@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// atOnce sends from all at the same time.
+// atOnce sends from all browsers concurrently.
 func atOnce(browsers []*browser, send func(b *browser) page) []page {
 	pages := make([]page, len(browsers))
 	var all sync.WaitGroup
@@ -88,21 +88,21 @@ func TestACodeOfTheSetUpWorksOnce(t *testing.T) {
 	})
 }
 
-func TestWrongCodesSlowDown(t *testing.T) {
+func TestWrongCodesAreDelayed(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startWithClock(t)
 		b := svc.browser()
 		b.signUp("ada@example.org")
 		clock.move(time.Minute)
-		s.Stop() // Redis has no part in this
+		s.Stop() // throttling does not need Redis
 		o := b.other()
 		o.enterPassword().leads("/account/sign-in/code")
 		for i := range 10 {
 			o.address = fmt.Sprintf("198.51.100.%d", i) // one network
-			o.post("/account/sign-in/code", "code", o.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is not right")
+			o.post("/account/sign-in/code", "code", o.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is wrong")
 		}
-		refused := o.post("/account/sign-in/code", "code", o.code()).shows(http.StatusTooManyRequests, "Too many attempts", "30 seconds")
-		wait, err := strconv.Atoi(refused.header.Get("Retry-After"))
+		rejected := o.post("/account/sign-in/code", "code", o.code()).shows(http.StatusTooManyRequests, "Too many attempts", "30 seconds")
+		wait, err := strconv.Atoi(rejected.header.Get("Retry-After"))
 		require.NoError(t, err)
 		clock.move(time.Duration(wait) * time.Second)
 		o.post("/account/sign-in/code", "code", o.code()).leads("/account")
@@ -110,7 +110,7 @@ func TestWrongCodesSlowDown(t *testing.T) {
 	})
 }
 
-func TestWrongPasswordsSlowDownWhoTriesAndNobodyElse(t *testing.T) {
+func TestWrongPasswordsDelayOnlyTheirSender(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startWithClock(t)
 		b := svc.browser()
@@ -135,8 +135,8 @@ func TestWrongPasswordsSlowDownWhoTriesAndNobodyElse(t *testing.T) {
 	})
 }
 
-// Many at a time are no way around the wait.
-func TestTriesAtOnceAreCounted(t *testing.T) {
+// Concurrent attempts do not avoid the delay.
+func TestConcurrentAttemptsAreCounted(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startWithClock(t)
 		var browsers []*browser
@@ -164,8 +164,8 @@ func TestOneNetworkCannotTryManyAddresses(t *testing.T) {
 	})
 }
 
-// Whoever asks learns nothing about who has an account: not by the status, the words, the headers or the cookies.
-func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
+// Responses do not reveal which addresses have an account: not by status, text, headers or cookies.
+func TestResponsesDoNotRevealAccounts(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startWithClock(t)
 		b := svc.browser()

@@ -25,7 +25,7 @@ func (s *service) keyDigests(after api.KeyPosition) api.KeyDigests {
 	return read[api.KeyDigests](s.do(http.MethodGet, path, nil))
 }
 
-// shortened returns the digest of a key as gateways follow it.
+// shortened returns the shortened digest of a key, as gateways cache it.
 func shortened(t *testing.T, key string) string {
 	t.Helper()
 	parsed, ok := apikey.Parse(key)

@@ -36,12 +36,12 @@ func (s *stores) startMoved(t *testing.T, at time.Time, adjust ...func(*authquot
 
 func approving(c *authquota.Config) { c.AutoApprove = true }
 
-// requestKey sends the form for a key request and accepts the terms of use.
+// requestKey submits a key request and accepts the terms of use.
 func (b *browser) requestKey(fields ...string) page {
 	return b.post("/account/keys/new", append(fields, "terms", "accepted", "termsVersion", api.TermsVersion)...)
 }
 
-// ask requests a key and returns the id of the request.
+// ask requests a key and returns the ID of the request.
 func (b *browser) ask(name string) string {
 	t := b.svc.t
 	t.Helper()
@@ -69,7 +69,7 @@ func unique(of *regexp.Regexp, text string) (found []string) {
 	return found
 }
 
-// secret is the key that a page shows, and its id.
+// secret returns the key shown on a page, and its ID.
 func (b *browser) secret(p page) (key, id string) {
 	t := b.svc.t
 	t.Helper()
@@ -80,7 +80,7 @@ func (b *browser) secret(p page) (key, id string) {
 	return found[0], b.svc.principal(found[0]).Key
 }
 
-// obtain asks for a key, has it approved and collects it.
+// obtain requests a key, has it approved and collects it.
 func (b *browser) obtain(name string) (key, id string) {
 	b.svc.t.Helper()
 	r := b.ask(name)
@@ -98,7 +98,7 @@ func (s *service) listRequests(query string) []api.KeyRequest {
 	return read[api.KeyRequestList](s.do(http.MethodGet, "/operator/v1/keys/requests"+query, nil)).Requests
 }
 
-// sent are the subjects of the mails that were sent, n in all.
+// sent returns the subjects of the n mails sent.
 func (s *stores) sent(t *testing.T, n int) (subjects []string) {
 	t.Helper()
 	storetest.Eventually(t, "mails", func() bool { return len(s.mails(t)) == n && s.waiting(t) == 0 })
@@ -156,7 +156,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		require.Equal(t, b.account, p.Account)
 		require.Equal(t, begin.Add(time.Minute+365*24*time.Hour), p.ExpiresAt)
 		b.post(collect).shows(http.StatusBadRequest, "already collected", "rotate it")
-		svc.decide(id, "decline", `{"reason":"too late"}`).refused(problem.InvalidParameter,
+		svc.decide(id, "decline", `{"reason":"too late"}`).rejected(problem.InvalidParameter,
 			"approved by ada on 20 November 2026, 10:01 UTC", "revoke the key")
 		require.Equal(t, "collected", read[api.KeyRequest](svc.decide(id, "approve", nil)).State, "the same decision, after its key was collected")
 
@@ -195,7 +195,7 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 	})
 }
 
-// renew keeps the browser signed in although the clock has moved.
+// renew keeps the browser signed in after the clock has moved.
 func (s *service) renew(b *browser) {
 	s.t.Helper()
 	now := s.now().UnixMicro()
@@ -209,34 +209,34 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 		b := svc.browser()
 		b.signIn("ada@example.org")
 		first, second := b.ask("First"), b.ask("Second")
-		svc.decide(first, "decline", nil).refused(problem.InvalidParameter, "reason")
+		svc.decide(first, "decline", nil).rejected(problem.InvalidParameter, "reason")
 		require.Equal(t, "say who reads it", read[api.KeyRequest](svc.decide(first, "decline", `{"reason":"say who reads it"}`)).Reason)
 		b.get("/account/keys").shows(http.StatusOK, "Declined", "say who reads it")
 		b.post("/account/keys/requests/"+first+"/collect").shows(http.StatusBadRequest, "This request was declined.", "Your keys")
 		b.post("/account/keys/requests/"+first+"/withdraw").shows(http.StatusBadRequest, "This request was declined.")
-		svc.decide(first, "approve", nil).refused(problem.InvalidParameter, "declined by ada on 20 November 2026, 10:00 UTC")
+		svc.decide(first, "approve", nil).rejected(problem.InvalidParameter, "declined by ada on 20 November 2026, 10:00 UTC")
 		again := read[api.KeyRequest](svc.decide(first, "decline", `{"reason":"another reason"}`))
 		require.Equal(t, "say who reads it", again.Reason, "the decision stays as it was made")
 		b.post("/account/keys/requests/" + first + "/collect").shows(http.StatusBadRequest)
 		b.post("/account/keys/requests/" + first + "/withdraw").shows(http.StatusBadRequest)
 
 		svc.decide(second, "approve", nil)
-		svc.decide(second, "decline", `{"reason":"a second thought"}`).refused(problem.InvalidParameter, "approved by ada")
+		svc.decide(second, "decline", `{"reason":"a second thought"}`).rejected(problem.InvalidParameter, "approved by ada")
 		third := b.ask("Third")
 		b.post("/account/keys/requests/" + third + "/withdraw").leads("/account/keys")
 		b.post("/account/keys/requests/" + third + "/withdraw").leads("/account/keys")
-		svc.decide(third, "approve", nil).refused(problem.InvalidParameter, "withdrawn")
+		svc.decide(third, "approve", nil).rejected(problem.InvalidParameter, "withdrawn")
 		require.ElementsMatch(t, []string{"Your request for a key was declined", "Your key is ready"}, s.sent(t, 2))
 
 		page := read[api.KeyRequestList](svc.do(http.MethodGet, "/operator/v1/keys/requests?all=true&limit=2", nil))
 		require.Len(t, page.Requests, 2)
 		require.Equal(t, second, page.Next)
 		require.Equal(t, third, svc.listRequests("?all=true&after=" + page.Next)[0].ID)
-		svc.do(http.MethodGet, "/operator/v1/keys/requests?after=x", nil).refused(problem.InvalidParameter, "after")
+		svc.do(http.MethodGet, "/operator/v1/keys/requests?after=x", nil).rejected(problem.InvalidParameter, "after")
 		for _, id := range []string{"x", "%00", "req_0199a7a0000070008000000000000000", b.account} {
-			svc.decide(id, "approve", nil).refused(problem.NotFound)
+			svc.decide(id, "approve", nil).rejected(problem.NotFound)
 		}
-		svc.do(http.MethodGet, "/operator/v1/keys/requests?all=maybe", nil).refused(problem.InvalidParameter, "all")
+		svc.do(http.MethodGet, "/operator/v1/keys/requests?all=maybe", nil).rejected(problem.InvalidParameter, "all")
 		require.Empty(t, svc.listKeys(""))
 
 		var log []string
@@ -254,7 +254,7 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 	})
 }
 
-// Operators who decide at the same time make one decision: one mail, one entry in the audit log, and the others are told of it.
+// Concurrent decisions result in one decision, with one mail and one audit log entry. The other operators get the decision.
 func TestOperatorsWhoDecideAtOnceMakeOneDecision(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
@@ -276,7 +276,7 @@ func TestOperatorsWhoDecideAtOnceMakeOneDecision(t *testing.T) {
 			if (i%2 == 0) == (made.State == "approved") {
 				require.Equal(t, made, read[api.KeyRequest](a))
 			} else {
-				a.refused(problem.InvalidParameter, made.State+" by ada")
+				a.rejected(problem.InvalidParameter, made.State+" by ada")
 			}
 		}
 		require.Len(t, s.sent(t, 1), 1)
@@ -298,7 +298,7 @@ func TestKeysAreApprovedAtOnceWhereThatIsSet(t *testing.T) {
 	})
 }
 
-func TestFivePlacesForKeysAndOpenRequests(t *testing.T) {
+func TestKeysAndOpenRequestsShareTheLimit(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
 		b := svc.browser()
@@ -308,7 +308,7 @@ func TestFivePlacesForKeysAndOpenRequests(t *testing.T) {
 		var all sync.WaitGroup
 		answers := make([]page, 8)
 		for i := range answers {
-			tab := *b // a browser's tabs share cookies
+			tab := *b // tabs share cookies
 			all.Go(func() {
 				answers[i] = tab.requestKey("name", "many", "useCase", "many at once")
 			})
@@ -324,13 +324,13 @@ func TestFivePlacesForKeysAndOpenRequests(t *testing.T) {
 		}
 		require.Equal(t, 3, made)
 		b.get("/account/keys").shows(http.StatusOK, "5 of 5 keys in use", "revoke a key or withdraw")
-		svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"useCase": "x", "account": b.account}).refused(problem.InvalidParameter, "5 active keys")
+		svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"useCase": "x", "account": b.account}).rejected(problem.InvalidParameter, "5 active keys")
 		for _, r := range b.requests() {
 			svc.decide(r, "approve", nil)
-			b.secret(b.post("/account/keys/requests/" + r + "/collect")) // what was asked for is always to be had
+			b.secret(b.post("/account/keys/requests/" + r + "/collect")) // approved requests can always be collected
 		}
 		require.Len(t, svc.listKeys("?account="+b.account), 5)
-		b.secret(b.post("/account/keys/" + first + "/rotate")) // grace does not count
+		b.secret(b.post("/account/keys/" + first + "/rotate")) // keys in their grace period do not count
 		b.requestKey("name", "x", "useCase", "x").shows(http.StatusUnprocessableEntity)
 	})
 }
@@ -417,7 +417,7 @@ func TestKeysOfOthersAreNotFound(t *testing.T) {
 	})
 }
 
-func TestWhatIsDelicateNeedsARecentProof(t *testing.T) {
+func TestSensitiveKeyActionsNeedRecentProof(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startMoved(t, begin)
 		b := svc.browser()
@@ -460,7 +460,7 @@ func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 	})
 }
 
-// Where people are told to write to the operator they are told how, if that is known.
+// Pages and mails that mention the operator include the contact if it is configured.
 func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		for contact, address := range map[string]string{
@@ -486,7 +486,7 @@ func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
 	})
 }
 
-// Whoever rotates every day has a long past; their page stays short.
+// The page stays short for an account with many ended keys.
 func TestThePageShowsTheLatestOfManyEndedKeys(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
@@ -503,7 +503,7 @@ func TestThePageShowsTheLatestOfManyEndedKeys(t *testing.T) {
 	})
 }
 
-func TestALeakedKeyIsRevokedAndItsHolderTold(t *testing.T) {
+func TestLeakedKeyIsRevokedAndItsHolderNotified(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
 		b := svc.browser()
@@ -518,8 +518,8 @@ func TestALeakedKeyIsRevokedAndItsHolderTold(t *testing.T) {
 	})
 }
 
-// While Redis is away a key is shown all the same, and what happens to the old one takes force when it is back.
-func TestKeysWhileRedisIsAway(t *testing.T) {
+// During a Redis outage a new key is shown, and the change to the old one takes effect when Redis is back.
+func TestKeyPagesDuringRedisOutage(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
 		b := svc.browser()

@@ -115,13 +115,13 @@ func TestUnknownKeys(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		svc.issue(nil)
-		svc.resolve(apikey.Generate(apikey.Live).Reveal()).refused(problem.NotFound)
-		svc.revoke("key_0199a7a0000070008000000000000000").refused(problem.NotFound)
+		svc.resolve(apikey.Generate(apikey.Live).Reveal()).rejected(problem.NotFound)
+		svc.revoke("key_0199a7a0000070008000000000000000").rejected(problem.NotFound)
 		for _, id := range []string{"x", "key_", "acc_0199a7a0000070008000000000000000", "key_%00", "key_0199A7A0000070008000000000000000"} {
-			svc.revoke(id).refused(problem.NotFound)
+			svc.revoke(id).rejected(problem.NotFound)
 		}
-		svc.do(http.MethodGet, "/operator/v1/keys?account=acc_0199a7a0000070008000000000000000", nil).refused(problem.NotFound)
-		svc.do(http.MethodGet, "/operator/v1/keys?account=x", nil).refused(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?account=acc_0199a7a0000070008000000000000000", nil).rejected(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?account=x", nil).rejected(problem.NotFound)
 	})
 }
 
@@ -146,18 +146,18 @@ func TestAtMostFiveActiveKeys(t *testing.T) {
 				made = append(made, read[issued](a))
 				continue
 			}
-			a.refused(problem.InvalidParameter, "account", "5 active keys")
+			a.rejected(problem.InvalidParameter, "account", "5 active keys")
 		}
 		require.Len(t, made, 4, "beside the first")
 		require.Len(t, svc.listKeys("?account="+first.Account), 5)
 
 		read[listedKey](svc.revoke(made[0].ID))
-		svc.issue(order) // a revoked key makes room
-		svc.do(http.MethodPost, "/operator/v1/keys", order).refused(problem.InvalidParameter, "5 active keys")
+		svc.issue(order) // a revoked key frees capacity
+		svc.do(http.MethodPost, "/operator/v1/keys", order).rejected(problem.InvalidParameter, "5 active keys")
 		later := now.Add(time.Hour)
 		at.Store(&later)
 		svc.issue(order) // so does an expired one
-		svc.do(http.MethodPost, "/operator/v1/keys", order).refused(problem.InvalidParameter, "5 active keys")
+		svc.do(http.MethodPost, "/operator/v1/keys", order).rejected(problem.InvalidParameter, "5 active keys")
 		require.Equal(t, 5, svc.listAccounts()[0].Keys)
 	})
 }
@@ -180,7 +180,7 @@ func TestPeppersRotate(t *testing.T) {
 
 		svc = s.start(t, func(c *authquota.Config) { c.Peppers = []string{hex.EncodeToString(newer)} })
 		require.Equal(t, fresh.ID, read[api.Principal](svc.resolve(fresh.Key, newer)).Key, "new keys are kept under the newest")
-		svc.resolve(old.Key, newer).refused(problem.NotFound)
+		svc.resolve(old.Key, newer).rejected(problem.NotFound)
 	})
 }
 
@@ -218,12 +218,12 @@ func TestBadOrders(t *testing.T) {
 				free.Account + " has the tier free, not commercial", "Leave the tier out to issue a free key", "opportunity accounts grant " + free.Account + " commercial",
 			},
 		} {
-			svc.do(http.MethodPost, "/operator/v1/keys", body).refused(problem.InvalidParameter, words...)
+			svc.do(http.MethodPost, "/operator/v1/keys", body).rejected(problem.InvalidParameter, words...)
 		}
 		for _, account := range []string{"x", "acc_0199a7a0000070008000000000000000", `\u0000`} {
-			svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+account+`"}`).refused(problem.NotFound)
+			svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+account+`"}`).rejected(problem.NotFound)
 		}
-		svc.do(http.MethodPost, "/operator/v1/keys?tier=free", `{"useCase":"x"}`).refused(problem.UnknownParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys?tier=free", `{"useCase":"x"}`).rejected(problem.UnknownParameter)
 		require.Len(t, svc.listKeys(""), 1, "nothing was made on the way")
 		require.Len(t, svc.listAccounts(), 1)
 
@@ -232,7 +232,7 @@ func TestBadOrders(t *testing.T) {
 	})
 }
 
-func TestBadQuestions(t *testing.T) {
+func TestInvalidLookupsAreRejected(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		digest := strings.Repeat("0a", 32)
@@ -246,19 +246,19 @@ func TestBadQuestions(t *testing.T) {
 			`{"digests":"` + digest + `"}`:          {"digests"},
 			`{"digest":["` + digest + `"]}`:         {"digest", "unknown"},
 		} {
-			svc.do(http.MethodPost, "/internal/v1/principals", body).refused(problem.InvalidParameter, words...)
+			svc.do(http.MethodPost, "/internal/v1/principals", body).rejected(problem.InvalidParameter, words...)
 		}
 		for _, day := range []string{"today", "2026-1-1", "2026-02-30", "2026-11-20T00:00:00Z"} {
-			svc.do(http.MethodGet, "/internal/v1/usage/"+day, nil).refused(problem.InvalidParameter, "day")
+			svc.do(http.MethodGet, "/internal/v1/usage/"+day, nil).rejected(problem.InvalidParameter, "day")
 		}
-		svc.do(http.MethodGet, "/operator/v1/keys?owner=x", nil).refused(problem.UnknownParameter)
-		svc.do(http.MethodGet, "/operator/v1/accounts?page=1", nil).refused(problem.UnknownParameter)
-		svc.do(http.MethodGet, "/operator/v1/nothing", nil).refused(problem.NotFound)
-		svc.do(http.MethodDelete, "/operator/v1/keys", nil).refused(problem.MethodNotAllowed)
+		svc.do(http.MethodGet, "/operator/v1/keys?owner=x", nil).rejected(problem.UnknownParameter)
+		svc.do(http.MethodGet, "/operator/v1/accounts?page=1", nil).rejected(problem.UnknownParameter)
+		svc.do(http.MethodGet, "/operator/v1/nothing", nil).rejected(problem.NotFound)
+		svc.do(http.MethodDelete, "/operator/v1/keys", nil).rejected(problem.MethodNotAllowed)
 	})
 }
 
-func TestOnlyPeersGetIn(t *testing.T) {
+func TestRequestsNeedTheInternalToken(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		for _, authorization := range []string{"", "Bearer", "Bearer wrong", "Bearer " + token + "x", token} {

@@ -22,7 +22,7 @@ const (
 	bob = "acc_0199a7a0000070008000000000000002"
 )
 
-// charge sets the counters of a day as the gateways would.
+// charge sets the counters of a day as the gateways do.
 func (s *stores) charge(t *testing.T, day string, counts map[string]int) {
 	t.Helper()
 	c := s.Client()
@@ -42,27 +42,27 @@ func (s *service) eventually(want api.DayUsage) {
 	storetest.Eventually(s.t, "the ledger has the counters", func() bool { return cmp.Equal(want, s.day(want.Day)) })
 }
 
-func TestTheLedgerFollowsTheCountersAndNeverFallsBehindThem(t *testing.T) {
+func TestLedgerStoresTheGreatestCounts(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		clock := func(c *authquota.Config) { c.Now = func() time.Time { return now } }
 		const day = "2026-11-20"
-		s.charge(t, "2026-11-19", map[string]int{counter.ServiceField: 5, bob: 5}) // while nobody copied
+		s.charge(t, "2026-11-19", map[string]int{counter.ServiceField: 5, bob: 5}) // while no copy runs
 		svc := s.start(t, clock)
 		require.Equal(t, api.DayUsage{Day: day, Accounts: map[string]int{}}, svc.day(day), "an empty day")
 		svc.eventually(api.DayUsage{Day: "2026-11-19", Service: 5, Accounts: map[string]int{bob: 5}})
 
 		s.charge(t, day, map[string]int{counter.ServiceField: 7, counter.LatestField: 1, ann: 3, bob: 4})
 		svc.eventually(api.DayUsage{Day: day, Service: 7, Accounts: map[string]int{ann: 3, bob: 4}})
-		s.charge(t, day, map[string]int{counter.ServiceField: 9, ann: 2, bob: 6}) // one of ann's was given back, bob spent two more
+		s.charge(t, day, map[string]int{counter.ServiceField: 9, ann: 2, bob: 6}) // one charge of ann's was refunded, bob sent two more
 		svc.eventually(api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 6}})
 
-		s.Stop() // Redis loses everything, and begins again below what was used
+		s.Stop() // Redis loses its data, and its counters restart below the ledger's
 		s.Start()
 		s.charge(t, day, map[string]int{counter.ServiceField: 1, ann: 1, bob: 7})
 		svc.eventually(api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 7}})
 
-		svc.stop() // a new process remembers nothing of what was written
+		svc.stop() // a new process does not know what was written
 		s.charge(t, day, map[string]int{counter.ServiceField: 10, ann: 1, bob: 8})
 		svc = s.start(t, clock)
 		svc.eventually(api.DayUsage{Day: day, Service: 10, Accounts: map[string]int{ann: 3, bob: 8}})
@@ -119,8 +119,8 @@ func TestOperatorsSeeWhatWasUsedToday(t *testing.T) {
 	})
 }
 
-// The ledger goes on by itself after an outage, and says how old it is meanwhile.
-func TestTheLedgerCatchesUp(t *testing.T) {
+// The ledger resumes automatically after an outage; meanwhile a metric shows its age.
+func TestLedgerResumesAfterRedisOutage(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })

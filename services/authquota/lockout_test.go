@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever has only the password tries codes from everywhere: new browsers wait in the end, the owner's own never does, nor whoever
-// is signed in.
-func TestWhoHasOnlyThePasswordKeepsNobodyOut(t *testing.T) {
+// An attacker with the password who tries codes from many networks delays new browsers, but not known browsers or open
+// sessions.
+func TestAttackerWithPasswordDoesNotDelayOwner(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
 		guesser := b.other()
 		guesser.enterPassword()
 		for i := range 101 {
 			guesser.address = fmt.Sprintf("198.51.%d.1", i/10)
-			guesser.post("/account/sign-in/code", "code", guesser.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is not right")
+			guesser.post("/account/sign-in/code", "code", guesser.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is wrong")
 			if i == 9 {
 				guesser.post("/account/sign-in/code", "code", guesser.wrongCode()).shows(http.StatusTooManyRequests)
 			}
@@ -38,7 +38,7 @@ func TestWhoHasOnlyThePasswordKeepsNobodyOut(t *testing.T) {
 		b.enterPassword().leads("/account/sign-in/code")
 		b.post("/account/sign-in/code", "code", b.code()).leads("/account")
 
-		// a browser that is new waits, and comes in
+		// a new browser waits and then signs in
 		phone := b.other()
 		phone.address = "192.0.2.77"
 		phone.enterPassword().leads("/account/sign-in/code")
@@ -48,7 +48,7 @@ func TestWhoHasOnlyThePasswordKeepsNobodyOut(t *testing.T) {
 	})
 }
 
-// A browser that the account knows is slowed by what was tried in it, and by nothing else.
+// A known browser is delayed by its own attempts only.
 func TestAKnownBrowserIsCountedAlone(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, _ := s.member(t, "ada@example.org")
@@ -63,7 +63,7 @@ func TestAKnownBrowserIsCountedAlone(t *testing.T) {
 		phone.enterPassword().leads("/account/sign-in/code")
 		phone.post("/account/sign-in/code", "code", phone.code()).leads("/account")
 
-		// nor does another account know it
+		// another account does not know the browser
 		grace := b.svc.browser()
 		grace.signUp("grace@example.org")
 		stranger := grace.other()
@@ -77,7 +77,7 @@ func TestAKnownBrowserIsCountedAlone(t *testing.T) {
 	})
 }
 
-// What one session is asked again slows down no other.
+// Attempts in one session do not delay others.
 func TestASessionIsCountedAlone(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
@@ -91,8 +91,9 @@ func TestASessionIsCountedAlone(t *testing.T) {
 	})
 }
 
-// Strangers who fill in the forms that send mails keep nobody from them, nor from signing in: mails are left out, without a word.
-func TestFormsThatSendMailsKeepNobodyOut(t *testing.T) {
+// Requesting many mails for an address does not block its owner from the forms or from signing in. Excess mails are dropped
+// silently.
+func TestMailFormsAreNeverBlocked(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, _ := s.member(t, "ada@example.org")
 		links := func(email string) (n int) {

@@ -20,7 +20,7 @@ import (
 	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
-// post puts a mail where the service's transactions put theirs, due at once by the clock of the test.
+// post writes a mail to the outbox as the service does, due immediately by the test's clock.
 func (s *stores) post(t *testing.T, at time.Time, m mail.Message) (id string) {
 	t.Helper()
 	box, err := secretbox.Parse(s.config().Encryption)
@@ -41,7 +41,7 @@ func (s *stores) waiting(t *testing.T) (n int) {
 	return n
 }
 
-// received is a mail as its reader has it.
+// received is a parsed mail.
 type received struct {
 	header             netmail.Header
 	subject            string
@@ -67,7 +67,7 @@ func readMail(t *testing.T, raw string) received {
 	for _, want := range []struct {
 		kind string
 		into *string
-	}{{"text/plain", &r.plain}, {"text/html", &r.html}} { // the last is the one that readers prefer
+	}{{"text/plain", &r.plain}, {"text/html", &r.html}} { // clients prefer the last part
 		part, err := parts.NextRawPart()
 		require.NoError(t, err)
 		kind, params, err := mime.ParseMediaType(part.Header.Get("Content-Type"))
@@ -84,7 +84,7 @@ func readMail(t *testing.T, raw string) received {
 	return r
 }
 
-// mails are the mails that were written to files, oldest first.
+// mails returns the mails written to files, oldest first.
 func (s *stores) mails(t *testing.T) (all []received) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(s.mailbox, "*.eml"))

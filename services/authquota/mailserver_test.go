@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clock is moved by a test instead of waiting.
+// clock is a clock that the test moves.
 type clock struct{ at atomic.Int64 }
 
 func clockAt(t time.Time) *clock {
@@ -31,11 +31,11 @@ func (c *clock) move(by time.Duration) { c.at.Add(by.Microseconds()) }
 // mailServer is an SMTP server of one test.
 type mailServer struct {
 	address string
-	roots   *x509.CertPool // by which its certificate is known
+	roots   *x509.CertPool // to verify its certificate
 
 	mu       sync.Mutex
-	refuses  map[string]*smtp.SMTPError // at which step: login, sender, recipient, data
-	holds    chan struct{}              // not nil: a mail that has come is not answered before this is closed
+	refuses  map[string]*smtp.SMTPError // by step: login, sender, recipient, data
+	holds    chan struct{}              // if not nil, the server does not reply to a mail before it is closed
 	arrived  []delivery
 	attempts int // connections
 	logins   int
@@ -69,7 +69,7 @@ func startMailServer(t *testing.T, kind mailServerKind) *mailServer {
 		}
 		return s, nil
 	}))
-	server.Domain, server.AllowInsecureAuth = "mail.example", true // a client that tells its password to everybody is to be caught
+	server.Domain, server.AllowInsecureAuth = "mail.example", true // catches a client that sends its password in the clear
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	secured := &tls.Config{Certificates: certificates} //nolint:gosec // of a test
 	ln := listen(t)
@@ -89,8 +89,8 @@ func startMailServer(t *testing.T, kind mailServerKind) *mailServer {
 	return m
 }
 
-// refuse lets the server answer a step with an error from now on; nil ends that.
-func (m *mailServer) refuse(step string, with *smtp.SMTPError) {
+// reject makes the server reply to a step with an error; nil ends that.
+func (m *mailServer) reject(step string, with *smtp.SMTPError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.refuses[step] = with

@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 )
 
-// person gives an account that an operator made somebody who signs in to it.
+// person adds a person to an account created by an operator.
 func (s *stores) person(t *testing.T, accountID, email string) {
 	t.Helper()
 	require.NoError(t, s.open(t).Exec("INSERT INTO people (account_id, email, password_hash, created_at) VALUES (?, ?, 'none', 0)", accountID, email).Error)
@@ -22,7 +22,7 @@ func on(c *clock) func(*authquota.Config) {
 	return func(cfg *authquota.Config) { cfg.Now = c.Now }
 }
 
-// subjects are those of the mails to an address, oldest first.
+// subjects returns the subjects of the mails to an address, oldest first.
 func (s *stores) subjects(t *testing.T, to string) (all []string) {
 	t.Helper()
 	for _, m := range s.mails(t) {
@@ -33,7 +33,7 @@ func (s *stores) subjects(t *testing.T, to string) (all []string) {
 	return all
 }
 
-func TestPeopleAreToldBeforeTheirKeysExpire(t *testing.T) {
+func TestNoticesAreSentBeforeKeysExpire(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := clockAt(tenOClock)
 		svc := s.start(t, on(now))
@@ -44,7 +44,7 @@ func TestPeopleAreToldBeforeTheirKeysExpire(t *testing.T) {
 		read[listedKey](svc.revoke(revoked.ID))
 		replaced := svc.issue(map[string]any{"account": key.Account})
 		require.NoError(t, s.open(t).Exec("UPDATE api_keys SET replaced_at = 1 WHERE id = ?", replaced.ID).Error)
-		svc.issue(nil) // of nobody who could be told
+		svc.issue(nil) // an account without a person
 		restart := func() {
 			t.Helper()
 			svc.stop()
@@ -77,7 +77,7 @@ func TestPeopleAreToldBeforeTheirKeysExpire(t *testing.T) {
 		restart()
 		told() // once
 
-		now.move(29*24*time.Hour + time.Hour) // nobody served when seven days were left: only what holds now is told
+		now.move(29*24*time.Hour + time.Hour) // no process ran when seven days were left: only the latest notice is sent
 		restart()
 		told(named + "a day")
 		now.move(24 * time.Hour)
@@ -87,7 +87,7 @@ func TestPeopleAreToldBeforeTheirKeysExpire(t *testing.T) {
 	})
 }
 
-func TestSeveralProcessesTellOfAKeyOnce(t *testing.T) {
+func TestSeveralProcessesSendOneNotice(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := clockAt(tenOClock)
 		svc := s.start(t, on(now))
@@ -110,7 +110,7 @@ func TestSeveralProcessesTellOfAKeyOnce(t *testing.T) {
 	})
 }
 
-func TestPeopleAreToldWhatOperatorsDo(t *testing.T) {
+func TestMailsAreSentForOperatorChanges(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := clockAt(tenOClock)
 		svc := s.start(t, on(now))

@@ -18,7 +18,7 @@ import (
 	"opportunity.internal/services/authquota"
 )
 
-// olderLine is a line of an import of the key, with fields of its own.
+// olderLine returns an import line for the key. fields override its values.
 func olderLine(key string, fields map[string]any) string {
 	line := map[string]any{
 		"sha256": string(apikey.OlderOf(key)), "prefix": "jb-", "lastFour": key[len(key)-4:], "useCase": "an older use",
@@ -53,7 +53,7 @@ func at(now time.Time) func(*authquota.Config) {
 	return func(c *authquota.Config) { c.Now = func() time.Time { return now } }
 }
 
-func TestOlderKeysAreTakenOverByTheirHash(t *testing.T) {
+func TestOlderKeysAreImportedByHash(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, at(now))
@@ -142,7 +142,7 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		require.Equal(t, api.RejectedLine{Line: 2, Problems: api.Problems{"expiresAt: must be in the future, at most 365 days from now"}}, report.Rejected[0])
 		require.Empty(t, svc.listKeys(""))
 		require.Empty(t, svc.listAccounts())
-		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").refused(problem.UnknownParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").rejected(problem.UnknownParameter)
 		require.True(t, svc.importKeys().Applied, "nothing is no mistake")
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// wire is a connection to a server that a test can cut.
+// wire is a proxied connection to a server that a test can cut.
 type wire struct {
 	t      *testing.T
 	addr   string
@@ -38,7 +38,7 @@ func (w *wire) join() {
 			if err != nil {
 				return
 			}
-			out, err := net.Dial("tcp", w.server) //nolint:noctx // ends with cut
+			out, err := net.Dial("tcp", w.server) //nolint:noctx // ended by cut
 			if err != nil {
 				_ = in.Close()
 				continue
@@ -63,8 +63,8 @@ func (w *wire) cut() {
 	w.done.Wait()
 }
 
-// While the database is away, everything is refused as an outage; the counters are copied when it is back.
-func TestDatabaseAway(t *testing.T) {
+// During a database outage every request fails with 503. The counters are copied when it is back.
+func TestDatabaseOutage(t *testing.T) {
 	r := storetest.Redis(t)
 	direct := storetest.Postgres(t)
 	u, err := url.Parse(direct)
@@ -82,12 +82,12 @@ func TestDatabaseAway(t *testing.T) {
 
 	s.away = true
 	w.cut()
-	svc.resolve(key.Key).refused(problem.ServiceUnavailable)
-	svc.revoke(key.ID).refused(problem.ServiceUnavailable)
-	svc.change(key.Account, "grant", `{"tier":"developer"}`).refused(problem.ServiceUnavailable)
-	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).refused(problem.ServiceUnavailable)
-	svc.do(http.MethodGet, "/operator/v1/accounts", nil).refused(problem.ServiceUnavailable)
-	svc.do(http.MethodGet, "/internal/v1/usage/2026-11-20", nil).refused(problem.ServiceUnavailable)
+	svc.resolve(key.Key).rejected(problem.ServiceUnavailable)
+	svc.revoke(key.ID).rejected(problem.ServiceUnavailable)
+	svc.change(key.Account, "grant", `{"tier":"developer"}`).rejected(problem.ServiceUnavailable)
+	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).rejected(problem.ServiceUnavailable)
+	svc.do(http.MethodGet, "/operator/v1/accounts", nil).rejected(problem.ServiceUnavailable)
+	svc.do(http.MethodGet, "/internal/v1/usage/2026-11-20", nil).rejected(problem.ServiceUnavailable)
 	require.Equal(t, http.StatusServiceUnavailable, svc.do(http.MethodGet, "/readyz", nil).status)
 	b.get("/account").shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	b.post("/account/sign-in", "email", "ada@example.org", "password", goodPassword).shows(http.StatusServiceUnavailable, "Temporarily unavailable")

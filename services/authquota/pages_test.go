@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPagesLetInWhoIsSignedInAndNobodyElse(t *testing.T) {
+func TestPagesRequireSignIn(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		b := svc.browser()
@@ -26,7 +26,7 @@ func TestPagesLetInWhoIsSignedInAndNobodyElse(t *testing.T) {
 	})
 }
 
-func TestEveryAnswerHasTheHeaders(t *testing.T) {
+func TestEveryResponseHasTheHeaders(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b := s.start(t).browser()
 		b.signIn("ada@example.org")
@@ -43,7 +43,7 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	})
 }
 
-func TestFormsOfOtherSitesAreRefused(t *testing.T) {
+func TestFormsOfOtherSitesAreRejected(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b := s.start(t).browser()
 		b.signIn("ada@example.org")
@@ -57,7 +57,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	})
 }
 
-func TestFilesAreKeptByBrowsersForGood(t *testing.T) {
+func TestStaticFilesAreImmutable(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b := s.start(t).browser()
 		b.signIn("ada@example.org")

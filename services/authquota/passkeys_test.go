@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// securityKey is an authenticator with one passkey, as a browser with scripts uses it.
+// securityKey is an authenticator with one passkey, as used by a browser with scripts.
 type securityKey struct {
 	t             testing.TB
 	party         virtualwebauthn.RelyingParty
@@ -23,8 +23,8 @@ type securityKey struct {
 	credential    virtualwebauthn.Credential
 }
 
-// wholeKey is the length of a P-256 key as COSE writes it. The library leaves leading zeros of coordinates out, which no real device
-// does: one of its keys in 128 is malformed.
+// wholeKey is the length of a P-256 key in COSE. The library omits leading zeros of coordinates, unlike real devices, so one in
+// 128 of its keys is malformed.
 const wholeKey = 77
 
 func newSecurityKey(t testing.TB, owner string) *securityKey {
@@ -41,7 +41,7 @@ func newSecurityKey(t testing.TB, owner string) *securityKey {
 
 var asked = regexp.MustCompile(`data-options="([^"]+)"`)
 
-// options are what the form of a page asks the browser for.
+// options returns the WebAuthn options in the form of a page.
 func (p page) options() string {
 	p.t.Helper()
 	found := asked.FindStringSubmatch(p.body)
@@ -64,7 +64,7 @@ func (k *securityKey) prove(p page) string {
 	return virtualwebauthn.CreateAssertionResponse(k.party, k.authenticator, k.credential, *options)
 }
 
-// addPasskey gives the person a passkey.
+// addPasskey adds a passkey to the account.
 func (b *browser) addPasskey(name string) *securityKey {
 	b.svc.t.Helper()
 	k := newSecurityKey(b.svc.t, b.account)
@@ -88,7 +88,7 @@ func TestAPasskeyIsTheSecondStep(t *testing.T) {
 		require.NotEqual(t, halfway, phone.cookies["__Host-session"])
 		phone.get("/account/security").shows(http.StatusOK, "Signed in passkey")
 
-		// and the proof before something delicate
+		// and the proof before a sensitive action
 		clock.move(session.RecentProof)
 		confirm := phone.get("/account/security/confirm").shows(http.StatusOK)
 		old := phone.cookies["__Host-session"]
@@ -99,7 +99,7 @@ func TestAPasskeyIsTheSecondStep(t *testing.T) {
 	})
 }
 
-func TestAnAnswerCountsOnce(t *testing.T) {
+func TestPasskeyResponseIsSingleUse(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
 		k := b.addPasskey("Key ring")
@@ -116,7 +116,7 @@ func TestAnAnswerCountsOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// whoever comes later finds the challenge used, or the halfway session ended
+		// later requests find the challenge used or the halfway session ended
 		in := 0
 		require.NoError(t, s.open(t).Raw("SELECT count(*) FROM audit_log WHERE action = 'person.sign_in' AND detail LIKE '%passkey%'").Scan(&in).Error)
 		require.Equal(t, 1, in, "%v", statuses)
@@ -127,7 +127,7 @@ func TestAnAnswerCountsOnce(t *testing.T) {
 		again.post("/account/sign-in/passkey", "answer", answer).shows(422, "not accepted")
 		again.post("/account/sign-in/passkey", "answer", k.prove(b.get("/account/security/confirm"))).shows(422, "not accepted")
 
-		// of two that were asked the last counts, and only for as long as the person sat there
+		// of two challenges the last one counts, for a limited time
 		first, second := again.get("/account/sign-in/code"), again.get("/account/sign-in/code")
 		again.post("/account/sign-in/passkey", "answer", k.prove(first)).shows(422, "not accepted")
 		again.post("/account/sign-in/passkey", "answer", k.prove(second)).shows(422, "not accepted")
@@ -165,14 +165,14 @@ func TestAPasskeyOfAnotherIsNoProof(t *testing.T) {
 		phone.get("/account").leads("/account/sign-in/code")
 		phone.post("/account/sign-in/passkey", "answer", mine.prove(phone.get("/account/sign-in/code"))).leads("/account")
 
-		// one passkey belongs to one account
+		// a passkey is registered for one account
 		clock.move(session.RecentProof - 2*session.TouchEvery)
 		mine.authenticator.Options.UserHandle = []byte(stranger.account)
 		stranger.post("/account/security/passkeys", "name", "Mine too", "answer", mine.make(stranger.get("/account/security/passkeys"))).shows(422, "not accepted")
 	})
 }
 
-func TestACopiedPasskeyIsRefused(t *testing.T) {
+func TestClonedPasskeyCannotSignIn(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, _ := s.member(t, "ada@example.org")
 		k := b.addPasskey("Key ring")
@@ -211,13 +211,13 @@ func TestARemovedPasskeyIsNoProof(t *testing.T) {
 	})
 }
 
-func TestPasskeysThatAreNotTaken(t *testing.T) {
+func TestInvalidPasskeysAreRejected(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, _ := s.member(t, "ada@example.org")
 		k := newSecurityKey(t, b.account)
 		answer := k.make(b.get("/account/security/passkeys"))
 		b.post("/account/security/passkeys", "name", "  ", "answer", answer).shows(422, "Enter a name")
-		b.post("/account/security/passkeys", "name", "Key ring", "answer", answer).shows(422, "not accepted") // the challenge is used up
+		b.post("/account/security/passkeys", "name", "Key ring", "answer", answer).shows(422, "not accepted") // the challenge was used
 		b.post("/account/security/passkeys", "name", "Key ring").shows(422, "not accepted")
 		k.party.ID = "evil.example"
 		b.post("/account/security/passkeys", "name", "Key ring", "answer", k.make(b.get("/account/security/passkeys"))).shows(422, "not accepted")
@@ -229,7 +229,7 @@ func TestPasskeysThatAreNotTaken(t *testing.T) {
 	})
 }
 
-// Whoever lost the authenticator may have lost the passkeys with it.
+// Removing a lost authenticator also removes the passkeys, which may have been on the same device.
 func TestPasskeysEndWithALostAuthenticator(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")

@@ -18,8 +18,8 @@ import (
 	"opportunity.internal/services/authquota/internal/store"
 )
 
-// However what is done to keys interleaves: never more than five are active, those in their grace not counted, nor more than five
-// places taken; a key has one successor at most, and a request one key.
+// For any interleaving of changes to keys, at most five keys are active (without those in their grace period) and at most five
+// are in use; a key has at most one successor, and a request at most one key.
 func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 	r.Start()
@@ -27,12 +27,12 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 	s := &stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r}
 	svc, clock := s.startMoved(t, begin)
 	people := 0
-	fewer(t, 25) // each is a person's whole story
+	fewer(t, 25) // each run is a long sequence of actions
 	rapid.Check(t, func(rt *rapid.T) {
 		people++
 		b := svc.browser()
 		b.signIn(fmt.Sprintf("person%d@example.org", people))
-		var older []string // keys of accounts that were not connected, some with siblings
+		var older []string // keys of accounts that were not connected, some with several keys
 		for range 2 {
 			key := svc.issue(map[string]any{"expiresIn": "72h"})
 			for range rapid.IntRange(0, 4).Draw(rt, "siblings") {
@@ -74,7 +74,7 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 	})
 }
 
-// act does one thing to the keys of the browser's account, whether or not it may be done.
+// act performs one action on the keys of the browser's account, allowed or not.
 func (b *browser) act(act, key, request, presented string) {
 	switch act {
 	case "ask":
@@ -129,8 +129,8 @@ func (s *service) holdsItsPlaces(t require.TestingT, b *browser) {
 	require.Equal(t, collected, made)
 }
 
-// Pages do not let anybody in without an authenticator; the store would not give them a key either.
-func TestTheStoreKeepsKeysFromWhoHasNoAuthenticator(t *testing.T) {
+// The pages require an authenticator; the store also issues no key without one.
+func TestStoreIssuesNoKeyWithoutAuthenticator(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startMoved(t, begin)
 		b := svc.browser()

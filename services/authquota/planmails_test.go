@@ -31,7 +31,7 @@ func (s *stores) subscriber(t *testing.T) *subscriber {
 	return &subscriber{t: t, stores: s, svc: svc, now: now, account: key.Account}
 }
 
-// hears demands that exactly these mails came since the last time.
+// hears requires exactly these new mails.
 func (p *subscriber) hears(more ...string) {
 	p.t.Helper()
 	p.told = append(p.told, more...)
@@ -41,7 +41,7 @@ func (p *subscriber) hears(more ...string) {
 	require.Equal(p.t, p.told, p.stores.subjects(p.t, "ada@example.org"))
 }
 
-// last is the text of the last mail.
+// last returns the text of the last mail.
 func (p *subscriber) last() string {
 	p.t.Helper()
 	mails := p.stores.mails(p.t)
@@ -52,11 +52,11 @@ func (p *subscriber) pushed(e api.Entitlement) {
 	p.t.Helper()
 	p.version++
 	e.Version = p.version
-	p.now.move(time.Millisecond) // or the files of mails would have no order
+	p.now.move(time.Millisecond) // keeps the mail files in order
 	p.svc.entitled(p.account, e)
 }
 
-// waits moves the clock to an instant and has the loops run by then.
+// waits moves the clock and waits until the loops have run.
 func (p *subscriber) waits(until time.Time) {
 	p.t.Helper()
 	p.svc.stop()
@@ -70,13 +70,13 @@ func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {
 		month := paid(begin, 0)
 		p.pushed(month)
 		p.hears("Your plan has started")
-		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC; it renews by itself then")
+		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC; it renews automatically")
 		require.Contains(t, p.last(), "the tier commercial")
 		p.pushed(month)
 		p.hears()
 		month.Renews = false
 		p.pushed(month)
-		p.hears("Your plan is cancelled")
+		p.hears("Your plan was cancelled")
 		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC")
 		require.Contains(t, p.last(), "Tier from then on: free")
 		month.Renews = true
@@ -88,22 +88,22 @@ func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {
 		p.now.move(time.Hour)
 		month = paid(begin.AddDate(0, 1, 0), 0)
 		p.pushed(month)
-		p.hears() // it was late; nobody has heard of an end
+		p.hears() // it was late; no mail about an end was sent
 		month.Renews = false
 		p.pushed(month)
-		p.hears("Your plan is cancelled")
+		p.hears("Your plan was cancelled")
 		p.waits(month.PaidUntil.Add(-time.Microsecond))
 		p.hears()
 		p.waits(*month.PaidUntil)
 		p.hears("Your plan has ended")
-		require.Contains(t, p.last(), "the tier free now")
+		require.Contains(t, p.last(), "now has the tier free")
 		p.waits(month.PaidUntil.Add(time.Hour))
 		p.pushed(month)
 		p.hears()
 	})
 }
 
-func TestMailsOfPaymentsThatFail(t *testing.T) {
+func TestMailsOfFailedPayments(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		p := s.subscriber(t)
 		month := paid(begin, 0)
@@ -122,7 +122,7 @@ func TestMailsOfPaymentsThatFail(t *testing.T) {
 		p.waits(*month.PaidUntil)
 		p.now.move(time.Hour)
 		month.Trouble = api.PaymentFailed
-		p.pushed(month) // the charge for the next month, an hour after it had begun
+		p.pushed(month) // the charge for the next month, an hour after it started
 		p.hears("Your plan has ended because a payment failed")
 		p.waits(p.now.Now().Add(24 * time.Hour))
 		p.hears()
@@ -130,25 +130,25 @@ func TestMailsOfPaymentsThatFail(t *testing.T) {
 		month = paid(p.now.Now(), 0)
 		p.pushed(month)
 		p.hears("Your plan has started")
-		p.waits(month.PaidUntil.Add(4 * time.Hour)) // and nothing was heard of billing since
+		p.waits(month.PaidUntil.Add(4 * time.Hour)) // no news from billing since
 		p.hears("Your plan has ended")
 	})
 }
 
-func TestMailsOfMoneyThatGoesBack(t *testing.T) {
+func TestMailsOfRefundsAndDisputes(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		p := s.subscriber(t)
 		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
 		p.hears("Your plan is now developer")
 		p.pushed(paid(begin, 0))
-		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"free"}`)) // no difference as long as more is paid for
+		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"free"}`)) // no change while more is paid for
 		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
 		p.hears("Your plan has started")
 		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Refunded})
 		p.hears("Your payment was refunded and your plan has ended")
-		require.Contains(t, p.last(), "the tier developer now")
+		require.Contains(t, p.last(), "now has the tier developer")
 		p.waits(begin.AddDate(0, 2, 0))
-		p.hears() // it is not told again that it has ended
+		p.hears() // no second mail about the end
 
 		p.pushed(paid(p.now.Now(), 0))
 		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
@@ -158,8 +158,8 @@ func TestMailsOfMoneyThatGoesBack(t *testing.T) {
 	})
 }
 
-// Several processes that find the end of a plan say so once, and a renewal that comes at that moment is not contradicted.
-func TestTheEndIsToldOnce(t *testing.T) {
+// Several processes send one mail about the end of a plan, and none that contradicts a concurrent renewal.
+func TestPlanEndSendsOneMail(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, now := s.startMoved(t, begin)
 		month := paid(begin, 1, func(e *api.Entitlement) { e.Renews = false })
@@ -191,11 +191,11 @@ func TestTheEndIsToldOnce(t *testing.T) {
 		})
 		for i, id := range ids {
 			told := s.subjects(t, id+"@example.org")
-			want := []string{"Your plan has started", "Your plan has ended"}
-			if i < 5 && len(told) != 2 { // renewed before or after anybody noticed the end
+			want := []string{"Your plan has ended", "Your plan has started"}
+			if i < 5 && len(told) != 2 { // renewed before or after the end was noticed
 				want = []string{"Your plan has started"}
 				if len(told) > 2 {
-					want = []string{"Your plan has started", "Your plan has started", "Your plan has ended"} // of one instant, by their names
+					want = []string{"Your plan has ended", "Your plan has started", "Your plan has started"} // at the same time: sorted by name
 				}
 			}
 			slices.Sort(told)
@@ -204,8 +204,8 @@ func TestTheEndIsToldOnce(t *testing.T) {
 	})
 }
 
-// What an account paid for comes along when it is joined to another one, and goes on being told by billing under its own id.
-func TestWhatIsPaidForComesAlong(t *testing.T) {
+// The entitlement moves when its account is merged into another; billing continues to push it under the old ID.
+func TestEntitlementMovesWithConnectedAccount(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, now := s.startMoved(t, begin)
 		b := svc.browser()

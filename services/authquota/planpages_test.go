@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/services/authquota"
 )
 
-// till is a billing service that answers what the test says.
+// till is a fake billing service.
 type till struct {
 	*httptest.Server
 
@@ -65,14 +65,14 @@ func startTill(t *testing.T) *till {
 	return b
 }
 
-// is changes how the till answers from now on.
+// is changes the replies of the till.
 func (b *till) is(change func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change()
 }
 
-// seller is a person who is signed in where plans are sold.
+// seller returns a signed-in person of a service that sells plans.
 func (s *stores) seller(t *testing.T) (*browser, *till, *clock) {
 	t.Helper()
 	billing, c := startTill(t), new(clock)
@@ -84,7 +84,7 @@ func (s *stores) seller(t *testing.T) (*browser, *till, *clock) {
 	return b, billing, c
 }
 
-// entitle tells what an account has paid for, as billing does.
+// entitle pushes an entitlement, as billing does.
 func (b *browser) entitle(e api.Entitlement) {
 	b.svc.t.Helper()
 	said := b.svc.do(http.MethodPut, "/internal/v1/entitlements/"+b.account, e)
@@ -96,12 +96,12 @@ func until(c *clock, d time.Duration) *time.Time {
 	return &at
 }
 
-func TestWhereNothingIsSold(t *testing.T) {
+func TestPlanPageWithoutBilling(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		b := svc.browser()
 		b.signIn("ada@example.org")
-		b.get("/account/plan").shows(http.StatusOK, "Plans are not sold here. To change yours, write to")
+		b.get("/account/plan").shows(http.StatusOK, "Plans are not sold here. To change your plan, write to")
 		for _, path := range []string{"upgrade", "portal", "cancel", "resume"} {
 			b.post("/account/plan/"+path).shows(http.StatusNotFound, "Plans are not sold here.")
 		}
@@ -112,7 +112,7 @@ func TestWhereNothingIsSold(t *testing.T) {
 func TestBuyingAPlan(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, billing, c := s.seller(t)
-		p := b.get("/account/plan").shows(http.StatusOK, "Upgrade to Business", "You pay on a page of the payment processor. Business begins when")
+		p := b.get("/account/plan").shows(http.StatusOK, "Upgrade to Business", "You pay on a page of the payment processor. Business starts when")
 		require.NotContains(t, p.text(), "Card and invoices")
 		require.Contains(t, p.header.Get("Content-Security-Policy"),
 			"form-action 'self' https://checkout.stripe.com https://billing.stripe.com;")
@@ -151,16 +151,16 @@ func TestCancellingAndResuming(t *testing.T) {
 		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 24*time.Hour), Renews: true, Version: 1})
 		billing.is(func() { billing.stands = api.Subscription{Customer: true, Renewing: true} })
 
-		b.get("/account/plan/cancel").shows(http.StatusOK, "Cancel Business?", "Business stays until 21 November 2026, 10:00 UTC",
+		b.get("/account/plan/cancel").shows(http.StatusOK, "Cancel Business?", "Business stays in effect until 21 November 2026, 10:00 UTC",
 			"After that you have Free.", "not refunded", "Keep it")
 		b.post("/account/plan/cancel").leads("/account/plan")
 		cancelled := api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 24*time.Hour), Version: 2}
 		billing.is(func() { billing.stands.Entitlement = cancelled })
-		p := b.get("/account/plan").shows(http.StatusOK, "You will not be charged again.", "Cancelled It ends then", "Resume Business") // we are told in a moment
+		p := b.get("/account/plan").shows(http.StatusOK, "You will not be charged again.", "Cancelled Ends then", "Resume Business") // billing pushes the change later
 		require.NotContains(t, p.text(), "Renews automatically")
 		b.entitle(cancelled)
 		p = b.get("/account/plan").shows(http.StatusOK, "Your plan: Business",
-			"Paid until 21 November 2026, 10:00 UTC Cancelled It ends then, and you have Free.", "Resume Business")
+			"Paid until 21 November 2026, 10:00 UTC Cancelled Ends then; after that you have Free.", "Resume Business")
 		require.NotContains(t, p.text(), "Cancel Business")
 
 		b.post("/account/plan/resume").leads("/account/plan")
@@ -169,12 +169,12 @@ func TestCancellingAndResuming(t *testing.T) {
 		require.Equal(t, []string{
 			"/internal/v1/subscriptions/" + b.account + "/cancel {}", "/internal/v1/subscriptions/" + b.account + "/resume {}",
 		}, billing.asked)
-		c.move(24 * time.Hour) // it is over by our clock, and billing has not heard of it
+		c.move(24 * time.Hour) // the period has ended by our clock, and billing has not reported it
 		billing.is(func() { billing.stands = api.Subscription{Customer: true, Cancelled: true} })
 		again := b.svc.browser()
 		again.signIn("grace@example.org")
 		again.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 0), Version: 1})
-		p = again.get("/account/plan").shows(http.StatusOK, "Your plan: Free", "Business can be bought again as soon as")
+		p = again.get("/account/plan").shows(http.StatusOK, "Your plan: Free", "You can buy Business again as soon as")
 		require.NotContains(t, p.text(), "Resume")
 
 		actions := b.actions()
@@ -183,7 +183,7 @@ func TestCancellingAndResuming(t *testing.T) {
 	})
 }
 
-// What a stolen session must not do asks for a factor again.
+// Payment actions require a recent proof, which a stolen session lacks.
 func TestPaymentsNeedARecentProof(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, billing, c := s.seller(t)
@@ -199,8 +199,8 @@ func TestPaymentsNeedARecentProof(t *testing.T) {
 	})
 }
 
-// The page tells what is in force, and why it is less than somebody may think.
-func TestThePlanInWords(t *testing.T) {
+// The page shows the plan in effect, and why it may be less than expected.
+func TestPlanPageShowsPaymentState(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, billing, c := s.seller(t)
 		for i, story := range []struct {
@@ -209,14 +209,14 @@ func TestThePlanInWords(t *testing.T) {
 			words  []string
 		}{
 			{api.Entitlement{Tier: api.Free, Trouble: api.PaymentFailed}, false,
-				[]string{"Your plan: Free", "The payment failed. Nothing was paid", "Upgrade to Business"}},
+				[]string{"Your plan: Free", "The payment failed. You were not charged", "Upgrade to Business"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, time.Hour), Renews: true, Trouble: api.PaymentFailed}, true,
 				[]string{"Your plan: Business", "The last payment failed. Business is paid until 20 November 2026, 11:00 UTC and ends then", "Card and invoices"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Hour), Renews: true, Trouble: api.PaymentFailed}, true,
-				[]string{"Your plan: Free", "What was paid before has ended on 20 November 2026, 09:00 UTC", "You still have a subscription to Business", "Cancel Business",
-					"Business is back as soon as a payment comes"}},
-			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Hour), Trouble: api.PaymentFailed}, false, // given up
-				[]string{"Your plan: Free", "What was paid before has ended on 20 November 2026, 09:00 UTC", "The payment will not be retried.", "Upgrade to Business"}},
+				[]string{"Your plan: Free", "The paid period ended on 20 November 2026, 09:00 UTC", "You still have a subscription to Business", "Cancel Business",
+					"Business resumes as soon as a payment succeeds"}},
+			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Hour), Trouble: api.PaymentFailed}, false, // no more retries
+				[]string{"Your plan: Free", "The paid period ended on 20 November 2026, 09:00 UTC", "The payment will not be retried.", "Upgrade to Business"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Minute), Renews: true}, true,
 				[]string{"Your plan: Free", "The next payment is not confirmed yet"}},
 			{api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, -time.Minute)}, false,
@@ -239,11 +239,11 @@ func TestThePlanInWords(t *testing.T) {
 		require.Equal(t, http.StatusOK, grant.status, "%s", grant.body)
 		b.get("/account/plan").shows(http.StatusOK, "Your plan: Developer", "Granted Developer, by the operator")
 		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, time.Hour), Version: 99})
-		b.get("/account/plan").shows(http.StatusOK, "Your plan: Business", "It ends then, and you have Developer.", "Granted Developer")
+		b.get("/account/plan").shows(http.StatusOK, "Your plan: Business", "Ends then; after that you have Developer.", "Granted Developer")
 	})
 }
 
-func TestPeopleAreSentToTheProcessorAlone(t *testing.T) {
+func TestOnlyProcessorURLsAreRedirectTargets(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, billing, _ := s.seller(t)
 		for _, page := range []string{
@@ -259,13 +259,13 @@ func TestPeopleAreSentToTheProcessorAlone(t *testing.T) {
 	})
 }
 
-func TestBillingIsAway(t *testing.T) {
+func TestPlanPageDuringBillingOutage(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, billing, c := s.seller(t)
 		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, time.Hour), Renews: true, Version: 1})
 		billing.is(func() { billing.away = true })
 		p := b.get("/account/plan").shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
-			"The payment service is temporarily unavailable", "Try again")
+			"The payment service is temporarily unavailable", "Reload")
 		require.NotContains(t, p.text(), "Upgrade to")
 		for _, act := range []string{"upgrade", "portal", "cancel", "resume"} {
 			b.post("/account/plan/"+act).shows(http.StatusServiceUnavailable, "The payment service is temporarily unavailable", "Check your plan before you try again.")

@@ -70,7 +70,7 @@ func TestAForgottenPassword(t *testing.T) {
 		stranger.enterPassword().shows(http.StatusUnprocessableEntity)
 		stranger.password = "nineteen-quiet-bicycles-sing"
 		stranger.enterPassword().leads("/account/sign-in/code")
-		stranger.get("/account").leads("/account/sign-in/code") // the second factor is asked for as before
+		stranger.get("/account").leads("/account/sign-in/code") // the second factor is still required
 		stranger.post("/account/sign-in/code", "code", stranger.code()).leads("/account")
 	})
 }
@@ -104,7 +104,7 @@ func TestALostAuthenticator(t *testing.T) {
 			o.post("/account/sign-in/code", "code", o.code()).leads("/account")
 		}
 
-		// stopped by the link in the mail
+		// cancelled by the link in the mail
 		lost, keep := ask(1)
 		begin(lost)
 		o.get(lost).shows(http.StatusGone)
@@ -113,12 +113,12 @@ func TestALostAuthenticator(t *testing.T) {
 		clock.move(73 * time.Hour)
 		o.enterPassword().leads("/account/sign-in/code")
 
-		// stopped before it began
+		// cancelled before it started
 		lost, keep = ask(2)
 		o.post("/account/lost-authenticator/cancel", "token", o.get(keep).token()).leads("/account/sign-in")
 		o.get(lost).shows(http.StatusGone)
 
-		// stopped by a full sign-in
+		// cancelled by signing in completely
 		lost, keep = ask(3)
 		begin(lost)
 		signsInByCode()
@@ -126,12 +126,12 @@ func TestALostAuthenticator(t *testing.T) {
 		clock.move(73 * time.Hour)
 		o.enterPassword().leads("/account/sign-in/code")
 
-		// too late to begin
+		// too late to start
 		lost, _ = ask(4)
 		clock.move(24 * time.Hour)
 		o.get(lost).shows(http.StatusGone)
 
-		// gone after the wait, and not before
+		// removed after the waiting period, not before
 		lost, _ = ask(5)
 		begin(lost)
 		clock.move(72*time.Hour - time.Second)
@@ -173,7 +173,7 @@ func TestALinkMakesOneAccount(t *testing.T) {
 	})
 }
 
-func TestWhatSigningInLeavesBehindIsForgotten(t *testing.T) {
+func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startWithClock(t)
 		b := svc.browser()

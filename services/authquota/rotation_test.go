@@ -13,8 +13,8 @@ import (
 	"opportunity.internal/services/authquota/migrations"
 )
 
-// A successor gets a full life of its own, so a holder renews without an operator: 365 days, or the life that an operator set. The old
-// key keeps working for 24 hours, but not past its own expiry.
+// A successor gets a full life of its own, so holders rotate without an operator: 365 days, or the life that an operator set.
+// The old key keeps working for 24 hours, but not past its own expiry.
 func TestASuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 	const day = 24 * time.Hour
 	onBothStores(t, func(t *testing.T, s *stores) {
@@ -74,8 +74,8 @@ func TestFiveKeysCanBeRotated(t *testing.T) {
 	})
 }
 
-// Keys from before the migration keep the life that their operator set, also where they were rotated by the earlier rule, which kept
-// the end of the first key.
+// Keys from before the migration keep the life that their operator set, even if they were rotated under the earlier rule, which
+// kept the expiry of the first key.
 func TestTheMigrationFindsTheLifeOfEarlierKeys(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		s.start(t)

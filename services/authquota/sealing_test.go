@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
-// sealedTexts are the seeds in the database.
+// seeds returns the sealed seeds in the database.
 func (s *stores) seeds(t *testing.T) (texts []string) {
 	t.Helper()
 	require.NoError(t, s.open(t).Raw("SELECT totp_seed FROM people WHERE totp_seed <> '' UNION SELECT new_seed FROM sessions WHERE new_seed <> ''").
@@ -19,7 +19,7 @@ func (s *stores) seeds(t *testing.T) (texts []string) {
 	return texts
 }
 
-// An encryption key is exchanged in three steps: the new one in front, a start that seals everything anew, the old one away.
+// An encryption key is rotated in three steps: add the new one in front, restart to seal everything again, remove the old one.
 func TestEncryptionKeysRotate(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		older, newer := strings.Repeat("0f", 32), strings.Repeat("f0", 32)
@@ -29,7 +29,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		svc, _ := s.startWithClock(t, with(older))
 		b := svc.browser()
 		b.signUp("ada@example.org")
-		b.get("/account/security/authenticator") // a second sealed seed waits
+		b.get("/account/security/authenticator") // a second seed, of a set-up in progress
 		require.Len(t, s.seeds(t), 2)
 		for _, text := range s.seeds(t) {
 			require.NotContains(t, text, b.seed)
@@ -55,7 +55,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		back.signInAgain(clock)
 		svc.stop()
 
-		// too early: what is lost is said, and nobody comes in
+		// too early: an error is logged, and signing in fails
 		svc, _ = s.startWithClock(t, with(older))
 		storetest.Eventually(t, "said", func() bool {
 			return strings.Contains(svc.log.String(), "sealed texts do not open")

@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What proves who somebody is, is with that person alone: neither in the log nor in the database, but for its hashes and what is
-// sealed.
-func TestSecretsOfPeopleAreNeitherInTheLogNorInTheDatabase(t *testing.T) {
+// The log has no secrets of people, and the database has only hashes and sealed values.
+func TestSecretsAreNotInLogOrDatabase(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startWithClock(t)
 		b := svc.browser()

@@ -18,7 +18,7 @@ import (
 
 const otherPassword = "marmalade-on-a-quiet-glacier"
 
-// member starts the service and signs somebody up, with a proof that is recent for ten minutes.
+// member starts the service and signs a person up, with a proof that is recent for ten minutes.
 func (s *stores) member(t *testing.T, email string) (*browser, *clock) {
 	t.Helper()
 	svc, clock := s.startWithClock(t)
@@ -28,15 +28,15 @@ func (s *stores) member(t *testing.T, email string) (*browser, *clock) {
 	return b, clock
 }
 
-// signInAgain takes both steps.
+// signInAgain takes both steps of signing in.
 func (b *browser) signInAgain(clock *clock) {
 	b.svc.t.Helper()
 	b.enterPassword().leads("/account/sign-in/code")
-	clock.move(time.Minute) // a code counts once
+	clock.move(time.Minute) // a code is single-use
 	b.post("/account/sign-in/code", "code", b.code()).leads("/account")
 }
 
-// actions are what the audit log has of a person, oldest first.
+// actions returns the audit log actions of a person, oldest first.
 func (b *browser) actions() []string {
 	b.svc.t.Helper()
 	var actions []string
@@ -44,7 +44,7 @@ func (b *browser) actions() []string {
 	return actions
 }
 
-func TestDelicatePagesNeedARecentProof(t *testing.T) {
+func TestSensitivePagesNeedRecentProof(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
 		delicate := []string{"email", "password", "authenticator", "passkeys", "close"}
@@ -93,7 +93,7 @@ func TestACodeConfirmsOnceAndWrongOnesSlowDown(t *testing.T) {
 		b.post("/account/security/confirm", "code", code).shows(422, "already used")
 		b.get("/account").shows(http.StatusOK)
 		clock.move(session.RecentProof)
-		for range 9 { // one was counted before
+		for range 9 { // one attempt was counted before
 			b.post("/account/security/confirm", "code", b.wrongCode()).shows(422, "not right")
 		}
 		slow := b.post("/account/security/confirm", "code", b.code()).shows(http.StatusTooManyRequests)
@@ -133,7 +133,7 @@ func TestThePasswordIsChanged(t *testing.T) {
 	})
 }
 
-// Of two forms that were sent at once one changes the password, and its browser stays signed in.
+// Of two concurrent password changes one succeeds, and its browser stays signed in.
 func TestOneOfTwoNewPasswordsIsTaken(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
@@ -158,7 +158,7 @@ func TestOneOfTwoNewPasswordsIsTaken(t *testing.T) {
 	})
 }
 
-func TestTheAddressIsChangedByWhoReadsItsMail(t *testing.T) {
+func TestAddressIsChangedByMailLink(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
 		for _, bad := range []string{"", "nonsense", "a@b@c.example"} {
@@ -173,9 +173,9 @@ func TestTheAddressIsChangedByWhoReadsItsMail(t *testing.T) {
 		b.get(first).shows(http.StatusGone)
 		b.get("/account").shows(http.StatusOK, "ada@example.org")
 
-		phone := b.other() // where nobody is signed in
+		phone := b.other() // not signed in
 		form := phone.get(second).shows(http.StatusOK, "lovelace@example.org")
-		phone.get(second).shows(http.StatusOK) // opening uses nothing up
+		phone.get(second).shows(http.StatusOK) // opening the link does not use it
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		answers := map[int]int{}
@@ -202,8 +202,8 @@ func TestTheAddressIsChangedByWhoReadsItsMail(t *testing.T) {
 	})
 }
 
-// Nobody learns from the form whether an address is taken, and a link that was overtaken does not work.
-func TestATakenAddressIsNotToldToAnybodyButItsOwner(t *testing.T) {
+// The form does not reveal whether another account has the address, and a replaced link does not work.
+func TestTakenAddressIsRevealedOnlyToItsOwner(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, _ := s.member(t, "ada@example.org")
 		other := b.svc.browser()
@@ -320,7 +320,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 	})
 }
 
-func TestASessionThatNobodyUsesIsNotListed(t *testing.T) {
+func TestIdleSessionIsNotListed(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
 		b.other().signInAgain(clock)
@@ -351,8 +351,8 @@ func TestEventsSayWhatHappened(t *testing.T) {
 	})
 }
 
-// Nobody can push what happened out of sight by failing, and what the operator does to a key is there too.
-func TestFailuresHideNothing(t *testing.T) {
+// Failed attempts do not displace other events, and an operator's changes to keys are listed.
+func TestFailuresDoNotDisplaceOtherEvents(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
 		key := b.svc.issue(map[string]any{"account": b.account})
@@ -414,7 +414,7 @@ func TestAnAccountIsClosed(t *testing.T) {
 	})
 }
 
-func TestAnAccountIsClosedWhileRedisIsAway(t *testing.T) {
+func TestAccountIsClosedDuringRedisOutage(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, _ := s.member(t, "ada@example.org")
 		key := b.svc.issue(map[string]any{"account": b.account})

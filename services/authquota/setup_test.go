@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPasswordThatIsTooLongIsRefusedAndNotCut(t *testing.T) {
+func TestTooLongPasswordIsRejected(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startWithClock(t)
 		b := svc.browser()
@@ -19,7 +19,7 @@ func TestAPasswordThatIsTooLongIsRefusedAndNotCut(t *testing.T) {
 	})
 }
 
-// Whoever cannot go on with the authenticator can leave.
+// A person who cannot set up the authenticator can sign out.
 func TestThePageOfTheAuthenticatorHasASignOut(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startWithClock(t)

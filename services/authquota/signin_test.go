@@ -23,7 +23,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 
 		link := svc.mail("ada@example.org", "confirm-address", 1).links()[0]
 		form := b.get(link).shows(http.StatusOK, "Choose a password", "ada@example.org")
-		b.get(link).shows(http.StatusOK, "Choose a password") // opening it uses nothing up
+		b.get(link).shows(http.StatusOK, "Choose a password") // opening the link does not use it
 		short := b.post("/account/confirm", "token", form.token(), "password", "short").shows(http.StatusUnprocessableEntity, "12 characters")
 		require.NotContains(t, short.body, `"short"`, "what was typed as a password is not sent back")
 		require.Empty(t, b.cookies["__Host-session"])
@@ -31,7 +31,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		b.other().get(link).shows(http.StatusGone, "has expired")
 		b.other().post("/account/confirm", "token", form.token(), "password", goodPassword).shows(http.StatusGone)
 
-		// nothing but the authenticator until it is set up
+		// only the authenticator pages until it is set up
 		halfway := b.cookies["__Host-session"]
 		for _, path := range []string{"/account", "/account/recovery-codes"} {
 			b.get(path).leads("/account/authenticator")
@@ -43,7 +43,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		require.Contains(t, setup.body, `otpauth://totp/`)
 		b.email, b.password, b.seed = "ada@example.org", goodPassword, setup.seed()
 		require.Equal(t, b.seed, b.get("/account/authenticator").seed(), "the page can be opened again")
-		b.post("/account/authenticator", "code", b.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is not right")
+		b.post("/account/authenticator", "code", b.wrongCode()).shows(http.StatusUnprocessableEntity, "The code is wrong")
 		done := b.post("/account/authenticator", "code", b.code()).shows(http.StatusOK, "Your recovery codes", "Save them now")
 		require.Len(t, codes.FindAllString(done.body, -1), 10)
 		require.NotEqual(t, halfway, b.cookies["__Host-session"], "a new secret at each stage")
@@ -55,7 +55,7 @@ func TestAPersonSignsUpAndIn(t *testing.T) {
 		old.cookies["__Host-session"] = halfway
 		old.get("/account/sign-in/code").leads("/account/sign-in")
 
-		// out and in again: the code of the set-up is used up
+		// sign out and in again: the code of the set-up was used
 		code := b.code()
 		b.post("/account/sign-out").leads("/account/sign-in")
 		b.get("/account/sign-in").shows(http.StatusOK, "You are signed out.")
@@ -99,7 +99,7 @@ func TestSessionsEnd(t *testing.T) {
 		idle.enterPassword()
 		idle.post("/account/sign-in/code", "code", idle.code()).leads("/account")
 		b.get("/account").shows(http.StatusOK)
-		for range 12 * 60 / 29 { // used all the time
+		for range 12 * 60 / 29 { // used continuously
 			clock.move(29 * time.Minute)
 			b.get("/account").shows(http.StatusOK)
 		}
@@ -114,7 +114,7 @@ func TestSessionsEnd(t *testing.T) {
 	})
 }
 
-func TestNobodyIsGivenASession(t *testing.T) {
+func TestSessionFixationIsPrevented(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startWithClock(t)
 		b := svc.browser()
@@ -135,7 +135,7 @@ func TestNobodyIsGivenASession(t *testing.T) {
 	})
 }
 
-func TestWhereAPersonWasGoing(t *testing.T) {
+func TestSignInContinuesToRequestedPage(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startWithClock(t)
 		b := svc.browser()
@@ -160,7 +160,7 @@ func TestWhereAPersonWasGoing(t *testing.T) {
 	})
 }
 
-func TestANewBrowserIsToldByMail(t *testing.T) {
+func TestNewBrowserSendsMail(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startWithClock(t)
 		b := svc.browser()
@@ -174,7 +174,7 @@ func TestANewBrowserIsToldByMail(t *testing.T) {
 		for _, w := range []string{"20 November 2026, 09:01 UTC", "Chrome on Windows", "2001:db8::/48"} {
 			require.Contains(t, m.plain, w)
 		}
-		for _, known := range []*browser{b, o} { // neither is new any more
+		for _, known := range []*browser{b, o} { // both are known now
 			clock.move(time.Minute)
 			known.post("/account/sign-out")
 			known.enterPassword().leads("/account/sign-in/code")
@@ -188,7 +188,7 @@ func TestANewBrowserIsToldByMail(t *testing.T) {
 	})
 }
 
-// Whoever has to find an app first has the time for it, and what was scanned stays right.
+// A set-up may take half an hour, and the scanned seed stays valid.
 func TestASetUpMayTakeHalfAnHour(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startWithClock(t)

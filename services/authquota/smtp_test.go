@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// by lets the service send by an SMTP server, on the clock of the test.
+// by makes the service send through an SMTP server, on the test's clock.
 func by(m *mailServer, url string, c *clock) func(*authquota.Config) {
 	return func(cfg *authquota.Config) {
 		cfg.Now = c.Now
@@ -69,7 +69,7 @@ func TestMailsAreSent(t *testing.T) {
 	}
 }
 
-// A server that cannot prove who it is, or speaks in the open, is told neither a mail nor a password.
+// Mails and passwords are sent only over TLS, to a server with a valid certificate.
 func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind  mailServerKind
@@ -103,7 +103,7 @@ func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
 	}
 }
 
-func TestMailsThatAreRefused(t *testing.T) {
+func TestRejectedMails(t *testing.T) {
 	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later, ada.lovelace@example.org"}
 	nobody := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no lovelace here, nor " + private}
 	policy := &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "relaying lovelace denied"}
@@ -124,7 +124,7 @@ func TestMailsThatAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onBothStores(t, func(t *testing.T, s *stores) {
 				server, now := startMailServer(t, mailServerKind{}), clockAt(tenOClock)
-				server.refuse(c.step, c.with)
+				server.reject(c.step, c.with)
 				svc := s.start(t, by(server, withLogin, now))
 				s.post(t, now.Now(), welcome)
 				if c.final {
@@ -133,7 +133,7 @@ func TestMailsThatAreRefused(t *testing.T) {
 				} else {
 					storetest.Eventually(t, "kept", func() bool { return strings.Contains(svc.log.String(), "mail not sent, will retry") })
 					require.Equal(t, 1, s.waiting(t))
-					server.refuse(c.step, nil)
+					server.reject(c.step, nil)
 					storetest.Eventually(t, "sent after a pause", func() bool {
 						now.move(time.Second)
 						return s.waiting(t) == 0
@@ -148,16 +148,16 @@ func TestMailsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestMailsAreTriedForThreeDaysWithGrowingPauses(t *testing.T) {
+func TestMailsAreRetriedForThreeDaysWithBackoff(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		server, now := startMailServer(t, mailServerKind{}), clockAt(tenOClock)
-		server.refuse("recipient", &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}, Message: "full"})
+		server.reject("recipient", &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}, Message: "full"})
 		svc := s.start(t, by(server, withLogin, now))
 		s.post(t, now.Now(), welcome)
 		tries := func() int { return strings.Count(svc.log.String(), "mail not sent, will retry") }
 		storetest.Eventually(t, "tried", func() bool { return tries() == 1 && strings.Contains(svc.metrics(), "authquota_mails_pending 1") })
 
-		// put is how long the mail waits, once it is no longer claimed.
+		// put returns the delay of the mail after its claim was released.
 		put := func() (wait time.Duration) {
 			storetest.Eventually(t, "put off", func() bool {
 				var due int64
@@ -208,7 +208,7 @@ func TestSeveralSendersSendEachMailOnce(t *testing.T) {
 	})
 }
 
-// Who stops between sending and forgetting leaves a mail that comes again, as the same one; none is lost.
+// If a sender stops between sending and deleting, the mail is sent again as the same message; none is lost.
 func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		server, now := startMailServer(t, mailServerKind{noLogin: true}), clockAt(tenOClock)
@@ -217,7 +217,7 @@ func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
 		defer release()
 		s.post(t, now.Now(), welcome)
 		storetest.Eventually(t, "arrived, not confirmed", func() bool { return len(server.deliveries()) == 1 })
-		first.stop() // waits a little for the answer, and no longer
+		first.stop() // waits briefly for the reply
 		release()
 		require.Equal(t, 1, s.waiting(t))
 
@@ -231,7 +231,7 @@ func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
 	})
 }
 
-// A mail that cannot be read does not stand in the way of the others, and waits for its key.
+// A mail that cannot be decrypted does not block others, and waits for its key.
 func TestASealedMailWaitsForItsKey(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := clockAt(tenOClock)

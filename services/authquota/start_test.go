@@ -35,7 +35,7 @@ import (
 	"opportunity.internal/services/authquota/internal/courier"
 )
 
-// TestMain demands, beside that nothing leaks, that a run of all tests has shown every page that there is a template for.
+// TestMain requires that nothing leaks and that a run of all tests renders every page template.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
@@ -64,10 +64,10 @@ type counters interface {
 	Client() *redis.Client
 }
 
-// onBothStores runs a test on what production has and on what a laptop has.
+// onBothStores runs a test on the stores of production and on those for local use.
 func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Run("Postgres and Redis", func(t *testing.T) {
-		t.Parallel() // to each other: most of these tests wait
+		t.Parallel() // most of these tests wait
 		r := storetest.Redis(t)
 		test(t, &stores{database: storetest.Postgres(t), redis: r.URL, counters: r})
 	})
@@ -110,7 +110,7 @@ func (r *embeddedRedis) Client() *redis.Client {
 	return c
 }
 
-// stores outlive the service that a test starts on them.
+// stores outlive the services that a test starts on them.
 type stores struct {
 	database string
 	redis    string
@@ -123,7 +123,7 @@ type stores struct {
 func (s *stores) Stop()  { s.counters.Stop(); s.away = true }
 func (s *stores) Start() { s.counters.Start(); s.away = false }
 
-// service is a running authquota, the same that production runs.
+// service is a running authquota, as in production.
 type service struct {
 	*stores
 
@@ -132,9 +132,9 @@ type service struct {
 	ops  string
 	log  *buffer
 	stop func()
-	seen *buffer // every answer but those that show a key
+	seen *buffer // every response except those that show a key
 	keys []string
-	now  func() time.Time // the moved clock of the test, where it has one
+	now  func() time.Time // the test's clock, if any
 }
 
 func (s *stores) config() authquota.Config {
@@ -191,7 +191,7 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// buffer is written by the service and read by the test.
+// buffer is a concurrent buffer.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -216,9 +216,8 @@ type answer struct {
 	body   []byte
 }
 
-// do sends a request as the gateway does: with the internal token and the operator's name. body is JSON text, or anything that
-// encodes as JSON, or nil for none. On a busy machine Redis may miss its budget now and then: unless the test stopped it, a 503 is
-// asked again, as its sender is told to.
+// do sends a request as the gateway does: with the internal token and the operator's name. body is JSON text, a value to
+// encode, or nil. On a busy machine Redis may exceed its timeout, so do retries a 503 unless the test stopped Redis.
 func (s *service) do(method, path string, body any) answer {
 	s.t.Helper()
 	for range 20 {
@@ -268,8 +267,8 @@ func read[T any](a answer) T {
 	return out
 }
 
-// refused holds an answer against a code and words that its message must have.
-func (a answer) refused(code problem.Code, words ...string) {
+// rejected requires an error with this code and these texts in its message.
+func (a answer) rejected(code problem.Code, words ...string) {
 	a.t.Helper()
 	var e api.Error
 	require.NoError(a.t, json.Unmarshal(a.body, &e), "%s", a.body)
@@ -325,7 +324,7 @@ type listedAccount struct {
 	Paid    *api.Entitlement `json:"paid"`
 }
 
-// issue orders a key with fields beside its use case.
+// issue issues a key. fields override those of the request.
 func (s *service) issue(fields map[string]any) issued {
 	s.t.Helper()
 	order := map[string]any{"useCase": "testing"}
@@ -347,7 +346,7 @@ func (s *service) change(id, act string, body any) answer {
 	return s.do(http.MethodPost, "/operator/v1/accounts/"+id+"/"+act, body)
 }
 
-// resolve asks who a key belongs to, as the gateway does with the peppers that it has.
+// resolve looks up a key as a gateway with these peppers does.
 func (s *service) resolve(key string, peppers ...[]byte) answer {
 	s.t.Helper()
 	if len(peppers) == 0 {
@@ -373,7 +372,7 @@ func (s *service) listAccounts() []listedAccount {
 	return read[struct{ Accounts []listedAccount }](s.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts
 }
 
-// Whatever keeps the service from starting, its ports are free afterwards.
+// A failed start closes all listeners.
 func TestAStartThatFailsClosesItsListeners(t *testing.T) {
 	for what, spoil := range map[string]func(*authquota.Config){
 		"peppers":    func(c *authquota.Config) { c.Peppers = []string{"short"} },

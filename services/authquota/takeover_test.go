@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A guest in the account asks for another address and waits; whatever the owner does to keep the guest out ends that too.
-func TestWhatKeepsAGuestOutCallsOffAnotherAddress(t *testing.T) {
+// An intruder requests a new address. Everything the owner does to sign the intruder out also cancels that request.
+func TestSecurityActionsCancelAddressChange(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
 		n := 0
@@ -70,7 +70,7 @@ func TestWhatKeepsAGuestOutCallsOffAnotherAddress(t *testing.T) {
 	})
 }
 
-// What went to an address is worth nothing once the account has another, but for what stops something.
+// Links sent to an old address stop working, except those that cancel something.
 func TestLinksEndWithTheAddressTheyWentTo(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, _ := s.member(t, "ada@example.org")
@@ -89,7 +89,7 @@ func TestLinksEndWithTheAddressTheyWentTo(t *testing.T) {
 	})
 }
 
-// Whoever proves a factor, or chooses another password, keeps the authenticator that somebody said is lost.
+// Proving a factor or changing the password cancels the removal of an authenticator reported lost.
 func TestTheOwnerKeepsTheAuthenticator(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
@@ -122,7 +122,7 @@ func TestTheOwnerKeepsTheAuthenticator(t *testing.T) {
 			half.post("/account/lost-authenticator").leads("/account/lost-authenticator/sent")
 			lost := b.svc.mail(b.email, "authenticator-reset-asked", n).links()[0]
 			half.post("/account/lost-authenticator/confirm", "token", half.get(lost).token()).leads("/account/sign-in")
-			b.post("/account/security/confirm", "password", b.password).leads("/account/security") // which the stranger has too
+			b.post("/account/security/confirm", "password", b.password).leads("/account/security") // which the attacker also has
 			b.get("/account/keys").shows(http.StatusOK, "Your authenticator will be removed on")
 			act()
 			require.NotContains(t, b.get("/account/keys").shows(http.StatusOK).text(), "will be removed", name)
@@ -131,7 +131,7 @@ func TestTheOwnerKeepsTheAuthenticator(t *testing.T) {
 	})
 }
 
-// The link for a forgotten password ends what its browser was signed in to, whoever's that was.
+// Resetting the password also ends the session of the browser, even of another account.
 func TestANewPasswordEndsTheBrowsersSession(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, _ := s.member(t, "ada@example.org")

@@ -24,7 +24,7 @@ func (s *service) tally(id string, tallies ...api.UsageCount) answer {
 
 func batchID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// query reads from the database beside the running service, one text a row.
+// query reads from the service's database and returns one text per row.
 func (s *stores) query(t *testing.T, statement string) []string {
 	t.Helper()
 	list := []string{}
@@ -32,13 +32,13 @@ func (s *stores) query(t *testing.T, statement string) []string {
 	return list
 }
 
-// exec changes the database beside the running service.
+// exec changes the service's database.
 func (s *stores) exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
 	require.NoError(t, s.open(t).Exec(statement, args...).Error)
 }
 
-// counted is what the keys did, after it was held against what their accounts did.
+// counted returns the usage of keys, after comparing it with that of accounts.
 func (s *stores) counted(t *testing.T) []string {
 	t.Helper()
 	require.Empty(t, s.query(t, `SELECT account_id || ' ' || day || ' ' || outcome FROM (
@@ -47,7 +47,7 @@ func (s *stores) counted(t *testing.T) []string {
 	return s.query(t, "SELECT day || ' ' || outcome || ' ' || CAST(calls AS text) FROM usage_keys ORDER BY key_id, day, outcome")
 }
 
-func TestTalliesAreAddedUpOnce(t *testing.T) {
+func TestUsageBatchIsAddedOnce(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
@@ -76,7 +76,7 @@ func TestTalliesAreAddedUpOnce(t *testing.T) {
 	})
 }
 
-func TestRefusedTallies(t *testing.T) {
+func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
@@ -85,10 +85,10 @@ func TestRefusedTallies(t *testing.T) {
 		bad := good
 		bad.Outcome = "lost"
 		id := batchID()
-		svc.tally(id, good, bad).refused(problem.InvalidParameter, "tallies[1].outcome")
-		svc.tally("1", good).refused(problem.InvalidParameter, "id")
-		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":"x"}`).refused(problem.InvalidParameter)
-		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":[{"Kay":1}]}`).refused(problem.InvalidParameter)
+		svc.tally(id, good, bad).rejected(problem.InvalidParameter, "tallies[1].outcome")
+		svc.tally("1", good).rejected(problem.InvalidParameter, "id")
+		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":"x"}`).rejected(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":[{"Kay":1}]}`).rejected(problem.InvalidParameter)
 		require.Equal(t, 401, svc.doAs(http.MethodPost, "/internal/v1/tallies", `{}`, http.Header{}).status)
 		require.Empty(t, s.counted(t), "nothing of a batch that is refused")
 
@@ -110,8 +110,8 @@ func TestRefusedTallies(t *testing.T) {
 	})
 }
 
-// Old batches and old days go; what is still shown stays.
-func TestUsageIsForgotten(t *testing.T) {
+// Old batches and days are deleted; visible usage stays.
+func TestUsageIsDeletedAfterRetention(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		var at atomic.Pointer[time.Time]
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -125,7 +125,7 @@ func TestUsageIsForgotten(t *testing.T) {
 		svc.tally(batchID(), tally("2026-11-19"), tally("2026-11-20"))
 		svc.stop()
 
-		later := now.AddDate(0, 0, 400) // the 20th is day 401 from today then, the 21st would be kept
+		later := now.AddDate(0, 0, 400) // the 20th is then day 401 from today; the 21st would be kept
 		at.Store(&later)
 		svc = s.start(t, clock)
 		now = later

@@ -13,7 +13,7 @@ var (
 	templateName  = regexp.MustCompile(`"msg":"page".*?"template":"([^"]+)"`)
 )
 
-// sawTemplates finds in a service's log which pages it has shown.
+// sawTemplates records which pages a service rendered, from its log.
 func sawTemplates(log string) {
 	for _, found := range templateName.FindAllStringSubmatch(log, -1) {
 		seenTemplates.Store(found[1], true)

@@ -58,7 +58,7 @@ func TestAKeyNeedsTheTermsOfUse(t *testing.T) {
 	})
 }
 
-// Another version asks again, also a person whose request was made before it.
+// A new version needs acceptance again, also for requests made before it.
 func TestChangedTermsAskAgain(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startMoved(t, begin, func(c *authquota.Config) { c.TermsVersion = "1" })
@@ -87,7 +87,7 @@ func TestChangedTermsAskAgain(t *testing.T) {
 	})
 }
 
-// A key that an operator issues or imports has no person to accept anything.
+// Keys issued or imported by an operator need no acceptance.
 func TestAKeyOfAnOperatorNeedsNoAcceptance(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)

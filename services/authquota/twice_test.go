@@ -7,7 +7,7 @@ import (
 	"opportunity.internal/services/authquota/internal/session"
 )
 
-// A form that is sent twice, or from a second tab, neither signs out nor opens more than it should.
+// A form submitted twice, or from a second tab, does not sign out and grants nothing extra.
 func TestAFormThatIsSentTwice(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		b, clock := s.member(t, "ada@example.org")
@@ -18,7 +18,7 @@ func TestAFormThatIsSentTwice(t *testing.T) {
 		b.post("/account/security/confirm", "code", code, "next", "/account/security/email").leads("/account/security/email")
 		again.post("/account/security/confirm", "code", code, "next", "/account/security/email").leads("/account/security/email")
 		again.get("/account").shows(http.StatusOK)
-		again.get("/account/security/email").leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail") // whoever has the old secret has proven nothing
+		again.get("/account/security/email").leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail") // the old secret comes without the proof
 		b.get("/account/security/email").shows(http.StatusOK)
 		clock.move(session.Overlap)
 		again.get("/account").leads("/account/sign-in")
@@ -26,13 +26,13 @@ func TestAFormThatIsSentTwice(t *testing.T) {
 			t.Fatal("the browser may have a newer cookie, which this answer must not take away")
 		}
 
-		// a new password is for those whom the old secret is to be kept from
+		// a new password invalidates the old secret immediately
 		again.cookies["__Host-session"] = b.cookies["__Host-session"]
 		b.post("/account/security/password", "current", goodPassword, "password", otherPassword).leads("/account/security")
 		again.get("/account").leads("/account/sign-in")
 		b.get("/account").shows(http.StatusOK)
 
-		// the second step, twice: the answer to the second form comes last
+		// the second step, twice: the response to the second form arrives last
 		phone := b.other()
 		phone.password = otherPassword
 		phone.enterPassword().leads("/account/sign-in/code")

@@ -20,7 +20,7 @@ import (
 	"opportunity.internal/services/authquota/internal/store"
 )
 
-// set moves the clock to an instant.
+// set moves the clock to a time.
 func (c *clock) set(t *testing.T, at string) {
 	t.Helper()
 	parsed, err := time.Parse(time.RFC3339, at)
@@ -37,7 +37,7 @@ func (s *stores) startAt(t *testing.T, at string) (*service, *clock) {
 	return svc, c
 }
 
-// calls tells the service that calls of a key ended in one way.
+// calls reports requests of a key with one outcome.
 func (s *service) calls(key, day string, outcome api.CallOutcome, n int) {
 	s.t.Helper()
 	at := s.now()
@@ -63,7 +63,7 @@ func TestThePageOfUsage(t *testing.T) {
 		svc.calls(blog.ID, "2026-08-23", api.CallServed, 5) // the first day of the chart
 		svc.calls(blog.ID, "2026-08-22", api.CallServed, 7) // and the one before it
 		svc.calls(stranger.ID, "2026-11-20", api.CallServed, 77777)
-		s.charge(t, "2026-11-20", map[string]int{b.account: 13, stranger.Account: 77}) // one more than the tallies know of
+		s.charge(t, "2026-11-20", map[string]int{b.account: 13, stranger.Account: 77}) // one more than in the usage batches
 
 		p := b.get("/account/usage").shows(http.StatusOK, "13 of 100 requests charged, 87 left", "1,248 requests sent in the last 30 days",
 			"1,293 requests in 90 days: 17 served, 1,234 not found, 42 rejected.", "Served 17", "Not found 1,234", "Rejected 42", "Failed 0",
@@ -93,8 +93,9 @@ func TestThePageOfUsage(t *testing.T) {
 	})
 }
 
-// One meaning for each figure: what is charged on the overview is what the keys add up to, and rejected requests are sent, not charged.
-func TestSentAndChargedRequestsAreToldApart(t *testing.T) {
+// Each figure has one meaning: requests charged on the overview are the sum of those of the keys, and rejected requests are
+// sent but not charged.
+func TestSentAndChargedRequestsAreDistinguished(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startAt(t, "2026-11-20T10:00:00Z")
 		b := svc.browser()
@@ -113,7 +114,7 @@ func TestSentAndChargedRequestsAreToldApart(t *testing.T) {
 	})
 }
 
-func TestBusyKeysAreNamedAndTheOthersSummedUp(t *testing.T) {
+func TestBusiestKeysAreListedAndOthersSummed(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startAt(t, "2026-11-20T10:00:00Z")
 		b := svc.browser()
@@ -148,7 +149,7 @@ func TestTodayEndsAtMidnightUTC(t *testing.T) {
 	})
 }
 
-// The pages show what the ledger has while Redis is away, and say so.
+// During a Redis outage the pages show the ledger's figures and say so.
 func TestUsageWithoutRedis(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startAt(t, "2026-11-20T10:00:00Z")
@@ -246,7 +247,7 @@ func TestTheOverview(t *testing.T) {
 		}
 		b.get("/account").shows(http.StatusOK, "3 of 5 in use (pending key requests included)", "One key request is waiting for approval.", "2 keys are approved and ready to collect.")
 
-		s.exec(t, "DELETE FROM key_requests") // they take up the places of keys
+		s.exec(t, "DELETE FROM key_requests") // requests also count as keys in use
 		far := svc.issue(map[string]any{"account": b.account})
 		svc.issue(map[string]any{"account": b.account, "expiresIn": "1m"})
 		near := svc.issue(map[string]any{"account": b.account, "expiresIn": "960h"})

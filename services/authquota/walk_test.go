@@ -45,7 +45,7 @@ func (s *service) mail(to, template string, n int) received {
 
 var links = regexp.MustCompile(`https://api\.example(/account/[^\s")]+)`)
 
-// links are the paths in a mail.
+// links returns the paths in a mail.
 func (m received) links() (paths []string) {
 	for _, l := range links.FindAllStringSubmatch(m.plain, -1) {
 		paths = append(paths, l[1])
@@ -59,7 +59,7 @@ var (
 	tokens = regexp.MustCompile(`name="token" value="([^"]+)"`)
 )
 
-// token is the hidden one of a form.
+// token returns the hidden token of a form.
 func (p page) token() string {
 	p.t.Helper()
 	found := tokens.FindStringSubmatch(p.body)
@@ -67,14 +67,14 @@ func (p page) token() string {
 	return html.UnescapeString(found[1])
 }
 
-// askFor sends an address to a page and returns the link that comes by mail.
+// askFor submits an address to a page and returns the link sent by mail.
 func (b *browser) askFor(path, email, template string, n int) string {
 	b.svc.t.Helper()
 	require.Equal(b.svc.t, http.StatusSeeOther, b.post(path, "email", email).status)
 	return b.svc.mail(email, template, n).links()[0]
 }
 
-// signUp goes the whole way of a new person: the address, the link in the mail, the password, the authenticator, the recovery codes.
+// signUp completes signing up: the address, the link in the mail, the password, the authenticator and the recovery codes.
 func (b *browser) signUp(email string) {
 	t := b.svc.t
 	t.Helper()
@@ -103,7 +103,7 @@ func (p page) seed() string {
 	return strings.ReplaceAll(found[1], " ", "")
 }
 
-// code is what the person's app shows now.
+// code returns the current code of the authenticator.
 func (b *browser) code() string {
 	b.svc.t.Helper()
 	now := time.Now()
@@ -115,7 +115,7 @@ func (b *browser) code() string {
 	return code
 }
 
-// wrong is a code that the app shows neither now nor within a minute.
+// wrongCode returns a code that is not valid now nor within a minute.
 func (b *browser) wrongCode() string {
 	b.svc.t.Helper()
 	for _, candidate := range []string{"000000", "111111", "222222", "333333"} {
@@ -138,7 +138,7 @@ func (b *browser) enterPassword() page {
 	return b.post("/account/sign-in", "email", b.email, "password", b.password)
 }
 
-// other is another browser of the same person, which nobody knows yet.
+// other returns another, unknown browser of the same person.
 func (b *browser) other() *browser {
 	o := *b
 	o.cookies, o.jar = map[string]string{}, new(sync.Mutex)

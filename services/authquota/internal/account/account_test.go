@@ -28,8 +28,8 @@ func TestIDsAreKnownUniqueAndInOrder(t *testing.T) {
 	require.Error(t, account.KnownKey(account.NewID()))
 }
 
-// Doing an act again never changes anything, and an act is recorded exactly where it changes something.
-func TestActsAreIdempotent(t *testing.T) {
+// Repeating a change has no effect, and a change is recorded exactly if it has one.
+func TestChangesAreIdempotent(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
 		a := account.Account{ID: account.NewID(), Standing: account.Standing{Granted: api.Free}}

@@ -31,9 +31,9 @@ func anyEntitlement(t *rapid.T) api.Entitlement {
 
 var rank = map[api.Tier]int{api.Free: 0, api.Developer: 1, api.Commercial: 2}
 
-// At every instant the tier is the best of what holds then, in whatever order it is listed; and who only follows the announced changes
-// has the same tier at every instant as who asks anew.
-func TestTheTierIsTheBestOfWhatHolds(t *testing.T) {
+// At each time the tier is the best of those in effect, in whatever order they are listed. Following ChangeAfter gives the same
+// tier at each time as computing it again.
+func TestTierIsTheBestInEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := account.Standing{
 			Granted: rapid.SampledFrom([]api.Tier{api.Free, api.Developer, api.Commercial}).Draw(t, "granted"),
@@ -42,7 +42,7 @@ func TestTheTierIsTheBestOfWhatHolds(t *testing.T) {
 		other := account.Standing{Granted: s.Granted, Paid: rapid.Permutation(s.Paid).Draw(t, "order")}
 		followed := s.TierAt(*minutes(-1))
 		at, to, changes := s.ChangeAfter(*minutes(-1))
-		for half := range 22 { // every instant that matters, and one between it and the next
+		for half := range 22 { // every relevant time, and one between it and the next
 			now := noon.Add(time.Duration(half-1) * 30 * time.Second)
 			best := s.Granted
 			for _, e := range s.Paid {
@@ -67,7 +67,7 @@ func TestTheTierIsTheBestOfWhatHolds(t *testing.T) {
 	})
 }
 
-func TestWhatIsShownOfPayments(t *testing.T) {
+func TestPaidAtReturnsMostRelevantEntitlement(t *testing.T) {
 	none := account.Standing{Granted: api.Free}
 	require.Nil(t, none.PaidAt(noon))
 	require.False(t, none.Pays(noon))
@@ -88,11 +88,11 @@ func TestWhatIsShownOfPayments(t *testing.T) {
 	require.Equal(t, nothing, *account.Standing{Paid: []api.Entitlement{nothing}}.PaidAt(noon))
 }
 
-func TestWhatBillingMaySay(t *testing.T) {
+func TestInvalidEntitlements(t *testing.T) {
 	far, before := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)
 	for name, c := range map[string]struct {
 		e    api.Entitlement
-		want string // in the refusal
+		want string // in the error
 	}{
 		"paid":             {api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(1), Version: 1, Renews: true}, ""},
 		"nothing":          {api.Entitlement{Tier: api.Free, Version: 1}, ""},
@@ -170,8 +170,8 @@ func TestNewsOfAPlan(t *testing.T) {
 	}
 }
 
-// Whatever comes in whatever order, a person is told in turns that the plan is on and that it has ended, and in the end what is true.
-func TestNewsTakeTurns(t *testing.T) {
+// Mails about the start and the end of a plan alternate, whatever changes arrive in whatever order, and the last one is true.
+func TestPlanMailsAlternate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		on, told, now, kept := false, false, noon, api.Entitlement{Tier: api.Free}
 		hear := func(mail string) {

@@ -47,8 +47,7 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-// Whatever was counted: the drawing is well formed, every bar is as high as its calls in units of the axis, and nothing is drawn
-// outside.
+// For any counts the SVG is well-formed, the height of each bar matches its requests, and nothing is drawn outside.
 func TestBarsAreAsHighAsTheirCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := usage.Last(noon, rapid.IntRange(1, 120).Draw(t, "days"))
@@ -72,7 +71,7 @@ func TestBarsAreAsHighAsTheirCalls(t *testing.T) {
 	})
 }
 
-// rects are the heights of the bars.
+// rects returns the heights of the bars.
 func rects(t *rapid.T, drawing string) []float64 {
 	var heights []float64
 	for in := xml.NewDecoder(strings.NewReader(drawing)); ; {
@@ -118,7 +117,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestInWords(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	require.Equal(t, "No requests in 90 days.", chart.Describe(usage.Bars(usage.Last(noon, 90), nil)))
 	require.Equal(t, "1 request in 1 day: 1 served. The most on one day: 1, on 20 November 2026.",
 		chart.Describe(usage.Bars(usage.Last(noon, 1), []usage.DayCount{{Day: "2026-11-20", Outcome: api.CallServed, Calls: 1}})))

@@ -28,12 +28,12 @@ const (
 	someAcc = "acc_0199a7a0000070008000000000000000"
 )
 
-// parts stands for everything behind the API. It notes in which order it is asked, and fails where it is told to.
+// parts is a fake of everything behind the API. It records the order of calls and fails as configured.
 type parts struct {
 	asked []string
 	fail  map[string]error
 	tier  api.Tier
-	moves int // how often the key is found with another account than it was looked up for
+	moves int // how often the key moves to another account during the lookup
 }
 
 func (p *parts) ask(what string) error {
@@ -112,15 +112,15 @@ func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRe
 
 var question = `{"digests":["` + strings.Repeat("0a", 32) + `"]}`
 
-// The order makes revocations exact: an epoch that was read after the key could be newer than what is answered of it.
+// The order makes revocations exact: an epoch read after the key could be newer than the response.
 func TestTheEpochIsReadBeforeTheKey(t *testing.T) {
 	p := &parts{tier: api.Free}
 	require.Equal(t, http.StatusOK, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
 	require.Equal(t, []string{"owner", "epoch", "resolve"}, p.asked)
 }
 
-// The epoch must be that of the account that the key has after all.
-func TestAKeyThatChangesHandsIsLookedUpAgain(t *testing.T) {
+// The epoch must be that of the account that finally holds the key.
+func TestMovedKeyIsLookedUpAgain(t *testing.T) {
 	p := &parts{tier: api.Free, moves: 1}
 	require.Equal(t, http.StatusOK, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
 	require.Equal(t, []string{"owner", "epoch", "resolve", "owner", "epoch", "resolve"}, p.asked)
@@ -128,7 +128,7 @@ func TestAKeyThatChangesHandsIsLookedUpAgain(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
 }
 
-func TestAnActIsDeliveredAfterItIsKept(t *testing.T) {
+func TestChangeIsDeliveredAfterCommit(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/operator/v1/keys/" + someKey + "/revoke":      {"revoke", "deliver"},
 		"/operator/v1/accounts/" + someAcc + "/suspend": {"change", "deliver"},
@@ -154,7 +154,7 @@ func TestAnActIsDeliveredAfterItIsKept(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldThatAKeyIsUnknownWhileTheCountersAreAway(t *testing.T) {
+func TestUnknownKeyIsUnavailableDuringRedisOutage(t *testing.T) {
 	p := &parts{fail: map[string]error{"owner": account.KeyNotFound()}}
 	require.Equal(t, http.StatusNotFound, p.do(t, http.MethodPost, "/internal/v1/principals", question).Code)
 	p.fail["reachable"] = problem.Unavailable(errors.New("refused"))
@@ -162,7 +162,7 @@ func TestNobodyIsToldThatAKeyIsUnknownWhileTheCountersAreAway(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, p.do(t, http.MethodGet, "/internal/v1/key-digests", "").Code)
 }
 
-// Failures keep their text to themselves, and outages are told from failures.
+// Responses do not contain internal error texts, and distinguish outages from failures.
 func TestFailures(t *testing.T) {
 	for part, request := range map[string][3]string{
 		"issue":    {http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`},

@@ -21,7 +21,7 @@ type write struct {
 	counts []usage.Count
 }
 
-// keeper notes what it is given, and fails while it is told to.
+// keeper is a fake store that records what it is given and fails as configured.
 type keeper struct {
 	writes []write
 	fail   error
@@ -66,7 +66,7 @@ func TestCopy(t *testing.T) {
 	kept.fail = errors.New("no database")
 	require.ErrorIs(t, books.Copy(t.Context()), kept.fail)
 	kept.fail = nil
-	copied(write{"2026-11-20", []usage.Count{{Account: "b", Calls: 3}}}) // what failed is not taken for written
+	copied(write{"2026-11-20", []usage.Count{{Account: "b", Calls: 3}}}) // a failed write is repeated
 
 	now = time.Date(2026, 11, 21, 0, 0, 30, 0, time.UTC)
 	charge("2026-11-20", "b", 4)
@@ -75,7 +75,7 @@ func TestCopy(t *testing.T) {
 	now = now.Add(time.Hour)
 	require.Equal(t, time.Hour, books.Lag())
 	charge("2026-11-20", "b", 5)
-	copied(write{"2026-11-20", []usage.Count{{Account: "b", Calls: 5}}}) // once more, and then it is settled
+	copied(write{"2026-11-20", []usage.Count{{Account: "b", Calls: 5}}}) // once more, then it is final
 	require.Zero(t, books.Lag())
 	charge("2026-11-20", "b", 6)
 	copied()

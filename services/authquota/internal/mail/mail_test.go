@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 )
 
-// occasions are all mails with the data that their senders have.
+// occasions are all mails with their data.
 var occasions = map[string][]string{
 	"account-closed":            nil,
 	"account-closed-plan":       nil,
@@ -49,7 +49,7 @@ var occasions = map[string][]string{
 
 var writer = mail.NewWriter("https://api.example")
 
-// filled is a message with data that can be told apart in what is written.
+// filled returns a message with distinguishable data.
 func filled(template string) mail.Message {
 	data := map[string]string{}
 	for _, name := range occasions[template] {
@@ -94,7 +94,7 @@ func TestEveryOccasionHasAMail(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWritten(t *testing.T) {
+func TestInvalidMessagesAreRejected(t *testing.T) {
 	good := filled("key-request-declined")
 	for name, spoil := range map[string]func(*mail.Message){
 		"unknown template": func(m *mail.Message) { m.Template = "hello" },
@@ -120,7 +120,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Whatever a datum is, it is one line of the mail and nothing else.
+// Any value becomes part of one line of the mail and nothing else.
 func TestDataStayData(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := filled("new-sign-in")

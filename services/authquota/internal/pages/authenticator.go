@@ -41,7 +41,7 @@ func (s *Site) newSeedForm(v *visit) (seedForm, account.NewSeed, error) {
 
 // errNewCode is the error for a wrong code during set-up. Often a QR code from an earlier page was scanned.
 var errNewCode = formError{
-	"code", "The code is not right. The app must show the code of the QR code on this page: if you have scanned another one, delete that one and scan this.",
+	"code", "The code is wrong. Scan the QR code on this page; if you scanned an earlier one, delete its entry in the app first.",
 }
 
 // authenticatorForm shows the seed to a person without an authenticator.

@@ -84,7 +84,7 @@ func TestAPasskeyIsAddedAndProven(t *testing.T) {
 	require.Contains(t, options, p.Credential, "the same device is not asked twice")
 }
 
-func TestWhatIsNoNewPasskey(t *testing.T) {
+func TestInvalidRegistrationIsRejected(t *testing.T) {
 	s, d := site(t), newDevice(ada)
 	options, kept, err := s.BeginAdd(ada, nil)
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestWhatIsNoNewPasskey(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWhatIsNoProof(t *testing.T) {
+func TestInvalidProofIsRejected(t *testing.T) {
 	s, d, stranger := site(t), newDevice(ada), newDevice(grace)
 	p, hers := d.added(t, s, ada), stranger.added(t, s, grace)
 	has := []passkey.Passkey{p}
@@ -147,7 +147,7 @@ func TestWhatIsNoProof(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestACopyThatHasCountedLessIsRefused(t *testing.T) {
+func TestClonedPasskeyIsRejected(t *testing.T) {
 	s, d := site(t), newDevice(ada)
 	p := d.added(t, s, ada)
 	prove := func(count uint32) error {

@@ -55,7 +55,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestNoRefusalQuotesThePassword(t *testing.T) {
+func TestRejectionNeverQuotesThePassword(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pw := rapid.StringN(0, 140, 600).Draw(t, "password")
 		if err := password.Check(pw, email); err != nil && len(pw) > 8 {
@@ -94,7 +94,7 @@ func TestAHashOfEarlierFiguresIsOutdated(t *testing.T) {
 	require.True(t, outdated)
 }
 
-func TestNobodysPasswordIsNeverRight(t *testing.T) {
+func TestEmptyHashNeverVerifies(t *testing.T) {
 	for _, pw := range []string{"", "nobody has this password", "walnut-harbour-42"} {
 		ok, outdated, err := password.Verify(t.Context(), pw, "")
 		require.NoError(t, err)
@@ -104,8 +104,8 @@ func TestNobodysPasswordIsNeverRight(t *testing.T) {
 	}
 }
 
-// A flood waits for its turn and leaves when its callers do; afterwards there is a turn for everybody again.
-func TestAFloodWaits(t *testing.T) {
+// Excess callers wait for a slot and leave when their context ends. Afterwards all slots are free again.
+func TestExcessCallersWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 64 {
@@ -115,7 +115,7 @@ func TestAFloodWaits(t *testing.T) {
 	all.Wait()
 	_, err := password.Hash(t.Context(), "walnut-harbour-42")
 	require.NoError(t, err)
-	for range 3 { // a free turn and an ended context are both there: the turn may win
+	for range 3 { // with a free slot and an ended context, either may win
 		if _, err = password.Hash(ctx, "x"); err != nil {
 			require.ErrorIs(t, err, context.Canceled)
 		}

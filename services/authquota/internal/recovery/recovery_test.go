@@ -49,7 +49,7 @@ func TestWhatIsNoCode(t *testing.T) {
 	require.NotContains(t, recovery.Hash(code), code[:4]+code[5:9])
 }
 
-// What a released version kept is found for good.
+// Codes stored by a released version stay valid.
 func TestGolden(t *testing.T) {
 	require.Equal(t, "fc8a67da9d7cd16d995c79f0b5b56f334db9020dfb317f417d5dce6c815c14a8", recovery.Hash("0123-4567-89ab-cdef-ghjk-mnpq"))
 }

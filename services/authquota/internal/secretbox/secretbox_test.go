@@ -19,7 +19,7 @@ func box(t require.TestingT, keys ...string) secretbox.Box {
 	return b
 }
 
-func TestWhatIsSealedOpensWithItsContextAlone(t *testing.T) {
+func TestSealedTextOpensOnlyWithItsContext(t *testing.T) {
 	b := box(t, newer, older)
 	rapid.Check(t, func(t *rapid.T) {
 		plain := rapid.SliceOf(rapid.Byte()).Draw(t, "plain")
@@ -79,7 +79,7 @@ func TestKeysRotate(t *testing.T) {
 	require.ErrorIs(t, err, secretbox.ErrSealed)
 }
 
-// What was sealed by a released version opens for good.
+// Texts sealed by a released version still open.
 func TestGolden(t *testing.T) {
 	const sealed = "v1.819ba74be1d2.HBnrftswbdlxwJ5Q2naLn5wt3_bKjL7R3VbKLxFEja0_gYpGXrIit3Z4eE8"
 	plain, err := box(t, older).Open(sealed, "totp seed acc_1")

@@ -53,7 +53,7 @@ func TestCounts(t *testing.T) {
 	require.Equal(t, 8, throttle.Address.Count(7, now.Add(time.Hour), now))
 }
 
-// Whoever waits as long as he is told is looked at, and nobody is told to wait longer than the rule's most.
+// After the returned delay an attempt is accepted, and no delay exceeds the rule's maximum.
 func TestEveryWaitEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rule := rapid.SampledFrom([]throttle.Rule{throttle.Address, throttle.Network, throttle.Account, throttle.Inside}).Draw(t, "rule")

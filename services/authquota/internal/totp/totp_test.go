@@ -18,7 +18,7 @@ import (
 	"opportunity.internal/services/authquota/internal/totp"
 )
 
-// RFC 6238, appendix B, SHA-1; the last six of its eight digits are the code of six.
+// RFC 6238, appendix B, SHA-1. The last six of its eight digits are the six-digit code.
 func TestTheVectorsOfTheStandard(t *testing.T) {
 	seed := base32.StdEncoding.EncodeToString([]byte("12345678901234567890"))
 	for unix, code := range map[int64]string{
@@ -43,7 +43,7 @@ func TestACodeIsRightOneStepEitherSideAndNoFurther(t *testing.T) {
 		if off >= -1 && off <= 1 {
 			require.True(t, ok)
 			require.InDelta(t, at.Unix()/30, step, 2, "two steps may have the same code")
-		} else if ok { // one in 333,333
+		} else if ok { // probability 1 in 333,333
 			right, err := library.GenerateCode(seed, time.Unix(step*30, 0))
 			require.NoError(t, err)
 			require.Equal(t, code, right)

@@ -83,14 +83,14 @@ type Explained struct {
 
 // own are the explanations of outcomes with no error code or with several.
 var own = map[api.CallOutcome]Explained{
-	api.CallServed:   {Name: "Served", Meaning: "The answer was given, or was unchanged since the caller last asked (304)."},
+	api.CallServed:   {Name: "Served", Meaning: "The response was sent, or had not changed since the last request (304)."},
 	api.CallNotFound: {Name: "Not found", Code: problem.NotFound},
 	api.CallBadRequest: {Name: "Bad request", Code: problem.InvalidParameter,
-		Meaning: "The address or the query string had something in it that this operation does not take.",
-		Remedy:  "The message of each such answer names what was wrong. The same request will fail again until it is corrected."},
+		Meaning: "The path or the query string contained something that this operation does not accept.",
+		Remedy:  "The error message names the problem. Correct the request before you send it again."},
 	api.CallFailed: {Name: "Failed", Code: problem.ServiceUnavailable,
-		Meaning: "Something of ours was out of reach or failed, or the caller left before the answer was there.",
-		Remedy:  "Try again after the seconds in Retry-After, with growing pauses."},
+		Meaning: "The service was unavailable or failed, or the client closed the connection before the response.",
+		Remedy:  "Retry after the number of seconds in Retry-After, with exponential backoff."},
 }
 
 var names = map[api.CallOutcome]string{

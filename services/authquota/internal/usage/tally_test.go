@@ -34,7 +34,7 @@ func TestABatchIsAddedUp(t *testing.T) {
 	}, LastUsed: map[string]time.Time{keyA: noon, keyB: noon.Add(-time.Minute)}}, got)
 }
 
-func TestABatchThatNoGatewaySends(t *testing.T) {
+func TestInvalidBatchesAreRejected(t *testing.T) {
 	id := uuid.Must(uuid.NewV7()).String()
 	good := api.UsageCount{Day: "2026-11-20", Key: keyA, Outcome: api.CallServed, Calls: 1, LastAt: noon}
 	with := func(change func(*api.UsageCount)) api.UsageBatch {

@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Whatever the counters do, writing the growth keeps for each account the greatest value that was ever read.
+// Writing the growth stores the greatest value ever read for each account.
 func TestGrowthKeepsTheGreatestValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		written, greatest := map[string]int{}, map[string]int{}
