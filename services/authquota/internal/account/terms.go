@@ -15,4 +15,4 @@ type Acceptance struct {
 }
 
 // TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in effect.
-func TermsNotAccepted() error { return refuse("Accept the terms of use to get a key.") }
+func TermsNotAccepted() error { return rejection("Accept the terms of use to get a key.") }

@@ -52,12 +52,12 @@ func Describe(bars []usage.Bar) string {
 	if most.Day == "" {
 		return fmt.Sprintf("No requests in %s.", plural(len(bars), "day"))
 	}
-	said := fmt.Sprintf("%s in %s: %s. The most on one day: %s, on %s.",
+	text := fmt.Sprintf("%s in %s: %s. The most on one day: %s, on %s.",
 		plural(sum.Total(), "request"), plural(len(bars), "day"), figures(sum), Count(most.Total()), Day(most.Day))
 	if without > 0 {
-		said += fmt.Sprintf(" None on %s.", plural(without, "day"))
+		text += fmt.Sprintf(" None on %s.", plural(without, "day"))
 	}
-	return said
+	return text
 }
 
 func label(bar usage.Bar) string {

@@ -126,14 +126,14 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 	if err := decode(g, body); err != nil {
 		return web.Reply{}, err
 	}
-	asked, err := act()
+	requested, err := act()
 	if err != nil {
 		return web.Reply{}, err
 	}
 	if err := account.Known(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
-	changed, err := a.Accounts.ChangeAccount(g.Request.Context(), actor, g.Param("id"), asked)
+	changed, err := a.Accounts.ChangeAccount(g.Request.Context(), actor, g.Param("id"), requested)
 	if err != nil {
 		return web.Reply{}, err
 	}

@@ -13,18 +13,18 @@ import (
 // entitle stores an entitlement from billing. 204 means that this version, or a newer one, is in effect on every gateway. After
 // any other status billing retries, even if the 503 came after the entitlement was stored.
 func (a API) entitle(g *gin.Context) (web.Reply, error) {
-	var told api.Entitlement
-	if err := decode(g, &told); err != nil {
+	var entitlement api.Entitlement
+	if err := decode(g, &entitlement); err != nil {
 		return web.Reply{}, err
 	}
-	told, err := account.Entitled(told)
+	entitlement, err := account.Entitled(entitlement)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	if err := account.Known(g.Param("account")); err != nil {
 		return web.Reply{}, err
 	}
-	holder, err := a.Paid.Entitle(g.Request.Context(), g.Param("account"), told)
+	holder, err := a.Paid.Entitle(g.Request.Context(), g.Param("account"), entitlement)
 	if err != nil {
 		return web.Reply{}, err
 	}

@@ -28,7 +28,7 @@ import (
 // Keys stores keys. Errors are problem.Errors, or internal errors for the log.
 type Keys interface {
 	// Issue creates a key for a valid order.
-	Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.KeyRecord) (account.Key, error)
+	Issue(ctx context.Context, actor string, order account.Order, life time.Duration, stored account.KeyRecord) (account.Key, error)
 	// Keys returns a page of the keys of one account, or of all if id is empty. more reports whether another page follows.
 	Keys(ctx context.Context, id string, page account.Page) (keys []account.Key, more bool, err error)
 	// Revoke revokes a key. Revoking it again changes nothing.

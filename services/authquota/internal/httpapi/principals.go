@@ -88,8 +88,8 @@ func (a API) day(g *gin.Context) (web.Reply, error) {
 	if !usage.ValidDay(day) {
 		return web.Reply{}, params.Invalid("day", "must be a day such as 2026-11-20")
 	}
-	kept, err := a.Usage.Day(g.Request.Context(), day)
-	return web.Reply{JSON: kept}, err
+	counts, err := a.Usage.Day(g.Request.Context(), day)
+	return web.Reply{JSON: counts}, err
 }
 
 // tiers returns the tier table in effect, for the documentation served by the gateway.

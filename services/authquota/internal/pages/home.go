@@ -48,14 +48,14 @@ func (s *Site) home(v *visit) (view, error) {
 	}
 	shown.Soon = shown.Expiring != nil && shown.Expiring.Sub(v.now) <= soon
 	if !shown.Called && today.Used == 0 {
-		asked := shown.Active > 0 || shown.Asked > 0 || shown.Ready > 0
+		requested := shown.Active > 0 || shown.Asked > 0 || shown.Ready > 0
 		shown.Steps = []step{
 			{true, "Set up your authenticator", ""},
-			{asked, "Request a key and say what it is for", "/account/keys"},
+			{requested, "Request a key and say what it is for", "/account/keys"},
 			{shown.Active > 0, "Collect the key once it is approved", "/account/keys"},
 			{false, "Send the first request", ""},
 		}
-		if !asked {
+		if !requested {
 			shown.Steps[2].Path = "" // the step before it leads there
 		}
 	}

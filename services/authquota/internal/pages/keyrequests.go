@@ -17,7 +17,7 @@ type KeyRequests interface {
 	RequestKey(ctx context.Context, accountID string, wanted account.RequestedKey, terms account.Acceptance, atOnce bool) (account.Request, error)
 	Withdraw(ctx context.Context, accountID, request string) error
 	// Collect creates the key of an approved request, once.
-	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, kept account.KeyRecord) (account.Key, error)
+	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, stored account.KeyRecord) (account.Key, error)
 }
 
 // keyWish is the data of the form for a key request: the submitted fields and the terms of use.
@@ -50,15 +50,15 @@ func (s *Site) requestKey(v *visit) (view, error) {
 	if again.Errors = append(again.Errors, missing...); len(again.Errors) > 0 {
 		return again, nil
 	}
-	asked, err := s.KeyRequests.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, s.AutoApprove)
+	created, err := s.KeyRequests.RequestKey(v.Request.Context(), v.Person.Account, wanted, accepted, s.AutoApprove)
 	switch {
 	case problem.Of(err).Code == problem.InvalidParameter:
 		again.Errors = []formError{{Message: problem.Of(err).Message}}
 		return again, nil
 	case err != nil:
 		return view{}, err
-	case asked.State == account.Approved:
-		return view{Redirect: collectPath(asked.ID)}, nil
+	case created.State == account.Approved:
+		return view{Redirect: collectPath(created.ID)}, nil
 	}
 	return view{Redirect: "/account/keys", Notice: "Your request was sent. You get an email when it is approved or declined."}, nil
 }

@@ -26,7 +26,7 @@ type Keys interface {
 
 // KeyLives rotates, revokes and connects keys. Errors are problem.Errors with a message for people.
 type KeyLives interface {
-	Rotate(ctx context.Context, accountID, key string, kept account.KeyRecord) (successor, old account.Key, err error)
+	Rotate(ctx context.Context, accountID, key string, stored account.KeyRecord) (successor, old account.Key, err error)
 	RevokeOwn(ctx context.Context, accountID, key string) (account.Key, error)
 	// Connect merges the account of the key with one of these digests and returns how many keys moved.
 	Connect(ctx context.Context, accountID string, digests []string) (keys int, err error)

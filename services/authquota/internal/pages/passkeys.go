@@ -23,18 +23,18 @@ func (s *Site) beginProof(v *visit) (options string, err error) {
 	if err != nil || len(has) == 0 {
 		return "", err
 	}
-	options, kept, err := s.passkeys.BeginProof(v.owner(), has)
+	options, challenge, err := s.passkeys.BeginProof(v.owner(), has)
 	if err != nil {
 		return "", err
 	}
-	return options, s.Challenges.SaveChallenge(ctx, v.Session.ID, passkey.Prove, kept)
+	return options, s.Challenges.SaveChallenge(ctx, v.Session.ID, passkey.Prove, challenge)
 }
 
 // finishProof verifies the browser's response to its last challenge and returns the passkey. It returns passkey.ErrRejected if
 // the response is invalid.
 func (s *Site) finishProof(v *visit) (passkey.Passkey, error) {
 	ctx := v.Request.Context()
-	kept, err := s.takeChallenge(v, passkey.Prove)
+	challenge, err := s.takeChallenge(v, passkey.Prove)
 	if err != nil {
 		return passkey.Passkey{}, err
 	}
@@ -42,7 +42,7 @@ func (s *Site) finishProof(v *visit) (passkey.Passkey, error) {
 	if err != nil {
 		return passkey.Passkey{}, err
 	}
-	used, err := s.passkeys.FinishProof(v.owner(), has, kept, v.PostForm("answer"), v.now)
+	used, err := s.passkeys.FinishProof(v.owner(), has, challenge, v.PostForm("answer"), v.now)
 	if errors.Is(err, passkey.ErrRejected) {
 		s.Log.InfoContext(ctx, "passkey rejected", "account_id", v.Person.Account, "error", err.Error())
 	}
@@ -54,11 +54,11 @@ func (s *Site) takeChallenge(v *visit, purpose string) (string, error) {
 	if !s.passkeys.Possible() {
 		return "", passkey.ErrRejected
 	}
-	kept, err := s.Challenges.TakeChallenge(v.Request.Context(), v.Session.ID, purpose)
+	challenge, err := s.Challenges.TakeChallenge(v.Request.Context(), v.Session.ID, purpose)
 	if problem.Of(err).Code == problem.NotFound {
 		err = fmt.Errorf("%w: %w", passkey.ErrRejected, err)
 	}
-	return kept, err
+	return challenge, err
 }
 
 // passkeyStep verifies a passkey as the second step of signing in.
@@ -115,7 +115,7 @@ func (s *Site) passkeyForm(v *visit) (view, error) {
 		elsewhere.Notice = "You have as many passkeys as an account may have. Remove one first."
 		return elsewhere, nil
 	}
-	options, kept, err := s.passkeys.BeginAdd(v.owner(), has)
+	options, challenge, err := s.passkeys.BeginAdd(v.owner(), has)
 	if err != nil {
 		return view{}, err
 	}
@@ -125,16 +125,16 @@ func (s *Site) passkeyForm(v *visit) (view, error) {
 	}
 	return view{
 		Template: "security-passkey", Title: "Add a passkey", Data: newPasskey{options, name},
-	}, s.Challenges.SaveChallenge(ctx, v.Session.ID, passkey.Add, kept)
+	}, s.Challenges.SaveChallenge(ctx, v.Session.ID, passkey.Add, challenge)
 }
 
 func (s *Site) addPasskey(v *visit) (view, error) {
 	ctx := v.Request.Context()
 	name, valid := passkey.Name(v.PostForm("name"))
-	kept, err := s.takeChallenge(v, passkey.Add)
+	challenge, err := s.takeChallenge(v, passkey.Add)
 	var made passkey.Passkey
 	if err == nil {
-		made, err = s.passkeys.FinishAdd(v.owner(), kept, v.PostForm("answer"), v.now)
+		made, err = s.passkeys.FinishAdd(v.owner(), challenge, v.PostForm("answer"), v.now)
 	}
 	if err == nil && valid {
 		made.Name = name

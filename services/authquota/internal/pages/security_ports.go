@@ -25,8 +25,8 @@ type Passkeys interface {
 
 // Challenges stores the challenges of browsers; not_found if there is none, or it was used or has expired.
 type Challenges interface {
-	SaveChallenge(ctx context.Context, sessionID, purpose, kept string) error
-	TakeChallenge(ctx context.Context, sessionID, purpose string) (kept string, err error)
+	SaveChallenge(ctx context.Context, sessionID, purpose, challenge string) error
+	TakeChallenge(ctx context.Context, sessionID, purpose string) (challenge string, err error)
 }
 
 // Proofs records proofs of a factor.
@@ -41,7 +41,7 @@ type Proofs interface {
 type Changes interface {
 	PasswordHash(ctx context.Context, accountID string) (string, error)
 	ChangePassword(ctx context.Context, current session.Session, before, after string, tried ...throttle.Subject) (secret string, err error)
-	RequestAddressChange(ctx context.Context, l, keep link.Fresh, fresh, known, told mail.Message) error
+	RequestAddressChange(ctx context.Context, l, keep link.Fresh, fresh, known, notice mail.Message) error
 	ChangeAddress(ctx context.Context, secret string) error
 	// AddressChange returns the pending change, or the zero Link.
 	AddressChange(ctx context.Context, accountID string) (link.Link, error)

@@ -113,7 +113,7 @@ func (s Site) Possible() bool { return s.library != nil }
 
 // BeginAdd returns the options for registering a new passkey, and the challenge to store for FinishAdd. It excludes
 // authenticators that are already registered.
-func (s Site) BeginAdd(owner Owner, has []Passkey) (options, kept string, err error) {
+func (s Site) BeginAdd(owner Owner, has []Passkey) (options, challenge string, err error) {
 	user, err := newUser(owner, has)
 	if err != nil {
 		return "", "", err
@@ -127,12 +127,12 @@ func (s Site) BeginAdd(owner Owner, has []Passkey) (options, kept string, err er
 
 // FinishAdd verifies the browser's response and returns the new passkey, without a name. It returns ErrRejected if the response
 // is invalid.
-func (s Site) FinishAdd(owner Owner, kept, answer string, now time.Time) (Passkey, error) {
+func (s Site) FinishAdd(owner Owner, challenge, response string, now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
-	if err := json.Unmarshal([]byte(kept), &session); err != nil {
+	if err := json.Unmarshal([]byte(challenge), &session); err != nil {
 		return Passkey{}, err
 	}
-	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(answer))
+	parsed, err := protocol.ParseCredentialCreationResponseBytes([]byte(response))
 	if err != nil {
 		return Passkey{}, rejected(err)
 	}
@@ -146,7 +146,7 @@ func (s Site) FinishAdd(owner Owner, kept, answer string, now time.Time) (Passke
 }
 
 // BeginProof returns the options for proving possession of one of the passkeys, and the challenge to store for FinishProof.
-func (s Site) BeginProof(owner Owner, has []Passkey) (options, kept string, err error) {
+func (s Site) BeginProof(owner Owner, has []Passkey) (options, challenge string, err error) {
 	user, err := newUser(owner, has)
 	if err != nil {
 		return "", "", err
@@ -161,16 +161,16 @@ func (s Site) BeginProof(owner Owner, has []Passkey) (options, kept string, err 
 // FinishProof verifies the browser's response and returns the used passkey with its new state. Save it only if its Count is
 // greater than the stored one or both are 0. FinishProof returns ErrRejected if the response is invalid or the counter shows a
 // cloned passkey.
-func (s Site) FinishProof(owner Owner, has []Passkey, kept, answer string, now time.Time) (Passkey, error) {
+func (s Site) FinishProof(owner Owner, has []Passkey, challenge, response string, now time.Time) (Passkey, error) {
 	var session webauthn.SessionData
-	if err := json.Unmarshal([]byte(kept), &session); err != nil {
+	if err := json.Unmarshal([]byte(challenge), &session); err != nil {
 		return Passkey{}, err
 	}
 	user, err := newUser(owner, has)
 	if err != nil {
 		return Passkey{}, err
 	}
-	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer))
+	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(response))
 	if err != nil {
 		return Passkey{}, rejected(err)
 	}

@@ -54,9 +54,9 @@ func (d *device) prove(t testing.TB, at virtualwebauthn.RelyingParty, options st
 
 func (d *device) added(t testing.TB, s passkey.Site, owner passkey.Owner) passkey.Passkey {
 	t.Helper()
-	options, kept, err := s.BeginAdd(owner, nil)
+	options, challenge, err := s.BeginAdd(owner, nil)
 	require.NoError(t, err)
-	p, err := s.FinishAdd(owner, kept, d.create(t, party, options), now)
+	p, err := s.FinishAdd(owner, challenge, d.create(t, party, options), now)
 	require.NoError(t, err)
 	return p
 }
@@ -70,11 +70,11 @@ func TestAPasskeyIsAddedAndProven(t *testing.T) {
 	require.NotEmpty(t, p.Credential)
 	require.NotContains(t, p.Record, "ada@example.org")
 
-	options, kept, err := s.BeginProof(ada, []passkey.Passkey{p})
+	options, challenge, err := s.BeginProof(ada, []passkey.Passkey{p})
 	require.NoError(t, err)
 	require.Contains(t, options, `"userVerification":"required"`)
 	require.Contains(t, options, p.Credential)
-	used, err := s.FinishProof(ada, []passkey.Passkey{p}, kept, d.prove(t, party, options), now.Add(time.Hour))
+	used, err := s.FinishProof(ada, []passkey.Passkey{p}, challenge, d.prove(t, party, options), now.Add(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, p.ID, used.ID)
 	require.Equal(t, now.Add(time.Hour), *used.UsedAt)
@@ -86,9 +86,9 @@ func TestAPasskeyIsAddedAndProven(t *testing.T) {
 
 func TestInvalidRegistrationIsRejected(t *testing.T) {
 	s, d := site(t), newDevice(ada)
-	options, kept, err := s.BeginAdd(ada, nil)
+	options, challenge, err := s.BeginAdd(ada, nil)
 	require.NoError(t, err)
-	other, otherKept, err := s.BeginAdd(ada, nil)
+	other, otherChallenge, err := s.BeginAdd(ada, nil)
 	require.NoError(t, err)
 	elsewhere := party
 	elsewhere.Origin = "https://evil.example"
@@ -101,14 +101,14 @@ func TestInvalidRegistrationIsRejected(t *testing.T) {
 		"nothing": "", "no JSON": "{", "empty": "{}", "foreign challenge": d.create(t, party, other), "foreign origin": d.create(t, elsewhere, options),
 		"foreign host": d.create(t, otherParty, options), "unverified": silent.create(t, party, options), "changed": strings.Replace(right, `"attestationObject":"o`, `"attestationObject":"p`, 1),
 	} {
-		_, err := s.FinishAdd(ada, kept, answer, now)
+		_, err := s.FinishAdd(ada, challenge, answer, now)
 		require.ErrorIs(t, err, passkey.ErrRejected, name)
 	}
-	_, err = s.FinishAdd(ada, otherKept, right, now)
+	_, err = s.FinishAdd(ada, otherChallenge, right, now)
 	require.ErrorIs(t, err, passkey.ErrRejected, "for another ask")
-	_, err = s.FinishAdd(grace, kept, right, now)
+	_, err = s.FinishAdd(grace, challenge, right, now)
 	require.ErrorIs(t, err, passkey.ErrRejected, "asked of another person")
-	_, err = s.FinishAdd(ada, kept, right, now)
+	_, err = s.FinishAdd(ada, challenge, right, now)
 	require.NoError(t, err)
 }
 
@@ -116,9 +116,9 @@ func TestInvalidProofIsRejected(t *testing.T) {
 	s, d, stranger := site(t), newDevice(ada), newDevice(grace)
 	p, hers := d.added(t, s, ada), stranger.added(t, s, grace)
 	has := []passkey.Passkey{p}
-	options, kept, err := s.BeginProof(ada, has)
+	options, challenge, err := s.BeginProof(ada, has)
 	require.NoError(t, err)
-	other, otherKept, err := s.BeginProof(ada, has)
+	other, otherChallenge, err := s.BeginProof(ada, has)
 	require.NoError(t, err)
 	elsewhere := party
 	elsewhere.Origin = "http://api.example"
@@ -132,18 +132,18 @@ func TestInvalidProofIsRejected(t *testing.T) {
 		"unverified": silent.prove(t, party, options), "another person's": stranger.prove(t, party, options),
 		"another key": forged.prove(t, party, options),
 	} {
-		_, err := s.FinishProof(ada, has, kept, answer, now)
+		_, err := s.FinishProof(ada, has, challenge, answer, now)
 		require.ErrorIs(t, err, passkey.ErrRejected, name)
 	}
-	_, err = s.FinishProof(ada, has, otherKept, right, now)
+	_, err = s.FinishProof(ada, has, otherChallenge, right, now)
 	require.ErrorIs(t, err, passkey.ErrRejected, "replayed for another ask")
-	_, err = s.FinishProof(ada, nil, kept, right, now)
+	_, err = s.FinishProof(ada, nil, challenge, right, now)
 	require.ErrorIs(t, err, passkey.ErrRejected, "removed in between")
-	_, err = s.FinishProof(grace, []passkey.Passkey{hers}, kept, right, now)
+	_, err = s.FinishProof(grace, []passkey.Passkey{hers}, challenge, right, now)
 	require.ErrorIs(t, err, passkey.ErrRejected, "another account's challenge")
-	_, err = s.FinishProof(ada, []passkey.Passkey{hers}, kept, right, now)
+	_, err = s.FinishProof(ada, []passkey.Passkey{hers}, challenge, right, now)
 	require.ErrorContains(t, err, "another account")
-	_, err = s.FinishProof(ada, has, kept, right, now)
+	_, err = s.FinishProof(ada, has, challenge, right, now)
 	require.NoError(t, err)
 }
 
@@ -151,10 +151,10 @@ func TestClonedPasskeyIsRejected(t *testing.T) {
 	s, d := site(t), newDevice(ada)
 	p := d.added(t, s, ada)
 	prove := func(count uint32) error {
-		options, kept, err := s.BeginProof(ada, []passkey.Passkey{p})
+		options, challenge, err := s.BeginProof(ada, []passkey.Passkey{p})
 		require.NoError(t, err)
 		d.credential.Counter = count
-		used, err := s.FinishProof(ada, []passkey.Passkey{p}, kept, d.prove(t, party, options), now)
+		used, err := s.FinishProof(ada, []passkey.Passkey{p}, challenge, d.prove(t, party, options), now)
 		if err == nil {
 			require.Equal(t, count, used.Count)
 			p = used

@@ -17,7 +17,7 @@ const (
 )
 
 func deleteExpiredSignIns(tx *gorm.DB, now time.Time) error {
-	before := func(kept time.Duration) int64 { return database.Micros(now.Add(-kept)) }
+	before := func(retention time.Duration) int64 { return database.Micros(now.Add(-retention)) }
 	for _, old := range []struct {
 		row   any
 		where string

@@ -147,7 +147,7 @@ func (s *Store) Keys(ctx context.Context, id string, page account.Page) (keys []
 }
 
 // Issue creates a key in the account of the order, or in a new account. The order must be valid.
-func (s *Store) Issue(ctx context.Context, actor string, order account.Order, life time.Duration, kept account.KeyRecord) (account.Key, error) {
+func (s *Store) Issue(ctx context.Context, actor string, order account.Order, life time.Duration, stored account.KeyRecord) (account.Key, error) {
 	var key account.Key
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := holder(tx, now, actor, order)
@@ -155,7 +155,7 @@ func (s *Store) Issue(ctx context.Context, actor string, order account.Order, li
 			return err
 		}
 		row := keyRow{
-			ID: account.NewKeyID(), AccountID: a.ID, Digest: kept.Digest, Prefix: kept.Prefix, LastFour: kept.LastFour,
+			ID: account.NewKeyID(), AccountID: a.ID, Digest: stored.Digest, Prefix: stored.Prefix, LastFour: stored.LastFour,
 			UseCase: order.UseCase, CreatedAt: database.Micros(now), ExpiresAt: database.Micros(now.Add(life)),
 		}
 		if life < account.MaxLife {

@@ -38,7 +38,7 @@ func lockHolder(tx *gorm.DB, id string) (account.Account, error) {
 
 // AskForKey records a person's request for a key, and that the account accepts the terms of use. If atOnce, it approves the request.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted account.RequestedKey, terms account.Acceptance, atOnce bool) (account.Request, error) {
-	var asked account.Request
+	var req account.Request
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
@@ -54,24 +54,24 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted account.Reques
 		if err := acceptTerms(tx, now, a.ID, terms); err != nil {
 			return err
 		}
-		asked = account.Request{
+		req = account.Request{
 			ID: account.NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, State: account.Asked, AskedAt: now,
 		}
 		row := requestRow{
-			ID: asked.ID, AccountID: asked.Account, Name: asked.Name, UseCase: asked.UseCase, State: string(asked.State),
+			ID: req.ID, AccountID: req.Account, Name: req.Name, UseCase: req.UseCase, State: string(req.State),
 			AskedAt: database.Micros(now),
 		}
 		err = errors.Join(tx.Create(&row).Error,
-			record(tx, now, a.ID, "key.request", asked.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase}))
+			record(tx, now, a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase}))
 		if err != nil || !atOnce {
 			return err
 		}
-		if _, err := account.Approve().Apply(&asked, "auto-approve", now); err != nil {
+		if _, err := account.Approve().Apply(&req, "auto-approve", now); err != nil {
 			return err
 		}
-		return s.decided(tx, now, asked, false) // who asked sees it on the next page
+		return s.decided(tx, now, req, false) // the next page shows it
 	})
-	return asked, err
+	return req, err
 }
 
 // OwnRequests returns the account's open requests and those declined within account.DeclinedShown, oldest first.
@@ -103,29 +103,29 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 }
 
 // Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use.
-func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, kept account.KeyRecord) (account.Key, error) {
+func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored account.KeyRecord) (account.Key, error) {
 	var key account.Key
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
 			return err
 		}
-		asked, err := lockRequest(tx, request)
-		if err == nil && asked.AccountID != id {
+		req, err := lockRequest(tx, request)
+		if err == nil && req.AccountID != id {
 			err = account.RequestNotFound()
 		}
 		if err != nil {
 			return err
 		}
-		if asked.State != string(account.Approved) {
-			return account.NotOpen(account.RequestState(asked.State))
+		if req.State != string(account.Approved) {
+			return account.NotOpen(account.RequestState(req.State))
 		}
 		if err := acceptTerms(tx, now, a.ID, terms); err != nil {
 			return err
 		}
 		row := keyRow{
-			ID: account.NewKeyID(), AccountID: a.ID, Digest: kept.Digest, Name: asked.Name, Prefix: kept.Prefix, LastFour: kept.LastFour,
-			UseCase: asked.UseCase, CreatedAt: database.Micros(now), ExpiresAt: database.Micros(now.Add(account.MaxLife)),
+			ID: account.NewKeyID(), AccountID: a.ID, Digest: stored.Digest, Name: req.Name, Prefix: stored.Prefix, LastFour: stored.LastFour,
+			UseCase: req.UseCase, CreatedAt: database.Micros(now), ExpiresAt: database.Micros(now.Add(account.MaxLife)),
 		}
 		key = keyOf(a, row)
 		if err := tx.Create(&row).Error; err != nil {
@@ -191,7 +191,7 @@ func (s *Store) RevokeOwn(ctx context.Context, id, key string) (account.Key, err
 
 // Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after account.Grace,
 // or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period.
-func (s *Store) Rotate(ctx context.Context, id, key string, kept account.KeyRecord) (successor, old account.Key, err error) {
+func (s *Store) Rotate(ctx context.Context, id, key string, stored account.KeyRecord) (successor, old account.Key, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
@@ -214,7 +214,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, kept account.KeyReco
 			return account.InGrace()
 		}
 		next := row
-		next.ID, next.Digest, next.Prefix, next.LastFour = account.NewKeyID(), kept.Digest, kept.Prefix, kept.LastFour
+		next.ID, next.Digest, next.Prefix, next.LastFour = account.NewKeyID(), stored.Digest, stored.Prefix, stored.LastFour
 		next.CreatedAt, next.ExpiresAt, next.LastUsedAt = database.Micros(now), database.Micros(old.SuccessorEnd(now)), nil
 		successor = keyOf(a, next)
 		old.ReplacedAt, old.ExpiresAt, old.Successor = &now, old.GraceEnd(now), successor.ID

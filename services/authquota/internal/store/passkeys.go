@@ -124,8 +124,8 @@ type challengeRow struct {
 func (challengeRow) TableName() string { return "passkey_challenges" }
 
 // SaveChallenge stores the challenge of a session for a purpose. It replaces an earlier one.
-func (s *Store) SaveChallenge(ctx context.Context, sessionID, purpose, kept string) error {
-	row := challengeRow{sessionID, purpose, kept, database.Micros(s.now().Add(passkey.ChallengeLife))}
+func (s *Store) SaveChallenge(ctx context.Context, sessionID, purpose, challenge string) error {
+	row := challengeRow{sessionID, purpose, challenge, database.Micros(s.now().Add(passkey.ChallengeLife))}
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "session_id"}, {Name: "purpose"}},
 		DoUpdates: clause.AssignmentColumns([]string{"kept", "expires_at"}),

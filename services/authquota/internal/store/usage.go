@@ -47,14 +47,14 @@ func (s *Store) Day(ctx context.Context, day string) (api.DayUsage, error) {
 	var moves []moveRow
 	db := s.db.WithContext(ctx)
 	err := errors.Join(db.Find(&rows, "day = ?", day).Error, db.Find(&moves, "day = ?", day).Error)
-	kept := api.DayUsage{Day: day, Accounts: make(map[string]int, len(rows))}
+	counts := api.DayUsage{Day: day, Accounts: make(map[string]int, len(rows))}
 	for _, r := range rows {
 		if r.AccountID == counter.ServiceField {
-			kept.Service = r.Calls
+			counts.Service = r.Calls
 		} else {
-			kept.Accounts[r.AccountID] = r.Calls
+			counts.Accounts[r.AccountID] = r.Calls
 		}
 	}
-	usage.Moved(kept.Accounts, toMoves(moves))
-	return kept, database.Outage(err)
+	usage.Moved(counts.Accounts, toMoves(moves))
+	return counts, database.Outage(err)
 }

@@ -23,7 +23,7 @@ func Better(a, b api.Tier) api.Tier {
 	return a
 }
 
-func refuse(format string, args ...any) error {
+func rejection(format string, args ...any) error {
 	return problem.New(problem.InvalidParameter, format, args...)
 }
 
@@ -31,61 +31,61 @@ func refuse(format string, args ...any) error {
 
 // NoAuthenticator returns the error for a key request of a person without a confirmed authenticator.
 func NoAuthenticator() error {
-	return refuse("Set up your authenticator first. You need one to get a key.")
+	return rejection("Set up your authenticator first. You need one to get a key.")
 }
 
 // Suspended returns the error for a key request of a suspended account.
 func Suspended() error {
-	return refuse("Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
+	return rejection("Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
 }
 
 // ClosedLater returns the error for closing a suspended account.
 func ClosedLater() error {
-	return refuse("Your account is suspended. You can close it when it is resumed.")
+	return rejection("Your account is suspended. You can close it when it is resumed.")
 }
 
 // NoPlace returns the error for a request beyond MaxActive.
 func NoPlace() error {
-	return refuse("You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request first.", MaxActive)
+	return rejection("You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request first.", MaxActive)
 }
 
 // NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
 func NotOpen(state RequestState) error {
 	switch state {
 	case Asked:
-		return refuse("This request is waiting for approval.")
+		return rejection("This request is waiting for approval.")
 	case Declined:
-		return refuse("This request was declined.")
+		return rejection("This request was declined.")
 	}
-	return refuse("This request was already collected or withdrawn, perhaps in another tab. A key is shown once: if you missed it, rotate it.")
+	return rejection("This request was already collected or withdrawn, perhaps in another tab. A key is shown once: if you missed it, rotate it.")
 }
 
 // NotRotatable returns the error for rotating a key that has ended or was rotated.
 func NotRotatable() error {
-	return refuse("This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
+	return rejection("This key has ended or was already rotated. If you missed the new key, revoke this one and rotate the new one.")
 }
 
 // InGrace returns the error for rotating a key whose predecessor still works.
 func InGrace() error {
-	return refuse("The key that this one replaced still works. Revoke the old one first, or wait until it has ended.")
+	return rejection("The key that this one replaced still works. Revoke the old one first, or wait until it has ended.")
 }
 
 // OwnAlready returns the error for connecting a key to the account that has it.
-func OwnAlready() error { return refuse("This key already belongs to your account.") }
+func OwnAlready() error { return rejection("This key already belongs to your account.") }
 
 // Connected returns the error for connecting a key of another person's account.
-func Connected() error { return refuse("This key already belongs to another person's account.") }
+func Connected() error { return rejection("This key already belongs to another person's account.") }
 
 // KeySuspended returns the error for connecting the key of a suspended account.
 func KeySuspended() error {
-	return refuse("This key is suspended. Write to the operator of the service.")
+	return rejection("This key is suspended. Write to the operator of the service.")
 }
 
 // KeyEnded returns the error for connecting a key that has ended.
-func KeyEnded(status Status) error { return refuse("This key cannot be connected: it is %s.", status) }
+func KeyEnded(status Status) error { return rejection("This key cannot be connected: it is %s.", status) }
 
 // NoPlaceFor returns the error for connecting an account whose keys exceed MaxActive.
 func NoPlaceFor(keys int) error {
-	return refuse("This key comes with %d active keys, and an account can have %d, pending requests included. Revoke a key or withdraw a request first.",
+	return rejection("This key comes with %d active keys, and an account can have %d, pending requests included. Revoke a key or withdraw a request first.",
 		keys, MaxActive)
 }

@@ -45,10 +45,10 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	if len(sent.Counts) > api.MaxUsageCounts {
 		return Batch{}, account.Invalid("tallies", fmt.Sprintf("must have at most %d entries", api.MaxUsageCounts))
 	}
-	kept := Last(now.AddDate(0, 0, 1), RetentionDays+1) // tomorrow: a gateway's clock may be ahead at midnight
+	retained := Last(now.AddDate(0, 0, 1), RetentionDays+1) // tomorrow: a gateway's clock may be ahead at midnight
 	sums, last := map[KeySum]int{}, map[string]time.Time{}
 	for i, t := range sent.Counts {
-		if what := checkTally(t, kept); what != "" {
+		if what := checkTally(t, retained); what != "" {
 			return Batch{}, problem.New(problem.InvalidParameter, "Field tallies[%d].%s.", i, what)
 		}
 		sums[KeySum{Key: t.Key, Day: t.Day, Outcome: t.Outcome}] += t.Calls
@@ -63,13 +63,13 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	return Batch{ID: sent.ID, Sums: sorted(sums), LastUsed: last}, nil
 }
 
-func checkTally(t api.UsageCount, kept Range) string {
+func checkTally(t api.UsageCount, retained Range) string {
 	switch {
 	case account.KnownKey(t.Key) != nil:
 		return "key must be a key ID"
 	case !t.Outcome.Known():
 		return "outcome must be a known outcome"
-	case !ValidDay(t.Day) || !kept.Includes(t.Day):
+	case !ValidDay(t.Day) || !retained.Includes(t.Day):
 		return "day must be a UTC day such as " + counter.DayOf(time.Unix(0, 0)) + ", not in the future and within the retention"
 	case t.Calls < 1 || t.Calls > maxCalls:
 		return fmt.Sprintf("calls must be an integer from 1 to %d", maxCalls)
