@@ -94,7 +94,7 @@ func TestACodeConfirmsOnceAndWrongOnesSlowDown(t *testing.T) {
 		b.get("/account").shows(http.StatusOK)
 		clock.move(session.RecentProof)
 		for range 9 { // one attempt was counted before
-			b.post("/account/security/confirm", "code", b.wrongCode()).shows(422, "not right")
+			b.post("/account/security/confirm", "code", b.wrongCode()).shows(422, "is wrong")
 		}
 		slow := b.post("/account/security/confirm", "code", b.code()).shows(http.StatusTooManyRequests)
 		require.NotEmpty(t, slow.header.Get("Retry-After"))
@@ -251,8 +251,8 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 			require.NoError(t, err)
 			return code
 		}
-		b.post("/account/security/authenticator", "code", b.wrongCode()).shows(422, "not right")
-		again := b.post("/account/security/authenticator", "code", newCode(first.seed())).shows(422, "not right")
+		b.post("/account/security/authenticator", "code", b.wrongCode()).shows(422, "is wrong")
+		again := b.post("/account/security/authenticator", "code", newCode(first.seed())).shows(422, "is wrong")
 		require.Equal(t, shown.seed(), again.seed(), "a mistake does not change what is to be scanned")
 
 		// the old one works until then
@@ -308,7 +308,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		stranger.post("/account/security/sessions/end", "id", ids[0][1]).shows(http.StatusNotFound)
 		phone.get("/account").shows(http.StatusOK)
 		b.post("/account/security/sessions/end", "id", ids[0][1]).leads("/account/security")
-		b.post("/account/security/sessions/end", "id", ids[0][1]).shows(http.StatusNotFound, "ended already")
+		b.post("/account/security/sessions/end", "id", ids[0][1]).shows(http.StatusNotFound, "already ended")
 		phone.get("/account").leads("/account/sign-in")
 		b.get("/account/security").shows(http.StatusOK, "Signed out")
 
@@ -343,7 +343,7 @@ func TestEventsSayWhatHappened(t *testing.T) {
 		read[listedAccount](b.svc.change(b.account, "suspend", `{"reason":"a secret of operators"}`))
 		read[listedAccount](b.svc.change(b.account, "resume", `{"reason":"another"}`))
 		p := b.get("/account/security").shows(http.StatusOK, "Account created", "Second factor added authenticator", "Signed in authenticator set-up",
-			"Failed to sign in password", "somebody", "Account suspended", "the operator", "Account resumed")
+			"Failed to sign in password", "unknown", "Account suspended", "the operator", "Account resumed")
 		require.NotContains(t, p.text(), "operators'")
 		require.NotContains(t, p.text(), "a secret of operators")
 		require.NotContains(t, p.text(), "grace")

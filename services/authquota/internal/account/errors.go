@@ -82,7 +82,9 @@ func KeySuspended() error {
 }
 
 // KeyEnded returns the error for connecting a key that has ended.
-func KeyEnded(status Status) error { return rejection("This key cannot be connected: it is %s.", status) }
+func KeyEnded(status Status) error {
+	return rejection("This key cannot be connected: it is %s.", status)
+}
 
 // NoPlaceFor returns the error for connecting an account whose keys exceed MaxActive.
 func NoPlaceFor(keys int) error {
