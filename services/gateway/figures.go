@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/services/gateway/internal/docs"
 )
 
-// The documentation fetches the tier table until it has one, then again as often as a changed setting may take to show.
+// Intervals of fetching the tier table: until the first success, and after it. tiersRefresh bounds the delay of a changed setting.
 const (
 	tiersRetry   = time.Second
 	tiersRefresh = 30 * time.Second

@@ -207,7 +207,7 @@ func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel 
 		}, func() float64 { return float64(cfg.ServiceCapacity) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_service_capacity_used_ratio",
-			Help: "Used share of today's capacity (UTC), as of this replica's latest admission. Take the maximum of all replicas.",
+			Help: "Used share of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
 		}, limiter.Used))
 	return limiter
 }

@@ -213,8 +213,8 @@ func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error
 	return nil
 }
 
-// Used returns the used share of today's capacity, as of the latest admission of this process. It is 0 if there was none today, so
-// take the maximum of all replicas.
+// Used returns the used share of today's capacity, as of the latest decision of this process. It is 0 if there was none today, so take
+// the maximum of all replicas.
 func (l *Limiter) Used() float64 {
 	now := time.Now
 	if l.now != nil {

@@ -15,8 +15,8 @@
 --   'epoch'          the cached principal is out of date
 --   'day', day       the clock is on that day instead of the day of ARGV 1
 --   'seed'           the day has no hash yet
---   verdict, clock, calls of the account today, its calls in the window, microseconds until the window has more room, calls of all
---                    accounts today; verdict is one of the strings that admit returns below
+--   "admitted" | "refused", clock, calls of the account today, its calls in the window, microseconds until the window has more
+--                    room, calls of all accounts today
 --
 -- Redis commands dominate the run time, so the script issues as few as possible. Times are formatted because Lua writes large numbers
 -- with an exponent; counts are small enough to pass as they are.

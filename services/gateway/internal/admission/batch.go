@@ -18,7 +18,8 @@ const (
 )
 
 // batcher groups concurrent calls into batches. A call still waits for one round trip, but shares its cost and most of the script's
-// with the rest of the batch. A call that finds no batch in flight is sent immediately.
+// with the rest of the batch. A call that finds a free slot is sent
+// immediately and alone.
 type batcher struct {
 	send func(ctx context.Context, calls []*call)
 

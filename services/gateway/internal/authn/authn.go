@@ -4,11 +4,11 @@
 // authquota under its keyed hash; the key itself never leaves this process and is not stored. Principals are cached: after a minute
 // one is refreshed in the background, and without a successful refresh it serves for at most five minutes, so a shorter outage of
 // authquota goes unnoticed. The admission script detects a principal that is out of date before that (a revocation, another tier);
-// see Forget. A change known in advance, the end of a paid period, is applied on its second by this process's clock.
+// see Forget. A scheduled change, the end of a paid period, applies on time by this process's clock.
 //
-// Guesses do not reach authquota. The gateway knows the digests of all keys (keySet) and rejects any other key from memory. Only
-// while it cannot follow authquota's list are unknown keys looked up, at most thirty at once and then one a second for each
-// network; beyond that the response is 503. A network has at most thirty lookups of any kind in flight; further ones wait.
+// Guesses do not reach authquota. The gateway knows the digests of all keys (keySet) and rejects any other key from memory. While it
+// cannot sync the digests, it looks up unknown keys, for each network at most thirty at once and then one a second; beyond that the
+// response is 503. A network has at most thirty lookups of any kind in flight; further ones wait.
 package authn
 
 import (
@@ -102,7 +102,7 @@ func newPrincipal(p api.Principal, of fingerprint) (*Principal, error) {
 // keys are too random to be guessed from it.
 type fingerprint [sha256.Size]byte
 
-// Authority is authquota as the authenticator calls it.
+// Authority holds the calls of an Authenticator to authquota.
 type Authority struct {
 	// Resolve returns the principal of a key. A *peer.StatusError with 404 means that the key is unknown.
 	Resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)

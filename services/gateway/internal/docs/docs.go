@@ -130,7 +130,7 @@ func (r rendering) all() error {
 	return nil
 }
 
-// What caches may do with a document. Those with figures are checked on each use, because the figures follow settings.
+// Cache-Control of the documents. Those with figures are revalidated on each use, because settings change the figures.
 const (
 	cached      = "public, max-age=300"
 	revalidated = "public, no-cache"
