@@ -58,7 +58,7 @@ func (n *internet) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	least := max(gap, n.gaps[host])
 	if last, ok := n.ended[host]; ok && time.Since(last) < least {
-		n.t.Errorf("%s was asked again after %s", host, time.Since(last))
+		n.t.Errorf("%s got another request after %s", host, time.Since(last))
 	}
 	n.busy[host] = true
 	n.now++

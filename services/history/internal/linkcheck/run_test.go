@@ -19,7 +19,7 @@ import (
 
 // The test checks ten thousand links on five hundred hosts (fewer on SQLite) and kills the process midway. The limits for each host
 // hold (type internet checks them) and no link is requested twice in a day.
-func TestTenThousandLinksAndAKill(t *testing.T) {
+func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func(testing.TB) *testStore) {
 		hosts := 500
 		if strings.HasSuffix(t.Name(), "sqlite") {
