@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAccountPagesAreReachable: without a key, by the address that browsers use and by the bare one; a person is told in a page
-// what a program is told by the contract.
+// TestAccountPagesAreReachable checks that the account pages work without a key, at both addresses of the gateway, and that their errors
+// errors as pages and programs as JSON.
 func TestAccountPagesAreReachable(t *testing.T) {
 	d := shared(t)
 	browser := map[string]string{"Accept": "text/html"}

@@ -23,7 +23,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// contract finds the operation of a request in the interface description.
+// contract returns a router that finds the operation of a request in the OpenAPI description.
 var contract = sync.OnceValues(func() (routers.Router, error) {
 	openapi3.DefineStringFormatValidator("uri", openapi3.NewCallbackValidator(func(s string) error {
 		u, err := url.Parse(s)
@@ -45,14 +45,14 @@ var contract = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 })
 
-// answer is an answer that agrees with the contract.
+// answer is a response that conforms to the contract.
 type answer struct {
 	*http.Response
 
 	body []byte
 }
 
-// call is one request of a consumer.
+// call is a request of a consumer.
 type call struct {
 	method string // "" is GET
 	path   string // with the query
@@ -66,7 +66,7 @@ var client = &http.Client{
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 400},
 }
 
-// do makes the call and holds its answer against the contract.
+// do sends the request and validates the response against the contract.
 func do(t testing.TB, base string, c call) answer {
 	t.Helper()
 	a, err := try(t.Context(), base, c)
@@ -74,7 +74,7 @@ func do(t testing.TB, base string, c call) answer {
 	return a
 }
 
-// try is do for other goroutines than the test's own.
+// try is like do, but returns an error, for goroutines other than the test's own.
 func try(ctx context.Context, base string, c call) (answer, error) {
 	if c.method == "" {
 		c.method = http.MethodGet
@@ -101,13 +101,13 @@ func try(ctx context.Context, base string, c call) (answer, error) {
 	a := answer{resp, body}
 	if strings.HasPrefix(req.URL.Path, "/api") {
 		if err := conforms(req, a); err != nil {
-			return a, fmt.Errorf("%s %s answered %s, which breaks the contract: %w\n%.2000s", c.method, c.path, resp.Status, err, body)
+			return a, fmt.Errorf("%s %s returned %s, which breaks the contract: %w\n%.2000s", c.method, c.path, resp.Status, err, body)
 		}
 	}
 	return a, nil
 }
 
-// conforms holds an answer against the interface description, the Go types and the rules that hold for all answers.
+// conforms validates a response against the OpenAPI description, the Go types and the rules for all responses.
 func conforms(req *http.Request, a answer) error {
 	for name := range a.Header {
 		if strings.HasPrefix(name, "Access-Control-") {
@@ -132,7 +132,7 @@ func conforms(req *http.Request, a answer) error {
 		}
 	}
 	if req.Method != http.MethodGet {
-		return nil // the description speaks of GET
+		return nil // only GET is described
 	}
 	return described(req, a)
 }
@@ -145,7 +145,7 @@ func described(req *http.Request, a answer) error {
 	route, params, err := router.FindRoute(req)
 	if err != nil {
 		if a.StatusCode == http.StatusNotFound {
-			return nil // a path that nothing describes
+			return nil // undescribed path
 		}
 		return err
 	}
@@ -175,7 +175,7 @@ func known(path string, body []byte) error {
 	}
 }
 
-// strict decodes a body that must hold a T and nothing else, in the very form in which we write one.
+// strict decodes a body that must contain exactly one T, without unknown fields.
 func strict[T any](body []byte) (out T, err error) {
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()
@@ -188,7 +188,7 @@ func strict[T any](body []byte) (out T, err error) {
 	return out, nil
 }
 
-// isError checks that an answer is the error body with a known code under its status and whatever the status demands.
+// isError checks that a response has an error body, a code that fits its status, and the headers that the status requires.
 func isError(a answer) error {
 	e, err := strict[api.Error](a.body)
 	if err != nil {
@@ -217,7 +217,7 @@ func wholeSeconds(s string) bool {
 	return err == nil && n > 0
 }
 
-// code is the error code of an answer, "" of a success.
+// code returns the error code of a response, "" for a success.
 func (a answer) code() string {
 	e, err := strict[api.Error](a.body)
 	if err != nil {
@@ -226,7 +226,7 @@ func (a answer) code() string {
 	return e.Error.Code
 }
 
-// remaining is what is left of the day's allowance by the answer's header.
+// remaining returns the remaining daily quota from the response header.
 func (a answer) remaining(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining"))
@@ -234,7 +234,7 @@ func (a answer) remaining(t testing.TB) int {
 	return n
 }
 
-// decode is the body of a success.
+// decode returns the body of a successful response.
 func decode[T any](t testing.TB, a answer) T {
 	t.Helper()
 	require.Equal(t, http.StatusOK, a.StatusCode, "%.1000s", a.body)
@@ -243,7 +243,7 @@ func decode[T any](t testing.TB, a answer) T {
 	return out
 }
 
-// walk reads a list to its end, as a consumer does: from next to next.
+// walk returns all pages of a list. It follows next, as a consumer does.
 func walk[T any](t testing.TB, base, key, path string, page func(T) api.Pagination) []T {
 	t.Helper()
 	var pages []T
@@ -265,7 +265,7 @@ func walk[T any](t testing.TB, base, key, path string, page func(T) api.Paginati
 func listPage(l api.OpportunityList) api.Pagination { return l.Pagination }
 func eventPage(l api.EventList) api.Pagination      { return l.Pagination }
 
-// list is every record of a list.
+// list returns all records of a list.
 func list(t testing.TB, base, key, path string) []api.Opportunity {
 	t.Helper()
 	var all []api.Opportunity

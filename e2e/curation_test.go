@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// TestReviewsFromTheListToTheReview: what is due is listed, reviewed, and not due any more; a dry run foretells what makes it due again.
+// TestReviewsFromTheListToTheReview lists a due listing and reviews it, and checks that a dry run shows which change makes it due again.
 func TestReviewsFromTheListToTheReview(t *testing.T) {
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	example := u.verb(t, "", "listings", "schema", "--example")

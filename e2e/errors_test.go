@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// elsewhere are the codes that no caller from outside can provoke in this test, with the test that shows them.
+// elsewhere lists the codes that this test cannot cause, with the tests that do.
 var elsewhere = map[problem.Code]string{
 	problem.ExpiredAPIKey:          "TestKeyLife",
 	problem.RevokedAPIKey:          "TestChangesHoldOnTheNextRequest",
@@ -21,10 +21,10 @@ var elsewhere = map[problem.Code]string{
 	problem.DailyLimitReached:      "TestDay",
 	problem.ServiceCapacityReached: "TestServiceCapacity",
 	problem.ServiceUnavailable:     "TestRedisStops, TestPostgresStops",
-	problem.InternalError:          "pkg/web and pkg/problem: a handler that panics, an error that nobody knows",
+	problem.InternalError:          "pkg/web and pkg/problem: a handler that panics, an unknown error",
 }
 
-// TestErrors: each mistake gets its code, a message that names what is wrong, and a documentation page with that anchor.
+// TestErrors checks that each error has its code, a message that names the cause, and a documentation link whose anchor exists.
 func TestErrors(t *testing.T) {
 	d := shared(t)
 	commercial, free := spend(d, api.Commercial), spend(d, api.Free)
@@ -76,7 +76,7 @@ func TestErrors(t *testing.T) {
 		{call{path: listPath, key: "oda_live_short"}, problem.InvalidAPIKey, ""},
 		{call{path: listPath, key: strings.Repeat("k", 500)}, problem.InvalidAPIKey, ""},
 		{call{path: listPath + "/" + reviewed + "/history", key: "free"}, problem.SubscriptionRequired, ""},
-		{call{path: listPath + "/no-such-record/history", key: "free"}, problem.SubscriptionRequired, ""}, // no oracle of what exists
+		{call{path: listPath + "/no-such-record/history", key: "free"}, problem.SubscriptionRequired, ""}, // does not reveal whether the id exists
 		{call{path: listPath + "/no-such-record"}, problem.NotFound, ""},
 		{call{path: listPath + "/hidden-heron"}, problem.NotFound, ""},         // private
 		{call{path: listPath + "/quiet-quarry/history"}, problem.NotFound, ""}, // private, with a review
@@ -118,7 +118,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestChargesAndHeaders: what each kind of answer costs, as the headers tell it.
+// TestChargesAndHeaders checks which responses count against the quota, from their headers.
 func TestChargesAndHeaders(t *testing.T) {
 	d := shared(t)
 	key := d.issue(t, api.Developer).Key
@@ -162,7 +162,7 @@ func TestChargesAndHeaders(t *testing.T) {
 	require.Regexp(t, `/api/v1/opportunities\?\S*>; rel="canonical"$`, do(t, d.url, call{path: "/api/jobs", key: key}).Header.Get("Link"))
 }
 
-// TestCompression: a caller who asks for gzip gets it, and the same bytes inside.
+// TestCompression checks that gzip responses have the same content.
 func TestCompression(t *testing.T) {
 	d := shared(t)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/api/v1/opportunities?limit=50", nil)
@@ -183,8 +183,8 @@ func TestCompression(t *testing.T) {
 	require.Equal(t, decode[api.OpportunityList](t, plain).Data, body.Data)
 }
 
-// TestDescriptionIsServed: the description names this deployment, without the comments for its editors, and says the same as YAML and
-// as JSON.
+// TestDescriptionIsServed checks that the OpenAPI description names this deployment, has no editors' comments, and is the same as YAML
+// and as JSON.
 func TestDescriptionIsServed(t *testing.T) {
 	d := shared(t)
 	yaml := do(t, d.url, call{path: "/openapi.yaml"})

@@ -271,8 +271,8 @@ var notRun = map[string]string{
 	"User-agent: ": "robots.txt of another site",
 }
 
-// page runs the examples of a served page: an `http` block is a request and its response, an `sh` block is commands, and an `output`
-// block is what the commands before it print. Every address in the text must exist.
+// page runs the examples of a served page. An `http` block has a request and its response, an `sh` block has commands, and an `output`
+// block has the output of the commands before it. Every address in the text must exist.
 func (e *examples) page(path string) {
 	page := string(do(e.t, e.url, call{path: path}).body)
 	var printed string
@@ -312,7 +312,7 @@ func skipped(example string) bool {
 	return false
 }
 
-// exchange runs a block with a request and its response, of which it shows the headers that matter and the body, or none.
+// exchange runs a block with a request and its response. The block may leave out headers and the body.
 func (e *examples) exchange(at, example string) {
 	e.t.Helper()
 	asked, shown, found := strings.Cut(example, "\n\n")

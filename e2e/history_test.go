@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// TestWhatWasServedIsWhatIsKnownOfThen: the detail that consumers saw at an instant, its status and its counts, is what `history
-// show --at` tells of that instant later, when more is known. What is published of it verifies, and tells of an edit.
+// TestWhatWasServedIsWhatIsKnownOfThen checks that `history show --at` returns what consumers saw at that time, even after later events.
+// It also checks that the published checkpoint verifies, and that verification fails with another signing key.
 func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
@@ -30,7 +30,7 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	var seen []served
 	serve := func(events int) {
 		t.Helper()
-		eventually(t, "the catalog has heard of the event", func() bool {
+		eventually(t, "the catalog has the event", func() bool {
 			a := do(t, u.url, call{path: "/api/v1/opportunities/good-one", key: key})
 			if a.StatusCode != http.StatusOK {
 				return false
@@ -74,7 +74,7 @@ func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, `unknown listing "nobody"`)
 
-	// the checkpoint, as anybody may fetch it
+	// the public checkpoint
 	var saved struct {
 		Checkpoint string
 		Heads      string

@@ -15,7 +15,7 @@ import (
 func TestLintersReportNothing(t *testing.T) {
 	d := sample(t)
 	served := string(do(t, d.url, call{path: "/openapi.yaml"}).body)
-	// Redocly warns of servers on localhost, where this one is.
+	// Redocly warns about servers on localhost.
 	served = strings.ReplaceAll(served, d.url, "https://api.opportunity.example")
 	file := filepath.Join(t.TempDir(), "openapi.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(served), 0o600))

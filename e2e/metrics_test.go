@@ -21,13 +21,13 @@ import (
 	"opportunity.internal/pkg/storetest"
 )
 
-// labels are all that metrics are told apart by. None of them names a person, an account or a key, and none has what a caller made up.
+// labels lists all metric labels. None identifies a person, an account or a key, and none has values that callers choose.
 var labels = []string{
 	"category", "command", "decision", "feed", "field", "method", "operation", "outcome", "reason", "result", "route", "service", "status",
 	"template", "tier", "within", "version",
 }
 
-// scrape is what all processes of the stack tell, by metric. None may break the conventions for names, units and help.
+// scrape returns the metrics of all processes, by name. It fails the test if one breaks Prometheus' conventions.
 func (s *stack) scrape(t testing.TB) map[string]*dto.MetricFamily {
 	t.Helper()
 	all := map[string]*dto.MetricFamily{}
@@ -53,7 +53,7 @@ func (s *stack) scrape(t testing.TB) map[string]*dto.MetricFamily {
 	return all
 }
 
-// series are the names under which Prometheus keeps a metric.
+// series returns the names of the series of a metric in Prometheus.
 func series(family *dto.MetricFamily) []string {
 	name := family.GetName()
 	switch family.GetType() {
@@ -66,7 +66,7 @@ func series(family *dto.MetricFamily) []string {
 	}
 }
 
-// What dashboards, rules and runbooks ask for is there, and no more is told of anybody than they need.
+// TestWhatOperatorsWatch checks that every metric in dashboards, rules and docs exists, and that no label identifies a caller.
 func TestWhatOperatorsWatch(t *testing.T) {
 	s := newStack(t, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32))
 	s.verb(t, "", "sample")
@@ -85,9 +85,9 @@ func TestWhatOperatorsWatch(t *testing.T) {
 			known[name] = true
 		}
 	}
-	for name, where := range asked(t) {
+	for name, where := range usedMetrics(t) {
 		if !strings.Contains(name, ":") { // recorded by a rule
-			require.True(t, known[name], "%s asks for %s, which nobody tells", where, name)
+			require.True(t, known[name], "%s uses %s, which no service exports", where, name)
 		}
 	}
 	page, err := os.ReadFile("../docs/operators/observability.md")
@@ -96,18 +96,18 @@ func TestWhatOperatorsWatch(t *testing.T) {
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
 			continue
 		}
-		require.Contains(t, string(page), "`"+name+"`", "the page of the metrics does not explain it")
+		require.Contains(t, string(page), "`"+name+"`", "docs/operators/observability.md does not explain it")
 		for _, m := range family.GetMetric() {
 			for _, label := range m.GetLabel() {
 				require.Contains(t, labels, label.GetName(), name)
 			}
 		}
 	}
-	// Another person's calls are told under the same labels.
+	// The requests of a second account use the same series.
 	second := s.issue(t, api.Developer)
 	s.visit(t, second)
 	after := s.scrape(t)
-	require.Equal(t, told(before), told(after))
+	require.Equal(t, gatewaySeries(before), gatewaySeries(after))
 	for name, family := range after {
 		for _, m := range family.GetMetric() {
 			for _, label := range m.GetLabel() {
@@ -119,8 +119,8 @@ func TestWhatOperatorsWatch(t *testing.T) {
 	}
 }
 
-// asked are the metrics that dashboards, rules and pages ask for, and who does.
-func asked(t *testing.T) map[string]string {
+// usedMetrics returns the metrics that dashboards, rules and docs query, each with one of its users.
+func usedMetrics(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	ask := func(where, expr string) {
@@ -156,8 +156,8 @@ func asked(t *testing.T) map[string]string {
 	return found
 }
 
-// told is which series of calls there are, without their values.
-func told(all map[string]*dto.MetricFamily) []string {
+// gatewaySeries returns the gateway's series, without values.
+func gatewaySeries(all map[string]*dto.MetricFamily) []string {
 	found := map[string]bool{}
 	for name, family := range all {
 		if !strings.HasPrefix(name, "gateway_") {
@@ -170,8 +170,7 @@ func told(all map[string]*dto.MetricFamily) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// bill starts billing beside the stack, with a payment processor that does not answer, and announces something to it that no
-// processor signed.
+// bill starts billing for the stack, with an unreachable payment processor, and sends it a webhook event without a valid signature.
 func (s *stack) bill(t *testing.T) {
 	t.Helper()
 	address, operations := freeAddress(t), freeAddress(t)
@@ -187,11 +186,11 @@ func (s *stack) bill(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
-	eventually(t, "the processor was asked", func() bool { return s.scrape(t)["billing_processor_seconds"] != nil })
+	eventually(t, "billing has called the processor", func() bool { return s.scrape(t)["billing_processor_seconds"] != nil })
 	require.Contains(t, fmt.Sprint(s.scrape(t)["billing_webhooks_total"]), `value:"bad_signature"`)
 }
 
-// visit makes calls as one person: some that are served, some that are not.
+// visit sends requests with one key: some succeed, some fail.
 func (s *stack) visit(t *testing.T, key issued) {
 	t.Helper()
 	for i := range s.gateways {

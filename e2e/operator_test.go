@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-// TestRefusedFiles: a file with bad lines changes nothing and gets every bad line named.
+// TestRefusedFiles checks that a file with invalid lines changes nothing, and that the report names each of them.
 func TestRefusedFiles(t *testing.T) {
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	const good = `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},` +
@@ -79,7 +79,7 @@ func TestRefusedFiles(t *testing.T) {
 	require.Contains(t, u.verb(t, event("good-one", "verified"), "events", "append", "-"), "appended 0, duplicates 1")
 }
 
-// TestRealPlatforms: 592 real platforms are imported as candidates, stay unseen, are published, listed and exported unchanged.
+// TestRealPlatforms imports 592 real platforms as candidates, and checks that they stay private until published and export unchanged.
 func TestRealPlatforms(t *testing.T) {
 	const path = "../services/catalog/testdata/platforms.jsonl"
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
@@ -126,7 +126,7 @@ func TestRealPlatforms(t *testing.T) {
 	})
 }
 
-// TestOlderKeys: keys of another form work once their hashes were imported, all or none.
+// TestOlderKeys checks that keys from another system work after an import of their hashes, and that an import is all or nothing.
 func TestOlderKeys(t *testing.T) {
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none", "OPPORTUNITY_OLDER_KEYS=jb-[0-9a-z-]{20,60}")
 	const key = "jb-a-key-of-another-form-4711"
@@ -163,10 +163,10 @@ func TestOlderKeys(t *testing.T) {
 		}
 	}
 	require.Contains(t, u.verb(t, "", "keys", "revoke", id, "--leaked"), "revoked: "+id)
-	require.Equal(t, http.StatusUnauthorized, ask(), "in force on the next call")
+	require.Equal(t, http.StatusUnauthorized, ask(), "applies to the next request")
 }
 
-// TestUsage: the exit code tells a wrong command from one that was refused, and help needs no service.
+// TestUsage checks that exit codes separate usage errors from rejected requests, and that help needs no service.
 func TestUsage(t *testing.T) {
 	nowhere := "OPPORTUNITY_ADMIN_URL=http://" + freeAddress(t)
 	settings := []string{nowhere, "OPPORTUNITY_OPERATOR_TOKEN=" + operatorToken}

@@ -59,7 +59,7 @@ func passes(o api.Opportunity, name, value, province string) bool {
 	panic("no rule for " + name)
 }
 
-// expect is the ids that a list with these parameters has, in order.
+// expect returns the ids of a list with these parameters, in order.
 func expect(all []api.Opportunity, params map[string]string) []string {
 	var found []api.Opportunity
 	for _, o := range all {
@@ -86,7 +86,7 @@ func expect(all []api.Opportunity, params map[string]string) []string {
 	return ids(found)
 }
 
-// freeSet is what the free tier sees: the ten longest published of what is verified and open.
+// freeSet returns the records that the free tier sees: of the verified and open ones, the ten that were published first.
 func freeSet(all []api.Opportunity) []api.Opportunity {
 	var fresh []api.Opportunity
 	for _, o := range all {
@@ -125,7 +125,7 @@ func values(all []api.Opportunity) map[string][]string {
 	}
 }
 
-// spender gives keys of a tier, a new one before the minute of the last is used up.
+// spender provides keys of a tier. It issues a new one before the last one reaches its limit per minute.
 type spender struct {
 	d    deployment
 	tier api.Limits
@@ -147,7 +147,7 @@ func spend(d deployment, tier api.Tier) *spender {
 	return &spender{d: d, tier: api.Tiers[i].Limits, name: tier}
 }
 
-// TestFilters holds lists with every pair of values, and with random sets of parameters and page sizes, against the naive rules.
+// TestFilters compares lists with the naive rules: with every pair of values, and with random parameters and page sizes.
 func TestFilters(t *testing.T) {
 	d := shared(t)
 	commercial := spend(d, api.Commercial)
@@ -252,7 +252,7 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// TestRecordsAgree: the detail of a record is the record of the list, and its history adds up to its verification.
+// TestRecordsAgree checks that each record is the same in the list and on its own, and that its events result in its verification.
 func TestRecordsAgree(t *testing.T) {
 	d := shared(t)
 	keys := spend(d, api.Commercial)

@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// sets are the records of a JSON Lines file by id, in a canonical form, without the fields left out.
+// sets returns the records of a JSON Lines file by id, in a canonical form, without the given fields.
 func sets(t testing.TB, file string, without ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -32,8 +32,8 @@ func sets(t testing.TB, file string, without ...string) map[string]string {
 	return out
 }
 
-// TestNothingPrivateGetsOut: what curators keep for themselves, private records and keys are in no answer, header or log of the
-// public side.
+// TestNothingPrivateGetsOut checks that curators' notes, private records and keys appear in no response, header or log of the public
+// side.
 func TestNothingPrivateGetsOut(t *testing.T) {
 	u := up(t, filepath.Join(t.TempDir(), "data"))
 	secrets := []string{ // of the sample
@@ -42,7 +42,7 @@ func TestNothingPrivateGetsOut(t *testing.T) {
 	}
 	export := u.verb(t, "", "listings", "export")
 	for _, s := range secrets {
-		require.Contains(t, export, s, "the operator's export has it, so the test looks for the right thing")
+		require.Contains(t, export, s, "the operator's export has it, so the test searches for the right text")
 	}
 	key := u.issue(t, api.Commercial).Key
 	var seen strings.Builder
@@ -62,7 +62,7 @@ func TestNothingPrivateGetsOut(t *testing.T) {
 	} {
 		look(call{path: path})
 	}
-	for _, id := range []string{"hidden-heron", "quiet-quarry"} { // asked for by name, they do not exist
+	for _, id := range []string{"hidden-heron", "quiet-quarry"} { // requests by id return 404
 		for _, path := range []string{"/api/v1/opportunities/" + id, "/api/v1/opportunities/" + id + "/history"} {
 			a := do(t, u.url, call{path: path, key: key})
 			nobody := do(t, u.url, call{path: strings.Replace(path, id, "no-such-record", 1), key: key})
@@ -70,7 +70,7 @@ func TestNothingPrivateGetsOut(t *testing.T) {
 			require.Equal(t, string(nobody.body), string(a.body))
 		}
 	}
-	// keys where they do not belong
+	// keys in the wrong place
 	do(t, u.url, call{path: "/api/v1/opportunities?api_key=" + key, key: key})
 	do(t, u.url, call{path: "/api/v1/opportunities/" + key, key: key})
 	do(t, u.url, call{path: "/" + key, key: key})
@@ -82,7 +82,7 @@ func TestNothingPrivateGetsOut(t *testing.T) {
 	require.Contains(t, log, `"route":"/api/v1/opportunities/{id}"`)
 	for _, secret := range append(secrets, key, strings.Split(key, "_")[2], u.keys[api.Free]) {
 		require.NotContains(t, log, secret)
-		if secret != u.keys[api.Free] { // which it prints for its owner
+		if secret != u.keys[api.Free] { // printed for its owner
 			require.NotContains(t, u.out.String(), secret)
 		}
 	}

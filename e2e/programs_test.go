@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds every wait for something that must come. It is no measure of speed: a test that runs into it has failed.
+// patience bounds every wait. It does not measure speed: a test that reaches it fails.
 const patience = 30 * time.Second
 
 var built = sync.OnceValues(func() (string, error) {
@@ -49,7 +49,7 @@ var built = sync.OnceValues(func() (string, error) {
 // remove deletes what built made.
 var remove = func() {}
 
-// program is the path of a program of ours.
+// program returns the path of one of the project's programs.
 func program(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := built()
@@ -57,7 +57,7 @@ func program(t testing.TB, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// process is a program that was started.
+// process is a running program.
 type process struct {
 	cmd    *exec.Cmd
 	name   string
@@ -83,7 +83,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// clean is the environment of a child: ours without any setting of the project or of telemetry, and then the given ones.
+// clean returns the environment for a child process: the test's own without settings of the project or of telemetry, plus settings.
 func clean(settings ...string) []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -94,7 +94,7 @@ func clean(settings ...string) []string {
 	return append(env, settings...)
 }
 
-// start starts a program; the test ends it. What it printed is shown if the test failed.
+// start starts a program and stops it after the test. It logs the program's output if the test fails.
 func start(t testing.TB, settings []string, path string, args ...string) *process {
 	t.Helper()
 	p := &process{name: filepath.Base(path) + " " + strings.Join(args, " "), out: new(output), exited: make(chan struct{})}
@@ -120,7 +120,7 @@ func (p *process) interrupt(t testing.TB) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGINT))
 }
 
-// wait waits for the end of the process and gives its exit code.
+// wait waits until the process ends and returns its exit code.
 func (p *process) wait(t testing.TB) int {
 	t.Helper()
 	select {
@@ -132,7 +132,7 @@ func (p *process) wait(t testing.TB) int {
 	}
 }
 
-// run runs a program to its end.
+// run runs a program until it exits.
 func run(t testing.TB, settings []string, stdin, path string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)
@@ -145,7 +145,7 @@ func run(t testing.TB, settings []string, stdin, path string, args ...string) (s
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
 }
 
-// freeAddress is a loopback address on which nobody listens.
+// freeAddress returns an unused loopback address.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -154,7 +154,7 @@ func freeAddress(t testing.TB) string {
 	return ln.Addr().String()
 }
 
-// eventually asks until what it asks for is true.
+// eventually polls until asks returns true, and fails the test after patience.
 func eventually(t testing.TB, what string, asks func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
@@ -169,7 +169,7 @@ func eventually(t testing.TB, what string, asks func() bool) {
 	}
 }
 
-// ready waits until GET url answers 200, unless one of the processes ends before that.
+// ready waits until GET url returns 200. It fails the test if one of the processes ends first.
 func ready(t testing.TB, url string, of ...*process) {
 	t.Helper()
 	eventually(t, url+" answers 200", func() bool {
@@ -189,7 +189,7 @@ func ready(t testing.TB, url string, of ...*process) {
 	})
 }
 
-// curlLine is the line with a curl command in what `up` printed.
+// curlLine returns the line with the curl command from the output of `up`.
 func curlLine(printed string) string {
 	for lines := bufio.NewScanner(strings.NewReader(printed)); lines.Scan(); {
 		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "curl ") {

@@ -12,7 +12,7 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// TestRubbishOnTheSocket: who sends rubbish loses the connection, and nobody else notices.
+// TestRubbishOnTheSocket checks that malformed requests close only their own connection.
 func TestRubbishOnTheSocket(t *testing.T) {
 	d := shared(t)
 	key := d.issue(t, api.Developer).Key

@@ -14,14 +14,14 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// TestLimitsAreExactOverThreeGateways: of L + n calls at once, spread over the replicas, exactly L are admitted.
+// TestLimitsAreExactOverThreeGateways checks that exactly L of L + n concurrent requests over all replicas are admitted.
 func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 	s := newStack(t)
 	for _, tier := range api.Tiers {
 		t.Run(string(tier.Tier), func(t *testing.T) {
 			const more = 17
 			key := s.issue(t, tier.Tier)
-			second := s.issue(t, tier.Tier, "--account", key.Account) // another key of the same account shares its allowance
+			second := s.issue(t, tier.Tier, "--account", key.Account) // another key of the same account shares its quota
 			keys := []string{key.Key, second.Key}
 			limit := tier.Limits.PerMinute
 			got := map[int]int{}
@@ -41,7 +41,7 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 				}
 			}
 			require.Equal(t, map[int]int{200: limit, 429: more}, got)
-			// a refused call changed no counter
+			// a rejected request changes no counter
 			refused := do(t, s.gateways[2], call{path: "/api/v1/opportunities", key: key.Key})
 			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
 			require.Equal(t, tier.Limits.PerDay-limit, refused.remaining(t))
@@ -52,7 +52,7 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 	}
 }
 
-// TestServiceCapacity: the capacity that all accounts share, and that a flush of Redis gives nothing of it back.
+// TestServiceCapacity checks the capacity that all accounts share, and that a flush of Redis does not reset it.
 func TestServiceCapacity(t *testing.T) {
 	const capacity = 25
 	s := newStack(t, fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", capacity))
@@ -64,7 +64,7 @@ func TestServiceCapacity(t *testing.T) {
 	for _, refused := range answers {
 		if refused.StatusCode == http.StatusTooManyRequests {
 			require.Equal(t, string(problem.ServiceCapacityReached), refused.code())
-			require.Equal(t, "1000", refused.Header.Get("X-RateLimit-Limit"), "the caller's own figures")
+			require.Equal(t, "1000", refused.Header.Get("X-RateLimit-Limit"), "the caller's own limits")
 			wait, err := strconv.Atoi(refused.Header.Get("Retry-After"))
 			require.NoError(t, err)
 			midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -78,7 +78,7 @@ func TestServiceCapacity(t *testing.T) {
 	require.Equal(t, 10000-20, refused.remaining(t))
 }
 
-// usedToday waits until the ledger knows what an account used.
+// usedToday waits until authquota has recorded the account's usage of today.
 func (d deployment) usedToday(t testing.TB, account string, used int) {
 	t.Helper()
 	type accounts struct {
@@ -99,8 +99,8 @@ func (d deployment) usedToday(t testing.TB, account string, used int) {
 	})
 }
 
-// TestDay: the day's allowance, here of a tier that the operator made smaller. A flush of Redis between two minutes forgets the
-// first of them, but not the day.
+// TestDay checks the daily limit, with a smaller limit from the settings. A flush of Redis resets the limit per minute but not the daily
+// one.
 func TestDay(t *testing.T) {
 	s := newStack(t, "OPPORTUNITY_TIERS=free=10/30/10")
 	key := s.issue(t, api.Free)
@@ -115,8 +115,8 @@ func TestDay(t *testing.T) {
 	require.Zero(t, refused.remaining(t))
 }
 
-// TestChangesHoldOnTheNextRequest: what an operator does to a key or an account holds on the next request at every replica,
-// also where the replica has just served that key.
+// TestChangesHoldOnTheNextRequest checks that an operator's change of a key or account applies to the next request at every replica, even
+// if the replica has just served that key.
 func TestChangesHoldOnTheNextRequest(t *testing.T) {
 	s := newStack(t)
 	s.fill(t, sample(t))
@@ -144,7 +144,7 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 
 	s.verb(t, "", "accounts", "grant", key.Account, "developer")
 	used := do(t, s.url, call{path: plain.path, key: key.Key})
-	require.Equal(t, 1000-10, used.remaining(t), "a change of tier keeps what was used")
+	require.Equal(t, 1000-10, used.remaining(t), "a change of tier keeps the usage")
 
 	third := s.issue(t, api.Commercial)
 	everywhere(third, history, 200, "")
@@ -155,14 +155,14 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 	s.verb(t, "", "keys", "revoke", key.ID)
 	everywhere(key, plain, 401, problem.RevokedAPIKey)
 	everywhere(other, plain, 200, "")
-	s.verb(t, "", "keys", "revoke", key.ID) // again is no error
+	s.verb(t, "", "keys", "revoke", key.ID) // revoking twice is not an error
 
 	_, errs, code := s.tryVerb(t, "", "keys", "revoke", "no-such-key")
 	require.Equal(t, 1, code)
 	require.NotEmpty(t, errs)
 }
 
-// TestKeyLife: a key ends at its expiry, without anybody doing anything.
+// TestKeyLife checks that a key expires automatically.
 func TestKeyLife(t *testing.T) {
 	s := newStack(t)
 	key := s.issue(t, api.Commercial, "--expires-in", "1s")

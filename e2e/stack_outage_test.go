@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// TestRedisStops: without the counters nothing is admitted, nobody is told that the key is at fault, and service resumes by
-// itself, with nothing given back.
+// TestRedisStops checks that without Redis every request is rejected with 503, not as a problem of the key, and that service resumes
+// automatically with the earlier usage intact.
 func TestRedisStops(t *testing.T) {
 	s := newStack(t)
 	key := s.issue(t, api.Developer)
@@ -22,31 +22,31 @@ func TestRedisStops(t *testing.T) {
 
 	s.redis.Stop()
 	for _, gateway := range s.gateways {
-		for _, k := range []string{key.Key, fresh.Key} { // one that the gateway knows, one that it must ask for
+		for _, k := range []string{key.Key, fresh.Key} { // one cached by the gateway, one not
 			a := do(t, gateway, call{path: list.path, key: k})
 			require.Equal(t, string(problem.ServiceUnavailable), a.code(), "%s", a.body)
 			require.Equal(t, "1", a.Header.Get("Retry-After"))
 		}
-		for _, path := range []string{"/docs/errors", "/account/sign-in"} { // who only reads or signs in is not concerned
+		for _, path := range []string{"/docs/errors", "/account/sign-in"} { // documentation and sign-in still work
 			require.Equal(t, http.StatusOK, do(t, gateway, call{path: path}).StatusCode, path)
 		}
 	}
 	_, _, code := s.tryVerb(t, "", "accounts", "suspend", fresh.Account)
-	require.Equal(t, 1, code, "a suspension that cannot take force yet is no success")
+	require.Equal(t, 1, code, "a suspension that is not yet in effect must fail")
 
 	s.redis.Start()
 	for _, gateway := range s.gateways {
 		eventually(t, "service resumes", func() bool { return do(t, gateway, list).StatusCode == http.StatusOK })
 	}
-	require.LessOrEqual(t, do(t, s.url, list).remaining(t), 1000-5, "the call of before is not given back")
+	require.LessOrEqual(t, do(t, s.url, list).remaining(t), 1000-5, "earlier requests still count")
 	for _, gateway := range s.gateways {
-		eventually(t, "the suspension takes force", func() bool {
+		eventually(t, "the suspension takes effect", func() bool {
 			return do(t, gateway, call{path: list.path, key: fresh.Key}).StatusCode == http.StatusForbidden
 		})
 	}
 }
 
-// TestPostgresStops: lists go on from memory for keys that are known, history says at once that it cannot, and all comes back.
+// TestPostgresStops checks that lists are served from memory for cached keys, that history returns 503 at once, and that all recovers.
 func TestPostgresStops(t *testing.T) {
 	s := newStack(t)
 	s.fill(t, sample(t))
@@ -63,14 +63,14 @@ func TestPostgresStops(t *testing.T) {
 		a = do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history", key: key.Key})
 		require.Equal(t, string(problem.ServiceUnavailable), a.code(), "%s", a.body)
 		a = do(t, gateway, call{path: "/api/v1/opportunities", key: unknown.Key})
-		require.Equal(t, string(problem.ServiceUnavailable), a.code(), "nobody can say whose key it is: %s", a.body)
+		require.Equal(t, string(problem.ServiceUnavailable), a.code(), "the key cannot be resolved: %s", a.body)
 	}
 	_, _, code := s.tryVerb(t, "", "listings", "publish", "hidden-heron")
 	require.Equal(t, 1, code)
 
 	s.databases.start()
 	for _, gateway := range s.gateways {
-		eventually(t, "history comes back", func() bool {
+		eventually(t, "history recovers", func() bool {
 			return do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history", key: key.Key}).StatusCode == http.StatusOK
 		})
 		eventually(t, "unknown keys are resolved", func() bool {
@@ -79,7 +79,7 @@ func TestPostgresStops(t *testing.T) {
 	}
 }
 
-// TestNoTokenNoEntry: the services' own ports and the admin listener answer nobody without their tokens.
+// TestNoTokenNoEntry checks that the admin listener rejects requests without its token, and that public ports have no operator paths.
 func TestNoTokenNoEntry(t *testing.T) {
 	s := newStack(t)
 	for _, c := range []struct{ method, path string }{

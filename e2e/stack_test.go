@@ -94,7 +94,7 @@ func newStack(t testing.TB, settings ...string) *stack {
 	return s
 }
 
-// fill gives the stack the published records and the histories of another deployment, and waits until they show.
+// fill copies the published records and events of another deployment to the stack, and waits until they are served.
 func (s *stack) fill(t testing.TB, from deployment) {
 	t.Helper()
 	s.verb(t, from.verb(t, "", "listings", "export"), "listings", "import", "-")
@@ -122,7 +122,7 @@ func (s *stack) fill(t testing.TB, from deployment) {
 	}
 }
 
-// cut stands between the services and Postgres and can cut them off from it, as if it had stopped.
+// cut is a proxy between the services and Postgres. It can interrupt their connections, as if Postgres had stopped.
 type cut struct {
 	t      testing.TB
 	server string // address of Postgres
@@ -141,7 +141,7 @@ func newCut(t testing.TB, server string) *cut {
 	return c
 }
 
-// through is the URL of a database by way of the cut.
+// through returns the URL of a database through the proxy.
 func (c *cut) through(t testing.TB, database string) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -185,7 +185,7 @@ func (c *cut) carry(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// stop refuses new connections and breaks those that are open.
+// stop rejects new connections and closes open ones.
 func (c *cut) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +199,7 @@ func (c *cut) stop() {
 	}
 }
 
-// statuses counts answers by status, made by n callers at once; where makes the i-th call's gateway.
+// statuses sends n concurrent requests and counts responses by status. where returns the gateway of the i-th request.
 func statuses(t testing.TB, n int, where func(i int) string, c call) (byStatus map[int]int, answers []answer) {
 	t.Helper()
 	answers = make([]answer, n)

@@ -56,7 +56,7 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// of gives the spans of one trace as "service name", sorted, and their text in full.
+// of returns the spans of one trace as sorted "service name" strings, and their full text.
 func (s *spans) of(id string) (names []string, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,8 +70,8 @@ func (s *spans) of(id string) (names []string, text string) {
 	return names, text
 }
 
-// TestOneTrace: a call is one trace through all the services that it meets, down to the databases and Redis, and its logs carry
-// the trace's id. The key is nowhere in it.
+// TestOneTrace checks that a request is one trace through all its services, databases and Redis, that log lines have the trace id, and
+// that the key is in neither.
 func TestOneTrace(t *testing.T) {
 	received := new(spans)
 	receiver := httptest.NewServer(received)
@@ -91,7 +91,7 @@ func TestOneTrace(t *testing.T) {
 				"history sqlite"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			key := u.issue(t, api.Developer).Key // new, so that the gateway has to ask
+			key := u.issue(t, api.Developer).Key // new, so not cached by the gateway
 			a := do(t, u.url, call{path: c.path, key: key, header: map[string]string{"traceparent": "00-" + c.id + "-b7ad6b7169203331-01"}})
 			require.Equal(t, http.StatusOK, a.StatusCode)
 			var names []string

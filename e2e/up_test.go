@@ -22,7 +22,7 @@ type deployment struct {
 	keys     map[api.Tier]string
 }
 
-// verb runs an operator's verb, which must succeed, and gives what it printed.
+// verb runs an operator command, which must succeed, and returns its standard output.
 func (d deployment) verb(t testing.TB, stdin string, args ...string) string {
 	t.Helper()
 	out, errs, code := d.tryVerb(t, stdin, args...)
@@ -35,7 +35,7 @@ func (d deployment) tryVerb(t testing.TB, stdin string, args ...string) (stdout,
 	return run(t, append([]string{"OPPORTUNITY_ADMIN_URL=" + d.adminURL}, d.token...), stdin, program(t, "opportunity"), args...)
 }
 
-// issued is what `keys issue` prints.
+// issued is the output of `keys issue`.
 type issued struct {
 	ID      string   `json:"id"`
 	Key     string   `json:"key"`
@@ -44,7 +44,7 @@ type issued struct {
 	Expires string   `json:"expiresAt"`
 }
 
-// issue issues a key with an account of its own.
+// issue issues a key, by default with a new account.
 func (d deployment) issue(t testing.TB, tier api.Tier, more ...string) issued {
 	t.Helper()
 	args := append([]string{"keys", "issue", "--tier", string(tier), "--use-case", "test " + t.Name(), "--output", "json"}, more...)
@@ -83,7 +83,7 @@ func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	return u
 }
 
-// ofConsumers are the tests that need nothing but a deployment with the sample: all that run with OPPORTUNITY_E2E_URL.
+// ofConsumers are the tests that need only a deployment with the sample. With OPPORTUNITY_E2E_URL only these run.
 var ofConsumers = []string{
 	"TestAccountPagesAreReachable", "TestChargesAndHeaders", "TestCompression", "TestDescriptionIsServed", "TestErrors", "TestFilters",
 	"TestRecordsAgree", "TestRubbishOnTheSocket",
@@ -96,14 +96,14 @@ var (
 	closeShared = func() {}
 )
 
-// shared is that deployment, for a test that is among ofConsumers.
+// shared returns the shared deployment for a test in ofConsumers.
 func shared(t *testing.T) deployment {
 	t.Helper()
 	require.Contains(t, ofConsumers, t.Name(), "without its name there it never runs against a deployment that is already there")
 	return sample(t)
 }
 
-// sample is the shared deployment: the one of OPPORTUNITY_E2E_URL, or an `opportunity up` that lives to the end of the run.
+// sample returns the shared deployment: the one at OPPORTUNITY_E2E_URL, or an `opportunity up` that runs until all tests end.
 func sample(t *testing.T) deployment {
 	t.Helper()
 	sharedOnce.Do(func() {
@@ -131,7 +131,7 @@ func sample(t *testing.T) deployment {
 	return sharedUp
 }
 
-// lifetime is a test whose cleanups wait for the end of the run.
+// lifetime is a testing.TB whose cleanups run after all tests.
 type lifetime struct {
 	*testing.T
 

@@ -33,7 +33,7 @@ func gunzip(t testing.TB, packed []byte) []byte {
 	return plain
 }
 
-// generic is a YAML or JSON document as its JSON text, without regard to the order of fields.
+// generic returns a YAML or JSON document as canonical JSON.
 func generic(t testing.TB, text []byte) string {
 	t.Helper()
 	var doc any
@@ -57,7 +57,7 @@ func shownInREADME(t *testing.T, u upProcess) {
 	require.Equal(t, key.ReplaceAllString(block, "KEY"), key.ReplaceAllString(printed, "KEY"))
 }
 
-// TestQuickStart is the walk of the README: one command, a key, the line that it prints, every page, one record, its history.
+// TestQuickStart follows the README: start the API, run the printed curl command, and read every page, a record and its history.
 func TestQuickStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
@@ -88,7 +88,7 @@ func TestQuickStart(t *testing.T) {
 	require.NotEmpty(t, events.Data)
 	require.Len(t, ids(list(t, u.url, u.keys[api.Free], "/api/v1/opportunities")), 10)
 
-	// what is secret is for the owner alone
+	// only the owner can read secrets
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		require.NoError(t, err)
 		info, err := entry.Info()
@@ -103,7 +103,7 @@ func TestQuickStart(t *testing.T) {
 	require.NotContains(t, u.out.String(), strings.TrimSpace(string(token)))
 }
 
-// TestRestart: data, keys and today's counters outlive the process, and so does the token.
+// TestRestart checks that data, keys, today's counters and the token survive a restart.
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
@@ -121,7 +121,7 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, 1000-8, do(t, again.url, call{path: "/api/v1/opportunities", key: own.Key}).remaining(t))
 }
 
-// TestKilledFirstStart: a first start that was cut off at any moment is completed by the next one.
+// TestKilledFirstStart checks that the next start completes a first start that was killed at any point.
 func TestKilledFirstStart(t *testing.T) {
 	for _, until := range []string{"operator-token", "seed.json", "demo-keys.json"} {
 		t.Run(until, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestKilledFirstStart(t *testing.T) {
 	}
 }
 
-// TestSeedNone starts empty, and stays so whatever a later start says.
+// TestSeedNone checks that --seed none starts empty, and that a later --seed sample does not change that.
 func TestSeedNone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	u := upWith(t, dir, "none")
@@ -165,7 +165,7 @@ func TestSeedNone(t *testing.T) {
 	require.Empty(t, list(t, again.url, again.keys[api.Commercial], "/api/v1/opportunities"))
 }
 
-// TestRefusedStarts: what cannot start says why in one line and leaves the running one alone.
+// TestRefusedStarts checks that a start that fails prints the reason on one line and does not affect a running process.
 func TestRefusedStarts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
@@ -197,11 +197,11 @@ func TestRefusedStarts(t *testing.T) {
 	require.Equal(t, http.StatusOK, do(t, u.url, call{path: "/api/v1/opportunities", key: u.keys[api.Developer]}).StatusCode)
 }
 
-// TestCtrlCDrains: a request that has begun is answered to its end although Ctrl-C comes in between; new ones are refused.
+// TestCtrlCDrains checks that open requests complete after Ctrl-C, and that new connections are rejected.
 func TestCtrlCDrains(t *testing.T) {
 	u := up(t, filepath.Join(t.TempDir(), "data"))
 	address := strings.TrimPrefix(u.url, "http://")
-	// An answer greater than what the sockets hold is in flight for as long as its reader does not read.
+	// A response larger than the socket buffers stays in flight until the client reads it.
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		return errors.Join(c.Control(func(fd uintptr) {
