@@ -30,15 +30,15 @@ type Config struct {
 	Mail      courier.Config
 
 	PublicURL   string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
-	Peppers     []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
-	OlderKeys   string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that something else issued before, as a regular expression (RE2) for the whole key. Such keys are looked up by the hashes that operators import. If it is not set, they are rejected as malformed. It must not match keys of our own form. Gateway and authquota need the same: authquota warns at an import of keys that the gateway will reject."`
+	Peppers     []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. Peppers that hash API keys: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys use the first. Remove an older pepper only when no key issued under it remains. Set the same value for gateway and authquota."`
+	OlderKeys   string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that an earlier system issued, as a regular expression (RE2) for the whole key. The hashes of such keys are imported by operators. Empty: such keys are rejected as malformed. It must not match keys issued by this service. Set the same value for gateway and authquota, which warns when an import contains keys that the gateway rejects."`
 	Encryption  []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty" doc:"Secret. Keys that encrypt authenticator seeds and mails in the outbox: comma-separated, newest first, each 32 bytes in hexadecimal (openssl rand -hex 32). At startup, data under an older key is encrypted again with the newest; after that you can remove the older key."`
-	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Where people write to the operator: an e-mail address or an https URL. Pages and mails name it where they say to write to the operator."`
+	Contact     string   `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an e-mail address or an https URL."`
 	Tiers       string   `env:"OPPORTUNITY_TIERS" doc:"Overrides of the tier table as requests per minute/requests per day/records per page, such as free=10/100/10,developer=60/1000/50. Omitted tiers keep their limits."`
-	BillingURL  string   `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Where it is empty nothing is sold, and there is nothing below /billing."`
+	BillingURL  string   `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Empty: no plan is sold, and paths below /billing are 404."`
 	AutoApprove bool     `env:"OPPORTUNITY_AUTO_APPROVE" envDefault:"false" doc:"Approve key requests automatically. For local use; 'opportunity up' sets it."`
 
-	TermsVersion string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. A person who accepted another version is asked to accept this one before the next key. Set it to another value whenever your terms change. Empty: the version that this release contains. Gateway and authquota need the same."`
+	TermsVersion string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
 
 	Now func() time.Time `env:"-"` // nil: time.Now
 }

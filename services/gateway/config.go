@@ -28,19 +28,19 @@ type Config struct {
 	HistoryURL   string `env:"OPPORTUNITY_HISTORY_URL,required,notEmpty" doc:"Service port of the history service, without a trailing slash."`
 	AuthquotaURL string `env:"OPPORTUNITY_AUTHQUOTA_URL,required,notEmpty" doc:"Service port of authquota, without a trailing slash."`
 
-	BillingURL string `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Where it is empty nothing is sold, and there is nothing below /billing."`
+	BillingURL string `env:"OPPORTUNITY_BILLING_URL" doc:"Service port of billing, without a trailing slash. Empty: no plan is sold, and paths below /billing are 404."`
 
-	Peppers         []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. What keys are hashed with before they are kept: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys are kept under the first; one may be taken away once no key that was issued under it is left. Gateway and authquota need the same."`
-	OlderKeys       string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that something else issued before, as a regular expression (RE2) for the whole key. Such keys are looked up by the hashes that operators import. If it is not set, they are rejected as malformed. It must not match keys of our own form. Gateway and authquota need the same: authquota warns at an import of keys that the gateway will reject."`
+	Peppers         []string `env:"OPPORTUNITY_KEY_PEPPERS,required,notEmpty" doc:"Secret. Peppers that hash API keys: comma-separated, newest first, each at least 32 bytes in hexadecimal (openssl rand -hex 32). New keys use the first. Remove an older pepper only when no key issued under it remains. Set the same value for gateway and authquota."`
+	OlderKeys       string   `env:"OPPORTUNITY_OLDER_KEYS" doc:"Form of keys that an earlier system issued, as a regular expression (RE2) for the whole key. The hashes of such keys are imported by operators. Empty: such keys are rejected as malformed. It must not match keys issued by this service. Set the same value for gateway and authquota, which warns when an import contains keys that the gateway rejects."`
 	OperatorTokens  []string `env:"OPPORTUNITY_OPERATOR_TOKENS" doc:"Secret. Operator tokens of at least 32 characters, comma-separated, each as name:token or token. The audit log records the name. A token without a name is shared; its users send their name. Empty: operator commands are disabled."`
 	ServiceCapacity int      `env:"OPPORTUNITY_SERVICE_CAPACITY" envDefault:"50000" doc:"Limit of calls per UTC day for all accounts together."`
 	TrustedProxies  []string `env:"OPPORTUNITY_TRUSTED_PROXIES" doc:"Address ranges of trusted proxies, such as 10.0.0.0/8, comma-separated. Their X-Forwarded-For sets the client address. Behind an unlisted proxy all clients share one address, and the limits on failed sign-ins and unknown keys apply to all of them together."`
 
-	Contact         string `env:"OPPORTUNITY_CONTACT" doc:"Where people write to the operator: an e-mail address or an https URL. Pages and mails name it where they say to write to the operator."`
-	SecurityContact string `env:"OPPORTUNITY_SECURITY_CONTACT" doc:"Where people report weaknesses: an e-mail address or an https URL, for /.well-known/security.txt. Empty: OPPORTUNITY_CONTACT. If neither is set, there is no security.txt."`
-	TermsFile       string `env:"OPPORTUNITY_TERMS_FILE" doc:"Markdown file with your terms of use, shown at /terms. It is read at the start; raw HTML in it is dropped. Empty: the terms that this release contains. Needs OPPORTUNITY_TERMS_VERSION."`
-	TermsVersion    string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. A person who accepted another version is asked to accept this one before the next key. Set it to another value whenever your terms change. Empty: the version that this release contains. Gateway and authquota need the same."`
-	PrivacyFile     string `env:"OPPORTUNITY_PRIVACY_FILE" doc:"Markdown file with your privacy notice, shown at /privacy. It is read at the start; raw HTML in it is dropped. Empty: a notice that says what this release stores and for how long."`
+	Contact         string `env:"OPPORTUNITY_CONTACT" doc:"Contact of the operator on pages and in mails: an e-mail address or an https URL."`
+	SecurityContact string `env:"OPPORTUNITY_SECURITY_CONTACT" doc:"Contact for security reports in /.well-known/security.txt: an e-mail address or an https URL. Empty: OPPORTUNITY_CONTACT. If neither is set, there is no security.txt."`
+	TermsFile       string `env:"OPPORTUNITY_TERMS_FILE" doc:"Markdown file with your terms of use, shown at /terms. It is read at startup; raw HTML is dropped. Empty: the terms in this release. Needs OPPORTUNITY_TERMS_VERSION."`
+	TermsVersion    string `env:"OPPORTUNITY_TERMS_VERSION" doc:"Version of your terms of use. Change it whenever your terms change: users must then accept the new version before their next key. Empty: the version of the terms in this release. Set the same value for gateway and authquota."`
+	PrivacyFile     string `env:"OPPORTUNITY_PRIVACY_FILE" doc:"Markdown file with your privacy notice, shown at /privacy. It is read at startup; raw HTML is dropped. Empty: a notice of what this release stores and for how long."`
 
 	AdminListener net.Listener     `env:"-"` // if not nil, replaces AdminListen
 	Filled        func() error     `env:"-"` // if not nil, part of the admin /readyz: returns an error until the data of the first start is imported
