@@ -67,7 +67,7 @@ func TestThePageOfUsage(t *testing.T) {
 
 		p := b.get("/account/usage").shows(http.StatusOK, "13 of 100 requests charged, 87 left", "1,248 requests sent in the last 30 days",
 			"1,293 requests in 90 days: 17 served, 1,234 not found, 42 rejected.", "Served 17", "Not found 1,234", "Rejected 42", "Failed 0",
-			"Minute limit", "As many calls were admitted within the last 60 seconds", "Shop", `<script>alert(1)</script>"'&`)
+			"Minute limit", "The account has used its limit of requests in 60 seconds", "Shop", `<script>alert(1)</script>"'&`)
 		require.NotContains(t, p.body, "<script>alert")
 		require.NotContains(t, p.body, "77,777")
 		require.NotContains(t, p.body, stranger.ID)
@@ -218,7 +218,7 @@ func TestThePlan(t *testing.T) {
 		grant := func(tier string) {
 			require.Equal(t, http.StatusOK, svc.change(b.account, "grant", map[string]any{"tier": tier}).status)
 		}
-		p := b.get("/account/plan").shows(http.StatusOK, "Your plan: Free", "Free of charge", b.account, "What Business gives you",
+		p := b.get("/account/plan").shows(http.StatusOK, "Your plan: Free", "Free of charge", b.account, "What Business includes",
 			"20,000 requests a day instead of 100", "300 requests in any 60 seconds instead of 10", "The verification history", "not only the ten of the free set",
 			"29 USD a month", "Granted by the operator", "write to the operator")
 		require.NotRegexp(t, `(?s)<main.*<button.*</main>`, p.body, "nothing is sold here yet")

@@ -54,7 +54,7 @@ func RequestNotFound() error {
 	return problem.New(problem.NotFound, "There is no request with this id.")
 }
 
-// Wish describes the key that a person requests.
+// RequestedKey describes the key that a person requests.
 type RequestedKey struct {
 	Name    string `json:"name"`
 	UseCase string `json:"useCase"`

@@ -36,7 +36,7 @@ func lockHolder(tx *gorm.DB, id string) (account.Account, error) {
 	return a, nil
 }
 
-// AskForKey records a person's request for a key, and that the account accepts the terms of use. If atOnce, it approves the request.
+// RequestKey records a person's request for a key, and that the account accepts the terms of use. If atOnce, it approves the request.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted account.RequestedKey, terms account.Acceptance, atOnce bool) (account.Request, error) {
 	var req account.Request
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
