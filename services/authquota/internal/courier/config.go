@@ -14,7 +14,7 @@ import (
 
 // Config holds the mail settings.
 type Config struct {
-	URL  string `env:"OPPORTUNITY_SMTP_URL,required,notEmpty" doc:"Secret. How mails leave: smtp://user:password@host (port 587, STARTTLS required), smtps://user:password@host (port 465, TLS from the beginning), or file:///directory, which sends nothing and keeps each mail as an .eml file. smtp://host?starttls=off speaks without TLS, for a server on the same machine; with a password it is refused elsewhere."`
+	URL  string `env:"OPPORTUNITY_SMTP_URL,required,notEmpty" doc:"Secret. How email is sent: smtp://user:password@host (port 587, STARTTLS required), smtps://user:password@host (port 465, TLS), or file:///directory, which sends nothing and saves each mail as an .eml file. smtp://host?starttls=off disables TLS, for a server on the same machine; with a password, other hosts are rejected."`
 	From string `env:"OPPORTUNITY_MAIL_FROM,required,notEmpty" doc:"Sender of all mails: an address, or a name and the address in angle brackets."`
 
 	Roots *x509.CertPool `env:"-"` // what the SMTP server's certificate is held against; nil: the system's
