@@ -286,10 +286,15 @@ func headerOf(names []string) (header rowHeader, p api.Problems) {
 			header = append(header, columns[i])
 		}
 	}
+	var missing []string
 	for _, c := range columns {
 		if !c.mayBeAbsent() && !slices.Contains(names, c.name) {
-			p.Add(c.name, "is missing: an import replaces the whole listing, so leave its cells empty only if nothing is recorded")
+			missing = append(missing, c.name)
 		}
+	}
+	if len(missing) > 0 {
+		p.Add("columns missing", "%s. An import replaces the whole listing: include every column, with empty cells where nothing is recorded",
+			strings.Join(missing, ", "))
 	}
 	if slices.Contains(names, "curation.contact") != slices.Contains(names, "curation.notes") {
 		p.Add("curation", "needs both columns, curation.contact and curation.notes, or none")

@@ -247,7 +247,7 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 		{cell("summary", ""), 2, "summary: must not be empty"},
 		{cell("category", "farm"), 2, "category: must be one of"},
 		{rename("facts.remote", "facts.remot"), 1, `"facts.remot": is not a known column`},
-		{rename("facts.remote", "facts.remot"), 1, "facts.remote: is missing: an import replaces the whole listing"},
+		{rename("facts.remote", "facts.remot"), 1, "columns missing: facts.remote. An import replaces the whole listing"},
 		{rename("visibility", "id"), 1, "id: is given twice"},
 		{rename("curation.notes", "id"), 1, "curation: needs both columns"},
 		{func(header, row []string) ([]string, []string) { return header, row[1:] }, 2, "line: has 39 cells, and the header names 40 columns"},

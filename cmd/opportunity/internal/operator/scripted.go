@@ -148,7 +148,7 @@ func fromFile(cmd *cobra.Command, file, slug string, sheet api.ReviewSheet) ([]b
 func object(cmd *cobra.Command, file string) ([]byte, error) {
 	in, closed, err := input(cmd, file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: give a file that holds the JSON object, or - for standard input", err)
 	}
 	defer closed()
 	text, err := io.ReadAll(in)
