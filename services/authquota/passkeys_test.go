@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/passkey/passkeytest"
 	"opportunity.internal/services/authquota/internal/session"
 )
 
@@ -23,17 +24,10 @@ type securityKey struct {
 	credential    virtualwebauthn.Credential
 }
 
-// wholeKey is the length of a P-256 key in COSE. The library omits leading zeros of coordinates, unlike real devices, so one in
-// 128 of its keys is malformed.
-const wholeKey = 77
-
 func newSecurityKey(t testing.TB, owner string) *securityKey {
 	k := &securityKey{
 		t: t, party: virtualwebauthn.RelyingParty{Name: "Opportunity Data API", ID: "api.example", Origin: "https://api.example"},
-		authenticator: virtualwebauthn.NewAuthenticator(), credential: virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2),
-	}
-	for len(k.credential.Key.AttestationData()) != wholeKey {
-		k.credential = virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+		authenticator: virtualwebauthn.NewAuthenticator(), credential: passkeytest.NewCredential(),
 	}
 	k.authenticator.Options.UserHandle = []byte(owner)
 	return k

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/passkey/passkeytest"
 )
 
 var (
@@ -32,7 +33,7 @@ type device struct {
 }
 
 func newDevice(owner passkey.Owner) *device {
-	d := &device{virtualwebauthn.NewAuthenticator(), virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)}
+	d := &device{virtualwebauthn.NewAuthenticator(), passkeytest.NewCredential()}
 	d.authenticator.Options.UserHandle = []byte(owner.Account)
 	d.authenticator.AddCredential(d.credential)
 	return d
