@@ -3,8 +3,11 @@ package database
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +18,8 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-// Migrate migrates the schema to the version of this binary. migrations has one folder of numbered SQL files for each dialect. On
-// Postgres several processes may call it at once: one migrates, the others wait.
+// Migrate migrates the schema to the version of this binary. migrations has numbered SQL files: those of one dialect in the folder of
+// that name, those for both dialects at the top. On Postgres several processes may call it at once: one migrates, the others wait.
 //
 // On Postgres it then grants ServingRole the rights to read and change all tables. Tables with the comment "append-only" can only be read
 // and inserted into.
@@ -44,10 +47,7 @@ func Migrate(ctx context.Context, cfg Config, tel *telemetry.Telemetry, migratio
 }
 
 func (d *DB) provider(migrations fs.FS) (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, d.Dialect)
-	if err != nil {
-		return nil, err
-	}
+	files := dialectFiles{migrations, d.Dialect}
 	if d.Dialect == SQLite {
 		return goose.NewProvider(goose.DialectSQLite3, d.pool, files)
 	}
@@ -56,6 +56,34 @@ func (d *DB) provider(migrations fs.FS) (*goose.Provider, error) {
 		return nil, err
 	}
 	return goose.NewProvider(goose.DialectPostgres, d.pool, files, goose.WithSessionLocker(session))
+}
+
+// dialectFiles has the migrations for a dialect: the files of its folder and those at the top.
+type dialectFiles struct {
+	all     fs.FS
+	dialect string
+}
+
+// Open opens a file by its name without the folder.
+func (d dialectFiles) Open(name string) (fs.File, error) {
+	file, err := d.all.Open(path.Join(d.dialect, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.all.Open(name)
+	}
+	return file, err
+}
+
+// Glob implements fs.GlobFS. It returns a file that is in both places twice, which goose rejects.
+func (d dialectFiles) Glob(pattern string) ([]string, error) {
+	own, err := fs.Glob(d.all, path.Join(d.dialect, pattern))
+	if err != nil {
+		return nil, err
+	}
+	for i := range own {
+		own[i] = path.Base(own[i])
+	}
+	shared, err := fs.Glob(d.all, pattern)
+	return append(own, shared...), err
 }
 
 // AppendOnly is the comment on tables whose rows are never updated or deleted.
@@ -142,11 +170,11 @@ func (d *DB) Current(ctx context.Context, migrations fs.FS) error {
 
 // newest returns the number of the newest migration file.
 func (d *DB) newest(migrations fs.FS) (int64, error) {
-	files, err := fs.Glob(migrations, d.Dialect+"/*.sql")
+	files, err := fs.Glob(dialectFiles{migrations, d.Dialect}, "*.sql")
 	if err != nil || len(files) == 0 {
 		return 0, fmt.Errorf("no migrations for %s", d.Dialect)
 	}
-	return goose.NumericComponent(files[len(files)-1])
+	return goose.NumericComponent(slices.Max(files)) // numbers have leading zeros
 }
 
 // Version returns the number of the newest applied migration.

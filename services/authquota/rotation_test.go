@@ -100,7 +100,7 @@ func TestTheMigrationFindsTheLifeOfEarlierKeys(t *testing.T) {
 				VALUES (?, 'acc_1', ?, ?, 'abcd', 'x', ?, ?, ?, ?)`, k.id, fmt.Sprintf("%064x", i),
 				k.prefix, k.created, k.expires, k.replaced, optional(k.successor))
 		}
-		file, err := fs.ReadFile(migrations.Files, "sqlite/00010_key_life.sql")
+		file, err := fs.ReadFile(migrations.Files, "00010_key_life.sql")
 		require.NoError(t, err)
 		s.exec(t, regexp.MustCompile(`(?s)WITH RECURSIVE.*?;`).FindString(string(file)))
 		var lives []struct {

@@ -1,10 +1,10 @@
-// Package migrations holds the numbered schema changes of authquota, a folder per dialect. A file that was released is never
-// edited: the next change is the next number.
+// Package migrations embeds the schema migrations of authquota as numbered SQL files: those of one dialect in its folder, those for both
+// dialects beside it. Never edit a released file: add one with the next number.
 package migrations
 
 import "embed"
 
-// Files has the folders postgres and sqlite.
+// Files contains the migrations in the layout of database.Migrate.
 //
-//go:embed postgres/*.sql sqlite/*.sql
+//go:embed *.sql postgres/*.sql sqlite/*.sql
 var Files embed.FS
