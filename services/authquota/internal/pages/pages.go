@@ -16,6 +16,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/assets"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
@@ -81,7 +82,7 @@ type Site struct {
 
 	passkeys  passkey.Site
 	templates map[string]*template.Template
-	files     map[string]file
+	files     assets.Files
 	origins   *http.CrossOriginProtection
 	headers   map[string]string
 	opens     map[string]bool // paths, as in routes, that a browser can open
@@ -106,7 +107,7 @@ func New(site Site) (*Site, error) {
 			s.opens[r.path] = true
 		}
 	}
-	if s.files, err = statics(); err != nil {
+	if s.files, err = assets.Load(statFS, "static"); err != nil {
 		return nil, err
 	}
 	s.templates, err = s.parse()
