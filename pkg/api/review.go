@@ -77,4 +77,13 @@ type ReviewSheet struct {
 	Status        VerificationStatus `json:"status"`
 	Reasons       []DueReason        `json:"reasons"` // why it is due; empty if it is not
 	Edits         []ListingEdit      `json:"edits"`   // since the latest review, oldest first
+
+	PreviousFacts *Facts          `json:"previousFacts"`     // of the review with facts before ReviewedFacts; null if there is none
+	Events        []RecordedEvent `json:"events"`            // reviews and link checks, newest check first; at most MaxSheetEvents
+	Quotes        []Quote         `json:"quotes"`            // stored quotes
+	Curation      CurationNotes   `json:"curation"`          // private notes
+	Lease         *Lease          `json:"lease,omitempty"`   // nil if no lease is active
+	Skip          *Skip           `json:"skip,omitempty"`    // nil unless the record is skipped now
+	Draft         *Draft          `json:"draft,omitempty"`   // the caller's; nil if there is none
+	Opinion       *SecondOpinion  `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
 }
