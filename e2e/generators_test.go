@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// TestGeneratedClients builds a program with each generator's output for the served description. The program must read the live
+// response, and the same response with fields that a later version of the API might add.
+func TestGeneratedClients(t *testing.T) {
+	d := sample(t)
+	file := filepath.Join(t.TempDir(), "openapi.yaml")
+	require.NoError(t, os.WriteFile(file, do(t, d.url, call{path: "/openapi.yaml"}).body, 0o600))
+	live := do(t, d.url, call{path: "/api/v1/opportunities?country=CA&limit=50", key: d.keys[api.Developer]})
+	var body any
+	require.NoError(t, json.Unmarshal(live.body, &body))
+	tomorrow := serveJSON(t, withMoreFields(body))
+	var want strings.Builder
+	for _, record := range decode[api.OpportunityList](t, live).Data {
+		remote, checked := "unknown", "unknown"
+		if record.Facts.Remote != nil {
+			remote = fmt.Sprint(*record.Facts.Remote)
+		}
+		if len(record.Sources) > 0 && record.Sources[0].CheckedAt != nil {
+			checked = string(*record.Sources[0].CheckedAt)
+		}
+		fmt.Fprintln(&want, record.ID, remote, checked)
+	}
+
+	t.Run("oapi-codegen", func(t *testing.T) {
+		dir := copyOf(t, "openapi/oapi-codegen")
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "client"), 0o750))
+		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o", "client/client.go", file)
+		command(t, dir, "go", "build", "-o", "reader", ".")
+		for _, server := range []string{d.url, tomorrow} {
+			require.Equal(t, want.String(), command(t, dir, "./reader", server))
+		}
+	})
+	t.Run("openapi-typescript", func(t *testing.T) {
+		dir := copyOf(t, "openapi/openapi-typescript")
+		modules, err := filepath.Abs("openapi/node_modules")
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
+		command(t, dir, "node", "node_modules/openapi-typescript/bin/cli.js", file, "--output", "description.d.ts")
+		command(t, dir, "node", "node_modules/typescript/bin/tsc")
+		for _, server := range []string{d.url, tomorrow} {
+			require.Equal(t, want.String(), command(t, dir, "node", "out/main.mjs", server))
+		}
+	})
+}
+
+// withMoreFields returns a copy of a JSON value in which every object has a field that version 1 does not describe.
+func withMoreFields(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		more := map[string]any{"addedLater": map[string]any{"deep": []any{1, "two", nil}}}
+		for name, v := range value {
+			more[name] = withMoreFields(v)
+		}
+		return more
+	case []any:
+		var more []any
+		for _, v := range value {
+			more = append(more, withMoreFields(v))
+		}
+		return more
+	}
+	return value
+}
+
+// serveJSON starts a server that responds to every request with value, and returns its URL.
+func serveJSON(t *testing.T, value any) string {
+	t.Helper()
+	body, err := json.Marshal(value)
+	require.NoError(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// copyOf returns a temporary copy of a directory.
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	require.NoError(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
+// command runs a command in dir outside the workspace. The command must succeed; its standard output is returned.
+func command(t *testing.T, dir string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	var out, errs strings.Builder
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+	cmd.Env = append(clean("GOWORK=off", "GOFLAGS=-mod=mod"), "OPPORTUNITY_KEY="+sharedUp.keys[api.Developer])
+	require.NoError(t, cmd.Run(), "%s %v\n%s%s\nrun the tests with scripts/with-browser, which installs the npm packages", name, args, &out, &errs)
+	return out.String()
+}
