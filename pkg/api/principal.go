@@ -68,8 +68,8 @@ type ListingFeed struct {
 
 // SummaryFeed is a page of summaries after the requested sequence, in sequence order.
 type SummaryFeed struct {
-	Rules     int       `json:"rules"` // SummaryRules of the service that derived them; 0 from releases without it
-	Summaries []Summary `json:"summaries"`
+	Rules     int              `json:"rules"` // SummaryRules of the service that derived them; 0 from releases without it
+	Summaries []EncodedSummary `json:"summaries"`
 }
 
 // KeyDigestLength is the length of a shortened key digest: the first characters of the hexadecimal digest under which authquota

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // FreshnessDays is the number of 24-hour days for which a successful factual review counts as fresh.
 const FreshnessDays = 14
@@ -92,6 +95,30 @@ type Summary struct {
 	ChangeCount     int              `json:"changeCount"`
 	ApplicationLink *ApplicationLink `json:"applicationLink"`
 	Facts           *Facts           `json:"facts"` // of the latest review with facts; nil if there is none
+}
+
+// EncodedSummary is a Summary as the history service encoded it. The feed, the catalog's database and its snapshot use the same bytes, so
+// fields that this release does not know survive.
+type EncodedSummary struct {
+	Slug     string
+	Sequence int64
+	JSON     string
+}
+
+// MarshalJSON returns the summary's own bytes.
+func (s EncodedSummary) MarshalJSON() ([]byte, error) { return []byte(s.JSON), nil }
+
+// UnmarshalJSON keeps b and decodes only the fields by which summaries are stored.
+func (s *EncodedSummary) UnmarshalJSON(b []byte) error {
+	var key struct {
+		Slug     string `json:"slug"`
+		Sequence int64  `json:"sequence"`
+	}
+	if err := json.Unmarshal(b, &key); err != nil {
+		return err
+	}
+	*s = EncodedSummary{key.Slug, key.Sequence, string(b)}
+	return nil
 }
 
 // VerificationAt returns the public verification at now. changedAt is the latest material change of the listing outside a review, nil if

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
@@ -264,9 +265,9 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		feed := api.SummaryFeed{Rules: api.SummaryRules - h.rulesBehind, Summaries: []api.Summary{}}
+		feed := api.SummaryFeed{Rules: api.SummaryRules - h.rulesBehind, Summaries: []api.EncodedSummary{}}
 		if after < len(h.summaries) {
-			feed.Summaries = append(feed.Summaries, h.summaries[after:min(after+100, len(h.summaries))]...)
+			feed.Summaries = apitest.Encoded(h.summaries[after:min(after+100, len(h.summaries))]...)
 		}
 		if len(feed.Summaries) > 0 || h.closed {
 			h.mu.Unlock()

@@ -39,7 +39,7 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		s.record(line("a", "2026-11-10T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
-		seen := decode[api.SummaryFeed](t, s.get("/internal/v1/summaries")).Summaries[0].LastEventID
+		seen := apitest.Decoded(decode[api.SummaryFeed](t, s.get("/internal/v1/summaries")).Summaries)[0].LastEventID
 		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeUnreachable))
 
 		review := strings.TrimSuffix(line("a", "2026-11-12T00:00:00Z", api.Review, api.OutcomeVerified), "}")

@@ -203,7 +203,7 @@ func TestPublishedListingsFollowTheCatalogThroughOutages(t *testing.T) {
 func TestSummariesArePulledAfterChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		pull := func(query string) []api.Summary {
-			return decode[api.SummaryFeed](t, s.get("/internal/v1/summaries"+query)).Summaries
+			return apitest.Decoded(decode[api.SummaryFeed](t, s.get("/internal/v1/summaries"+query)).Summaries)
 		}
 		require.Equal(t, `{"rules":1,"summaries":[]}`, s.get("/internal/v1/summaries").body)
 		require.Empty(t, pull("?after=0&wait=1ms"))

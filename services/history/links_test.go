@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
 )
@@ -86,7 +87,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 			require.NoError(t, check())
 
 			summaries := map[string]api.Summary{}
-			for _, sum := range decode[api.SummaryFeed](t, s.get("/internal/v1/summaries")).Summaries {
+			for _, sum := range apitest.Decoded(decode[api.SummaryFeed](t, s.get("/internal/v1/summaries")).Summaries) {
 				summaries[sum.Slug] = sum
 			}
 			for id, want := range map[string]struct {

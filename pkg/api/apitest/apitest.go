@@ -1,4 +1,4 @@
-// Package apitest makes events for tests that satisfy the rules for evidence.
+// Package apitest makes events for tests that satisfy the rules for evidence, and converts summaries.
 package apitest
 
 import (
@@ -50,4 +50,28 @@ func Line(e api.VerificationEvent) string {
 	delete(fields, "id")              // which the service assigns
 	text, _ = json.Marshal(fields)
 	return string(text)
+}
+
+// Encoded returns the summaries as the history service sends them.
+func Encoded(summaries ...api.Summary) []api.EncodedSummary {
+	encoded := make([]api.EncodedSummary, len(summaries))
+	for i, s := range summaries {
+		text, err := json.Marshal(s)
+		if err != nil {
+			panic(err)
+		}
+		encoded[i] = api.EncodedSummary{Slug: s.Slug, Sequence: s.Sequence, JSON: string(text)}
+	}
+	return encoded
+}
+
+// Decoded returns the summaries of a feed.
+func Decoded(encoded []api.EncodedSummary) []api.Summary {
+	summaries := make([]api.Summary, len(encoded))
+	for i, e := range encoded {
+		if err := json.Unmarshal([]byte(e.JSON), &summaries[i]); err != nil {
+			panic(err)
+		}
+	}
+	return summaries
 }

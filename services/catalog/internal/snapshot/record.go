@@ -84,7 +84,7 @@ type encoder struct {
 }
 
 // decoder replaces encoding/json, which would take three quarters of the time from start to ready. It decodes these documents three times
-// as fast (BenchmarkEncode). That is safe because only this service writes the documents, tests compare its results with encoding/json, and
+// as fast (BenchmarkEncode). That is safe because encoding/json of our own services wrote the documents, tests compare its results with encoding/json, and
 // it falls back to encoding/json on an unsupported platform or Go release. Responses are encoded by encoding/json.
 var decoder = sonic.ConfigStd
 

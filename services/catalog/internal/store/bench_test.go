@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/oracle"
@@ -56,7 +57,7 @@ func cpuTime(b *testing.B) time.Duration {
 
 func seed(b *testing.B, s interface {
 	Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error)
-	SaveSummaries(ctx context.Context, summaries []api.Summary) error
+	SaveSummaries(ctx context.Context, summaries []api.EncodedSummary) error
 }, n int) {
 	b.Helper()
 	for at := 0; at < n; at += 5000 {
@@ -73,6 +74,6 @@ func seed(b *testing.B, s interface {
 		}
 		_, err := s.Import(context.Background(), "bench", lines)
 		require.NoError(b, err)
-		require.NoError(b, s.SaveSummaries(context.Background(), summaries))
+		require.NoError(b, s.SaveSummaries(context.Background(), apitest.Encoded(summaries...)))
 	}
 }

@@ -54,8 +54,8 @@ func (s *Store) Cursor(ctx context.Context) (int64, error) {
 
 // SaveSummaries saves the summaries and moves the cursor past them, in one transaction. It ignores summaries that are not newer than the
 // saved ones, so several replicas can read the same feed, and any part of it can be read again.
-func (s *Store) SaveSummaries(ctx context.Context, summaries []api.Summary) error {
-	newest := map[string]api.Summary{}
+func (s *Store) SaveSummaries(ctx context.Context, summaries []api.EncodedSummary) error {
+	newest := map[string]api.EncodedSummary{}
 	var cursor int64
 	for _, summary := range summaries {
 		if summary.Sequence > newest[summary.Slug].Sequence {
@@ -82,7 +82,7 @@ func (s *Store) SaveSummaries(ctx context.Context, summaries []api.Summary) erro
 	})
 }
 
-func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.Summary) error {
+func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.EncodedSummary) error {
 	var saved []summaryRow
 	if err := tx.Where("listing_id IN ?", slugs).Find(&saved).Error; err != nil {
 		return err
@@ -95,16 +95,12 @@ func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]a
 	var sequences []any // listing id, new sequence, ...
 	for _, slug := range slugs {
 		summary := newest[slug]
-		document, err := json.Marshal(summary)
-		if err != nil {
-			return err
-		}
 		// A summary with the same sequence differs if history derived it again by newer rules.
-		if old := known[slug]; summary.Sequence < old.Sequence || summary.Sequence == old.Sequence && string(document) == old.Document {
+		if old := known[slug]; summary.Sequence < old.Sequence || summary.Sequence == old.Sequence && summary.JSON == old.Document {
 			continue
 		}
 		*next++
-		rows = append(rows, summaryRow{slug, summary.Sequence, string(document)})
+		rows = append(rows, summaryRow{slug, summary.Sequence, summary.JSON})
 		sequences = append(sequences, slug, *next)
 	}
 	if len(rows) == 0 {

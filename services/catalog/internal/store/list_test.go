@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
@@ -24,7 +25,7 @@ func TestListFilters(t *testing.T) {
 		file[4].Facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.Ineligible}}
 		_, err := s.Import(t.Context(), "ann", file)
 		require.NoError(t, err)
-		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed}}))
+		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed})))
 
 		for _, c := range []struct {
 			want string

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/services/catalog/internal/store"
@@ -19,7 +20,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		file[2].Sources = []api.Source{}
 		_, err := s.Import(t.Context(), "ann", file)
 		require.NoError(t, err)
-		require.NoError(t, s.SaveSummaries(t.Context(), []api.Summary{{Slug: "b", Sequence: 1, LastCheckedAt: &at}, {Slug: "c", Sequence: 2}}))
+		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2})))
 
 		before, err := s.Sequence(t.Context())
 		require.NoError(t, err)

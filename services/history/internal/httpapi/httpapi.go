@@ -23,7 +23,7 @@ type Store interface {
 	// History returns a page of the events of slug, newest check first. published is false if the listing is not public.
 	History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool, err error)
 	// Summaries returns up to limit summaries with a sequence above after, ordered by sequence.
-	Summaries(ctx context.Context, after int64, limit int) ([]api.Summary, error)
+	Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error)
 	// UnknownListings returns the subset of slugs without a listing.
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
 	// Known returns the events of slug recorded up to at, ordered by check, and their summary.

@@ -39,12 +39,12 @@ func (s fakeStore) History(context.Context, string, int, int) (event.Page, bool,
 	return event.Page{}, s.err == nil, s.err
 }
 
-func (s fakeStore) Summaries(context.Context, int64, int) ([]api.Summary, error) {
+func (s fakeStore) Summaries(context.Context, int64, int) ([]api.EncodedSummary, error) {
 	select {
 	case s.polled <- struct{}{}:
 	default:
 	}
-	return []api.Summary{}, s.err
+	return []api.EncodedSummary{}, s.err
 }
 func (s fakeStore) UnknownListings(context.Context, []string) (map[string]bool, error) {
 	return s.unknown, s.err

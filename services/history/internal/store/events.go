@@ -264,7 +264,7 @@ func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
 
 // Summaries returns up to limit summaries with a sequence above after, ordered by sequence. It first derives summaries of older rules
 // again: those from before an upgrade, or from a replica that is not upgraded yet.
-func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.Summary, error) {
+func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error) {
 	for {
 		var rows []summaryRow
 		err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
@@ -272,13 +272,12 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.Su
 			return nil, database.Outage(err)
 		}
 		var outdated []string
-		summaries := make([]api.Summary, len(rows))
+		summaries := make([]api.EncodedSummary, len(rows))
 		for i, row := range rows {
 			if row.Derived != row.Sequence {
 				outdated = append(outdated, row.Slug)
-			} else if err := json.Unmarshal([]byte(row.Summary), &summaries[i]); err != nil {
-				return nil, err
 			}
+			summaries[i] = api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary}
 		}
 		if len(outdated) == 0 {
 			return summaries, nil

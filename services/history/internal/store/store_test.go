@@ -123,7 +123,7 @@ func (s testStore) summaries(t testing.TB) map[string]api.Summary {
 	all, err := s.Summaries(t.Context(), 0, 100000)
 	require.NoError(t, err)
 	out := map[string]api.Summary{}
-	for _, sum := range all {
+	for _, sum := range apitest.Decoded(all) {
 		out[sum.Slug] = sum
 	}
 	require.Len(t, out, len(all))
@@ -328,7 +328,7 @@ func TestConcurrentAppendsKeepChainsAndOrder(t *testing.T) {
 			}
 			page, err := s.Summaries(t.Context(), after, 3)
 			require.NoError(t, err)
-			for _, sum := range page {
+			for _, sum := range apitest.Decoded(page) {
 				followed[sum.Slug], after = sum, sum.Sequence
 			}
 			if finished && len(page) == 0 {
