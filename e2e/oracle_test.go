@@ -143,8 +143,7 @@ func (s *spender) next(t testing.TB) string {
 }
 
 func spend(d deployment, tier api.Tier) *spender {
-	i := slices.IndexFunc(api.Tiers, func(l api.TierLimits) bool { return l.Tier == tier })
-	return &spender{d: d, tier: api.Tiers[i].Limits, name: tier}
+	return &spender{d: d, tier: api.Tiers[tier.Rank()].Limits, name: tier}
 }
 
 // TestFilters compares lists with the naive rules: with every pair of values, and with random parameters and page sizes.

@@ -20,8 +20,8 @@ const (
 // It is the whole state, not a change: authquota keeps the one with the greatest Version and ignores others. It responds with 204, or with
 // 404 if it does not have the account.
 type Entitlement struct {
-	Tier      Tier       `json:"tier"`      // Free if nothing is paid for
-	PaidUntil *time.Time `json:"paidUntil"` // end of the paid period, exclusive; nil if and only if Tier is Free
+	Tier      Tier       `json:"tier"`      // BaseTier if nothing is paid for
+	PaidUntil *time.Time `json:"paidUntil"` // end of the paid period, exclusive; nil if and only if Tier is BaseTier
 	Renews    bool       `json:"renews"`    // whether the processor will charge again at PaidUntil
 	Trouble   Trouble    `json:"trouble"`
 	Version   int64      `json:"version"` // positive; increases with every change of the account's entitlement, with gaps

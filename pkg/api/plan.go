@@ -7,23 +7,31 @@ type Plan struct {
 	MonthlyUSD int // 0 if free
 }
 
-// Plans lists the plans on offer, cheapest first. It is the only source of plan names and prices. The developer tier is not on offer;
-// operators grant it.
-var Plans = []Plan{
-	{"Free", Free, 0},
-	{"Business", Commercial, 29},
-}
-
-// HistoryPlan returns the cheapest plan whose tier includes the verification history.
-func HistoryPlan() Plan {
-	for _, p := range Plans {
-		for _, t := range Tiers {
-			if t.Tier == p.Tier && t.Limits.History {
-				return p
-			}
+// Plans lists the plans on offer, lowest tier first.
+var Plans = func() (plans []Plan) {
+	for _, info := range Tiers {
+		if info.Plan != "" {
+			plans = append(plans, Plan{info.Plan, info.Tier, info.MonthlyUSD})
 		}
 	}
-	panic("no plan includes the verification history") // Plans is constant
+	return plans
+}()
+
+// SoldPlan returns the plan that billing sells: the only one with a price.
+func SoldPlan() Plan { return planWith(func(p Plan) bool { return p.MonthlyUSD > 0 }) }
+
+// HistoryPlan returns the lowest plan whose tier includes the verification history.
+func HistoryPlan() Plan {
+	return planWith(func(p Plan) bool { return Tiers[p.Tier.Rank()].Limits.History })
+}
+
+func planWith(property func(Plan) bool) Plan {
+	for _, p := range Plans {
+		if property(p) {
+			return p
+		}
+	}
+	panic("no such plan") // Tiers is constant, and a test calls each function
 }
 
 // PlanOf returns the plan that includes tier t, and false if there is none.

@@ -1,6 +1,8 @@
 package api
 
-// Tier is an access tier.
+import "slices"
+
+// Tier is an access tier. Its properties are in Tiers; code outside this file never compares a tier with a name.
 type Tier string
 
 const (
@@ -8,6 +10,12 @@ const (
 	Developer  Tier = "developer"
 	Commercial Tier = "commercial"
 )
+
+// BaseTier is the tier of accounts that have no grant and no paid plan.
+const BaseTier = Free
+
+// ExampleTier is the tier whose limits and keys appear in examples.
+const ExampleTier = Developer
 
 // Limits are the limits of a tier.
 type Limits struct {
@@ -17,19 +25,48 @@ type Limits struct {
 	History   bool `json:"history"`   // access to the verification history
 }
 
+// TierInfo describes a tier.
+type TierInfo struct {
+	Tier       Tier
+	Limits     Limits // defaults: OPPORTUNITY_TIERS of authquota overrides the figures
+	AllRecords bool   // access to all published records; otherwise to the free set only
+	Plan       string // plan on offer that includes the tier; empty if only operators grant it
+	MonthlyUSD int    // price of Plan; 0 if it is free of charge
+}
+
+// Tiers is the tier table, lowest tier first. It is the only source of the properties of tiers, and of plan names and prices.
+var Tiers = []TierInfo{
+	{Tier: Free, Limits: Limits{PerMinute: 10, PerDay: 100, PageSize: 10}, Plan: "Free"},
+	{Tier: Developer, Limits: Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}, AllRecords: true},
+	{Tier: Commercial, Limits: Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}, AllRecords: true, Plan: "Business", MonthlyUSD: 29},
+}
+
+// ServiceCapacity limits the calls of all accounts together in one UTC day.
+const ServiceCapacity = 50000
+
+// Rank returns the position of the tier in Tiers, and -1 for an unknown tier. A higher tier has a higher rank.
+func (t Tier) Rank() int {
+	return slices.IndexFunc(Tiers, func(info TierInfo) bool { return info.Tier == t })
+}
+
+// AllRecords reports whether the tier has access to all published records. An unknown tier has not.
+func (t Tier) AllRecords() bool {
+	rank := t.Rank()
+	return rank >= 0 && Tiers[rank].AllRecords
+}
+
 // TierLimits pairs a tier with its limits.
 type TierLimits struct {
 	Tier   Tier   `json:"tier"`
 	Limits Limits `json:"limits"`
 }
 
-// Tiers is the default tier table. OPPORTUNITY_TIERS of authquota overrides its figures; the gateway fetches the table in effect
-// from authquota for the documentation that it serves.
-var Tiers = []TierLimits{
-	{Free, Limits{PerMinute: 10, PerDay: 100, PageSize: 10, History: false}},
-	{Developer, Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}},
-	{Commercial, Limits{PerMinute: 300, PerDay: 10000, PageSize: 100, History: true}},
+// DefaultLimits returns the limits of all tiers without overrides, in the order of Tiers. The gateway fetches the limits in effect from
+// authquota for the documentation that it serves.
+func DefaultLimits() []TierLimits {
+	limits := make([]TierLimits, len(Tiers))
+	for i, info := range Tiers {
+		limits[i] = TierLimits{info.Tier, info.Limits}
+	}
+	return limits
 }
-
-// ServiceCapacity limits the calls of all accounts together in one UTC day.
-const ServiceCapacity = 50000

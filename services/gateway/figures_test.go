@@ -2,7 +2,6 @@ package gateway_test
 
 import (
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 // and the gateway reports that it is not ready.
 func TestDocumentsFollowTheTierTable(t *testing.T) {
 	w := newEnvironment(t)
-	tiers := slices.Clone(api.Tiers)
+	tiers := api.DefaultLimits()
 	tiers[1].Limits.PerDay = 4321
 	w.authquota.set(func() { w.authquota.down, w.authquota.tiers = true, tiers })
 	gw := w.start(func(cfg *gateway.Config) { cfg.ServiceCapacity = 7654 })

@@ -211,7 +211,7 @@ type usageKey struct {
 }
 
 func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
-	a := &fakeAuthquota{t: t, counters: counters, tiers: api.Tiers, byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{}}
+	a := &fakeAuthquota{t: t, counters: counters, tiers: api.DefaultLimits(), byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
 	mux.HandleFunc("GET /internal/v1/key-digests", a.keyDigests)

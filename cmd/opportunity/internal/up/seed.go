@@ -118,7 +118,8 @@ func getAsConsumer(ctx context.Context, url, token string, out any) error {
 	if err != nil {
 		return err
 	}
-	caller, err := json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true})
+	highest := api.Tiers[len(api.Tiers)-1]
+	caller, err := json.Marshal(api.Caller{Tier: highest.Tier, PageSize: highest.Limits.PageSize, History: highest.Limits.History})
 	if err != nil {
 		return err
 	}

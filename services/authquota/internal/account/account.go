@@ -154,14 +154,18 @@ func Grant(to api.Tier) (Change, error) {
 }
 
 func validTier(t api.Tier) error {
+	if t.Rank() < 0 {
+		return Invalid("tier", "must be one of "+tierNames())
+	}
+	return nil
+}
+
+func tierNames() string {
 	names := make([]string, len(api.Tiers))
 	for i, known := range api.Tiers {
-		if t == known.Tier {
-			return nil
-		}
 		names[i] = string(known.Tier)
 	}
-	return Invalid("tier", "must be one of "+strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // Invalid returns the error for a field of the request body. what completes the sentence "Field NAME ...".

@@ -20,10 +20,10 @@ func Entitled(e api.Entitlement) (api.Entitlement, error) {
 		return e, Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
 	}
 	switch {
-	case e.Tier == api.Free && e.PaidUntil != nil:
-		return e, Invalid("paidUntil", "must be null where tier is free: nothing is paid for")
-	case e.Tier != api.Free && e.PaidUntil == nil:
-		return e, Invalid("paidUntil", "must be an instant where tier is not free")
+	case e.Tier == api.BaseTier && e.PaidUntil != nil:
+		return e, Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
+	case e.Tier != api.BaseTier && e.PaidUntil == nil:
+		return e, Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
 	case e.PaidUntil != nil && (e.PaidUntil.Unix() <= 0 || e.PaidUntil.After(lastInstant)):
 		return e, Invalid("paidUntil", "must be after 1970 and before 9998")
 	case e.Version < 1:

@@ -15,10 +15,8 @@ func When(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04 U
 
 // Better returns the higher of two tiers.
 func Better(a, b api.Tier) api.Tier {
-	for i := len(api.Tiers) - 1; i >= 0; i-- {
-		if t := api.Tiers[i].Tier; t == a || t == b {
-			return t
-		}
+	if b.Rank() > a.Rank() {
+		return b
 	}
 	return a
 }

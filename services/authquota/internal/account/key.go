@@ -129,7 +129,7 @@ func (o Order) Checked() (Order, time.Duration, error) {
 		}
 	}
 	if o.Tier == "" && o.Account == "" {
-		o.Tier = api.Free
+		o.Tier = api.BaseTier
 	}
 	if o.Tier != "" {
 		if err := validTier(o.Tier); err != nil {

@@ -83,7 +83,7 @@ func (k *OlderKey) check(p *api.Problems) {
 	}
 	k.UseCase = checked(p, "useCase", k.UseCase, UseCase)
 	if validTier(k.Tier) != nil {
-		p.Add("tier", "must be one of free, developer, commercial")
+		p.Add("tier", "must be one of %s", tierNames())
 	}
 	k.ExpiresAt = k.ExpiresAt.UTC().Truncate(time.Microsecond)
 	if k.ExpiresAt.IsZero() {

@@ -47,17 +47,17 @@ const (
 
 func (s *Site) payment(v *visit) payment {
 	p := payment{Sold: s.Billing != nil, Paid: v.Person.PaidAt(v.now), Return: v.Query("checkout")}
-	p.Plan = s.offer(api.Commercial).Name
+	p.Plan = api.SoldPlan().Name
 	if p.Paid != nil {
 		p.Live = p.Paid.Live(v.now)
-		if p.Paid.Tier != api.Free {
+		if p.Paid.Tier != api.BaseTier {
 			p.Plan = s.offer(p.Paid.Tier).Name
 		}
 		if p.Live {
 			p.Then = s.offer(v.Person.TierAt(*p.Paid.PaidUntil)).Name
 		}
 	}
-	if v.Person.Granted != api.Free {
+	if v.Person.Granted != api.BaseTier {
 		p.Granted = s.offer(v.Person.Granted).Name
 	}
 	if !p.Sold {

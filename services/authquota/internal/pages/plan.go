@@ -19,10 +19,10 @@ type offer struct {
 
 // Records returns which records the tier includes.
 func (o offer) Records() string {
-	if o.Tier == api.Free {
-		return "The free set"
+	if o.Tier.AllRecords() {
+		return "Every public record"
 	}
-	return "Every public record"
+	return "The free set"
 }
 
 // gains returns the improvements from one tier to another.

@@ -87,7 +87,7 @@ func lockEntitlement(tx *gorm.DB, id string) (entitlementRow, error) {
 	if err != nil {
 		return entitlementRow{}, err
 	}
-	row := entitlementRow{AccountID: id, HolderID: id, Tier: string(api.Free)}
+	row := entitlementRow{AccountID: id, HolderID: id, Tier: string(api.BaseTier)}
 	if of.MergedInto != nil {
 		row.HolderID = *of.MergedInto
 	}

@@ -109,7 +109,7 @@ func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry s
 		if err != nil {
 			return err
 		}
-		a := account.Account{Standing: account.Standing{Granted: api.Free}, ID: account.NewID(), CreatedAt: now}
+		a := account.Account{Standing: account.Standing{Granted: api.BaseTier}, ID: account.NewID(), CreatedAt: now}
 		row := fromAccount(a)
 		if err := tx.Create(&row).Error; err != nil {
 			return err

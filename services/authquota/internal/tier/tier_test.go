@@ -1,7 +1,6 @@
 package tier_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,7 +56,7 @@ func TestMistakes(t *testing.T) {
 func TestListKeepsTheOrderOfTiers(t *testing.T) {
 	table, err := tier.Parse("developer=1/2/3")
 	require.NoError(t, err)
-	want := slices.Clone(api.Tiers)
+	want := api.DefaultLimits()
 	want[1].Limits.PerMinute, want[1].Limits.PerDay, want[1].Limits.PageSize = 1, 2, 3
 	require.Equal(t, want, table.List())
 }

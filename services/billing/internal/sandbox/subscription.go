@@ -188,7 +188,7 @@ func (s *Subscription) shiftBack(by time.Duration) {
 // state converts the subscription to the form that processors return.
 func (s *Subscription) state() subscription.State {
 	state := subscription.State{
-		ID: s.ID, Customer: s.Customer, Account: s.Account, Tier: api.Commercial,
+		ID: s.ID, Customer: s.Customer, Account: s.Account, Tier: api.SoldPlan().Tier,
 		Ended: s.Status == Canceled, CancelAtPeriodEnd: s.CancelAtPeriodEnd,
 	}
 	in := s.LatestPaid()

@@ -16,7 +16,7 @@ import (
 
 // Account returns what is stored about an account. An unknown account has the free tier and no subscriptions.
 func (s *Store) Account(ctx context.Context, account string) (subscription.Account, error) {
-	found := subscription.Account{ID: account, Entitlement: api.Entitlement{Tier: api.Free}}
+	found := subscription.Account{ID: account, Entitlement: api.Entitlement{Tier: api.BaseTier}}
 	err := s.transaction(ctx, func(tx *gorm.DB, _ time.Time) (err error) {
 		var row entitlementRow
 		switch err := tx.Where("account = ?", account).Take(&row).Error; {

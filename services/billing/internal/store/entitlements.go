@@ -40,7 +40,7 @@ func lockAccount(tx *gorm.DB, account string, now time.Time) error {
 	err := tx.Exec(`INSERT INTO entitlements
 			(account, tier, paid_until, renews, trouble, version, pushed_version, push_at, push_failures, changed_at)
 		VALUES (?, ?, NULL, ?, '', 0, 0, NULL, 0, ?) ON CONFLICT (account) DO NOTHING`,
-		account, api.Free, false, database.Micros(now)).Error
+		account, api.BaseTier, false, database.Micros(now)).Error
 	if err != nil {
 		return err
 	}

@@ -5,19 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	api "github.com/stripe/stripe-go/v86"
 
 	contract "opportunity.internal/pkg/api"
 )
-
-// soldPlan returns the plan of the plan table that has a price.
-func soldPlan() contract.Plan {
-	i := slices.IndexFunc(contract.Plans, func(p contract.Plan) bool { return p.MonthlyUSD > 0 })
-	return contract.Plans[i]
-}
 
 // CheckOffer compares the configured price and its product with the plan table. The error lists every difference.
 func (s *Stripe) CheckOffer(ctx context.Context) error {
@@ -27,7 +20,7 @@ func (s *Stripe) CheckOffer(ctx context.Context) error {
 	if err != nil {
 		return apiError("reading price "+s.price, err)
 	}
-	plan := soldPlan()
+	plan := contract.SoldPlan()
 	var mismatches []string
 	expect := func(field string, got, want any) {
 		if got != want {

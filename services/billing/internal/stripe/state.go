@@ -23,7 +23,7 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.Stat
 	if err != nil {
 		return subscription.State{}, apiError("reading subscription", err)
 	}
-	state := subscription.State{ID: sub.ID, Account: sub.Metadata[accountMetadata], Tier: contract.Free, CancelAtPeriodEnd: cancelsAtPeriodEnd(sub)}
+	state := subscription.State{ID: sub.ID, Account: sub.Metadata[accountMetadata], Tier: contract.BaseTier, CancelAtPeriodEnd: cancelsAtPeriodEnd(sub)}
 	if sub.Customer != nil {
 		state.Customer = sub.Customer.ID
 		if state.Account == "" {
@@ -33,7 +33,7 @@ func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.Stat
 	if sub.Items != nil {
 		for _, item := range sub.Items.Data {
 			if item.Price != nil && item.Price.Product != nil && item.Price.Product.ID == product {
-				state.Tier = soldPlan().Tier
+				state.Tier = contract.SoldPlan().Tier
 			}
 		}
 	}

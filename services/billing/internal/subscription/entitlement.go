@@ -12,7 +12,7 @@ import (
 // The best paid tier counts, with the latest end of that tier. The result does not depend on the clock: readers compare PaidUntil with
 // their own.
 func DeriveEntitlement(states []State) api.Entitlement {
-	e := api.Entitlement{Tier: api.Free}
+	e := api.Entitlement{Tier: api.BaseTier}
 	var failing, renewing bool // of the subscriptions that provide e
 	for _, s := range states {
 		until, paid := s.PaidUntil()
@@ -46,14 +46,10 @@ func compare(tier api.Tier, until time.Time, e api.Entitlement) int {
 	if e.PaidUntil == nil {
 		return 1
 	}
-	if d := rank(tier) - rank(e.Tier); d != 0 {
+	if d := tier.Rank() - e.Tier.Rank(); d != 0 {
 		return d
 	}
 	return until.Compare(*e.PaidUntil)
-}
-
-func rank(t api.Tier) int {
-	return slices.IndexFunc(api.Tiers, func(l api.TierLimits) bool { return l.Tier == t })
 }
 
 // trouble returns the most serious reason why nothing is paid for. A first payment that never arrived stops counting once the processor

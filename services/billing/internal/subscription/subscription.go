@@ -15,7 +15,7 @@ type State struct {
 	ID       string   // the processor's
 	Customer string   // the processor's
 	Account  string   // ours; empty if the processor does not name one
-	Tier     api.Tier // of the plan; Free for any other product, which billing ignores
+	Tier     api.Tier // of the plan; api.BaseTier for any other product, which billing ignores
 
 	Ended             bool // never charges again: canceled, or the first payment never arrived
 	CancelAtPeriodEnd bool
@@ -31,7 +31,7 @@ type State struct {
 }
 
 // IsPlan reports whether the subscription is to a plan rather than to another product.
-func (s State) IsPlan() bool { return s.Tier != api.Free && s.Tier != "" }
+func (s State) IsPlan() bool { return s.Tier != api.BaseTier && s.Tier != "" }
 
 // PaidUntil returns the end of the paid period. ok is false if nothing is paid, or if the payment was refunded or is disputed.
 func (s State) PaidUntil() (until time.Time, ok bool) {

@@ -13,7 +13,7 @@ import (
 
 // List returns the whole result for the parameters v, in list order. all must be in list order.
 func List(all []api.Opportunity, tier api.Tier, v url.Values) []api.Opportunity {
-	if tier == api.Free {
+	if !tier.AllRecords() {
 		all = Free(all)
 	}
 	var out []api.Opportunity

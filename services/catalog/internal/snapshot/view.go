@@ -78,7 +78,7 @@ type Selection struct {
 // Select returns the records that match f and that the tier can see.
 func (v View) Select(f query.Filter, tier api.Tier) Selection {
 	sel := Selection{view: v, spans: v.spans(f)}
-	if tier != api.Free {
+	if tier.AllRecords() {
 		sel.total = sel.spans[0].count() + sel.spans[1].count()
 		return sel
 	}
@@ -153,7 +153,7 @@ type Record struct {
 // Find returns the record with the id, and false if there is none or the tier cannot see it.
 func (v View) Find(id string, tier api.Tier) (Record, bool) {
 	r, ok := v.s.byID[id]
-	if ok && tier == api.Free {
+	if ok && !tier.AllRecords() {
 		ok = slices.ContainsFunc(v.free(), func(at uint32) bool { return v.s.order[at] == r })
 	}
 	return Record{v, r}, ok

@@ -31,7 +31,7 @@ func newSite(t *testing.T) *docs.Site {
 	t.Helper()
 	site, err := docs.New(publicURL, docs.Operator{})
 	require.NoError(t, err)
-	require.NoError(t, site.Show(docs.Figures{Tiers: api.Tiers, Capacity: api.ServiceCapacity}))
+	require.NoError(t, site.Show(docs.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity}))
 	return site
 }
 

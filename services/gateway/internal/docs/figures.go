@@ -16,11 +16,11 @@ type Figures struct {
 }
 
 // defaults are the figures that the sources of the documents state.
-var defaults = Figures{api.Tiers, api.ServiceCapacity}
+var defaults = Figures{api.DefaultLimits(), api.ServiceCapacity}
 
 // Validate reports an error unless the figures cover every tier.
 func (f Figures) Validate() error {
-	same := slices.EqualFunc(f.Tiers, api.Tiers, func(a, b api.TierLimits) bool { return a.Tier == b.Tier })
+	same := slices.EqualFunc(f.Tiers, api.Tiers, func(a api.TierLimits, b api.TierInfo) bool { return a.Tier == b.Tier })
 	if !same || f.Capacity < 1 {
 		return fmt.Errorf("incomplete figures: %+v", f)
 	}
@@ -46,7 +46,7 @@ func (f Figures) phrases() []string {
 			fmt.Sprintf("Minute limit reached (%d requests", minute),
 			fmt.Sprintf("Daily limit reached (%d requests", day),
 		)
-		if t.Tier == api.Developer { // examples of headers in the interface description
+		if t.Tier == api.ExampleTier { // examples of headers in the interface description
 			all = append(all, fmt.Sprintf("example: %d\n", day), fmt.Sprintf("example: %d\n", day-1))
 		}
 	}

@@ -15,7 +15,7 @@ func siteOf(t *testing.T, by docs.Operator) *docs.Site {
 	t.Helper()
 	site, err := docs.New(publicURL, by)
 	require.NoError(t, err)
-	require.NoError(t, site.Show(docs.Figures{Tiers: api.Tiers, Capacity: api.ServiceCapacity}))
+	require.NoError(t, site.Show(docs.Figures{Tiers: api.DefaultLimits(), Capacity: api.ServiceCapacity}))
 	return site
 }
 
