@@ -64,7 +64,7 @@ func TestOperatorAPI(t *testing.T) {
 	}
 	for path, service := range map[string]string{
 		"/operator/v1/listings/import": "catalog", "/operator/v1/events/append": "history",
-		"/operator/v1/keys?account=a": "", "/operator/v1/accounts/acc_a/grant": "", "/operator/v1/audit?limit=1": "", // authquota
+		"/operator/v1/keys?account=a": "", "/operator/v1/accounts/acc_a/grant": "", "/operator/v1/keys/import?limit=1": "", // authquota
 	} {
 		big := strings.Repeat("x", 1<<20)
 		a := gw.operate(t, "POST", path, annsToken, http.Header{"X-Opportunity-Actor": {"mallory"}, "Content-Type": {"application/x-ndjson"},

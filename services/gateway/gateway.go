@@ -235,16 +235,15 @@ func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *auth
 func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) (http.Handler, error) {
 	tokens, err := operator.ParseTokens(cfg.OperatorTokens)
 	owners := operator.Owners{}
-	for resource, base := range map[string]string{
-		"catalog": cfg.CatalogURL, "listings": cfg.CatalogURL, "reviews": cfg.CatalogURL, "events": cfg.HistoryURL, "history": cfg.HistoryURL,
-		"keys": cfg.AuthquotaURL, "accounts": cfg.AuthquotaURL, "audit": cfg.AuthquotaURL, "billing": cfg.BillingURL,
+	for service, base := range map[string]string{
+		operator.Catalog: cfg.CatalogURL, operator.History: cfg.HistoryURL, operator.Authquota: cfg.AuthquotaURL, operator.Billing: cfg.BillingURL,
 	} {
 		if base == "" { // no plan is sold
 			continue
 		}
 		u, parseErr := url.Parse(base)
 		err = errors.Join(err, parseErr)
-		owners[resource] = u
+		owners[service] = u
 	}
 	return operator.Handler(tokens, owners, cfg.Tokens.Values[0], transport, ready, errorWriter), err
 }

@@ -3,9 +3,8 @@
 package operator
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"crypto/subtle"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,79 +31,41 @@ const (
 	processTimeout = api.OperatorTimeout // for the service to process the file and respond
 )
 
-// Owners maps a resource, the first path segment after Prefix, to the base URL of its service.
+// Owners maps a service, such as Catalog, to its base URL. The endpoints of a service without an entry do not exist.
 type Owners map[string]*url.URL
-
-// Tokens maps the SHA-256 of a token to the name of its operator. The name of a shared token is empty.
-type Tokens map[[sha256.Size]byte]string
-
-// ParseTokens parses entries of the form name:token or token. The audit log records the name with every action. For a shared token, it
-// records the unverified name in api.ActorHeader. An error names the entry by its position.
-func ParseTokens(entries []string) (Tokens, error) {
-	tokens := Tokens{}
-	for i, entry := range entries {
-		name, token, named := strings.Cut(entry, ":")
-		if !named {
-			name, token = "", entry
-		}
-		if named && (name == "" || strings.TrimFunc(name, isNameRune) != "") || len(token) < 32 {
-			return nil, fmt.Errorf("entry %d must be token or name:token: the name of letters, digits and . _ -, the token of at least 32 characters", i+1)
-		}
-		sum := sha256.Sum256([]byte(token))
-		if _, repeated := tokens[sum]; repeated {
-			return nil, fmt.Errorf("entry %d repeats a token: use each token once", i+1)
-		}
-		tokens[sum] = name
-	}
-	return tokens, nil
-}
-
-func isNameRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
-}
-
-// defaultActor is recorded for a shared token without api.ActorHeader.
-const defaultActor = "operator"
-
-// operator returns the name of the operator. Tokens are compared in constant time.
-func (t Tokens) operator(r *http.Request) (string, error) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", problem.New(problem.MissingAPIKey, "Missing operator token. Send it in the header Authorization: Bearer <TOKEN>.")
-	}
-	sent, name, known := sha256.Sum256([]byte(token)), "", false
-	for sum, holder := range t {
-		if subtle.ConstantTimeCompare(sum[:], sent[:]) == 1 {
-			name, known = holder, true
-		}
-	}
-	if !known {
-		return "", problem.New(problem.InvalidAPIKey, "This operator token is not valid.")
-	}
-	return cmp.Or(name, r.Header.Get(api.ActorHeader), defaultActor), nil
-}
 
 // Handler returns the handler of the admin listener. ready serves /readyz; internalToken and transport connect to the services.
 func Handler(tokens Tokens, owners Owners, internalToken string, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) http.Handler {
-	services := newProxy(owners, internalToken, transport, errorWriter)
+	services, endpoints := newProxy(internalToken, transport, errorWriter), newTable(owners)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			telemetry.SetRoute(r.Context(), "/readyz")
 			ready.ServeHTTP(w, r)
 			return
 		}
-		res := resource(r.URL)
-		if owners[res] == nil {
+		endpoint, known, allowed := endpoints.find(r)
+		if !known || path.Clean(r.URL.Path) != r.URL.Path || r.URL.RawPath != "" {
 			errorWriter.Write(w, r, problem.New(problem.NotFound, "There is nothing at this address."))
 			return
 		}
-		telemetry.SetRoute(r.Context(), Prefix+res)
-		name, err := tokens.operator(r)
-		if err != nil {
+		resource, _, _ := strings.Cut(endpoint.path, "/")
+		telemetry.SetRoute(r.Context(), Prefix+resource)
+		sender, err := tokens.operator(r)
+		switch {
+		case err != nil:
 			errorWriter.Write(w, r, err)
 			return
+		case !allowed:
+			errorWriter.Write(w, r, problem.New(problem.MethodNotAllowed, "This address does not take that method."))
+			return
+		case !endpoint.allows(sender.Role):
+			forbid(w, sender.Role)
+			return
+		case endpoint.service == gateway:
+			writeJSON(w, http.StatusOK, sender) // me
+			return
 		}
-		r.Header.Set(api.ActorHeader, name)
+		r.Header.Set(api.ActorHeader, sender.Name)
 		// Replace the timeouts of the listener, which are for small requests.
 		conn, readBy := http.NewResponseController(w), time.Now().Add(uploadTimeout)
 		respondBy := readBy.Add(processTimeout)
@@ -114,22 +75,41 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 		_ = conn.SetReadDeadline(readBy)
 		_ = conn.SetWriteDeadline(respondBy)
 		r.Body = upload{http.MaxBytesReader(w, r.Body, maxBody), conn, respondBy}
-		services.ServeHTTP(w, r)
+		services.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ownerKey{}, owners[endpoint.service])))
 	})
 }
 
-// newProxy returns the reverse proxy to the services. It forwards only the body, the actor, Accept and Content-Type.
-func newProxy(owners Owners, internalToken string, transport http.RoundTripper, errorWriter problem.Writer) *httputil.ReverseProxy {
+// ownerKey is the context key of the base URL of the service that owns the endpoint.
+type ownerKey struct{}
+
+// forbid responds that the role cannot use the endpoint. Its code is not one of problem.Table, which is the contract with API consumers.
+func forbid(w http.ResponseWriter, role api.Role) {
+	writeJSON(w, http.StatusForbidden, api.Error{Error: api.ErrorDetail{
+		Code: "forbidden", Message: fmt.Sprintf("An operator token with the role %s cannot do this.", role),
+	}})
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // fails only if the client disconnected
+}
+
+// newProxy returns the reverse proxy to the services. It forwards only the body, the actor, and the headers Accept,
+// Content-Type and If-Match.
+func newProxy(internalToken string, transport http.RoundTripper, errorWriter problem.Writer) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(owners[resource(p.In.URL)])
+			owner, _ := p.In.Context().Value(ownerKey{}).(*url.URL)
+			p.SetURL(owner)
 			p.Out.Header = http.Header{
 				"Authorization": {"Bearer " + internalToken},
 				api.ActorHeader: {p.In.Header.Get(api.ActorHeader)},
 				"User-Agent":    nil,
 			}
-			for _, name := range []string{"Accept", "Content-Type"} {
+			for _, name := range []string{"Accept", "Content-Type", "If-Match"} {
 				if v := p.In.Header[name]; v != nil {
 					p.Out.Header[name] = v
 				}
@@ -169,14 +149,4 @@ func (u upload) Read(p []byte) (int, error) {
 		err = problem.New(problem.InvalidParameter, "The file did not arrive in time.").Because(err)
 	}
 	return n, err
-}
-
-// resource returns the first path segment after Prefix, or an empty string for any other path.
-func resource(u *url.URL) string {
-	rest, ok := strings.CutPrefix(u.Path, Prefix)
-	if !ok || path.Clean(u.Path) != u.Path || u.RawPath != "" {
-		return ""
-	}
-	first, _, _ := strings.Cut(rest, "/")
-	return first
 }

@@ -50,7 +50,7 @@ func send(t *testing.T, body io.Reader) *conn {
 	tokens, err := ParseTokens([]string{token})
 	require.NoError(t, err)
 	catalog := &url.URL{Scheme: "http", Host: "catalog.test"}
-	h := Handler(tokens, Owners{"listings": catalog}, "internal", fileReader{}, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)})
+	h := Handler(tokens, Owners{Catalog: catalog}, "internal", fileReader{}, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)})
 	r := httptest.NewRequest(http.MethodPost, Prefix+"listings/import", body)
 	r.Header.Set("Authorization", "Bearer "+token)
 	c := &conn{ResponseRecorder: httptest.NewRecorder()}
