@@ -6,14 +6,16 @@ package feed
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/server"
-	"opportunity.internal/pkg/telemetry"
 )
 
 // Page is the maximum number of changes in one response.
@@ -77,15 +79,21 @@ func parse(raw string) (after int64, wait time.Duration, err error) {
 	return after, wait, nil
 }
 
-// Pull requests the changes after the position of the copy, waits for them up to wait, saves them, and returns their number.
-type Pull func(ctx context.Context, wait time.Duration) (changes int, err error)
+// Copy keeps a copy of another service's changes up to date.
+type Copy[T any] struct {
+	Name     string                                               // in logs, errors and metrics
+	Fetch    func(ctx context.Context, query string) ([]T, error) // requests a page; query is that of Query
+	Sequence func(change T) int64                                 // the change's position in the feed
+	Position func(ctx context.Context) (int64, error)             // sequence of the last saved change
+	Save     func(ctx context.Context, changes []T) error         // saves a page; replicas may save the same page concurrently
+}
 
-// Follow pulls until ctx is done. It retries failures with backoff. name is the name of the feed in logs and metrics.
-func Follow(ctx context.Context, tel *telemetry.Telemetry, name string, pull Pull) error {
-	metrics := NewMetrics(tel.Registry, name)
+// Follow pulls until ctx is done. It retries failures with backoff, and registers the feed's metrics with registry.
+func (c Copy[T]) Follow(ctx context.Context, log *slog.Logger, registry prometheus.Registerer) error {
+	metrics := NewMetrics(registry, c.Name)
 	pause := firstPause
 	for failing := false; ; {
-		changes, err := once(ctx, pull, maxWait)
+		changes, err := c.pull(ctx, maxWait)
 		metrics.Observe(changes, err)
 		switch {
 		case ctx.Err() != nil:
@@ -97,7 +105,7 @@ func Follow(ctx context.Context, tel *telemetry.Telemetry, name string, pull Pul
 			}
 		case !failing: // once per outage
 			failing = true
-			tel.Log.WarnContext(ctx, "feed interrupted, will retry", "feed", name, "error", err.Error())
+			log.WarnContext(ctx, "feed interrupted, will retry", "feed", c.Name, "error", err.Error())
 		default:
 			pause = min(2*pause, maxPause)
 		}
@@ -109,16 +117,28 @@ func Follow(ctx context.Context, tel *telemetry.Telemetry, name string, pull Pul
 }
 
 // CatchUp pulls until there are no more changes.
-func CatchUp(ctx context.Context, pull Pull) error {
+func (c Copy[T]) CatchUp(ctx context.Context) error {
 	for {
-		if changes, err := once(ctx, pull, 0); err != nil || changes == 0 {
+		if changes, err := c.pull(ctx, 0); err != nil || changes == 0 {
 			return err
 		}
 	}
 }
 
-func once(ctx context.Context, pull Pull, wait time.Duration) (int, error) {
+// pull requests the changes after the position of the copy, waits for them up to wait, saves them, and returns their number.
+func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+responseTime)
 	defer cancel()
-	return pull(ctx, wait)
+	after, err := c.Position(ctx)
+	if err != nil {
+		return 0, err
+	}
+	changes, err := c.Fetch(ctx, Query(after, wait))
+	if err != nil || len(changes) == 0 {
+		return 0, err
+	}
+	if last := c.Sequence(changes[len(changes)-1]); last <= after { // the same request would be repeated forever
+		return 0, fmt.Errorf("page of feed %s ends at sequence %d: want above %d", c.Name, last, after)
+	}
+	return len(changes), c.Save(ctx, changes)
 }

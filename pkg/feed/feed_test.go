@@ -3,18 +3,21 @@ package feed_test
 import (
 	"context"
 	"errors"
-	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/telemetry"
 )
 
 func request(t *testing.T, query string) *http.Request {
@@ -61,57 +64,108 @@ func TestServeRejectsInvalidParameters(t *testing.T) {
 	}
 }
 
+// copyOf returns a copy in memory of a feed whose pages are sequences. It does not save pages while save fails.
+func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error), save func([]int64) error) feed.Copy[int64] {
+	var position int64
+	return feed.Copy[int64]{
+		Name:     "test",
+		Sequence: func(change int64) int64 { return change },
+		Position: func(context.Context) (int64, error) { return position, nil },
+		Fetch: func(_ context.Context, query string) ([]int64, error) {
+			values, err := url.ParseQuery(query[1:])
+			if err != nil {
+				return nil, err
+			}
+			after, _ := strconv.ParseInt(values.Get("after"), 10, 64)
+			wait, err := time.ParseDuration(values.Get("wait"))
+			if err != nil {
+				return nil, err
+			}
+			return fetch(after, wait)
+		},
+		Save: func(_ context.Context, page []int64) error {
+			if err := save(page); err != nil {
+				return err
+			}
+			position = page[len(page)-1]
+			return nil
+		},
+	}
+}
+
+// page returns n changes after the position.
+func page(after int64, n int) []int64 {
+	changes := make([]int64, n)
+	for i := range changes {
+		changes[i] = after + int64(i) + 1
+	}
+	return changes
+}
+
+func saved([]int64) error { return nil }
+
+var errUnavailable = errors.New("unavailable")
+
 func TestFollowRetriesFailuresAndEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	pulls := 0
-	tel, err := telemetry.Start(ctx, "test", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
-	require.NoError(t, feed.Follow(ctx, tel, "test", func(context.Context, time.Duration) (int, error) {
-		switch pulls++; pulls {
+	registry := prometheus.NewRegistry()
+	var log strings.Builder
+	fetches, saves := 0, 0
+	c := copyOf(func(after int64, wait time.Duration) ([]int64, error) {
+		require.Equal(t, 25*time.Second, wait)
+		switch fetches++; fetches {
 		case 1, 2:
-			return 0, errors.New("unavailable")
-		case 3:
-			return feed.Page, nil
+			return nil, errUnavailable
+		case 3, 4:
+			require.Zero(t, after, "nothing is saved yet")
+			return page(after, feed.Page), nil
 		}
+		require.EqualValues(t, feed.Page, after)
 		stop()
-		return 0, nil
-	}))
-	require.Equal(t, 4, pulls)
-	require.Equal(t, 2.0, gather(t, tel)["feed_pull_failures_total"])
+		return nil, nil
+	}, func([]int64) error {
+		if saves++; saves == 1 {
+			return errUnavailable
+		}
+		return nil
+	})
+	require.NoError(t, c.Follow(ctx, slog.New(slog.NewTextHandler(&log, nil)), registry))
+	require.Equal(t, 5, fetches)
+	require.Equal(t, 3.0, gather(t, registry)["feed_pull_failures_total"])
+	require.Equal(t, 1, strings.Count(log.String(), "feed interrupted, will retry"), "%s", &log)
 }
 
 // The lag grows until a pull returns less than a full page. Neither a failure nor a full page resets it.
 func TestFeedLag(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	tel, err := telemetry.Start(ctx, "test", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
+	registry := prometheus.NewRegistry()
 	pulls, before := 0, 0.0
-	require.NoError(t, feed.Follow(ctx, tel, "test", func(context.Context, time.Duration) (int, error) {
-		lag := gather(t, tel)["feed_lag_seconds"]
+	require.NoError(t, copyOf(func(after int64, _ time.Duration) ([]int64, error) {
+		lag := gather(t, registry)["feed_lag_seconds"]
 		switch pulls++; pulls {
 		case 1:
 			before = lag
-			return 0, errors.New("unavailable")
+			return nil, errUnavailable
 		case 2:
 			require.Greater(t, lag, before)
 			before = lag
-			return feed.Page, nil
+			return page(after, feed.Page), nil
 		case 3:
 			require.Greater(t, lag, before)
 			before = lag
-			return feed.Page - 1, nil
+			return page(after, feed.Page-1), nil
 		case 4:
 			require.Less(t, lag, before, "the copy is complete")
 		}
 		stop()
-		return 0, nil
-	}))
+		return nil, nil
+	}, saved).Follow(ctx, slog.New(slog.DiscardHandler), registry))
 }
 
 // gather returns the values of all gauges and counters.
-func gather(t *testing.T, tel *telemetry.Telemetry) map[string]float64 {
+func gather(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := tel.Registry.Gather()
+	families, err := registry.Gather()
 	require.NoError(t, err)
 	values := map[string]float64{}
 	for _, f := range families {
@@ -122,12 +176,17 @@ func gather(t *testing.T, tel *telemetry.Telemetry) map[string]float64 {
 
 func TestCatchUpEndsWithoutMoreChanges(t *testing.T) {
 	left := []int{feed.Page, 3, 0}
-	require.NoError(t, feed.CatchUp(t.Context(), func(_ context.Context, wait time.Duration) (int, error) {
+	require.NoError(t, copyOf(func(after int64, wait time.Duration) ([]int64, error) {
 		require.Zero(t, wait)
 		n := left[0]
 		left = left[1:]
-		return n, nil
-	}))
+		return page(after, n), nil
+	}, saved).CatchUp(t.Context()))
 	require.Empty(t, left)
-	require.Error(t, feed.CatchUp(t.Context(), func(context.Context, time.Duration) (int, error) { return 1, errors.New("unavailable") }))
+	require.ErrorIs(t, copyOf(func(int64, time.Duration) ([]int64, error) { return nil, errUnavailable }, saved).CatchUp(t.Context()), errUnavailable)
+}
+
+func TestCatchUpRejectsPageThatDoesNotAdvance(t *testing.T) {
+	c := copyOf(func(int64, time.Duration) ([]int64, error) { return []int64{4, 5}, nil }, saved)
+	require.ErrorContains(t, c.CatchUp(t.Context()), "page of feed test ends at sequence 5: want above 5")
 }

@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/catalog/internal/feed"
 	"opportunity.internal/services/catalog/internal/httpapi"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
@@ -63,7 +62,7 @@ func Run(ctx context.Context, cfg Config) error {
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
 	history := peer.New(cfg.HistoryURL, cfg.Tokens, tel.Transport(transport, "history"))
-	summaries := feed.Summaries{History: history, Store: listings, Tel: tel}
+	copied := summaries(history, listings)
 	ready := new(server.Ready)
 	ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
@@ -79,7 +78,7 @@ func Run(ctx context.Context, cfg Config) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
 			return err
 		}
-		group.Go("summaries", summaries.Run)
+		group.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, tel.Log, tel.Registry) })
 		return live.Run(ctx)
 	})
 	return group.Wait()

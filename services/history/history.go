@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opportunity.internal/pkg/command"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
@@ -16,7 +14,6 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/history/internal/feed"
 	"opportunity.internal/services/history/internal/httpapi"
 	"opportunity.internal/services/history/internal/notary"
 	"opportunity.internal/services/history/internal/store"
@@ -81,18 +78,18 @@ func Run(ctx context.Context, cfg Config) error {
 
 	ready := new(server.Ready)
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
-	events := store.New(db, tel.Registry)
-	tel.Registry.MustRegister(store.NewMetrics(db))
+	events := store.New(db)
+	tel.Registry.MustRegister(appended(events), storedMetrics{events})
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
-	listings := feed.New(peer.New(cfg.CatalogURL, cfg.Tokens, tel.Transport(transport, "catalog")), events, tel)
+	copied := listings(peer.New(cfg.CatalogURL, cfg.Tokens, tel.Transport(transport, "catalog")), events, tel.Registry)
 	keys, err := cfg.Proof.Keys()
 	if err != nil {
 		return err
 	}
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	engine := web.New(problems)
-	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: listings, PublicURL: cfg.PublicURL, Now: cfg.Now}.Routes(engine, problems, cfg.Tokens, ready)
+	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, PublicURL: cfg.PublicURL, Now: cfg.Now}.Routes(engine, problems, cfg.Tokens, ready)
 
 	daily := notary.Notary{Store: events, Keys: keys, Now: cfg.Now, Log: tel.Log, Failed: checkpointFailures(tel.Registry).Inc}
 
@@ -103,7 +100,7 @@ func Run(ctx context.Context, cfg Config) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
 			return err
 		}
-		return listings.Run(ctx)
+		return copied.Follow(ctx, tel.Log, tel.Registry)
 	})
 	group.Go("checkpoints", func(ctx context.Context) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
@@ -112,12 +109,4 @@ func Run(ctx context.Context, cfg Config) error {
 		return daily.Run(ctx)
 	})
 	return group.Wait()
-}
-
-func checkpointFailures(registry prometheus.Registerer) prometheus.Counter {
-	failures := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "history_checkpoint_failures_total", Help: "Failed attempts of this process to make the daily checkpoint.",
-	})
-	registry.MustRegister(failures)
-	return failures
 }

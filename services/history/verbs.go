@@ -48,7 +48,7 @@ func withStore(ctx context.Context, cfg Config, work func(*store.Store, *telemet
 	if err := db.Current(ctx, migrations.Files); err != nil {
 		return err
 	}
-	return work(store.New(db, tel.Registry), tel)
+	return work(store.New(db), tel)
 }
 
 // SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out.

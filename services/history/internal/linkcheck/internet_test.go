@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -152,7 +151,7 @@ func on(t *testing.T, databases map[string]string, test func(t *testing.T, open 
 				db, err := database.Open(cfg, tel)
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = db.Close() })
-				return &testStore{Store: store.New(db, prometheus.NewRegistry()), db: db}
+				return &testStore{Store: store.New(db), db: db}
 			})
 		})
 	}

@@ -111,7 +111,7 @@ func (s *Store) append(ctx context.Context, actor string, now time.Time, lines [
 	if err != nil {
 		return 0, 0, err
 	}
-	s.appended.Add(float64(appended))
+	s.appended.Add(int64(appended))
 	return appended, duplicates, nil
 }
 

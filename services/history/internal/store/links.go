@@ -37,6 +37,37 @@ func (s *Store) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	return links, nil
 }
 
+// LinkTotals describes the link checks of all processes.
+type LinkTotals struct {
+	Checks      map[api.Outcome]int64 // recorded checks
+	EndedAt     time.Time             // of the last run; zero if none has ended
+	Duration    time.Duration         // of the last run
+	SucceededAt time.Time             // end of the last run that checked every due link
+}
+
+// LinkTotals returns the totals of the link checker. Each run stores them, because its process ends before it can be scraped.
+func (s *Store) LinkTotals(ctx context.Context) (LinkTotals, error) {
+	var outcomes []struct {
+		Outcome api.Outcome
+		Checks  int64
+	}
+	if err := s.db.WithContext(ctx).Raw("SELECT outcome, checks FROM link_outcomes").Scan(&outcomes).Error; err != nil {
+		return LinkTotals{}, database.Outage(err)
+	}
+	var last struct{ EndedAt, Took, SucceededAt int64 }
+	if err := s.db.WithContext(ctx).Raw("SELECT ended_at, took, succeeded_at FROM link_run WHERE id = 1").Scan(&last).Error; err != nil {
+		return LinkTotals{}, database.Outage(err)
+	}
+	totals := LinkTotals{Checks: map[api.Outcome]int64{}, Duration: time.Duration(last.Took) * time.Microsecond}
+	for _, o := range outcomes {
+		totals.Checks[o.Outcome] = o.Checks
+	}
+	if last.EndedAt > 0 {
+		totals.EndedAt, totals.SucceededAt = database.FromMicros(last.EndedAt), database.FromMicros(last.SucceededAt)
+	}
+	return totals, nil
+}
+
 // Claim claims the check of slug that was due at due. ok is false if it is already claimed, or if run does not hold the lease, for
 // example because it was suspended until the lease expired.
 func (s *Store) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {

@@ -6,8 +6,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -19,17 +19,14 @@ import (
 type Store struct {
 	db        *database.DB
 	appending chan struct{} // holds one element while an append of this process runs
-	appended  prometheus.Counter
+	appended  atomic.Int64
 }
 
-// New returns a store on db, which must have the schema of package migrations. It registers its metrics with registry.
-func New(db *database.DB, registry prometheus.Registerer) *Store {
-	appended := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "history_events_appended_total", Help: "Events recorded by this process, without duplicates.",
-	})
-	registry.MustRegister(appended)
-	return &Store{db, make(chan struct{}, 1), appended}
-}
+// New returns a store on db, which must have the schema of package migrations.
+func New(db *database.DB) *Store { return &Store{db: db, appending: make(chan struct{}, 1)} }
+
+// Appended returns the number of events that this process has recorded, without duplicates.
+func (s *Store) Appended() int64 { return s.appended.Load() }
 
 type listingRow struct {
 	ID             string `gorm:"primaryKey"`

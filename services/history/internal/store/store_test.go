@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -60,7 +59,7 @@ func open(t testing.TB, url string) testStore {
 	db, err := database.Open(database.Config{URL: url, MaxConnections: 10}, silent(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return testStore{store.New(db, prometheus.NewRegistry()), db, url}
+	return testStore{store.New(db), db, url}
 }
 
 var (

@@ -1,0 +1,32 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/feed"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/services/catalog/internal/store"
+)
+
+// summaries returns the copy of history's summaries in listings. Its position is stored with the summaries, so it resumes where it
+// stopped after an outage of either side.
+func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.EncodedSummary] {
+	return feed.Copy[api.EncodedSummary]{
+		Name:     "summaries",
+		Sequence: func(s api.EncodedSummary) int64 { return s.Sequence },
+		Position: listings.Cursor,
+		Save:     listings.SaveSummaries,
+		Fetch: func(ctx context.Context, query string) ([]api.EncodedSummary, error) {
+			var page api.SummaryFeed
+			if err := history.Get(ctx, "/internal/v1/summaries"+query, &page); err != nil {
+				return nil, err
+			}
+			if page.Rules < api.SummaryRules {
+				return nil, errors.New("history sent summaries of older rules: upgrade history")
+			}
+			return page.Summaries, nil
+		},
+	}
+}
