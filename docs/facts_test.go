@@ -56,18 +56,22 @@ func allText(t *testing.T) string {
 
 func TestParametersAreDocumented(t *testing.T) {
 	filters := consumerPages(t)["/docs/filters"].sections
-	var table []string
-	for _, row := range rows(filters["filters-order-and-pages"]) {
-		table = append(table, strings.Split(row, "|")[1])
+	table := rows(filters["filters-order-and-pages"])
+	var names []string
+	for _, row := range table {
+		names = append(names, strings.Split(row, "|")[1])
 	}
 	for _, p := range openAPI(t).Components.Parameters {
 		if p.In != "query" {
 			continue
 		}
-		require.Contains(t, strings.Join(table, ","), "`"+p.Name+"`", "parameter %s is not in the table of /docs/filters", p.Name)
+		require.Contains(t, strings.Join(names, ","), "`"+p.Name+"`", "parameter %s is not in the table of /docs/filters", p.Name)
 		if p.Schema.Maximum > 0 {
 			require.Contains(t, filters["pages"], fmt.Sprintf("`%s` is an integer from 1 to %d", p.Name, p.Schema.Maximum))
 		}
+	}
+	for _, b := range api.BoolFacts {
+		require.Contains(t, table, fmt.Sprintf("| `%s` | `true` or `false` | `facts.%s` |", b.Param, b.Name))
 	}
 }
 

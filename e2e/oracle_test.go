@@ -22,7 +22,6 @@ import (
 // passes reports whether a record passes one parameter.
 func passes(o api.Opportunity, name, value, province string) bool {
 	f := o.Facts
-	is := func(fact *bool) bool { return fact != nil && strconv.FormatBool(*fact) == value }
 	switch name {
 	case "country":
 		return slices.ContainsFunc(f.CountryEligibility, func(c api.CountryEligibility) bool {
@@ -34,14 +33,6 @@ func passes(o api.Opportunity, name, value, province string) bool {
 			return c.Country == "CA" && c.Status == api.Eligible && len(c.SourceURLs) > 0 && !slices.Contains(c.ExcludedRegions, region) &&
 				(slices.Contains(c.IncludedRegions, region) || c.AllRegions != nil && *c.AllRegions)
 		})
-	case "remote":
-		return is(f.Remote)
-	case "degree_required":
-		return is(f.DegreeRequired)
-	case "experience_required":
-		return is(f.ExperienceRequired)
-	case "flexible":
-		return is(f.FlexibleSchedule)
 	case "verified":
 		if value == "true" {
 			return o.Verification.Status == api.Verified
@@ -56,7 +47,9 @@ func passes(o api.Opportunity, name, value, province string) bool {
 		}
 		return o.Verification.LastCheckedAt != nil && !o.Verification.LastCheckedAt.Before(after)
 	}
-	panic("no rule for " + name)
+	i := slices.IndexFunc(api.BoolFacts[:], func(b api.BoolFact) bool { return b.Param == name })
+	fact := *api.BoolFacts[i].Value(&o.Facts)
+	return fact != nil && strconv.FormatBool(*fact) == value
 }
 
 // expect returns the ids of a list with these parameters, in order.
@@ -112,17 +105,19 @@ func ids(records []api.Opportunity) []string {
 func values(all []api.Opportunity) map[string][]string {
 	booleans := []string{"true", "false"}
 	edge := all[len(all)/3].Verification.LastCheckedAt // of a record: the bound is inclusive
-	return map[string][]string{
-		"country":         {"CA", "ca", "US", "de", "ZZ"},
-		"province":        {"ON", "on", "CA-QC", "ca-nu", "PE", "YT"},
-		"remote":          booleans,
-		"verified":        booleans,
-		"degree_required": booleans, "experience_required": booleans, "flexible": booleans,
+	choices := map[string][]string{
+		"country":  {"CA", "ca", "US", "de", "ZZ"},
+		"province": {"ON", "on", "CA-QC", "ca-nu", "PE", "YT"},
+		"verified": booleans,
 		"category": {"online", "sell", "local", "host"},
 		"checked_after": {
 			edge.Format(time.RFC3339), edge.Format(time.DateOnly), edge.In(time.FixedZone("", -5*3600)).Format(time.RFC3339), "1999-01-01",
 		},
 	}
+	for _, b := range api.BoolFacts {
+		choices[b.Param] = booleans
+	}
+	return choices
 }
 
 // spender provides keys of a tier. It issues a new one before the last one reaches its limit per minute.

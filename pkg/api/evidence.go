@@ -3,18 +3,8 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 )
-
-// FactNames are the JSON names of all facts, in the order of Facts.
-var FactNames = func() (names []string) {
-	for f := range reflect.TypeFor[Facts]().Fields() {
-		names = append(names, f.Tag.Get("json"))
-	}
-	return names
-}()
 
 // GivenFacts are facts as a client sent them. They remember which facts were left out: a missing fact is not an unknown one.
 type GivenFacts struct {
@@ -76,18 +66,6 @@ func be(n int) string {
 // required may lack them; such a review counts as needs-review.
 func (e VerificationEvent) Evidenced() bool {
 	return len(e.SourceURLs) > 0 && e.Facts != nil && e.Facts.Known()
-}
-
-// Known reports whether any fact is known.
-func (f Facts) Known() bool {
-	return f.Remote != nil || f.DegreeRequired != nil || f.ExperienceRequired != nil || f.FlexibleSchedule != nil || f.Pay != nil ||
-		f.ApplicationURL != nil || f.ApplicationStatus != "" && f.ApplicationStatus != ApplicationUnknown ||
-		len(f.Languages) > 0 || len(f.Requirements) > 0 || len(f.RiskIndicators) > 0 ||
-		slices.ContainsFunc(f.CountryEligibility, CountryEligibility.known)
-}
-
-func (c CountryEligibility) known() bool {
-	return c.Status == Eligible || c.Status == Ineligible || c.AllRegions != nil || len(c.IncludedRegions) > 0 || len(c.ExcludedRegions) > 0
 }
 
 // claimsEligibility reports whether the entry lets residents match a country or province filter.

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,12 +12,15 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-const unknownFacts = `{"countryEligibility":[],"remote":null,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,` +
-	`"pay":null,"languages":[],"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]}`
+var unknownFacts = func() string {
+	text, _ := json.Marshal(api.UnknownFacts())
+	return string(text)
+}()
 
 func TestVerifiedReviewNeedsEvidence(t *testing.T) {
 	source := []string{"https://a.example/terms"}
 	known := strings.Replace(unknownFacts, `"remote":null`, `"remote":true`, 1)
+	allFacts := fmt.Sprintf("facts: a verified review needs all %d facts", len(api.FactNames))
 	country := func(entry string) string {
 		return strings.Replace(known, `"countryEligibility":[]`, `"countryEligibility":[`+entry+`]`, 1)
 	}
@@ -29,14 +33,13 @@ func TestVerifiedReviewNeedsEvidence(t *testing.T) {
 	}{
 		{"whole", api.OutcomeVerified, source, known, nil},
 		{"no source", api.OutcomeVerified, nil, known, []string{"sourceUrls: a verified review needs at least one source URL"}},
-		{"no facts", api.OutcomeVerified, source, "", []string{"facts: a verified review needs all 11 facts: countryEligibility, remote, "}},
-		{"null facts", api.OutcomeVerified, source, "null", []string{"facts: a verified review needs all 11 facts"}},
+		{"no facts", api.OutcomeVerified, source, "", []string{allFacts + ": countryEligibility, remote, "}},
+		{"null facts", api.OutcomeVerified, source, "null", []string{allFacts}},
 		{"no facts and no source", api.OutcomeVerified, nil, "", []string{"sourceUrls: ", "facts: "}},
 		{"empty facts", api.OutcomeVerified, source, "{}", []string{
-			"facts: countryEligibility, remote, degreeRequired, experienceRequired, flexibleSchedule, pay, languages, applicationStatus, " +
-				"applicationUrl, requirements, riskIndicators are missing", "facts: a verified review needs at least one known fact"}},
+			"facts: " + strings.Join(api.FactNames, ", ") + " are missing", "facts: a verified review needs at least one known fact"}},
 		{"nothing known", api.OutcomeVerified, source, unknownFacts, []string{"facts: a verified review needs at least one known fact"}},
-		{"one fact left out", api.OutcomeVerified, source, strings.Replace(known, `"pay":null,`, "", 1), []string{"facts: pay is missing; send all 11 facts"}},
+		{"one fact left out", api.OutcomeVerified, source, strings.Replace(known, `"pay":null,`, "", 1), []string{fmt.Sprintf("facts: pay is missing; send all %d facts", len(api.FactNames))}},
 		{"ineligible without a source", api.OutcomeVerified, source, country(`{"country":"US","status":"ineligible"}`),
 			[]string{"facts.countryEligibility[0].sourceUrls: an ineligible country needs at least one source URL"}},
 		{"eligible without a source", api.OutcomeVerified, source, country(`{"country":"US","status":"eligible"}`),

@@ -97,8 +97,14 @@ func TestOperations(t *testing.T) {
 	require.Equal(t, 4, doc.Paths.Len())
 }
 
-var listParameters = []string{"country", "province", "remote", "verified", "degree_required", "experience_required", "flexible",
-	"category", "checked_after", "page", "limit"}
+var listParameters = func() []string {
+	var booleans []string
+	for _, b := range api.BoolFacts {
+		booleans = append(booleans, b.Param)
+	}
+	booleans = slices.Insert(booleans, 1, "verified")
+	return slices.Concat([]string{"country", "province"}, booleans, []string{"category", "checked_after", "page", "limit"})
+}()
 
 func TestHeadersOfResponses(t *testing.T) {
 	limits := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}

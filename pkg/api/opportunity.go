@@ -50,49 +50,6 @@ type Source struct {
 	CheckedAt *CheckDate `json:"checkedAt"`
 }
 
-// Facts are the known facts about working on the platform. A nil boolean is unknown: it matches neither true nor false.
-type Facts struct {
-	CountryEligibility []CountryEligibility `json:"countryEligibility"`
-	Remote             *bool                `json:"remote"`
-	DegreeRequired     *bool                `json:"degreeRequired"`
-	ExperienceRequired *bool                `json:"experienceRequired"`
-	FlexibleSchedule   *bool                `json:"flexibleSchedule"`
-	Pay                *Pay                 `json:"pay"`
-	Languages          []string             `json:"languages"`
-	ApplicationStatus  ApplicationStatus    `json:"applicationStatus"`
-	ApplicationURL     *string              `json:"applicationUrl"`
-	Requirements       []string             `json:"requirements"`
-	RiskIndicators     []RiskIndicator      `json:"riskIndicators"`
-}
-
-// UnknownFacts returns facts that are all unknown.
-func UnknownFacts() Facts {
-	var f Facts
-	f.Complete()
-	return f
-}
-
-// Complete replaces nil slices by empty ones and an empty application status by "unknown". The contract has no null arrays, so
-// call it after decoding Facts from an external source.
-func (f *Facts) Complete() {
-	f.CountryEligibility = present(f.CountryEligibility)
-	for i := range f.CountryEligibility {
-		c := &f.CountryEligibility[i]
-		c.IncludedRegions, c.ExcludedRegions, c.SourceURLs = present(c.IncludedRegions), present(c.ExcludedRegions), present(c.SourceURLs)
-	}
-	f.Languages, f.Requirements, f.RiskIndicators = present(f.Languages), present(f.Requirements), present(f.RiskIndicators)
-	if f.ApplicationStatus == "" {
-		f.ApplicationStatus = ApplicationUnknown
-	}
-}
-
-func present[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}
-
 // CountryEligibility is the eligibility of residents of a country, or of some of its regions, to work on the platform. Regions are
 // ISO 3166-2 codes ("CA-ON"). ExcludedRegions take precedence over IncludedRegions and AllRegions.
 type CountryEligibility struct {

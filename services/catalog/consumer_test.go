@@ -26,11 +26,16 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, s *service)) {
 	}
 }
 
-var filterValues = map[string][]string{
-	"country": {"CA", "us", "ZZ"}, "province": {"ON", "ca-qc"}, "remote": {"true", "false"}, "verified": {"true", "false"},
-	"degree_required": {"true", "false"}, "experience_required": {"true", "false"}, "flexible": {"true", "false"},
-	"category": {"online", "sell", "local", "host"}, "checked_after": {"2026-11-10", "2026-11-06T11:00:00.123456+01:00"},
-}
+var filterValues = func() map[string][]string {
+	values := map[string][]string{
+		"country": {"CA", "us", "ZZ"}, "province": {"ON", "ca-qc"}, "verified": {"true", "false"},
+		"category": {"online", "sell", "local", "host"}, "checked_after": {"2026-11-10", "2026-11-06T11:00:00.123456+01:00"},
+	}
+	for _, b := range api.BoolFacts {
+		values[b.Param] = []string{"true", "false"}
+	}
+	return values
+}()
 
 // filters returns n filters: every single condition, then random combinations.
 func filters(n int) []url.Values {

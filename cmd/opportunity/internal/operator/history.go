@@ -104,7 +104,7 @@ func writeFacts(out io.Writer, f *api.Facts) {
 			unknown = append(unknown, name)
 			return
 		}
-		fmt.Fprintf(out, "  %-18s %s\n", name, value)
+		fmt.Fprintf(out, "  %-19s %s\n", name, value)
 	}
 	for _, c := range f.CountryEligibility {
 		known("eligibility "+c.Country, eligibility(c))
@@ -112,11 +112,8 @@ func writeFacts(out io.Writer, f *api.Facts) {
 	if len(f.CountryEligibility) == 0 {
 		known("eligibility", "")
 	}
-	for _, b := range []struct {
-		name  string
-		value *bool
-	}{{"remote", f.Remote}, {"degree required", f.DegreeRequired}, {"experience needed", f.ExperienceRequired}, {"flexible schedule", f.FlexibleSchedule}} {
-		known(b.name, yesNo(b.value))
+	for _, b := range api.BoolFacts {
+		known(strings.ToLower(b.Label), yesNo(*b.Value(f)))
 	}
 	pay := ""
 	if f.Pay != nil {
@@ -139,7 +136,7 @@ func writeFacts(out io.Writer, f *api.Facts) {
 		known("risk indicator", strings.TrimSpace(r.Code+" "+r.Note))
 	}
 	if len(unknown) > 0 {
-		fmt.Fprintf(out, "  %-18s %s\n", "unknown", strings.Join(unknown, ", "))
+		fmt.Fprintf(out, "  %-19s %s\n", "unknown", strings.Join(unknown, ", "))
 	}
 }
 

@@ -103,17 +103,9 @@ func (q *questions) all() error {
 }
 
 func (q *questions) yesOrNo() error {
-	for _, b := range []struct {
-		question, path string
-		value          func(*api.Facts) **bool
-	}{
-		{"Remote", "remote", func(f *api.Facts) **bool { return &f.Remote }},
-		{"Degree required", "degreeRequired", func(f *api.Facts) **bool { return &f.DegreeRequired }},
-		{"Experience required", "experienceRequired", func(f *api.Facts) **bool { return &f.ExperienceRequired }},
-		{"Flexible schedule", "flexibleSchedule", func(f *api.Facts) **bool { return &f.FlexibleSchedule }},
-	} {
-		err := q.fact(b.question+" (yes, no, ?)", b.path, known(*b.value(&q.facts)), func(f *api.Facts, answer string) (err error) {
-			*b.value(f), err = triState(answer)
+	for _, b := range api.BoolFacts {
+		err := q.fact(b.Label+" (yes, no, ?)", b.Name, known(*b.Value(&q.facts)), func(f *api.Facts, answer string) (err error) {
+			*b.Value(f), err = triState(answer)
 			return err
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,28 @@ func (term *terminal) end() (shown string, err error) {
 	return string(rest), <-term.done
 }
 
+// boolAnswers returns the questions for the three-valued facts, each followed by one of answers, or by "".
+func boolAnswers(answers ...string) []string {
+	var all []string
+	for i, b := range api.BoolFacts {
+		answer := ""
+		if i < len(answers) {
+			answer = answers[i]
+		}
+		all = append(all, b.Label, answer)
+	}
+	return all
+}
+
+// kept returns the questions, each followed by an empty answer.
+func kept(questions ...string) []string {
+	var all []string
+	for _, q := range questions {
+		all = append(all, q, "")
+	}
+	return all
+}
+
 func TestInterviewAsksForEachFact(t *testing.T) {
 	d := newDesk(t)
 	d.rejects = 1
@@ -149,17 +172,18 @@ func TestInterviewAsksForEachFact(t *testing.T) {
 	} {
 		require.Contains(t, shown, s)
 	}
-	shown = term.answers("CA (", "", "CA, all regions", "maybe", "CA, all regions", "?", "CA, regions included", "XX", "CA, regions included", "on",
+	shown = term.answers(slices.Concat([]string{"CA (", "", "CA, all regions", "maybe", "CA, all regions", "?", "CA, regions included", "XX", "CA, regions included", "on",
 		"CA, regions excluded", "-", "CA, source", "nowhere", "CA, source", "https://a.example/who", "CA, note", "",
 		"Another country", "ca", "Another country", "us", "US (", "ineligible", "US, all regions", "", "US, regions included", "", "US, regions excluded", "",
 		"US, source", "https://a.example/who", "US, note", "Not there.", "Another country", "",
-		"Remote", "no", "Degree", "?", "Experience", "", "Flexible", "yes",
+	}, boolAnswers("no", "?", "", "yes"), []string{
 		"Pay, minimum", "x", "Pay, minimum", "20", "Pay, maximum", "10", "Pay, maximum", "25", "Pay, currency", "", "Pay, currency", "cad",
 		"Pay, unit", "hour", "Pay, source", "https://a.example/pay",
 		"Languages", "English, French", "Requirements", "A car; 18 years", "Applications", "open", "Where", "?",
 		"Risk indicator (", "-", "Another risk", "payout", "Risk indicator, note", "", "Risk indicator, source", "", "Risk indicator, source",
 		"https://a.example/payout", "Another risk", "",
-		"Outcome", "", "Outcome", "fine", "Outcome", "verified", "Source URLs", "", "Note", "Terms of 2026.", "Append", "sure", "Append", "yes")
+		"Outcome", "", "Outcome", "fine", "Outcome", "verified", "Source URLs", "", "Note", "Terms of 2026.", "Append", "sure", "Append", "yes",
+	})...)
 	for _, s := range []string{
 		"countryEligibility[0].status: must be one of", "enter yes, no or ?", "includedRegions[0]: must be a Canadian province", "sourceUrls[0]: must be an absolute",
 		"CA appears twice", "must be a number", "pay.maximum: must not be below the minimum", "pay.currency: must be three", "riskIndicators[0].sourceUrl: must be",
@@ -171,14 +195,13 @@ func TestInterviewAsksForEachFact(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &first))
 
 	// rejected: the interview starts over with the given answers in brackets
-	keep := []string{}
-	for _, q := range []string{
+	keep := slices.Concat(kept(
 		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "US (", "US, all", "US, regions inc", "US, regions exc", "US, source", "US, note",
-		"Another country", "Remote", "Degree", "Experience", "Flexible", "Pay, min", "Pay, max", "Pay, cur", "Pay, unit", "Pay, source", "Languages", "Requirements",
+		"Another country",
+	), boolAnswers(), kept(
+		"Pay, min", "Pay, max", "Pay, cur", "Pay, unit", "Pay, source", "Languages", "Requirements",
 		"Applications", "Where", "Risk", "Another risk", "Outcome (verified, closed, needs-review) [verified]", "Source", "Note [Terms of 2026.]",
-	} {
-		keep = append(keep, q, "")
-	}
+	))
 	shown = term.answers(append(keep, "Append", "yes")...)
 	require.Contains(t, shown, "a: note: not today")
 	rest, err := term.end()
@@ -203,13 +226,12 @@ func TestInterviewAsksForEachFact(t *testing.T) {
 }
 
 func TestReviewIsAppendedOnlyAfterConfirmation(t *testing.T) {
-	keep := []string{}
-	for _, q := range []string{
-		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "Another country", "Remote", "Degree", "Experience", "Flexible", "Pay, min",
+	keep := slices.Concat(kept(
+		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "Another country",
+	), boolAnswers(), kept(
+		"Pay, min",
 		"Languages", "Requirements", "Applications", "Where", "Risk", "Another risk",
-	} {
-		keep = append(keep, q, "")
-	}
+	))
 	d := newDesk(t)
 	term := d.run(t, "reviews", "record", "a")
 	shown := term.answers(append(keep, "Outcome", "closed", "Source", "-", "Note", "", "Append", "no")...)

@@ -89,7 +89,9 @@ func (g generator) record(i int) Record {
 // facts generates facts that an import accepts or, unless sourced, also facts stored before country entries needed a source.
 func (g generator) facts(sourced bool) *api.Facts {
 	f := api.UnknownFacts()
-	f.Remote, f.DegreeRequired, f.ExperienceRequired, f.FlexibleSchedule = g.maybe(), g.maybe(), g.maybe(), g.maybe()
+	for _, b := range api.BoolFacts {
+		*b.Value(&f) = g.maybe()
+	}
 	f.ApplicationStatus = pick(g, api.ApplicationOpen, api.ApplicationOpen, api.ApplicationWaitlist, api.ApplicationClosed, api.ApplicationUnknown)
 	for _, country := range []string{"CA", "US", "FR"} {
 		if g.IntN(3) == 0 {

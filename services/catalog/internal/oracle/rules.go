@@ -62,9 +62,12 @@ func matches(o api.Opportunity, v url.Values) bool {
 	if o.Verification.ReviewCount > 0 {
 		verified = ptr(o.Verification.Status == api.Verified)
 	}
-	return equal("remote", o.Facts.Remote) && equal("degree_required", o.Facts.DegreeRequired) &&
-		equal("experience_required", o.Facts.ExperienceRequired) && equal("flexible", o.Facts.FlexibleSchedule) &&
-		equal("verified", verified) && (v.Get("category") == "" || v.Get("category") == string(o.Category)) &&
+	for _, b := range api.BoolFacts {
+		if !equal(b.Param, *b.Value(&o.Facts)) {
+			return false
+		}
+	}
+	return equal("verified", verified) && (v.Get("category") == "" || v.Get("category") == string(o.Category)) &&
 		checkedAfter(o, v.Get("checked_after")) && resident(o, v.Get("country"), v.Get("province"))
 }
 

@@ -2,6 +2,7 @@
 package query
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,15 +13,12 @@ import (
 
 // Filter selects records that meet all conditions that are set. An unknown fact meets neither true nor false.
 type Filter struct {
-	Country            string // ISO 3166-1 alpha-2 in upper case; "" is no condition
-	Province           string // ISO 3166-2 ("CA-ON"); requires Country "CA"
-	Remote             *bool
-	Verified           *bool
-	DegreeRequired     *bool
-	ExperienceRequired *bool
-	Flexible           *bool
-	Category           api.Category
-	CheckedAfter       *time.Time // inclusive, compared with the latest factual review
+	Country      string                    // ISO 3166-1 alpha-2 in upper case; "" is no condition
+	Province     string                    // ISO 3166-2 ("CA-ON"); requires Country "CA"
+	Facts        [len(api.BoolFacts)]*bool // in the order of api.BoolFacts
+	Verified     *bool
+	Category     api.Category
+	CheckedAfter *time.Time // inclusive, compared with the latest factual review
 }
 
 // Query is a filter and the requested page of its result.
@@ -30,10 +28,13 @@ type Query struct {
 }
 
 // names lists the parameters of the list operation, in the order of validation and of the canonical form.
-var names = []string{
-	"country", "province", "remote", "verified", "degree_required", "experience_required", "flexible", "category",
-	"checked_after", "page", "limit",
-}
+var names = func() []string {
+	names := []string{"country", "province"}
+	for _, b := range new(Filter).booleans() {
+		names = append(names, b.name)
+	}
+	return append(names, "category", "checked_after", "page", "limit")
+}()
 
 // Parse reads a raw query string and reduces the limit to maxLimit, the caller's page size. It returns a *problem.Error that names the
 // invalid parameter, always the same one if there are several.
@@ -99,14 +100,13 @@ type boolean struct {
 	value **bool
 }
 
-func (f *Filter) booleans() [5]boolean {
-	return [5]boolean{
-		{"remote", &f.Remote},
-		{"verified", &f.Verified},
-		{"degree_required", &f.DegreeRequired},
-		{"experience_required", &f.ExperienceRequired},
-		{"flexible", &f.Flexible},
+// booleans returns the boolean conditions in the order of validation.
+func (f *Filter) booleans() []boolean {
+	all := make([]boolean, 0, len(f.Facts)+1)
+	for i, fact := range api.BoolFacts {
+		all = append(all, boolean{fact.Param, &f.Facts[i]})
 	}
+	return slices.Insert(all, 1, boolean{"verified", &f.Verified}) // its place in the documentation
 }
 
 func country(v params.Values) (string, error) {

@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,17 +21,15 @@ func TestParse(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	first := params.Page{Number: 1, Limit: 10}
 	for raw, want := range map[string]query.Query{
-		"":                           {Page: first},
-		"&":                          {Page: first},
-		"country=ca":                 {Filter: query.Filter{Country: "CA"}, Page: first},
-		"country=zZ":                 {Filter: query.Filter{Country: "ZZ"}, Page: first},
-		"country=CA&province=on":     {Filter: query.Filter{Country: "CA", Province: "CA-ON"}, Page: first},
-		"province=ca-Yt&country=cA":  {Filter: query.Filter{Country: "CA", Province: "CA-YT"}, Page: first},
-		"remote=true&verified=false": {Filter: query.Filter{Remote: ptr(true), Verified: ptr(false)}, Page: first},
-		"degree_required=false&experience_required=true&flexible=true": {
-			Filter: query.Filter{DegreeRequired: ptr(false), ExperienceRequired: ptr(true), Flexible: ptr(true)}, Page: first},
-		"category=host":                                 {Filter: query.Filter{Category: api.Host}, Page: first},
-		"checked_after=2026-11-20T09:00:00Z":            {Filter: query.Filter{CheckedAfter: &at}, Page: first},
+		"":                                   {Page: first},
+		"&":                                  {Page: first},
+		"country=ca":                         {Filter: query.Filter{Country: "CA"}, Page: first},
+		"country=zZ":                         {Filter: query.Filter{Country: "ZZ"}, Page: first},
+		"country=CA&province=on":             {Filter: query.Filter{Country: "CA", Province: "CA-ON"}, Page: first},
+		"province=ca-Yt&country=cA":          {Filter: query.Filter{Country: "CA", Province: "CA-YT"}, Page: first},
+		"verified=false":                     {Filter: query.Filter{Verified: ptr(false)}, Page: first},
+		"category=host":                      {Filter: query.Filter{Category: api.Host}, Page: first},
+		"checked_after=2026-11-20T09:00:00Z": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=2026-11-20T10%3A00%3A00%2B01:00": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=2026-11-20":                      {Filter: query.Filter{CheckedAfter: ptr(at.Truncate(24 * time.Hour))}, Page: first},
 		"page=1000000&limit=100":                        {Page: params.Page{Number: 1_000_000, Limit: 50}},
@@ -40,6 +39,24 @@ func TestParse(t *testing.T) {
 		require.NoError(t, err, raw)
 		require.Empty(t, cmp.Diff(want, got), raw)
 	}
+	for i, b := range api.BoolFacts {
+		for _, value := range []bool{true, false} {
+			want := query.Query{Page: first}
+			want.Filter.Facts[i] = &value
+			got, err := query.Parse(fmt.Sprintf("%s=%t", b.Param, value), 50)
+			require.NoError(t, err, b.Param)
+			require.Empty(t, cmp.Diff(want, got), b.Param)
+		}
+	}
+}
+
+// TestParamsAreInOrder checks the canonical form: it is part of entity tags and of the URLs of pages, which must not depend on the release.
+func TestParamsAreInOrder(t *testing.T) {
+	const canonical = "country=CA&province=CA-ON&remote=true&verified=false&degree_required=false&experience_required=true&flexible=true" +
+		"&category=host&checked_after=2026-11-20T09%3A00%3A00Z&page=2&limit=10"
+	q, err := query.Parse(canonical, 50)
+	require.NoError(t, err)
+	require.Equal(t, canonical, params.Encode(q.Page.Append(q.Filter.Params())))
 }
 
 func TestParseRejects(t *testing.T) {

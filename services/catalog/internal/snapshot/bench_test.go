@@ -55,7 +55,8 @@ func catalog(b *testing.B, n int) *Snapshot {
 				r.id, r.body = fmt.Sprintf("platform-%07d", i), bodies[i%len(bodies)]
 				r.checked = unixNanos(now.Add(-time.Duration(i) * time.Second))
 				r.published = r.checked
-				r.flags = undisputed | open | factFlag(0, i%2 == 0)
+				r.flags, r.facts = undisputed|open, facts{}
+				r.facts.set(0, new(i%2 == 0))
 				r.category = uint8(i % 4)
 				r.countries, r.provinces = nil, 0
 				if i%10 == 0 {

@@ -16,9 +16,9 @@ type index struct {
 	reviewed   uint32 // records before this position have a factual review
 	undisputed *roaring.Bitmap
 	disputed   *roaring.Bitmap
-	facts      [4][2]*roaring.Bitmap // by the order of threeValued; false, true
-	categories []*roaring.Bitmap     // by the order of api.Categories
-	provinces  []*roaring.Bitmap     // by the order of api.Provinces
+	facts      [len(api.BoolFacts)][2]*roaring.Bitmap // false, true
+	categories []*roaring.Bitmap                      // by the order of api.Categories
+	provinces  []*roaring.Bitmap                      // by the order of api.Provinces
 	countries  map[country]*roaring.Bitmap
 	candidates []uint32 // records that can be in the free set, first published first
 }
@@ -46,11 +46,9 @@ func newIndex(order []*record) index {
 		if r.flags&disputed != 0 {
 			x.disputed.Add(at)
 		}
-		for fact, sets := range x.facts {
-			for value, set := range sets {
-				if r.flags&factFlag(fact, value == 1) != 0 {
-					set.Add(at)
-				}
+		for fact, value := range r.facts {
+			if value > 0 {
+				x.facts[fact][value-1].Add(at)
 			}
 		}
 		x.categories[r.category].Add(at)
@@ -81,10 +79,10 @@ func bitmaps(n int) []*roaring.Bitmap {
 // setKey identifies a set of positions by the conditions of a filter that depend on neither the clock nor a date.
 type setKey struct {
 	country   country
-	province  int8    // index in api.Provinces + 1; 0 is no condition
-	category  int8    // index in api.Categories + 1; 0 is no condition
-	facts     [4]int8 // by the order of threeValued: 0 is no condition, 1 false, 2 true
-	condition flags   // undisputed, disputed, or neither
+	province  int8 // index in api.Provinces + 1; 0 is no condition
+	category  int8 // index in api.Categories + 1; 0 is no condition
+	facts     facts
+	condition flags // undisputed, disputed, or neither
 }
 
 func keyOf(f query.Filter, condition flags) setKey {
@@ -96,14 +94,8 @@ func keyOf(f query.Filter, condition flags) setKey {
 	if f.Category != "" {
 		k.category = int8(slices.Index(api.Categories, f.Category) + 1) //nolint:gosec // 4 categories
 	}
-	for i, b := range [...]*bool{f.Remote, f.DegreeRequired, f.ExperienceRequired, f.Flexible} {
-		switch {
-		case b == nil:
-		case *b:
-			k.facts[i] = 2
-		default:
-			k.facts[i] = 1
-		}
+	for i, value := range f.Facts {
+		k.facts.set(i, value)
 	}
 	return k
 }

@@ -44,7 +44,8 @@ type record struct {
 	freshUntil int64 // of the profile, if freshnessAt > 0
 
 	flags     flags
-	category  uint8  // index in api.Categories
+	category  uint8 // index in api.Categories
+	facts     facts
 	provinces uint16 // bit i: residents of api.Provinces[i] are eligible, with a source
 	countries []country
 }
@@ -52,28 +53,27 @@ type record struct {
 // country is an ISO 3166-1 alpha-2 code.
 type country [2]byte
 
-// flags are the boolean properties of a record. A three-valued fact has two flags, true and false. If the fact is unknown, neither is set.
-type flags uint16
+// flags are the boolean properties of a record.
+type flags uint8
 
 const (
 	undisputed flags = 1 << iota // verified until api.FreshnessWindow after its latest review, then stale
 	disputed                     // reviewed, and needs a new review
 	open                         // accepts applications
-	firstFact                    // remote is true; the other facts follow in the order of threeValued
 )
 
-// threeValued returns the facts with a boolean filter.
-func threeValued(f api.Facts) [4]*bool {
-	return [4]*bool{f.Remote, f.DegreeRequired, f.ExperienceRequired, f.FlexibleSchedule}
-}
+// facts are the values of a record, or the conditions of a filter, in the order of api.BoolFacts: 0 is unknown or no condition, 1 is false
+// and 2 is true.
+type facts [len(api.BoolFacts)]uint8
 
-// factFlag returns the flag for a value of fact number i of threeValued.
-func factFlag(i int, value bool) flags {
-	f := firstFact << (2 * i)
-	if !value {
-		f <<= 1
+func (f *facts) set(i int, value *bool) {
+	switch {
+	case value == nil:
+	case *value:
+		f[i] = 2
+	default:
+		f[i] = 1
 	}
-	return f
 }
 
 // encoder converts rows to records. It reuses its buffer and is not safe for concurrent use.
@@ -139,10 +139,8 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	if o.Facts.ApplicationStatus == api.ApplicationOpen {
 		r.flags |= open
 	}
-	for i, fact := range threeValued(o.Facts) {
-		if fact != nil {
-			r.flags |= factFlag(i, *fact)
-		}
+	for i, fact := range api.BoolFacts {
+		r.facts.set(i, *fact.Value(&o.Facts))
 	}
 	r.countries, r.provinces = eligible(o.Facts.CountryEligibility)
 

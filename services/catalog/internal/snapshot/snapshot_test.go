@@ -50,21 +50,22 @@ func build(t require.TestingT, on *Snapshot, records []oracle.Record, sequence i
 
 // combinations returns all filters with these values. Each parameter is either absent or has one of its values.
 func combinations() []url.Values {
-	all := []url.Values{{}}
-	for _, p := range []struct {
+	type parameter struct {
 		name   string
 		values []string
-	}{
+	}
+	parameters := []parameter{
 		{"country", []string{"ca", "US", "ZZ"}},
 		{"province", []string{"ON", "ca-qc"}},
-		{"remote", []string{"true", "false"}},
 		{"verified", []string{"true", "false"}},
-		{"degree_required", []string{"true", "false"}},
-		{"experience_required", []string{"true", "false"}},
-		{"flexible", []string{"true", "false"}},
 		{"category", []string{"online", "host"}},
 		{"checked_after", []string{"2026-11-10", "2026-11-06T10:00:00.123456Z"}},
-	} {
+	}
+	for _, b := range api.BoolFacts {
+		parameters = append(parameters, parameter{b.Param, []string{"true", "false"}})
+	}
+	all := []url.Values{{}}
+	for _, p := range parameters {
 		for _, v := range all[:len(all):len(all)] {
 			if p.name == "province" && v.Get("country") != "ca" {
 				continue
