@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,6 +25,47 @@ type Config struct {
 	// Open listeners to use instead of the addresses.
 	Listener           net.Listener `env:"-"`
 	OperationsListener net.Listener `env:"-"`
+}
+
+// Names of the ports of Config, in logs.
+const (
+	ServicePort    = "service"
+	OperationsPort = "operations"
+)
+
+// Port is an address on which a service listens.
+type Port struct {
+	Name     string // in logs
+	Address  string
+	Listener net.Listener // used instead of the address, unless nil
+}
+
+// Ports returns the ports of c.
+func (c Config) Ports() []Port {
+	return []Port{{OperationsPort, c.OperationsListen, c.OperationsListener}, {ServicePort, c.Listen, c.Listener}}
+}
+
+// Open returns the ports with a listener each. On an error it closes all listeners.
+func Open(ctx context.Context, ports []Port) ([]Port, error) {
+	ports = slices.Clone(ports)
+	for i, p := range ports {
+		ln, err := Listen(ctx, p.Address, p.Listener)
+		if err != nil {
+			Close(ports)
+			return nil, err
+		}
+		ports[i].Listener = ln
+	}
+	return ports, nil
+}
+
+// Close closes the listeners of the ports that have one.
+func Close(ports []Port) {
+	for _, p := range ports {
+		if p.Listener != nil {
+			p.Listener.Close()
+		}
+	}
 }
 
 // Open opens the two listeners, or returns those in c. On an error it closes the listener that it opened.

@@ -34,6 +34,17 @@ func Databases(t testing.TB) map[string]string {
 	return map[string]string{"postgres": Postgres(t), "sqlite": SQLite(t)}
 }
 
+// OnBothDatabases runs a test once on each dialect, with the URL of a new database. The two runs are parallel.
+func OnBothDatabases(t *testing.T, test func(t *testing.T, url string)) {
+	t.Helper()
+	for dialect, create := range map[string]func(testing.TB) string{"postgres": Postgres, "sqlite": SQLite} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			test(t, create(t))
+		})
+	}
+}
+
 // SQLite returns the URL of a file that does not exist yet.
 func SQLite(t testing.TB) string {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing/internal/stripetest"
 )
@@ -48,7 +49,7 @@ func TestSubscriptionLifecycle(t *testing.T) {
 		require.Equal(t, api.Disputed, s.waitForPush("acc_1").Trouble)
 		s.sendEvents(s.stripe.Dispute(id, "won")...)
 		require.Equal(t, api.NoTrouble, s.waitForPush("acc_1").Trouble)
-		storetest.Eventually(t, "counted", func() bool { return s.metric("billing_entitlements_pending 0") })
+		storetest.Eventually(t, "counted", func() bool { return s.HasMetric("billing_entitlements_pending 0") })
 		require.Equal(t, 7, s.authquota.changed, "each change is applied once")
 	})
 }
@@ -58,7 +59,7 @@ func TestWebhook(t *testing.T) {
 		_, events := s.stripe.Pay(s.checkout("acc_1"))
 		e := events[1]
 		post := func(body []byte, signature string) int {
-			return s.do(http.MethodPost, "/billing/stripe/webhook", body, "Stripe-Signature", signature).status
+			return s.sendWebhook(body, signature).Status
 		}
 		require.Equal(t, http.StatusBadRequest, post(e, ""), "no signature")
 		require.Equal(t, http.StatusBadRequest, post(e, e.Signature("whsec_of_another_endpoint", now)))
@@ -68,32 +69,32 @@ func TestWebhook(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, post(empty, empty.Signature(secret, now)))
 		large := stripetest.Event(string(e[:len(e)-1]) + `,"more":"` + strings.Repeat("x", 256<<10) + `"}`)
 		require.Equal(t, http.StatusBadRequest, post(large, large.Signature(secret, now)))
-		require.Equal(t, http.StatusMethodNotAllowed, s.do(http.MethodGet, "/billing/stripe/webhook", nil).status)
+		require.Equal(t, http.StatusMethodNotAllowed, s.Do(http.MethodGet, "/billing/stripe/webhook", nil).Status)
 		require.Zero(t, s.subscription("acc_1").Entitlement.Version, "rejected events change nothing")
-		require.True(t, s.metric(`billing_webhooks_total{outcome="bad_signature"} 4`))
-		require.True(t, s.metric(`billing_webhooks_total{outcome="malformed"} 2`))
+		require.True(t, s.HasMetric(`billing_webhooks_total{outcome="bad_signature"} 4`))
+		require.True(t, s.HasMetric(`billing_webhooks_total{outcome="malformed"} 2`))
 
 		a := s.sendEvent(s.stripe.UnrelatedEvent("product.updated"))
-		require.Equal(t, http.StatusOK, a.status)
-		require.JSONEq(t, `{"outcome":"irrelevant"}`, a.body)
+		require.Equal(t, http.StatusOK, a.Status)
+		require.JSONEq(t, `{"outcome":"irrelevant"}`, a.Body)
 
 		s.stripe.SetUnavailable(true) // the event must not be marked as processed
-		require.Equal(t, http.StatusServiceUnavailable, s.sendEvent(e).status)
+		require.Equal(t, http.StatusServiceUnavailable, s.sendEvent(e).Status)
 		s.stripe.SetUnavailable(false)
-		require.JSONEq(t, `{"outcome":"done"}`, s.sendEvent(e).body)
+		require.JSONEq(t, `{"outcome":"done"}`, s.sendEvent(e).Body)
 		requests := len(s.stripe.Requests("GET /v1/subscriptions/"))
-		require.JSONEq(t, `{"outcome":"repeated"}`, s.sendEvent(e).body)
+		require.JSONEq(t, `{"outcome":"repeated"}`, s.sendEvent(e).Body)
 		require.Len(t, s.stripe.Requests("GET /v1/subscriptions/"), requests, "a duplicate makes no request")
 		require.Equal(t, api.Commercial, s.waitForPush("acc_1").Tier)
-		require.True(t, s.metric(`billing_webhooks_total{outcome="done"} 1`))
-		require.True(t, s.metric(`billing_webhooks_total{outcome="failed"} 1`))
-		require.True(t, s.metric(`billing_webhooks_total{outcome="repeated"} 1`))
+		require.True(t, s.HasMetric(`billing_webhooks_total{outcome="done"} 1`))
+		require.True(t, s.HasMetric(`billing_webhooks_total{outcome="failed"} 1`))
+		require.True(t, s.HasMetric(`billing_webhooks_total{outcome="repeated"} 1`))
 
 		id, events := s.stripe.Subscribe("cus_unknown", map[string]any{}) // a customer that billing does not know
 		require.NotEmpty(t, id)
-		require.JSONEq(t, `{"outcome":"irrelevant"}`, s.sendEvent(events[0]).body)
+		require.JSONEq(t, `{"outcome":"irrelevant"}`, s.sendEvent(events[0]).Body)
 		s.stripe.Remove(id)
-		require.JSONEq(t, `{"outcome":"irrelevant"}`, s.sendEvent(events[1]).body)
+		require.JSONEq(t, `{"outcome":"irrelevant"}`, s.sendEvent(events[1]).Body)
 	})
 }
 
@@ -124,7 +125,7 @@ func TestOneCheckoutSessionPerPurchase(t *testing.T) {
 func TestCancelAndResume(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		act := func(what string) api.Subscription {
-			return read[api.Subscription](s.do(http.MethodPost, "/internal/v1/subscriptions/acc_1/"+what, nil))
+			return servicetest.Read[api.Subscription](s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_1/"+what, nil))
 		}
 		require.Equal(t, api.Subscription{Entitlement: api.Entitlement{Tier: api.Free}}, act("cancel"), "nothing to cancel")
 		_, events := s.stripe.Pay(s.checkout("acc_1"))
@@ -141,7 +142,7 @@ func TestCancelAndResume(t *testing.T) {
 		require.True(t, s.waitForPush("acc_1").Renews)
 
 		s.stripe.SetUnavailable(true)
-		require.Equal(t, http.StatusServiceUnavailable, s.do(http.MethodPost, "/internal/v1/subscriptions/acc_1/cancel", nil).status)
+		require.Equal(t, http.StatusServiceUnavailable, s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_1/cancel", nil).Status)
 		s.stripe.SetUnavailable(false)
 		require.Equal(t, got, s.subscription("acc_1"))
 	})
@@ -151,7 +152,7 @@ func TestCancelAndResume(t *testing.T) {
 func TestCancellationInPortal(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		act := func(what string) api.Subscription {
-			return read[api.Subscription](s.do(http.MethodPost, "/internal/v1/subscriptions/acc_1/"+what, nil))
+			return servicetest.Read[api.Subscription](s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_1/"+what, nil))
 		}
 		id, events := s.stripe.Pay(s.checkout("acc_1"))
 		s.sendEvents(events...)
@@ -169,20 +170,20 @@ func TestCancellationInPortal(t *testing.T) {
 
 func TestPortal(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
-		portal := func(returnTo string) response {
-			return s.do(http.MethodPost, "/internal/v1/portals", api.PortalRequest{Account: "acc_1", ReturnURL: returnTo})
+		portal := func(returnTo string) servicetest.Response {
+			return s.Do(http.MethodPost, "/internal/v1/portals", api.PortalRequest{Account: "acc_1", ReturnURL: returnTo})
 		}
-		require.Equal(t, http.StatusNotFound, portal(returnURL).status, "not a customer yet")
+		require.Equal(t, http.StatusNotFound, portal(returnURL).Status, "not a customer yet")
 		s.checkout("acc_1")
-		require.Contains(t, read[api.ProcessorPage](portal(returnURL)).URL, "/portal/cus_")
-		require.Equal(t, http.StatusBadRequest, portal("javascript:alert(1)").status)
-		require.Equal(t, http.StatusBadRequest, s.do(http.MethodPost, "/internal/v1/portals", map[string]any{"account": "acc_1", "returnURL2": "x"}).status)
+		require.Contains(t, servicetest.Read[api.ProcessorPage](portal(returnURL)).URL, "/portal/cus_")
+		require.Equal(t, http.StatusBadRequest, portal("javascript:alert(1)").Status)
+		require.Equal(t, http.StatusBadRequest, s.Do(http.MethodPost, "/internal/v1/portals", map[string]any{"account": "acc_1", "returnURL2": "x"}).Status)
 		s.stripe.SetUnavailable(true)
 		a := portal(returnURL)
-		require.Equal(t, http.StatusServiceUnavailable, a.status)
-		require.NotEmpty(t, a.header.Get("Retry-After"))
+		require.Equal(t, http.StatusServiceUnavailable, a.Status)
+		require.NotEmpty(t, a.Header.Get("Retry-After"))
 		require.Equal(t, http.StatusServiceUnavailable,
-			s.do(http.MethodPost, "/internal/v1/checkouts", api.CheckoutRequest{Account: "acc_2", Email: "b@example.com", ReturnURL: returnURL}).status)
+			s.Do(http.MethodPost, "/internal/v1/checkouts", api.CheckoutRequest{Account: "acc_2", Email: "b@example.com", ReturnURL: returnURL}).Status)
 	})
 }
 
@@ -193,7 +194,7 @@ func TestInternalRoutesNeedInternalToken(t *testing.T) {
 			"POST /internal/v1/subscriptions/acc_1/cancel", "POST /internal/v1/subscriptions/acc_1/resume", "POST /operator/v1/billing/reconcile",
 		} {
 			method, path, _ := strings.Cut(route, " ")
-			require.Equal(t, http.StatusUnauthorized, s.do(method, path, nil, "Authorization", "Bearer guess").status, route)
+			require.Equal(t, http.StatusUnauthorized, s.Do(method, path, nil, "Authorization", "Bearer guess").Status, route)
 		}
 	})
 }
@@ -205,21 +206,21 @@ func TestEntitlementsEventuallyReachAuthquota(t *testing.T) {
 		id, events := s.stripe.Pay(s.checkout("acc_1"))
 		s.sendEvents(events...)
 		storetest.Eventually(t, "pushed, reply lost", func() bool { return s.authquota.entitlement("acc_1").Tier == api.Commercial })
-		storetest.Eventually(t, "pending", func() bool { return s.metric("billing_entitlements_pending 1") })
-		s.stop()
+		storetest.Eventually(t, "pending", func() bool { return s.HasMetric("billing_entitlements_pending 1") })
+		s.Stop()
 		s.authquota.set(func() { s.authquota.dropReplies = false })
 		s.cfg.Now = func() time.Time { return now.Add(time.Minute) } // postponed pushes are due
 		s.run()
-		storetest.Eventually(t, "accepted", func() bool { return s.metric(`billing_entitlement_pushes_total{outcome="accepted"} 1`) })
+		storetest.Eventually(t, "accepted", func() bool { return s.HasMetric(`billing_entitlement_pushes_total{outcome="accepted"} 1`) })
 		s.authquota.set(func() { require.Equal(t, 1, s.authquota.changed) })
 
 		s.authquota.set(func() { s.authquota.status = http.StatusServiceUnavailable })
 		s.sendEvents(s.stripe.Renew(id, true)...)
-		storetest.Eventually(t, "pushed", func() bool { return s.metric(`billing_entitlement_pushes_total{outcome="failed"} 1`) })
+		storetest.Eventually(t, "pushed", func() bool { return s.HasMetric(`billing_entitlement_pushes_total{outcome="failed"} 1`) })
 		s.authquota.set(func() { s.authquota.status = http.StatusNotFound })
 		s.sendEvents(s.stripe.Renew(id, true)...)
-		storetest.Eventually(t, "pushed", func() bool { return s.metric(`billing_entitlement_pushes_total{outcome="unknown_account"} 1`) })
-		require.Contains(t, s.log.String(), "paid account unknown to authquota")
+		storetest.Eventually(t, "pushed", func() bool { return s.HasMetric(`billing_entitlement_pushes_total{outcome="unknown_account"} 1`) })
+		require.Contains(t, s.Log.String(), "paid account unknown to authquota")
 		s.authquota.set(func() { s.authquota.status = 0 })
 		s.sendEvents(s.stripe.Renew(id, true)...)
 		s.waitForPush("acc_1")
@@ -227,8 +228,8 @@ func TestEntitlementsEventuallyReachAuthquota(t *testing.T) {
 
 		s.authquota.set(func() { s.authquota.status = http.StatusNotFound })
 		s.sendEvents(s.stripe.Renew(id, true)...)
-		storetest.Eventually(t, "pending", func() bool { return s.metric("billing_entitlements_pending 1") })
+		storetest.Eventually(t, "pending", func() bool { return s.HasMetric("billing_entitlements_pending 1") })
 		s.sendEvents(s.stripe.Refund(id, 2900)...)
-		storetest.Eventually(t, "no pending push for an unknown account once nothing is paid", func() bool { return s.metric("billing_entitlements_pending 0") })
+		storetest.Eventually(t, "no pending push for an unknown account once nothing is paid", func() bool { return s.HasMetric("billing_entitlements_pending 0") })
 	})
 }

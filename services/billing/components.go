@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/server"
-	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing/internal/httpapi"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/processor"
@@ -21,15 +19,13 @@ import (
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/stripe"
-	"opportunity.internal/services/billing/migrations"
 )
 
 // components are the parts of the service, wired together.
 type components struct {
-	cfg       Config
-	tel       *telemetry.Telemetry
+	*service.Runtime
+
 	metrics   *metrics
-	db        *database.DB
 	store     *store.Store
 	processor processor.Processor
 	sandbox   *sandbox.Sandbox // nil if it is not the processor
@@ -37,27 +33,24 @@ type components struct {
 	sales     sales.Sales
 	webhook   *httpapi.Webhook // nil with the sandbox, which delivers its events directly
 	pusher    *push.Pusher
-	close     func()
 
 	offerChecked atomic.Bool // whether the processor's price matches the plan table
 }
 
 // newComponents creates the components that both serving and reconciling need.
-func newComponents(cfg Config, db *database.DB, tel *telemetry.Telemetry, m *metrics) *components {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	c := &components{cfg: cfg, tel: tel, metrics: m, db: db, store: store.New(db, cfg.Now), close: func() {}}
-	c.intake = intake.Intake{Store: c.store, Log: tel.Log}
+func newComponents(r *service.Runtime, cfg Config) *components {
+	c := &components{Runtime: r, metrics: newMetrics(r.Registry), store: store.New(r.DB, r.Now)}
+	c.intake = intake.Intake{Store: c.store, Log: r.Log}
 	switch cfg.Processor {
 	case Sandbox:
-		c.sandbox = sandbox.New(db, cfg.PublicURL, cfg.Now)
-		c.processor = instrumented{c.sandbox, m}
+		c.sandbox = sandbox.New(r.DB, cfg.PublicURL, r.Now)
+		c.processor = instrumented{c.sandbox, c.metrics}
 	default:
 		s := stripe.New(cfg.Stripe)
-		c.processor, c.close = instrumented{s, m}, s.Close
-		c.webhook = &httpapi.Webhook{Log: tel.Log, Count: m.webhook, Parse: func(ctx context.Context, body []byte, signature string) (processor.Event, error) {
-			return s.Event(ctx, body, signature, cfg.Now())
+		r.Cleanup(func(context.Context) { s.Close() })
+		c.processor = instrumented{s, c.metrics}
+		c.webhook = &httpapi.Webhook{Log: r.Log, Count: c.metrics.webhook, Parse: func(ctx context.Context, body []byte, signature string) (processor.Event, error) {
+			return s.Event(ctx, body, signature, r.Now())
 		}}
 	}
 	c.intake.Source = c.processor
@@ -67,7 +60,7 @@ func newComponents(cfg Config, db *database.DB, tel *telemetry.Telemetry, m *met
 // serve adds the components that only serving needs.
 func (c *components) serve(authquota *peer.Client) {
 	c.pusher = push.New(push.Pusher{
-		Outbox: c.store, Authquota: authquota, Now: c.cfg.Now, Log: c.tel.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
+		Outbox: c.store, Authquota: authquota, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
 	c.intake.OnChange = c.pusher.Wake
 	c.sales = sales.Sales{Store: c.store, Processor: c.processor, Intake: c.intake}
@@ -76,26 +69,11 @@ func (c *components) serve(authquota *peer.Client) {
 	}
 }
 
-// start starts the background workers. Those that use the database wait for the schema.
-func (c *components) start(group *server.Group) {
-	group.Go("offer", c.checkOffer)
-	group.Go("schema", func(ctx context.Context) error {
-		if err := c.db.Await(ctx, c.tel, migrations.Files); err != nil {
-			return err
-		}
-		group.Go("entitlements", c.pusher.Run)
-		if c.sandbox != nil {
-			group.Go("sandbox", func(ctx context.Context) error {
-				return c.sandbox.Run(ctx, c.tel.Log, func(ctx context.Context, e processor.Event) error {
-					_, err := c.intake.HandleEvent(ctx, e)
-					return err
-				})
-			})
-		}
-		group.Go("event cleanup", func(ctx context.Context) error {
-			return c.runEvery(ctx, time.Hour, "event cleanup", c.store.DeleteOldEvents)
-		})
-		return nil
+// runSandbox renews and ends the subscriptions that are due, and delivers the events of the sandbox.
+func (c *components) runSandbox(ctx context.Context) error {
+	return c.sandbox.Process(ctx, func(ctx context.Context, e processor.Event) error {
+		_, err := c.intake.HandleEvent(ctx, e)
+		return err
 	})
 }
 
@@ -119,7 +97,7 @@ func (c *components) checkOffer(ctx context.Context) error {
 			return err
 		}
 		if !logged {
-			c.tel.Log.WarnContext(ctx, "payment processor unavailable, will retry", "error", err.Error())
+			c.Log.WarnContext(ctx, "payment processor unavailable, will retry", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -140,29 +118,13 @@ func (c *components) offerReady(context.Context) error {
 
 func (c *components) reconcile(ctx context.Context, actor string) (api.BillingReport, error) {
 	report, err := reconcile.Reconciler{
-		Store: c.store, Source: c.processor, Intake: c.intake, Now: c.cfg.Now, Log: c.tel.Log,
+		Store: c.store, Source: c.processor, Intake: c.intake, Now: c.Now, Log: c.Log,
 	}.Run(ctx, actor)
 	c.metrics.reconciled(report, err)
 	if err != nil {
-		c.tel.Log.ErrorContext(ctx, "reconciliation failed", "summary", report.Summary(), "error", err.Error())
+		c.Log.ErrorContext(ctx, "reconciliation failed", "summary", report.Summary(), "error", err.Error())
 		return report, err
 	}
-	c.tel.Log.InfoContext(ctx, "reconciliation finished", "summary", report.Summary())
+	c.Log.InfoContext(ctx, "reconciliation finished", "summary", report.Summary())
 	return report, nil
-}
-
-func check(ctx context.Context, cfg Config) error {
-	tel, err := telemetry.Start(ctx, "billing", cfg.Telemetry)
-	if err != nil {
-		return err
-	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
-	db, err := database.Open(cfg.Database, tel)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	c := newComponents(cfg, db, tel, newMetrics(tel.Registry))
-	defer c.close()
-	return errors.Join(c.processor.CheckOffer(ctx), peer.CheckReady(ctx, cfg.AuthquotaURL))
 }

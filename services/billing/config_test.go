@@ -1,14 +1,13 @@
 package billing_test
 
 import (
-	"context"
-	"io"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing"
 	"opportunity.internal/services/billing/internal/stripetest"
@@ -17,7 +16,7 @@ import (
 func TestSettings(t *testing.T) {
 	load := func(changes ...string) error {
 		given := map[string]string{
-			"OPPORTUNITY_DATABASE_URL": "sqlite:///tmp/x.db", "OPPORTUNITY_INTERNAL_TOKENS": token, "OPPORTUNITY_PUBLIC_URL": publicURL,
+			"OPPORTUNITY_DATABASE_URL": "sqlite:///tmp/x.db", "OPPORTUNITY_INTERNAL_TOKENS": servicetest.Token, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
 			"OPPORTUNITY_AUTHQUOTA_URL": "http://authquota:8080", "OPPORTUNITY_STRIPE_API_KEY": "sk_live_1",
 			"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS": secret + ",whsec_of_the_previous_one", "OPPORTUNITY_STRIPE_PRICE": "price_1",
 		}
@@ -51,9 +50,9 @@ func TestSettings(t *testing.T) {
 func TestServiceDoesNotStartWithWrongPrice(t *testing.T) {
 	fake := stripetest.New(t, now)
 	fake.Offer["unit_amount"] = 1900
-	cfg := settings(t, storetest.SQLite(t), fake, newAuthquota(t))
+	cfg := settings(storetest.SQLite(t), fake, newAuthquota(t))
 	require.NoError(t, billing.Migrate(t.Context(), cfg))
-	cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
+	cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(t), servicetest.Listen(t)
 	require.ErrorContains(t, billing.Run(t.Context(), cfg), "amount in cents is 1900, want 2900")
 }
 
@@ -61,27 +60,13 @@ func TestServiceDoesNotStartWithWrongPrice(t *testing.T) {
 func TestServiceWaitsForUnavailableProcessor(t *testing.T) {
 	fake := stripetest.New(t, now)
 	fake.SetUnavailable(true)
-	cfg := settings(t, storetest.SQLite(t), fake, newAuthquota(t))
-	cfg.Telemetry.LogOutput = io.Discard
+	cfg := settings(storetest.SQLite(t), fake, newAuthquota(t))
 	require.NoError(t, billing.Migrate(t.Context(), cfg))
-	cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- billing.Run(ctx, cfg) }()
-	ready := func() (int, string) {
-		resp, err := http.Get("http://" + cfg.Server.Listener.Addr().String() + "/readyz")
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		return resp.StatusCode, string(text)
-	}
+	s := run(t, cfg)
 	storetest.Eventually(t, "not ready because of the processor only", func() bool {
-		status, text := ready()
-		return status == http.StatusServiceUnavailable && text == `{"status":"not ready","missing":["processor"]}`+"\n"
+		ready := s.Do(http.MethodGet, "/readyz", nil)
+		return ready.Status == http.StatusServiceUnavailable && ready.Body == `{"status":"not ready","missing":["processor"]}`+"\n"
 	})
 	fake.SetUnavailable(false)
-	storetest.Eventually(t, "ready", func() bool { status, _ := ready(); return status == http.StatusOK })
-	cancel()
-	require.NoError(t, <-ended)
+	s.WaitReady()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 // An account whose customer was deleted at the processor can buy again, as a new customer, and keeps its paid period.
@@ -67,7 +68,7 @@ func TestDeletedCustomerHasNoPortal(t *testing.T) {
 		customer, _ := s.stripe.Session(page)["customer"].(string)
 		s.stripe.DeleteCustomer(customer, false)
 		want := api.PortalRequest{Account: "acc_1", ReturnURL: returnURL}
-		require.Equal(t, http.StatusNotFound, s.do(http.MethodPost, "/internal/v1/portals", want).status)
+		require.Equal(t, http.StatusNotFound, s.Do(http.MethodPost, "/internal/v1/portals", want).Status)
 		require.False(t, s.subscription("acc_1").Customer)
 		require.False(t, s.subscription("acc_1").Renewing)
 	})
@@ -79,14 +80,14 @@ func TestCancelEndedSubscription(t *testing.T) {
 		id, events := s.stripe.Pay(s.checkout("acc_1"))
 		s.sendEvents(events...)
 		s.stripe.Delete(id)
-		got := read[api.Subscription](s.do(http.MethodPost, "/internal/v1/subscriptions/acc_1/cancel", nil))
+		got := servicetest.Read[api.Subscription](s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_1/cancel", nil))
 		require.False(t, got.Renewing)
 		require.False(t, s.waitForPush("acc_1").Renews)
 
 		id, events = s.stripe.Pay(s.checkout("acc_2"))
 		s.sendEvents(events...)
 		s.stripe.ForbidWrites("/v1/subscriptions/" + id)
-		require.Equal(t, http.StatusInternalServerError, s.do(http.MethodPost, "/internal/v1/subscriptions/acc_2/cancel", nil).status)
+		require.Equal(t, http.StatusInternalServerError, s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_2/cancel", nil).Status)
 		require.True(t, s.subscription("acc_2").Renewing, "not cancelled: the API key lacks the permission")
 	})
 }

@@ -42,7 +42,7 @@ func TestReconcileCorrectsMissedEvents(t *testing.T) {
 		require.Equal(t, "acc_2", fields[bought+" account"].Has, "a subscription that was not stored")
 		require.Equal(t, api.Commercial, s.waitForPush("acc_2").Tier)
 		require.Equal(t, now.Add(2*stripetest.Period), *s.waitForPush("acc_1").PaidUntil)
-		require.True(t, s.metric(`billing_reconcile_differences_total{field="cancelAtPeriodEnd"} 1`))
+		require.True(t, s.HasMetric(`billing_reconcile_differences_total{field="cancelAtPeriodEnd"} 1`))
 		require.Empty(t, reconcile(s).Differences, "already corrected")
 	})
 }
@@ -54,7 +54,7 @@ func TestReconcileAfterRestoreOfAuthquota(t *testing.T) {
 		s.sendEvents(events...)
 		e := s.waitForPush("acc_1")
 		require.GreaterOrEqual(t, e.Version, now.UnixMicro(), "versions come from the clock, so a restored database issues greater ones")
-		s.stop() // lets the earlier push finish
+		s.Stop() // lets the earlier push finish
 		s.authquota.set(func() { clear(s.authquota.entitlements) })
 		s.run()
 		require.Empty(t, reconcile(s).Differences)
@@ -153,7 +153,7 @@ func TestReconcileCorrectsManualChanges(t *testing.T) {
 				},
 			},
 		} {
-			s.stop()
+			s.Stop()
 			s.execute(c.change)
 			at := now.Add(time.Duration(i+1) * time.Minute) // versions come from the clock
 			s.cfg.Now = func() time.Time { return at }

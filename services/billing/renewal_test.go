@@ -54,7 +54,7 @@ func TestRenewalsNotChargedImmediately(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				}
 			})
-			require.Equal(t, http.StatusServiceUnavailable, s.sendEvent(invoiceCreated).status, step)
+			require.Equal(t, http.StatusServiceUnavailable, s.sendEvent(invoiceCreated).Status, step)
 			require.Equal(t, paid, s.subscription("acc_1").Entitlement)
 			require.Equal(t, 1, reconcile(s).Failed)
 		}
@@ -91,8 +91,8 @@ func TestRejectedChargeIsLeftToStripe(t *testing.T) {
 		events = s.stripe.DraftRenewal(id)
 		s.stripe.ForbidWrites("/v1/invoices/")
 		s.sendEvents(events...)
-		require.Contains(t, s.log.String(), "renewal charge rejected, left to the processor")
-		require.Contains(t, s.log.String(), "OPPORTUNITY_STRIPE_API_KEY is invalid or lacks the permission")
+		require.Contains(t, s.Log.String(), "renewal charge rejected, left to the processor")
+		require.Contains(t, s.Log.String(), "OPPORTUNITY_STRIPE_API_KEY is invalid or lacks the permission")
 		require.Zero(t, reconcile(s).Failed)
 		require.Equal(t, "draft", s.stripe.UpdateInvoice(id, nil)["status"])
 	})

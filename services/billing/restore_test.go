@@ -65,15 +65,15 @@ func TestRestoreAfterClockWasAhead(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		s.afterRestore(now.Add(10 * 24 * time.Hour))
 		require.NotEmpty(t, reconcile(s).Differences)
-		storetest.Eventually(t, "pushed", func() bool { return s.metric(`billing_entitlement_pushes_total{outcome="accepted"} 1`) })
+		storetest.Eventually(t, "pushed", func() bool { return s.HasMetric(`billing_entitlement_pushes_total{outcome="accepted"} 1`) })
 		require.Equal(t, api.Refunded, s.subscription("acc_1").Entitlement.Trouble)
 		require.Equal(t, api.Commercial, s.authquota.entitlement("acc_1").Tier, "authquota has a greater version")
 
-		s.stop()
+		s.Stop()
 		s.execute(statement)
 		s.run()
 		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
-		storetest.Eventually(t, "nothing is pending", func() bool { return s.metric("billing_entitlements_pending 0") })
+		storetest.Eventually(t, "nothing is pending", func() bool { return s.HasMetric("billing_entitlements_pending 0") })
 	})
 }
 
@@ -82,13 +82,13 @@ func TestRestoreAfterClockWasAhead(t *testing.T) {
 func (s *service) afterRestore(then time.Time, more ...string) (events []stripetest.Event) {
 	s.t.Helper()
 	page := s.checkout("acc_1")
-	s.stop()
+	s.Stop()
 	s.cfg.Now = func() time.Time { return then }
 	s.run()
 	id, events := s.stripe.Pay(page)
 	s.sendEvents(events...)
 	require.Equal(s.t, api.Commercial, s.waitForPush("acc_1").Tier)
-	s.stop()
+	s.Stop()
 	s.stripe.Refund(id, 2900)
 	s.execute(append(more, "DELETE FROM subscriptions", "DELETE FROM entitlements")...)
 	s.cfg.Now = func() time.Time { return now.Add(time.Minute) }

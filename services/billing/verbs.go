@@ -13,10 +13,10 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/stripe"
-	"opportunity.internal/services/billing/migrations"
 )
 
 // reconcileConfig holds the settings that reconcile needs. The serving process pushes the results to authquota.
@@ -38,23 +38,11 @@ var ErrReconcileIncomplete = errors.New("reconciliation incomplete: see the log 
 
 // Reconcile compares the stored subscriptions with the processor and corrects what differs. It needs the database and the processor, but
 // no other service.
-func Reconcile(ctx context.Context, cfg Config) (api.BillingReport, error) {
-	tel, err := telemetry.Start(ctx, "billing", cfg.Telemetry)
-	if err != nil {
-		return api.BillingReport{}, err
-	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
-	db, err := database.Open(cfg.Database, tel)
-	if err != nil {
-		return api.BillingReport{}, err
-	}
-	defer db.Close()
-	if err := db.Current(ctx, migrations.Files); err != nil {
-		return api.BillingReport{}, err
-	}
-	c := newComponents(cfg, db, tel, newMetrics(tel.Registry))
-	defer c.close()
-	report, err := c.reconcile(ctx, reconcile.Actor)
+func Reconcile(ctx context.Context, cfg Config) (report api.BillingReport, err error) {
+	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		report, err = newComponents(r, cfg).reconcile(ctx, reconcile.Actor)
+		return err
+	})
 	if err == nil && report.Failed > 0 {
 		err = ErrReconcileIncomplete
 	}

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"crypto/rand"
@@ -14,8 +13,8 @@ import (
 	"opportunity.internal/services/billing/internal/processor"
 )
 
-// pollInterval is the time between checks for due renewals and between deliveries of an event that failed.
-const pollInterval = time.Second
+// Interval is the time between checks for due renewals and between deliveries of an event that failed.
+const Interval = time.Second
 
 // enqueueEvents stores one pending event for each type.
 func enqueueEvents(tx *gorm.DB, subscriptionID string, types []string, now time.Time) error {
@@ -35,29 +34,13 @@ func (s *Sandbox) wake() {
 	}
 }
 
-// Run renews and ends subscriptions when they are due, and delivers every event to handle until it succeeds. Events may arrive out of
-// order and more than once. Run returns when ctx ends.
-func (s *Sandbox) Run(ctx context.Context, log *slog.Logger, handle func(context.Context, processor.Event) error) error {
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for failing := false; ; {
-		err := errors.Join(s.processDue(ctx), s.deliverEvents(ctx, handle))
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !failing:
-			log.ErrorContext(ctx, "sandbox failing, will retry", "error", err.Error())
-		case err == nil && failing:
-			log.InfoContext(ctx, "sandbox recovered")
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-s.wakeup:
-		}
-	}
+// Wakeups returns a channel that receives when events may be pending. Process then delivers them without waiting for the next interval.
+func (s *Sandbox) Wakeups() <-chan struct{} { return s.wakeup }
+
+// Process renews and ends the subscriptions that are due, and delivers every pending event to handle until it succeeds. Events may arrive
+// out of order and more than once.
+func (s *Sandbox) Process(ctx context.Context, handle func(context.Context, processor.Event) error) error {
+	return errors.Join(s.processDue(ctx), s.deliverEvents(ctx, handle))
 }
 
 // processDue renews and ends the subscriptions that are due.

@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing/internal/processor"
@@ -87,13 +88,19 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, d *testSandbox)) {
 			var err error
 			d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org", "")
 			require.NoError(t, err)
-			ctx, end := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- d.Run(ctx, slog.New(slog.DiscardHandler), d.handle) }()
-			t.Cleanup(func() { end(); require.NoError(t, <-ended) })
+			t.Cleanup(d.run(d.handle))
 			test(t, d)
 		})
 	}
+}
+
+// run processes events in the background, as the service does, until the returned function is called.
+func (d *testSandbox) run(handle func(context.Context, processor.Event) error) (stop func()) {
+	ctx, cancel := context.WithCancel(d.t.Context())
+	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(), Do: func(ctx context.Context) error { return d.Process(ctx, handle) }}
+	var ended sync.WaitGroup
+	ended.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler)) })
+	return func() { cancel(); ended.Wait() }
 }
 
 // checkout opens a checkout session and returns its id.
@@ -319,18 +326,13 @@ func TestFailedEventsAreDeliveredAgain(t *testing.T) {
 				d.customer, err = d.Customer(t.Context(), "acc_1", "", "")
 				require.NoError(t, err)
 				attempts := make(chan processor.Event, 100)
-				ctx, end := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() {
-					ended <- d.Run(ctx, slog.New(slog.DiscardHandler), func(_ context.Context, e processor.Event) error {
-						attempts <- e
-						if e.Type == "invoice.paid" && d.now().Month() == time.January {
-							return errors.New("no")
-						}
-						return nil
-					})
-				}()
-				return d, attempts, func() { end(); require.NoError(t, <-ended) }
+				return d, attempts, d.run(func(_ context.Context, e processor.Event) error {
+					attempts <- e
+					if e.Type == "invoice.paid" && d.now().Month() == time.January {
+						return errors.New("no")
+					}
+					return nil
+				})
 			}
 			d, attempts, end := start()
 			page := d.checkout("one")

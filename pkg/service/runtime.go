@@ -1,0 +1,116 @@
+package service
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/redisdb"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/telemetry"
+)
+
+// Runtime is one run of a service or of one of its verbs. Start adds handlers and loops to it.
+type Runtime struct {
+	*telemetry.Telemetry
+
+	DB    *database.DB // nil without a database
+	Ready server.Ready // the conditions for the service to be ready; none at first
+	Now   func() time.Time
+
+	migrations fs.FS
+	handlers   map[string]http.Handler
+	loops      []loop
+	cleanups   []func(context.Context)
+}
+
+type loop struct {
+	name string
+	run  func(context.Context) error
+}
+
+// Handle sets the handler of a port: server.ServicePort, or one of Base.Ports. Every port needs one.
+func (r *Runtime) Handle(port string, h http.Handler) {
+	if r.handlers == nil {
+		r.handlers = map[string]http.Handler{}
+	}
+	r.handlers[port] = h
+}
+
+// Go adds a background loop. It starts once the schema is current. If it returns an error before its context ends, the service stops with
+// that error.
+func (r *Runtime) Go(name string, run func(ctx context.Context) error) {
+	r.loops = append(r.loops, loop{name, run})
+}
+
+// Every adds a background loop that never stops the service; see Loop.
+func (r *Runtime) Every(l Loop) {
+	r.Go(l.Name, func(ctx context.Context) error { l.Run(ctx, r.Log); return nil })
+}
+
+// Cleanup adds a function to be called after the drain, or after an error. The functions are called in reverse order. Their context does not
+// end with that of the service.
+func (r *Runtime) Cleanup(f func(context.Context)) { r.cleanups = append(r.cleanups, f) }
+
+// SchemaCurrent returns an error unless the schema has the version of this binary or a newer one.
+func (r *Runtime) SchemaCurrent(ctx context.Context) error {
+	if r.DB == nil {
+		return nil
+	}
+	return r.DB.Current(ctx, r.migrations)
+}
+
+// Redis opens a client, which is closed in the cleanup. It does not connect yet.
+func (r *Runtime) Redis(cfg redisdb.Config) (*redis.Client, error) {
+	client, err := redisdb.Open(cfg, r.Telemetry)
+	if err != nil {
+		return nil, err
+	}
+	r.Cleanup(func(context.Context) { _ = client.Close() })
+	return client, nil
+}
+
+// NewTransport returns a transport for requests to peers. Its connections are closed in the cleanup.
+func (r *Runtime) NewTransport() *http.Transport {
+	t := peer.Transport()
+	r.Cleanup(func(context.Context) { t.CloseIdleConnections() })
+	return t
+}
+
+// Peer returns a client of the service at base, a URL without a trailing slash. name is its name in traces.
+func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
+	return peer.New(base, tokens, r.Transport(r.NewTransport(), name))
+}
+
+// serve runs the handlers and the loops until ctx ends or one of them fails.
+func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port) error {
+	r.Handle(server.OperationsPort, server.Operations(&r.Ready, r.Metrics()))
+	group := server.NewGroup(ctx, cfg, r.Log, &r.Ready)
+	for _, p := range ports {
+		group.HTTP(p.Name, p.Listener, r.handlers[p.Name])
+	}
+	group.Go("schema", func(ctx context.Context) error {
+		if r.DB != nil {
+			if err := r.DB.Await(ctx, r.Telemetry, r.migrations); err != nil {
+				return err
+			}
+		}
+		for _, l := range r.loops {
+			group.Go(l.name, l.run)
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+func (r *Runtime) cleanUp(ctx context.Context) {
+	for _, f := range slices.Backward(r.cleanups) {
+		f(ctx)
+	}
+}

@@ -1,0 +1,103 @@
+// Package service is the runtime of every service: telemetry, database, listeners, background loops, drain and cleanup, and the verbs of its
+// command line. A service adds its handlers and loops; see Definition. This is the only package that combines the mechanisms of pkg.
+package service
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/telemetry"
+)
+
+// Definition describes a service. C is the type of its settings.
+type Definition[C any] struct {
+	Name       string
+	Migrations fs.FS // one folder of numbered SQL files for each dialect; nil without a database
+	Base       func(C) Base
+
+	Start func(*Runtime, C) error                  // adds handlers and loops; Run then starts them
+	Check func(context.Context, *Runtime, C) error // checks dependencies other than the database
+}
+
+// Base holds the settings that services have in common.
+type Base struct {
+	Server    server.Config
+	Telemetry telemetry.Config
+	Database  database.Config  // unused without migrations
+	Ports     []server.Port    // besides those of Server
+	Now       func() time.Time // nil: time.Now
+}
+
+// Run serves until ctx ends, and then drains. It does not migrate the database: the loops wait for the schema. Every listener of cfg is
+// closed when Run returns, also after an error.
+func (d Definition[C]) Run(ctx context.Context, cfg C) error {
+	base := d.Base(cfg)
+	ports, err := server.Open(ctx, append(base.Server.Ports(), base.Ports...))
+	if err != nil {
+		return err
+	}
+	defer server.Close(ports)
+	return d.with(ctx, base, func(r *Runtime) error {
+		if err := d.Start(r, cfg); err != nil {
+			return err
+		}
+		return r.serve(ctx, base.Server, ports)
+	})
+}
+
+// Do calls work with the telemetry and the database of the service, as the verbs need them. It returns an error if the schema is not
+// current.
+func (d Definition[C]) Do(ctx context.Context, cfg C, work func(*Runtime) error) error {
+	return d.with(ctx, d.Base(cfg), func(r *Runtime) error {
+		if err := r.SchemaCurrent(ctx); err != nil {
+			return err
+		}
+		return work(r)
+	})
+}
+
+// Migrate migrates the database to the schema of this binary.
+func (d Definition[C]) Migrate(ctx context.Context, cfg C) error { return d.migrate(ctx, d.Base(cfg)) }
+
+func (d Definition[C]) migrate(ctx context.Context, base Base) error {
+	return d.with(ctx, base, func(r *Runtime) error {
+		return database.Migrate(ctx, base.Database, r.Telemetry, d.Migrations)
+	})
+}
+
+// checkTime limits the duration of check.
+const checkTime = 10 * time.Second
+
+// check returns an error for everything that would prevent the service from working.
+func (d Definition[C]) check(ctx context.Context, cfg C) error {
+	return d.with(ctx, d.Base(cfg), func(r *Runtime) error {
+		ctx, cancel := context.WithTimeout(ctx, checkTime)
+		defer cancel()
+		return errors.Join(r.SchemaCurrent(ctx), d.Check(ctx, r, cfg))
+	})
+}
+
+// with calls work with a new Runtime, and cleans up after it.
+func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) error) error {
+	tel, err := telemetry.Start(ctx, d.Name, base.Telemetry)
+	if err != nil {
+		return err
+	}
+	r := &Runtime{Telemetry: tel, Now: base.Now, migrations: d.Migrations}
+	defer r.cleanUp(context.WithoutCancel(ctx))
+	r.Cleanup(func(ctx context.Context) { _ = tel.Shutdown(ctx) }) // spans that cannot be sent are lost
+	if r.Now == nil {
+		r.Now = time.Now
+	}
+	if d.Migrations != nil {
+		if r.DB, err = database.Open(base.Database, tel); err != nil {
+			return err
+		}
+		r.Cleanup(func(context.Context) { _ = r.DB.Close() })
+	}
+	return work(r)
+}

@@ -1,0 +1,111 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+)
+
+func TestMain(m *testing.M) { servicetest.Main(m) }
+
+// config is the settings of the service of these tests, with what its start does.
+type config struct {
+	service.Base
+
+	start func(*service.Runtime) error
+}
+
+var definition = service.Definition[config]{
+	Name:       "test",
+	Migrations: fstest.MapFS{"sqlite/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\n")}},
+	Base:       func(c config) service.Base { return c.Base },
+	Start:      func(r *service.Runtime, c config) error { return c.start(r) },
+}
+
+func newConfig(t *testing.T, start func(*service.Runtime) error) config {
+	return config{service.Base{
+		Database:  database.Config{URL: storetest.SQLite(t), MaxConnections: 1},
+		Server:    server.Config{Listener: servicetest.Listen(t), OperationsListener: servicetest.Listen(t), Drain: time.Minute},
+		Ports:     []server.Port{{Name: "admin", Listener: servicetest.Listen(t)}},
+		Telemetry: telemetry.Config{LogOutput: new(servicetest.Log)},
+	}, start}
+}
+
+func TestFailedStartClosesListenersAndCleansUp(t *testing.T) {
+	for what, spoil := range map[string]func(*config){
+		"database": func(c *config) { c.Database.URL = "mysql://x" },
+		"port": func(c *config) {
+			c.Ports = append(c.Ports, server.Port{Name: "busy", Address: c.Server.Listener.Addr().String()})
+		},
+		"start": func(c *config) {
+			start := c.start
+			c.start = func(r *service.Runtime) error { return errors.Join(start(r), errors.New("no key")) }
+		},
+		"loop": func(c *config) {
+			c.start = func(r *service.Runtime) error {
+				r.Handle(server.ServicePort, http.NotFoundHandler())
+				r.Handle("admin", http.NotFoundHandler())
+				r.Go("broken", func(context.Context) error { return errors.New("no price") })
+				return nil
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			started, cleaned := 0, 0
+			cfg := newConfig(t, func(r *service.Runtime) error {
+				started++
+				r.Cleanup(func(context.Context) { cleaned++ })
+				return nil
+			})
+			require.NoError(t, definition.Migrate(t.Context(), cfg))
+			spoil(&cfg)
+			require.Error(t, definition.Run(t.Context(), cfg))
+			servicetest.RequireClosed(t, cfg.Server.Listener, cfg.Server.OperationsListener, cfg.Ports[0].Listener)
+			require.Equal(t, started, cleaned)
+		})
+	}
+}
+
+func TestLoopsWaitForSchemaAndCleanupFollowsDrain(t *testing.T) {
+	looping := make(chan struct{})
+	var order []string
+	cfg := newConfig(t, func(r *service.Runtime) error {
+		r.Ready.Add("schema", r.SchemaCurrent)
+		r.Handle(server.ServicePort, http.NotFoundHandler())
+		r.Handle("admin", http.NotFoundHandler())
+		r.Cleanup(func(ctx context.Context) { order = append(order, "first"); require.NoError(t, ctx.Err()) })
+		r.Cleanup(func(context.Context) { order = append(order, "second") })
+		r.Go("loop", func(ctx context.Context) error {
+			require.NoError(t, r.DB.WithContext(ctx).Exec("INSERT INTO things VALUES (1)").Error)
+			close(looping)
+			<-ctx.Done()
+			order = append(order, "loop")
+			return ctx.Err()
+		})
+		return nil
+	})
+	s := servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		cfg.Server, cfg.Telemetry = server, telemetry
+		return definition.Run(ctx, cfg)
+	})
+	storetest.Eventually(t, "waiting", func() bool {
+		return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Status == http.StatusServiceUnavailable
+	})
+	require.NoError(t, definition.Migrate(t.Context(), cfg))
+	<-looping
+	s.WaitReady()
+	s.Stop()
+	require.Equal(t, []string{"loop", "second", "first"}, order)
+}

@@ -1,0 +1,108 @@
+package servicetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+)
+
+const (
+	// Token is the internal token with which Do sends requests. OlderToken is the one before it.
+	Token      = "an internal token for tests of 32 or more"
+	OlderToken = "the internal token before it of 32 or more"
+
+	// Actor is the operator in whose name Do sends requests.
+	Actor = "ada"
+
+	// PublicURL is the address of the gateway in documentation links.
+	PublicURL = "https://api.example"
+)
+
+// Tokens returns the settings with both tokens.
+func Tokens() peer.Tokens { return peer.Tokens{Values: []string{Token, OlderToken}} }
+
+// Do sends a request with the internal token, the name of an operator, and further headers, given as pairs. body is text, a value that is
+// encoded as JSON, or nil.
+func (s *Service) Do(method, path string, body any, headers ...string) Response {
+	s.t.Helper()
+	header := http.Header{}
+	header.Set("Authorization", "Bearer "+Token)
+	header.Set(api.ActorHeader, Actor)
+	for i := 0; i < len(headers); i += 2 {
+		header.Set(headers[i], headers[i+1])
+	}
+	return Send(s.t, method, s.URL+path, body, header)
+}
+
+// Send sends a request with exactly these headers. body is as for Do.
+func Send(t testing.TB, method, url string, body any, header http.Header) Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, url, encode(t, body))
+	require.NoError(t, err)
+	if header != nil {
+		req.Header = header
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return Response{t, resp.StatusCode, resp.Header, string(text)}
+}
+
+func encode(t testing.TB, body any) io.Reader {
+	t.Helper()
+	switch b := body.(type) {
+	case nil:
+		return nil
+	case string:
+		return strings.NewReader(b)
+	case []byte:
+		return bytes.NewReader(b)
+	}
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	return bytes.NewReader(text)
+}
+
+// Response is a response with its body.
+type Response struct {
+	t      testing.TB
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// Read decodes the body of a successful response. It fails the test if the body has a field that T lacks.
+func Read[T any](r Response) (out T) {
+	r.t.Helper()
+	require.Equal(r.t, 2, r.Status/100, r.Body)
+	in := json.NewDecoder(strings.NewReader(r.Body))
+	in.DisallowUnknownFields()
+	require.NoError(r.t, in.Decode(&out))
+	return out
+}
+
+// RequireError fails the test unless r is an error response with this code and these texts in its message. It returns the error.
+func (r Response) RequireError(code problem.Code, texts ...string) api.Error {
+	r.t.Helper()
+	var e api.Error
+	require.NoError(r.t, json.Unmarshal([]byte(r.Body), &e), r.Body)
+	require.Equal(r.t, code, problem.Code(e.Error.Code), r.Body)
+	require.Equal(r.t, code.Status(), r.Status)
+	require.Equal(r.t, PublicURL+"/docs/errors#"+string(code), e.Documentation)
+	for _, text := range texts {
+		require.Contains(r.t, e.Error.Message, text)
+	}
+	return e
+}

@@ -1,0 +1,156 @@
+// Package servicetest runs a service in a test as in production, on free loopback ports. It captures the log, sets the clock and sends
+// requests as the gateway does.
+package servicetest
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+)
+
+// Main runs the tests of a package and fails if they leave a goroutine. Call it from TestMain.
+func Main(m goleak.TestingM) { goleak.VerifyTestMain(tests{m}) }
+
+type tests struct{ goleak.TestingM }
+
+func (t tests) Run() int {
+	defer http.DefaultClient.CloseIdleConnections()
+	return t.TestingM.Run()
+}
+
+// Service is a running service.
+type Service struct {
+	URL           string // of the service port, without a trailing slash
+	OperationsURL string
+	Log           *Log
+	Stop          func()   // drains, and fails the test if the service returns an error; called at the end of the test
+	Secrets       []string // besides Token and OlderToken; the test fails if the log contains one
+
+	t testing.TB
+}
+
+// Start calls run, which runs the service with these settings until its context ends.
+func Start(t testing.TB, run func(context.Context, server.Config, telemetry.Config) error) *Service {
+	t.Helper()
+	cfg := server.Config{Listener: Listen(t), OperationsListener: Listen(t), Drain: 10 * time.Second}
+	s := &Service{URL: "http://" + cfg.Listener.Addr().String(), OperationsURL: "http://" + cfg.OperationsListener.Addr().String(), Log: new(Log), t: t}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, cfg, telemetry.Config{LogOutput: s.Log}) }()
+	s.Stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(func() {
+		s.Stop()
+		if t.Failed() {
+			t.Log(s.Log.String())
+		}
+		for _, secret := range append(s.Secrets, Token, OlderToken) {
+			require.NotContains(t, s.Log.String(), secret, "secret in the log")
+		}
+	})
+	return s
+}
+
+// WaitReady waits until the service is ready.
+func (s *Service) WaitReady() {
+	s.t.Helper()
+	storetest.Eventually(s.t, "ready", func() bool { return s.operations("/readyz").Status == http.StatusOK })
+}
+
+// Metrics returns the text of /metrics.
+func (s *Service) Metrics() string {
+	s.t.Helper()
+	return s.operations("/metrics").Body
+}
+
+// HasMetric reports whether /metrics has the line.
+func (s *Service) HasMetric(line string) bool {
+	s.t.Helper()
+	return strings.Contains(s.Metrics(), "\n"+line+"\n")
+}
+
+func (s *Service) operations(path string) Response {
+	return Send(s.t, http.MethodGet, s.OperationsURL+path, nil, nil)
+}
+
+// Listen returns a listener on a free loopback port. It is closed at the end of the test.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln
+}
+
+// RequireClosed fails the test unless the listeners are closed.
+func RequireClosed(t testing.TB, listeners ...net.Listener) {
+	t.Helper()
+	for _, ln := range listeners {
+		again, err := new(net.ListenConfig).Listen(t.Context(), "tcp", ln.Addr().String())
+		require.NoError(t, err, "the listener is still open")
+		_ = again.Close()
+	}
+}
+
+// Log is the captured log of a service.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns the log so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Clock is a clock that only the test moves.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that shows now.
+func NewClock(now time.Time) *Clock { return &Clock{now: now} }
+
+// Now returns the time of the clock.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Set sets the clock.
+func (c *Clock) Set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
+// Advance moves the clock forward by d.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}

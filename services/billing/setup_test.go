@@ -1,0 +1,178 @@
+package billing_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/billing"
+	"opportunity.internal/services/billing/internal/stripe"
+	"opportunity.internal/services/billing/internal/stripetest"
+)
+
+func TestMain(m *testing.M) { servicetest.Main(m) }
+
+const (
+	secret    = "whsec_of_the_webhook_endpoint"
+	returnURL = servicetest.PublicURL + "/account/plan"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// authquota is a fake of the service. It applies an entitlement only if its version is greater.
+type authquota struct {
+	*httptest.Server
+
+	mu           sync.Mutex
+	entitlements map[string]api.Entitlement
+	changed      int
+	status       int // if not 0, every request fails with it and nothing is stored
+	dropReplies  bool
+}
+
+func newAuthquota(t testing.TB) *authquota {
+	a := &authquota{entitlements: map[string]api.Entitlement{}}
+	a.Server = httptest.NewServer(http.HandlerFunc(a.serve))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *authquota) serve(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	account, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/entitlements/")
+	var e api.Entitlement
+	if !ok || r.Method != http.MethodPut || r.Header.Get("Authorization") != "Bearer "+servicetest.Token || json.NewDecoder(r.Body).Decode(&e) != nil {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	if a.status != 0 {
+		w.WriteHeader(a.status)
+		return
+	}
+	if e.Version > a.entitlements[account].Version {
+		a.entitlements[account] = e
+		a.changed++
+	}
+	if a.dropReplies { // the entitlement is stored, the reply is lost
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (a *authquota) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+func (a *authquota) entitlement(account string) api.Entitlement {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.entitlements[account]
+}
+
+// service is a running billing service with a fake Stripe and a fake authquota.
+type service struct {
+	*servicetest.Service
+
+	t         testing.TB
+	cfg       billing.Config
+	stripe    *stripetest.Server
+	authquota *authquota
+}
+
+func onBothDatabases(t *testing.T, test func(t *testing.T, s *service)) {
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
+}
+
+func settings(url string, fake *stripetest.Server, a *authquota) billing.Config {
+	return billing.Config{
+		Database: database.Config{URL: url, MaxConnections: 10}, Tokens: servicetest.Tokens(),
+		Stripe: stripe.Config{
+			APIKey: stripetest.Key, WebhookSecrets: []string{secret}, Price: stripetest.Price, APIBase: fake.URL,
+		},
+		Processor: billing.Stripe, PublicURL: servicetest.PublicURL, AuthquotaURL: a.URL, Now: func() time.Time { return now },
+	}
+}
+
+// start runs the service on a migrated database.
+func start(t testing.TB, url string) *service {
+	t.Helper()
+	fake, a := stripetest.New(t, now), newAuthquota(t)
+	s := &service{t: t, cfg: settings(url, fake, a), stripe: fake, authquota: a}
+	require.NoError(t, billing.Migrate(t.Context(), s.cfg))
+	s.run()
+	s.WaitReady()
+	return s
+}
+
+// run starts the service, for the first time or after Stop.
+func (s *service) run() {
+	s.Service = run(s.t, s.cfg)
+	s.Secrets = []string{stripetest.Key, secret}
+}
+
+func run(t testing.TB, cfg billing.Config) *servicetest.Service {
+	return servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		cfg.Server, cfg.Telemetry = server, telemetry
+		return billing.Run(ctx, cfg)
+	})
+}
+
+// sendEvent sends a webhook event as Stripe does.
+func (s *service) sendEvent(e stripetest.Event) servicetest.Response {
+	s.t.Helper()
+	return s.sendWebhook([]byte(e), e.Signature(secret, s.cfg.Now()))
+}
+
+func (s *service) sendWebhook(body []byte, signature string) servicetest.Response {
+	s.t.Helper()
+	return servicetest.Send(s.t, http.MethodPost, s.URL+"/billing/stripe/webhook", body, http.Header{"Stripe-Signature": {signature}})
+}
+
+func (s *service) sendEvents(events ...stripetest.Event) {
+	s.t.Helper()
+	for _, e := range events {
+		a := s.sendEvent(e)
+		require.Equal(s.t, http.StatusOK, a.Status, a.Body)
+	}
+}
+
+func (s *service) checkout(account string) string {
+	s.t.Helper()
+	req := api.CheckoutRequest{Account: account, Email: account + "@example.com", ReturnURL: returnURL}
+	return servicetest.Read[api.ProcessorPage](s.Do(http.MethodPost, "/internal/v1/checkouts", req)).URL
+}
+
+func (s *service) subscription(account string) api.Subscription {
+	s.t.Helper()
+	return servicetest.Read[api.Subscription](s.Do(http.MethodGet, "/internal/v1/subscriptions/"+account, nil))
+}
+
+// waitForPush waits until authquota has the entitlement that billing has, and returns it.
+func (s *service) waitForPush(account string) api.Entitlement {
+	s.t.Helper()
+	want := s.subscription(account).Entitlement
+	storetest.Eventually(s.t, "authquota has the entitlement", func() bool { return s.authquota.entitlement(account).Version == want.Version })
+	require.Equal(s.t, want, s.authquota.entitlement(account))
+	return want
+}
+
+func reconcile(s *service) api.BillingReport {
+	s.t.Helper()
+	return servicetest.Read[api.BillingReport](s.Do(http.MethodPost, "/operator/v1/billing/reconcile", nil))
+}
