@@ -73,6 +73,7 @@ tidy: ## Tidy every module
 .PHONY: generate
 generate: $(DOCS) ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
+	@go test ./docs -run TestBlocksAreUpToDate -update
 	@$(DOCS) --log-level warning -c charts/opportunity
 
 $(DOCS):

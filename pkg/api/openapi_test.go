@@ -244,7 +244,10 @@ func (c comparison) equalObject(goType reflect.Type, schema *openapi3.Schema) {
 	require.True(t, schema.Type.Is("object"), goType)
 	require.Equal(t, openapi3.BoolSchema{}, schema.AdditionalProperties, "%s: version 1 may add fields", goType)
 	var fields []string
-	for f := range goType.Fields() {
+	for _, f := range reflect.VisibleFields(goType) {
+		if f.Anonymous {
+			continue
+		}
 		name := f.Tag.Get("json")
 		fields = append(fields, name)
 		require.Contains(t, schema.Properties, name, goType)

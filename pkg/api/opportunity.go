@@ -8,21 +8,29 @@ const Kind = "earning-platform"
 // Opportunity is the record of one earning platform, as served by the list and detail endpoints. All fields are always present; a
 // nil pointer is encoded as null and means "unknown".
 type Opportunity struct {
-	ID             string          `json:"id"`
-	Kind           string          `json:"kind"`
-	Company        Company         `json:"company"`
-	ApplicationURL string          `json:"applicationUrl"`
-	Category       Category        `json:"category"`
-	Subcategory    *string         `json:"subcategory"`
-	Summary        string          `json:"summary"`
-	Overview       string          `json:"overview"`
-	StartingCost   string          `json:"startingCost"`
-	WorkModel      string          `json:"workModel"`
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	Platform
 	PublishedAt    *time.Time      `json:"publishedAt"`
 	Facts          Facts           `json:"facts"`
 	Verification   Verification    `json:"verification"`
 	Sources        []Source        `json:"sources"`
 	CompanyProfile *CompanyProfile `json:"companyProfile"`
+}
+
+// Platform describes a platform. Its fields are part of the record and of the listing that curators edit.
+//
+// The tag change, here and on the other fields of a listing, classifies an edit outside a review: a material one puts the latest review in
+// doubt, an editorial one does not.
+type Platform struct {
+	Company        Company  `json:"company" change:"material"`
+	ApplicationURL string   `json:"applicationUrl" change:"material"`
+	Category       Category `json:"category" change:"material"`
+	Subcategory    *string  `json:"subcategory" change:"editorial"`
+	Summary        string   `json:"summary" change:"editorial"`
+	Overview       string   `json:"overview" change:"editorial"`
+	StartingCost   string   `json:"startingCost" change:"material"`
+	WorkModel      string   `json:"workModel" change:"material"`
 }
 
 // Company is the company that runs the platform.

@@ -90,10 +90,11 @@ func randomProfile(t *rapid.T) *listingfile.Profile {
 
 func randomLine(t *rapid.T) listingfile.Line {
 	l := listingfile.Line{Listing: listingfile.Listing{
-		ID: rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,4})?`).Draw(t, "id"), Company: api.Company{Name: filled().Draw(t, "name"), Website: "https://a.example"},
-		ApplicationURL: urls.Draw(t, "apply"), Category: api.Sell, Subcategory: maybe(filled()).Draw(t, "subcategory"),
-		Summary: filled().Draw(t, "summary"), Overview: texts().Draw(t, "overview"), StartingCost: texts().Draw(t, "cost"),
-		WorkModel: texts().Draw(t, "model"), PublishedAt: maybe(rapid.Just(now.Add(-123456*time.Microsecond))).Draw(t, "published"),
+		ID: rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,4})?`).Draw(t, "id"), Platform: api.Platform{
+			Company: api.Company{Name: filled().Draw(t, "name"), Website: "https://a.example"}, ApplicationURL: urls.Draw(t, "apply"), Category: api.Sell,
+			Subcategory: maybe(filled()).Draw(t, "subcategory"), Summary: filled().Draw(t, "summary"), Overview: texts().Draw(t, "overview"),
+			StartingCost: texts().Draw(t, "cost"), WorkModel: texts().Draw(t, "model"),
+		}, PublishedAt: maybe(rapid.Just(now.Add(-123456*time.Microsecond))).Draw(t, "published"),
 		Facts: maybe(rapid.Custom(randomFacts)).Draw(t, "facts"), CompanyProfile: randomProfile(t),
 		Sources: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) api.Source {
 			return api.Source{URL: urls.Draw(t, "source"), CheckedAt: maybe(checks).Draw(t, "checked")}

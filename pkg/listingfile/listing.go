@@ -11,19 +11,12 @@ import (
 // Listing is the editable part of a record. Its JSON form is the document in the catalog's database, and a line of a file without
 // visibility and curation.
 type Listing struct {
-	ID             string       `json:"id"`
-	Company        api.Company  `json:"company"`
-	ApplicationURL string       `json:"applicationUrl"`
-	Category       api.Category `json:"category"`
-	Subcategory    *string      `json:"subcategory"`
-	Summary        string       `json:"summary"`
-	Overview       string       `json:"overview"`
-	StartingCost   string       `json:"startingCost"`
-	WorkModel      string       `json:"workModel"`
-	PublishedAt    *time.Time   `json:"publishedAt"` // UTC, whole microseconds
-	Facts          *api.Facts   `json:"facts,omitempty"`
-	Sources        []api.Source `json:"sources"`
-	CompanyProfile *Profile     `json:"companyProfile,omitempty"`
+	ID string `json:"id"`
+	api.Platform
+	PublishedAt    *time.Time   `json:"publishedAt" change:"editorial"` // UTC, whole microseconds
+	Facts          *api.Facts   `json:"facts,omitempty" change:"material"`
+	Sources        []api.Source `json:"sources" change:"editorial"`
+	CompanyProfile *Profile     `json:"companyProfile,omitempty" change:"editorial"`
 }
 
 // Profile is the editable part of a company profile. The rest, its freshness, is derived.

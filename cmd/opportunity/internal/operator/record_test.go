@@ -44,7 +44,7 @@ func newDesk(t *testing.T) *desk {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	sheet := api.ReviewSheet{
 		GeneratedAt: sheetTime, LastEventID: "e-9", Visibility: "published", Status: api.NeedsReview, OwnFacts: &own, ReviewedFacts: &reviewed,
-		Record:  api.Opportunity{ID: "a", Category: api.Online, Facts: reviewed, Sources: []api.Source{{URL: "https://a.example/terms"}}},
+		Record:  api.Opportunity{ID: "a", Platform: api.Platform{Category: api.Online}, Facts: reviewed, Sources: []api.Source{{URL: "https://a.example/terms"}}},
 		Reasons: []api.DueReason{{Why: api.DueEdit, At: at, Fields: []string{"facts"}, Actor: "bob"}},
 		Edits:   []api.ListingEdit{{At: at, Actor: "bob", Fields: []string{"facts"}}},
 	}

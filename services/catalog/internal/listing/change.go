@@ -9,13 +9,10 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Material lists the fields that a factual review covers. After a change to one of them outside a review, the listing needs review.
-var Material = []string{"company", "applicationUrl", "category", "startingCost", "workModel", "facts"}
-
 // Change describes the effect of an import on one listing.
 type Change struct {
 	Fields    []string // names of the changed fields, in the order of the file format
-	Material  bool     // Fields contains one of Material
+	Material  bool     // one of Fields is material
 	Published bool     // the listing became visible
 
 	// KeptWithdrawn is set if the line is published and the listing stays withdrawn: only Publish makes it visible again.
@@ -53,7 +50,7 @@ func (e Entry) Update(l listingfile.Line, now time.Time) (Entry, Change) {
 		Published:     updated.Visibility != e.Visibility,
 		KeptWithdrawn: l.Visibility == listingfile.Published && e.Visibility == listingfile.Withdrawn,
 	}
-	change.Material = slices.ContainsFunc(change.Fields, func(f string) bool { return slices.Contains(Material, f) })
+	change.Material = slices.ContainsFunc(change.Fields, Material)
 	if change.Material {
 		updated.ChangedAt = &now
 	}
@@ -69,19 +66,26 @@ func (e *Entry) publish(now time.Time) {
 
 // field is a top-level field of the file format.
 type field struct {
-	name  string
-	index []int
+	name     string
+	index    []int
+	material bool
 }
 
 // fields lists all fields of an Entry, in the order of the file format.
 var fields = func() (all []field) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Entry]()) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-			all = append(all, field{name, f.Index})
+			all = append(all, field{name, f.Index, f.Tag.Get("change") == "material"})
 		}
 	}
 	return all
 }()
+
+// Material reports whether a factual review covers the field with that name. After a change to such a field outside a review, the listing
+// needs a new review. See api.Platform for the tag that decides.
+func Material(name string) bool {
+	return slices.ContainsFunc(fields, func(f field) bool { return f.name == name && f.material })
+}
 
 // changedFields returns the names of the fields in which a and b differ.
 func changedFields(a, b Entry) []string {

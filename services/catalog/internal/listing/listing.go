@@ -13,8 +13,8 @@ import (
 type Entry struct {
 	listingfile.Listing
 
-	Visibility listingfile.Visibility `json:"visibility"`
-	Curation   *listingfile.Curation  `json:"curation,omitempty"`
+	Visibility listingfile.Visibility `json:"visibility" change:"editorial"`
+	Curation   *listingfile.Curation  `json:"curation,omitempty" change:"editorial"`
 
 	// ChangedAt is the time of the latest material change outside a review; nil if there was none since the listing was created.
 	ChangedAt *time.Time `json:"-"`
@@ -34,14 +34,7 @@ func (e Entry) Public(summary api.Summary, now time.Time) api.Opportunity {
 	return api.Opportunity{
 		ID:             e.ID,
 		Kind:           api.Kind,
-		Company:        e.Company,
-		ApplicationURL: e.ApplicationURL,
-		Category:       e.Category,
-		Subcategory:    e.Subcategory,
-		Summary:        e.Summary,
-		Overview:       e.Overview,
-		StartingCost:   e.StartingCost,
-		WorkModel:      e.WorkModel,
+		Platform:       e.Platform,
 		PublishedAt:    e.PublishedAt,
 		Facts:          facts,
 		Verification:   summary.VerificationAt(e.ChangedAt, now),

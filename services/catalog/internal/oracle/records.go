@@ -58,16 +58,18 @@ func (g generator) record(i int) Record {
 	published := g.now.Add(-time.Duration(g.IntN(40)) * 24 * time.Hour)
 	r := Record{Entry: listing.Entry{
 		Listing: listingfile.Listing{
-			ID:             id,
-			Company:        api.Company{Name: "Cømpany <" + id + "> & sons", Website: "https://" + id + ".example/"},
-			ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
-			Category:       pick(g, api.Categories...),
-			Summary:        pick(g, "Plain.", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, \u2028 and <html>."),
-			Overview:       `{"freshness":"fresh"}`,
-			StartingCost:   pick(g, "", "None."),
-			WorkModel:      "Remote.",
-			PublishedAt:    &published,
-			Sources:        []api.Source{{URL: "https://source.example/" + id, CheckedAt: ptr(api.CheckDate("2026-01-02"))}, {URL: "https://source.example"}},
+			ID: id,
+			Platform: api.Platform{
+				Company:        api.Company{Name: "Cømpany <" + id + "> & sons", Website: "https://" + id + ".example/"},
+				ApplicationURL: "https://" + id + ".example/apply?a=1&b=2",
+				Category:       pick(g, api.Categories...),
+				Summary:        pick(g, "Plain.", `A "verification":{"status":"verified" lookalike`, "Line\nfeed, \u2028 and <html>."),
+				Overview:       `{"freshness":"fresh"}`,
+				StartingCost:   pick(g, "", "None."),
+				WorkModel:      "Remote.",
+			},
+			PublishedAt: &published,
+			Sources:     []api.Source{{URL: "https://source.example/" + id, CheckedAt: ptr(api.CheckDate("2026-01-02"))}, {URL: "https://source.example"}},
 		},
 		Visibility: listingfile.Published,
 	}}

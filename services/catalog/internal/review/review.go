@@ -24,7 +24,7 @@ func (r Record) EditsSinceReview() []api.ListingEdit {
 		if at := r.Summary.LastCheckedAt; at != nil && !e.At.After(*at) {
 			continue
 		}
-		material := slices.DeleteFunc(slices.Clone(e.Fields), func(f string) bool { return !slices.Contains(listing.Material, f) })
+		material := slices.DeleteFunc(slices.Clone(e.Fields), func(f string) bool { return !listing.Material(f) })
 		edits = append(edits, api.ListingEdit{At: e.At, Actor: e.Actor, Fields: material})
 	}
 	return edits

@@ -59,8 +59,9 @@ func lines(ids ...string) []listingfile.Line {
 	out := make([]listingfile.Line, len(ids))
 	for i, id := range ids {
 		out[i].Listing = listingfile.Listing{
-			ID: id, Company: api.Company{Name: "A", Website: "https://a.example"}, ApplicationURL: "https://a.example",
-			Category: api.Online, Summary: "s", Sources: []api.Source{{URL: "https://source.example"}},
+			ID: id, Sources: []api.Source{{URL: "https://source.example"}}, Platform: api.Platform{
+				Company: api.Company{Name: "A", Website: "https://a.example"}, ApplicationURL: "https://a.example", Category: api.Online, Summary: "s",
+			},
 		}
 	}
 	return out
