@@ -114,14 +114,6 @@ type Workday struct {
 	DoneBy map[string]int `json:"doneBy"` // the same by operator; empty while the history service is unavailable
 }
 
-// ReviewHistory has the summary and the events of a record. Events has the latest MaxSheetEvents.
-type ReviewHistory struct {
-	Summary       Summary         `json:"summary"`
-	PreviousFacts *Facts          `json:"previousFacts"` // of the review with facts before the latest one
-	Events        []RecordedEvent `json:"events"`        // newest check first
-	Opinion       *SecondOpinion  `json:"opinion"`       // latest second opinion that disagreed and no later review resolved
-}
-
 // MaxSheetEvents is the maximum number of events on a review sheet.
 const MaxSheetEvents = 100
 
@@ -142,7 +134,25 @@ type ReviewReport struct {
 	EventID  string   `json:"eventId"`            // of the review; also if it was sent before
 	Outcome  Outcome  `json:"outcome,omitempty"`  // as recorded: needs-review if a second opinion disagrees
 	Disagree []string `json:"disagree,omitempty"` // facts, or "outcome", in which a second opinion differs from the first
-	Summary  *Summary `json:"summary,omitempty"`  // of the record after the review
+}
+
+// ReviewHistory has the summary and the events of a record, from the history service for the catalog.
+type ReviewHistory struct {
+	Summary       Summary         `json:"summary"`
+	PreviousFacts *Facts          `json:"previousFacts"` // of the review with facts before the latest one
+	Events        []RecordedEvent `json:"events"`        // the latest MaxSheetEvents, newest check first
+}
+
+// ReviewAppend is a review that the catalog passes on to the history service. Review is a line of an events file.
+type ReviewAppend struct {
+	Actor  string          `json:"actor"`
+	Review json.RawMessage `json:"review"`
+}
+
+// ReviewAppended is the response to ReviewAppend. Summary is that of the record after the review; nil if the review was not applied.
+type ReviewAppended struct {
+	Report  ReviewReport    `json:"report"`
+	Summary *EncodedSummary `json:"summary"`
 }
 
 // UndoRequest undoes the caller's latest review of a record. EventID must be its newest event. The correcting event is a needs-review

@@ -51,6 +51,13 @@ func (e *UnseenError) Error() string {
 	return fmt.Sprintf("%d events were recorded since the listing was looked at", len(e.Events))
 }
 
+// Reviewed is the result of recording a review.
+type Reviewed struct {
+	Record    Record // as recorded, now or before
+	Duplicate bool   // a review with this content was recorded before
+	Summary   api.EncodedSummary
+}
+
 // New returns the record of e before it joins a chain: Sequence, ID, Actor, RecordedAt, PrevHash and Hash are not set. Every
 // field of e that package eventfile fills in must be set.
 func New(e api.VerificationEvent) (Record, error) {

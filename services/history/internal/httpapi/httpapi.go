@@ -28,6 +28,10 @@ type Store interface {
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
 	// Known returns the events of slug recorded up to at, ordered by check, and their summary.
 	Known(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error)
+	// RecordHistory returns all events of slug, ordered by check, and their summary with its sequence and the newest event.
+	RecordHistory(ctx context.Context, slug string) ([]event.Record, api.Summary, error)
+	// Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it.
+	Review(ctx context.Context, actor string, now time.Time, line eventfile.Line) (event.Reviewed, error)
 	// Append records the events of all lines, or none on an error. It counts events already recorded as duplicates. It returns an
 	// event.UnseenError if the author of a line has not seen the newest events of the listing.
 	Append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line) (appended, duplicates int, err error)
@@ -63,6 +67,8 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Token
 	internal.GET(history, web.Handler(errors, a.history))
 	internal.HEAD(history, web.Handler(errors, a.history))
 	internal.GET("/internal/v1/summaries", web.Handler(errors, a.summaries))
+	internal.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
+	internal.POST("/internal/v1/reviews", web.Handler(errors, a.review))
 	internal.GET("/operator/v1/history/:id", web.Handler(errors, a.known))
 	internal.POST("/operator/v1/events/append", web.Handler(errors, a.append))
 }

@@ -54,6 +54,14 @@ func (s fakeStore) Known(context.Context, string, time.Time) ([]event.Record, ap
 	return nil, api.Summary{}, s.err
 }
 
+func (s fakeStore) RecordHistory(context.Context, string) ([]event.Record, api.Summary, error) {
+	return nil, api.Summary{}, s.err
+}
+
+func (s fakeStore) Review(context.Context, string, time.Time, eventfile.Line) (event.Reviewed, error) {
+	return event.Reviewed{}, s.err
+}
+
 func (s fakeStore) Append(context.Context, string, time.Time, []eventfile.Line) (int, int, error) {
 	return 0, 0, s.err
 }

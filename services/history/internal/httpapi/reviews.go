@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/history/internal/event"
+)
+
+// maxReview is the maximum size of the body of a review, in bytes.
+const maxReview = 2 << 20
+
+// record returns the events and the summary of one listing for the review sheet, which the catalog serves.
+func (a API) record(g *gin.Context) (web.Reply, error) {
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTimeout)
+	defer cancel()
+	records, sum, err := a.Store.RecordHistory(ctx, g.Param("id"))
+	if err != nil {
+		return web.Reply{}, err
+	}
+	reply := api.ReviewHistory{Summary: sum}
+	if reply.Events, err = forOperators(records[:min(len(records), api.MaxSheetEvents)]); err != nil {
+		return web.Reply{}, err
+	}
+	reply.PreviousFacts, err = previousFacts(records)
+	return web.Reply{JSON: reply}, err
+}
+
+// previousFacts returns the facts of the second review with facts among records, newest check first.
+func previousFacts(records []event.Record) (*api.Facts, error) {
+	latest := true
+	for i := range records {
+		if records[i].CheckType != api.Review || records[i].Facts == nil {
+			continue
+		}
+		if latest {
+			latest = false
+			continue
+		}
+		e, err := records[i].Event()
+		return e.Facts, err
+	}
+	return nil, nil
+}
+
+// review records one review for the catalog. Like append, it reports an invalid review and the events that its author has not seen; the
+// status is 200 in each case.
+func (a API) review(g *gin.Context) (web.Reply, error) {
+	var in api.ReviewAppend
+	if err := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxReview)).Decode(&in); err != nil || in.Actor == "" {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a review with its actor.").Because(err)
+	}
+	now := a.Now()
+	file, err := eventfile.Read(bytes.NewReader(in.Review), now, eventfile.MaxReported)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	report := api.ReviewReport{AppendReport: api.AppendReport{Rejected: append([]api.RejectedLine{}, file.Rejected...)}}
+	switch {
+	case len(file.Rejected) > 0:
+		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+	case len(file.Lines) != 1 || file.Lines[0].Event.CheckType != api.Review:
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have exactly one review.")
+	}
+	if now, err = awaitLatest(g.Request.Context(), file.Lines, now); err != nil {
+		return web.Reply{}, err
+	}
+	done, err := a.Store.Review(g.Request.Context(), in.Actor, now, file.Lines[0])
+	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
+		report.Newer, err = forOperators(unseen.Events)
+		return web.Reply{JSON: api.ReviewAppended{Report: report}}, err
+	}
+	if err != nil {
+		return web.Reply{}, err
+	}
+	report.Applied, report.EventID, report.Outcome = true, done.Record.ID, done.Record.Outcome
+	if report.Appended = 1; done.Duplicate {
+		report.Appended, report.Duplicates = 0, 1
+	}
+	return web.Reply{JSON: api.ReviewAppended{Report: report, Summary: &done.Summary}}, nil
+}

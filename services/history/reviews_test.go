@@ -1,0 +1,109 @@
+package history_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
+)
+
+// review sends a review as the catalog does.
+func (s *service) review(actor, lastEventID, line string) api.ReviewAppended {
+	s.t.Helper()
+	text := strings.TrimSuffix(line, "}") + fmt.Sprintf(`,"lastEventId":%q}`, lastEventID)
+	body, err := json.Marshal(api.ReviewAppend{Actor: actor, Review: json.RawMessage(text)})
+	require.NoError(s.t, err)
+	return decode[api.ReviewAppended](s.t, s.do(http.MethodPost, "/internal/v1/reviews", string(body)))
+}
+
+func (s *service) reviewHistory(slug string) api.ReviewHistory {
+	s.t.Helper()
+	return decode[api.ReviewHistory](s.t, s.do(http.MethodGet, "/internal/v1/records/"+slug, ""))
+}
+
+func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.set("a", true)
+		first := line("a", "2026-11-19T10:00:00Z", api.Review, api.OutcomeVerified)
+		var all sync.WaitGroup
+		reports := make([]api.ReviewAppended, 8)
+		for i := range reports {
+			all.Go(func() { reports[i] = s.review("ann", "", first) })
+		}
+		all.Wait()
+		appended := 0
+		for _, r := range reports {
+			require.True(t, r.Report.Applied)
+			require.Equal(t, reports[0].Report.EventID, r.Report.EventID, "want the same event for every submission")
+			require.Equal(t, api.OutcomeVerified, r.Report.Outcome)
+			require.Equal(t, 1, r.Report.Appended+r.Report.Duplicates)
+			appended += r.Report.Appended
+			sum := apitest.Decoded([]api.EncodedSummary{*r.Summary})[0]
+			require.Equal(t, reports[0].Report.EventID, sum.LastEventID)
+			require.Equal(t, 1, sum.ReviewCount)
+		}
+		require.Equal(t, 1, appended)
+		got := s.reviewHistory("a")
+		require.Len(t, got.Events, 1)
+		require.Equal(t, "ann", got.Events[0].Actor)
+		require.Equal(t, got.Events[0].ID, got.Summary.LastEventID)
+	})
+}
+
+func TestReviewOfAnOutdatedSheetReturnsTheNewerEvents(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.set("a", true)
+		seen := s.review("ann", "", line("a", "2026-11-18T10:00:00Z", api.Review, api.OutcomeVerified)).Report.EventID
+		s.record(line("a", "2026-11-18T11:00:00Z", api.LinkCheck, api.OutcomeClosed))
+		late := s.review("ben", seen, line("a", "2026-11-18T10:30:00Z", api.Review, api.OutcomeVerified))
+		require.False(t, late.Report.Applied)
+		require.Nil(t, late.Summary)
+		require.Len(t, late.Report.Newer, 1)
+		require.Equal(t, api.OutcomeClosed, late.Report.Newer[0].Outcome)
+		require.Len(t, s.reviewHistory("a").Events, 2)
+		again := s.review("ben", late.Report.Newer[0].ID, line("a", "2026-11-18T10:30:00Z", api.Review, api.OutcomeVerified))
+		require.True(t, again.Report.Applied)
+	})
+}
+
+func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.set("a", true)
+		got := s.review("ann", "", `{"slug":"a","checkedAt":"2026-11-19T10:00:00Z","checkType":"review","outcome":"verified"}`)
+		require.False(t, got.Report.Applied)
+		require.Contains(t, got.Report.Rejected[0].Problems[0], "sourceUrls: a verified review needs")
+		for _, body := range []string{``, `{"review":{}}`, `{"actor":"ann","review":` + line("a", "2026-11-19T10:00:00Z", api.LinkCheck, api.OutcomeClosed) + `}`} {
+			s.requireError(s.do(http.MethodPost, "/internal/v1/reviews", body), http.StatusBadRequest, "invalid_parameter")
+		}
+		require.Empty(t, s.reviewHistory("a").Events)
+	})
+}
+
+func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		s.catalog.set("a", false)
+		require.Equal(t, api.ReviewHistory{Summary: api.Summary{Slug: "a"}, Events: []api.RecordedEvent{}}, s.reviewHistory("a"))
+		facts := func(remote string) string {
+			return fmt.Sprintf(`{"slug":"a","checkedAt":"2026-11-1%%dT10:00:00Z","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":%s}`,
+				apitest.WholeFacts(`{"remote":`+remote+`}`))
+		}
+		s.record(fmt.Sprintf(facts("true"), 1), fmt.Sprintf(facts("false"), 2),
+			`{"slug":"a","checkedAt":"2026-11-13T10:00:00Z","checkType":"review","outcome":"closed"}`)
+		for i := range api.MaxSheetEvents {
+			s.record(line("a", fmt.Sprintf("2026-11-14T10:%02d:%02dZ", i/60, i%60), api.LinkCheck, api.OutcomeReachable))
+		}
+		got := s.reviewHistory("a")
+		require.True(t, *got.PreviousFacts.Remote)
+		require.False(t, *got.Summary.Facts.Remote)
+		require.Len(t, got.Events, api.MaxSheetEvents)
+		require.Equal(t, got.Events[0].ID, got.Summary.LastEventID)
+		require.Equal(t, api.MaxSheetEvents+3, got.Summary.HistoryCount)
+	})
+}
