@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/services/catalog/internal/httpapi"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
+	"opportunity.internal/services/catalog/internal/store/desk"
 	"opportunity.internal/services/catalog/migrations"
 )
 
@@ -67,8 +68,10 @@ func Run(ctx context.Context, cfg Config) error {
 	ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
 	engine := web.New(problems)
-	httpapi.API{Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Now: cfg.Now, PublicURL: cfg.PublicURL}.
-		Routes(engine, problems, cfg.Tokens, ready)
+	httpapi.API{
+		Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Desk: desk.New(db, cfg.Now), History: history,
+		Now: cfg.Now, PublicURL: cfg.PublicURL,
+	}.Routes(engine, problems, cfg.Tokens, ready)
 	tel.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
 
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)

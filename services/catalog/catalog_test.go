@@ -212,7 +212,7 @@ func (c *clock) set(t time.Time) {
 	c.at = t
 }
 
-// historyServer is a fake of the history service's feed of summaries.
+// historyServer is a fake of the history service: its feed of summaries, and reviews.
 type historyServer struct {
 	mu          sync.Mutex
 	summaries   []api.Summary // in order of their sequence
@@ -220,6 +220,8 @@ type historyServer struct {
 	down        bool
 	closed      bool
 	rulesBehind int // number of versions between its rules and the current ones
+
+	events map[string][]api.RecordedEvent // by slug, newest first
 }
 
 func (h *historyServer) wake() {
@@ -253,6 +255,10 @@ func (h *historyServer) close() {
 }
 
 func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/internal/v1/re") {
+		h.serveReviews(w, r)
+		return
+	}
 	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+token {
 		w.WriteHeader(http.StatusTeapot)
 		return

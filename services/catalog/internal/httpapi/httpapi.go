@@ -3,6 +3,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"net/http"
 	"time"
@@ -40,7 +41,27 @@ type Listings interface {
 // Reviews lists the factual reviews that are due, and what a reviewer needs for one.
 type Reviews interface {
 	Due(ctx context.Context, until time.Time) (api.DueList, error)
-	Sheet(ctx context.Context, id string) (api.ReviewSheet, error)
+	// Sheet returns the listing's part and history's part of the review sheet.
+	Sheet(ctx context.Context, id string, history api.ReviewHistory) (api.ReviewSheet, error)
+	// SaveSummary saves the summary of a record after a review, before the feed of summaries has it.
+	SaveSummary(ctx context.Context, summary api.EncodedSummary) error
+}
+
+// Desk stores the work of curators: leases, drafts, skips and quotes.
+type Desk interface {
+	// Exists returns problem.NotFound if there is no listing with the id.
+	Exists(ctx context.Context, id string) error
+	// AddWork adds the curators' part of the review sheet.
+	AddWork(ctx context.Context, id, operator string, sheet *api.ReviewSheet) error
+	// TakeLease returns the lease of another holder and false if that holder keeps it.
+	TakeLease(ctx context.Context, id, holder string, takeOver bool) (api.Lease, bool, error)
+	EndLease(ctx context.Context, id, holder string) error
+	SaveDraft(ctx context.Context, id, operator string, content json.RawMessage) (api.Draft, error)
+	DeleteDraft(ctx context.Context, id, operator string) error
+	Skip(ctx context.Context, id, actor string, want api.SkipRequest) (api.Skip, error)
+	EndSkip(ctx context.Context, id string) error
+	// Finish ends an operator's work on a listing after a review. It keeps the stored quotes if quotes is nil.
+	Finish(ctx context.Context, id, operator string, quotes *[]api.Quote) error
 }
 
 // API holds what the handlers use.
@@ -49,6 +70,8 @@ type API struct {
 	Curation  Curation
 	Listings  Listings
 	Reviews   Reviews
+	Desk      Desk
+	History   *peer.Client
 	Now       func() time.Time
 	PublicURL string // base URL for consumers, without a trailing slash
 }
@@ -78,4 +101,12 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 	internal.POST("/operator/v1/listings/withdraw", reply(a.withdraw))
 	internal.GET("/operator/v1/reviews/due", reply(a.due))
 	internal.GET("/operator/v1/reviews/records/:id", reply(a.sheet))
+	internal.POST("/operator/v1/reviews/records/:id", reply(a.review))
+	internal.POST("/operator/v1/reviews/records/:id/undo", reply(a.undo))
+	internal.PUT("/operator/v1/reviews/records/:id/lease", reply(a.takeLease))
+	internal.DELETE("/operator/v1/reviews/records/:id/lease", reply(a.endLease))
+	internal.PUT("/operator/v1/reviews/records/:id/draft", reply(a.saveDraft))
+	internal.DELETE("/operator/v1/reviews/records/:id/draft", reply(a.deleteDraft))
+	internal.PUT("/operator/v1/reviews/records/:id/skip", reply(a.skip))
+	internal.DELETE("/operator/v1/reviews/records/:id/skip", reply(a.endSkip))
 }

@@ -40,12 +40,3 @@ func within(values params.Values) (time.Duration, error) {
 	}
 	return d, nil
 }
-
-// sheet returns the review sheet of a listing.
-func (a API) sheet(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
-		return web.Reply{}, err
-	}
-	sheet, err := a.Reviews.Sheet(g.Request.Context(), g.Param("id"))
-	return web.Reply{JSON: sheet}, err
-}

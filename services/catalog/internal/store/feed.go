@@ -82,6 +82,13 @@ func (s *Store) SaveSummaries(ctx context.Context, summaries []api.EncodedSummar
 	})
 }
 
+// SaveSummary saves one summary ahead of the feed. It ignores a summary that is not newer than the saved one.
+func (s *Store) SaveSummary(ctx context.Context, summary api.EncodedSummary) error {
+	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
+		return saveSummaries(tx, next, []string{summary.Slug}, map[string]api.EncodedSummary{summary.Slug: summary})
+	})
+}
+
 func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]api.EncodedSummary) error {
 	var saved []summaryRow
 	if err := tx.Where("listing_id IN ?", slugs).Find(&saved).Error; err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
@@ -61,21 +60,11 @@ const maxChanges = 100
 // Detail returns the listing with the id, its record and its latest changes, or problem.NotFound.
 func (s *Store) Detail(ctx context.Context, id string) (api.ListingDetail, error) {
 	tx := s.db.WithContext(ctx)
-	var rows []*listingRow
-	if api.ValidSlug(id) { // Postgres returns an error for some strings
-		if err := tx.Where("id = ?", id).Find(&rows).Error; err != nil {
-			return api.ListingDetail{}, database.Outage(err)
-		}
-	}
-	if len(rows) == 0 {
-		return api.ListingDetail{}, problem.New(problem.NotFound, "There is no listing with this id.")
-	}
-	row := rows[0]
-	notes, err := curations(tx, []string{id})
+	row, notes, err := findListing(tx, id)
 	if err != nil {
-		return api.ListingDetail{}, database.Outage(err)
+		return api.ListingDetail{}, err
 	}
-	e, err := row.entry(notes[id])
+	e, err := row.entry(notes)
 	if err != nil {
 		return api.ListingDetail{}, err
 	}

@@ -42,27 +42,49 @@ func (s *Store) Due(ctx context.Context, until time.Time) (api.DueList, error) {
 	}
 }
 
-// Sheet returns what a reviewer needs for a review of the listing, or problem.NotFound.
-func (s *Store) Sheet(ctx context.Context, id string) (api.ReviewSheet, error) {
-	var rows []*listingRow
-	if api.ValidSlug(id) { // Postgres returns an error for some strings
-		if err := s.db.WithContext(ctx).Where("id = ?", id).Find(&rows).Error; err != nil {
-			return api.ReviewSheet{}, database.Outage(err)
-		}
-	}
-	if len(rows) == 0 {
-		return api.ReviewSheet{}, problem.New(problem.NotFound, "There is no listing with this id.")
-	}
-	records, err := s.records(ctx, rows)
+// Sheet returns the listing's part of its review sheet, and the part that history has, or problem.NotFound. It uses the summary of history,
+// which is newer than the catalog's copy.
+func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory) (api.ReviewSheet, error) {
+	tx := s.db.WithContext(ctx)
+	row, notes, err := findListing(tx, id)
 	if err != nil {
 		return api.ReviewSheet{}, err
 	}
-	r, now := records[0], s.now().UTC()
-	return api.ReviewSheet{
-		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(r.Entry.Visibility), Record: r.Entry.Public(r.Summary, now),
-		OwnFacts: r.Entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(r.Entry.ChangedAt, now),
+	entry, err := row.entry(notes)
+	if err != nil {
+		return api.ReviewSheet{}, err
+	}
+	edits, err := materialEdits(tx, []string{id})
+	if err != nil {
+		return api.ReviewSheet{}, database.Outage(err)
+	}
+	r, now := review.Record{Entry: entry, Summary: history.Summary, Edits: edits[id]}, s.now().UTC()
+	sheet := api.ReviewSheet{
+		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility), Record: entry.Public(r.Summary, now),
+		OwnFacts: entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(entry.ChangedAt, now),
 		Reasons: append([]api.DueReason{}, r.ReasonsAt(now)...), Edits: r.EditsSinceReview(),
-	}, nil
+		PreviousFacts: history.PreviousFacts, Events: history.Events,
+	}
+	if entry.Curation != nil {
+		sheet.Curation = api.CurationNotes(*entry.Curation)
+	}
+	return sheet, nil
+}
+
+// findListing returns the listing with the id and its curation, nil if it has none, or problem.NotFound.
+func findListing(tx *gorm.DB, id string) (*listingRow, *curationRow, error) {
+	var known map[string]*listingRow
+	var notes map[string]*curationRow
+	if api.ValidSlug(id) { // Postgres returns an error for some strings
+		var err error
+		if known, notes, err = findListings(tx, []string{id}); err != nil {
+			return nil, nil, database.Outage(err)
+		}
+	}
+	if known[id] == nil {
+		return nil, nil, problem.New(problem.NotFound, "There is no listing with this id.")
+	}
+	return known[id], notes[id], nil
 }
 
 // records adds the summaries and the material edits to the listings of rows.

@@ -1,0 +1,304 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/storetest"
+)
+
+// serveReviews is the history service's part of reviewing. It records a review unless it was recorded before or is based on an older event.
+func (h *historyServer) serveReviews(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if slug, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/records/"); ok {
+		reply := api.ReviewHistory{Summary: h.latest(slug), Events: append([]api.RecordedEvent{}, h.events[slug]...)}
+		for _, e := range reply.Events[min(1, len(reply.Events)):] {
+			if e.Facts != nil {
+				reply.PreviousFacts = e.Facts
+				break
+			}
+		}
+		_ = json.NewEncoder(w).Encode(reply)
+		return
+	}
+	var in api.ReviewAppend
+	var e struct {
+		api.VerificationEvent
+
+		LastEventID string `json:"lastEventId"`
+	}
+	if json.NewDecoder(r.Body).Decode(&in) != nil || json.Unmarshal(in.Review, &e) != nil || e.Slug == "" || e.CheckType != api.Review {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(h.record(in.Actor, e.VerificationEvent, e.LastEventID))
+}
+
+func (h *historyServer) latest(slug string) api.Summary {
+	latest := api.Summary{Slug: slug}
+	for _, s := range h.summaries {
+		if s.Slug == slug {
+			latest = s
+		}
+	}
+	return latest
+}
+
+func (h *historyServer) record(actor string, e api.VerificationEvent, lastEventID string) (done api.ReviewAppended) {
+	done.Report.Rejected = []api.RejectedLine{}
+	known := h.events[e.Slug]
+	for _, other := range known {
+		if other.CheckedAt.Equal(e.CheckedAt) && other.Outcome == e.Outcome && other.Note == e.Note {
+			done.Report.Applied, done.Report.Duplicates, done.Report.EventID = true, 1, other.ID
+			return done
+		}
+	}
+	if len(known) > 0 && known[0].ID != lastEventID {
+		done.Report.Newer = known[:1]
+		return done
+	}
+	e.ID = fmt.Sprintf("%s-%d", e.Slug, len(known)+1)
+	if h.events == nil {
+		h.events = map[string][]api.RecordedEvent{}
+	}
+	h.events[e.Slug] = append([]api.RecordedEvent{{VerificationEvent: e, Actor: actor}}, known...)
+	sum := h.latest(e.Slug)
+	sum.Sequence, sum.LastEventID, sum.LastCheckedAt, sum.LastOutcome, sum.Facts = int64(len(h.summaries)+1), e.ID, &e.CheckedAt, e.Outcome, e.Facts
+	sum.ReviewCount, sum.HistoryCount = sum.ReviewCount+1, sum.HistoryCount+1
+	h.summaries = append(h.summaries, sum)
+	h.wake()
+	done.Report.Applied, done.Report.Appended, done.Report.EventID, done.Report.Outcome = true, 1, e.ID, e.Outcome
+	done.Summary = &apitest.Encoded(sum)[0]
+	return done
+}
+
+// operate sends a request of an operator.
+func (s *service) operate(actor, method, path, body string) response {
+	s.t.Helper()
+	return s.do(method, "/operator/v1/"+path, body, http.Header{api.ActorHeader: {actor}})
+}
+
+// operated sends a request of an operator and decodes the response, which must have the status.
+func operated[T any](s *service, status int, actor, method, path, body string) T {
+	s.t.Helper()
+	a := s.operate(actor, method, path, body)
+	require.Equal(s.t, status, a.status, "%s %s: %s", method, path, a.body)
+	return decode[T](s.t, a.body)
+}
+
+func (s *service) sheetFor(actor, id string) api.ReviewSheet {
+	s.t.Helper()
+	return operated[api.ReviewSheet](s, 200, actor, "GET", "reviews/records/"+id, "")
+}
+
+// submission returns a verified review of what the sheet shows.
+func submission(t *testing.T, sheet api.ReviewSheet, note, more string) string {
+	t.Helper()
+	review, err := json.Marshal(map[string]any{
+		"checkedAt": sheet.GeneratedAt, "outcome": "verified", "sourceUrls": []string{"https://acme.example/about"},
+		"facts": json.RawMessage(apitest.WholeFacts(`{"remote":true}`)), "note": note, "lastEventId": sheet.LastEventID,
+	})
+	require.NoError(t, err)
+	return `{"review":` + string(review) + more + `}`
+}
+
+func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example","notes":"Calls only."}`))
+		sheet := s.sheetFor("ann", "x")
+		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."}, sheet.Curation)
+		require.Empty(t, sheet.Events)
+		require.Empty(t, sheet.Quotes)
+		require.Equal(t, api.DueNeverReviewed, sheet.Reasons[0].Why)
+		operated[api.Lease](s, 200, "ann", "PUT", "reviews/records/x/lease", `{}`)
+		operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/x/draft", `{"note":"half"}`)
+		operated[api.Draft](s, 200, "ben", "PUT", "reviews/records/x/draft", `["ben's"]`)
+		sheet = s.sheetFor("ann", "x")
+		require.Equal(t, "ann", sheet.Lease.Holder)
+		require.JSONEq(t, `{"note":"half"}`, string(sheet.Draft.Content))
+
+		const quotes = `,"quotes":[{"fact":"remote","sourceUrl":"https://acme.example/about","text":"work from home"}]`
+		report := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "all good", quotes))
+		require.True(t, report.Applied)
+		require.Equal(t, "x-1", report.EventID)
+		again := operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "all good", quotes))
+		require.Equal(t, 1, again.Duplicates)
+		require.Equal(t, report.EventID, again.EventID)
+
+		require.Empty(t, s.due("").Records, "the record must not be due right after its review")
+		sheet = s.sheetFor("ann", "x")
+		require.Equal(t, api.Verified, sheet.Status)
+		require.Equal(t, "x-1", sheet.LastEventID)
+		require.Len(t, sheet.Events, 1)
+		require.Nil(t, sheet.Lease)
+		require.Nil(t, sheet.Draft)
+		require.Equal(t, []api.Quote{{Fact: "remote", SourceURL: "https://acme.example/about", Text: "work from home"}}, sheet.Quotes)
+		require.NotNil(t, s.sheetFor("ben", "x").Draft, "another operator's draft must stay")
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, sheet, "again", ""))
+		require.Len(t, s.sheetFor("ann", "x").Quotes, 1, "without quotes the stored ones stay")
+	})
+}
+
+func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", `,"visibility":"published"`))
+		anns, bens := s.sheetFor("ann", "x"), s.sheetFor("ben", "x")
+		operated[api.Draft](s, 200, "ben", "PUT", "reviews/records/x/draft", `{}`)
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, anns, "ann's", ""))
+		late := operated[api.ReviewReport](s, 409, "ben", "POST", "reviews/records/x", submission(t, bens, "ben's", ""))
+		require.False(t, late.Applied)
+		require.Equal(t, "ann's", late.Newer[0].Note)
+		require.NotNil(t, s.sheetFor("ben", "x").Draft)
+
+		for body, problem := range map[string]string{
+			submission(t, bens, "", `,"quotes":[{"fact":"mood","sourceUrl":"x","text":""}]`): "quotes[0].fact: must be the name of a fact",
+			`{"review":{}}`: "lastEventId: is missing",
+			`{"review":{"slug":"y","lastEventId":""}}`: "slug: must be x or left out",
+			`{"review":[]}`: "review: must be a JSON object",
+		} {
+			got := operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", body)
+			require.False(t, got.Applied)
+			require.Contains(t, strings.Join(got.Rejected[0].Problems, "\n"), problem)
+		}
+		require.Equal(t, 400, s.operate("ben", "POST", "reviews/records/x", `{"reviews":{}}`).status)
+		require.Equal(t, 404, s.operate("ben", "POST", "reviews/records/y", submission(t, bens, "", "")).status)
+		require.Equal(t, 404, s.operate("ben", "GET", "reviews/records/y", "").status)
+		s.history.setDown(true)
+		require.Equal(t, 503, s.operate("ben", "GET", "reviews/records/x", "").status, "a sheet without events would hide a conflict")
+		require.Equal(t, 503, s.operate("ben", "POST", "reviews/records/x", submission(t, bens, "", "")).status)
+		s.history.setDown(false)
+	})
+}
+
+func TestUndoRestoresTheFactsOfTheReviewBefore(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", `,"visibility":"published"`))
+		undo := func(actor, event string, status int) response {
+			t.Helper()
+			a := s.operate(actor, "POST", "reviews/records/x/undo", fmt.Sprintf(`{"eventId":%q}`, event))
+			require.Equal(t, status, a.status, string(a.body))
+			return a
+		}
+		submit := func(actor, facts string) {
+			t.Helper()
+			s.clock.set(s.clock.Now().Add(time.Minute))
+			body := submission(t, s.sheetFor(actor, "x"), facts, "")
+			operated[api.ReviewReport](s, 200, actor, "POST", "reviews/records/x", strings.Replace(body, `"remote":true`, `"remote":`+facts, 1))
+		}
+		submit("ann", "false")
+		submit("ben", "true")
+		undo("ann", "x-2", 400) // of another operator
+		undo("ben", "x-9", 400)
+		undo("ann", "x-1", 409)
+		s.clock.set(s.clock.Now().Add(time.Minute))
+		require.True(t, decode[api.ReviewReport](t, undo("ben", "x-2", 200).body).Applied)
+		sheet := s.sheetFor("ben", "x")
+		require.Equal(t, api.NeedsReview, sheet.Status)
+		require.False(t, *sheet.Record.Facts.Remote, "want the facts of ann's review")
+		require.Equal(t, "Undoes the review x-2.", sheet.Events[0].Note)
+		require.Len(t, sheet.Events, 3)
+		s.clock.set(s.clock.Now().Add(time.Minute))
+		undo("ben", "x-2", 409)
+	})
+}
+
+func TestLeaseHasOneHolder(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", ""))
+		const path = "reviews/records/x/lease"
+		var all sync.WaitGroup
+		statuses := make([]int, 8)
+		for i := range statuses {
+			all.Go(func() { statuses[i] = s.operate(fmt.Sprintf("op-%d", i), "PUT", path, `{}`).status })
+		}
+		all.Wait()
+		taken := 0
+		for _, status := range statuses {
+			if status == http.StatusOK {
+				taken++
+			} else {
+				require.Equal(t, http.StatusConflict, status)
+			}
+		}
+		require.Equal(t, 1, taken)
+
+		ann := operated[api.Lease](s, 200, "ann", "PUT", path, `{"takeOver":true}`)
+		require.Equal(t, api.Lease{Holder: "ann", TakenAt: startTime, ExpiresAt: startTime.Add(api.LeaseTime)}, ann)
+		s.clock.set(startTime.Add(10 * time.Minute))
+		require.Equal(t, ann, operated[api.Lease](s, 409, "ben", "PUT", path, `{}`))
+		ann = operated[api.Lease](s, 200, "ann", "PUT", path, `{}`)
+		require.Equal(t, api.Lease{Holder: "ann", TakenAt: startTime, ExpiresAt: startTime.Add(25 * time.Minute)}, ann, "want a renewed lease")
+		require.Equal(t, 204, s.operate("ben", "DELETE", path, "").status)
+		require.Equal(t, "ann", s.sheetFor("ben", "x").Lease.Holder, "only the holder can end a lease")
+		s.clock.set(startTime.Add(25 * time.Minute))
+		require.Nil(t, s.sheetFor("ben", "x").Lease, "an expired lease is none")
+		require.Equal(t, "ben", operated[api.Lease](s, 200, "ben", "PUT", path, `{}`).Holder)
+		require.Equal(t, 204, s.operate("ben", "DELETE", path, "").status)
+		require.Nil(t, s.sheetFor("ben", "x").Lease)
+		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/y/lease", `{}`).status)
+		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/%00/lease", `{}`).status)
+		require.Equal(t, 400, s.operate("ann", "PUT", path, `{"force":true}`).status)
+	})
+}
+
+func TestDraftsAndSkips(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", ""))
+		const draft, skip = "reviews/records/x/draft", "reviews/records/x/skip"
+		full := `"` + strings.Repeat("a", api.MaxDraft-2) + `"`
+		operated[api.Draft](s, 200, "ann", "PUT", draft, full)
+		require.Equal(t, full, string(s.sheetFor("ann", "x").Draft.Content))
+		for _, body := range []string{full + " ", "", "{", "\"\xff\""} {
+			require.Equal(t, 400, s.operate("ann", "PUT", draft, body).status, "%.20q", body)
+		}
+		require.Nil(t, s.sheetFor("ben", "x").Draft)
+		require.Equal(t, 204, s.operate("ann", "DELETE", draft, "").status)
+		require.Nil(t, s.sheetFor("ann", "x").Draft)
+		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/y/draft", `1`).status)
+
+		request := func(until time.Time) string {
+			return fmt.Sprintf(`{"reason":"site down","until":%q}`, until.Format(time.RFC3339Nano))
+		}
+		until := startTime.Add(time.Hour)
+		operated[api.Skip](s, 200, "ann", "PUT", skip, request(until))
+		require.Equal(t, &api.Skip{Actor: "ann", Reason: "site down", SkippedAt: startTime, Until: until}, s.sheetFor("ben", "x").Skip)
+		for _, body := range []string{
+			request(startTime), request(startTime.Add(api.MaxSkip + time.Second)), `{"reason":" ","until":"2026-11-21T00:00:00Z"}`, `{"reason":"x"}`,
+		} {
+			require.Equal(t, 400, s.operate("ann", "PUT", skip, body).status, body)
+		}
+		s.clock.set(until)
+		require.Nil(t, s.sheetFor("ben", "x").Skip, "the record must return at that time")
+		operated[api.Skip](s, 200, "ann", "PUT", skip, request(until.Add(time.Hour)))
+		require.Equal(t, 204, s.operate("ben", "DELETE", skip, "").status)
+		require.Nil(t, s.sheetFor("ben", "x").Skip)
+	})
+}
+
+// Private work of curators must not reach consumers or the history service.
+func TestWorkOfCuratorsIsPrivate(t *testing.T) {
+	s := start(t, storetest.SQLite(t))
+	s.curate("import", listingLine("x", `,"visibility":"published"`))
+	operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/x/draft", `"Hush"`)
+	operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", submission(t, s.sheetFor("ben", "x"), "", `,"quotes":[{"fact":"pay","sourceUrl":"https://acme.example","text":"Hush"}]`))
+	storetest.Eventually(t, "reviewed", func() bool { return s.list(api.Commercial, "/api/jobs?verified=true").Pagination.Total == 1 })
+	for _, path := range []string{"/api/jobs", "/api/v1/opportunities/x"} {
+		require.NotContains(t, string(s.get(api.Commercial, path).body), "Hush")
+	}
+	require.NotContains(t, string(s.do(http.MethodGet, "/internal/v1/listings?after=0", "", nil).body), "Hush")
+	require.NotContains(t, s.logs.String(), "Hush")
+}

@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+)
+
+// readJSON decodes the body of a request by an operator into out. It returns the operator's name. what describes the expected body.
+func readJSON(g *gin.Context, out any, what string) (actor string, err error) {
+	if actor, err = web.Actor(g); err != nil {
+		return "", err
+	}
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return "", err
+	}
+	dec := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(out); err != nil {
+		return "", problem.New(problem.InvalidParameter, "The body must be JSON: %s.", what).Because(err)
+	}
+	return actor, nil
+}
+
+// takeLease takes or renews the lease of a listing. It responds with 409 and the lease of another holder who keeps it.
+func (a API) takeLease(g *gin.Context) (web.Reply, error) {
+	var want api.LeaseRequest
+	actor, err := readJSON(g, &want, `{"takeOver": false}`)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	lease, taken, err := a.Desk.TakeLease(g.Request.Context(), g.Param("id"), actor, want.TakeOver)
+	if !taken {
+		return web.Reply{Status: http.StatusConflict, JSON: lease}, err
+	}
+	return web.Reply{JSON: lease}, err
+}
+
+func (a API) endLease(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	return web.Reply{Status: http.StatusNoContent}, a.Desk.EndLease(g.Request.Context(), g.Param("id"), actor)
+}
+
+func (a API) saveDraft(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	content, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxDraft))
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) || err == nil && !validJSON(content) {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "A draft must be JSON of at most %d bytes.", api.MaxDraft)
+	}
+	if err != nil {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The draft could not be read to its end.").Because(err)
+	}
+	draft, err := a.Desk.SaveDraft(g.Request.Context(), g.Param("id"), actor, content)
+	return web.Reply{JSON: draft}, err
+}
+
+// validJSON reports whether text is JSON that the database can store.
+func validJSON(text []byte) bool { return json.Valid(text) && utf8.Valid(text) }
+
+func (a API) deleteDraft(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	return web.Reply{Status: http.StatusNoContent}, a.Desk.DeleteDraft(g.Request.Context(), g.Param("id"), actor)
+}
+
+func (a API) skip(g *gin.Context) (web.Reply, error) {
+	var want api.SkipRequest
+	actor, err := readJSON(g, &want, `{"reason": "...", "until": "2026-11-24T09:00:00Z"}`)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	now := a.Now()
+	switch {
+	case strings.TrimSpace(want.Reason) == "" || utf8.RuneCountInString(want.Reason) > api.MaxText || strings.ContainsRune(want.Reason, 0):
+		return web.Reply{}, problem.New(problem.InvalidParameter, "Field reason must have 1 to %d characters.", api.MaxText)
+	case !want.Until.After(now) || want.Until.After(now.Add(api.MaxSkip)):
+		return web.Reply{}, problem.New(problem.InvalidParameter, "Field until must be in the future, at most %d days from now.", int(api.MaxSkip.Hours()/24))
+	}
+	skip, err := a.Desk.Skip(g.Request.Context(), g.Param("id"), actor, want)
+	return web.Reply{JSON: skip}, err
+}
+
+func (a API) endSkip(g *gin.Context) (web.Reply, error) {
+	if _, err := web.Actor(g); err != nil {
+		return web.Reply{}, err
+	}
+	return web.Reply{Status: http.StatusNoContent}, a.Desk.EndSkip(g.Request.Context(), g.Param("id"))
+}

@@ -1,0 +1,181 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
+)
+
+// sheet returns the review sheet of a listing. Its events come from the history service, because the copied summaries may be stale. It
+// fails with 503 while that service is unavailable: a review could not be recorded either.
+func (a API) sheet(g *gin.Context) (web.Reply, error) {
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	sheet, err := a.reviewSheet(g.Request.Context(), g.Param("id"))
+	if err == nil {
+		err = a.Desk.AddWork(g.Request.Context(), sheet.Record.ID, actor, &sheet)
+	}
+	return web.Reply{JSON: sheet}, err
+}
+
+func (a API) reviewSheet(ctx context.Context, id string) (api.ReviewSheet, error) {
+	var history api.ReviewHistory
+	if api.ValidSlug(id) {
+		if err := fromHistory(a.History.Get(ctx, "/internal/v1/records/"+id, &history)); err != nil {
+			return api.ReviewSheet{}, err
+		}
+	}
+	return a.Reviews.Sheet(ctx, id, history)
+}
+
+// fromHistory converts an error of the history service. A release without the requested endpoint counts as an outage: it is being upgraded.
+func fromHistory(err error) error {
+	if failed := new(peer.StatusError); errors.As(err, &failed) && failed.Status == http.StatusNotFound {
+		return problem.Unavailable(err)
+	}
+	return err
+}
+
+// review records a review of a listing and ends the curator's work on it. It responds with 409 if events were recorded since the sheet.
+// A repeated submission has no further effect, so a client can retry after any failure.
+func (a API) review(g *gin.Context) (web.Reply, error) {
+	var in api.ReviewSubmission
+	actor, err := readJSON(g, &in, `{"review": {...}}`)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	ctx, id := g.Request.Context(), g.Param("id")
+	if err := a.Desk.Exists(ctx, id); err != nil {
+		return web.Reply{}, err
+	}
+	line, problems := reviewLine(id, in)
+	if len(problems) > 0 {
+		return web.Reply{JSON: rejectedReview(id, problems)}, nil
+	}
+	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line}, in.Quotes)
+}
+
+func (a API) append(ctx context.Context, id string, review api.ReviewAppend, quotes *[]api.Quote) (web.Reply, error) {
+	var done api.ReviewAppended
+	if err := fromHistory(a.History.Post(ctx, "/internal/v1/reviews", review, &done)); err != nil {
+		return web.Reply{}, err
+	}
+	if !done.Report.Applied {
+		status := http.StatusOK
+		if len(done.Report.Newer) > 0 {
+			status = http.StatusConflict
+		}
+		return web.Reply{Status: status, JSON: done.Report}, nil
+	}
+	if done.Summary != nil {
+		if err := a.Reviews.SaveSummary(ctx, *done.Summary); err != nil {
+			return web.Reply{}, err
+		}
+	}
+	return web.Reply{JSON: done.Report}, a.Desk.Finish(ctx, id, review.Actor, quotes)
+}
+
+func rejectedReview(id string, problems api.Problems) api.ReviewReport {
+	return api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Line: 1, ID: id, Problems: problems}}}}
+}
+
+// reviewLine returns the line of an events file for a review of the listing with the id, and the problems that the history service does
+// not check.
+func reviewLine(id string, in api.ReviewSubmission) (json.RawMessage, api.Problems) {
+	var p api.Problems
+	var review map[string]json.RawMessage
+	if err := json.Unmarshal(in.Review, &review); err != nil || review == nil {
+		p.Add("review", "must be a JSON object")
+		return nil, p
+	}
+	for name, value := range map[string]string{"slug": id, "checkType": string(api.Review)} {
+		want := json.RawMessage(fmt.Sprintf("%q", value))
+		if given, ok := review[name]; ok && string(given) != string(want) {
+			p.Add(name, "must be %s or left out", value)
+		}
+		review[name] = want
+	}
+	if given, ok := review["lastEventId"]; !ok || string(given) == "null" {
+		p.Add("lastEventId", `is missing: send the newest event of the sheet, "" if there is none`)
+	}
+	if in.Quotes != nil {
+		checkQuotes(*in.Quotes, &p)
+	}
+	line, err := json.Marshal(review)
+	if err != nil {
+		p.Add("review", "must be a JSON object")
+	}
+	return line, p
+}
+
+func checkQuotes(quotes []api.Quote, p *api.Problems) {
+	if len(quotes) > api.MaxQuotes {
+		p.Add("quotes", "must have at most %d elements", api.MaxQuotes)
+	}
+	for i, q := range quotes {
+		field := fmt.Sprintf("quotes[%d]", i)
+		if !slices.Contains(api.FactNames, q.Fact) {
+			p.Add(field+".fact", "must be the name of a fact")
+		}
+		p.URL(field+".sourceUrl", q.SourceURL)
+		p.Text(field+".text", q.Text, api.MaxQuote)
+	}
+}
+
+// undo appends a correcting event for the operator's own latest review: a needs-review with the facts from before. It responds with 409
+// if anything was recorded after that review.
+func (a API) undo(g *gin.Context) (web.Reply, error) {
+	var in api.UndoRequest
+	actor, err := readJSON(g, &in, `{"eventId": "..."}`)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	sheet, err := a.reviewSheet(g.Request.Context(), g.Param("id"))
+	if err != nil {
+		return web.Reply{}, err
+	}
+	i := slices.IndexFunc(sheet.Events, func(e api.RecordedEvent) bool { return e.ID == in.EventID })
+	if i < 0 || sheet.Events[i].CheckType != api.Review || sheet.Events[i].Actor != actor {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "Field eventId must be the id of your own latest review of this listing.")
+	}
+	line, err := json.Marshal(map[string]any{
+		"slug": sheet.Record.ID, "checkedAt": sheet.GeneratedAt, "checkType": api.Review, "outcome": api.OutcomeNeedsReview,
+		"sourceUrls": []string{}, "facts": factsBefore(sheet, sheet.Events[i]), "note": "Undoes the review " + in.EventID + ".",
+		"lastEventId": in.EventID,
+	})
+	if err != nil {
+		return web.Reply{}, err
+	}
+	return a.append(g.Request.Context(), sheet.Record.ID, api.ReviewAppend{Actor: actor, Review: line}, nil)
+}
+
+// factsBefore returns the facts in effect before the review e, or nil if e did not change them.
+func factsBefore(sheet api.ReviewSheet, e api.RecordedEvent) *api.Facts {
+	facts := api.UnknownFacts()
+	switch {
+	case e.Facts == nil:
+		return nil
+	case sheet.PreviousFacts != nil:
+		facts = *sheet.PreviousFacts
+	case sheet.OwnFacts != nil:
+		facts = *sheet.OwnFacts
+	}
+	facts.Complete()
+	return &facts
+}
