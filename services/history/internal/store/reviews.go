@@ -69,7 +69,7 @@ func (s *Store) Review(ctx context.Context, actor string, now time.Time, line ev
 		return next + int64(appended), nil
 	})
 	if err == nil && !done.Duplicate {
-		s.appended.Inc()
+		s.appended.Add(1)
 	}
 	return done, err
 }

@@ -140,7 +140,9 @@ type quotesRow struct {
 }
 
 // Exists returns problem.NotFound if there is no listing with the id.
-func (s *Store) Exists(ctx context.Context, id string) error { return exists(s.db.WithContext(ctx), id) }
+func (s *Store) Exists(ctx context.Context, id string) error {
+	return exists(s.db.WithContext(ctx), id)
+}
 
 func exists(tx *gorm.DB, id string) error {
 	var n int64
