@@ -98,7 +98,7 @@ func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
 	report := svc.importKeys(olderLine(olderKey, nil), olderLine("sk-1234", map[string]any{"prefix": "sk-"}))
 	require.True(t, report.Applied)
 	require.Equal(t, []string{
-		"the gateway rejects the keys on these lines because their prefix and last four characters do not fit OPPORTUNITY_OLDER_KEYS: 2",
+		"the gateway rejects the keys on these lines because their prefix does not fit OPPORTUNITY_OLDER_KEYS: 2",
 	}, report.Warnings)
 	svc.stop()
 

@@ -120,7 +120,7 @@ func OlderKeyWarnings(keys []OlderKey, form apikey.OlderForm) []string {
 	}
 	var lines []string
 	for _, k := range keys {
-		if !form.CouldMatch(k.Prefix, k.LastFour) {
+		if !form.CouldMatch(k.Prefix) {
 			lines = append(lines, strconv.Itoa(k.Line))
 		}
 	}
@@ -131,7 +131,7 @@ func OlderKeyWarnings(keys []OlderKey, form apikey.OlderForm) []string {
 	if more := len(lines) - maxWarned; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return []string{"the gateway rejects the keys on these lines because their prefix and last four characters do not fit OPPORTUNITY_OLDER_KEYS: " + named}
+	return []string{"the gateway rejects the keys on these lines because their prefix does not fit OPPORTUNITY_OLDER_KEYS: " + named}
 }
 
 // Digests returns the possible digests of the key. It is stored under the first one.
