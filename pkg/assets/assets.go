@@ -1,4 +1,4 @@
-// Package assets holds the style sheet, the icon and the scripts that all HTML pages share, and serves static files.
+// Package assets holds the style sheet, the icon and the scripts that all HTML pages share, serves static files, and defines the headers of pages.
 package assets
 
 import (

@@ -100,7 +100,7 @@ func New(site Site) (*Site, error) {
 		return nil, err
 	}
 	s.passkeys = passkey.At(s.PublicURL, issuer)
-	s.headers = headers(public.Scheme == "https")
+	s.headers = assets.Headers(public.Scheme == "https")
 	s.opens = map[string]bool{}
 	for _, r := range routes() {
 		if r.method == http.MethodGet {
@@ -144,28 +144,4 @@ func (s *Site) Routes(inside gin.IRouter) {
 			inside.HEAD(r.path, s.page(r.access, r.handle))
 		}
 	}
-}
-
-// policy returns the content security policy: own resources only, and form targets on this site and formsTo.
-func policy(formsTo ...string) string {
-	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-		"form-action " + strings.Join(append([]string{"'self'"}, formsTo...), " ") + "; frame-ancestors 'none'; base-uri 'none'"
-}
-
-// headers returns the headers of every page.
-func headers(https bool) map[string]string {
-	h := map[string]string{
-		"Content-Security-Policy": policy(),
-		// not no-referrer: browsers would send forms with the origin "null", which the origin check rejects
-		"Referrer-Policy":              "same-origin",
-		"X-Content-Type-Options":       "nosniff",
-		"Cross-Origin-Opener-Policy":   "same-origin",
-		"Cross-Origin-Resource-Policy": "same-origin",
-		"Permissions-Policy":           "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-		"Cache-Control":                "no-store",
-	}
-	if https {
-		h["Strict-Transport-Security"] = "max-age=31536000"
-	}
-	return h
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/assets"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 )
@@ -157,7 +158,7 @@ func (s *Site) write(v *visit, answer view) error {
 		status = http.StatusOK
 	}
 	if answer.Leaves {
-		v.Header("Content-Security-Policy", policy(processorOrigins...))
+		v.Header("Content-Security-Policy", assets.Policy(processorOrigins...))
 	}
 	body, err := s.render(v, answer)
 	if err == nil {
