@@ -46,24 +46,30 @@ OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
 	return groups
 }
 
-// client returns a Client with the operator token from the environment or the data directory. The token is only sent, never printed.
-func (v *verbs) client() (Client, error) {
-	if err := usableURL("admin-url", v.adminURL); err != nil {
+// client returns a Client as NewClient does.
+func (v *verbs) client() (Client, error) { return NewClient(v.adminURL, v.dataDir) }
+
+// NewClient returns a Client with the operator token from the environment or the data directory of "opportunity up". The token is only
+// sent, never printed. Without a token, the Code of the error is CodeNoToken.
+func NewClient(adminURL, dataDir string) (Client, error) {
+	if err := usableURL("admin-url", adminURL); err != nil {
 		return Client{}, err
 	}
 	token, file := os.Getenv("OPPORTUNITY_OPERATOR_TOKEN"), ""
 	if token == "" {
-		file = filepath.Join(v.dataDir, TokenFile)
+		file = filepath.Join(dataDir, TokenFile)
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return Client{}, &Failure{codeNoToken, fmt.Sprintf("no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and %v. "+
+			return Client{}, &Failure{CodeNoToken, fmt.Sprintf("no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and %v. "+
 				`Set it, or use --data-dir with the directory of "opportunity up".`, err)}
 		}
 		token = strings.TrimSpace(string(text))
 	}
-	actor := cmp.Or(os.Getenv("OPPORTUNITY_ACTOR"), os.Getenv("USER"), "operator")
-	return Client{URL: v.adminURL, Token: token, TokenFile: file, Actor: actor, HTTP: http.DefaultClient}, nil
+	return Client{URL: adminURL, Token: token, TokenFile: file, Actor: Actor(), HTTP: http.DefaultClient}, nil
 }
+
+// Actor returns the name of the person at this machine.
+func Actor() string { return cmp.Or(os.Getenv("OPPORTUNITY_ACTOR"), os.Getenv("USER"), "operator") }
 
 func usableURL(flag, value string) error {
 	if api.ValidURL(value) {

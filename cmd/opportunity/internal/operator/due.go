@@ -102,12 +102,13 @@ func escapeFormula(cell string) string {
 func reasons(all []api.DueReason) string {
 	words := make([]string, len(all))
 	for i, r := range all {
-		words[i] = describeReason(r)
+		words[i] = DescribeReason(r)
 	}
 	return strings.Join(words, "; ")
 }
 
-func describeReason(r api.DueReason) string {
+// DescribeReason describes why a record is due.
+func DescribeReason(r api.DueReason) string {
 	at := r.At.UTC().Format("2006-01-02 15:04")
 	text := ""
 	switch r.Why {

@@ -39,7 +39,7 @@ func (e *Failure) Error() string { return e.Message }
 const (
 	codeFailed      = "failed"                // anything else, such as a file that cannot be read
 	codeInterrupted = "interrupted"           // Ctrl-C
-	codeNoToken     = "no_operator_token"     //nolint:gosec // a code, not a token
+	CodeNoToken     = "no_operator_token"     //nolint:gosec // a code, not a token
 	codeRejected    = "file_rejected"         // nothing was changed; standard output has the report
 	codeAltered     = "history_altered"       // events do not match their checkpoints
 	codeUnreachable = "unreachable"           // connection failed or was lost

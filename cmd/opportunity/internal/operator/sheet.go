@@ -20,7 +20,7 @@ func showSheet(out io.Writer, s api.ReviewSheet, events []api.RecordedEvent) {
 	fmt.Fprintf(out, "%s: %s, %s, %s, %s\n", r.ID, r.Company.Name, r.Category, s.Visibility, s.Status)
 	fmt.Fprintf(out, "  %s\n  apply at %s\n", r.Company.Website, r.ApplicationURL)
 	for _, why := range s.Reasons {
-		fmt.Fprintf(out, "  due: %s\n", describeReason(why))
+		fmt.Fprintf(out, "  due: %s\n", DescribeReason(why))
 	}
 	fmt.Fprintln(out, "\nFacts, as consumers see them")
 	writeFacts(out, &r.Facts)

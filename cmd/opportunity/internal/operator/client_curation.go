@@ -1,0 +1,63 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Me returns the name and the role of the caller.
+func (c Client) Me(ctx context.Context) (api.Operator, []byte, error) {
+	return call[api.Operator](ctx, c, http.MethodGet, "/me", nil)
+}
+
+// Queue returns a page of the review queue. filters are name and value, one after the other; empty values are left out.
+func (c Client) Queue(ctx context.Context, filters ...string) (api.ReviewQueue, []byte, error) {
+	return call[api.ReviewQueue](ctx, c, http.MethodGet, "/reviews/queue"+query(filters...), nil)
+}
+
+// SecondOpinions lists the reviews of others that were drawn for the caller's opinion.
+func (c Client) SecondOpinions(ctx context.Context) (api.OpinionList, []byte, error) {
+	return call[api.OpinionList](ctx, c, http.MethodGet, "/reviews/second-opinions", nil)
+}
+
+// OpinionSheet returns the sheet for a second opinion on a review, without what that review says.
+func (c Client) OpinionSheet(ctx context.Context, id, review string) (api.ReviewSheet, []byte, error) {
+	return call[api.ReviewSheet](ctx, c, http.MethodGet, sheetPath(id)+query("secondOpinionOf", review), nil)
+}
+
+// Review submits a review of a listing. The report says whether it was recorded, rejected, or preceded by newer events.
+func (c Client) Review(ctx context.Context, id string, s api.ReviewSubmission) (api.ReviewReport, []byte, error) {
+	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id), encoded(s))
+}
+
+// UndoReview records a correcting event for the caller's latest review of a listing.
+func (c Client) UndoReview(ctx context.Context, id, review string) (api.ReviewReport, []byte, error) {
+	return call[api.ReviewReport](ctx, c, http.MethodPost, sheetPath(id)+"/undo", encoded(api.UndoRequest{EventID: review}))
+}
+
+// Lease takes or renews the lease of a listing. It returns the lease of another holder, unless takeOver is set.
+func (c Client) Lease(ctx context.Context, id string, takeOver bool) (api.Lease, []byte, error) {
+	return call[api.Lease](ctx, c, http.MethodPut, sheetPath(id)+"/lease", encoded(api.LeaseRequest{TakeOver: takeOver}))
+}
+
+// SaveDraft stores the caller's draft for a listing.
+func (c Client) SaveDraft(ctx context.Context, id string, content json.RawMessage) (api.Draft, []byte, error) {
+	return call[api.Draft](ctx, c, http.MethodPut, sheetPath(id)+"/draft", encoded(content))
+}
+
+// DeleteDraft deletes the caller's draft for a listing.
+func (c Client) DeleteDraft(ctx context.Context, id string) error {
+	_, _, err := call[any](ctx, c, http.MethodDelete, sheetPath(id)+"/draft", nil)
+	return err
+}
+
+// Skip hides a listing from the queue for a time.
+func (c Client) Skip(ctx context.Context, id string, s api.SkipRequest) (api.Skip, []byte, error) {
+	return call[api.Skip](ctx, c, http.MethodPut, sheetPath(id)+"/skip", encoded(s))
+}
+
+func sheetPath(id string) string { return "/reviews/records/" + url.PathEscape(id) }
