@@ -49,6 +49,7 @@ test: ## Run all tests, with the race detector, on real Postgres, Redis and Chro
 lint: lint-prose $(LINT) ## Check format, import rules and wording
 	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt -w on these"; exit 1; }
 	@$(LINT) run $(PACKAGES)
+	@scripts/lint-imports $(LINT)
 
 .PHONY: lint-prose
 lint-prose: $(VALE) ## Check wording only, in under a second
