@@ -1,9 +1,9 @@
 # Developer tasks. Needs Go, git, make, and a C and C++ compiler. test and bench install Postgres and Redis from Debian packages if
-# they are missing; test also installs Chromium and Node.
+# they are missing; test also installs Chromium, Node and Python.
 
 SERVICES := authquota gateway catalog history billing
 # In test order: the slowest modules start first, so none of them runs alone at the end.
-MODULES  := services/authquota e2e $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs docker charts k8s
+MODULES  := services/authquota e2e $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs sdk sdk/go docker charts k8s
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 # These have no concurrency, and the race detector would build Kubernetes, Helm and Compose a second time.
 UNRACED  := ./charts/... ./docker/... ./k8s/...
@@ -75,6 +75,7 @@ tidy: ## Tidy every module
 generate: $(DOCS) ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
 	@go test ./docs -run TestBlocksAreUpToDate -update
+	@cd sdk && go run ./generate
 	@$(DOCS) --log-level warning -c charts/opportunity
 
 $(DOCS):
@@ -84,7 +85,7 @@ $(DOCS):
 
 .PHONY: generate-check
 generate-check: generate tidy ## Fail if a generated file or a go.mod is out of date
-	@git diff --exit-code -- docs charts '**/go.mod' '**/go.sum'
+	@git diff --exit-code -- docs charts sdk '**/go.mod' '**/go.sum'
 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (default 30s)

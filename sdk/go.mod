@@ -1,0 +1,10 @@
+module opportunity.internal/sdk
+
+go 1.26.0
+
+require (
+	github.com/stretchr/testify v1.12.1
+	go.yaml.in/yaml/v3 v3.0.5
+)
+
+replace opportunity.internal/sdk/go => ./go

@@ -1,0 +1,3 @@
+module opportunity.internal/sdk/go
+
+go 1.25.0

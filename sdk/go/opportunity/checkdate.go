@@ -1,0 +1,15 @@
+package opportunity
+
+import "time"
+
+// Time returns the time in UTC: that of a timestamp, or 00:00:00 UTC of a date.
+func (d CheckDate) Time() (time.Time, error) {
+	if day, err := time.Parse(time.DateOnly, string(d)); err == nil {
+		return day, nil
+	}
+	t, err := time.Parse(time.RFC3339, string(d))
+	return t.UTC(), err
+}
+
+// DateOf returns the CheckDate of a time, for Filter.CheckedAfter.
+func DateOf(t time.Time) CheckDate { return CheckDate(t.UTC().Format(time.RFC3339Nano)) }

@@ -1,0 +1,122 @@
+package opportunity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Version is the version of this SDK.
+const Version = "1.0.0"
+
+// Defaults of a client.
+const (
+	DefaultTimeout     = 30 * time.Second
+	DefaultRetryBudget = 90 * time.Second
+)
+
+// Client calls the API with one key. It is safe for concurrent use.
+type Client struct {
+	base   *url.URL
+	key    *string // a pointer, so that printing a client does not print the key
+	http   http.Client
+	budget time.Duration
+	cache  Cache
+
+	sleep func(context.Context, time.Duration) error
+	now   func() time.Time
+}
+
+type config struct {
+	url, key string
+	http     *http.Client
+	timeout  time.Duration
+	budget   time.Duration
+	cache    Cache
+}
+
+// Option configures a client.
+type Option func(*config)
+
+// WithURL sets the address of the service, such as https://api.example.com. The default is the environment variable OPPORTUNITY_URL.
+func WithURL(address string) Option { return func(c *config) { c.url = address } }
+
+// WithKey sets the API key. The default is the environment variable OPPORTUNITY_KEY.
+func WithKey(key string) Option { return func(c *config) { c.key = key } }
+
+// WithHTTPClient sets the client that sends the requests. Redirects are never followed, because the API has none.
+func WithHTTPClient(h *http.Client) Option { return func(c *config) { c.http = h } }
+
+// WithTimeout bounds each attempt of a call, from connecting to the last byte. The default is DefaultTimeout.
+func WithTimeout(d time.Duration) Option { return func(c *config) { c.timeout = d } }
+
+// WithRetryBudget bounds the time that one request waits between attempts; 0 turns retries off. The default is DefaultRetryBudget.
+func WithRetryBudget(d time.Duration) Option { return func(c *config) { c.budget = d } }
+
+// WithCache makes calls conditional: the client sends the entity tags of cached responses. There is no cache by default.
+func WithCache(cache Cache) Option { return func(c *config) { c.cache = cache } }
+
+// New returns a client. It returns an error if the address or the key is missing or malformed; the error never contains the key.
+func New(options ...Option) (*Client, error) {
+	c := config{
+		url: os.Getenv("OPPORTUNITY_URL"), key: os.Getenv("OPPORTUNITY_KEY"),
+		http: http.DefaultClient, timeout: DefaultTimeout, budget: DefaultRetryBudget,
+	}
+	for _, set := range options {
+		set(&c)
+	}
+	if runtime.GOOS == "js" {
+		return nil, errors.New("opportunity: keys must not be used in a browser; call the API from a server")
+	}
+	base, err := parseBase(c.url)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkKey(c.key); err != nil {
+		return nil, err
+	}
+	client := &Client{base: base, key: &c.key, http: *c.http, budget: c.budget, cache: c.cache, sleep: sleep, now: time.Now}
+	client.http.Timeout = c.timeout
+	client.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client, nil
+}
+
+func parseBase(address string) (*url.URL, error) {
+	if address == "" {
+		return nil, errors.New("opportunity: address missing: set OPPORTUNITY_URL or use WithURL")
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+		return nil, fmt.Errorf("opportunity: invalid address: expected a scheme and a host such as https://api.example.com")
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}
+
+// checkKey rejects what cannot be sent in a header, such as the newline at the end of a file.
+func checkKey(key string) error {
+	if key == "" {
+		return errors.New("opportunity: key missing: set OPPORTUNITY_KEY or use WithKey")
+	}
+	for _, r := range key {
+		if r <= ' ' || r > '~' {
+			return errors.New("opportunity: invalid key: it contains a space, a line break or a character that is not ASCII")
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,146 @@
+package opportunity
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/url"
+	"strconv"
+)
+
+// MaxPageSize is the default page size of lists. The API lowers it to the maximum of the tier, so a list takes as few calls as possible.
+const MaxPageSize = 100
+
+const listPath = "/api/v1/opportunities"
+
+// Page is a page of a list.
+type Page[T any] struct {
+	Data       []T        `json:"data"`
+	Pagination Pagination `json:"pagination"`
+	Meta       Meta       `json:"meta"`
+	Response   Response   `json:"-"`
+}
+
+// Detail is one record with the time and tier of the response.
+type Detail struct {
+	Data     Opportunity `json:"data"`
+	Meta     Meta        `json:"meta"`
+	Response Response    `json:"-"`
+}
+
+// Opportunities iterates over the records that match f, over all pages. Each id appears once. An error ends the iteration.
+func (c *Client) Opportunities(ctx context.Context, f Filter) iter.Seq2[Opportunity, error] {
+	return items(c.OpportunityPages(ctx, f), func(o Opportunity) string { return o.ID })
+}
+
+// OpportunityPages iterates over the pages of the records that match f. If records change during the iteration, a record can appear
+// on two pages or on none.
+func (c *Client) OpportunityPages(ctx context.Context, f Filter) iter.Seq2[*Page[Opportunity], error] {
+	return pages[Opportunity](ctx, c, listPath, f.query(), false)
+}
+
+// Opportunity returns one record. A record that does not exist, or that the account cannot read, is an Error with CodeNotFound.
+func (c *Client) Opportunity(ctx context.Context, id string) (*Detail, error) {
+	out := new(Detail)
+	var err error
+	out.Response, err = c.get(ctx, request{path: recordPath(id)}, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// History iterates over the verification history of a record, newest first, over all pages. Each event appears once.
+func (c *Client) History(ctx context.Context, id string, f HistoryFilter) iter.Seq2[Event, error] {
+	return items(c.HistoryPages(ctx, id, f), func(e Event) string { return e.ID })
+}
+
+// HistoryPages iterates over the pages of a record's verification history, newest first.
+func (c *Client) HistoryPages(ctx context.Context, id string, f HistoryFilter) iter.Seq2[*Page[Event], error] {
+	return pages[Event](ctx, c, recordPath(id).EscapedPath()+"/history", f.query(), false)
+}
+
+func recordPath(id string) *url.URL {
+	return &url.URL{Path: listPath + "/" + id, RawPath: listPath + "/" + url.PathEscape(id)}
+}
+
+// items iterates over the items of pages and skips those whose id appeared before.
+func items[T any](pages iter.Seq2[*Page[T], error], id func(T) string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		seen := map[string]bool{}
+		for page, err := range pages {
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range page.Data {
+				if seen[id(item)] {
+					continue
+				}
+				seen[id(item)] = true
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pages iterates over the pages of a list. It follows only the path and query of pagination.next, so the key never leaves the address
+// of the client.
+func pages[T any](ctx context.Context, c *Client, path string, query url.Values, fresh bool) iter.Seq2[*Page[T], error] {
+	if !query.Has("limit") {
+		query.Set("limit", strconv.Itoa(MaxPageSize))
+	}
+	return func(yield func(*Page[T], error) bool) {
+		at, err := url.Parse(path + "?" + query.Encode())
+		for err == nil && at != nil {
+			page := new(Page[T])
+			page.Response, err = c.get(ctx, request{path: at, fresh: fresh}, page)
+			if err != nil {
+				break
+			}
+			if !yield(page, nil) {
+				return
+			}
+			at, err = following(at, page.Pagination)
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// following returns the path and query of the page after the one at path, or nil after the last page.
+func following(path *url.URL, p Pagination) (*url.URL, error) {
+	if !p.HasMore || p.Next == nil {
+		return nil, nil
+	}
+	next, err := url.Parse(*p.Next)
+	if err != nil || next.RequestURI() == path.RequestURI() {
+		return nil, &Error{Code: CodeInvalidResponse, Message: fmt.Sprintf("pagination.next does not lead to another page: %q", *p.Next)}
+	}
+	return &url.URL{Path: next.Path, RawPath: next.RawPath, RawQuery: next.RawQuery}, nil
+}
+
+// query collects query parameters that are set.
+type query url.Values
+
+func (q query) text(name, value string) {
+	if value != "" {
+		url.Values(q).Set(name, value)
+	}
+}
+
+func (q query) integer(name string, value int) {
+	if value != 0 {
+		url.Values(q).Set(name, strconv.Itoa(value))
+	}
+}
+
+func (q query) tri(name string, value Tri) {
+	if value.Known() {
+		url.Values(q).Set(name, value.String())
+	}
+}

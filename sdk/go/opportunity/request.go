@@ -1,0 +1,165 @@
+package opportunity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Response describes the HTTP response behind a result.
+type Response struct {
+	RequestID string
+	// RateLimit is the daily quota after this call.
+	RateLimit RateLimit
+	// NotModified is set if the API confirmed a cached response with a 304, which is charged like a 200. Meta.GeneratedAt is then the
+	// time of the cached response.
+	NotModified bool
+
+	etag string
+}
+
+// RateLimit is the daily quota of the account.
+type RateLimit struct {
+	Limit     int       // calls in a day
+	Remaining int       // calls left today
+	Reset     time.Time // the next midnight UTC
+}
+
+// request is a GET of the API.
+type request struct {
+	path  *url.URL // path and query
+	etag  string   // sent as If-None-Match; a 304 has no body then
+	fresh bool     // bypass the cache
+}
+
+// Backoff between attempts. Each wait is a random time between half of the step and the step; the steps double.
+const (
+	firstStep = 500 * time.Millisecond
+	lastStep  = 30 * time.Second
+)
+
+// get sends a request until it succeeds, cannot succeed, or the retry budget is used up. It decodes a 200 into out.
+func (c *Client) get(ctx context.Context, r request, out any) (Response, error) {
+	var waited time.Duration
+	for step := firstStep; ; step = min(2*step, lastStep) {
+		response, err := c.attempt(ctx, r, out)
+		if err == nil {
+			return response, nil
+		}
+		wait, again := retryIn(err, step)
+		if !again || waited+wait > c.budget {
+			return response, err
+		}
+		if err := c.sleep(ctx, wait); err != nil {
+			return response, fmt.Errorf("opportunity: %w", err)
+		}
+		waited += wait
+	}
+}
+
+// retryIn returns the wait before the next attempt, and false if waiting does not help.
+func retryIn(err error, step time.Duration) (time.Duration, bool) {
+	e := new(Error)
+	if !errors.As(err, &e) {
+		return 0, false
+	}
+	switch {
+	case e.Code == CodeMinuteLimitReached && e.RetryAfter > 0:
+		return e.RetryAfter, true
+	case e.Code == CodeMinuteLimitReached, e.Code == CodeConnectionFailed, e.Status >= http.StatusInternalServerError:
+		return max(e.RetryAfter, step/2+rand.N(step/2+1)), true
+	}
+	return 0, false
+}
+
+// attempt sends a request once.
+func (c *Client) attempt(ctx context.Context, r request, out any) (Response, error) {
+	target := c.base.ResolveReference(r.path)
+	cached, found := c.cached(r, target)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return Response{}, err
+	}
+	req.Header.Set("Authorization", "Bearer "+*c.key)
+	req.Header.Set("User-Agent", "opportunity-go/"+Version)
+	if tag := r.etag + cached.ETag; tag != "" { // a request with a tag bypasses the cache
+		req.Header.Set("If-None-Match", tag)
+	}
+	got, err := c.send(req)
+	if ctx.Err() != nil {
+		return Response{}, fmt.Errorf("opportunity: %w", ctx.Err())
+	}
+	if err != nil {
+		return Response{}, &Error{Code: CodeConnectionFailed, Message: err.Error(), cause: err}
+	}
+	response := got.describe()
+	switch {
+	case got.status == http.StatusNotModified && r.etag != "":
+		return response, nil
+	case got.status == http.StatusNotModified && found:
+		got.body = cached.Body
+	case got.status == http.StatusOK:
+		cached = CacheEntry{response.etag, got.body}
+	default:
+		return response, responseError(got)
+	}
+	if err := json.Unmarshal(got.body, out); err != nil {
+		return response, invalidResponse(got, "the response cannot be decoded: %v", err)
+	}
+	if c.cache != nil && !r.fresh && cached.ETag != "" && !response.NotModified {
+		c.cache.Put(target.String(), cached)
+	}
+	return response, nil
+}
+
+// cached returns the cache entry of a request.
+func (c *Client) cached(r request, target *url.URL) (CacheEntry, bool) {
+	if c.cache == nil || r.fresh {
+		return CacheEntry{}, false
+	}
+	return c.cache.Get(target.String())
+}
+
+// reply is a complete HTTP response.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (c *Client) send(req *http.Request) (reply, error) {
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, body}, err
+}
+
+func (r reply) describe() Response {
+	return Response{
+		RequestID: r.header.Get("X-Request-Id"),
+		RateLimit: RateLimit{
+			r.number("X-RateLimit-Limit"), r.number("X-RateLimit-Remaining"), time.Unix(int64(r.number("X-RateLimit-Reset")), 0).UTC(),
+		},
+		NotModified: r.status == http.StatusNotModified,
+		etag:        r.header.Get("ETag"),
+	}
+}
+
+// number returns the value of a header, or 0 if it is missing.
+func (r reply) number(header string) int {
+	n, err := strconv.Atoi(r.header.Get(header))
+	if err != nil {
+		return 0
+	}
+	return n
+}

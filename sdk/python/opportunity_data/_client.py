@@ -1,0 +1,137 @@
+"""The client."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Unpack
+from urllib.parse import quote, urlsplit
+
+from . import _sync
+from ._cache import Cache
+from ._list import Detail, Page, items, pages
+from ._request import Requester
+from ._sync import Store, SyncResult
+from ._types import Event, Filter, HistoryFilter, Opportunity
+
+VERSION = "1.0.0"
+
+_LIST = "/api/v1/opportunities"
+
+
+class Client:
+    """Calls the API with one key. It is safe for use by several threads."""
+
+    def __init__(
+        self,
+        *,
+        url: str | None = None,
+        key: str | None = None,
+        timeout: float = 30.0,
+        retry_budget: float = 90.0,
+        cache: Cache | None = None,
+        cancel: threading.Event | None = None,
+        sleep: Callable[[float], object] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """Raises ValueError if the address or the key is missing or malformed; the message never contains the key.
+
+        url: the address of the service, such as https://api.example.com. The default is the environment variable OPPORTUNITY_URL.
+        key: the API key. The default is the environment variable OPPORTUNITY_KEY.
+        timeout: bounds each wait for the network, in seconds.
+        retry_budget: bounds the time that one request waits between attempts, in seconds; 0 turns retries off.
+        cache: makes calls conditional: the client sends the entity tags of cached responses.
+        cancel: when this event is set, waits end and the next request raises Cancelled.
+        sleep, now: replace the wait between attempts and the clock, for tests.
+        """
+        if sys.platform in ("emscripten", "wasi"):
+            raise RuntimeError("keys must not be used in a browser; call the API from a server")
+        self._requester = Requester(
+            _origin(url or os.environ.get("OPPORTUNITY_URL", "")),
+            _checked(key or os.environ.get("OPPORTUNITY_KEY", "")),
+            f"opportunity-python/{VERSION}",
+            timeout=timeout,
+            retry_budget=retry_budget,
+            cache=cache,
+            cancel=cancel,
+            sleep=sleep,
+        )
+        self._now = now
+
+    def opportunities(self, **filter: Unpack[Filter]) -> Iterator[Opportunity]:
+        """Iterates over the records that match the filter, over all pages. Each id appears once."""
+        return items(self.opportunity_pages(**filter))
+
+    def opportunity_pages(self, **filter: Unpack[Filter]) -> Iterator[Page[Opportunity]]:
+        """Iterates over the pages of the records that match the filter.
+
+        If records change during the iteration, a record can appear on two pages or on none.
+        """
+        _check_names(filter, Filter)
+        return pages(self._requester, _LIST, filter)
+
+    def opportunity(self, id: str) -> Detail:
+        """Returns one record. A record that does not exist, or that the account cannot read, is an error with Code.NOT_FOUND."""
+        result = self._requester.get(_record(id))
+        return Detail(result.value["data"], result.value["meta"], result.response)
+
+    def history(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[Event]:
+        """Iterates over the verification history of a record, newest first, over all pages. Each event appears once."""
+        return items(self.history_pages(id, **filter))
+
+    def history_pages(self, id: str, **filter: Unpack[HistoryFilter]) -> Iterator[Page[Event]]:
+        """Iterates over the pages of a record's verification history, newest first."""
+        _check_names(filter, HistoryFilter)
+        return pages(self._requester, f"{_record(id)}/history", filter)
+
+    def sync(self, store: Store, *, full_every: timedelta = timedelta(days=1)) -> SyncResult:
+        """Updates a copy of all records that the account can read.
+
+        The first call reads everything. Later calls read the records reviewed since, and everything again once full_every has passed.
+        Only such a walk sees removals and changes other than reviews, such as link checks and edits. The store changes once, at the end;
+        after an error the copy is as before.
+
+        If records change during the walk through the pages, it walks again, up to three times. If they never stop changing, it looks up
+        each record that the last walk did not see before it removes it.
+        """
+        return _sync.sync(self, store, self._now(), full_every)
+
+    def _walk(self, filter: dict[str, Any]) -> Iterator[Page[Opportunity]]:
+        """Iterates over pages without the cache."""
+        return pages(self._requester, _LIST, filter, fresh=True)
+
+    def _unchanged(self, page: Page[Opportunity]) -> bool:
+        """Reports whether a page is as before."""
+        return self._requester.get(page._path, etag=page._etag, fresh=True).response.not_modified
+
+
+def _record(id: str) -> str:
+    return f"{_LIST}/{quote(id, safe='')}"
+
+
+def _check_names(filter: Any, allowed: type) -> None:
+    for name in filter:
+        if name not in allowed.__annotations__:
+            raise TypeError(f"unknown filter {name}")
+
+
+def _origin(address: str) -> str:
+    if not address:
+        raise ValueError("address missing: set OPPORTUNITY_URL or pass url")
+    url = urlsplit(address)
+    if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc or url.path not in ("", "/") or url.query:
+        raise ValueError("invalid address: expected a scheme and a host such as https://api.example.com")
+    return f"{url.scheme}://{url.netloc}"
+
+
+def _checked(key: str) -> str:
+    """Rejects what cannot be sent in a header, such as the newline at the end of a file."""
+    if not key:
+        raise ValueError("key missing: set OPPORTUNITY_KEY or pass key")
+    if not re.fullmatch(r"[!-~]+", key):
+        raise ValueError("invalid key: it contains a space, a line break or a character that is not ASCII")
+    return key

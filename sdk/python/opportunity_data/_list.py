@@ -1,0 +1,78 @@
+"""Iterates over lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from ._error import INVALID_RESPONSE, OpportunityError
+from ._request import Requester, Response
+from ._types import Meta, Opportunity, Pagination
+
+T = TypeVar("T")
+
+# The default page size. The API lowers it to the maximum of the tier, so a list takes as few calls as possible.
+MAX_PAGE_SIZE = 100
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """A page of a list."""
+
+    data: list[T]
+    pagination: Pagination
+    meta: Meta
+    response: Response
+    _path: str = field(default="", repr=False)
+    _etag: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Detail:
+    """One record with the time and tier of the response."""
+
+    data: Opportunity
+    meta: Meta
+    response: Response
+
+
+def items(pages: Iterator[Page[Any]]) -> Iterator[Any]:
+    """Iterates over the items of pages and skips those whose id appeared before."""
+    seen: set[str] = set()
+    for page in pages:
+        for item in page.data:
+            if item["id"] not in seen:
+                seen.add(item["id"])
+                yield item
+
+
+def pages(requester: Requester, path: str, filter: Mapping[str, Any], *, fresh: bool = False) -> Iterator[Page[Any]]:
+    """Iterates over the pages of a list.
+
+    It follows only the path and query of pagination.next, so the key never leaves the address of the client.
+    """
+    path = f"{path}?{_query(filter)}"
+    while True:
+        result = requester.get(path, fresh=fresh)
+        body = result.value
+        yield Page(body["data"], body["pagination"], body["meta"], result.response, path, result.etag)
+        following = body["pagination"]["next"]
+        if not body["pagination"]["hasMore"] or following is None:
+            return
+        split = urlsplit(following)
+        following = f"{split.path}?{split.query}"
+        if following == path:
+            raise OpportunityError(INVALID_RESPONSE, f"pagination.next does not lead to another page: {following}")
+        path = following
+
+
+def _query(filter: Mapping[str, Any]) -> str:
+    parameters = {"limit": str(MAX_PAGE_SIZE)}
+    for name, value in filter.items():
+        if isinstance(value, bool):
+            value = str(value).lower()
+        if value is not None:
+            parameters["limit" if name == "page_size" else name] = str(value)
+    return urlencode(parameters)

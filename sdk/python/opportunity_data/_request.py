@@ -1,0 +1,188 @@
+"""Sends requests: attempts, retries, conditional requests."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import random
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.message import Message
+from typing import Any
+
+from ._cache import Cache, CacheEntry
+from ._error import CONNECTION_FAILED, Cancelled, OpportunityError, invalid_response, response_error
+from ._types import Code
+
+# Backoff between attempts in seconds. Each wait is a random time between half of the step and the step; the steps double.
+FIRST_STEP = 0.5
+LAST_STEP = 30.0
+
+
+@dataclass(frozen=True)
+class RateLimit:
+    """The daily quota of the account."""
+
+    limit: int
+    """Calls in a day."""
+
+    remaining: int
+    """Calls left today."""
+
+    reset: datetime
+    """The next midnight UTC."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """The HTTP response behind a result."""
+
+    request_id: str
+
+    rate_limit: RateLimit
+    """The daily quota after this call."""
+
+    not_modified: bool
+    """Set if the API confirmed a cached response with a 304, which is charged like a 200. meta["generatedAt"] is then the time of the
+    cached response."""
+
+
+@dataclass
+class Reply:
+    """A complete HTTP response."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+    @property
+    def request_id(self) -> str:
+        return self.headers.get("X-Request-Id", "")
+
+    def number(self, header: str) -> int:
+        """Returns the value of a header, or 0 if it is missing."""
+        value = self.headers.get(header, "")
+        return int(value) if value.isdecimal() else 0
+
+    def describe(self) -> Response:
+        reset = datetime.fromtimestamp(self.number("X-RateLimit-Reset"), UTC)
+        quota = RateLimit(self.number("X-RateLimit-Limit"), self.number("X-RateLimit-Remaining"), reset)
+        return Response(self.request_id, quota, self.status == 304)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of a request: the decoded body, which is None for an unchanged response, and the response."""
+
+    value: Any
+    etag: str
+    response: Response
+
+
+class _AnyStatus(urllib.request.HTTPErrorProcessor):
+    """Returns every response to the caller. So no redirect is followed; the API has none."""
+
+    def http_response(self, request: Any, response: Any) -> Any:
+        return response
+
+    https_response = http_response
+
+
+class Requester:
+    """Sends GET requests to one address with one key."""
+
+    def __init__(
+        self,
+        base: str,
+        key: str,
+        user_agent: str,
+        *,
+        timeout: float,
+        retry_budget: float,
+        cache: Cache | None,
+        cancel: threading.Event | None,
+        sleep: Callable[[float], object] | None,
+    ) -> None:
+        self._base = base
+        # A function, so that printing the object's attributes does not print the key.
+        self._authorization = lambda: f"Bearer {key}"
+        self._user_agent = user_agent
+        self._timeout = timeout
+        self._retry_budget = retry_budget
+        self._cache = cache
+        self._cancel = cancel or threading.Event()
+        self._sleep = sleep or self._cancel.wait
+        self._opener = urllib.request.build_opener(_AnyStatus)
+
+    def get(self, path: str, *, etag: str = "", fresh: bool = False) -> Result:
+        """Sends a request until it succeeds, cannot succeed, or the retry budget is used up.
+
+        etag is sent as If-None-Match; a 304 then has no value. fresh bypasses the cache.
+        """
+        waited, step = 0.0, FIRST_STEP
+        while True:
+            try:
+                return self._attempt(path, etag, fresh)
+            except OpportunityError as error:
+                wait = _retry_in(error, step)
+                if wait is None or waited + wait > self._retry_budget:
+                    raise
+            self._sleep(wait)
+            waited += wait
+            step = min(2 * step, LAST_STEP)
+
+    def _attempt(self, path: str, etag: str, fresh: bool) -> Result:
+        url = self._base + path
+        cache = None if fresh else self._cache
+        cached = cache.get(url) if cache else None
+        reply = self._send(url, etag or (cached.etag if cached else ""))
+        response, tag = reply.describe(), reply.headers.get("ETag", "")
+        if response.not_modified and etag:
+            return Result(None, tag, response)
+        if response.not_modified and cached:
+            body = cached.body
+        elif reply.status == 200:
+            body = reply.body
+        else:
+            raise response_error(reply)
+        try:
+            value = json.loads(body)
+        except ValueError as error:
+            raise invalid_response(reply, "the response is not JSON") from error
+        if cache and tag and not response.not_modified:
+            cache.put(url, CacheEntry(tag, body))
+        return Result(value, tag, response)
+
+    def _send(self, url: str, tag: str) -> Reply:
+        if self._cancel.is_set():
+            raise Cancelled
+        headers = {
+            "Authorization": self._authorization(),
+            "User-Agent": self._user_agent,
+            "Accept-Encoding": "gzip",
+            **({"If-None-Match": tag} if tag else {}),
+        }
+        request = urllib.request.Request(url, headers=headers)
+        try:
+            with self._opener.open(request, timeout=self._timeout) as response:
+                body = response.read()
+                if response.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                return Reply(response.status, response.headers, body)
+        except (OSError, EOFError, http.client.HTTPException) as error:  # OSError includes URLError and timeouts
+            raise OpportunityError(CONNECTION_FAILED, str(error) or type(error).__name__) from error
+
+
+def _retry_in(error: OpportunityError, step: float) -> float | None:
+    """Returns the seconds before the next attempt, or None if waiting does not help."""
+    backoff = random.uniform(step / 2, step)
+    if error.code == Code.MINUTE_LIMIT_REACHED:
+        return error.retry_after or backoff
+    if error.code == CONNECTION_FAILED or error.status >= 500:
+        return max(error.retry_after, backoff)
+    return None

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import threading
+import traceback
+import unittest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from unittest import mock
+
+from opportunity_data import CacheEntry, Cancelled, Client, MemoryCache, OpportunityError
+
+
+class ClientTest(unittest.TestCase):
+    def test_key_never_appears_in_errors_or_printed_clients(self) -> None:
+        key = "oda_live_topsecret"
+        for url, given in (
+            ("http://localhost", key + "\n"),
+            ("http://localhost/path", key),
+            ("http://user@localhost", key),
+            ("localhost:8080", key),
+        ):
+            with self.assertRaises(ValueError) as raised:
+                Client(url=url, key=given)
+            self.assertNotIn("topsecret", str(raised.exception))
+        client = Client(url="http://127.0.0.1:1", key=key, retry_budget=0)
+        with self.assertRaises(OpportunityError) as failed:
+            client.opportunity("a")
+        printed = repr(client) + repr(vars(client)) + repr(vars(client._requester))
+        self.assertNotIn("topsecret", printed + "".join(traceback.format_exception(failed.exception)))
+
+    def test_address_and_key_come_from_the_environment(self) -> None:
+        with mock.patch.dict(os.environ, clear=True):
+            self.assertRaisesRegex(ValueError, "OPPORTUNITY_KEY", Client, url="http://localhost")
+            self.assertRaisesRegex(ValueError, "OPPORTUNITY_URL", Client, key="k")
+        with mock.patch.dict(os.environ, OPPORTUNITY_URL="http://localhost/", OPPORTUNITY_KEY="k"):
+            Client()
+
+    def test_refuses_to_run_in_a_browser(self) -> None:
+        with mock.patch.object(sys, "platform", "emscripten"):
+            self.assertRaisesRegex(RuntimeError, "browser", Client, url="http://localhost", key="k")
+
+    def test_unknown_filter_is_an_error_before_any_request(self) -> None:
+        client = Client(url="http://127.0.0.1:1", key="k")
+        unknown: Any = {"limit": 5}
+        self.assertRaisesRegex(TypeError, "unknown filter limit", client.opportunities, **unknown)
+
+    def test_cancel_ends_waits_and_calls(self) -> None:
+        cancel = threading.Event()
+        with Server(503, b"", {"Retry-After": "60"}, on_request=cancel.set) as url:
+            client = Client(url=url, key="k", cancel=cancel)
+            self.assertRaises(Cancelled, client.opportunity, "a")
+
+    def test_timeout_ends_an_attempt(self) -> None:
+        done = threading.Event()
+        with Server(200, b"{}", {}, on_request=done.wait) as url:
+            client = Client(url=url, key="k", timeout=0.02, retry_budget=0)
+            with self.assertRaises(OpportunityError) as raised:
+                client.opportunity("a")
+            done.set()
+        self.assertEqual(raised.exception.code, "connection_failed")
+
+    def test_reads_compressed_responses(self) -> None:
+        body = gzip.compress(json.dumps({"data": {"id": "a"}, "meta": {}}).encode())
+        with Server(200, body, {"Content-Encoding": "gzip"}) as url:
+            self.assertEqual(Client(url=url, key="k").opportunity("a").data["id"], "a")
+
+    def test_full_cache_drops_the_oldest_entry(self) -> None:
+        cache = MemoryCache(2)
+        for url in "abac":
+            cache.put(url, CacheEntry(url, b""))
+        self.assertEqual([cache.get(url) is not None for url in "abc"], [False, True, True])
+
+
+class Server:
+    """A server with one response. It calls on_request for each request."""
+
+    def __init__(self, status: int, body: bytes, headers: dict[str, str], on_request: Any = lambda: None) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                on_request()
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+            def handle(self) -> None:
+                try:
+                    super().handle()
+                except ConnectionError:  # the client left first
+                    pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def __enter__(self) -> str:
+        threading.Thread(target=self.server.serve_forever, args=(0.01,)).start()
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,233 @@
+"""Runs the cases that all SDKs must pass; sdk/conformance/README.md describes them."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import unittest
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from opportunity_data import Changes, Client, MemoryCache, OpportunityError, SyncState
+
+SUITE = Path(__file__).resolve().parents[2] / "conformance"
+FIXTURES = json.loads((SUITE / "fixtures" / "fixtures.json").read_text())
+KEY = "oda_test_conformance"
+
+
+class ConformanceTest(unittest.TestCase):
+    def test_cases(self) -> None:
+        files = sorted(SUITE.glob("*.json"))
+        self.assertTrue(files)
+        for file in files:
+            for case in expand(json.loads(file.read_text())):
+                with self.subTest(f"{file.stem}: {case['name']}"):
+                    self.run_case(case)
+
+    def run_case(self, case: dict[str, Any]) -> None:
+        player = Player(case["exchanges"])
+        options = case.get("options", {})
+        waits: list[float] = []
+        now = datetime.now(UTC)
+        client = Client(
+            url=f"http://127.0.0.1:{player.server.server_port}",
+            key=KEY,
+            retry_budget=options.get("retryBudget", 90.0),
+            cache=MemoryCache(10) if options.get("cache") else None,
+            sleep=lambda seconds: waits.append(seconds),
+            now=lambda: now,
+        )
+        store = MemoryStore(case.get("copy", {}))
+        try:
+            for call in case["calls"]:
+                waits.clear()
+                if "now" in call:
+                    now = datetime.fromisoformat(call["now"])
+                got = outcome(client, call, store)
+                self.assertEqual(player.failures, [])
+                self.compare({**got, "waits": waits}, call["want"])
+            self.assertEqual(player.played, len(case["exchanges"]), "number of requests")
+        finally:
+            player.close()
+
+    def compare(self, got: dict[str, Any], want: dict[str, Any]) -> None:
+        """Asserts that got contains every entry of want. An unexpected error fails."""
+        want = dict(want)
+        if "waits" in want:
+            ranges = want.pop("waits")
+            self.assertEqual(len(got["waits"]), len(ranges), got["waits"])
+            for wait, (start, end) in zip(got["waits"], ranges):
+                self.assertTrue(start <= wait <= end, got["waits"])
+        for name, time in want.pop("state", {}).items():
+            self.assertEqual(datetime.fromisoformat(got["state"][name]), datetime.fromisoformat(time), name)
+        if "error" not in want:
+            self.assertNotIn("error", got)
+        self.contains(got, want, "outcome")
+
+    def contains(self, got: Any, want: Any, at: str) -> None:
+        if isinstance(want, dict):
+            for name in want:
+                self.assertIn(name, got, at)
+                self.contains(got[name], want[name], f"{at}.{name}")
+        elif isinstance(want, list):
+            self.assertEqual(len(got), len(want), at)
+            for i, value in enumerate(want):
+                self.contains(got[i], value, f"{at}[{i}]")
+        else:
+            self.assertEqual(got, want, at)
+
+
+class Player:
+    """A server that checks requests and sends the responses of a case."""
+
+    def __init__(self, exchanges: list[dict[str, Any]]) -> None:
+        self.exchanges = exchanges
+        self.played = 0
+        self.failures: list[str] = []
+        player = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                player.play(self)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.01,)).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+    def play(self, request: BaseHTTPRequestHandler) -> None:
+        if self.played == len(self.exchanges):
+            self.failures.append(f"unexpected request {request.path}")
+            request.send_error(418)
+            return
+        exchange = self.exchanges[self.played]
+        self.played += 1
+        url = urlsplit(request.path)
+        self.same("path", url.path, exchange["path"])
+        self.same("query", dict(parse_qsl(url.query)), exchange["query"])
+        self.same("Authorization", request.headers["Authorization"], f"Bearer {KEY}")
+        for name, value in exchange.get("headers", {}).items():
+            self.same(name, request.headers[name], value)
+        if exchange.get("drop"):
+            request.close_connection = True
+            return
+        body = exchange.get("text", json.dumps(exchange["body"]) if "body" in exchange else "").encode()
+        request.send_response(exchange.get("status", 200))
+        for name, value in {"Content-Type": "application/json", **exchange.get("send", {})}.items():
+            request.send_header(name, value)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    def same(self, what: str, got: object, want: object) -> None:
+        if got != want:
+            self.failures.append(f"got {what} {got!r}, want {want!r}")
+
+
+class MemoryStore:
+    def __init__(self, copy: dict[str, Any]) -> None:
+        self.records: dict[str, Any] = {id: {"id": id, "summary": s} for id, s in copy.get("records", {}).items()}
+        state = copy.get("state")
+        self._state = SyncState(state["checkedAfter"], state["fullWalkAt"]) if state else None
+
+    def state(self) -> SyncState | None:
+        return self._state
+
+    def ids(self) -> list[str]:
+        return list(self.records)
+
+    def apply(self, changes: Changes) -> None:
+        self.records |= {record["id"]: record for record in changes.put}
+        for id in changes.remove:
+            self.records.pop(id, None)
+        self._state = changes.state
+
+
+def outcome(client: Client, call: dict[str, Any], store: MemoryStore) -> dict[str, Any]:
+    """Makes a call and returns everything that a case can compare."""
+    got: dict[str, Any] = {}
+    found: list[Any] = []
+    filter = {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), name): value for name, value in call.get("filter", {}).items()}
+
+    def collect(items: Iterator[Any]) -> None:
+        for item in islice(items, call.get("take")):
+            found.append(item)
+
+    try:
+        match call["do"]:
+            case "opportunities":
+                collect(client.opportunities(**filter))
+            case "history":
+                collect(client.history(call["id"]))
+            case "opportunityPages":
+                collect(client.opportunity_pages(**filter))
+            case "opportunity":
+                detail = client.opportunity(call["id"])
+                got |= {"id": detail.data["id"], "remote": [detail.data["facts"]["remote"]]}
+                got |= {"notModified": detail.response.not_modified, "requestId": detail.response.request_id}
+            case "sync":
+                every = timedelta(seconds=call.get("fullEvery", 86400))
+                got |= vars(client.sync(store, full_every=every))
+            case unknown:
+                raise AssertionError(f"unknown call {unknown}")
+    except OpportunityError as error:
+        got["error"] = {
+            "status": error.status,
+            "code": error.code,
+            "message": error.message,
+            "requestId": error.request_id,
+            "retryAfter": error.retry_after,
+            "documentation": error.documentation,
+        }
+    if call["do"] == "opportunityPages":
+        got["pages"] = [
+            {
+                "ids": [record["id"] for record in page.data],
+                "page": page.pagination["page"],
+                "total": page.pagination["total"],
+                "remaining": page.response.rate_limit.remaining,
+                "requestId": page.response.request_id,
+                "notModified": page.response.not_modified,
+            }
+            for page in found
+        ]
+    elif call["do"] in ("opportunities", "history"):
+        got["ids"] = [item["id"] for item in found]
+        got["remote"] = [(item["facts"] or {}).get("remote") for item in found]
+    got["copy"] = {id: record["summary"] for id, record in store.records.items()}
+    if state := store.state():
+        got["state"] = {"checkedAfter": state.checked_after, "fullWalkAt": state.full_walk_at}
+    return got
+
+
+def expand(value: Any) -> Any:
+    """Puts fixtures in the place of {"$record": overrides} and the like."""
+    if isinstance(value, list):
+        return [expand(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    for name, overrides in value.items():
+        if name.startswith("$"):
+            return merged(FIXTURES[name[1:]], overrides)
+    return {name: expand(v) for name, v in value.items()}
+
+
+def merged(base: Any, overrides: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(overrides, dict):
+        return overrides
+    return {**base, **{name: merged(base.get(name), value) for name, value in overrides.items()}}
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,122 @@
+import { items, pages } from './list.js';
+import { parametersOfFilter, parametersOfHistoryFilter } from './parameters.js';
+import { Requester } from './request.js';
+import { sync } from './sync.js';
+
+/** @import { CallOptions, ClientOptions, Detail, Store, SyncOptions } from './index.js' */
+/** @import { Event, Filter, HistoryFilter, Opportunity } from './types.js' */
+
+export const VERSION = '1.0.0';
+
+const LIST = '/api/v1/opportunities';
+
+/** Calls the API with one key. index.d.ts documents the methods. */
+export class OpportunityClient {
+  #requester;
+  #now;
+
+  /** @param {ClientOptions} [options] */
+  constructor(options = {}) {
+    if ('document' in globalThis || 'importScripts' in globalThis) {
+      throw new Error('opportunity: keys must not be used in a browser; call the API from a server');
+    }
+    const { url = process.env['OPPORTUNITY_URL'], key = process.env['OPPORTUNITY_KEY'], now = () => new Date() } = options;
+    checkKey(key);
+    this.#requester = new Requester(originOf(url), key, `opportunity-typescript/${VERSION}`, options);
+    this.#now = now;
+  }
+
+  /**
+   * @param {Filter} [filter]
+   * @param {CallOptions} [options]
+   */
+  opportunities(filter, options) {
+    return items(this.opportunityPages(filter, options));
+  }
+
+  /**
+   * @param {Filter} [filter]
+   * @param {CallOptions} [options]
+   * @returns {import('./list.js').Pages<Opportunity>}
+   */
+  opportunityPages(filter = {}, options = {}) {
+    return pages(this.#requester, LIST, parametersOfFilter, filter, options);
+  }
+
+  /**
+   * @param {string} id
+   * @param {CallOptions} [options]
+   * @returns {Promise<Detail>}
+   */
+  async opportunity(id, { signal } = {}) {
+    const { value, response } = await this.#requester.get({ path: recordPath(id), signal });
+    return { ...value, response };
+  }
+
+  /**
+   * @param {string} id
+   * @param {HistoryFilter} [filter]
+   * @param {CallOptions} [options]
+   */
+  history(id, filter, options) {
+    return items(this.historyPages(id, filter, options));
+  }
+
+  /**
+   * @param {string} id
+   * @param {HistoryFilter} [filter]
+   * @param {CallOptions} [options]
+   * @returns {import('./list.js').Pages<Event>}
+   */
+  historyPages(id, filter = {}, options = {}) {
+    return pages(this.#requester, `${recordPath(id)}/history`, parametersOfHistoryFilter, filter, options);
+  }
+
+  /**
+   * @param {Store} store
+   * @param {SyncOptions} [options]
+   */
+  sync(store, options = {}) {
+    const walk = (/** @type {Filter} */ filter) =>
+      pages(this.#requester, LIST, parametersOfFilter, filter, { ...options, fresh: true });
+    const unchanged = async (/** @type {string} */ path, /** @type {string} */ etag) =>
+      (await this.#requester.get({ path, etag, fresh: true, signal: options.signal })).response.notModified;
+    const lookUp = (/** @type {string} */ id) => this.opportunity(id, options);
+    return sync({ walk, unchanged, lookUp }, store, this.#now(), options.fullEveryMs);
+  }
+}
+
+/** @param {string} id */
+function recordPath(id) {
+  return `${LIST}/${encodeURIComponent(id)}`;
+}
+
+/**
+ * @param {string | undefined} address
+ * @returns {string}
+ */
+function originOf(address) {
+  if (!address) {
+    throw new Error('opportunity: address missing: set OPPORTUNITY_URL or pass url');
+  }
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.pathname !== '/' || url.search) {
+    throw new Error('opportunity: invalid address: expected a scheme and a host such as https://api.example.com');
+  }
+  return url.origin;
+}
+
+/**
+ * Rejects what cannot be sent in a header, such as the newline at the end of a file.
+ *
+ * @param {string | undefined} key
+ * @returns {asserts key is string}
+ */
+function checkKey(key) {
+  if (!key) {
+    throw new Error('opportunity: key missing: set OPPORTUNITY_KEY or pass key');
+  }
+  if (!/^[!-~]+$/.test(key)) {
+    throw new Error('opportunity: invalid key: it contains a space, a line break or a character that is not ASCII');
+  }
+}

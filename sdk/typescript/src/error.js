@@ -1,0 +1,38 @@
+/** A failed call. The message never contains the key. */
+export class OpportunityError extends Error {
+  /** @param {{status?: number, code: string, message: string, requestId?: string, retryAfter?: number, documentation?: string, cause?: unknown}} details */
+  constructor({ status = 0, code, message, requestId = '', retryAfter = 0, documentation = '', cause }) {
+    super(message, { cause });
+    this.name = 'OpportunityError';
+    this.status = status;
+    this.code = code;
+    this.requestId = requestId;
+    this.retryAfter = retryAfter;
+    this.documentation = documentation;
+  }
+}
+
+/**
+ * Returns the error of a response that is not a 200 or 304.
+ *
+ * @param {import('./request.js').Reply} reply
+ */
+export function responseError(reply) {
+  const details = {
+    status: reply.status,
+    code: 'invalid_response',
+    message: 'the response is not an error of the API',
+    requestId: reply.requestId,
+    retryAfter: Math.max(0, Number(reply.headers.get('retry-after')) || 0),
+    documentation: '',
+  };
+  try {
+    const { error, documentation } = JSON.parse(reply.body);
+    if (typeof error.code === 'string') {
+      return new OpportunityError({ ...details, code: error.code, message: String(error.message), documentation: String(documentation) });
+    }
+  } catch {
+    // not JSON, or without an error: the details above describe it
+  }
+  return new OpportunityError(details);
+}

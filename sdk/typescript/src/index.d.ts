@@ -1,0 +1,185 @@
+// The public interface of this package. types.d.ts is generated; test/declarations.mts compares the rest with the code.
+
+import type { Event, Filter, HistoryFilter, Meta, Opportunity, Pagination } from './types.js';
+
+export type * from './types.js';
+export { Code } from './parameters.js';
+
+/** The version of this SDK. */
+export const VERSION: string;
+
+/** Calls the API with one key. Use it on servers only: the constructor throws in a browser. */
+export class OpportunityClient {
+  /** Throws if the address or the key is missing or malformed. The error never contains the key. */
+  constructor(options?: ClientOptions);
+
+  /**
+   * Iterates over the records that match the filter, over all pages. Each id appears once. An error ends the iteration.
+   */
+  opportunities(filter?: Filter, options?: CallOptions): AsyncGenerator<Opportunity, void, undefined>;
+
+  /**
+   * Iterates over the pages of the records that match the filter. If records change during the iteration, a record can appear on two
+   * pages or on none.
+   */
+  opportunityPages(filter?: Filter, options?: CallOptions): AsyncGenerator<Page<Opportunity>, void, undefined>;
+
+  /** Returns one record. A record that does not exist, or that the account cannot read, is an error with `Code.notFound`. */
+  opportunity(id: string, options?: CallOptions): Promise<Detail>;
+
+  /** Iterates over the verification history of a record, newest first, over all pages. Each event appears once. */
+  history(id: string, filter?: HistoryFilter, options?: CallOptions): AsyncGenerator<Event, void, undefined>;
+
+  /** Iterates over the pages of a record's verification history, newest first. */
+  historyPages(id: string, filter?: HistoryFilter, options?: CallOptions): AsyncGenerator<Page<Event>, void, undefined>;
+
+  /**
+   * Updates a copy of all records that the account can read. The first call reads everything. Later calls read the records reviewed
+   * since, and everything again once `fullEveryMs` has passed. The store changes once, at the end; after an error the copy is as before.
+   *
+   * If records change during the walk through the pages, it walks again, up to three times. If they never stop changing, it looks up
+   * each record that the last walk did not see before it removes it.
+   */
+  sync(store: Store, options?: SyncOptions): Promise<SyncResult>;
+}
+
+export interface ClientOptions {
+  /** The address of the service, such as https://api.example.com. The default is the environment variable OPPORTUNITY_URL. */
+  url?: string | undefined;
+  /** The API key. The default is the environment variable OPPORTUNITY_KEY. */
+  key?: string | undefined;
+  /** Bounds each attempt of a call, in milliseconds. The default is 30,000. */
+  timeoutMs?: number | undefined;
+  /** Bounds the time that one request waits between attempts, in milliseconds; 0 turns retries off. The default is 90,000. */
+  retryBudgetMs?: number | undefined;
+  /** Makes calls conditional: the client sends the entity tags of cached responses. There is no cache by default. */
+  cache?: Cache | undefined;
+  /** Replaces the wait between attempts, for tests. */
+  sleep?: ((ms: number, signal?: AbortSignal) => Promise<unknown>) | undefined;
+  /** Replaces the clock, for tests. */
+  now?: (() => Date) | undefined;
+}
+
+export interface CallOptions {
+  /** Ends the call and its waits. The call then throws the signal's reason. */
+  signal?: AbortSignal | undefined;
+}
+
+/** A page of a list. */
+export interface Page<T> {
+  data: T[];
+  pagination: Pagination;
+  meta: Meta;
+  response: Response;
+}
+
+/** One record with the time and tier of the response. */
+export interface Detail {
+  data: Opportunity;
+  meta: Meta;
+  response: Response;
+}
+
+/** The HTTP response behind a result. */
+export interface Response {
+  requestId: string;
+  /** The daily quota after this call. */
+  rateLimit: RateLimit;
+  /**
+   * Set if the API confirmed a cached response with a 304, which is charged like a 200. `meta.generatedAt` is then the time of the
+   * cached response.
+   */
+  notModified: boolean;
+}
+
+/** The daily quota of the account. */
+export interface RateLimit {
+  /** Calls in a day. */
+  limit: number;
+  /** Calls left today. */
+  remaining: number;
+  /** The next midnight UTC. */
+  reset: Date;
+}
+
+/** A failed call. */
+export class OpportunityError extends Error {
+  constructor(details: Partial<Omit<OpportunityError, 'name' | 'stack'>> & { code: string; message: string });
+  /** HTTP status, or 0 if there was no response. */
+  readonly status: number;
+  /**
+   * A value of `Code`; `connection_failed` if there was no complete response, with the cause in `cause`; or `invalid_response` if the
+   * response is not one of the API. A later version of the API may add codes.
+   */
+  readonly code: string;
+  /** X-Request-Id; include it when you report a problem. */
+  readonly requestId: string;
+  /** Seconds after which the same call can succeed, or 0 if not stated. */
+  readonly retryAfter: number;
+  /** URL of the section that explains the code. */
+  readonly documentation: string;
+}
+
+/** Stores responses by URL. A cache belongs to one account, because other accounts may see other records. */
+export interface Cache {
+  get(url: string): CacheEntry | undefined | Promise<CacheEntry | undefined>;
+  put(url: string, entry: CacheEntry): void | Promise<void>;
+}
+
+export interface CacheEntry {
+  etag: string;
+  body: string;
+}
+
+/** A cache in memory. When it is full, it drops the oldest entry. */
+export class MemoryCache implements Cache {
+  /** Creates a cache for up to `size` responses. */
+  constructor(size: number);
+  get(url: string): CacheEntry | undefined;
+  put(url: string, entry: CacheEntry): void;
+}
+
+/** A copy of the records. The caller of `sync` implements it. */
+export interface Store {
+  /** Returns the state that the last `apply` saved, or null. */
+  state(): Promise<SyncState | null> | SyncState | null;
+  /** Returns the ids of all stored records. */
+  ids(): Promise<string[]> | string[];
+  /** Stores and removes records and saves the state, in one transaction. */
+  apply(changes: Changes): Promise<void> | void;
+}
+
+/** The progress of a copy. */
+export interface SyncState {
+  /** The time of the latest review in the copy, or null if it contains none. */
+  checkedAfter: string | null;
+  /** The time of the last walk through all records. */
+  fullWalkAt: string;
+}
+
+/** The result of one `sync`. */
+export interface Changes {
+  /** Records to insert or replace. */
+  put: Opportunity[];
+  /** Ids of records to delete. Some may not be stored. */
+  remove: string[];
+  state: SyncState;
+}
+
+export interface SyncOptions extends CallOptions {
+  /**
+   * The time between walks through all records, in milliseconds; the default is a day. Only such a walk sees removals and changes other
+   * than reviews, such as link checks and edits.
+   */
+  fullEveryMs?: number | undefined;
+}
+
+/** What one `sync` did. */
+export interface SyncResult {
+  /** All records were read. */
+  full: boolean;
+  /** Records stored. */
+  put: number;
+  /** Records removed. */
+  removed: number;
+}

@@ -1,0 +1,76 @@
+// Iterates over lists.
+
+import { OpportunityError } from './error.js';
+
+/** @import { Page } from './index.js' */
+/** @template T @typedef {AsyncGenerator<Page<T> & {etag: string, path: string}, void, undefined>} Pages */
+
+// The default page size. The API lowers it to the maximum of the tier, so a list takes as few calls as possible.
+const MAX_PAGE_SIZE = 100;
+
+/**
+ * Iterates over the items of pages and skips those whose id appeared before.
+ *
+ * @template {{id: string}} T
+ * @param {AsyncGenerator<Page<T>, void, undefined>} pages
+ * @returns {AsyncGenerator<T, void, undefined>}
+ */
+export async function* items(pages) {
+  const seen = new Set();
+  for await (const page of pages) {
+    for (const item of page.data) {
+      if (!seen.has(item.id)) {
+        seen.add(item.id);
+        yield item;
+      }
+    }
+  }
+}
+
+/**
+ * Iterates over the pages of a list. It follows only the path and query of pagination.next, so the key never leaves the address of the
+ * client.
+ *
+ * @param {import('./request.js').Requester} requester
+ * @param {string} list path of the list
+ * @param {Readonly<Record<string, string>>} parameters the query parameter of each property of filter
+ * @param {object} filter
+ * @param {{signal?: AbortSignal | undefined, fresh?: boolean}} options
+ * @returns {Pages<any>}
+ */
+export async function* pages(requester, list, parameters, filter, { signal, fresh = false }) {
+  let path = `${list}?${query(parameters, filter)}`;
+  for (;;) {
+    const { value, etag, response } = await requester.get({ path, fresh, signal });
+    const page = { ...value, response };
+    Object.defineProperties(page, { etag: { value: etag }, path: { value: path } }); // for sync; not part of the data
+    yield page;
+    const { hasMore, next } = page.pagination;
+    if (!hasMore || next === null) {
+      return;
+    }
+    const following = URL.canParse(next) ? new URL(next) : undefined;
+    if (!following || following.pathname + following.search === path) {
+      throw new OpportunityError({ code: 'invalid_response', message: `pagination.next does not lead to another page: ${next}` });
+    }
+    path = following.pathname + following.search;
+  }
+}
+
+/**
+ * @param {Readonly<Record<string, string>>} parameters
+ * @param {object} filter
+ */
+function query(parameters, filter) {
+  const query = new URLSearchParams();
+  for (const [property, value] of Object.entries({ pageSize: MAX_PAGE_SIZE, ...filter })) {
+    const parameter = parameters[property];
+    if (parameter === undefined) {
+      throw new TypeError(`opportunity: unknown filter ${property}`);
+    }
+    if (value !== undefined) {
+      query.set(parameter, String(value));
+    }
+  }
+  return query;
+}

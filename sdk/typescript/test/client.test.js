@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { test } from 'node:test';
+import { inspect } from 'node:util';
+
+import { MemoryCache, OpportunityClient } from '../src/index.js';
+
+test('the key never appears in errors or printed clients', async () => {
+  const key = 'oda_live_topsecret';
+  for (const options of [
+    { url: 'http://localhost', key: `${key}\n` },
+    { url: 'http://localhost/path', key },
+    { url: 'http://user@localhost', key },
+    { url: 'localhost:8080', key },
+    { url: '', key },
+  ]) {
+    assert.throws(() => new OpportunityClient(options), (error) => !inspect(error).includes('topsecret'));
+  }
+  const client = new OpportunityClient({ url: 'http://127.0.0.1:1', key, retryBudgetMs: 0 });
+  await assert.rejects(client.opportunity('a'), (error) => !inspect(error, { depth: 9 }).includes('topsecret'));
+  assert.ok(!inspect(client, { depth: 9, showHidden: true }).includes('topsecret'));
+});
+
+test('address and key come from the environment', () => {
+  delete process.env['OPPORTUNITY_URL'];
+  delete process.env['OPPORTUNITY_KEY'];
+  assert.throws(() => new OpportunityClient({ url: 'http://localhost' }), /OPPORTUNITY_KEY/);
+  assert.throws(() => new OpportunityClient({ key: 'k' }), /OPPORTUNITY_URL/);
+  process.env['OPPORTUNITY_URL'] = 'http://localhost/';
+  process.env['OPPORTUNITY_KEY'] = 'k';
+  assert.ok(new OpportunityClient());
+});
+
+test('refuses to run in a browser', () => {
+  const browser = /** @type {any} */ (globalThis);
+  browser.document = {};
+  try {
+    assert.throws(() => new OpportunityClient({ url: 'http://localhost', key: 'k' }), /browser/);
+  } finally {
+    delete browser.document;
+  }
+});
+
+test('an abort signal ends calls and waits', async () => {
+  const { url, requested, close } = await server();
+  const client = new OpportunityClient({ url, key: 'k' });
+  for (const id of ['slow', 'limited']) {
+    const controller = new AbortController();
+    const call = client.opportunity(id, { signal: controller.signal });
+    await requested();
+    controller.abort(new Error('enough'));
+    await assert.rejects(call, { message: 'enough' });
+  }
+  await assert.rejects(client.opportunity('slow', { signal: AbortSignal.abort(new Error('enough')) }), { message: 'enough' });
+  close();
+});
+
+test('a timeout ends an attempt', async () => {
+  const { url, close } = await server();
+  const client = new OpportunityClient({ url, key: 'k', timeoutMs: 20, retryBudgetMs: 0 });
+  await assert.rejects(client.opportunity('slow'), { code: 'connection_failed' });
+  close();
+});
+
+test('an unknown filter is an error before any request', async () => {
+  const client = new OpportunityClient({ url: 'http://127.0.0.1:1', key: 'k' });
+  const filter = /** @type {any} */ ({ limit: 5 });
+  await assert.rejects(client.opportunities(filter).next(), /unknown filter limit/);
+});
+
+test('a full cache drops the oldest entry', () => {
+  const cache = new MemoryCache(2);
+  for (const url of ['a', 'b', 'a', 'c']) cache.put(url, { etag: url, body: '' });
+  assert.deepEqual(['a', 'b', 'c'].map((url) => cache.get(url)?.etag), [undefined, 'b', 'c']);
+});
+
+/** Starts a server that never answers /slow and asks callers of /limited to wait for a minute. */
+async function server() {
+  /** @type {(() => void)[]} */
+  const waiting = [];
+  let requests = 0;
+  const listener = createServer((request, response) => {
+    requests++;
+    waiting.splice(0).forEach((resolve) => resolve());
+    if (request.url?.endsWith('/limited')) response.writeHead(503, { 'Retry-After': '60' }).end();
+  });
+  await /** @type {Promise<void>} */ (new Promise((ready) => listener.listen(0, '127.0.0.1', ready)));
+  const { port } = /** @type {import('node:net').AddressInfo} */ (listener.address());
+  return {
+    url: `http://127.0.0.1:${port}`,
+    /** Resolves when the next request has arrived. */
+    requested: () => (requests-- > 0 ? undefined : new Promise((resolve) => waiting.push(() => resolve(requests--)))),
+    close() {
+      listener.closeAllConnections();
+      listener.close();
+    },
+  };
+}

@@ -1,0 +1,219 @@
+// Runs the cases that all SDKs must pass; sdk/conformance/README.md describes them.
+
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { test } from 'node:test';
+
+import { MemoryCache, OpportunityClient, OpportunityError } from '../src/index.js';
+
+const suite = new URL('../../conformance/', import.meta.url);
+const key = 'oda_test_conformance';
+
+/** @param {string} name @returns {any} */
+const read = (name) => JSON.parse(readFileSync(new URL(name, suite), 'utf8'));
+const fixtures = read('fixtures/fixtures.json');
+
+for (const file of readdirSync(suite).filter((name) => name.endsWith('.json'))) {
+  for (const testCase of expand(read(file))) {
+    test(`${file}: ${testCase.name}`, () => run(testCase));
+  }
+}
+
+/** @param {any} testCase */
+async function run({ options = {}, copy, calls, exchanges }) {
+  /** @type {unknown[]} */
+  const failures = [];
+  let played = 0;
+  const server = createServer((request, response) => {
+    try {
+      assert.ok(played < exchanges.length, `unexpected request ${request.url}`);
+      play(exchanges[played++], request, response);
+    } catch (error) {
+      failures.push(error);
+      response.writeHead(418).end();
+    }
+  });
+  await /** @type {Promise<void>} */ (new Promise((ready) => server.listen(0, '127.0.0.1', ready)));
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  /** @type {number[]} */
+  let waits = [];
+  let now = new Date();
+  const client = new OpportunityClient({
+    url: `http://127.0.0.1:${port}`,
+    key,
+    retryBudgetMs: options.retryBudget === undefined ? undefined : options.retryBudget * 1000,
+    cache: options.cache ? new MemoryCache(10) : undefined,
+    sleep: async (ms) => waits.push(ms / 1000),
+    now: () => now,
+  });
+  const store = memoryStore(copy);
+  try {
+    for (const call of calls) {
+      waits = [];
+      now = new Date(call.now ?? 0);
+      const got = await outcome(client, call, store);
+      assert.deepEqual(failures, []);
+      compare({ ...got, waits }, call.want);
+    }
+    assert.equal(played, exchanges.length, 'number of requests');
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+/**
+ * Checks a request and sends its response.
+ *
+ * @param {any} exchange
+ * @param {import('node:http').IncomingMessage} request
+ * @param {import('node:http').ServerResponse} response
+ */
+function play(exchange, request, response) {
+  const [path, query] = /** @type {string} */ (request.url).split('?');
+  assert.equal(path, exchange.path);
+  assert.deepEqual(Object.fromEntries(new URLSearchParams(query)), exchange.query);
+  assert.equal(request.headers.authorization, `Bearer ${key}`);
+  for (const [name, value] of Object.entries(exchange.headers ?? {})) {
+    assert.equal(request.headers[name] ?? null, value, name);
+  }
+  if (exchange.drop) {
+    request.socket.destroy();
+    return;
+  }
+  response.writeHead(exchange.status ?? 200, { 'Content-Type': 'application/json', ...exchange.send });
+  response.end(exchange.text ?? (exchange.body && JSON.stringify(exchange.body)));
+}
+
+/**
+ * Makes a call and returns everything that a case can compare.
+ *
+ * @param {OpportunityClient} client
+ * @param {any} call
+ * @param {ReturnType<typeof memoryStore>} store
+ */
+async function outcome(client, call, store) {
+  /** @type {any} */
+  const got = {};
+  /** @type {any[]} */
+  const found = [];
+  const collect = async (/** @type {AsyncIterable<any>} */ items) => {
+    for await (const item of items) {
+      found.push(item);
+      if (found.length === call.take) break;
+    }
+  };
+  try {
+    switch (call.do) {
+      case 'opportunities':
+        await collect(client.opportunities(call.filter));
+        break;
+      case 'history':
+        await collect(client.history(call.id));
+        break;
+      case 'opportunityPages':
+        await collect(client.opportunityPages(call.filter));
+        break;
+      case 'opportunity': {
+        const { data, response } = await client.opportunity(call.id);
+        Object.assign(got, { id: data.id, remote: [data.facts.remote], ...response });
+        break;
+      }
+      case 'sync':
+        Object.assign(got, await client.sync(store, { fullEveryMs: call.fullEvery && call.fullEvery * 1000 }));
+        break;
+      default:
+        throw new Error(`unknown call ${call.do}`);
+    }
+  } catch (error) {
+    if (!(error instanceof OpportunityError)) throw error;
+    got.error = { .../** @type {object} */ (error), message: error.message };
+  }
+  if (call.do === 'opportunityPages') {
+    got.pages = found.map(({ data, pagination, response }) => ({
+      ids: data.map((/** @type {any} */ record) => record.id),
+      page: pagination.page,
+      total: pagination.total,
+      remaining: response.rateLimit.remaining,
+      ...response,
+    }));
+  } else if (call.do === 'opportunities' || call.do === 'history') {
+    got.ids = found.map((item) => item.id);
+    got.remote = found.map((item) => item.facts?.remote);
+  }
+  got.copy = Object.fromEntries([...store.records].map(([id, record]) => [id, record.summary]));
+  got.state = store.state();
+  return got;
+}
+
+/**
+ * Asserts that got contains every entry of want. An unexpected error fails.
+ *
+ * @param {any} got
+ * @param {any} want
+ */
+function compare(got, { waits, state, ...want }) {
+  if (waits) {
+    assert.equal(got.waits.length, waits.length, `waits ${got.waits}`);
+    for (const [i, [from, to]] of waits.entries()) {
+      assert.ok(from <= got.waits[i] && got.waits[i] <= to, `waits ${got.waits}`);
+    }
+  }
+  for (const [name, time] of Object.entries(state ?? {})) {
+    assert.equal(Date.parse(got.state[name]), Date.parse(time), name);
+  }
+  if (!want.error) {
+    assert.equal(got.error, undefined);
+  }
+  contains(got, want, 'outcome');
+}
+
+/** @param {any} got @param {any} want @param {string} at */
+function contains(got, want, at) {
+  if (want === null || typeof want !== 'object') {
+    assert.equal(got, want, at);
+    return;
+  }
+  if (Array.isArray(want)) {
+    assert.equal(got?.length, want.length, at);
+  }
+  for (const name of Object.keys(want)) {
+    contains(got?.[name], want[name], `${at}.${name}`);
+  }
+}
+
+/** @param {any} copy */
+function memoryStore(copy) {
+  /** @type {Map<string, any>} */
+  const records = new Map(Object.entries(copy?.records ?? {}).map(([id, summary]) => [id, { id, summary }]));
+  let state = copy?.state ?? null;
+  return {
+    records,
+    state: () => state,
+    ids: () => [...records.keys()],
+    /** @param {import('../src/index.js').Changes} changes */
+    apply(changes) {
+      changes.put.forEach((record) => records.set(record.id, record));
+      changes.remove.forEach((id) => records.delete(id));
+      state = changes.state;
+    },
+  };
+}
+
+/** Puts fixtures in the place of {"$record": overrides} and the like. @param {any} value @returns {any} */
+function expand(value) {
+  if (Array.isArray(value)) return value.map(expand);
+  if (value === null || typeof value !== 'object') return value;
+  const [name] = Object.keys(value);
+  if (name?.startsWith('$')) return merged(fixtures[name.slice(1)], value[name]);
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, expand(inner)]));
+}
+
+/** @param {any} base @param {any} overrides @returns {any} */
+function merged(base, overrides) {
+  const objects = [base, overrides].every((v) => v !== null && typeof v === 'object' && !Array.isArray(v));
+  if (!objects) return overrides;
+  const inner = Object.entries(overrides).map(([name, value]) => [name, merged(base[name], value)]);
+  return { ...base, ...Object.fromEntries(inner) };
+}
