@@ -34,7 +34,7 @@ import (
 	"opportunity.internal/services/authquota/internal/billing"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/ledger"
-	"opportunity.internal/services/authquota/internal/pages"
+	planpages "opportunity.internal/services/authquota/internal/plan/pages"
 	"opportunity.internal/services/authquota/migrations"
 )
 
@@ -92,16 +92,14 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	refusals := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
-	site := pages.Site{
-		Errors: refusals, Counters: ledger.Counters{Redis: redis}, Tiers: settings.tiers, Peppers: settings.peppers, Apply: p.apply,
-	}
 	transport := peer.Transport()
 	defer transport.CloseIdleConnections()
+	var plans planpages.Billing
 	if cfg.BillingURL != "" {
 		seller := billing.New(cfg.BillingURL, cfg.Tokens, tel.Transport(transport, "billing"))
-		site.Billing, p.seller = seller, seller
+		plans, p.seller = seller, seller
 	}
-	shown, err := newSite(cfg, p.store, site)
+	site, err := newSite(cfg, settings, p, refusals, ledger.Counters{Redis: redis}, plans)
 	if err != nil {
 		return err
 	}
@@ -116,7 +114,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	serving = true
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", public, tel.Handler(split(shown.Handler(), api.Handler())))
+	group.HTTP("service", public, tel.Handler(split(site.Handler(), api.Handler())))
 	p.start(group, db)
 	err = group.Wait()
 	p.copyLast(ctx)

@@ -21,10 +21,11 @@ func sawTemplates(log string) {
 }
 
 func unseenTemplates() (missing []string) {
-	files, _ := filepath.Glob("internal/pages/templates/*.html")
-	for _, f := range files {
+	features, _ := filepath.Glob("internal/*/pages/templates/*.html")
+	shared, _ := filepath.Glob("internal/site/templates/*.html")
+	for _, f := range append(features, shared...) {
 		name := strings.TrimSuffix(filepath.Base(f), ".html")
-		if _, seen := seenTemplates.Load(name); !seen && name != "layout" && name != "blocks" {
+		if _, seen := seenTemplates.Load(name); !seen {
 			missing = append(missing, name)
 		}
 	}

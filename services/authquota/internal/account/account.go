@@ -168,11 +168,6 @@ func tierNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Invalid returns the error for a field of the request body. what completes the sentence "Field NAME ...".
-func Invalid(field, what string) error {
-	return problem.New(problem.InvalidParameter, "Field %s %s.", field, what)
-}
-
 // MaxName is the maximum length of a key name, in characters.
 const MaxName = 60
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/jsonlines"
-	"opportunity.internal/pkg/problem"
 )
 
 // OlderKey is a line of an import.
@@ -79,9 +79,9 @@ func (k *OlderKey) check(p *api.Problems) {
 		p.Add("lastFour", "must be the last four characters of the key")
 	}
 	if k.Name != "" {
-		k.Name = checked(p, "name", k.Name, KeyName)
+		k.Name = checked(p, k.Name, KeyName)
 	}
-	k.UseCase = checked(p, "useCase", k.UseCase, UseCase)
+	k.UseCase = checked(p, k.UseCase, UseCase)
 	if validTier(k.Tier) != nil {
 		p.Add("tier", "must be one of %s", tierNames())
 	}
@@ -93,12 +93,11 @@ func (k *OlderKey) check(p *api.Problems) {
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checked returns the canonical form of a field, or adds the problem to the line: the error message without its first words.
-func checked(p *api.Problems, field, s string, check func(string) (string, error)) string {
+// checked returns the canonical form of a field, or adds the reason of its FieldError to the line.
+func checked(p *api.Problems, s string, check func(string) (string, error)) string {
 	s, err := check(s)
-	if err != nil {
-		what := strings.TrimPrefix(problem.Of(err).Message, "Field "+field+" ")
-		p.Add(field, "%s", strings.TrimSuffix(what, "."))
+	if invalid := (FieldError{}); errors.As(err, &invalid) {
+		p.Add(invalid.Field, "%s", invalid.Reason)
 	}
 	return s
 }

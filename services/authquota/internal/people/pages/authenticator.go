@@ -1,0 +1,122 @@
+package pages
+
+import (
+	"context"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/recovery"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/totp"
+)
+
+// Authenticators sets up the second factor.
+type Authenticators interface {
+	// NewSeed returns the seed to show. It stays the same during set-up.
+	NewSeed(ctx context.Context, current session.Session) (account.NewSeed, error)
+	// ConfirmAuthenticator returns account.CodeUsed if a concurrent request was first.
+	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string,
+		tried ...throttle.Subject) (session.Admitted, error)
+	RenewCodes(ctx context.Context, accountID string, hashes []string) error
+}
+
+// seedForm is the data for setting up an authenticator.
+type seedForm struct {
+	QR      template.URL // an image
+	Grouped string       // the seed for typing
+	URI     template.URL // for an app on the same phone
+}
+
+// newSeedForm returns the form with the browser's seed. It skips drawing the QR code for HEAD requests.
+func (p *Pages) newSeedForm(v *site.Visit) (seedForm, account.NewSeed, error) {
+	if v.Request.Method == http.MethodHead {
+		return seedForm{}, account.NewSeed{}, nil
+	}
+	seed, err := p.Authenticators.NewSeed(v.Request.Context(), v.Session)
+	if err != nil {
+		return seedForm{}, seed, err
+	}
+	uri := totp.URI(seed.Seed, v.Person.Email, Issuer)
+	png, err := totp.QR(uri)
+	return seedForm{
+		QR:      template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(png)), //nolint:gosec // our own image
+		Grouped: totp.Grouped(seed.Seed),
+		URI:     template.URL(uri), //nolint:gosec // made of escaped parts
+	}, seed, err
+}
+
+// wrongNewCode explains a wrong code during set-up. Often a QR code from an earlier page was scanned.
+const wrongNewCode = "The code is wrong. Scan the QR code on this page; if you scanned an earlier one, delete its entry in the app first."
+
+// authenticatorForm shows the seed to a person without an authenticator.
+func (p *Pages) authenticatorForm(v *site.Visit) (site.View, error) {
+	page, _, err := p.authenticatorPage(v)
+	return page, err
+}
+
+func (p *Pages) authenticatorPage(v *site.Visit) (site.View, account.NewSeed, error) {
+	if v.Person.AuthenticatorConfirmed {
+		return site.View{Redirect: "/account/sign-in/code"}, account.NewSeed{}, nil
+	}
+	form, seed, err := p.newSeedForm(v)
+	return site.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
+}
+
+// authenticator confirms the seed with its first code and shows the recovery codes once.
+func (p *Pages) authenticator(v *site.Visit) (site.View, error) {
+	again, seed, err := p.authenticatorPage(v)
+	if err != nil || again.Redirect != "" {
+		return again, err
+	}
+	ctx := v.Request.Context()
+	if wait, err := p.Attempts.Try(ctx, inSession(v)); err != nil || wait > 0 {
+		return site.TooMany(v, again, wait), err
+	}
+	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.Now)
+	if !ok {
+		return again.Wrong("code", wrongNewCode), nil
+	}
+	codes, hashes := newCodes()
+	admitted, err := p.Authenticators.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))
+	if problem.Of(err).Code == problem.InvalidParameter {
+		return again.Wrong("code", problem.Of(err).Message), nil
+	}
+	if err != nil {
+		return site.View{}, err
+	}
+	v.Admit(admitted)
+	return site.View{Template: "recovery-codes", Title: "Your recovery codes", Data: recoveryCodes{Codes: codes, First: true}}, nil
+}
+
+func newCodes() (codes, hashes []string) {
+	codes = recovery.Generate()
+	for _, c := range codes {
+		hashes = append(hashes, recovery.Hash(c))
+	}
+	return codes, hashes
+}
+
+// recoveryCodes is the data of the recovery codes page. It has the codes only just after they were created.
+type recoveryCodes struct {
+	Codes []string
+	First bool // created with the authenticator
+	Left  int
+}
+
+func (p *Pages) recoveryCodesForm(v *site.Visit) (site.View, error) {
+	return site.View{
+		Template: "recovery-codes", Title: "Recovery codes", Data: recoveryCodes{Left: v.Person.RecoveryCodesLeft},
+	}, nil
+}
+
+// renewCodes creates new codes and shows them once.
+func (p *Pages) renewCodes(v *site.Visit) (site.View, error) {
+	codes, hashes := newCodes()
+	err := p.Authenticators.RenewCodes(v.Request.Context(), v.Person.Account, hashes)
+	return site.View{Template: "recovery-codes", Title: "Your recovery codes", Data: recoveryCodes{Codes: codes}}, err
+}

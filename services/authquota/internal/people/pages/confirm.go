@@ -1,0 +1,125 @@
+package pages
+
+import (
+	"context"
+	"errors"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/recovery"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/totp"
+)
+
+// Proofs records proofs of a factor.
+type Proofs interface {
+	ConfirmByPassword(ctx context.Context, current session.Session, hash string, tried ...throttle.Subject) (secret string, err error)
+	ConfirmByCode(ctx context.Context, current session.Session, step int64, tried ...throttle.Subject) (secret string, err error)
+	ConfirmByPasskey(ctx context.Context, current session.Session, used passkey.Passkey, tried ...throttle.Subject) (secret string, err error)
+	ConfirmFailed(ctx context.Context, current session.Session, factor string) error
+}
+
+// proofForm is the data of the page that asks for a factor.
+type proofForm struct {
+	Next    string
+	Options string // WebAuthn options; empty if passkeys are not possible
+}
+
+// proveForm asks a signed-in person for a factor again, before a sensitive action.
+func (p *Pages) proveForm(v *site.Visit) (site.View, error) {
+	options, err := p.beginProof(v)
+	next := v.Next()
+	if next == site.Home {
+		next = site.Security
+	}
+	return site.View{Template: "security-confirm", Title: "Confirm your identity", Data: proofForm{next, options}}, err
+}
+
+// prove verifies a code of the authenticator, the password or a passkey.
+func (p *Pages) prove(v *site.Visit) (site.View, error) {
+	ctx := v.Request.Context()
+	next := v.Next()
+	if next == site.Home {
+		next = site.Security
+	}
+	if v.Session.Superseded { // the form was submitted twice; the browser has, or will get, the new secret
+		return site.View{Redirect: next}, nil
+	}
+	factor, by := "code", p.proveByCode
+	switch {
+	case v.PostForm("answer") != "":
+		factor, by = "", p.proveByPasskey // no field: sent by the script
+	case v.PostForm("password") != "":
+		factor, by = "password", p.proveByPassword
+	}
+	wait, err := p.Attempts.Try(ctx, inSession(v))
+	if err != nil {
+		return site.View{}, err
+	}
+	if wait > 0 {
+		again, err := p.proveForm(v)
+		return site.TooMany(v, again, wait), err
+	}
+	secret, err := by(v)
+	if wrong := inputError(err); wrong != "" {
+		again, err := p.proveForm(v) // with a new challenge, because the last one was used
+		again = again.Wrong(factor, wrong)
+		if err != nil {
+			return again, err
+		}
+		return again, p.Proofs.ConfirmFailed(ctx, v.Session, map[string]string{"": "passkey", "code": "authenticator", "password": "password"}[factor])
+	}
+	if err != nil {
+		return site.View{}, err
+	}
+	v.Renew(secret)
+	return site.View{Redirect: next}, nil
+}
+
+// inputError returns the message for wrong input, or an empty string for any other error.
+func inputError(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, passkey.ErrRejected):
+		return "This passkey was not accepted. Try again, or use another way."
+	case problem.Of(err).Code == problem.InvalidParameter:
+		return problem.Of(err).Message
+	}
+	return ""
+}
+
+func (p *Pages) proveByCode(v *site.Visit) (string, error) {
+	ctx := v.Request.Context()
+	seed, err := p.Codes.Seed(ctx, v.Person.Account)
+	if err != nil {
+		return "", err
+	}
+	given := v.PostForm("code")
+	step, ok := totp.Step(seed, given, v.Now)
+	switch {
+	case recovery.Matches(given):
+		return "", problem.New(problem.InvalidParameter, "Recovery codes work only at sign-in. Use a code from the app or your password.")
+	case !ok:
+		return "", errCode()
+	}
+	return p.Proofs.ConfirmByCode(ctx, v.Session, step, inSession(v))
+}
+
+func (p *Pages) proveByPassword(v *site.Visit) (string, error) {
+	hash, err := p.rightPassword(v, v.PostForm("password"))
+	if err != nil {
+		return "", err
+	}
+	return p.Proofs.ConfirmByPassword(v.Request.Context(), v.Session, hash, inSession(v))
+}
+
+func (p *Pages) proveByPasskey(v *site.Visit) (string, error) {
+	used, err := p.finishProof(v)
+	if err != nil {
+		return "", err
+	}
+	return p.Proofs.ConfirmByPasskey(v.Request.Context(), v.Session, used, inSession(v))
+}

@@ -1,0 +1,58 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/site"
+)
+
+// Links stores links sent by mail. Invalid links are link.Gone.
+type Links interface {
+	Link(ctx context.Context, secret string, purpose link.Purpose) (link.Link, error)
+}
+
+// addressForm is the data of a form with an e-mail address.
+type addressForm struct{ Email, Next string }
+
+const noAddress = "Enter an e-mail address, such as ada@example.org."
+
+// sendLink validates the submitted address, calls request to send a link to it, and redirects to the page sent. It does so
+// too if the address has received too many mails.
+func (p *Pages) sendLink(v *site.Visit, form site.View, purpose link.Purpose, sent string, request func(link.Fresh) error) (site.View, error) {
+	email, ok := account.Email(v.PostForm("email"))
+	if !ok {
+		form.Data = addressForm{Email: email}
+		return form.Wrong("email", noAddress), nil
+	}
+	goes, err := p.mayMail(v, purpose, email)
+	if err == nil && goes {
+		err = request(link.New(purpose, "", email, v.Now))
+	}
+	return site.View{Redirect: sent}, err
+}
+
+// linkTo returns the URL of a page with the secret of a link.
+func (p *Pages) linkTo(path string, l link.Fresh) string {
+	return p.PublicURL + path + "?" + url.Values{"token": {l.Secret}}.Encode()
+}
+
+// token returns the secret of the link that was followed.
+func token(v *site.Visit) string {
+	if t := v.PostForm("token"); t != "" {
+		return t
+	}
+	return v.Query("token")
+}
+
+// gone returns the page for an invalid link, with a link to request another one.
+func gone(again string) site.View {
+	return site.View{Template: "gone", Title: "This link has expired", Status: http.StatusGone, Data: again}
+}
+
+// linkForm is a page behind a link with a confirmation button. Opening the link has no effect, because mail scanners open links
+// too.
+type linkForm struct{ Action, Token, Text, Button string }

@@ -1,0 +1,111 @@
+package pages
+
+import (
+	"context"
+	"time"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/throttle"
+)
+
+// Losses handles lost authenticators.
+type Losses interface {
+	RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep link.Fresh, message mail.Message) error
+	BeginReset(ctx context.Context, secret string) (at time.Time, err error)
+	CancelReset(ctx context.Context, secret string) error
+	KeepAuthenticator(ctx context.Context, accountID string) error
+}
+
+// lostForm explains the options of a person who has the password but neither the authenticator nor a recovery code.
+func (p *Pages) lostForm(v *site.Visit) (site.View, error) {
+	if !v.Person.AuthenticatorConfirmed {
+		return site.View{Redirect: "/account/authenticator"}, nil
+	}
+	return site.View{Template: "lost-authenticator", Title: "Lost authenticator", Data: v.Person.ResetAt}, nil
+}
+
+// lost sends a mail with two links: one starts the waiting period, the other cancels it.
+func (p *Pages) lost(v *site.Visit) (site.View, error) {
+	again, err := p.lostForm(v)
+	if err != nil || again.Redirect != "" {
+		return again, err
+	}
+	ctx := v.Request.Context()
+	sent := site.View{Redirect: "/account/lost-authenticator/sent"}
+	if wait, err := p.Attempts.Try(ctx, throttle.MailTo(string(link.Lost), v.Person.Account)); err != nil || wait > 0 {
+		return sent, err // the links of the last mail still work
+	}
+	lost := link.New(link.Lost, v.Person.Account, v.Person.Email, v.Now)
+	keep := link.New(link.Keep, v.Person.Account, v.Person.Email, v.Now)
+	return sent, p.Losses.RequestNewAuthenticator(ctx, v.Person.Account, lost, keep, mail.Message{
+		To: v.Person.Email, Template: "authenticator-reset-asked", Data: map[string]string{
+			"when":   mailTime(v.Now.Add(link.ResetWait)),
+			"link":   p.linkTo("/account/lost-authenticator/confirm", lost),
+			"cancel": p.linkTo("/account/lost-authenticator/cancel", keep),
+		},
+	})
+}
+
+func (p *Pages) lostSent(*site.Visit) (site.View, error) {
+	return site.View{
+		Template: "sent", Title: "Check your e-mail",
+		Data: "two links: one starts the three-day waiting period, the other cancels it. The first works for 24 hours",
+	}, nil
+}
+
+func (p *Pages) lostConfirmForm(v *site.Visit) (site.View, error) {
+	l, err := p.Links.Link(v.Request.Context(), token(v), link.Lost)
+	if problem.Of(err).Code == problem.NotFound {
+		return gone(site.SignIn), nil
+	}
+	return site.View{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
+		"/account/lost-authenticator/confirm", token(v),
+		"If you confirm, the authenticator and the recovery codes will be removed on " + mailTime(l.RequestedAt().Add(link.ResetWait)) +
+			". You set up new ones the next time you sign in. Signing in with the authenticator before then cancels the removal.",
+		"Yes, it is lost",
+	}}, err
+}
+
+func (p *Pages) lostConfirm(v *site.Visit) (site.View, error) {
+	at, err := p.Losses.BeginReset(v.Request.Context(), token(v))
+	if problem.Of(err).Code == problem.NotFound {
+		return gone(site.SignIn), nil
+	}
+	return site.View{
+		Redirect: site.SignIn, Notice: "Come back after " + mailTime(at) + ", sign in with your password and set up a new authenticator.",
+	}, err
+}
+
+func (p *Pages) lostCancelForm(v *site.Visit) (site.View, error) {
+	_, err := p.Links.Link(v.Request.Context(), token(v), link.Keep)
+	if problem.Of(err).Code == problem.NotFound {
+		return gone(site.SignIn), nil
+	}
+	return site.View{Template: "link", Title: "Keep the authenticator?", Data: linkForm{
+		"/account/lost-authenticator/cancel", token(v),
+		"The authenticator stays. If you did not report it lost, change your password afterwards: someone else knows it.",
+		"Keep authenticator",
+	}}, err
+}
+
+func (p *Pages) lostCancel(v *site.Visit) (site.View, error) {
+	err := p.Losses.CancelReset(v.Request.Context(), token(v))
+	if problem.Of(err).Code == problem.NotFound {
+		return gone(site.SignIn), nil
+	}
+	return site.View{Redirect: site.SignIn, Notice: "The authenticator stays."}, err
+}
+
+// keepAuthenticator handles the button on every page while the waiting period lasts.
+func (p *Pages) keepAuthenticator(v *site.Visit) (site.View, error) {
+	err := p.Losses.KeepAuthenticator(v.Request.Context(), v.Person.Account)
+	return site.View{
+		Redirect: site.Security,
+		Notice:   "The authenticator stays. If you did not report it lost, change your password: someone else knows it.",
+	}, err
+}
+
+func mailTime(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }

@@ -1,0 +1,103 @@
+// Package pages holds the pages for people: signing up, in and out, and the security of their accounts.
+//
+// Every change sends its mails and writes the audit log, in the stores behind the interfaces of this package.
+package pages
+
+import (
+	"embed"
+	"log/slog"
+
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/site"
+)
+
+// Issuer is the name of the service in authenticator apps and for passkeys.
+const Issuer = "Opportunity Data API"
+
+// Pages holds the dependencies of the pages.
+type Pages struct {
+	PublicURL    string
+	RelyingParty passkey.Site
+	TermsVersion string // of the terms of use in effect
+	Log          *slog.Logger
+	Apply        site.Apply
+
+	Sessions        Sessions
+	Attempts        Attempts
+	Links           Links
+	SignUps         SignUps
+	Passwords       Passwords
+	Codes           Codes
+	Resets          Resets
+	Authenticators  Authenticators
+	Losses          Losses
+	Passkeys        Passkeys
+	Challenges      Challenges
+	Proofs          Proofs
+	Security        Security
+	PasswordChanges PasswordChanges
+	AddressChanges  AddressChanges
+	Replacements    Replacements
+	Closing         Closing
+}
+
+//go:embed templates
+var templates embed.FS
+
+// Feature returns the pages with their access levels.
+func (p *Pages) Feature() site.Feature {
+	return site.Feature{Templates: templates, Routes: []site.Route{
+		// signing up, in and out
+		site.Get("/account/sign-up", site.Open, p.signUpForm),
+		site.Post("/account/sign-up", site.Open, p.signUp),
+		site.Get("/account/sign-up/sent", site.Open, p.signUpSent),
+		site.Get("/account/confirm", site.Open, p.confirmForm),
+		site.Post("/account/confirm", site.Open, p.confirm),
+		site.Get("/account/sign-in", site.Open, p.signInForm),
+		site.Post("/account/sign-in", site.Open, p.signIn),
+		site.Get("/account/sign-in/code", site.Halfway, p.codeForm),
+		site.Post("/account/sign-in/code", site.Halfway, p.code),
+		site.Post("/account/sign-in/passkey", site.Halfway, p.passkeyStep),
+		site.Get("/account/authenticator", site.Halfway, p.authenticatorForm),
+		site.Post("/account/authenticator", site.Halfway, p.authenticator),
+		site.Get("/account/recovery-codes", site.SignedIn, p.recoveryCodesForm),
+		site.Post("/account/recovery-codes", site.Recent, p.renewCodes),
+		site.Get("/account/forgot", site.Open, p.forgotForm),
+		site.Post("/account/forgot", site.Open, p.forgot),
+		site.Get("/account/forgot/sent", site.Open, p.forgotSent),
+		site.Get("/account/reset", site.Open, p.resetForm),
+		site.Post("/account/reset", site.Open, p.reset),
+		site.Get("/account/lost-authenticator", site.Halfway, p.lostForm),
+		site.Post("/account/lost-authenticator", site.Halfway, p.lost),
+		site.Get("/account/lost-authenticator/sent", site.Open, p.lostSent),
+		site.Get("/account/lost-authenticator/confirm", site.Open, p.lostConfirmForm),
+		site.Post("/account/lost-authenticator/confirm", site.Open, p.lostConfirm),
+		site.Get("/account/lost-authenticator/cancel", site.Open, p.lostCancelForm),
+		site.Post("/account/lost-authenticator/cancel", site.Open, p.lostCancel),
+		site.Post("/account/sign-out", site.Open, p.signOut),
+
+		// security
+		site.Get("/account/security", site.SignedIn, p.security),
+		site.Get("/account/security/confirm", site.SignedIn, p.proveForm),
+		site.Post("/account/security/confirm", site.SignedIn, p.prove),
+		site.Get("/account/security/email", site.Recent, p.emailForm),
+		site.Post("/account/security/email", site.Recent, p.email),
+		site.Post("/account/security/email/keep", site.SignedIn, p.cancelAddressChange),
+		site.Get("/account/old-address", site.Open, p.oldAddressForm),
+		site.Post("/account/old-address", site.Open, p.oldAddress),
+		site.Get("/account/new-address", site.Open, p.newAddressForm),
+		site.Post("/account/new-address", site.Open, p.newAddress),
+		site.Get("/account/security/password", site.Recent, p.passwordForm),
+		site.Post("/account/security/password", site.Recent, p.password),
+		site.Get("/account/security/authenticator", site.Recent, p.replaceForm),
+		site.Post("/account/security/authenticator", site.Recent, p.replace),
+		site.Post("/account/security/authenticator/keep", site.SignedIn, p.keepAuthenticator),
+		site.Get("/account/security/passkeys", site.Recent, p.passkeyForm),
+		site.Post("/account/security/passkeys", site.Recent, p.addPasskey),
+		site.Post("/account/security/passkeys/remove", site.Recent, p.removePasskey),
+		site.Post("/account/security/sessions/end", site.Recent, p.endSession),
+		site.Post("/account/security/sessions/end-all", site.Recent, p.endSessions),
+		site.Get("/account/security/close", site.Recent, p.closeForm),
+		site.Post("/account/security/close", site.Recent, p.closeAccount),
+	}}
+}

@@ -1,0 +1,137 @@
+package pages
+
+import (
+	"context"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/password"
+	"opportunity.internal/services/authquota/internal/recovery"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/totp"
+)
+
+// Passwords stores the first factor.
+type Passwords interface {
+	// Credentials returns empty strings if no account has the address.
+	Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error)
+	Rehash(ctx context.Context, accountID, before, after string) error
+	SignInHalfway(ctx context.Context, accountID string, entry session.Entry, tried ...throttle.Subject) (session.Admitted, error)
+	// SignInFailed takes the same time if accountID is empty.
+	SignInFailed(ctx context.Context, accountID, with string, client session.Client, subject throttle.Subject) error
+}
+
+// Codes verifies the second factor; account.CodeUsed if a code was used before.
+type Codes interface {
+	Seed(ctx context.Context, accountID string) (string, error)
+	SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error)
+	SignInByRecoveryCode(ctx context.Context, half session.Session, entry session.Entry, hash string, tried ...throttle.Subject) (session.Admitted, error)
+}
+
+func (p *Pages) signInForm(v *site.Visit) (site.View, error) {
+	if secret := v.SessionSecret(); secret != "" {
+		if current, _, err := p.Sessions.Session(v.Request.Context(), secret); err == nil && current.Stage == session.Full {
+			return site.View{Redirect: v.Next()}, nil
+		}
+	}
+	return site.View{Template: "sign-in", Title: "Sign in", Data: addressForm{Next: v.Onward()}}, nil
+}
+
+// signIn verifies the password. An unknown address has the same response and timing as a wrong password.
+func (p *Pages) signIn(v *site.Visit) (site.View, error) {
+	ctx := v.Request.Context()
+	email, valid := account.Email(v.PostForm("email"))
+	again := site.View{Template: "sign-in", Title: "Sign in", Data: addressForm{email, v.Onward()}}
+	if !valid {
+		return again.Wrong("email", noAddress), nil
+	}
+	address, network := throttle.OfAddress(email, v.Address()), throttle.FromNetwork(v.Address())
+	if wait, err := p.Attempts.Try(ctx, address, network); err != nil || wait > 0 {
+		return site.TooMany(v, again, wait), err
+	}
+	id, hash, err := p.Passwords.Credentials(ctx, email)
+	if err != nil {
+		return site.View{}, err
+	}
+	given := v.PostForm("password")
+	ok, outdated, err := password.Verify(ctx, given, hash) // also verifies the empty hash of an unknown address
+	if err != nil {
+		return site.View{}, problem.Unavailable(err)
+	}
+	if !ok || id == "" {
+		return again.Wrong("email", "The e-mail address or the password is wrong."), p.Passwords.SignInFailed(ctx, id, "password", v.Client(), address)
+	}
+	if outdated {
+		if better, err := password.Hash(ctx, given); err != nil {
+			return site.View{}, problem.Unavailable(err)
+		} else if err := p.Passwords.Rehash(ctx, id, hash, better); err != nil {
+			return site.View{}, err
+		}
+	}
+	admitted, err := p.Passwords.SignInHalfway(ctx, id, v.Entry(), address, network)
+	v.Admit(admitted)
+	return site.View{Redirect: site.WithNext("/account/sign-in/code", v.Onward())}, err
+}
+
+// codePage is the data of the form for the second factor.
+type codePage struct {
+	Next    string
+	Options string // WebAuthn options; empty if the person has no passkey
+}
+
+// codeForm asks for the second factor.
+func (p *Pages) codeForm(v *site.Visit) (site.View, error) {
+	if !v.Person.AuthenticatorConfirmed {
+		return site.View{Redirect: "/account/authenticator"}, nil
+	}
+	options, err := p.beginProof(v)
+	return site.View{Template: "code", Title: "Second step", Data: codePage{v.Onward(), options}}, err
+}
+
+// code verifies a code of the authenticator or a recovery code.
+func (p *Pages) code(v *site.Visit) (site.View, error) {
+	again, err := p.codeForm(v)
+	if err != nil || again.Redirect != "" {
+		return again, err
+	}
+	ctx := v.Request.Context()
+	tried, err := p.secondStep(v)
+	if err != nil {
+		return site.View{}, err
+	}
+	if wait, err := p.Attempts.Try(ctx, tried...); err != nil || wait > 0 {
+		return site.TooMany(v, again, wait), err
+	}
+	admitted, err := p.secondFactor(v, v.PostForm("code"), tried...)
+	if problem.Of(err).Code == problem.InvalidParameter {
+		return again.Wrong("code", problem.Of(err).Message), p.Passwords.SignInFailed(ctx, v.Person.Account, "code", v.Client(), tried[0])
+	}
+	v.Admit(admitted)
+	return site.View{Redirect: v.Next()}, err
+}
+
+func (p *Pages) secondFactor(v *site.Visit, given string, tried ...throttle.Subject) (session.Admitted, error) {
+	ctx := v.Request.Context()
+	if recovery.Matches(given) {
+		admitted, err := p.Codes.SignInByRecoveryCode(ctx, v.Session, v.Entry(), recovery.Hash(given), tried...)
+		if problem.Of(err).Code == problem.InvalidParameter {
+			err = problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used.")
+		}
+		return admitted, err
+	}
+	seed, err := p.Codes.Seed(ctx, v.Person.Account)
+	if err != nil {
+		return session.Admitted{}, err
+	}
+	step, ok := totp.Step(seed, given, v.Now)
+	if !ok {
+		return session.Admitted{}, errCode()
+	}
+	return p.Codes.SignInByCode(ctx, v.Session, v.Entry(), step, tried...)
+}
+
+func errCode() error {
+	return problem.New(problem.InvalidParameter, "The code is wrong. Enter the one that the app shows now.")
+}

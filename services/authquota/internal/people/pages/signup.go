@@ -1,0 +1,74 @@
+package pages
+
+import (
+	"context"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/site"
+)
+
+// SignUps creates accounts for verified addresses.
+type SignUps interface {
+	RequestSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error
+	SignUp(ctx context.Context, secret, passwordHash string, entry session.Entry) (session.Admitted, error)
+}
+
+func (p *Pages) signUpForm(*site.Visit) (site.View, error) {
+	return site.View{Template: "sign-up", Title: "Create an account", Data: addressForm{}}, nil
+}
+
+// signUp sends a mail to the address. The page does not reveal whether the address has an account.
+func (p *Pages) signUp(v *site.Visit) (site.View, error) {
+	form, _ := p.signUpForm(v)
+	return p.sendLink(v, form, link.Confirm, "/account/sign-up/sent", func(l link.Fresh) error {
+		return p.SignUps.RequestSignUp(v.Request.Context(), l,
+			mail.Message{To: l.Email, Template: "confirm-address", Data: map[string]string{"link": p.linkTo("/account/confirm", l)}},
+			mail.Message{To: l.Email, Template: "already-have-account", Data: map[string]string{"link": p.PublicURL + site.SignIn}})
+	})
+}
+
+func (p *Pages) signUpSent(*site.Visit) (site.View, error) {
+	return site.View{Template: "sent", Title: "Check your e-mail", Data: "a link to choose a password. It works once, for 24 hours"}, nil
+}
+
+// confirmForm shows the form behind a link. Only submitting it uses the link, because mail scanners open links too.
+func (p *Pages) confirmForm(v *site.Visit) (site.View, error) {
+	l, err := p.Links.Link(v.Request.Context(), token(v), link.Confirm)
+	if problem.Of(err).Code == problem.NotFound {
+		return gone("/account/sign-up"), nil
+	}
+	if err != nil {
+		return site.View{}, err
+	}
+	if id, _, err := p.Passwords.Credentials(v.Request.Context(), l.Email); err != nil || id != "" { // by another link to the same address
+		return gone(site.SignIn), err
+	}
+	return site.View{
+		Template: "password", Title: "Choose a password",
+		Data: passwordForm{"/account/confirm", token(v), l.Email, "Create account"},
+	}, nil
+}
+
+func (p *Pages) confirm(v *site.Visit) (site.View, error) {
+	again, err := p.confirmForm(v)
+	form, ok := again.Data.(passwordForm)
+	if err != nil || !ok {
+		return again, err
+	}
+	hash, wrong, err := newPassword(v, form.Email)
+	switch {
+	case err != nil:
+		return site.View{}, err
+	case wrong != "":
+		return again.Wrong("password", wrong), nil
+	}
+	admitted, err := p.SignUps.SignUp(v.Request.Context(), form.Token, hash, v.Entry())
+	if problem.Of(err).Code == problem.NotFound {
+		return gone("/account/sign-up"), nil
+	}
+	v.Admit(admitted)
+	return site.View{Redirect: "/account/authenticator"}, err
+}

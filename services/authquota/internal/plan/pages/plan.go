@@ -1,0 +1,48 @@
+package pages
+
+import (
+	"fmt"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/services/authquota/internal/site"
+)
+
+// planView is the data of the plan page.
+type planView struct {
+	Mine    plan.Offer
+	Offers  []plan.Offer // lowest tier first
+	Next    *plan.Offer  // the next one on sale, or nil
+	Gains   []string
+	Payment payment
+}
+
+func (p *Pages) plan(v *site.Visit) (site.View, error) {
+	var shown planView
+	for _, t := range api.Tiers {
+		o := plan.OfferOf(t.Tier, p.Tiers)
+		o.Current = t.Tier == v.Person.Tier
+		shown.Offers = append(shown.Offers, o)
+	}
+	for _, o := range shown.Offers {
+		_, bought := api.PlanOf(o.Tier)
+		switch {
+		case o.Current:
+			shown.Mine = o
+		case shown.Mine.Tier != "" && bought && shown.Next == nil:
+			shown.Next = &o
+		}
+	}
+	if shown.Mine.Tier == "" {
+		return site.View{}, fmt.Errorf("account %s has the unknown tier %q", v.Person.Account, v.Person.Tier)
+	}
+	if shown.Next != nil {
+		shown.Gains = plan.Gains(shown.Mine, *shown.Next)
+	}
+	shown.Payment = p.payment(v)
+	page := site.View{Template: "plan", Title: "Plan", Data: shown}
+	if shown.Payment.Sold {
+		page.FormsTo = processorOrigins
+	}
+	return page, nil
+}
