@@ -32,7 +32,6 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/billing"
-	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/ledger"
 	planpages "opportunity.internal/services/authquota/internal/plan/pages"
 	"opportunity.internal/services/authquota/migrations"
@@ -106,15 +105,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	ready := new(server.Ready)
 	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
 	ready.Add("schema", func(ctx context.Context) error { return db.Current(ctx, migrations.Files) })
-	api := httpapi.API{
-		Errors: refusals, Tokens: cfg.Tokens,
-		Keys: p.store, Requests: p.store, Principals: p.store, Accounts: p.store, Paid: p.store, Audit: p.store, Usage: p.store, UsageBatches: p.store,
-		Epochs: p.epochs, Tiers: settings.tiers, Peppers: settings.peppers, OlderKeys: settings.older, Now: cfg.Now, Ready: ready,
-	}
 	serving = true
 	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
 	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", public, tel.Handler(split(site.Handler(), api.Handler())))
+	group.HTTP("service", public, tel.Handler(split(site.Handler(), newAPI(cfg, settings, p, refusals, ready))))
 	p.start(group, db)
 	err = group.Wait()
 	p.copyLast(ctx)

@@ -1,7 +1,8 @@
-package httpapi
+package api
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -10,12 +11,14 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/httpapi"
 )
 
-func (a API) listed(k account.Key) api.ListedKey {
+// Listed returns the key at now for operators.
+func Listed(k account.Key, now time.Time) api.ListedKey {
 	return api.ListedKey{
-		ID: k.ID, Account: k.Account, Tier: k.TierAt(a.Now()), Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
-		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Status: string(k.StatusAt(a.Now())),
+		ID: k.ID, Account: k.Account, Tier: k.TierAt(now), Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
+		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Status: string(k.StatusAt(now)),
 		Name: k.Name, ReplacedAt: k.ReplacedAt, Successor: k.Successor, LastUsedAt: k.LastUsedAt,
 	}
 }
@@ -27,7 +30,7 @@ func (a API) issue(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	var order account.Order
-	if err := decode(g, &order); err != nil {
+	if err := httpapi.Decode(g, &order); err != nil {
 		return web.Reply{}, err
 	}
 	order, life, err := order.Checked()
@@ -51,7 +54,7 @@ func (a API) listKeys(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	page, err := paged(query, account.KnownKey)
+	page, err := httpapi.Page(query, account.KnownKey)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -64,7 +67,7 @@ func (a API) listKeys(g *gin.Context) (web.Reply, error) {
 	keys, more, err := a.Keys.Keys(g.Request.Context(), id, page)
 	list := api.KeyList{Keys: make([]api.ListedKey, len(keys))}
 	for i, k := range keys {
-		list.Keys[i] = a.listed(k)
+		list.Keys[i] = Listed(k, a.Now())
 		if more {
 			list.Next = k.ID
 		}
@@ -80,7 +83,7 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 	var body struct {
 		Leaked bool `json:"leaked"`
 	}
-	if err := decode(g, &body); err != nil {
+	if err := httpapi.Decode(g, &body); err != nil {
 		return web.Reply{}, err
 	}
 	if err := account.KnownKey(g.Param("id")); err != nil {
@@ -90,5 +93,5 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: a.listed(key)}, a.apply(g.Request.Context(), key.Account)
+	return web.Reply{JSON: Listed(key, a.Now())}, httpapi.Apply(g.Request.Context(), a.Epochs, key.Account)
 }

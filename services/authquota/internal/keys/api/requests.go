@@ -1,4 +1,4 @@
-package httpapi
+package api
 
 import (
 	"io"
@@ -9,9 +9,11 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/httpapi"
 )
 
-func requested(r account.Request) api.KeyRequest {
+// Requested returns the key request for operators.
+func Requested(r account.Request) api.KeyRequest {
 	return api.KeyRequest{
 		ID: r.ID, Account: r.Account, Name: r.Name, UseCase: r.UseCase, State: string(r.State), Reason: r.Reason,
 		AskedAt: r.AskedAt, DecidedAt: r.DecidedAt, DecidedBy: r.DecidedBy,
@@ -23,7 +25,7 @@ func (a API) listRequests(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	page, err := paged(query, account.KnownRequest)
+	page, err := httpapi.Page(query, account.KnownRequest)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -34,7 +36,7 @@ func (a API) listRequests(g *gin.Context) (web.Reply, error) {
 	requests, more, err := a.Requests.Requests(g.Request.Context(), all == "true", page)
 	list := api.KeyRequestList{Requests: make([]api.KeyRequest, len(requests))}
 	for i, r := range requests {
-		list.Requests[i] = requested(r)
+		list.Requests[i] = Requested(r)
 		if more {
 			list.Next = r.ID
 		}
@@ -58,7 +60,7 @@ func (a API) decide(g *gin.Context, body any, decision func() (account.Decide, e
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := decode(g, body); err != nil {
+	if err := httpapi.Decode(g, body); err != nil {
 		return web.Reply{}, err
 	}
 	decided, err := decision()
@@ -69,7 +71,7 @@ func (a API) decide(g *gin.Context, body any, decision func() (account.Decide, e
 		return web.Reply{}, err
 	}
 	r, err := a.Requests.Decide(g.Request.Context(), actor, g.Param("id"), decided)
-	return web.Reply{JSON: requested(r)}, err
+	return web.Reply{JSON: Requested(r)}, err
 }
 
 // importKeys imports keys issued elsewhere, by their hashes.

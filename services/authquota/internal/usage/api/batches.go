@@ -1,4 +1,4 @@
-package httpapi
+package api
 
 import (
 	"net/http"
@@ -7,6 +7,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
@@ -16,16 +17,16 @@ const maxBatchBytes = 2 << 20
 // addBatch adds a usage batch of a gateway. It accepts a batch that was added before and changes nothing.
 func (a API) addBatch(g *gin.Context) (web.Reply, error) {
 	var sent api.UsageBatch
-	if err := decodeUpTo(g, &sent, maxBatchBytes); err != nil {
+	if err := httpapi.DecodeUpTo(g, &sent, maxBatchBytes); err != nil {
 		return web.Reply{}, err
 	}
 	batch, err := usage.Check(sent, a.Now())
 	if err != nil {
 		return web.Reply{}, err
 	}
-	unknown, err := a.UsageBatches.Count(g.Request.Context(), batch)
+	unknown, err := a.Batches.Count(g.Request.Context(), batch)
 	if unknown > 0 {
-		a.Errors.Log.WarnContext(g.Request.Context(), "usage batch: unknown keys skipped", "keys", unknown)
+		a.Log.WarnContext(g.Request.Context(), "usage batch: unknown keys skipped", "keys", unknown)
 	}
 	return web.Reply{Status: http.StatusNoContent}, err
 }

@@ -1,4 +1,4 @@
-package httpapi
+package api
 
 import (
 	"github.com/gin-gonic/gin"
@@ -7,6 +7,8 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/httpapi"
+	keysapi "opportunity.internal/services/authquota/internal/keys/api"
 )
 
 func (a API) shown(of account.Account) api.Account {
@@ -21,32 +23,13 @@ func (a API) shown(of account.Account) api.Account {
 	return shown
 }
 
-// Limits of the operators' lists.
-const (
-	maxPage     = 1000
-	auditPage   = 50
-	maxFragment = 254 // of an address or a name
-)
-
-// paged parses after, an ID that known accepts, and limit.
-func paged(query params.Values, known func(string) error) (account.Page, error) {
-	limit, err := query.Integer("limit", 1, maxPage, maxPage)
-	if after, given := query["after"]; given && err == nil {
-		if known(after) != nil {
-			err = params.Invalid("after", "must be the ID of the last entry of the previous page")
-		}
-		return account.Page{After: after, Limit: limit}, err
-	}
-	return account.Page{Limit: limit}, err
-}
-
 func (a API) listAccounts(g *gin.Context) (web.Reply, error) {
 	query, err := params.Read(g.Request.URL.RawQuery, "email", "after", "limit")
 	if err != nil {
 		return web.Reply{}, err
 	}
-	page, err := paged(query, account.Known)
-	if err == nil && len(query["email"]) > maxFragment {
+	page, err := httpapi.Page(query, account.Known)
+	if err == nil && len(query["email"]) > httpapi.MaxFragment {
 		err = params.Invalid("email", "is longer than an address")
 	}
 	if err != nil {
@@ -88,10 +71,10 @@ func (a API) showAccount(g *gin.Context) (web.Reply, error) {
 		}
 	}
 	for i, k := range seen.Keys {
-		detail.Keys[i] = a.listed(k)
+		detail.Keys[i] = keysapi.Listed(k, a.Now())
 	}
 	for i, r := range seen.Requests {
-		detail.Requests[i] = requested(r)
+		detail.Requests[i] = keysapi.Requested(r)
 	}
 	return web.Reply{JSON: detail}, nil
 }
@@ -123,7 +106,7 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := decode(g, body); err != nil {
+	if err := httpapi.Decode(g, body); err != nil {
 		return web.Reply{}, err
 	}
 	requested, err := act()
@@ -137,5 +120,5 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{JSON: a.shown(changed)}, a.apply(g.Request.Context(), changed.ID)
+	return web.Reply{JSON: a.shown(changed)}, httpapi.Apply(g.Request.Context(), a.Epochs, changed.ID)
 }

@@ -1,4 +1,4 @@
-package httpapi
+package api
 
 import (
 	"context"
@@ -10,11 +10,10 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/httpapi"
 )
 
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -25,7 +24,7 @@ var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 // connected to another account in the meantime, which happens once at most, it repeats the lookup.
 func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	var query api.PrincipalQuery
-	if err := decode(g, &query); err != nil {
+	if err := httpapi.Decode(g, &query); err != nil {
 		return web.Reply{}, err
 	}
 	if n := len(query.Digests); n < 1 || n > apikey.MaxPeppers {
@@ -77,23 +76,4 @@ func (a API) lookup(ctx context.Context, digests []string) (key account.Key, sus
 		err = problem.Unavailable(errors.New("key moved to another account during the lookup"))
 	}
 	return key, suspended, epoch, err
-}
-
-// day returns the ledger's counts of a day, from which a gateway restores a day missing in Redis.
-func (a API) day(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
-		return web.Reply{}, err
-	}
-	day := g.Param("day")
-	if !usage.ValidDay(day) {
-		return web.Reply{}, params.Invalid("day", "must be a day such as 2026-11-20")
-	}
-	counts, err := a.Usage.Day(g.Request.Context(), day)
-	return web.Reply{JSON: counts}, err
-}
-
-// tiers returns the tier table in effect, for the documentation served by the gateway.
-func (a API) tiers(g *gin.Context) (web.Reply, error) {
-	_, err := params.Read(g.Request.URL.RawQuery)
-	return web.Reply{JSON: a.Tiers.List()}, err
 }

@@ -1,4 +1,4 @@
-package httpapi
+package api
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/httpapi"
 )
 
 func entries(found []account.AuditEntry) []api.AuditEntry {
@@ -21,6 +22,9 @@ func entries(found []account.AuditEntry) []api.AuditEntry {
 	}
 	return out
 }
+
+// auditPage is the default length of a page of the audit log.
+const auditPage = 50
 
 // actionLike matches a prefix of an action.
 var actionLike = regexp.MustCompile(`^[a-z_]{1,40}(\.[a-z_]{0,40})?$`)
@@ -33,7 +37,7 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	}
 	search := account.AuditSearch{Account: query["account"], Action: query["action"], Actor: query["actor"]}
 	before := 0
-	if search.Limit, err = query.Integer("limit", 1, maxPage, auditPage); err == nil {
+	if search.Limit, err = query.Integer("limit", 1, httpapi.MaxPage, auditPage); err == nil {
 		before, err = query.Integer("before", 1, math.MaxInt, 0)
 	}
 	search.Before = int64(before)
@@ -48,7 +52,7 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 		err = params.Invalid("account", "must be the id of an account")
 	case search.Action != "" && !actionLike.MatchString(search.Action):
 		err = params.Invalid("action", "must be the prefix of an action, such as key. or person.sign_in")
-	case len(search.Actor) > maxFragment:
+	case len(search.Actor) > httpapi.MaxFragment:
 		err = params.Invalid("actor", "is longer than a name")
 	}
 	if err != nil {

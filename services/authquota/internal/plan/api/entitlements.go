@@ -1,4 +1,4 @@
-package httpapi
+package api
 
 import (
 	"net/http"
@@ -8,13 +8,14 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/httpapi"
 )
 
 // entitle stores an entitlement from billing. 204 means that this version, or a newer one, is in effect on every gateway. After
 // any other status billing retries, even if the 503 came after the entitlement was stored.
 func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	var entitlement api.Entitlement
-	if err := decode(g, &entitlement); err != nil {
+	if err := httpapi.Decode(g, &entitlement); err != nil {
 		return web.Reply{}, err
 	}
 	entitlement, err := account.Entitled(entitlement)
@@ -24,9 +25,9 @@ func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	if err := account.Known(g.Param("account")); err != nil {
 		return web.Reply{}, err
 	}
-	holder, err := a.Paid.Entitle(g.Request.Context(), g.Param("account"), entitlement)
+	holder, err := a.Entitlements.Entitle(g.Request.Context(), g.Param("account"), entitlement)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	return web.Reply{Status: http.StatusNoContent}, a.apply(g.Request.Context(), holder)
+	return web.Reply{Status: http.StatusNoContent}, httpapi.Apply(g.Request.Context(), a.Epochs, holder)
 }

@@ -1,0 +1,24 @@
+package authquota
+
+import (
+	"net/http"
+
+	"opportunity.internal/pkg/problem"
+	accountsapi "opportunity.internal/services/authquota/internal/accounts/api"
+	"opportunity.internal/services/authquota/internal/httpapi"
+	keysapi "opportunity.internal/services/authquota/internal/keys/api"
+	planapi "opportunity.internal/services/authquota/internal/plan/api"
+	usageapi "opportunity.internal/services/authquota/internal/usage/api"
+)
+
+// newAPI returns the handler of the internal API.
+func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
+	db := p.store
+	accounts := accountsapi.API{Accounts: db, Audit: db, Epochs: p.epochs, Tiers: s.tiers, Now: cfg.Now}
+	keys := keysapi.API{
+		Keys: db, Requests: db, Principals: db, Epochs: p.epochs, Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Now: cfg.Now,
+	}
+	plan := planapi.API{Entitlements: db, Epochs: p.epochs, Tiers: s.tiers}
+	usage := usageapi.API{Ledger: db, Batches: db, Log: errors.Log, Now: cfg.Now}
+	return httpapi.Handler(errors, cfg.Tokens, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes())
+}

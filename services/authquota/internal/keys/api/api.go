@@ -1,0 +1,75 @@
+// Package api serves the requests about keys: of operators, and of the gateways that resolve them.
+package api
+
+import (
+	"context"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/tier"
+)
+
+// Keys stores keys. Errors are problem.Errors, or internal errors for the log.
+type Keys interface {
+	// Issue creates a key for a valid order.
+	Issue(ctx context.Context, actor string, order account.Order, life time.Duration, stored account.KeyRecord) (account.Key, error)
+	// Keys returns a page of the keys of one account, or of all if id is empty. more reports whether another page follows.
+	Keys(ctx context.Context, id string, page account.Page) (keys []account.Key, more bool, err error)
+	// Revoke revokes a key. Revoking it again changes nothing.
+	Revoke(ctx context.Context, actor, id string, leaked bool) (account.Key, error)
+	// ImportKeys imports keys of another form: all, or none if the report has rejected lines.
+	ImportKeys(ctx context.Context, actor string, keys []account.OlderKey, peppers [][]byte) (api.ImportReport, error)
+}
+
+// Requests stores key requests.
+type Requests interface {
+	// Requests returns a page of the undecided requests, or of all.
+	Requests(ctx context.Context, all bool, page account.Page) (requests []account.Request, more bool, err error)
+	// Decide decides a request. Repeating a decision changes nothing.
+	Decide(ctx context.Context, actor, id string, decision account.Decide) (account.Request, error)
+}
+
+// Principals finds keys by their digests; not_found if there is none.
+type Principals interface {
+	Owner(ctx context.Context, digests []string) (accountID string, err error)
+	Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error)
+	// KeyDigests returns the shortened digests of all keys, page by page.
+	KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error)
+}
+
+// Epochs reads and increments the epochs in Redis.
+type Epochs interface {
+	httpapi.Epochs
+	Read(ctx context.Context, account string) (int64, error)
+	Reachable(ctx context.Context) error
+}
+
+// API serves the requests.
+type API struct {
+	Keys       Keys
+	Requests   Requests
+	Principals Principals
+	Epochs     Epochs
+	Tiers      tier.Table
+	Peppers    [][]byte // newest first
+	OlderKeys  apikey.OlderForm
+	Now        func() time.Time
+}
+
+// Routes returns the routes.
+func (a API) Routes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.Post("/internal/v1/principals", a.resolve),
+		httpapi.Get("/internal/v1/key-digests", a.keyDigests),
+		httpapi.Post("/operator/v1/keys", a.issue),
+		httpapi.Get("/operator/v1/keys", a.listKeys),
+		httpapi.Post("/operator/v1/keys/:id/revoke", a.revoke),
+		httpapi.Post("/operator/v1/keys/import", a.importKeys),
+		httpapi.Get("/operator/v1/keys/requests", a.listRequests),
+		httpapi.Post("/operator/v1/keys/requests/:id/approve", a.approve),
+		httpapi.Post("/operator/v1/keys/requests/:id/decline", a.decline),
+	}
+}

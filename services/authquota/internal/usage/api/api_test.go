@@ -1,0 +1,33 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
+	"opportunity.internal/services/authquota/internal/usage"
+	usageapi "opportunity.internal/services/authquota/internal/usage/api"
+)
+
+// failing is a store that returns an error.
+type failing struct{ err error }
+
+func (f failing) Day(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, f.err }
+func (f failing) Count(context.Context, usage.Batch) (int, error)   { return 0, f.err }
+
+func TestFailures(t *testing.T) {
+	for name, request := range map[string][3]string{
+		"count": {http.MethodPost, "/internal/v1/tallies", `{"id":"0199a7a0-0000-7000-8000-000000000000","tallies":[]}`},
+		"day":   {http.MethodGet, "/internal/v1/usage/2026-11-20", ""},
+	} {
+		httpapitest.RequireStatuses(t, name, func(failure error) *httptest.ResponseRecorder {
+			store := failing{failure}
+			routes := usageapi.API{Ledger: store, Batches: store, Now: time.Now}.Routes()
+			return httpapitest.Do(t, routes, request[0], request[1], request[2])
+		})
+	}
+}
