@@ -67,28 +67,6 @@ func TestVerifiedReviewNeedsEvidence(t *testing.T) {
 	}
 }
 
-// Each fact alone makes the facts known. The test fails if Known omits a new fact.
-func TestEachFactAloneIsKnown(t *testing.T) {
-	require.False(t, api.UnknownFacts().Known())
-	values := map[string]string{
-		"countryEligibility": `[{"country":"CA","status":"ineligible"}]`, "pay": `{"minimum":1,"maximum":2}`, "languages": `["en"]`,
-		"applicationStatus": `"open"`, "applicationUrl": `"https://a.example"`, "requirements": `["A car"]`, "riskIndicators": `[{"code":"fees"}]`,
-	}
-	require.Len(t, api.FactNames, 11)
-	for _, name := range api.FactNames {
-		value := values[name]
-		if value == "" {
-			value = "false"
-		}
-		facts := api.UnknownFacts()
-		require.NoError(t, json.Unmarshal([]byte(`{"`+name+`":`+value+`}`), &facts))
-		require.True(t, facts.Known(), name)
-	}
-	facts := api.UnknownFacts()
-	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.EligibilityUnknown}}
-	require.False(t, facts.Known(), "a country without known eligibility")
-}
-
 func TestRecordedReviewIsEvidencedBySourceAndFact(t *testing.T) {
 	known, unknown := api.Facts{Remote: new(true)}, api.UnknownFacts()
 	source := []string{"https://a.example"}

@@ -36,6 +36,14 @@ func TestEachFactCanBeKnown(t *testing.T) {
 		fill(t, reflect.ValueOf(&facts).Elem().FieldByIndex(f.Index))
 		require.True(t, facts.Known(), "Facts.Known ignores %s", f.Name)
 	}
+	facts := api.UnknownFacts()
+	facts.Remote = new(false)
+	require.True(t, facts.Known(), "false is known")
+	facts = api.UnknownFacts()
+	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.EligibilityUnknown}}
+	require.False(t, facts.Known(), "a country without known eligibility")
+	facts.CountryEligibility[0].Status = api.Ineligible
+	require.True(t, facts.Known())
 }
 
 // TestCompleteFactsHaveNoNullArrays fills every field of Facts and removes its arrays, nested ones too.

@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -215,14 +216,15 @@ func TestInterviewAsksForEachFact(t *testing.T) {
 	require.Equal(t, api.Review, e.CheckType)
 	require.Equal(t, []string{"https://a.example/terms"}, e.SourceURLs)
 	require.Equal(t, "Terms of 2026.", e.Note)
-	facts, _ := json.Marshal(e.Facts)
-	require.JSONEq(t, `{"countryEligibility":[
+	var want api.Facts
+	require.NoError(t, json.Unmarshal([]byte(`{"countryEligibility":[
 		{"country":"CA","status":"eligible","allRegions":null,"includedRegions":["CA-ON"],"excludedRegions":[],"sourceUrls":["https://a.example/who"],"note":""},
 		{"country":"US","status":"ineligible","allRegions":null,"includedRegions":[],"excludedRegions":[],"sourceUrls":["https://a.example/who"],"note":"Not there."}],
 		"remote":false,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":true,
 		"pay":{"minimum":20,"maximum":25,"currency":"CAD","unit":"hour","sourceUrl":"https://a.example/pay"},"languages":["English","French"],
 		"applicationStatus":"open","applicationUrl":null,"requirements":["A car","18 years"],
-		"riskIndicators":[{"code":"payout","note":"","sourceUrl":"https://a.example/payout"}]}`, string(facts))
+		"riskIndicators":[{"code":"payout","note":"","sourceUrl":"https://a.example/payout"}]}`), &want))
+	require.Equal(t, want, *e.Facts)
 }
 
 func TestReviewIsAppendedOnlyAfterConfirmation(t *testing.T) {
@@ -301,7 +303,7 @@ func TestReviewWithoutEvidenceIsNotSent(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "a: facts: a verified review needs all 11 facts"},
+		{nil, fmt.Sprintf("a: facts: a verified review needs all %d facts", len(api.FactNames))},
 		{nil, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--set", "remote=true"}, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--source", "https://a.example", "--facts", partial}, "a: facts: countryEligibility, degreeRequired, "},
