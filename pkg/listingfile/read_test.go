@@ -1,6 +1,8 @@
 package listingfile_test
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -186,3 +188,49 @@ func TestHeader(t *testing.T) {
 	long := strings.Replace(line, `"More."`, `"`+strings.Repeat("x", 9000)+`"`, 1)
 	require.Empty(t, read(t, long+"\n").Rejected, "a long first line is not a header")
 }
+
+// TestExampleHasEveryField checks that the example, which curators copy, omits no field.
+func TestExampleHasEveryField(t *testing.T) {
+	var line map[string]any
+	require.NoError(t, json.Unmarshal([]byte(exampleLine()), &line))
+	for _, column := range listingfile.Columns() {
+		var value any = line
+		for name := range strings.SplitSeq(column, ".") {
+			object, _ := value.(map[string]any)
+			require.Contains(t, object, name, "the example has no %s", column)
+			value = object[name]
+		}
+	}
+}
+
+// TestEveryTextIsLimited replaces each text of the example by a very long one.
+func TestEveryTextIsLimited(t *testing.T) {
+	var line listingfile.Line
+	require.NoError(t, json.Unmarshal([]byte(exampleLine()), &line))
+	var walk func(path string, v reflect.Value)
+	walk = func(path string, v reflect.Value) {
+		switch {
+		case v.Type() == reflect.TypeFor[time.Time]():
+		case v.Kind() == reflect.Struct:
+			for f, field := range v.Fields() {
+				walk(path+"."+f.Name, field)
+			}
+		case v.Kind() == reflect.Pointer && !v.IsNil():
+			walk(path, v.Elem())
+		case v.Kind() == reflect.Slice:
+			for i := range v.Len() {
+				walk(path+"[]", v.Index(i))
+			}
+		case v.Kind() == reflect.String:
+			was := v.String()
+			v.SetString(strings.Repeat("x", listingfile.MaxOverview+1))
+			text, err := json.Marshal(line)
+			require.NoError(t, err)
+			require.NotEmpty(t, read(t, string(text)).Rejected, "Read accepts %s of any length", path)
+			v.SetString(was)
+		}
+	}
+	walk("line", reflect.ValueOf(&line).Elem())
+}
+
+func exampleLine() string { return strings.SplitN(string(listingfile.Example), "\n", 2)[1] }
