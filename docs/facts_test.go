@@ -123,10 +123,14 @@ func TestStatusesAreDocumented(t *testing.T) {
 
 // TestClosedSetsAreDocumented finds each value of a closed set where pages explain the set.
 func TestClosedSetsAreDocumented(t *testing.T) {
+	var tiers []string
+	for _, info := range api.Tiers {
+		tiers = append(tiers, string(info.Tier))
+	}
 	for at, values := range map[string][]string{
 		"/docs/data#the-four-states":      {string(api.Verified), string(api.Unverified), string(api.Stale), string(api.NeedsReview)},
 		"/docs/data#kinds-of-evidence":    {string(api.Review), string(api.LinkCheck)},
-		"/docs/requests#responses":        {string(api.Free), string(api.Developer), string(api.Commercial)},
+		"/docs/requests#responses":        tiers,
 		"/docs/authentication#key-format": {apikey.Live, apikey.Test},
 		"/docs/link-checker#outcomes":     words(api.Outcomes[api.LinkCheck]),
 	} {

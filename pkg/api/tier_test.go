@@ -23,6 +23,11 @@ func TestTierTable(t *testing.T) {
 	require.NotEqual(t, -1, api.ExampleTier.Rank())
 	require.Equal(t, -1, api.Tier("gold").Rank())
 	require.False(t, api.Tier("gold").AllRecords(), "an unknown tier has access to the free set only")
+	var names []string
+	for _, info := range api.Tiers {
+		names = append(names, string(info.Tier))
+	}
+	require.ElementsMatch(t, constants(t)["Tier"], names, "each constant needs a row in api.Tiers")
 	sold := 0
 	for i, info := range api.Tiers {
 		require.Equal(t, i, info.Tier.Rank())

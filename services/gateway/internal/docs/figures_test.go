@@ -14,11 +14,17 @@ import (
 )
 
 // odd has only figures that differ from the defaults.
-var odd = docs.Figures{Capacity: 31337, Tiers: []api.TierLimits{
-	{Tier: api.Free, Limits: api.Limits{PerMinute: 7, PerDay: 71, PageSize: 9, History: false}},
-	{Tier: api.Developer, Limits: api.Limits{PerMinute: 77, PerDay: 7771, PageSize: 19, History: true}},
-	{Tier: api.Commercial, Limits: api.Limits{PerMinute: 777, PerDay: 1234567, PageSize: 29, History: true}},
-}}
+var odd = func() docs.Figures {
+	figures := docs.Figures{Capacity: 31337, Tiers: api.DefaultLimits()}
+	for i := range figures.Tiers {
+		limits := &figures.Tiers[i].Limits
+		limits.PerMinute, limits.PerDay, limits.PageSize = limits.PerMinute+7, limits.PerDay+7, limits.PageSize-1
+	}
+	figures.Tiers[api.Free.Rank()].Limits = api.Limits{PerMinute: 7, PerDay: 71, PageSize: 9, History: false}
+	figures.Tiers[api.Developer.Rank()].Limits = api.Limits{PerMinute: 77, PerDay: 7771, PageSize: 19, History: true}
+	figures.Tiers[api.Commercial.Rank()].Limits = api.Limits{PerMinute: 777, PerDay: 1234567, PageSize: 29, History: true}
+	return figures
+}()
 
 // Documents state the figures of the installation wherever the sources state a default.
 func TestFiguresOfTheInstallation(t *testing.T) {
