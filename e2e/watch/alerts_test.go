@@ -133,6 +133,8 @@ func TestOtherAlertsFire(t *testing.T) {
 			{growing(100, 0), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "answered"}},
 			{growing(10, 10*time.Minute), "redis_command_duration_seconds_count", []string{"job", "gateway", "command", "evalsha", "outcome", "failed"}},
 		}},
+		{"OpportunityRedisClockOffset", "warning", true, []metric{{constant(-2.1), "gateway_redis_clock_offset_seconds", nil}}},
+		{"OpportunityRedisClockOffset", "warning", false, []metric{{constant(-1.9), "gateway_redis_clock_offset_seconds", nil}}},
 		{"OpportunityKeyLookupsFailing", "critical", true, []metric{
 			{growing(1, 0), "gateway_key_lookups_total", []string{"reason", "refresh", "outcome", "failed"}},
 			{growing(9, 0), "gateway_key_lookups_total", []string{"reason", "miss", "outcome", "found"}},

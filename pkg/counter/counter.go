@@ -6,6 +6,7 @@
 //	                       LatestField -> time of the latest admission in microseconds since 1970,
 //	                       Moved(account id) -> 1 if the account's calls of the day were moved to another account
 //	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
+//	{oda}:clock            hash: correction of the Redis clock after a step, see clock.lua of the gateway
 //	{oda}:epochs           hash: account id -> epoch
 //	{oda}:merged           hash: id of a merged account -> id of the account that took over its keys; refunds of charges to the
 //	                       merged account go to the other
@@ -24,11 +25,15 @@ const Tag = "{oda}"
 // ServiceField is the field of a day's hash with the calls of all accounts. It is never an account id.
 const ServiceField = "*"
 
-// LatestField is the field of a day's hash with the time of its latest admission. Admission never uses an earlier time.
+// LatestField is the field of a day's hash with the time of its latest admission. Admission does not use an earlier time, unless
+// that one is more than five seconds in the future.
 const LatestField = "@"
 
 // Epochs is the key of the hash of epochs.
 const Epochs = Tag + ":epochs"
+
+// Clock is the key of the hash with the correction of the Redis clock.
+const Clock = Tag + ":clock"
 
 // Merged is the key of the hash of merged accounts.
 const Merged = Tag + ":merged"

@@ -92,7 +92,10 @@ func admissions(b *testing.B, w *environment, n int) func() {
 	counters, err := redisdb.Open(redisdb.Config{URL: w.redis.URL}, tel)
 	require.NoError(b, err)
 	b.Cleanup(func() { counters.Close() })
-	limiter := admission.New(counters, tel.Tracer, 1<<40, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil)
+	limiter := admission.New(admission.Config{
+		Redis: counters, Tracer: tel.Tracer, Log: tel.Log, Capacity: 1 << 40, Now: time.Now,
+		Usage: func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil },
+	})
 	p := api.Principal{Account: "acc_admissions", Epoch: 1, Limits: api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40}}
 	require.NoError(b, w.counters.HSet(ctx, counter.Epochs, p.Account, p.Epoch).Err())
 	return func() {

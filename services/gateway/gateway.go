@@ -88,8 +88,9 @@ func Run(ctx context.Context, cfg Config) error {
 	defer keys.Close()
 	recorder := newRecorder(authquota, tel)
 	shown := newFigures(cfg, pages, authquota, tel)
+	limiter := newLimiter(cfg, counters, authquota, tel)
 	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: newLimiter(cfg, counters, authquota, tel), Usage: recorder, Pages: pages, Errors: errorWriter, Telemetry: tel,
+		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Errors: errorWriter, Telemetry: tel,
 	}, transport)
 	if err != nil {
 		return err
@@ -115,6 +116,7 @@ func Run(ctx context.Context, cfg Config) error {
 	group.Go("usage batches", recorder.Run)
 	group.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, tel) })
 	group.Go("tier table", shown.run)
+	group.Go("next day's counters", limiter.Run)
 	err = group.Wait()
 	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlushTimeout) // after the drain, to include its requests
 	defer cancel()
@@ -197,10 +199,13 @@ func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Record
 }
 
 func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel *telemetry.Telemetry) *admission.Limiter {
-	limiter := admission.New(counters, tel.Tracer, cfg.ServiceCapacity, func(ctx context.Context, day string) (usage api.DayUsage, err error) {
-		err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
-		return usage, err
-	}, cfg.Now)
+	limiter := admission.New(admission.Config{
+		Redis: counters, Tracer: tel.Tracer, Log: tel.Log, Capacity: cfg.ServiceCapacity, Now: cfg.now(), RedisNow: cfg.Now,
+		Usage: func(ctx context.Context, day string) (usage api.DayUsage, err error) {
+			err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
+			return usage, err
+		},
+	})
 	tel.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_service_capacity_calls", Help: "Capacity of the service: calls of all accounts together per UTC day.",
@@ -208,7 +213,11 @@ func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel 
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_service_capacity_used_ratio",
 			Help: "Used share of today's capacity (UTC), as of this replica's latest decision. Take the maximum of all replicas.",
-		}, limiter.Used))
+		}, limiter.Used),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_redis_clock_offset_seconds",
+			Help: "Redis clock minus the clock of this replica, as of its latest call. Alert on more than a few seconds either way.",
+		}, limiter.ClockOffset))
 	return limiter
 }
 

@@ -5,15 +5,21 @@
 // and replicas cannot overspend together. The clock is that of Redis. A call without a billable response is refunded for the day
 // and the service (Refund); its minute stays charged, which slows down clients that repeat failing calls.
 //
-// Missing counters, after midnight or after data loss in Redis, are first loaded from the ledger of authquota. While Redis is
-// unavailable, or the ledger when it is needed, calls fail with 503: a guess would either exceed a limit or withhold a paid call.
+// The counters of a day are created before the day starts (Run). Missing counters, after data loss in Redis, are first loaded from the
+// ledger of authquota. While Redis is unavailable, or the ledger when it is needed, calls fail with 503: a guess would either exceed a
+// limit or withhold a paid call.
 //
 // A stalled Redis still runs the commands it has received, after their callers got 503. The script therefore takes a deadline by
 // the Redis clock, and charges nothing after it.
 //
+// A step of the Redis clock by more than maxAhead is noticed before anything is charged, because a gateway knows how much time has
+// passed since the last reply. It is followed only if it brings the Redis clock nearer to the gateway's own clock; otherwise a
+// correction in Redis makes the time of admissions continue as before.
+//
 // Known limits: the ledger lags Redis by about a second, so data loss in Redis forgets the charges of that second and all minute
 // windows. A charge stands if its reply is lost, or if a stalled Redis runs the first batch of a process, which does not know the
-// Redis clock yet.
+// Redis clock yet. A forward step of the Redis clock by less than maxAhead shortens the windows by as much. While the Redis clock is
+// corrected, keys still expire by it: a step by more than an hour empties the windows.
 package admission
 
 import (
@@ -21,6 +27,7 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -45,23 +52,34 @@ var refundLua string
 //go:embed seed.lua
 var seedLua string
 
-var admitScript, refundScript, seedScript = redis.NewScript(admitLua), redis.NewScript(refundLua), redis.NewScript(seedLua)
+//go:embed clock.lua
+var clockLua string
+
+var (
+	admitScript, refundScript = redis.NewScript(admitLua), redis.NewScript(refundLua)
+	seedScript, clockScript   = redis.NewScript(seedLua), redis.NewScript(clockLua)
+)
+
+// Config holds the parts of a Limiter.
+type Config struct {
+	Redis    *redis.Client
+	Tracer   trace.Tracer
+	Log      *slog.Logger
+	Capacity int                                                         // calls per UTC day for all accounts together
+	Usage    func(ctx context.Context, day string) (api.DayUsage, error) // loads the calls of a day from the ledger
+	Now      func() time.Time                                            // this process's clock
+	RedisNow func() time.Time                                            // replaces the Redis clock in tests; otherwise nil
+}
 
 // Limiter admits calls. It is safe for concurrent use.
 type Limiter struct {
-	redis    *redis.Client
-	tracer   trace.Tracer
-	batches  batcher
-	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
-	capacity int
-	usage    func(ctx context.Context, day string) (api.DayUsage, error)
-	seeding  singleflight.Group
-	now      func() time.Time
-	day      atomic.Int64 // latest day seen in a reply; a wrong one costs one more round trip
-	used     atomic.Int64 // day<<32 | calls of the whole service; see Used
-
-	started     time.Time    // reference for clockOffset, on the monotonic clock
-	clockOffset atomic.Int64 // Redis clock minus time since started, in microseconds, from the latest reply; 0: unknown
+	cfg     Config
+	batches batcher
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	seeding singleflight.Group
+	clock   *redisClock
+	day     atomic.Int64 // latest day seen in a reply; a wrong one costs one more round trip
+	used    atomic.Int64 // day<<32 | calls of the whole service; see Used
 }
 
 // maxAttempts bounds the round trips of one Admit.
@@ -76,18 +94,17 @@ const (
 // replyTime is the part of the budget reserved for the reply: a call is not charged if less time remains.
 const replyTime = 20 * time.Millisecond
 
-// New returns a limiter. capacity is the number of calls per UTC day for all accounts together; usage loads the calls of a day from
-// the ledger. Tests set now to replace the Redis clock; otherwise it is nil.
-func New(client *redis.Client, tracer trace.Tracer, capacity int, usage func(ctx context.Context, day string) (api.DayUsage, error), now func() time.Time) *Limiter {
+// New returns a limiter with the parts in cfg.
+func New(cfg Config) *Limiter {
 	l := &Limiter{
-		redis: client, tracer: tracer, capacity: capacity, usage: usage, now: now, started: time.Now(),
+		cfg: cfg, clock: newRedisClock(cfg.Now),
 		breaker: gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 			Timeout:     probeAfter,
 			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		}),
 	}
 	l.batches.send = l.send
-	l.day.Store(int64(dayOf(time.Now())))
+	l.day.Store(int64(dayOf(cfg.Now())))
 	return l
 }
 
@@ -111,7 +128,7 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 			if err := l.seed(ctx, c.day); err != nil {
 				return Decision{}, err
 			}
-		case late: // the deadline was wrong: send has updated the clock offset
+		case late: // the clock stepped: send has updated it
 		case Outdated:
 			return Decision{Verdict: Outdated}, nil
 		default:
@@ -124,18 +141,16 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 // send runs the admission script for a batch and stores the result in each call.
 func (l *Limiter) send(ctx context.Context, calls []*call) {
 	day := Day(l.day.Load())
-	keys := make([]string, 2, 2+len(calls))
-	keys[0], keys[1] = counter.Epochs, day.key()
-	var clock any = ""
-	if l.now != nil {
-		clock = l.now().UnixMicro()
-	}
-	args := make([]any, 0, 6+4*len(calls))
-	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.capacity, clock, l.deadline(ctx))
+	keys := make([]string, 3, 3+len(calls))
+	keys[0], keys[1], keys[2] = counter.Epochs, day.key(), counter.Clock
+	args := make([]any, 0, 7+4*len(calls))
+	earliest, latest := l.clock.bounds(ctx)
+	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.cfg.Capacity, l.testClock(), earliest, latest)
 	for _, c := range calls {
 		keys = append(keys, counter.Window(c.principal.Account))
 		args = append(args, c.principal.Account, c.principal.Epoch, c.principal.Limits.PerMinute, c.principal.Limits.PerDay)
 	}
+	sent := l.clock.elapsed()
 	replies, err := l.run(ctx, admitScript, keys, args...).Slice()
 	for i, c := range calls {
 		c.day, c.err = day, err
@@ -144,34 +159,23 @@ func (l *Limiter) send(ctx context.Context, calls []*call) {
 		}
 	}
 	if err == nil {
-		l.updateClock(calls[0].reply)
+		from, _ := replies[len(calls)].([]any)
+		l.clock.update(source{integer(from, 0), integer(from, 1)}, sent, l.cfg.Log, l.decideClock(ctx))
 	}
 }
 
-// deadline returns the latest Redis time, in microseconds, at which a charge still reaches its callers in time. It returns "" if the
-// Redis clock is unknown or replaced by a test.
-func (l *Limiter) deadline(ctx context.Context) any {
-	end, ok := ctx.Deadline()
-	offset := l.clockOffset.Load()
-	if !ok || offset == 0 || l.now != nil {
+// testClock returns the Redis clock of a test in microseconds, otherwise "".
+func (l *Limiter) testClock() any {
+	if l.cfg.RedisNow == nil {
 		return ""
 	}
-	return offset + end.Add(-replyTime).Sub(l.started).Microseconds()
-}
-
-// updateClock stores the Redis clock from a reply. The unknown travel time of the reply makes deadlines too early, never too late;
-// the next reply corrects a slow one.
-func (l *Limiter) updateClock(reply []any) {
-	if len(reply) < 2 || reply[0] == string(wrongDay) { // without the time
-		return
-	}
-	l.clockOffset.Store(integer(reply, 1) - time.Since(l.started).Microseconds())
+	return l.cfg.RedisNow().UnixMicro()
 }
 
 // traced runs do in a span if the request is sampled: a batch has many parents, so each call gets its own span.
 func (l *Limiter) traced(ctx context.Context, do func()) {
 	if trace.SpanFromContext(ctx).IsRecording() {
-		_, span := l.tracer.Start(ctx, "redis evalsha", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		_, span := l.cfg.Tracer.Start(ctx, "redis evalsha", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 			attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", "evalsha")))
 		defer span.End()
 	}
@@ -189,7 +193,7 @@ func (l *Limiter) decode(reply []any, limits api.Limits, day Day) Decision {
 		d.Verdict = Admitted
 		return d
 	}
-	d.ServiceFull = int(integer(reply, 5)) >= l.capacity
+	d.ServiceFull = int(integer(reply, 5)) >= l.cfg.Capacity
 	d.DayFull, d.MinuteFull = d.Today >= limits.PerDay, d.Recent >= limits.PerMinute
 	return d
 }
@@ -216,15 +220,11 @@ func (l *Limiter) Refund(ctx context.Context, account string, d *Decision) error
 // Used returns the used share of today's capacity, as of the latest decision of this process. It is 0 if there was none today, so take
 // the maximum of all replicas.
 func (l *Limiter) Used() float64 {
-	now := time.Now
-	if l.now != nil {
-		now = l.now
-	}
 	used := l.used.Load()
-	if Day(used>>32) != dayOf(now()) {
+	if Day(used>>32) != dayOf(l.cfg.Now()) {
 		return 0
 	}
-	return float64(used&(1<<32-1)) / float64(l.capacity)
+	return float64(used&(1<<32-1)) / float64(l.cfg.Capacity)
 }
 
 // Current reports whether the principal's epoch is the current one of its account. An error is a 503.
@@ -233,7 +233,7 @@ func (l *Limiter) Current(ctx context.Context, p api.Principal) (bool, error) {
 	if err != nil {
 		return false, problem.Unavailable(err)
 	}
-	epoch, err := l.redis.HGet(context.WithoutCancel(ctx), counter.Epochs, p.Account).Result()
+	epoch, err := l.cfg.Redis.HGet(context.WithoutCancel(ctx), counter.Epochs, p.Account).Result()
 	if errors.Is(err, redis.Nil) {
 		epoch, err = "", nil
 	}
@@ -250,21 +250,26 @@ func (l *Limiter) seed(ctx context.Context, day Day) error {
 	_, err, _ := l.seeding.Do(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		usage, err := l.usage(ctx, name)
+		usage, err := l.cfg.Usage(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		args := make([]any, 0, 3+2*len(usage.Accounts))
-		args = append(args, counter.DayTTL.Milliseconds(), counter.ServiceField, usage.Service)
-		for account, calls := range usage.Accounts {
-			args = append(args, account, calls)
-		}
-		return nil, l.run(ctx, seedScript, []string{day.key()}, args...).Err()
+		return nil, l.create(ctx, day, "", usage)
 	})
 	if err != nil {
 		return problem.Unavailable(fmt.Errorf("loading counters of %s from the ledger: %w", name, err))
 	}
 	return nil
+}
+
+// create creates the counters of a day, unless they exist or the time is before or later: a time in microseconds, or "" for no limit.
+func (l *Limiter) create(ctx context.Context, day Day, before any, usage api.DayUsage) error {
+	args := make([]any, 0, 5+2*len(usage.Accounts))
+	args = append(args, counter.DayTTL.Milliseconds(), before, l.testClock(), counter.ServiceField, usage.Service)
+	for account, calls := range usage.Accounts {
+		args = append(args, account, calls)
+	}
+	return l.run(ctx, seedScript, []string{day.key(), counter.Clock}, args...).Err()
 }
 
 // run executes a script behind the breaker.
@@ -275,7 +280,7 @@ func (l *Limiter) run(ctx context.Context, script *redis.Script, keys []string, 
 		cmd.SetErr(err)
 		return cmd
 	}
-	cmd := script.Run(ctx, l.redis, keys, args...)
+	cmd := script.Run(ctx, l.cfg.Redis, keys, args...)
 	done(cmd.Err())
 	return cmd
 }

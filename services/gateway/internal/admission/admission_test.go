@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -25,8 +26,13 @@ import (
 	"opportunity.internal/pkg/telemetry"
 )
 
-func ledger(usage api.DayUsage) func(context.Context, string) (api.DayUsage, error) {
-	return func(context.Context, string) (api.DayUsage, error) { return usage, nil }
+func emptyLedger(_ context.Context, day string) (api.DayUsage, error) {
+	return api.DayUsage{Day: day}, nil
+}
+
+// newLimiter returns a limiter on the clocks of Redis and of this process.
+func newLimiter(c *redis.Client, capacity int, usage func(context.Context, string) (api.DayUsage, error)) *Limiter {
+	return New(Config{Redis: c, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: capacity, Usage: usage, Now: time.Now})
 }
 
 var principal = api.Principal{Account: "acc_a", Epoch: 3, Limits: api.Limits{PerMinute: 5, PerDay: 100}}
@@ -44,7 +50,7 @@ func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 
 func TestOutdatedPrincipalIsNotCharged(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := New(c, noop.Tracer{}, 10, ledger(api.DayUsage{}), nil)
+		l := newLimiter(c, 10, emptyLedger)
 		for _, p := range []api.Principal{{Account: "acc_a", Epoch: 2, Limits: principal.Limits}, {Account: "acc_unknown", Epoch: 3, Limits: principal.Limits}} {
 			d, err := l.Admit(t.Context(), p)
 			require.NoError(t, err)
@@ -68,10 +74,10 @@ func TestSeeding(t *testing.T) {
 			accounts["acc_other_"+time.Duration(i).String()] = 1
 		}
 		loads := 0
-		l := New(c, noop.Tracer{}, 10_000, func(context.Context, string) (api.DayUsage, error) {
+		l := newLimiter(c, 10_000, func(context.Context, string) (api.DayUsage, error) {
 			loads++
 			return api.DayUsage{Service: 5098, Accounts: accounts}, nil
-		}, nil)
+		})
 		for _, today := range []int{99, 100} {
 			d, err := l.Admit(t.Context(), principal)
 			require.NoError(t, err)
@@ -96,12 +102,12 @@ func TestSeedingIsShared(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		var mu sync.Mutex
 		loads := 0
-		l := New(c, noop.Tracer{}, 100, func(context.Context, string) (api.DayUsage, error) {
+		l := newLimiter(c, 100, func(context.Context, string) (api.DayUsage, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			loads++
 			return api.DayUsage{}, nil
-		}, nil)
+		})
 		p := principal
 		p.Limits.PerMinute = 100
 		var all sync.WaitGroup
@@ -122,7 +128,7 @@ func TestSeedingIsShared(t *testing.T) {
 // A refund never creates a counter and never makes one negative.
 func TestRefundBounds(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		l := newLimiter(c, 100, emptyLedger)
 		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
 		charged := d
@@ -141,7 +147,7 @@ func TestRefundBounds(t *testing.T) {
 // The refund of an account that was taken over goes to the other account.
 func TestRefundFollowsMergedAccount(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		l := newLimiter(c, 100, emptyLedger)
 		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
 		day := d.Day.key()
@@ -162,7 +168,7 @@ func TestRefundFollowsMergedAccount(t *testing.T) {
 func TestRedisUnreachable(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer c.Close()
-	l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+	l := newLimiter(c, 100, emptyLedger)
 	for range 2 * tripAfter {
 		_, err := l.Admit(t.Context(), principal)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
@@ -183,7 +189,7 @@ func TestRedisSilent(t *testing.T) {
 	c, err := redisdb.Open(redisdb.Config{URL: "redis://" + ln.Addr().String()}, tel)
 	require.NoError(t, err)
 	defer c.Close()
-	l := New(c, tel.Tracer, 100, ledger(api.DayUsage{}), nil)
+	l := newLimiter(c, 100, emptyLedger)
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
@@ -205,7 +211,7 @@ func TestStalledRedisChargesNothingLate(t *testing.T) {
 	impatient, err := redisdb.Open(redisdb.Config{URL: server.URL}, tel)
 	require.NoError(t, err)
 	defer impatient.Close()
-	l := New(impatient, tel.Tracer, 1000, ledger(api.DayUsage{}), nil)
+	l := newLimiter(impatient, 1000, emptyLedger)
 	p := principal
 	p.Limits.PerMinute = 1000
 	d, err := l.Admit(t.Context(), p)
@@ -251,17 +257,17 @@ func info(t *testing.T, c *redis.Client, section, name string) int {
 	return n
 }
 
-// The limiter corrects a wrong clock offset, for example after a failover to a Redis with another clock.
-func TestClockOffsetIsCorrected(t *testing.T) {
+// The limiter follows a Redis with another clock, for example after a failover, if that one is right.
+func TestRightClockIsFollowed(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		l := newLimiter(c, 100, emptyLedger)
 		for calls, wrong := range []time.Duration{0, -time.Hour, time.Hour} {
-			l.clockOffset.Add(wrong.Microseconds())
-			before := l.clockOffset.Load()
+			l.clock.offset.Add(wrong.Microseconds())
+			before := l.clock.offset.Load()
 			d, err := l.Admit(t.Context(), principal)
 			require.NoError(t, err)
 			require.Equal(t, []any{Admitted, calls + 1}, []any{d.Verdict, d.Today})
-			require.NotEqual(t, before, l.clockOffset.Load())
+			require.NotEqual(t, before, l.clock.offset.Load())
 		}
 	})
 }
@@ -269,10 +275,10 @@ func TestClockOffsetIsCorrected(t *testing.T) {
 // A batch after its deadline charges nothing.
 func TestLateBatch(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		l := newLimiter(c, 100, emptyLedger)
 		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
-		l.clockOffset.Add(-time.Hour.Microseconds())
+		l.clock.offset.Add(-time.Hour.Microseconds())
 		outdated := principal
 		outdated.Epoch++
 		calls := []*call{{principal: &principal}, {principal: &outdated}, {principal: &principal}}
@@ -290,7 +296,7 @@ func TestLateBatch(t *testing.T) {
 // Calls that expired in the queue are not sent and do not open the breaker.
 func TestExpiredCallsDoNotOpenBreaker(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := New(c, noop.Tracer{}, 100, ledger(api.DayUsage{}), nil)
+		l := newLimiter(c, 100, emptyLedger)
 		for range 2 * tripAfter {
 			c := &call{principal: &principal, since: time.Now().Add(-redisdb.Budget)}
 			l.batches.exec([]*call{c})

@@ -3,56 +3,83 @@
 --
 -- KEYS  1 hash of epochs by account
 --       2 hash of the calls of a day by account
+--       3 hash of the clock, see clock.lua
 --       then for each call its account's window: times of admission in microseconds, newest first
 -- ARGV  1 the day of KEYS[2], counted from 1970-01-01    2 its field with the calls of all accounts
 --       3 its field with the time of the latest admission
---       4 calls a day of all accounts together    5 the time in microseconds, in tests only; otherwise empty
---       6 deadline of the batch in microseconds; empty if unknown
+--       4 calls a day of all accounts together    5 the Redis clock in microseconds, in tests only; otherwise empty
+--       6, 7 earliest and latest time in microseconds at which the batch may be charged; empty if unknown
 --       then for each call: account, epoch of the cached principal, calls a minute, calls a day
 --
 -- Replies for each call:
---   'late', clock    the deadline has passed; every call of the batch gets this reply
+--   'late'           the clock is outside that range, because the batch is late or the clock stepped; every call gets this reply
 --   'epoch'          the cached principal is out of date
 --   'day', day       the clock is on that day instead of the day of ARGV 1
 --   'seed'           the day has no hash yet
 --   "admitted" | "refused", clock, calls of the account today, its calls in the window, microseconds until the window has more
 --                    room, calls of all accounts today
+-- The last element of the reply is { Redis clock, correction }; the time used is their sum.
 --
 -- Redis commands dominate the run time, so the script issues as few as possible. Times are formatted because Lua writes large numbers
 -- with an exponent; counts are small enough to pass as they are.
 
-local MINUTE, DAY, STEP = 60 * 1000000, 86400 * 1000000, 30 * 1000000
+local MINUTE, DAY, STEP, AHEAD = 60 * 1000000, 86400 * 1000000, 1800 * 1000000, 5 * 1000000
 
 local call, format = redis.call, string.format
 local today, service, latest = KEYS[2], ARGV[2], ARGV[3]
-local starts, capacity, clock = ARGV[1] * DAY, tonumber(ARGV[4]), tonumber(ARGV[5])
-if not clock then
+local starts, capacity, redis_clock = ARGV[1] * DAY, tonumber(ARGV[4]), tonumber(ARGV[5])
+if not redis_clock then
   local time = call('TIME')
-  clock = time[1] * 1000000 + time[2]
+  redis_clock = time[1] * 1000000 + time[2]
 end
+local steps = call('HMGET', KEYS[3], 'correction', 'future')
+local correction, future = tonumber(steps[1] or 0), tonumber(steps[2] or nil)
+local clock = redis_clock + correction
 
-local accounts, replies = {}, {}
-if clock > (tonumber(ARGV[6]) or clock) then
-  for i = 3, #KEYS do replies[i - 2] = { 'late', clock } end
+local accounts, replies, count = {}, {}, #KEYS - 3
+replies[count + 1] = { redis_clock, correction }
+if clock < (tonumber(ARGV[6]) or clock) or clock > (tonumber(ARGV[7]) or clock) then
+  for i = 1, count do replies[i] = { 'late' } end
   return replies
 end
-for i = 3, #KEYS do accounts[i - 2] = ARGV[4 * i - 5] end
+for i = 1, count do accounts[i] = ARGV[4 * i + 4] end
 local epochs = call('HMGET', KEYS[1], unpack(accounts))
 local counts = call('HMGET', today, service, latest, unpack(accounts))
 local all, used, charged = tonumber(counts[1] or nil), {}, {}
 for i, account in ipairs(accounts) do used[account] = tonumber(counts[i + 2] or 0) end
 
--- If the clock is set back, use the latest admission as the time until the clock passes it. The windows then keep all entries.
-local now = math.max(clock, tonumber(counts[2] or clock))
-local stamp = format('%.0f', now)
+-- If the clock is up to AHEAD behind the latest admission, use that as the time, so the windows keep all entries. If it is further
+-- behind, it ran ahead before: entries from the future stop counting. Until the clock has passed them, every window is checked for them.
+local now, newest = clock, tonumber(counts[2] or nil)
+if newest and newest > clock + AHEAD then
+  if newest > (future or 0) then
+    future = newest
+    call('HSET', KEYS[3], 'future', format('%.0f', future))
+    call('PEXPIRE', KEYS[3], 2 * DAY / 1000)
+  end
+  call('HDEL', today, latest)
+elseif newest and newest > clock then
+  now = newest
+end
+local stamp, ran_ahead = format('%.0f', now), future and future > clock
+
+-- Returns the oldest entry of a window, after removing those from the future.
+local function oldest_of(window)
+  local tail = tonumber(call('LINDEX', window, '-1') or nil)
+  if tail and (ran_ahead or tail > clock + AHEAD) then
+    while tonumber(call('LINDEX', window, '0') or 0) > now do call('LPOP', window) end
+    tail = tonumber(call('LINDEX', window, '-1') or nil)
+  end
+  return tail
+end
 
 local function admit(window, account, per_minute, per_day)
   if now < starts or now >= starts + DAY then return { 'day', (now - now % DAY) / DAY } end
   if not all then return { 'seed' } end
 
-  -- Count the window without entries older than a minute. Rejected calls leave those in place: the clock may still be set back.
+  -- Count the window without entries older than a minute. Rejected calls leave those in place: the clock may still step back.
   local length, recent, oldest = 0, 0, nil
-  local tail = tonumber(call('LINDEX', window, '-1') or nil)
+  local tail = oldest_of(window)
   if tail then
     length, oldest = call('LLEN', window), tail
     recent = length
@@ -72,22 +99,22 @@ local function admit(window, account, per_minute, per_day)
 
   call('LPUSH', window, stamp)
   if recent < length then call('LTRIM', window, '0', recent) end
-  -- The key must live until its newest entry is a minute old. To save a command, only calls that find the window empty or move its
-  -- oldest entry into another half minute set the expiry, long enough for all calls until the next such move.
+  -- The key must live until its newest entry is a minute old, even if the Redis clock, which expires keys, steps an hour ahead. To
+  -- save a command, only calls that find the window empty or move its oldest entry into another half hour set the expiry.
   local first = oldest or now
   if not tail or tail - tail % STEP ~= first - first % STEP then
-    call('PEXPIRE', window, format('%.0f', (now - clock + MINUTE + 3 * STEP) / 1000 + 1000))
+    call('PEXPIRE', window, format('%.0f', (now - clock + MINUTE + 5 * STEP) / 1000))
   end
   all, used[account], charged[account] = all + 1, used[account] + 1, true
   return { 'admitted', clock, used[account], recent + 1, room, all }
 end
 
 for i, account in ipairs(accounts) do
-  local at = 4 * i + 3
+  local at = 4 * i + 4
   if epochs[i] ~= ARGV[at + 1] then
     replies[i] = { 'epoch' }
   else
-    replies[i] = admit(KEYS[i + 2], account, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]))
+    replies[i] = admit(KEYS[i + 3], account, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]))
   end
 end
 

@@ -27,7 +27,7 @@ func BenchmarkAdmit(b *testing.B) {
 	c, err := redisdb.Open(redisdb.Config{URL: storetest.Redis(b).URL}, tel)
 	require.NoError(b, err)
 	defer c.Close()
-	limiter := New(c, tel.Tracer, 1<<40, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil)
+	limiter := New(Config{Redis: c, Tracer: tel.Tracer, Log: tel.Log, Capacity: 1 << 40, Usage: emptyLedger, Now: time.Now})
 	principals := make([]api.Principal, 100*clients) // enough for Redis to store the hash as a table, as in production
 	for i := range principals {
 		principals[i] = api.Principal{Account: fmt.Sprintf("acc_%d", i), Epoch: 1, Limits: api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40}}

@@ -17,9 +17,10 @@ type Usage struct {
 	Latest  time.Time   // the latest admission of any account on that day
 }
 
-// Now returns clock, or the latest admission if clock is earlier. So a clock that is set back does not empty the windows.
+// Now returns clock, or the latest admission if clock is up to maxAhead earlier, so that a small step back does not change the windows. A
+// later one is from a clock that ran ahead, and does not count.
 func (u Usage) Now(clock time.Time) time.Time {
-	if u.Latest.After(clock) {
+	if u.Latest.After(clock) && u.Latest.Sub(clock) <= maxAhead {
 		return u.Latest
 	}
 	return clock
@@ -29,9 +30,13 @@ func (u Usage) Now(clock time.Time) time.Time {
 // rule and is the reference for the tests of the script; real decisions are made by the script.
 //
 // The minute limit is exact: a call is rejected while the limit-th newest admission is younger than Span, so no interval of that
-// length contains more admissions than the limit. All limits are checked before anything is charged.
+// length contains more admissions than the limit. Admissions later than now are forgotten: the clock ran ahead. All limits are checked
+// before anything is charged.
 func Decide(u Usage, limits api.Limits, capacity int, clock time.Time) (Decision, Usage) {
 	now := u.Now(clock)
+	for len(u.Window) > 0 && u.Window[0].After(now) {
+		u.Window = u.Window[1:]
+	}
 	window := u.Window
 	for len(window) > 0 && now.Sub(window[len(window)-1]) >= Span {
 		window = window[:len(window)-1]

@@ -62,7 +62,10 @@ func TestPanicRefundsCharge(t *testing.T) {
 	h, err := Edge{
 		Usage: recorder, Now: time.Now,
 		Keys: keys, Catalog: catalog, History: history, Pages: pages, Telemetry: tel, Errors: problem.Writer{Log: tel.Log},
-		Limiter: admission.New(counters, tel.Tracer, 10, func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil }, nil),
+		Limiter: admission.New(admission.Config{
+			Redis: counters, Tracer: tel.Tracer, Log: tel.Log, Capacity: 10, Now: time.Now,
+			Usage: func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil },
+		}),
 	}.Handler()
 	require.NoError(t, err)
 	gateway := httptest.NewServer(h)

@@ -1,0 +1,179 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace/noop"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/problem"
+)
+
+// clocks are the right time, and the error of the Redis clock.
+type clocks struct {
+	right time.Time
+	redis time.Duration
+}
+
+// limiter returns the limiter of a gateway whose clock is wrong by own.
+func (c *clocks) limiter(client *redis.Client, own time.Duration, usage func(context.Context, string) (api.DayUsage, error)) *Limiter {
+	return New(Config{
+		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: 1 << 30, Usage: usage,
+		Now:      func() time.Time { return c.right.Add(own) },
+		RedisNow: func() time.Time { return c.right.Add(c.redis) },
+	})
+}
+
+func decide(t require.TestingT, l *Limiter) Decision {
+	d, err := l.Admit(context.Background(), principal)
+	require.NoError(t, err)
+	return d
+}
+
+// TestClockSteps lets the Redis clock step an hour ahead, an hour back and to the right time while two gateways with clocks half a
+// minute apart admit calls. Each verdict, and the time of the decision, must be that of the right clock.
+func TestClockSteps(t *testing.T) {
+	for name, url := range servers(t) {
+		t.Run(name, func(t *testing.T) {
+			c := client(t, url)
+			rapid.Check(t, func(rt *rapid.T) { checkSteps(rt, c) })
+		})
+	}
+}
+
+func checkSteps(t *rapid.T, client *redis.Client) {
+	ctx := context.Background()
+	require.NoError(t, client.FlushAll(ctx).Err())
+	require.NoError(t, client.HSet(ctx, counter.Epochs, principal.Account, principal.Epoch).Err())
+	clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	gateways := []*Limiter{clocks.limiter(client, 30*time.Second, emptyLedger), clocks.limiter(client, -30*time.Second, emptyLedger)}
+	var admissions []time.Time
+	call := func(gateway *Limiter) {
+		recent := 0
+		for _, at := range admissions {
+			if clocks.right.Sub(at) < Span {
+				recent++
+			}
+		}
+		d := decide(t, gateway)
+		require.Equal(t, recent < principal.Limits.PerMinute, d.Verdict == Admitted, "call at %s with %d in the minute before", clocks.right, recent)
+		require.Equal(t, clocks.right.UnixMicro(), d.Clock.UnixMicro())
+		if d.Verdict == Admitted {
+			admissions = append(admissions, clocks.right)
+		}
+	}
+	for _, g := range gateways {
+		call(g)
+	}
+	for range rapid.IntRange(1, 40).Draw(t, "calls") {
+		clocks.right = clocks.right.Add(time.Duration(rapid.Int64Range(0, 15_000_000).Draw(t, "elapsed")) * time.Microsecond)
+		clocks.redis = rapid.SampledFrom([]time.Duration{clocks.redis, clocks.redis, clocks.redis, 0, time.Hour, -time.Hour}).Draw(t, "error of the Redis clock")
+		call(rapid.SampledFrom(gateways).Draw(t, "gateway"))
+	}
+}
+
+// A gateway that starts while the Redis clock is ahead cannot know the right time. Once the clock is right, admissions from the future
+// stop counting at once, on this gateway and on one that starts then.
+func TestClockThatRanAheadDoesNotFreezeLimits(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		for _, restarted := range []bool{false, true} {
+			require.NoError(t, c.Del(t.Context(), counter.Window(principal.Account), counter.Clock).Err())
+			clocks := &clocks{right: time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC), redis: time.Hour} // ahead on another day
+			l := clocks.limiter(c, 0, emptyLedger)
+			for range principal.Limits.PerMinute {
+				require.Equal(t, Admitted, decide(t, l).Verdict)
+			}
+			require.Equal(t, Rejected, decide(t, l).Verdict)
+			require.InDelta(t, 3600, l.ClockOffset(), 1)
+
+			clocks.right, clocks.redis = clocks.right.Add(10*time.Second), 0
+			if restarted {
+				l = clocks.limiter(c, 0, emptyLedger)
+				l.day.Add(1) // the day of the clock that was ahead
+			}
+			for range principal.Limits.PerMinute {
+				d := decide(t, l)
+				require.Equal(t, []any{Admitted, clocks.right.UnixMicro()}, []any{d.Verdict, d.Clock.UnixMicro()})
+			}
+			require.Equal(t, Rejected, decide(t, l).Verdict, "the limit at the right time")
+			require.Zero(t, l.ClockOffset())
+		}
+	})
+}
+
+// A correction ends when it is no longer needed, even if no gateway saw the Redis clock step back.
+func TestCorrectionEnds(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+		l := clocks.limiter(c, 0, emptyLedger)
+		decide(t, l)
+		clocks.redis = time.Hour
+		require.Equal(t, clocks.right.UnixMicro(), decide(t, l).Clock.UnixMicro())
+		require.Equal(t, "-3600000000", c.HGet(t.Context(), counter.Clock, "correction").Val())
+
+		clocks.right, clocks.redis = clocks.right.Add(time.Minute), 0
+		l = clocks.limiter(c, 0, emptyLedger)
+		decide(t, l) // the first reply shows the correction
+		require.Equal(t, clocks.right.UnixMicro(), decide(t, l).Clock.UnixMicro())
+		require.Equal(t, "0", c.HGet(t.Context(), counter.Clock, "correction").Val())
+	})
+}
+
+// Gateways adopt the decision of the one that noticed a step first, even one whose own clock says otherwise.
+func TestGatewaysAgreeAfterStep(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), redis: time.Hour}
+		right, wrong := clocks.limiter(c, 0, emptyLedger), clocks.limiter(c, 2*time.Hour, emptyLedger)
+		decide(t, right)
+		decide(t, wrong)
+		clocks.redis = 0
+		for range 2 {
+			for _, l := range []*Limiter{right, wrong} {
+				require.Equal(t, clocks.right.UnixMicro(), decide(t, l).Clock.UnixMicro())
+			}
+		}
+	})
+}
+
+var errAway = errors.New("authquota is unavailable")
+
+// A new UTC day needs no other service if a gateway saw the hour before it.
+func TestMidnightWithoutAuthquota(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		away := false
+		clocks := &clocks{right: time.Date(2026, 11, 20, 22, 59, 59, 0, time.UTC)}
+		l := clocks.limiter(c, 0, func(ctx context.Context, day string) (api.DayUsage, error) {
+			if away {
+				return api.DayUsage{}, errAway
+			}
+			return emptyLedger(ctx, day)
+		})
+		decide(t, l)
+		require.NoError(t, l.openNextDay(t.Context()))
+		require.Zero(t, c.Exists(t.Context(), counter.Day("2026-11-21")).Val(), "more than an hour before the day")
+
+		clocks.right, away = clocks.right.Add(58*time.Minute), true
+		decide(t, l)
+		require.NoError(t, l.openNextDay(t.Context()))
+		clocks.right = time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC)
+		for today := range 2 {
+			d := decide(t, l)
+			require.Equal(t, []any{Admitted, today + 1, "2026-11-21"}, []any{d.Verdict, d.Today, d.Day.String()})
+		}
+
+		// After data loss in Redis, only the ledger knows the calls of a day that has started.
+		require.NoError(t, c.Del(t.Context(), counter.Day("2026-11-21")).Err())
+		require.NoError(t, l.create(t.Context(), dayOf(clocks.right), dayOf(clocks.right).Start().UnixMicro(), api.DayUsage{}))
+		_, err := l.Admit(t.Context(), principal)
+		require.ErrorIs(t, err, errAway)
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
+	})
+}
