@@ -1,0 +1,118 @@
+package sdk
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	source "opportunity.internal/sdk/go"
+)
+
+// npmTarball returns the package that `npm install URL` installs.
+func npmTarball() ([]byte, error) {
+	all, err := tree(files, "typescript", "package")
+	if err != nil {
+		return nil, err
+	}
+	if all, err = withLicense(all, "package/LICENSE"); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	for _, f := range all {
+		header := &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), ModTime: epoch, Format: tar.FormatUSTAR}
+		if err := archive.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := archive.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(archive.Close(), compressed.Close())
+	return out.Bytes(), err
+}
+
+// pythonWheel returns the package that `pip install URL` installs; see the binary distribution format of PyPA.
+func pythonWheel() ([]byte, error) {
+	all, err := tree(files, "python/opportunity_data", "opportunity_data")
+	if err != nil {
+		return nil, err
+	}
+	readme, err := files.ReadFile("python/README.md")
+	if err != nil {
+		return nil, err
+	}
+	info := "opportunity_data-" + Version + ".dist-info/"
+	metadata := "Metadata-Version: 2.1\nName: opportunity-data\nVersion: " + Version +
+		"\nSummary: Client of the Opportunity Data API\nLicense: Apache-2.0\nRequires-Python: >=3.11\nDescription-Content-Type: text/markdown\n\n"
+	all = append(all,
+		file{info + "METADATA", append([]byte(metadata), readme...)},
+		file{info + "WHEEL", []byte("Wheel-Version: 1.0\nGenerator: opportunity\nRoot-Is-Purelib: true\nTag: py3-none-any\n")})
+	if all, err = withLicense(all, info+"LICENSE"); err != nil {
+		return nil, err
+	}
+	var record strings.Builder
+	for _, f := range all {
+		sum := sha256.Sum256(f.content)
+		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", f.name, base64.RawURLEncoding.EncodeToString(sum[:]), len(f.content))
+	}
+	record.WriteString(info + "RECORD,,\n")
+	return zipped(append(all, file{info + "RECORD", []byte(record.String())}))
+}
+
+// goModule returns the files of the module proxy protocol by their path below /sdk/: go/ is the address for GOPROXY.
+func goModule() (map[string][]byte, error) {
+	const version = "v" + Version
+	all, err := tree(source.Files, ".", Module+"@"+version)
+	if err != nil {
+		return nil, err
+	}
+	if all, err = withLicense(all, Module+"@"+version+"/LICENSE"); err != nil {
+		return nil, err
+	}
+	archive, err := zipped(all)
+	if err != nil {
+		return nil, err
+	}
+	mod, err := source.Files.ReadFile("go.mod")
+	if err != nil {
+		return nil, err
+	}
+	info, err := json.Marshal(map[string]any{"Version": version, "Time": epoch.Format(time.RFC3339)})
+	if err != nil {
+		return nil, err
+	}
+	at := "go/" + Module + "/@"
+	return map[string][]byte{
+		at + "latest":                 info,
+		at + "v/list":                 []byte(version + "\n"),
+		at + "v/" + version + ".info": info,
+		at + "v/" + version + ".mod":  mod,
+		at + "v/" + version + ".zip":  archive,
+	}, nil
+}
+
+func zipped(all []file) ([]byte, error) {
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	for _, f := range all {
+		w, err := archive.CreateHeader(&zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: epoch})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	err := archive.Close()
+	return out.Bytes(), err
+}

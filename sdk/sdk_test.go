@@ -1,0 +1,138 @@
+package sdk_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/sdk"
+)
+
+// distribution serves the archives as the gateway does, and returns the address of /sdk.
+func distribution(t *testing.T) string {
+	t.Helper()
+	archives, err := sdk.Archives()
+	require.NoError(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		content, ok := archives[strings.TrimPrefix(r.URL.Path, "/sdk/")]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(content)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/sdk"
+}
+
+// run runs a command in dir with more environment, and returns its output. The command must succeed.
+func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s %v\n%s", name, args, out)
+	return string(out)
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+}
+
+func TestGoModuleInstallsThroughTheProxy(t *testing.T) {
+	dir := t.TempDir()
+	env := []string{
+		"GOPROXY=" + distribution(t) + "/go", "GONOSUMDB=" + sdk.Module, "GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + t.TempDir(),
+		"GONOPROXY=none", "GOTOOLCHAIN=local",
+	}
+	write(t, filepath.Join(dir, "go.mod"), "module example.com/consumer\n\ngo 1.25.0\n")
+	write(t, filepath.Join(dir, "main.go"), `package main
+
+import (
+	"fmt"
+
+	"opportunity.internal/sdk/go/opportunity"
+)
+
+func main() { fmt.Print(opportunity.Version) }
+`)
+	run(t, dir, env, "go", "get", sdk.Module+"@latest")
+	require.Equal(t, sdk.Version, run(t, dir, env, "go", "run", "."))
+}
+
+func TestTarballInstalls(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "package.json"), `{"type": "module"}`)
+	run(t, dir, []string{"npm_config_cache=" + t.TempDir()}, "npm", "install", "--silent", "--no-audit", "--no-fund", distribution(t)+"/"+sdk.Tarball)
+	write(t, filepath.Join(dir, "main.js"), "import { VERSION } from 'opportunity-data';\nprocess.stdout.write(VERSION);\n")
+	require.Equal(t, sdk.Version, run(t, dir, nil, "node", "main.js"))
+}
+
+// TestWheelInstalls uses pip if this machine has it. Otherwise it imports the package from the wheel, which is a zip file.
+func TestWheelInstalls(t *testing.T) {
+	dir := t.TempDir()
+	env := []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
+	if exec.CommandContext(t.Context(), "python3", "-m", "pip", "--version").Run() == nil {
+		run(t, dir, nil, "python3", "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", "--root-user-action=ignore",
+			"--no-cache-dir", "--target", dir, distribution(t)+"/"+sdk.Wheel)
+	} else {
+		archives, err := sdk.Archives()
+		require.NoError(t, err)
+		write(t, filepath.Join(dir, sdk.Wheel), string(archives[sdk.Wheel]))
+		env[0] = "PYTHONPATH=" + filepath.Join(dir, sdk.Wheel)
+	}
+	require.Equal(t, sdk.Version, run(t, dir, env, "python3", "-c", "import opportunity_data as o; print(o.__version__, end='')"))
+}
+
+func TestArchivesAreReproducible(t *testing.T) {
+	first, err := sdk.Archives()
+	require.NoError(t, err)
+	second, err := sdk.Archives()
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+}
+
+// TestVersionsAgree checks that every file that states the version states the same one.
+func TestVersionsAgree(t *testing.T) {
+	for file, want := range map[string]string{
+		"go/opportunity/client.go":           `const Version = "` + sdk.Version + `"`,
+		"typescript/package.json":            `"version": "` + sdk.Version + `"`,
+		"typescript/src/client.js":           `VERSION = '` + sdk.Version + `'`,
+		"typescript/README.md":               sdk.Tarball,
+		"python/pyproject.toml":              `version = "` + sdk.Version + `"`,
+		"python/opportunity_data/_client.py": `VERSION = "` + sdk.Version + `"`,
+		"python/README.md":                   sdk.Wheel,
+	} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Contains(t, string(text), want, file)
+	}
+}
+
+func TestArchivesHaveTheLicenseAndNoTests(t *testing.T) {
+	root, err := os.ReadFile("../LICENSE")
+	require.NoError(t, err)
+	archives, err := sdk.Archives()
+	require.NoError(t, err)
+	archive := archives["go/"+sdk.Module+"/@v/v"+sdk.Version+".zip"]
+	reader, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	require.NoError(t, err)
+	for _, f := range reader.File {
+		require.NotContains(t, f.Name, "_test.go")
+	}
+	license, err := reader.Open(sdk.Module + "@v" + sdk.Version + "/LICENSE")
+	require.NoError(t, err)
+	text, err := io.ReadAll(license)
+	require.NoError(t, err)
+	require.Equal(t, string(root), string(text))
+}
