@@ -43,7 +43,11 @@ func TestDockerfileHasEveryService(t *testing.T) {
 			}
 		}
 		for _, path := range needed {
-			require.Contains(t, dockerfile, "\nCOPY "+path+"/go.mod "+path+"/go.sum "+path+"/\n")
+			files := path + "/go.mod "
+			if _, err := os.Stat(filepath.Join("..", path, "go.sum")); err == nil { // none without dependencies
+				files += path + "/go.sum "
+			}
+			require.Contains(t, dockerfile, "\nCOPY "+files+path+"/\n")
 		}
 	}
 	require.Contains(t, dockerfile, "-buildid= $STAMP", "the version of the command")

@@ -105,7 +105,7 @@ func TestLinksOfPages(t *testing.T) {
 		codes.sections[string(e.Code)] = e.Meaning
 	}
 	pages["/docs/errors"] = codes
-	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/account", "/terms", "/privacy"} {
+	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/account", "/sdk/", "/terms", "/privacy"} {
 		pages[file] = page{}
 	}
 	for address, p := range pages {

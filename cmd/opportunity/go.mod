@@ -145,11 +145,15 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
 	opportunity.internal/docs v0.0.0 // indirect
+	opportunity.internal/sdk v0.0.0 // indirect
+	opportunity.internal/sdk/go v0.0.0 // indirect
 )
 
 replace (
 	opportunity.internal/docs => ../../docs
 	opportunity.internal/pkg => ../../pkg
+	opportunity.internal/sdk => ../../sdk
+	opportunity.internal/sdk/go => ../../sdk/go
 	opportunity.internal/services/authquota => ../../services/authquota
 	opportunity.internal/services/billing => ../../services/billing
 	opportunity.internal/services/catalog => ../../services/catalog

@@ -19,6 +19,7 @@ require (
 	golang.org/x/time v0.14.0
 	opportunity.internal/docs v0.0.0
 	opportunity.internal/pkg v0.0.0
+	opportunity.internal/sdk v0.0.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -78,9 +79,12 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
+	opportunity.internal/sdk/go v0.0.0 // indirect
 )
 
 replace (
 	opportunity.internal/docs => ../../docs
 	opportunity.internal/pkg => ../../pkg
+	opportunity.internal/sdk => ../../sdk
+	opportunity.internal/sdk/go => ../../sdk/go
 )

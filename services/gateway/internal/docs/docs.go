@@ -1,5 +1,5 @@
-// Package docs serves the consumer documentation: the pages of module docs, the error codes and the OpenAPI description. All documents
-// are rendered in advance and served from memory.
+// Package docs serves the consumer documentation: the pages of module docs, the error codes, the SDKs and the OpenAPI
+// description. All documents are rendered in advance and served from memory.
 package docs
 
 import (
@@ -26,7 +26,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed page.html errors.html errorpage.html operator.html style.css
+//go:embed page.html errors.html errorpage.html operator.html sdk.html style.css
 var files embed.FS
 
 // Site holds the rendered documents.
@@ -108,6 +108,9 @@ func (r rendering) all() error {
 		return err
 	}
 	if err := r.page(errorsPath, errorsTitle, template.HTML(codes.String()), cached); err != nil { //nolint:gosec // a template's output
+		return err
+	}
+	if err := r.sdkPages(); err != nil {
 		return err
 	}
 	if err := r.operatorPages(); err != nil {
@@ -208,7 +211,7 @@ func (s *Site) layoutPage(at, title string, body template.HTML) ([]byte, error) 
 	for _, p := range docs.Pages {
 		menu = append(menu, link{path(p.Slug), p.Title, path(p.Slug) == at})
 	}
-	menu = append(menu, link{errorsPath, errorsTitle, at == errorsPath})
+	menu = append(menu, link{errorsPath, errorsTitle, at == errorsPath}, link{sdkPath, sdkTitle, at == sdkPath})
 	var page bytes.Buffer
 	err := s.layout.ExecuteTemplate(&page, "page.html", map[string]any{"Title": title, "Menu": menu, "Body": body, "Contact": s.operator.Contact})
 	return page.Bytes(), err
