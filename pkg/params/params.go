@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"opportunity.internal/pkg/problem"
 )
@@ -88,4 +89,17 @@ func (v Values) Integer(name string, low, high, absent int) (int, error) {
 		return 0, Invalid(name, "must be an integer from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
 	}
 	return n, nil
+}
+
+// Time returns the value of a parameter that must be a time in RFC 3339. It returns the zero time if the parameter is absent.
+func (v Values) Time(name string) (time.Time, error) {
+	s, ok := v[name]
+	if !ok {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}, Invalid(name, "must be a time such as 2026-11-20T00:00:00Z")
+	}
+	return t.UTC(), nil
 }

@@ -81,6 +81,7 @@ func Run(ctx context.Context, cfg Config) error {
 		if err := db.Await(ctx, tel, migrations.Files); err != nil {
 			return err
 		}
+		group.Go("listing index", func(ctx context.Context) error { return keepIndex(ctx, listings, tel.Log) })
 		group.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, tel.Log, tel.Registry) })
 		return live.Run(ctx)
 	})

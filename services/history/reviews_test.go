@@ -107,3 +107,50 @@ func TestReviewHistoryHasThePreviousFactsAndTheNewestEvents(t *testing.T) {
 		require.Equal(t, api.MaxSheetEvents+3, got.Summary.HistoryCount)
 	})
 }
+
+func TestActsAreFilteredAndPaged(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *service) {
+		for _, slug := range []string{"a", "b"} {
+			s.catalog.set(slug, true)
+			for day := range 3 {
+				s.record(line(slug, fmt.Sprintf("2026-11-1%dT00:00:00Z", day), api.LinkCheck, api.OutcomeReachable)) // by ada
+			}
+			s.review("ann", s.reviewHistory(slug).Summary.LastEventID, line(slug, "2026-11-19T00:00:00Z", api.Review, api.OutcomeVerified))
+		}
+		list := func(query string) (slugs []string, next int64) {
+			t.Helper()
+			got := decode[api.EventActList](t, s.do(http.MethodGet, "/operator/v1/events"+query, ""))
+			for _, e := range got.Events {
+				slugs = append(slugs, e.Slug+" "+e.Actor)
+			}
+			return slugs, got.Next
+		}
+		all, next := list("")
+		require.Equal(t, []string{"b ann", "b ada", "b ada", "b ada", "a ann", "a ada", "a ada", "a ada"}, all)
+		require.Zero(t, next)
+		var walked []string
+		for query := "?limit=3"; query != ""; {
+			page, next := list(query)
+			walked = append(walked, page...)
+			if query = ""; next > 0 {
+				query = fmt.Sprintf("?limit=3&before=%d", next)
+			}
+		}
+		require.Equal(t, all, walked)
+		for query, want := range map[string]int{
+			"?actor=ann": 2, "?actor=ann&listing=a": 1, "?listing=b": 4, "?checkType=review": 2, "?since=2026-11-20T12:00:00Z": 8,
+			"?since=2026-11-20T12:00:01Z": 0, "?actor=nobody": 0,
+		} {
+			got, _ := list(query)
+			require.Len(t, got, want, query)
+		}
+		for _, query := range []string{"?since=yesterday", "?before=0", "?limit=1001", "?checkType=call", "?who=ann"} {
+			require.Equal(t, http.StatusBadRequest, s.do(http.MethodGet, "/operator/v1/events"+query, "").status, query)
+		}
+		done := func(since string) map[string]int {
+			return decode[map[string]int](t, s.do(http.MethodGet, "/internal/v1/reviews/done?since="+since, ""))
+		}
+		require.Equal(t, map[string]int{"ann": 2}, done("2026-11-20T00:00:00Z"))
+		require.Empty(t, done("2026-11-21T00:00:00Z"))
+	})
+}

@@ -1,10 +1,10 @@
-// Package migrations contains the schema of the history as numbered SQL files, one directory for each dialect. There are no down
-// migrations, because they would delete append-only data.
+// Package migrations embeds the schema migrations of the history as numbered SQL files: those of one dialect in its folder, those for both
+// dialects beside it. Never edit a released file: add one with the next number. No down migration deletes append-only data.
 package migrations
 
 import "embed"
 
-// Files contains the directories postgres and sqlite.
+// Files contains the migrations in the layout of database.Migrate.
 //
-//go:embed postgres/*.sql sqlite/*.sql
+//go:embed *.sql postgres/*.sql sqlite/*.sql
 var Files embed.FS

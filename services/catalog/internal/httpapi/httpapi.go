@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/review"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
 
@@ -51,6 +52,8 @@ type Reviews interface {
 type Desk interface {
 	// Exists returns problem.NotFound if there is no listing with the id.
 	Exists(ctx context.Context, id string) error
+	// Queue returns a page of the review queue, without api.Workday.DoneBy.
+	Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueue, error)
 	// AddWork adds the curators' part of the review sheet.
 	AddWork(ctx context.Context, id, operator string, sheet *api.ReviewSheet) error
 	// TakeLease returns the lease of another holder and false if that holder keeps it.
@@ -100,6 +103,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 	internal.POST("/operator/v1/listings/publish", reply(a.publish))
 	internal.POST("/operator/v1/listings/withdraw", reply(a.withdraw))
 	internal.GET("/operator/v1/reviews/due", reply(a.due))
+	internal.GET("/operator/v1/reviews/queue", reply(a.queue))
 	internal.GET("/operator/v1/reviews/records/:id", reply(a.sheet))
 	internal.POST("/operator/v1/reviews/records/:id", reply(a.review))
 	internal.POST("/operator/v1/reviews/records/:id/undo", reply(a.undo))

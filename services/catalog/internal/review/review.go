@@ -17,6 +17,17 @@ type Record struct {
 	Edits   []api.ListingEdit // edits with material changes, oldest first; those before the latest review are ignored
 }
 
+// Facts returns the facts that consumers see, or would see if the listing were published.
+func (r Record) Facts() api.Facts { return r.Entry.Public(r.Summary, time.Time{}).Facts }
+
+// Status returns the status at the time of the latest review: verified records turn stale later.
+func (r Record) Status() api.VerificationStatus {
+	if r.Summary.LastCheckedAt == nil {
+		return api.Unverified
+	}
+	return r.Summary.StatusAt(r.Entry.ChangedAt, *r.Summary.LastCheckedAt)
+}
+
 // EditsSinceReview returns the edits after the latest review, or all edits if there was no review. Fields has material ones only.
 func (r Record) EditsSinceReview() []api.ListingEdit {
 	edits := []api.ListingEdit{}

@@ -25,7 +25,7 @@ func (s *Store) Due(ctx context.Context, until time.Time) (api.DueList, error) {
 		if err != nil {
 			return api.DueList{}, database.Outage(err)
 		}
-		records, err := s.records(ctx, rows)
+		records, err := records(tx, rows)
 		if err != nil {
 			return api.DueList{}, err
 		}
@@ -88,16 +88,16 @@ func findListing(tx *gorm.DB, id string) (*listingRow, *curationRow, error) {
 }
 
 // records adds the summaries and the material edits to the listings of rows.
-func (s *Store) records(ctx context.Context, rows []*listingRow) ([]review.Record, error) {
+func records(tx *gorm.DB, rows []*listingRow) ([]review.Record, error) {
 	ids := make([]string, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
 	}
-	known, err := summaries(s.db.WithContext(ctx), ids)
+	known, err := summaries(tx, ids)
 	if err != nil {
 		return nil, err
 	}
-	edits, err := materialEdits(s.db.WithContext(ctx), ids)
+	edits, err := materialEdits(tx, ids)
 	if err != nil {
 		return nil, database.Outage(err)
 	}

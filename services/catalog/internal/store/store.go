@@ -148,6 +148,9 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 		if next == before {
 			return errNoChange
 		}
+		if err := indexChanged(tx, before); err != nil {
+			return err
+		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
 	})
 	switch {

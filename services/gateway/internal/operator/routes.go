@@ -43,6 +43,7 @@ var routes = []route{
 	{"POST", "listings/publish", Catalog, publish},
 	{"POST", "listings/withdraw", Catalog, publish},
 	{"GET", "reviews/due", Catalog, curators},
+	{"GET", "reviews/queue", Catalog, curators},
 	{"GET", "reviews/records/{id}", Catalog, curators},
 	{"POST", "reviews/records/{id}", Catalog, curators},
 	{"POST", "reviews/records/{id}/undo", Catalog, curators},
@@ -54,6 +55,7 @@ var routes = []route{
 	{"DELETE", "reviews/records/{id}/skip", Catalog, curators},
 
 	{"GET", "history/{id}", History, curators},
+	{"GET", "events", History, curators},
 	{"POST", "events/append", History, publish},
 
 	{"GET", "keys", Authquota, support},

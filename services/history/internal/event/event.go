@@ -51,6 +51,16 @@ func (e *UnseenError) Error() string {
 	return fmt.Sprintf("%d events were recorded since the listing was looked at", len(e.Events))
 }
 
+// ActFilter selects recorded events. A field with its zero value matches every event.
+type ActFilter struct {
+	Actor     string
+	Slug      string
+	CheckType api.CheckType
+	Since     time.Time // recorded at or after
+	Before    int64     // with a lower sequence
+	Limit     int
+}
+
 // Reviewed is the result of recording a review.
 type Reviewed struct {
 	Record    Record // as recorded, now or before

@@ -32,6 +32,10 @@ type Store interface {
 	RecordHistory(ctx context.Context, slug string) ([]event.Record, api.Summary, error)
 	// Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it.
 	Review(ctx context.Context, actor string, now time.Time, line eventfile.Line) (event.Reviewed, error)
+	// ReviewsSince returns the number of reviews that each operator recorded since then.
+	ReviewsSince(ctx context.Context, since time.Time) (map[string]int, error)
+	// Acts returns the recorded events that match f, the last recorded first.
+	Acts(ctx context.Context, f event.ActFilter) ([]event.Record, error)
 	// Append records the events of all lines, or none on an error. It counts events already recorded as duplicates. It returns an
 	// event.UnseenError if the author of a line has not seen the newest events of the listing.
 	Append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line) (appended, duplicates int, err error)
@@ -68,6 +72,8 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Token
 	internal.HEAD(history, web.Handler(errors, a.history))
 	internal.GET("/internal/v1/summaries", web.Handler(errors, a.summaries))
 	internal.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
+	internal.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
+	internal.GET("/operator/v1/events", web.Handler(errors, a.acts))
 	internal.POST("/internal/v1/reviews", web.Handler(errors, a.review))
 	internal.GET("/operator/v1/history/:id", web.Handler(errors, a.known))
 	internal.POST("/operator/v1/events/append", web.Handler(errors, a.append))

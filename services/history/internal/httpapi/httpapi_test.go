@@ -62,6 +62,12 @@ func (s fakeStore) Review(context.Context, string, time.Time, eventfile.Line) (e
 	return event.Reviewed{}, s.err
 }
 
+func (s fakeStore) ReviewsSince(context.Context, time.Time) (map[string]int, error) {
+	return nil, s.err
+}
+
+func (s fakeStore) Acts(context.Context, event.ActFilter) ([]event.Record, error) { return nil, s.err }
+
 func (s fakeStore) Append(context.Context, string, time.Time, []eventfile.Line) (int, int, error) {
 	return 0, 0, s.err
 }

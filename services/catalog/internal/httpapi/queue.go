@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/review"
+)
+
+// doneTimeout limits the request for today's reviews by operator. The queue does not wait longer for this figure.
+const doneTimeout = time.Second
+
+// queue returns a page of the review queue.
+func (a API) queue(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	values, err := params.Read(g.Request.URL.RawQuery, "scope", "within", "why", "status", "category", "host", "text", "holder", "available",
+		"skipped", "after", "limit")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	filter, err := a.queueFilter(values)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	filter.Operator = actor
+	queue, err := a.Desk.Queue(g.Request.Context(), filter)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	queue.Today.DoneBy = a.doneSince(g.Request.Context(), queue.GeneratedAt.Truncate(24*time.Hour))
+	return web.Reply{JSON: queue}, nil
+}
+
+// doneSince returns the number of reviews that each operator recorded since then. It is empty while the history service is unavailable.
+func (a API) doneSince(ctx context.Context, since time.Time) map[string]int {
+	ctx, cancel := context.WithTimeout(ctx, doneTimeout)
+	defer cancel()
+	done := map[string]int{}
+	if err := a.History.Get(ctx, "/internal/v1/reviews/done?since="+url.QueryEscape(since.Format(time.RFC3339)), &done); err != nil {
+		return map[string]int{}
+	}
+	return done
+}
+
+func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error) {
+	if f.Limit, err = values.Integer("limit", 1, maxListLimit, listLimit); err != nil {
+		return f, err
+	}
+	scope, err := oneOf(values, "scope", "today", "all")
+	if err != nil {
+		return f, err
+	}
+	if _, given := values["within"]; given {
+		if scope != "" {
+			return f, params.Invalid("within", "cannot be combined with scope")
+		}
+		within, err := within(values)
+		if err != nil {
+			return f, err
+		}
+		f.Until = a.Now().Add(within)
+	} else {
+		f.Today = scope != "all"
+	}
+	if text, given := values["after"]; given {
+		position, ok := review.ParseCursor(text)
+		if !ok {
+			return f, params.Invalid("after", "must be next of the page before")
+		}
+		f.After = position
+	}
+	for name, flag := range map[string]*bool{"available": &f.Available, "skipped": &f.Skipped} {
+		value, err := values.Bool(name)
+		if err != nil {
+			return f, err
+		}
+		*flag = value != nil && *value
+	}
+	if f.Why, err = oneOf(values, "why", review.Whys...); err != nil {
+		return f, err
+	}
+	if f.Status, err = oneOf(values, "status", api.Verified, api.Unverified, api.Stale, api.NeedsReview); err != nil {
+		return f, err
+	}
+	if f.Category, err = oneOf(values, "category", api.Categories...); err != nil {
+		return f, err
+	}
+	for name, text := range map[string]*string{"host": &f.Host, "text": &f.Text, "holder": &f.Holder} {
+		if *text, err = searchText(values, name); err != nil {
+			return f, err
+		}
+	}
+	f.Host = strings.ToLower(f.Host)
+	return f, nil
+}
+
+// searchText reads a text parameter. It returns "" if the request does not have it.
+func searchText(values params.Values, name string) (string, error) {
+	text := values[name]
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) || utf8.RuneCountInString(text) > maxText {
+		return "", params.Invalid(name, "must have at most 200 characters")
+	}
+	return text, nil
+}

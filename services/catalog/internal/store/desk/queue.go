@@ -1,0 +1,224 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/catalog/internal/review"
+)
+
+const day = 24 * time.Hour
+
+// Queue returns a page of the review queue, without api.Workday.DoneBy.
+func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueue, error) {
+	tx, now := s.db.WithContext(ctx), s.now().UTC()
+	queue := api.ReviewQueue{GeneratedAt: now, Records: []api.QueueRecord{}}
+	if err := s.progress(tx, now, &queue); err != nil {
+		return queue, err
+	}
+	until := review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
+	if !f.Until.IsZero() {
+		until.DueAt = database.Micros(f.Until)
+	}
+	if f.Today {
+		last, err := endOfToday(tx, now, max(queue.Due, queue.Today.Target-queue.Today.Done))
+		if err != nil {
+			return queue, err
+		}
+		until = last
+	}
+	rows, err := queueRows(tx, f, until, now)
+	if err != nil {
+		return queue, err
+	}
+	if len(rows) > f.Limit {
+		rows = rows[:f.Limit]
+		last := rows[f.Limit-1]
+		queue.Next = review.Position{DueAt: last.DueAt, ID: last.ListingID}.Cursor()
+	}
+	for _, row := range rows {
+		record, err := row.record(now)
+		if err != nil {
+			return queue, err
+		}
+		queue.Records = append(queue.Records, record)
+	}
+	return queue, nil
+}
+
+// progress sets the number of due records and the progress of today.
+func (s *Store) progress(tx *gorm.DB, now time.Time, queue *api.ReviewQueue) error {
+	backlog, err := backlog(tx, now)
+	if err != nil {
+		return err
+	}
+	var counts struct{ Due, Done int }
+	err = tx.Raw(`SELECT (SELECT count(*) FROM listing_index WHERE visibility = 'published' AND due_at <= @now) AS due,
+		(SELECT count(*) FROM listing_index WHERE visibility = 'published' AND last_checked_at >= @today) AS done`,
+		map[string]any{"now": database.Micros(now), "today": database.Micros(now.Truncate(day))}).Scan(&counts).Error
+	if err != nil {
+		return database.Outage(err)
+	}
+	queue.Due = counts.Due
+	queue.Today = api.Workday{Target: review.Level(backlog, counts.Done, now), Done: counts.Done, DoneBy: map[string]int{}}
+	return nil
+}
+
+// backlog counts the published records by the day on which they fall due.
+func backlog(tx *gorm.DB, now time.Time) (review.Backlog, error) {
+	var counts []struct{ Day, Records int }
+	today := database.Micros(now.Truncate(day))
+	err := tx.Raw(`SELECT CASE WHEN due_at < @today THEN 0 ELSE (due_at - @today) / @day END AS day, count(*) AS records FROM listing_index
+		WHERE visibility = 'published' AND due_at < @end GROUP BY 1`,
+		map[string]any{"today": today, "day": day.Microseconds(), "end": today + review.Horizon*day.Microseconds()}).Scan(&counts).Error
+	var due review.Backlog
+	for _, c := range counts {
+		due[c.Day] = c.Records
+	}
+	return due, database.Outage(err)
+}
+
+// endOfToday returns the position of the n-th record that is not skipped, or before all if n is 0.
+func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
+	if n == 0 {
+		return review.Position{DueAt: -1}, nil
+	}
+	var last []struct {
+		DueAt     int64
+		ListingID string
+	}
+	err := tx.Raw(`SELECT i.due_at, i.listing_id FROM listing_index i
+		LEFT JOIN skips s ON s.listing_id = i.listing_id AND s.ends_at > ?
+		WHERE i.visibility = 'published' AND s.listing_id IS NULL ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET ?`,
+		database.Micros(now), n-1).Scan(&last).Error
+	if err != nil || len(last) == 0 { // fewer records: all of them
+		return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
+	}
+	return review.Position{DueAt: last[0].DueAt, ID: last[0].ListingID}, nil
+}
+
+type queueRow struct {
+	ListingID     string
+	Company       string
+	Category      api.Category
+	Host          string
+	Status        api.VerificationStatus
+	DueAt         int64
+	Reasons       string
+	LastCheckedAt *int64
+	Holder        *string
+	TakenAt       int64
+	ExpiresAt     int64
+	Actor         *string
+	Reason        *string
+	SkippedAt     int64
+	EndsAt        int64
+	Draft         bool
+}
+
+// queueRows returns the rows of a page, and one more if there is another page.
+func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now time.Time) ([]queueRow, error) {
+	us := database.Micros(now)
+	q := tx.Table("listing_index i").
+		Select(`i.listing_id, i.company, i.category, i.host, i.status, i.due_at, i.reasons, i.last_checked_at,
+			l.holder, coalesce(l.taken_at, 0) AS taken_at, coalesce(l.expires_at, 0) AS expires_at,
+			s.actor, s.reason, coalesce(s.skipped_at, 0) AS skipped_at, coalesce(s.ends_at, 0) AS ends_at,
+			d.operator IS NOT NULL AS draft`).
+		Joins("LEFT JOIN leases l ON l.listing_id = i.listing_id AND l.expires_at > ?", us).
+		Joins("LEFT JOIN skips s ON s.listing_id = i.listing_id AND s.ends_at > ?", us).
+		Joins("LEFT JOIN drafts d ON d.listing_id = i.listing_id AND d.operator = ?", f.Operator).
+		Where("i.visibility = 'published' AND (i.due_at, i.listing_id) > (?, ?)", f.After.DueAt, f.After.ID)
+	if until.ID == "" {
+		q = q.Where("i.due_at <= ?", until.DueAt)
+	} else {
+		q = q.Where("(i.due_at, i.listing_id) <= (?, ?)", until.DueAt, until.ID)
+	}
+	if f.Skipped {
+		q = q.Where("s.listing_id IS NOT NULL")
+	} else {
+		q = q.Where("s.listing_id IS NULL")
+	}
+	if f.Available {
+		q = q.Where("l.holder IS NULL OR l.holder = ?", f.Operator)
+	}
+	if f.Holder != "" {
+		q = q.Where("l.holder = ?", f.Holder)
+	}
+	if f.Why != "" {
+		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")
+	}
+	if f.Category != "" {
+		q = q.Where("i.category = ?", f.Category)
+	}
+	if f.Host != "" {
+		q = q.Where("i.host = ?", f.Host)
+	}
+	if f.Text != "" {
+		q = q.Where(`i.words LIKE ? ESCAPE '\'`, contains(f.Text))
+	}
+	q = withStatus(q, f.Status, us)
+	var rows []queueRow
+	err := q.Order("i.due_at, i.listing_id").Limit(f.Limit + 1).Scan(&rows).Error
+	return rows, database.Outage(err)
+}
+
+// contains returns a LIKE pattern for lower-case text that contains part. The escape character is a backslash.
+func contains(part string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(part)) + "%"
+}
+
+// withStatus selects the rows with the status at now. The index does not know which verified records have turned stale.
+func withStatus(q *gorm.DB, status api.VerificationStatus, now int64) *gorm.DB {
+	switch status {
+	case "":
+		return q
+	case api.Stale:
+		return q.Where("i.status = ? AND i.due_at < ?", api.Verified, now)
+	case api.Verified:
+		return q.Where("i.status = ? AND i.due_at >= ?", api.Verified, now)
+	}
+	return q.Where("i.status = ?", status)
+}
+
+func statusAt(status api.VerificationStatus, dueAt, now int64) api.VerificationStatus {
+	if status == api.Verified && dueAt < now {
+		return api.Stale
+	}
+	return status
+}
+
+func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
+	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, DueRecord: api.DueRecord{
+		ID: r.ListingID, Company: r.Company, Category: r.Category, Status: statusAt(r.Status, r.DueAt, database.Micros(now)),
+	}}
+	if err := json.Unmarshal([]byte(r.Reasons), &record.Reasons); err != nil {
+		return record, fmt.Errorf("decoding reasons of listing %s: %w", r.ListingID, err)
+	}
+	record.DueAt = record.Reasons[0].At
+	// A record in doubt is not due because it will turn stale.
+	record.Reasons = slices.DeleteFunc(record.Reasons, func(d api.DueReason) bool {
+		return d.Why == api.DueStale && d.At.After(now) && r.Status != api.Verified
+	})
+	if r.LastCheckedAt != nil {
+		at := database.FromMicros(*r.LastCheckedAt)
+		record.LastCheckedAt = &at
+	}
+	if r.Holder != nil {
+		lease := leaseRow{Holder: *r.Holder, TakenAt: r.TakenAt, ExpiresAt: r.ExpiresAt}.lease()
+		record.Lease = &lease
+	}
+	if r.Actor != nil {
+		record.Skip = &api.Skip{
+			Actor: *r.Actor, Reason: *r.Reason, SkippedAt: database.FromMicros(r.SkippedAt), Until: database.FromMicros(r.EndsAt),
+		}
+	}
+	return record, nil
+}

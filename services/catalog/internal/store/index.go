@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/catalog/internal/review"
+)
+
+// indexRow has the columns by which curators find a listing. See the migration for their meaning.
+type indexRow struct {
+	ListingID         string `gorm:"primaryKey"`
+	Sequence          int64
+	Visibility        string
+	Category          string
+	Company           string
+	NameKey           string
+	Host              string
+	Words             string
+	Countries         string
+	Sources           int
+	ApplicationStatus string
+	LinkOutcome       string
+	Status            string
+	DueAt             int64
+	Whys              string
+	Reasons           string
+	LastCheckedAt     *int64
+}
+
+func (indexRow) TableName() string { return "listing_index" }
+
+// indexChanged derives the index rows of the listings that changed after the sequence.
+func indexChanged(tx *gorm.DB, after int64) error {
+	for {
+		var rows []*listingRow
+		if err := tx.Where("sequence > ?", after).Order("sequence").Limit(batch).Find(&rows).Error; err != nil {
+			return err
+		}
+		if err := saveIndex(tx, rows); err != nil || len(rows) < batch {
+			return err
+		}
+		after = rows[len(rows)-1].Sequence
+	}
+}
+
+// RepairIndex derives the index rows that are missing or outdated: those of listings from before the index existed, or changed by a replica
+// that is not upgraded yet.
+func (s *Store) RepairIndex(ctx context.Context) error {
+	for {
+		var rows []*listingRow
+		err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			if _, err := database.NextSequence(tx); err != nil { // locks out other changes
+				return err
+			}
+			err := tx.Raw(`SELECT l.* FROM listings l LEFT JOIN listing_index i ON i.listing_id = l.id AND i.sequence = l.sequence
+				WHERE i.listing_id IS NULL LIMIT ?`, batch).Scan(&rows).Error
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				return errNoChange
+			}
+			return saveIndex(tx, rows)
+		})
+		if errors.Is(err, errNoChange) {
+			return nil
+		}
+		if err != nil {
+			return database.Outage(err)
+		}
+	}
+}
+
+func saveIndex(tx *gorm.DB, listings []*listingRow) error {
+	if len(listings) == 0 {
+		return nil
+	}
+	records, err := records(tx, listings)
+	if err != nil {
+		return err
+	}
+	rows := make([]indexRow, len(listings))
+	for i, r := range records {
+		if rows[i], err = newIndexRow(r); err != nil {
+			return err
+		}
+		rows[i].Sequence = listings[i].Sequence
+	}
+	return tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, batch).Error
+}
+
+func newIndexRow(r review.Record) (indexRow, error) {
+	reasons := r.Reasons()
+	text, err := json.Marshal(reasons)
+	if err != nil {
+		return indexRow{}, err
+	}
+	row := indexRow{
+		ListingID: r.Entry.ID, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
+		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: strings.ToLower(r.Entry.ID + " " + r.Entry.Company.Name),
+		Sources: len(r.Entry.Sources), Status: string(r.Status()), Reasons: string(text), LastCheckedAt: toMicros(r.Summary.LastCheckedAt),
+	}
+	facts := r.Facts()
+	row.ApplicationStatus = string(facts.ApplicationStatus)
+	for _, c := range facts.CountryEligibility {
+		if c.Status == api.Eligible {
+			row.Countries += "," + c.Country
+		}
+	}
+	if l := r.Summary.ApplicationLink; l != nil {
+		row.LinkOutcome = string(l.Outcome)
+	}
+	for i, reason := range reasons {
+		if reason.Why != api.DueStale || i == 0 { // later, it is not why the record is due
+			row.Whys += "," + reason.Why
+		}
+	}
+	row.Countries, row.Whys = row.Countries+",", row.Whys+","
+	if at := reasons[0].At; !at.IsZero() {
+		row.DueAt = database.Micros(at)
+	}
+	return row, nil
+}
+
+// host returns the host of an address without www., or an empty string.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
+}
+
+// legalForms are words that do not distinguish companies.
+var legalForms = map[string]bool{"inc": true, "ltd": true, "llc": true, "corp": true, "co": true, "gmbh": true, "limited": true, "the": true}
+
+// nameKey returns the letters and digits of a company's name in lower case, without legal forms.
+func nameKey(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	var key strings.Builder
+	for _, w := range words {
+		if !legalForms[w] {
+			key.WriteString(w)
+		}
+	}
+	return key.String()
+}

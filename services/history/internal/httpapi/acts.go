@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/history/internal/event"
+)
+
+// Sizes of a page of recorded events.
+const (
+	actLimit    = 100
+	maxActLimit = 1000
+)
+
+// acts lists recorded events by operator, listing and time.
+func (a API) acts(g *gin.Context) (web.Reply, error) {
+	f, err := actFilter(g.Request.URL.RawQuery)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	limit := f.Limit
+	f.Limit++ // shows whether there is another page
+	records, err := a.Store.Acts(g.Request.Context(), f)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	list := api.EventActList{}
+	if len(records) > limit {
+		records = records[:limit]
+		list.Next = records[limit-1].Sequence
+	}
+	list.Events, err = forOperators(records)
+	return web.Reply{JSON: list}, err
+}
+
+func actFilter(query string) (f event.ActFilter, err error) {
+	values, err := params.Read(query, "actor", "listing", "checkType", "since", "before", "limit")
+	if err != nil {
+		return f, err
+	}
+	f.Actor, f.Slug, f.CheckType = values["actor"], values["listing"], api.CheckType(values["checkType"])
+	if !utf8.ValidString(f.Actor) || strings.ContainsRune(f.Actor, 0) {
+		return f, params.Invalid("actor", "must be the name of an operator")
+	}
+	if f.Slug != "" && !api.ValidSlug(f.Slug) {
+		return f, params.Invalid("listing", "must be the id of a listing")
+	}
+	if f.CheckType != "" && api.Outcomes[f.CheckType] == nil {
+		return f, params.Invalid("checkType", "must be review or application-link")
+	}
+	if f.Since, err = values.Time("since"); err != nil {
+		return f, err
+	}
+	before, err := values.Integer("before", 1, math.MaxInt, 0)
+	if err != nil {
+		return f, err
+	}
+	f.Before = int64(before)
+	f.Limit, err = values.Integer("limit", 1, maxActLimit, actLimit)
+	return f, err
+}
+
+// reviewsDone returns the number of reviews that each operator recorded since a time, for the catalog's queue.
+func (a API) reviewsDone(g *gin.Context) (web.Reply, error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "since")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	since, err := values.Time("since")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	done, err := a.Store.ReviewsSince(g.Request.Context(), since)
+	return web.Reply{JSON: done}, err
+}

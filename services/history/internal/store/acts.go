@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/history/internal/event"
+)
+
+// ReviewsSince returns the number of reviews that each operator recorded since then.
+func (s *Store) ReviewsSince(ctx context.Context, since time.Time) (map[string]int, error) {
+	var rows []struct {
+		Actor   string
+		Reviews int
+	}
+	err := s.db.WithContext(ctx).Raw("SELECT actor, count(*) AS reviews FROM verification_events WHERE recorded_at >= ? AND check_type = ? GROUP BY actor",
+		since.UnixMicro(), api.Review).Scan(&rows).Error
+	done := make(map[string]int, len(rows))
+	for _, row := range rows {
+		done[row.Actor] = row.Reviews
+	}
+	return done, database.Outage(err)
+}
+
+// Acts returns the recorded events that match f, the last recorded first.
+func (s *Store) Acts(ctx context.Context, f event.ActFilter) ([]event.Record, error) {
+	q := s.db.WithContext(ctx).Order("sequence DESC").Limit(f.Limit)
+	if f.Before > 0 {
+		q = q.Where("sequence < ?", f.Before)
+	}
+	if f.Actor != "" {
+		q = q.Where("actor = ?", f.Actor)
+	}
+	if f.Slug != "" {
+		q = q.Where("slug = ?", f.Slug)
+	}
+	if f.CheckType != "" {
+		q = q.Where("check_type = ?", f.CheckType)
+	}
+	if !f.Since.IsZero() {
+		q = q.Where("recorded_at >= ?", f.Since.UnixMicro())
+	}
+	var rows []eventRow
+	if err := q.Find(&rows).Error; err != nil {
+		return nil, database.Outage(err)
+	}
+	records := make([]event.Record, len(rows))
+	for i, row := range rows {
+		records[i] = event.Record(row)
+	}
+	return records, nil
+}
