@@ -8,7 +8,7 @@ import (
 	"opportunity.internal/services/catalog/internal/store"
 )
 
-// indexInterval is the time between repairs of the listing index. Changes by this release keep it up to date by themselves; a repair adds
+// indexInterval is the time between repairs of the listing index. Changes by this release keep it up to date; a repair adds
 // the listings from before an upgrade, and changes by replicas of an older release.
 const indexInterval = time.Minute
 

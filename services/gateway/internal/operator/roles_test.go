@@ -2,6 +2,7 @@ package operator
 
 import (
 	"encoding/json"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -121,23 +122,24 @@ func TestInvalidTokenEntriesAreRejected(t *testing.T) {
 
 // An endpoint that is not in the table cannot be reached, whatever its service serves.
 func TestTableHasEveryEndpointOfTheServices(t *testing.T) {
-	files, err := filepath.Glob("../../../*/internal/httpapi/*.go")
-	require.NoError(t, err)
 	served := regexp.MustCompile(`(?:\.|Method|")(GET|Get|POST|Post|PUT|Put|DELETE|Delete)[",( ]+"?/operator/v1/([^"]+)"`)
 	parameter := regexp.MustCompile(`:(\w+)`)
 	found := 0
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
+	check := func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
 		}
 		source, err := os.ReadFile(file)
-		require.NoError(t, err)
 		for _, m := range served.FindAllStringSubmatch(string(source), -1) {
 			method, path := strings.ToUpper(m[1]), parameter.ReplaceAllString(m[2], "{$1}")
 			require.True(t, slices.ContainsFunc(routes, func(e route) bool { return e.method == method && e.path == path }),
 				"%s serves %s %s: add it to routes", file, method, path)
 			found++
 		}
+		return err
+	}
+	for _, service := range []string{"catalog", "history", "authquota", "billing"} {
+		require.NoError(t, filepath.WalkDir("../../../"+service, check))
 	}
 	require.Equal(t, len(routes)-1, found, "want every route but GET me in a service")
 }
