@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 func TestVerifiedReviewWithoutEvidenceIsRejected(t *testing.T) {
@@ -31,7 +32,7 @@ func TestVerifiedReviewWithoutEvidenceIsRejected(t *testing.T) {
 				require.True(t, strings.HasPrefix(report.Rejected[0].Problems[i], start), "%q", report.Rejected[0].Problems)
 			}
 		}
-		require.Empty(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data)
+		require.Empty(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data)
 	})
 }
 
@@ -39,14 +40,14 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		s.catalog.set("a", true)
 		s.record(line("a", "2026-11-10T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
-		seen := apitest.Decoded(decode[api.SummaryFeed](t, s.get("/internal/v1/summaries")).Summaries)[0].LastEventID
+		seen := apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries")).Summaries)[0].LastEventID
 		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeUnreachable))
 
 		review := strings.TrimSuffix(line("a", "2026-11-12T00:00:00Z", api.Review, api.OutcomeVerified), "}")
-		a := s.do(http.MethodPost, "/operator/v1/events/append", review+`,"lastEventId":"`+seen+`"}`)
-		require.Equal(t, http.StatusConflict, a.status, a.body)
+		a := s.Do(http.MethodPost, "/operator/v1/events/append", review+`,"lastEventId":"`+seen+`"}`)
+		require.Equal(t, http.StatusConflict, a.Status, a.Body)
 		var report api.AppendReport
-		require.NoError(t, json.Unmarshal([]byte(a.body), &report))
+		require.NoError(t, json.Unmarshal([]byte(a.Body), &report))
 		require.False(t, report.Applied)
 		require.Empty(t, report.Rejected)
 		require.Len(t, report.Newer, 1)
@@ -55,8 +56,8 @@ func TestReviewThatMissesNewerEventsIsAConflict(t *testing.T) {
 
 		s.record(review + `,"lastEventId":"` + report.Newer[0].ID + `"}`)
 		list := s.get("/api/v1/opportunities/a/history")
-		require.Len(t, decode[api.EventList](t, list).Data, 3)
-		require.NotContains(t, list.body, "lastEventId", "the precondition must not be part of the event")
+		require.Len(t, servicetest.Read[api.EventList](list).Data, 3)
+		require.NotContains(t, list.Body, "lastEventId", "the precondition must not be part of the event")
 	})
 }
 
@@ -66,7 +67,7 @@ func TestCheckAheadOfTheClockIsNotShownLaterThanTheResponse(t *testing.T) {
 		ahead := line("a", now.Add(20*time.Millisecond).Format(time.RFC3339Nano), api.Review, api.OutcomeVerified)
 		s.record(ahead)
 		require.Equal(t, 1, s.append(ahead).Duplicates, "the event must be recorded as sent")
-		list := decode[api.EventList](t, s.get("/api/v1/opportunities/a/history"))
+		list := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history"))
 		require.Equal(t, list.Meta.GeneratedAt, list.Data[0].CheckedAt)
 		require.Len(t, s.append(line("a", now.Add(1100*time.Millisecond).Format(time.RFC3339Nano), api.Review, api.OutcomeVerified)).Rejected, 1)
 	})

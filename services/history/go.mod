@@ -10,7 +10,6 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/transparency-dev/formats v0.1.1
 	github.com/transparency-dev/merkle v0.0.2
-	go.uber.org/goleak v1.3.0
 	golang.org/x/mod v0.42.0
 	gorm.io/gorm v1.31.2
 	opportunity.internal/pkg v0.0.0
@@ -21,6 +20,7 @@ require (
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/schollz/progressbar/v3 v3.19.1 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/term v0.47.0 // indirect
 )
 

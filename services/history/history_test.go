@@ -9,19 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
 )
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		http.DefaultClient.CloseIdleConnections()
-	}))
-}
 
 func TestHistoryOfAListing(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
@@ -33,11 +28,11 @@ func TestHistoryOfAListing(t *testing.T) {
 				`,"note":"Read the FAQ."}`,
 			`{"slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable"}`)
 		a := s.get("/api/v1/opportunities/maple-market/history")
-		got := decode[api.EventList](t, a)
+		got := servicetest.Read[api.EventList](a)
 		require.Len(t, got.Data, 2)
 		for _, e := range got.Data {
 			require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, e.ID)
-			a.body = strings.Replace(a.body, e.ID, "ID", 1)
+			a.Body = strings.Replace(a.Body, e.ID, "ID", 1)
 		}
 		require.Equal(t, `{"data":[`+
 			`{"id":"ID","slug":"maple-market","checkedAt":"2026-11-12T00:00:00Z","checkType":"application-link","outcome":"reachable",`+
@@ -48,13 +43,13 @@ func TestHistoryOfAListing(t *testing.T) {
 			`"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"pay":null,"languages":["en","fr"],`+
 			`"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]},"note":"Read the FAQ."}],`+
 			`"pagination":{"page":1,"limit":10,"total":2,"hasMore":false,"next":null},`+
-			`"meta":{"version":"1","generatedAt":"2026-11-20T12:00:00Z","freshnessDays":14,"kind":"earning-platform","tier":"commercial"}}`, a.body)
-		require.Equal(t, "application/json", a.header.Get("Content-Type"))
-		require.Equal(t, "private, no-cache", a.header.Get("Cache-Control"))
+			`"meta":{"version":"1","generatedAt":"2026-11-20T12:00:00Z","freshnessDays":14,"kind":"earning-platform","tier":"commercial"}}`, a.Body)
+		require.Equal(t, "application/json", a.Header.Get("Content-Type"))
+		require.Equal(t, "private, no-cache", a.Header.Get("Cache-Control"))
 
-		head := s.do(http.MethodHead, "/api/v1/opportunities/maple-market/history", "", as(api.Developer)...)
-		require.Equal(t, http.StatusOK, head.status)
-		require.Empty(t, head.body)
+		head := s.Do(http.MethodHead, "/api/v1/opportunities/maple-market/history", "", as(api.Developer)...)
+		require.Equal(t, http.StatusOK, head.Status)
+		require.Empty(t, head.Body)
 	})
 }
 
@@ -65,33 +60,31 @@ func TestOrderOfRequestChecks(t *testing.T) {
 		s.record(line("public", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified),
 			line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 		for _, c := range []struct {
-			tier   api.Tier
-			path   string
-			status int
-			code   string
+			tier api.Tier
+			path string
+			code problem.Code
 		}{
-			{api.Free, "unlisted/history?page=0", 400, "invalid_parameter"},
-			{api.Free, "public/history?country=CA", 400, "unknown_parameter"},
-			{api.Free, "public/history?page=1&page=1", 400, "duplicate_parameter"},
-			{api.Free, "public/history", 402, "subscription_required"},
-			{api.Free, "private/history", 402, "subscription_required"},
-			{api.Free, "unlisted/history", 402, "subscription_required"},
-			{api.Free, "Not%20An%20Id/history", 402, "subscription_required"},
-			{api.Developer, "Public/history", 404, "not_found"},
-			{api.Developer, "a%2Fb/history", 404, "not_found"},
-			{api.Developer, strings.Repeat("a", 81) + "/history", 404, "not_found"},
-			{api.Developer, "private/history", 404, "not_found"},
-			{api.Developer, "unlisted/history", 404, "not_found"},
-			{api.Developer, "public/history/", 404, "not_found"},
-			{api.Developer, "public/history?limit=101", 400, "invalid_parameter"},
+			{api.Free, "unlisted/history?page=0", "invalid_parameter"},
+			{api.Free, "public/history?country=CA", "unknown_parameter"},
+			{api.Free, "public/history?page=1&page=1", "duplicate_parameter"},
+			{api.Free, "public/history", "subscription_required"},
+			{api.Free, "private/history", "subscription_required"},
+			{api.Free, "unlisted/history", "subscription_required"},
+			{api.Free, "Not%20An%20Id/history", "subscription_required"},
+			{api.Developer, "Public/history", "not_found"},
+			{api.Developer, "a%2Fb/history", "not_found"},
+			{api.Developer, strings.Repeat("a", 81) + "/history", "not_found"},
+			{api.Developer, "private/history", "not_found"},
+			{api.Developer, "unlisted/history", "not_found"},
+			{api.Developer, "public/history/", "not_found"},
+			{api.Developer, "public/history?limit=101", "invalid_parameter"},
 		} {
-			a := s.do(http.MethodGet, "/api/v1/opportunities/"+c.path, "", as(c.tier)...)
-			s.requireError(a, c.status, c.code)
+			s.Do(http.MethodGet, "/api/v1/opportunities/"+c.path, "", as(c.tier)...).RequireError(c.code)
 		}
-		needsPlan := s.requireError(s.do(http.MethodGet, "/api/v1/opportunities/public/history", "", as(api.Free)...), 402, "subscription_required")
-		require.Contains(t, needsPlan.Error.Message, "Get the Business plan at "+publicURL+"/account/plan, or ask the operator")
-		require.Equal(t, s.get("/api/v1/opportunities/private/history").body, s.get("/api/v1/opportunities/unlisted/history").body)
-		s.requireError(s.do(http.MethodDelete, "/api/v1/opportunities/public/history", ""), 405, "method_not_allowed")
+		needsPlan := s.Do(http.MethodGet, "/api/v1/opportunities/public/history", "", as(api.Free)...).RequireError("subscription_required")
+		require.Contains(t, needsPlan.Error.Message, "Get the Business plan at "+servicetest.PublicURL+"/account/plan, or ask the operator")
+		require.Equal(t, s.get("/api/v1/opportunities/private/history").Body, s.get("/api/v1/opportunities/unlisted/history").Body)
+		s.Do(http.MethodDelete, "/api/v1/opportunities/public/history", "").RequireError("method_not_allowed")
 	})
 }
 
@@ -101,24 +94,24 @@ func TestPagesCoverTheWholeHistory(t *testing.T) {
 		for day := range 9 {
 			s.record(line("a", "2026-11-0"+string(rune('1'+day))+"T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		}
-		all := decode[api.EventList](t, s.get("/api/v1/opportunities/a/history"))
+		all := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history"))
 		var walked []api.VerificationEvent
 		for path := "/api/v1/opportunities/a/history?limit=4"; path != ""; {
-			page := decode[api.EventList](t, s.get(path))
+			page := servicetest.Read[api.EventList](s.get(path))
 			walked = append(walked, page.Data...)
 			require.Equal(t, 9, page.Pagination.Total)
 			path = ""
 			if page.Pagination.HasMore {
 				require.NotNil(t, page.Pagination.Next)
-				path = strings.TrimPrefix(*page.Pagination.Next, publicURL)
+				path = strings.TrimPrefix(*page.Pagination.Next, servicetest.PublicURL)
 			}
 		}
 		require.Empty(t, cmp.Diff(all.Data, walked))
 
-		clamped := decode[api.EventList](t, s.do(http.MethodGet, "/api/v1/opportunities/a/history?limit=100", "", as(api.Developer)...))
+		clamped := servicetest.Read[api.EventList](s.Do(http.MethodGet, "/api/v1/opportunities/a/history?limit=100", "", as(api.Developer)...))
 		require.Equal(t, 50, clamped.Pagination.Limit)
 		past := s.get("/api/v1/opportunities/a/history?page=1000000&limit=100")
-		require.Contains(t, past.body, `"data":[],"pagination":{"page":1000000,"limit":100,"total":9,"hasMore":false,"next":null}`)
+		require.Contains(t, past.Body, `"data":[],"pagination":{"page":1000000,"limit":100,"total":9,"hasMore":false,"next":null}`)
 	})
 }
 
@@ -127,20 +120,20 @@ func TestUnchangedHistoryIsNotModified(t *testing.T) {
 		s.catalog.set("a", true)
 		s.record(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
 		const path = "/api/v1/opportunities/a/history"
-		tag := s.get(path).header.Get("ETag")
+		tag := s.get(path).Header.Get("ETag")
 		require.Regexp(t, `^W/"[0-9a-f]+"$`, tag)
 		same := s.get(path+"?limit=10&page=1", "If-None-Match", tag)
-		require.Equal(t, http.StatusNotModified, same.status, "an equivalent query must match the tag")
-		require.Empty(t, same.body)
-		for name, other := range map[string]response{
+		require.Equal(t, http.StatusNotModified, same.Status, "an equivalent query must match the tag")
+		require.Empty(t, same.Body)
+		for name, other := range map[string]servicetest.Response{
 			"page":  s.get(path+"?page=2", "If-None-Match", tag),
 			"limit": s.get(path+"?limit=9", "If-None-Match", tag),
-			"tier":  s.do(http.MethodGet, path, "", append(as(api.Developer), "If-None-Match", tag)...),
+			"tier":  s.Do(http.MethodGet, path, "", append(as(api.Developer), "If-None-Match", tag)...),
 		} {
-			require.Equal(t, http.StatusOK, other.status, name)
+			require.Equal(t, http.StatusOK, other.Status, name)
 		}
 		s.record(line("a", "2026-11-02T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
-		require.Equal(t, http.StatusOK, s.get(path, "If-None-Match", tag).status)
+		require.Equal(t, http.StatusOK, s.get(path, "If-None-Match", tag).Status)
 	})
 }
 
@@ -156,12 +149,12 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
 			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
 		}}, report)
-		require.Empty(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data)
+		require.Empty(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data)
 
 		require.Equal(t, api.AppendReport{Applied: true, Appended: 1, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good, good))
 		require.Equal(t, api.AppendReport{Applied: true, Duplicates: 1, Rejected: []api.RejectedLine{}}, s.append(good))
 		require.Equal(t, api.AppendReport{Applied: true, Rejected: []api.RejectedLine{}}, s.append(""))
-		require.Len(t, decode[api.EventList](t, s.get("/api/v1/opportunities/a/history")).Data, 1)
+		require.Len(t, servicetest.Read[api.EventList](s.get("/api/v1/opportunities/a/history")).Data, 1)
 	})
 }
 
@@ -176,22 +169,22 @@ func TestAppendUpdatesListingsBeforeItRejectsUnknownOnes(t *testing.T) {
 		s.catalog.change(func() { s.catalog.failing = true })
 		file := line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified)
 		s.record(file)
-		a := s.do(http.MethodPost, "/operator/v1/events/append", line("new", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
-		s.requireError(a, 503, "service_unavailable")
-		require.Equal(t, "1", a.header.Get("Retry-After"))
+		a := s.Do(http.MethodPost, "/operator/v1/events/append", line("new", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
+		a.RequireError("service_unavailable")
+		require.Equal(t, "1", a.Header.Get("Retry-After"))
 	})
 }
 
 func TestPublishedListingsFollowTheCatalogThroughOutages(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		status := func(id string) func() bool {
-			return func() bool { return s.get("/api/v1/opportunities/"+id+"/history").status == http.StatusOK }
+			return func() bool { return s.get("/api/v1/opportunities/"+id+"/history").Status == http.StatusOK }
 		}
 		s.catalog.set("a", true)
 		storetest.Eventually(t, "a is published", status("a"))
 		s.catalog.change(func() { s.catalog.failing = true })
 		s.catalog.set("b", true)
-		require.Equal(t, http.StatusOK, s.get("/readyz").status, "readiness must not depend on the catalog")
+		require.Equal(t, http.StatusOK, s.get("/readyz").Status, "readiness must not depend on the catalog")
 		require.True(t, status("a")(), "readers must not depend on the catalog")
 		s.catalog.change(func() { s.catalog.failing = false })
 		storetest.Eventually(t, "b is published", status("b"))
@@ -203,9 +196,9 @@ func TestPublishedListingsFollowTheCatalogThroughOutages(t *testing.T) {
 func TestSummariesArePulledAfterChanges(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
 		pull := func(query string) []api.Summary {
-			return apitest.Decoded(decode[api.SummaryFeed](t, s.get("/internal/v1/summaries"+query)).Summaries)
+			return apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries" + query)).Summaries)
 		}
-		require.Equal(t, `{"rules":1,"summaries":[]}`, s.get("/internal/v1/summaries").body)
+		require.Equal(t, `{"rules":1,"summaries":[]}`, s.get("/internal/v1/summaries").Body)
 		require.Empty(t, pull("?after=0&wait=1ms"))
 		s.catalog.set("a", true)
 		s.catalog.set("b", false)
@@ -224,7 +217,7 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 		require.EqualValues(t, 2, second[0].Sequence)
 
 		for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=1", "?from=0"} {
-			require.Equal(t, http.StatusBadRequest, s.get("/internal/v1/summaries"+query).status, query)
+			require.Equal(t, http.StatusBadRequest, s.get("/internal/v1/summaries"+query).Status, query)
 		}
 	})
 }
@@ -235,29 +228,35 @@ func TestRequestsWithoutInternalTokenAreRejected(t *testing.T) {
 		{http.MethodGet, "/api/v1/opportunities/a/history"}, {http.MethodHead, "/api/v1/opportunities/a/history"},
 		{http.MethodGet, "/internal/v1/summaries"}, {http.MethodPost, "/operator/v1/events/append"},
 	} {
-		for _, header := range []string{"", "Bearer ", "Bearer wrong", "bearer " + token, token} {
-			require.Equal(t, http.StatusUnauthorized, s.do(c.method, c.path, "", "Authorization", header).status, "%v %q", c, header)
+		for _, header := range []string{"", "Bearer ", "Bearer wrong", "bearer " + servicetest.Token, servicetest.Token} {
+			require.Equal(t, http.StatusUnauthorized, s.Do(c.method, c.path, "", "Authorization", header).Status, "%v %q", c, header)
 		}
-		require.NotEqual(t, http.StatusUnauthorized, s.do(c.method, c.path, "", "Authorization", "Bearer an-older-"+token).status)
+		require.NotEqual(t, http.StatusUnauthorized, s.Do(c.method, c.path, "", "Authorization", "Bearer "+servicetest.OlderToken).Status)
 	}
-	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "", "Authorization", "").status)
-	s.requireError(s.do(http.MethodGet, "/api/v1/opportunities/a/history", ""), 500, "internal_error") // a missing caller header is a fault of the gateway
-	s.requireError(s.do(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, ""), 400, "invalid_parameter")
+	require.Equal(t, http.StatusOK, s.Do(http.MethodGet, "/readyz", "", "Authorization", "").Status)
+	s.Do(http.MethodGet, "/api/v1/opportunities/a/history", "").RequireError("internal_error") // a missing caller header is a fault of the gateway
+	s.Do(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, "").RequireError("invalid_parameter")
 }
 
 func TestServingWaitsForSchema(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			c := newCatalog(t)
-			c.set("a", true)
-			cfg := config(t, url, c.URL)
-			s := run(t, cfg, c)
-			require.Equal(t, `{"status":"not ready","missing":["schema"]}`, strings.TrimSpace(s.get("/readyz").body))
-			require.NoError(t, history.Migrate(t.Context(), cfg))
-			storetest.Eventually(t, "ready", func() bool { return s.get("/readyz").status == http.StatusOK })
-			storetest.Eventually(t, "the feed runs", func() bool { return s.get("/api/v1/opportunities/a/history").status == http.StatusOK })
-		})
-	}
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		c := newCatalog(t)
+		c.set("a", true)
+		cfg := config(url, c.URL)
+		s := run(t, cfg, c)
+		require.Equal(t, `{"status":"not ready","missing":["schema"]}`, strings.TrimSpace(s.get("/readyz").Body))
+		require.NoError(t, history.Migrate(t.Context(), cfg))
+		s.WaitReady()
+		storetest.Eventually(t, "the feed runs", func() bool { return s.get("/api/v1/opportunities/a/history").Status == http.StatusOK })
+	})
+}
+
+func TestFailedStartClosesListeners(t *testing.T) {
+	cfg := config(storetest.SQLite(t), "http://127.0.0.1:1")
+	cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(t), servicetest.Listen(t)
+	cfg.Proof.SigningKeys = []string{"not a key"}
+	require.Error(t, history.Run(t.Context(), cfg))
+	servicetest.RequireClosed(t, cfg.Server.Listener, cfg.Server.OperationsListener)
 }
 
 func TestVerbs(t *testing.T) {
@@ -275,9 +274,9 @@ func TestVerbs(t *testing.T) {
 	for _, name := range []string{"OPPORTUNITY_INTERNAL_TOKENS", "OPPORTUNITY_PUBLIC_URL", "OPPORTUNITY_CATALOG_URL"} {
 		require.ErrorContains(t, err, name, "the error must name every missing setting")
 	}
-	settings["OPPORTUNITY_INTERNAL_TOKENS"], settings["OPPORTUNITY_PUBLIC_URL"], settings["OPPORTUNITY_CATALOG_URL"] = token, publicURL+"/", c.URL
+	settings["OPPORTUNITY_INTERNAL_TOKENS"], settings["OPPORTUNITY_PUBLIC_URL"], settings["OPPORTUNITY_CATALOG_URL"] = servicetest.Token, servicetest.PublicURL+"/", c.URL
 	require.ErrorContains(t, verb("check"), "OPPORTUNITY_PUBLIC_URL must be")
-	settings["OPPORTUNITY_PUBLIC_URL"] = publicURL
+	settings["OPPORTUNITY_PUBLIC_URL"] = servicetest.PublicURL
 	require.Error(t, verb("check"), "check must fail without a schema")
 	require.NoError(t, verb("migrate"))
 	require.NoError(t, verb("migrate"), "migrate must be repeatable")

@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/progress"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/store"
@@ -33,9 +34,6 @@ type LinkReport = linkcheck.Report
 // reads the published listings from the copy in the database. When ctx ends it starts no more checks and returns after those in
 // progress are recorded; the other links stay due.
 func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Links.Contact == "" {
 		cfg.Links.Contact = cfg.PublicURL + contactPage
 	}
@@ -43,21 +41,24 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 	if err != nil {
 		return LinkReport{}, err
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	checker, err := linkcheck.New(cfg.Links, transport, cfg.Now)
 	if err != nil {
 		return LinkReport{}, err
 	}
 	checker.Progress = cfg.Progress
 	var report LinkReport
-	err = withStore(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) (err error) {
-		report, err = checker.Once(ctx, s)
+	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		report, err = checker.Once(ctx, store.New(r.DB))
 		switch {
 		case errors.Is(err, ErrLinksBusy):
-			tel.Log.InfoContext(ctx, "link check skipped: another run is in progress")
+			r.Log.InfoContext(ctx, "link check skipped: another run is in progress")
 		case err != nil:
-			tel.Log.ErrorContext(ctx, "link check failed", "report", report.String(), "error", err)
+			r.Log.ErrorContext(ctx, "link check failed", "report", report.String(), "error", err)
 		default:
-			tel.Log.InfoContext(ctx, "link check finished", "report", report.String())
+			r.Log.InfoContext(ctx, "link check finished", "report", report.String())
 		}
 		return err
 	})

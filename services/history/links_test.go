@@ -2,7 +2,6 @@ package history_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
 )
@@ -37,24 +37,13 @@ func site(t *testing.T) (address string, requests *atomic.Int32) {
 	return server.URL, requests
 }
 
-// metrics returns the metrics of a running service.
-func metrics(t *testing.T, cfg history.Config) string {
-	t.Helper()
-	resp, err := http.Get("http://" + cfg.Server.OperationsListener.Addr().String() + "/metrics")
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	return string(text)
-}
-
 // linkEnvironment returns the settings for check-links, which may connect to the site on loopback.
 func linkEnvironment(t *testing.T, database, site string) func(string) (string, bool) {
 	t.Helper()
 	u, err := url.Parse(site)
 	require.NoError(t, err)
 	settings := map[string]string{
-		"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": publicURL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
+		"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
 		"OPPORTUNITY_LINK_CHECK_ALLOWED_NETWORKS": "127.0.0.1/32", "OPPORTUNITY_LINK_CHECK_PORTS": u.Port(), "OPPORTUNITY_LINK_CHECK_GAP": "1ms",
 	}
 	return func(name string) (string, bool) {
@@ -68,7 +57,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address, requests := site(t)
 			c := newCatalog(t)
-			cfg := config(t, database, c.URL)
+			cfg := config(database, c.URL)
 			cfg.Now = time.Now // like the verb
 			require.NoError(t, history.Migrate(t.Context(), cfg))
 			s := run(t, cfg, c)
@@ -87,7 +76,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 			require.NoError(t, check())
 
 			summaries := map[string]api.Summary{}
-			for _, sum := range apitest.Decoded(decode[api.SummaryFeed](t, s.get("/internal/v1/summaries")).Summaries) {
+			for _, sum := range apitest.Decoded(servicetest.Read[api.SummaryFeed](s.get("/internal/v1/summaries")).Summaries) {
 				summaries[sum.Slug] = sum
 			}
 			for id, want := range map[string]struct {
@@ -101,7 +90,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 				"moved": {api.OutcomeNeedsReview, api.NeedsReview,
 					"Answered 302 with a redirect to " + address + "/, then answered 200. It leads to the home page."},
 			} {
-				events := decode[api.EventList](t, s.get("/api/v1/opportunities/"+id+"/history")).Data
+				events := servicetest.Read[api.EventList](s.get("/api/v1/opportunities/" + id + "/history")).Data
 				require.Len(t, events, 2, "one event of the check in addition to the review")
 				require.Equal(t, api.LinkCheck, events[0].CheckType)
 				require.Equal(t, want.outcome, events[0].Outcome)
@@ -123,7 +112,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 			require.NoError(t, check())
 			require.Equal(t, int32(6), requests.Load(), "no link may be due again")
 
-			text := metrics(t, cfg)
+			text := s.Metrics()
 			for _, outcome := range []string{"reachable", "closed", "blocked", "needs-review"} {
 				require.Contains(t, text, `history_link_checks_total{outcome="`+outcome+`"} 1`)
 			}
@@ -134,7 +123,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 
 			require.NoError(t, history.Main(t.Context(), func(name string) (string, bool) {
 				settings := map[string]string{
-					"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_INTERNAL_TOKENS": token, "OPPORTUNITY_PUBLIC_URL": publicURL,
+					"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_INTERNAL_TOKENS": servicetest.Token, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
 					"OPPORTUNITY_CATALOG_URL": c.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
 				}
 				v, ok := settings[name]

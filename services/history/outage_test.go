@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
 )
@@ -26,7 +27,7 @@ type cable struct {
 
 func newCable(t testing.TB, to string) (c *cable, address string) {
 	t.Helper()
-	ln := listen(t)
+	ln := servicetest.Listen(t)
 	c = &cable{to: to}
 	c.moved = sync.NewCond(&c.mu)
 	var running sync.WaitGroup
@@ -111,30 +112,29 @@ func TestOutageOfPostgresIs503AndServiceRecovers(t *testing.T) {
 	u.Host = address
 	c := newCatalog(t)
 	c.set("a", true)
-	require.NoError(t, history.Migrate(t.Context(), config(t, direct, c.URL)))
-	s := run(t, config(t, u.String(), c.URL), c)
+	require.NoError(t, history.Migrate(t.Context(), config(direct, c.URL)))
+	s := run(t, config(u.String(), c.URL), c)
 	s.record(line("a", "2026-11-01T00:00:00Z", api.Review, api.OutcomeVerified))
 
 	const path = "/api/v1/opportunities/a/history"
 	before := s.get(path)
-	tag := before.header.Get("ETag")
+	tag := before.Header.Get("ETag")
 	require.NotEmpty(t, tag)
 	for _, state := range []string{"cut", "stuck"} {
 		t.Run(state, func(t *testing.T) {
 			database.set(state)
 			a := s.get(path, "If-None-Match", tag)
-			s.requireError(a, http.StatusServiceUnavailable, "service_unavailable")
-			require.Equal(t, "1", a.header.Get("Retry-After"))
-			require.Equal(t, http.StatusServiceUnavailable, s.get("/readyz").status)
-			s.requireError(s.do(http.MethodGet, path, "", as(api.Free)...), http.StatusPaymentRequired, "subscription_required")
+			a.RequireError("service_unavailable")
+			require.Equal(t, "1", a.Header.Get("Retry-After"))
+			require.Equal(t, http.StatusServiceUnavailable, s.get("/readyz").Status)
+			s.Do(http.MethodGet, path, "", as(api.Free)...).RequireError("subscription_required")
 			if state == "cut" {
-				s.requireError(s.get("/internal/v1/summaries"), http.StatusServiceUnavailable, "service_unavailable")
-				s.requireError(s.do(http.MethodPost, "/operator/v1/events/append", line("a", "2026-11-02T00:00:00Z", api.Review, api.OutcomeClosed)),
-					http.StatusServiceUnavailable, "service_unavailable")
+				s.get("/internal/v1/summaries").RequireError("service_unavailable")
+				s.Do(http.MethodPost, "/operator/v1/events/append", line("a", "2026-11-02T00:00:00Z", api.Review, api.OutcomeClosed)).RequireError("service_unavailable")
 			}
 			database.set("")
-			storetest.Eventually(t, "the service recovers", func() bool { return s.get(path).status == http.StatusOK })
-			require.Equal(t, before.body, s.get(path).body, "the failed append must leave nothing")
+			storetest.Eventually(t, "the service recovers", func() bool { return s.get(path).Status == http.StatusOK })
+			require.Equal(t, before.Body, s.get(path).Body, "the failed append must leave nothing")
 		})
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history"
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -24,58 +24,49 @@ var signingKey = strings.Repeat("01", 32)
 
 const wellKnown = "/.well-known/opportunity-history"
 
-// clock is a clock under the test's control.
-type clock struct{ atomic.Int64 }
-
-func (c *clock) now() time.Time          { return time.UnixMicro(c.Load()).UTC() }
-func (c *clock) forward(d time.Duration) { c.Add(d.Microseconds()) }
-
 // signing runs a test with a service with a signing key on each kind of database.
-func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Config, c *clock)) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			clock := new(clock)
-			clock.Store(now.UnixMicro())
-			catalog := newCatalog(t)
-			cfg := config(t, url, catalog.URL)
-			cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.now
-			require.NoError(t, history.Migrate(t.Context(), cfg))
-			s := run(t, cfg, catalog)
-			s.catalog.set("a", true)
-			s.catalog.set("private", false)
-			test(t, s, cfg, clock)
-		})
-	}
+func signing(t *testing.T, test func(t *testing.T, s *service, cfg history.Config, c *servicetest.Clock)) {
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		clock := servicetest.NewClock(now)
+		catalog := newCatalog(t)
+		cfg := config(url, catalog.URL)
+		cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.Now
+		require.NoError(t, history.Migrate(t.Context(), cfg))
+		s := run(t, cfg, catalog)
+		s.catalog.set("a", true)
+		s.catalog.set("private", false)
+		test(t, s, cfg, clock)
+	})
 }
 
 func (s *service) published(path string) checkpoint.Document {
 	s.t.Helper()
-	return decode[checkpoint.Document](s.t, s.do(http.MethodGet, path, "", "Authorization", ""))
+	return servicetest.Read[checkpoint.Document](s.Do(http.MethodGet, path, "", "Authorization", ""))
 }
 
 func TestDailyCheckpointsArePublished(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, c *clock) {
-		s.requireError(s.do(http.MethodGet, wellKnown, ""), 404, "not_found")
+	signing(t, func(t *testing.T, s *service, cfg history.Config, c *servicetest.Clock) {
+		s.Do(http.MethodGet, wellKnown, "").RequireError("not_found")
 		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified), line("private", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 		day := func(path string, number int64) checkpoint.Document {
 			t.Helper()
 			storetest.Eventually(t, "the daily checkpoint", func() bool {
-				return s.do(http.MethodGet, path, "").status == 200
+				return s.Do(http.MethodGet, path, "").Status == 200
 			})
 			d := s.published(path)
 			require.Equal(t, number, d.Number)
 			return d
 		}
 		first := day(wellKnown+"/2026-11-20", 1)
-		require.Equal(t, "public, max-age=300", s.get(wellKnown+"/2026-11-20").header.Get("Cache-Control"))
+		require.Equal(t, "public, max-age=300", s.get(wellKnown+"/2026-11-20").Header.Get("Cache-Control"))
 
-		c.forward(50 * time.Hour) // no checkpoint on the 21st
+		c.Advance(50 * time.Hour) // no checkpoint on the 21st
 		s.record(line("a", "2026-11-11T00:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		second := day(wellKnown+"/2026-11-22", 2)
 		require.Equal(t, second, s.published(wellKnown))
 		require.Equal(t, second, s.published(wellKnown+"/2"))
-		require.Equal(t, "public, max-age=86400", s.get(wellKnown+"/2026-11-20").header.Get("Cache-Control"))
-		require.Equal(t, publicURL+wellKnown+"/1", *second.Previous)
+		require.Equal(t, "public, max-age=86400", s.get(wellKnown+"/2026-11-20").Header.Get("Cache-Control"))
+		require.Equal(t, servicetest.PublicURL+wellKnown+"/1", *second.Previous)
 		require.Nil(t, first.Previous)
 
 		// An auditor needs only the public key.
@@ -90,17 +81,17 @@ func TestDailyCheckpointsArePublished(t *testing.T) {
 		require.EqualValues(t, 2, one.Size)
 		require.EqualValues(t, 2, two.Chains)
 
-		heads := s.do(http.MethodGet, wellKnown+"/2026-11-20.heads", "", "Authorization", "")
-		require.Equal(t, one.Heads, checkpoint.ID(heads.body), "the heads hash must be the SHA-256 of the lines")
-		require.Equal(t, 2, strings.Count(heads.body, "\n"))
+		heads := s.Do(http.MethodGet, wellKnown+"/2026-11-20.heads", "", "Authorization", "")
+		require.Equal(t, one.Heads, checkpoint.ID(heads.Body), "the heads hash must be the SHA-256 of the lines")
+		require.Equal(t, 2, strings.Count(heads.Body, "\n"))
 		for _, path := range []string{"", "/1", "/1.heads"} {
-			require.NotContains(t, s.get(wellKnown+path).body, "private", "no listing may be named")
-			require.Equal(t, 200, s.do(http.MethodHead, wellKnown+path, "").status)
+			require.NotContains(t, s.get(wellKnown+path).Body, "private", "no listing may be named")
+			require.Equal(t, 200, s.Do(http.MethodHead, wellKnown+path, "").Status)
 		}
 		for _, path := range []string{"/0", "/3", "/x", "/2026-11-21", "/2026-02-30", "/01", "/1.head", "/" + strings.Repeat("9", 30)} {
-			s.requireError(s.do(http.MethodGet, wellKnown+path, ""), 404, "not_found")
+			s.Do(http.MethodGet, wellKnown+path, "").RequireError("not_found")
 		}
-		text := metrics(t, cfg)
+		text := s.Metrics()
 		for _, sample := range []string{
 			"history_checkpoint_timestamp_seconds 1.7", "history_checkpoint_events 3\n", "history_checkpoint_failures_total 0\n",
 		} {
@@ -115,7 +106,7 @@ func TestDailyCheckpointsArePublished(t *testing.T) {
 }
 
 func TestVerifyFailsOnMismatch(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *clock) {
+	signing(t, func(t *testing.T, s *service, cfg history.Config, _ *servicetest.Clock) {
 		var out bytes.Buffer
 		require.ErrorContains(t, history.SignNow(t.Context(), cfg, &out), "nothing to sign")
 		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
@@ -163,25 +154,23 @@ func TestVerifyFailsOnMismatch(t *testing.T) {
 
 // To rotate a key, put the new seed first. After the old seed is destroyed its public key stays configured.
 func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, cfg history.Config, c *clock) {
+	signing(t, func(t *testing.T, s *service, cfg history.Config, c *servicetest.Clock) {
 		s.record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
-		storetest.Eventually(t, "the daily checkpoint", func() bool { return s.do(http.MethodGet, wellKnown, "").status == 200 })
+		storetest.Eventually(t, "the daily checkpoint", func() bool { return s.Do(http.MethodGet, wellKnown, "").Status == 200 })
 		old := s.published(wellKnown).PublicKeys
 		require.Len(t, old, 1)
 		s.Stop()
-		c.forward(24 * time.Hour)
+		c.Advance(24 * time.Hour)
 		cfg.Proof.SigningKeys = []string{strings.Repeat("02", 32)}
-		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
 		withoutOldKey := run(t, cfg, s.catalog)
 		storetest.Eventually(t, "no checkpoint follows one with an untrusted signature", func() bool {
-			return strings.Contains(metrics(t, cfg), "history_checkpoint_failures_total 1\n")
+			return strings.Contains(withoutOldKey.Metrics(), "history_checkpoint_failures_total 1\n")
 		})
-		require.Contains(t, metrics(t, cfg), "history_checkpoint_events 1\n")
+		require.Contains(t, withoutOldKey.Metrics(), "history_checkpoint_events 1\n")
 		withoutOldKey.Stop()
 		cfg.Proof.PublicKeys = old
-		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
 		again := run(t, cfg, s.catalog)
-		storetest.Eventually(t, "the checkpoint of the next day", func() bool { return again.do(http.MethodGet, wellKnown+"/2026-11-21", "").status == 200 })
+		storetest.Eventually(t, "the checkpoint of the next day", func() bool { return again.Do(http.MethodGet, wellKnown+"/2026-11-21", "").Status == 200 })
 		require.Len(t, again.published(wellKnown+"/1").PublicKeys, 2)
 		all := again.published(wellKnown).PublicKeys
 		again.Stop()
@@ -193,23 +182,21 @@ func TestCheckpointsOfRetiredKeysStayValid(t *testing.T) {
 }
 
 func TestReplicasMakeOneDailyCheckpoint(t *testing.T) {
-	clock := new(clock)
-	clock.Store(now.UnixMicro())
+	clock := servicetest.NewClock(now)
 	catalog := newCatalog(t)
-	cfg := config(t, storetest.Postgres(t), catalog.URL)
-	cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.now
+	cfg := config(storetest.Postgres(t), catalog.URL)
+	cfg.Proof.SigningKeys, cfg.Now = []string{signingKey}, clock.Now
 	require.NoError(t, history.Migrate(t.Context(), cfg))
 	catalog.set("a", true)
 	var replicas []*service
 	for range 3 {
-		cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)
 		replicas = append(replicas, run(t, cfg, catalog))
 	}
 	replicas[0].record(line("a", "2026-11-10T00:00:00Z", api.Review, api.OutcomeVerified))
 	for range 5 {
-		day := clock.now().Format(time.DateOnly)
-		storetest.Eventually(t, "the daily checkpoint", func() bool { return replicas[0].do(http.MethodGet, wellKnown+"/"+day, "").status == 200 })
-		clock.forward(24 * time.Hour)
+		day := clock.Now().Format(time.DateOnly)
+		storetest.Eventually(t, "the daily checkpoint", func() bool { return replicas[0].Do(http.MethodGet, wellKnown+"/"+day, "").Status == 200 })
+		clock.Advance(24 * time.Hour)
 	}
 	for _, r := range replicas {
 		require.LessOrEqual(t, r.published(wellKnown+"/2026-11-24").Number, int64(5))
@@ -218,13 +205,13 @@ func TestReplicasMakeOneDailyCheckpoint(t *testing.T) {
 }
 
 func TestKnownAtPastTime(t *testing.T) {
-	signing(t, func(t *testing.T, s *service, _ history.Config, c *clock) {
+	signing(t, func(t *testing.T, s *service, _ history.Config, c *servicetest.Clock) {
 		s.record(line("private", "2026-11-19T00:00:00Z", api.Review, api.OutcomeVerified))
-		c.forward(48 * time.Hour)
+		c.Advance(48 * time.Hour)
 		s.record(line("private", "2026-11-18T00:00:00Z", api.LinkCheck, api.OutcomeClosed), line("private", "2026-11-20T00:00:00Z", api.Review, api.OutcomeNeedsReview))
 		known := func(at string) api.HistorySnapshot {
 			t.Helper()
-			return decode[api.HistorySnapshot](t, s.do(http.MethodGet, "/operator/v1/history/private"+at, ""))
+			return servicetest.Read[api.HistorySnapshot](s.Do(http.MethodGet, "/operator/v1/history/private"+at, ""))
 		}
 		before, then, today := known("?at=2026-11-20T11:59:59Z"), known("?at=2026-11-20"), known("")
 		require.Empty(t, before.Events)
@@ -240,17 +227,17 @@ func TestKnownAtPastTime(t *testing.T) {
 		require.Equal(t, today, known("?at=2026-11-22"), "the current day must end now")
 
 		for _, at := range []string{"?at=2026-11-23", "?at=2026-11-22T12:00:01Z", "?at=yesterday", "?at=", "?at=2026-11-22T12:00:00"} {
-			s.requireError(s.do(http.MethodGet, "/operator/v1/history/private"+at, ""), 400, "invalid_parameter")
+			s.Do(http.MethodGet, "/operator/v1/history/private"+at, "").RequireError("invalid_parameter")
 		}
-		s.requireError(s.do(http.MethodGet, "/operator/v1/history/private?on=2026-11-22", ""), 400, "unknown_parameter")
-		s.requireError(s.do(http.MethodGet, "/operator/v1/history/unlisted", ""), 404, "not_found")
-		require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, "/operator/v1/history/private", "", "Authorization", "").status)
+		s.Do(http.MethodGet, "/operator/v1/history/private?on=2026-11-22", "").RequireError("unknown_parameter")
+		s.Do(http.MethodGet, "/operator/v1/history/unlisted", "").RequireError("not_found")
+		require.Equal(t, http.StatusUnauthorized, s.Do(http.MethodGet, "/operator/v1/history/private", "", "Authorization", "").Status)
 	})
 }
 
 func TestProofsOfAMissingDatabaseCreateNothing(t *testing.T) {
 	dir := t.TempDir()
-	cfg := config(t, "sqlite://"+filepath.Join(dir, "history.db"), "http://127.0.0.1:1")
+	cfg := config("sqlite://"+filepath.Join(dir, "history.db"), "http://127.0.0.1:1")
 	cfg.Proof.SigningKeys = []string{signingKey}
 	require.ErrorContains(t, history.Verify(t.Context(), cfg, nil, io.Discard), "no database")
 	require.ErrorContains(t, history.SignNow(t.Context(), cfg, io.Discard), "no database")

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 // review sends a review as the catalog does.
@@ -20,12 +21,12 @@ func (s *service) review(actor, lastEventID, line string) api.ReviewAppended {
 	text := strings.TrimSuffix(line, "}") + fmt.Sprintf(`,"lastEventId":%q}`, lastEventID)
 	body, err := json.Marshal(api.ReviewAppend{Actor: actor, Review: json.RawMessage(text)})
 	require.NoError(s.t, err)
-	return decode[api.ReviewAppended](s.t, s.do(http.MethodPost, "/internal/v1/reviews", string(body)))
+	return servicetest.Read[api.ReviewAppended](s.Do(http.MethodPost, "/internal/v1/reviews", string(body)))
 }
 
 func (s *service) reviewHistory(slug string) api.ReviewHistory {
 	s.t.Helper()
-	return decode[api.ReviewHistory](s.t, s.do(http.MethodGet, "/internal/v1/records/"+slug, ""))
+	return servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet, "/internal/v1/records/"+slug, ""))
 }
 
 func TestReviewIsRecordedOnceHoweverOftenItIsSent(t *testing.T) {
@@ -80,7 +81,7 @@ func TestInvalidReviewIsRejectedWithItsProblems(t *testing.T) {
 		require.False(t, got.Report.Applied)
 		require.Contains(t, got.Report.Rejected[0].Problems[0], "sourceUrls: a verified review needs")
 		for _, body := range []string{``, `{"review":{}}`, `{"actor":"ann","review":` + line("a", "2026-11-19T10:00:00Z", api.LinkCheck, api.OutcomeClosed) + `}`} {
-			s.requireError(s.do(http.MethodPost, "/internal/v1/reviews", body), http.StatusBadRequest, "invalid_parameter")
+			s.Do(http.MethodPost, "/internal/v1/reviews", body).RequireError("invalid_parameter")
 		}
 		require.Empty(t, s.reviewHistory("a").Events)
 	})
@@ -119,7 +120,7 @@ func TestActsAreFilteredAndPaged(t *testing.T) {
 		}
 		list := func(query string) (slugs []string, next int64) {
 			t.Helper()
-			got := decode[api.EventActList](t, s.do(http.MethodGet, "/operator/v1/events"+query, ""))
+			got := servicetest.Read[api.EventActList](s.Do(http.MethodGet, "/operator/v1/events"+query, ""))
 			for _, e := range got.Events {
 				slugs = append(slugs, e.Slug+" "+e.Actor)
 			}
@@ -145,10 +146,10 @@ func TestActsAreFilteredAndPaged(t *testing.T) {
 			require.Len(t, got, want, query)
 		}
 		for _, query := range []string{"?since=yesterday", "?before=0", "?limit=1001", "?checkType=call", "?who=ann"} {
-			require.Equal(t, http.StatusBadRequest, s.do(http.MethodGet, "/operator/v1/events"+query, "").status, query)
+			require.Equal(t, http.StatusBadRequest, s.Do(http.MethodGet, "/operator/v1/events"+query, "").Status, query)
 		}
 		done := func(since string) map[string]int {
-			return decode[map[string]int](t, s.do(http.MethodGet, "/internal/v1/reviews/done?since="+since, ""))
+			return servicetest.Read[map[string]int](s.Do(http.MethodGet, "/internal/v1/reviews/done?since="+since, ""))
 		}
 		require.Equal(t, map[string]int{"ann": 2}, done("2026-11-20T00:00:00Z"))
 		require.Empty(t, done("2026-11-21T00:00:00Z"))

@@ -7,16 +7,15 @@ import (
 	"flag"
 	"io"
 	"os"
-	"time"
 
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/audit"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/notary"
 	"opportunity.internal/services/history/internal/store"
-	"opportunity.internal/services/history/migrations"
 )
 
 // proofSettings are the settings for the verbs checkpoint and verify.
@@ -33,24 +32,6 @@ func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 	return Config{Telemetry: s.Telemetry, Database: s.Database, Proof: s.Proof}, err
 }
 
-// withStore calls work with the store of cfg. It returns an error if the schema is not up to date.
-func withStore(ctx context.Context, cfg Config, work func(*store.Store, *telemetry.Telemetry) error) error {
-	tel, err := telemetry.Start(ctx, "history", cfg.Telemetry)
-	if err != nil {
-		return err
-	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
-	db, err := database.Open(cfg.Database, tel)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	if err := db.Current(ctx, migrations.Files); err != nil {
-		return err
-	}
-	return work(store.New(db), tel)
-}
-
 // SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out.
 func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	keys, err := cfg.Proof.Keys()
@@ -60,13 +41,10 @@ func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	if !keys.Signs() {
 		return errors.New("OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 	}
-	now := cfg.Now
-	if now == nil {
-		now = time.Now
-	}
 	cfg.Database.Access = database.Existing
-	return withStore(ctx, cfg, func(s *store.Store, tel *telemetry.Telemetry) error {
-		c, made, err := notary.Notary{Store: s, Keys: keys, Now: now, Log: tel.Log}.Make(ctx, "")
+	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		signer := notary.Notary{Store: store.New(r.DB), Keys: keys, Now: r.Now, Log: r.Log}
+		c, made, err := signer.Make(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -109,7 +87,8 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	}
 	cfg.Database.Access = database.ReadOnly
 	var report audit.Report
-	err = withStore(ctx, cfg, func(s *store.Store, _ *telemetry.Telemetry) error {
+	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		s := store.New(r.DB)
 		if len(keys.Public()) == 0 { // without a key every signature would seem invalid
 			last, _, err := s.LastCheckpoint(ctx)
 			if err != nil {

@@ -33,43 +33,30 @@ type Notary struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 
-	Failed func() // called after every failed attempt of Run
+	Failed func() // called after every failed attempt of SignDaily
+
+	done string // the latest day that has a checkpoint
 }
 
-const (
-	pollInterval = time.Second      // between looks for a new day, or for the first event
-	retryDelay   = 10 * time.Second // after a failed attempt
-)
-
-// Run signs a checkpoint at the beginning of each UTC day, or as soon as possible afterwards; a day without a running process gets
-// none. If several replicas run it, one of them signs. It returns when ctx ends.
-func (n Notary) Run(ctx context.Context) error {
-	if !n.Keys.Signs() {
-		n.Log.WarnContext(ctx, "checkpoints disabled: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
-		<-ctx.Done()
-		return ctx.Err()
+// SignDaily signs the checkpoint of the current UTC day unless it exists or there are no events. Call it every second: a checkpoint is then
+// signed at the beginning of each day, or as soon as possible afterwards; a day without a running process gets none. If several replicas
+// call it, one of them signs.
+func (n *Notary) SignDaily(ctx context.Context) error {
+	day := n.Now().UTC().Format(time.DateOnly)
+	if day == n.done {
+		return nil
 	}
-	for done := ""; ; {
-		pause := pollInterval
-		if day := n.Now().UTC().Format(time.DateOnly); day != done {
-			c, made, err := n.Make(ctx, day)
-			switch {
-			case ctx.Err() != nil:
-			case err != nil:
-				n.Failed()
-				n.Log.ErrorContext(ctx, "daily checkpoint failed", "day", day, "error", err.Error())
-				pause = retryDelay
-			case !made && c.Size == 0: // no events yet
-			default:
-				done = day
-			}
+	c, made, err := n.Make(ctx, day)
+	if err != nil {
+		if ctx.Err() == nil {
+			n.Failed()
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
+		return fmt.Errorf("checkpoint of %s: %w", day, err)
 	}
+	if made || c.Size > 0 {
+		n.done = day
+	}
+	return nil
 }
 
 // maxAttempts bounds the retries of Make after conflicts with other checkpoints.

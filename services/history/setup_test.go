@@ -1,11 +1,9 @@
 package history_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -19,17 +17,14 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history"
 )
 
-const (
-	token     = "a-token-of-at-least-thirty-two-characters"
-	publicURL = "https://api.example"
-)
+func TestMain(m *testing.M) { servicetest.Main(m) }
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -58,7 +53,7 @@ func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 	wait, errWait := time.ParseDuration(r.URL.Query().Get("wait"))
-	if r.URL.Path != "/internal/v1/listings" || r.Header.Get("Authorization") != "Bearer "+token || err != nil || errWait != nil {
+	if r.URL.Path != "/internal/v1/listings" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token || err != nil || errWait != nil {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
@@ -112,81 +107,39 @@ func (c *catalog) change(f func()) {
 
 // service is a running history service.
 type service struct {
+	*servicetest.Service
+
 	t       testing.TB
-	URL     string
 	catalog *catalog
-	Stop    func() // drains and waits for the end of Run
 }
 
 // start runs the service on a migrated database.
 func start(t testing.TB, database string, c *catalog) *service {
 	t.Helper()
-	cfg := config(t, database, c.URL)
+	cfg := config(database, c.URL)
 	require.NoError(t, history.Migrate(t.Context(), cfg))
 	return run(t, cfg, c)
 }
 
-func config(t testing.TB, url, catalogURL string) history.Config {
-	t.Helper()
+func config(url, catalogURL string) history.Config {
 	return history.Config{
-		Server: server.Config{Listener: listen(t), OperationsListener: listen(t), Drain: 20 * time.Second}, Telemetry: telemetry.Config{LogOutput: io.Discard},
-		Database: database.Config{URL: url, MaxConnections: 10}, Tokens: peer.Tokens{Values: []string{token, "an-older-" + token}},
-		PublicURL: publicURL, CatalogURL: catalogURL, Now: func() time.Time { return now },
+		Database: database.Config{URL: url, MaxConnections: 10}, Tokens: servicetest.Tokens(), Telemetry: telemetry.Config{LogOutput: io.Discard},
+		PublicURL: servicetest.PublicURL, CatalogURL: catalogURL, Now: func() time.Time { return now },
 	}
 }
 
 func run(t testing.TB, cfg history.Config, c *catalog) *service {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- history.Run(ctx, cfg) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	t.Cleanup(stop)
-	return &service{t: t, URL: "http://" + cfg.Server.Listener.Addr().String(), catalog: c, Stop: stop}
-}
-
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = ln.Close() })
-	return ln
+	return &service{t: t, catalog: c, Service: servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		cfg.Server, cfg.Telemetry = server, telemetry
+		return history.Run(ctx, cfg)
+	})}
 }
 
 // onBoth runs a test with a service on each kind of database.
 func onBoth(t *testing.T, test func(t *testing.T, s *service)) {
 	t.Helper()
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) { test(t, start(t, url, newCatalog(t))) })
-	}
-}
-
-// response is an HTTP response with its body.
-type response struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// do sends a request with the internal token and further headers, given as pairs.
-func (s *service) do(method, path, body string, headers ...string) response {
-	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
-	require.NoError(s.t, err)
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set(api.ActorHeader, "ada")
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(s.t, err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
-	return response{resp.StatusCode, resp.Header, string(b)}
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url, newCatalog(t))) })
 }
 
 // as returns the header in which the gateway sends a caller of a tier.
@@ -200,34 +153,14 @@ func as(tier api.Tier) []string {
 	panic("no such tier")
 }
 
-func (s *service) get(path string, headers ...string) response {
+func (s *service) get(path string, headers ...string) servicetest.Response {
 	s.t.Helper()
-	return s.do(http.MethodGet, path, "", append(as(api.Commercial), headers...)...)
-}
-
-func decode[T any](t testing.TB, a response) T {
-	t.Helper()
-	require.Equal(t, http.StatusOK, a.status, a.body)
-	var out T
-	in := json.NewDecoder(bytes.NewReader([]byte(a.body)))
-	in.DisallowUnknownFields()
-	require.NoError(t, in.Decode(&out))
-	return out
-}
-
-func (s *service) requireError(a response, status int, code string) api.Error {
-	s.t.Helper()
-	require.Equal(s.t, status, a.status, a.body)
-	var e api.Error
-	require.NoError(s.t, json.Unmarshal([]byte(a.body), &e))
-	require.Equal(s.t, code, e.Error.Code)
-	require.Equal(s.t, publicURL+"/docs/errors#"+code, e.Documentation)
-	return e
+	return s.Do(http.MethodGet, path, "", append(as(api.Commercial), headers...)...)
 }
 
 func (s *service) append(lines ...string) api.AppendReport {
 	s.t.Helper()
-	return decode[api.AppendReport](s.t, s.do(http.MethodPost, "/operator/v1/events/append", strings.Join(lines, "\n")))
+	return servicetest.Read[api.AppendReport](s.Do(http.MethodPost, "/operator/v1/events/append", strings.Join(lines, "\n")))
 }
 
 // record appends lines, which must all be new.
