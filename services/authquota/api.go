@@ -13,12 +13,12 @@ import (
 
 // newAPI returns the handler of the internal API.
 func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
-	db := p.store
-	accounts := accountsapi.API{Accounts: db, Audit: db, Epochs: p.epochs, Tiers: s.tiers, Now: cfg.Now}
+	db := p.stores
+	accounts := accountsapi.API{Accounts: db.accounts, Audit: db.accounts, Epochs: p.epochs, Tiers: s.tiers, Now: cfg.Now}
 	keys := keysapi.API{
-		Keys: db, Requests: db, Principals: db, Epochs: p.epochs, Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Now: cfg.Now,
+		Keys: db.keys, Requests: db.keys, Principals: db.keys, Epochs: p.epochs, Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Now: cfg.Now,
 	}
-	plan := planapi.API{Entitlements: db, Epochs: p.epochs, Tiers: s.tiers}
-	usage := usageapi.API{Ledger: db, Batches: db, Log: errors.Log, Now: cfg.Now}
+	plan := planapi.API{Entitlements: db.plan, Epochs: p.epochs, Tiers: s.tiers}
+	usage := usageapi.API{Ledger: db.usage, Batches: db.usage, Log: errors.Log, Now: cfg.Now}
 	return httpapi.Handler(errors, cfg.Tokens, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes())
 }

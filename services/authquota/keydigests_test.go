@@ -11,9 +11,9 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/secretbox"
-	"opportunity.internal/services/authquota/internal/store"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	keystore "opportunity.internal/services/authquota/internal/keys/store"
+	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 func (s *service) keyDigests(after api.KeyPosition) api.KeyDigests {
@@ -60,7 +60,7 @@ func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
 		}
 		require.Equal(t, http.StatusBadRequest, svc.do(http.MethodGet, "/internal/v1/key-digests?after=x", nil).status)
 
-		kept := store.New(s.open(t), svc.now, secretbox.Box{}, mail.Writer{})
+		kept := keystore.New(&dbtx.DB{DB: s.open(t), Now: svc.now}, usagestore.Move)
 		var paged []string
 		at := api.KeyPosition{}
 		for more := true; more; {

@@ -14,12 +14,13 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/closing"
 	"opportunity.internal/services/authquota/internal/courier"
+	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/ledger"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/merge"
+	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 	"opportunity.internal/services/authquota/internal/secretbox"
-	"opportunity.internal/services/authquota/internal/store"
 	"opportunity.internal/services/authquota/internal/tier"
 	"opportunity.internal/services/authquota/migrations"
 )
@@ -49,7 +50,8 @@ func (c Config) parse() (s settings, err error) {
 // parts do the background work.
 type parts struct {
 	tel    *telemetry.Telemetry
-	store  *store.Store
+	db     *dbtx.DB
+	stores stores
 	epochs *epoch.Epochs
 	merges *merge.Merges
 	ledger *ledger.Ledger
@@ -60,8 +62,10 @@ type parts struct {
 }
 
 func newParts(cfg Config, s settings, db *database.DB, client *redis.Client, tel *telemetry.Telemetry) (*parts, error) {
-	p := &parts{tel: tel, store: store.New(db, cfg.Now, s.box, mail.NewWriter(cfg.PublicURL).From(cfg.Contact))}
-	p.epochs, p.merges, p.ledger = epoch.New(client, p.store), merge.New(client, p.store, cfg.Now), ledger.New(client, p.store, cfg.Now)
+	p := &parts{tel: tel, db: &dbtx.DB{DB: db, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
+	p.stores = newStores(p.db)
+	p.epochs, p.merges = epoch.New(client, p.db), merge.New(client, p.stores.usage, cfg.Now)
+	p.ledger = ledger.New(client, p.stores.usage, cfg.Now)
 	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
 	})
@@ -72,7 +76,7 @@ func newParts(cfg Config, s settings, db *database.DB, client *redis.Client, tel
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
 	}, func() float64 { return p.ledger.Lag().Seconds() }))
 	var err error
-	p.mails, err = courier.New(cfg.Mail, p.store, cfg.Now, tel.Log, tel.Registry)
+	p.mails, err = courier.New(cfg.Mail, p.db, cfg.Now, tel.Log, tel.Registry)
 	return p, err
 }
 
@@ -91,18 +95,26 @@ func (p *parts) start(group *server.Group, db *database.DB) {
 		loop := func(name string, interval time.Duration, do func(context.Context) error) {
 			group.Go(name, func(ctx context.Context) error { return every(ctx, interval, p.tel.Log, name, do) })
 		}
-		loop("forgetting", time.Hour, p.store.DeleteExpired)
+		loop("forgetting", time.Hour, p.deleteExpired)
 		loop("merges", merge.Interval, func(ctx context.Context) error { return p.merges.Deliver(ctx, "") })
-		loop("sealing", time.Hour, p.store.Reseal)
+		loop("sealing", time.Hour, p.reseal)
 		loop("ledger", ledger.Interval, p.ledger.Copy)
-		loop("notices", time.Minute, p.store.Remind)
-		loop("plans", time.Minute, p.store.EndPlans)
+		loop("notices", time.Minute, p.stores.keys.Remind)
+		loop("plans", time.Minute, p.stores.plan.EndPlans)
 		loop("closing", closing.Interval, p.cancelClosed)
 		// Not bounded by iterationTimeout: an SMTP server may take longer.
 		loop("mails", courier.Interval, func(context.Context) error { return p.mails.Deliver(ctx) })
 		loop("epochs", epoch.Interval, p.deliverEpochs)
 		return nil
 	})
+}
+
+func (p *parts) deleteExpired(ctx context.Context) error {
+	return errors.Join(p.stores.usage.DeleteExpired(ctx), p.stores.signIns.DeleteExpired(ctx))
+}
+
+func (p *parts) reseal(ctx context.Context) error {
+	return p.db.Reseal(ctx, append(peoplestore.Sealed(), dbtx.SealedMails)...)
 }
 
 func (p *parts) deliverEpochs(ctx context.Context) error {
@@ -114,7 +126,7 @@ func (p *parts) deliverEpochs(ctx context.Context) error {
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {
-	n, err := closing.Deliver(ctx, p.store, p.seller)
+	n, err := closing.Deliver(ctx, p.stores.plan, p.seller)
 	if err == nil || n > 0 {
 		p.pendingCancels.Set(float64(n))
 	}

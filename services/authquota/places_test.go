@@ -13,9 +13,11 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	keystore "opportunity.internal/services/authquota/internal/keys/store"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/secretbox"
-	"opportunity.internal/services/authquota/internal/store"
+	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 // For any interleaving of changes to keys, at most five keys are active (without those in their grace period) and at most five
@@ -145,7 +147,7 @@ func TestStoreIssuesNoKeyWithoutAuthenticator(t *testing.T) {
 
 		box, err := secretbox.Parse(s.config().Encryption)
 		require.NoError(t, err)
-		kept := store.New(db, clock.Now, box, mail.NewWriter("https://api.example"))
+		kept := keystore.New(&dbtx.DB{DB: db, Now: clock.Now, Box: box, Mails: mail.NewWriter("https://api.example")}, usagestore.Move)
 		fresh := account.KeyRecord{Digest: "0a", Prefix: "oda_live_", LastFour: "abcd"}
 		ctx := t.Context()
 		_, err = kept.RequestKey(ctx, b.account, account.RequestedKey{Name: "x", UseCase: "x"}, account.Acceptance{}, true)

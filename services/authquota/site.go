@@ -17,23 +17,25 @@ import (
 
 // newSite returns the account pages. billing is nil if no plans are sold.
 func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters site.Counters, billing planpages.Billing) (*site.Site, error) {
-	db := p.store
+	db := p.stores
 	terms := cmp.Or(cfg.TermsVersion, api.TermsVersion)
-	allowances := site.Allowances{Tiers: s.tiers, Counters: counters, Ledger: db}
+	allowances := site.Allowances{Tiers: s.tiers, Counters: counters, Ledger: db.usage}
 	people := &peoplepages.Pages{
 		PublicURL: cfg.PublicURL, RelyingParty: passkey.At(cfg.PublicURL, peoplepages.Issuer), TermsVersion: terms, Log: errors.Log, Apply: p.apply,
-		Sessions: db, Attempts: db, Links: db, SignUps: db, Passwords: db, Codes: db, Resets: db, Authenticators: db, Losses: db, Passkeys: db,
-		Challenges: db, Proofs: db, Security: db, PasswordChanges: db, AddressChanges: db, Replacements: db, Closing: db,
+		Sessions: db.signIns, Attempts: db.signIns, Links: db.signIns, SignUps: db.signIns, Passwords: db.signIns, Resets: db.signIns,
+		Codes: db.factors, Authenticators: db.factors, Replacements: db.factors, Losses: db.factors,
+		Passkeys: db.factors, Challenges: db.factors, Proofs: db.factors,
+		PasswordChanges: db.profiles, AddressChanges: db.profiles, AddressLinks: db.profiles, Closing: db.profiles, Events: db.accounts,
 	}
 	keys := &keypages.Pages{
-		Keys: db, Requests: db, Rotations: db, Revocations: db, Connections: db, Attempts: db,
+		Keys: db.keys, Requests: db.keys, Rotations: db.keys, Revocations: db.keys, Connections: db.keys, Usage: db.usage, Attempts: db.signIns,
 		Apply: p.apply, Peppers: s.peppers, TermsVersion: terms, AutoApprove: cfg.AutoApprove,
 	}
-	usage := &usagepages.Pages{Usage: db, Allowances: allowances}
-	plan := &planpages.Pages{PublicURL: cfg.PublicURL, Log: errors.Log, Tiers: s.tiers, Billing: billing, Actions: db}
-	home := &homepages.Pages{PublicURL: cfg.PublicURL, Overview: db, Allowances: allowances}
+	usage := &usagepages.Pages{Usage: db.usage, Allowances: allowances}
+	plan := &planpages.Pages{PublicURL: cfg.PublicURL, Log: errors.Log, Tiers: s.tiers, Billing: billing, Actions: db.plan}
+	home := &homepages.Pages{PublicURL: cfg.PublicURL, Overview: db.keys, Allowances: allowances}
 	return site.New(
-		site.Config{Errors: errors, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db},
+		site.Config{Errors: errors, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.signIns},
 		home.Feature(), people.Feature(), keys.Feature(), usage.Feature(), plan.Feature())
 }
 

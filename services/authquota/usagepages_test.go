@@ -15,9 +15,9 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/secretbox"
-	"opportunity.internal/services/authquota/internal/store"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	keystore "opportunity.internal/services/authquota/internal/keys/store"
+	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 // set moves the clock to a time.
@@ -84,7 +84,7 @@ func TestThePageOfUsage(t *testing.T) {
 
 		parsed, ok := apikey.Parse(stranger.Key)
 		require.True(t, ok)
-		_, err := store.New(s.open(t), svc.now, secretbox.Box{}, mail.Writer{}).Connect(t.Context(), b.account, parsed.Digests([][]byte{pepper}))
+		_, err := keystore.New(&dbtx.DB{DB: s.open(t), Now: svc.now}, usagestore.Move).Connect(t.Context(), b.account, parsed.Digests([][]byte{pepper}))
 		require.NoError(t, err)
 		b.get("/account/usage").shows(http.StatusOK, "79,025 requests sent in the last 30 days")
 		svc.calls(stranger.ID, "2026-11-20", api.CallServed, 1)

@@ -21,6 +21,10 @@ type Keys interface {
 	OwnKey(ctx context.Context, accountID, key string) (account.Key, error)
 	// Rename sets the valid name of a key.
 	Rename(ctx context.Context, accountID, key, name string) error
+}
+
+// Usage reads the usage by key.
+type Usage interface {
 	// SentOn returns the requests of each key on a UTC day.
 	SentOn(ctx context.Context, accountID string, day time.Time) (map[string]usage.Figures, error)
 }
@@ -102,7 +106,7 @@ func (p *Pages) list(v *site.Visit) (site.View, error) {
 	if err != nil {
 		return site.View{}, err
 	}
-	sent, err := p.Keys.SentOn(ctx, id, v.Now)
+	sent, err := p.Usage.SentOn(ctx, id, v.Now)
 	if err != nil {
 		return site.View{}, err
 	}
@@ -149,7 +153,7 @@ func (p *Pages) ownKey(v *site.Visit) (keyLine, error) {
 	if err != nil {
 		return keyLine{}, err
 	}
-	sent, err := p.Keys.SentOn(v.Request.Context(), v.Person.Account, v.Now)
+	sent, err := p.Usage.SentOn(v.Request.Context(), v.Person.Account, v.Now)
 	return keyLine{k, k.StatusAt(v.Now), sent[k.ID]}, err
 }
 

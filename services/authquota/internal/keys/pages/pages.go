@@ -10,6 +10,7 @@ import (
 // Pages holds the dependencies of the pages.
 type Pages struct {
 	Keys         Keys
+	Usage        Usage
 	Requests     Requests
 	Rotations    Rotations
 	Revocations  Revocations

@@ -14,8 +14,14 @@ import (
 // AddressChanges changes the address. Each change sends its mails and writes the audit log.
 type AddressChanges interface {
 	RequestAddressChange(ctx context.Context, l, keep link.Fresh, fresh, known, notice mail.Message) error
-	ChangeAddress(ctx context.Context, secret string) error
+	// AddressChange returns the pending change, or the zero Link.
+	AddressChange(ctx context.Context, accountID string) (link.Link, error)
 	CancelAddressChange(ctx context.Context, accountID string) error
+}
+
+// AddressLinks uses the two links of an address change.
+type AddressLinks interface {
+	ChangeAddress(ctx context.Context, secret string) error
 	KeepAddress(ctx context.Context, secret string) error
 }
 
@@ -66,7 +72,7 @@ func (p *Pages) newAddressForm(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) newAddress(v *site.Visit) (site.View, error) {
-	err := p.AddressChanges.ChangeAddress(v.Request.Context(), token(v))
+	err := p.AddressLinks.ChangeAddress(v.Request.Context(), token(v))
 	if problem.Of(err).Code == problem.NotFound {
 		return gone(site.Security), nil
 	}
@@ -93,7 +99,7 @@ func (p *Pages) oldAddressForm(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) oldAddress(v *site.Visit) (site.View, error) {
-	err := p.AddressChanges.KeepAddress(v.Request.Context(), token(v))
+	err := p.AddressLinks.KeepAddress(v.Request.Context(), token(v))
 	if problem.Of(err).Code == problem.NotFound {
 		return gone(site.Security), nil
 	}

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,6 +11,14 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/site"
 )
+
+// Events reads the audit log for a person.
+type Events interface {
+	// Events returns the latest entries of the audit log for a person.
+	Events(ctx context.Context, accountID string, actions []string, limit int) ([]account.Event, error)
+	// Failures returns the latest event of each action, with the number of occurrences since then.
+	Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]account.Event, error)
+}
 
 // event is an audit log entry as text.
 type event struct {
@@ -70,11 +79,11 @@ const (
 // recentEvents returns the recent events, newest first.
 func (p *Pages) recentEvents(v *site.Visit) (list []event, err error) {
 	ctx := v.Request.Context()
-	found, err := p.Security.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(words)), shownEvents)
+	found, err := p.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(words)), shownEvents)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := p.Security.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(failures)), v.Now.Add(-failuresShown))
+	failed, err := p.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(failures)), v.Now.Add(-failuresShown))
 	for _, e := range slices.Concat(failed, found) {
 		list = append(list, describe(e))
 	}

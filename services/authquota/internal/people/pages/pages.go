@@ -34,9 +34,10 @@ type Pages struct {
 	Passkeys        Passkeys
 	Challenges      Challenges
 	Proofs          Proofs
-	Security        Security
+	Events          Events
 	PasswordChanges PasswordChanges
 	AddressChanges  AddressChanges
+	AddressLinks    AddressLinks
 	Replacements    Replacements
 	Closing         Closing
 }

@@ -1,27 +1,12 @@
 package pages
 
 import (
-	"context"
-	"time"
-
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/session"
 	"opportunity.internal/services/authquota/internal/site"
 )
-
-// Security reads what the security page shows.
-type Security interface {
-	// AddressChange returns the pending change, or the zero Link.
-	AddressChange(ctx context.Context, accountID string) (link.Link, error)
-	OpenSessions(ctx context.Context, accountID string) ([]session.Session, error)
-	// Events returns the latest entries of the audit log for a person.
-	Events(ctx context.Context, accountID string, actions []string, limit int) ([]account.Event, error)
-	// Failures returns the latest event of each action, with the number of occurrences since then.
-	Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]account.Event, error)
-}
 
 // overview is the data of the security page.
 type overview struct {
@@ -39,14 +24,14 @@ func (p *Pages) security(v *site.Visit) (site.View, error) {
 	ctx := v.Request.Context()
 	data := overview{PasskeysPossible: p.RelyingParty.Possible(), This: v.Session.ID, Terms: site.Terms{Version: p.TermsVersion, Last: v.Person.Terms}}
 	var err error
-	if data.NewAddress, err = p.Security.AddressChange(ctx, v.Person.Account); err != nil {
+	if data.NewAddress, err = p.AddressChanges.AddressChange(ctx, v.Person.Account); err != nil {
 		return site.View{}, err
 	}
 	if data.Passkeys, err = p.Passkeys.Passkeys(ctx, v.Person.Account); err != nil {
 		return site.View{}, err
 	}
 	data.MorePasskeys = len(data.Passkeys) < passkey.MaxPasskeys
-	if data.Sessions, err = p.Security.OpenSessions(ctx, v.Person.Account); err != nil {
+	if data.Sessions, err = p.Sessions.OpenSessions(ctx, v.Person.Account); err != nil {
 		return site.View{}, err
 	}
 	data.Events, err = p.recentEvents(v)

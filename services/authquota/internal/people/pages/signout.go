@@ -15,6 +15,7 @@ type Sessions interface {
 	Session(ctx context.Context, secret string) (session.Session, account.Person, error)
 	// EndSession ends a session of an account.
 	EndSession(ctx context.Context, accountID, id string) error
+	OpenSessions(ctx context.Context, accountID string) ([]session.Session, error)
 	EndSessions(ctx context.Context, accountID string) error
 }
 

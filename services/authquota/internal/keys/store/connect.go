@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+)
+
+// Connect merges the account of the key with one of the digests into the person's account: its keys, the better of the granted
+// tiers, its entitlements and today's usage. It returns the number of moved keys.
+//
+// A key can be connected once: its account must not have a person, and the account of a person is never merged into another.
+func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved int, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		key, err := findKey(tx.DB, "WHERE k.digest IN ?", digests)
+		if err != nil {
+			return err
+		}
+		to, from, err := lockBoth(tx, id, key.Row.AccountID)
+		if err != nil {
+			return err
+		}
+		if err := connectable(tx, key.toKey(), to, from); err != nil {
+			return err
+		}
+		mine, err := keysInUse(tx, to.ID)
+		if err != nil {
+			return err
+		}
+		theirs, err := keysInUse(tx, from.ID)
+		if err != nil {
+			return err
+		}
+		if mine+theirs > account.MaxActive {
+			return account.NoPlaceFor(theirs)
+		}
+		moved, err = s.merge(tx, to, from)
+		return err
+	})
+	return moved, err
+}
+
+// lockBoth locks both accounts in the order of their IDs, to prevent deadlocks.
+func lockBoth(tx *dbtx.Tx, id, other string) (holder, from account.Account, err error) {
+	ids := []string{id, other}
+	slices.Sort(ids)
+	for _, next := range slices.Compact(ids) {
+		if next == id {
+			if holder, err = lockHolder(tx, id); err != nil {
+				return holder, from, err
+			}
+		}
+		if next != other {
+			continue
+		}
+		from, err = tx.LockAccount(other)
+		switch problem.Of(err).Code {
+		case problem.NotFound: // merged into another account since the key was read
+			return holder, from, account.Connected()
+		case problem.InvalidParameter: // closed
+			return holder, from, account.KeyEnded(account.Revoked)
+		}
+		if err != nil {
+			return holder, from, err
+		}
+	}
+	return holder, from, nil
+}
+
+// connectable returns an error if the key cannot be connected. Both accounts must be locked.
+func connectable(tx *dbtx.Tx, key account.Key, to, from account.Account) error {
+	var people int64
+	if err := tx.Table("people").Where("account_id = ?", from.ID).Count(&people).Error; err != nil {
+		return err
+	}
+	switch {
+	case from.ID == to.ID:
+		return account.OwnAlready()
+	case people > 0:
+		return account.Connected()
+	case from.SuspendedAt != nil:
+		return account.KeySuspended()
+	case key.StatusAt(tx.Now) != account.Active:
+		return account.KeyEnded(key.StatusAt(tx.Now))
+	}
+	return nil
+}
+
+func (s *Store) merge(tx *dbtx.Tx, to, from account.Account) (moved int, err error) {
+	keys := tx.Model(&keyRow{}).Where("account_id = ?", from.ID).Update("account_id", to.ID)
+	if keys.Error != nil {
+		return 0, keys.Error
+	}
+	granted, before := account.Better(to.Granted, from.Granted), to.TierAt(tx.Now)
+	detail := map[string]any{"from": from.ID, "keys": keys.RowsAffected, "tier": granted, "tierBefore": to.Granted}
+	to.Granted, to.Paid = granted, append(to.Paid, from.Paid...)
+	return int(keys.RowsAffected), errors.Join(
+		s.moveUsage(tx, from.ID, to.ID),
+		tx.MergeAccount(from.ID, to.ID, granted),
+		tx.Record(to.ID, "account.merge", to.ID, detail),
+		tx.QueueRaise(to.ID), // the move itself increments the epoch of the other account
+		tx.NotifyTier(before, to))
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/session"
+)
+
+type personRow struct {
+	AccountID       string `gorm:"primaryKey"`
+	Email           string
+	PasswordHash    string
+	TOTPSeed        string `gorm:"column:totp_seed"`
+	TOTPConfirmedAt *int64 `gorm:"column:totp_confirmed_at"`
+	TOTPLastStep    int64  `gorm:"column:totp_last_step"`
+	ResetAt         *int64
+	ClosedAt        *int64
+	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+}
+
+func (personRow) TableName() string { return "people" }
+
+// Person returns the person of an account; not_found if it has none.
+func (s *SignIns) Person(ctx context.Context, accountID string) (account.Person, error) {
+	var rows []struct {
+		Row         personRow `gorm:"embedded"`
+		Tier        string
+		SuspendedAt *int64
+		CodesLeft   int
+	}
+	err := s.db.WithContext(ctx).Raw(`
+		SELECT p.*, a.tier, a.suspended_at,
+			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND c.used_at IS NULL) AS codes_left
+		FROM people p JOIN accounts a ON a.id = p.account_id
+		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		return account.Person{}, account.NotFound()
+	}
+	if err != nil {
+		return account.Person{}, database.Outage(err)
+	}
+	r := rows[0]
+	paid, err := dbtx.Paid(s.db.WithContext(ctx), accountID)
+	if err != nil {
+		return account.Person{}, database.Outage(err)
+	}
+	terms, err := dbtx.LastTerms(s.db.WithContext(ctx), accountID)
+	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
+	return account.Person{
+		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
+		ResetAt: dbtx.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: dbtx.Instant(r.SuspendedAt), Terms: terms,
+		CreatedAt: database.FromMicros(r.Row.CreatedAt),
+	}, database.Outage(err)
+}
+
+// Describe adds the person of an account to its details. The person of a closed account has no address: closing replaces it by a
+// placeholder.
+func (s *SignIns) Describe(ctx context.Context, of *account.Details) error {
+	db, now := s.db.WithContext(ctx), s.db.Now().UTC()
+	var people []personRow
+	var sessions, codes, passkeys int64
+	err := errors.Join(
+		db.Find(&people, "account_id = ?", of.ID).Error,
+		db.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", of.ID).Count(&codes).Error,
+		db.Model(&passkeyRow{}).Where("account_id = ?", of.ID).Count(&passkeys).Error,
+		db.Model(&sessionRow{}).Where("account_id = ? AND ended_at IS NULL AND expires_at > ? AND seen_at > ?",
+			of.ID, database.Micros(now), database.Micros(now.Add(-session.Idle))).Count(&sessions).Error)
+	if err != nil || len(people) == 0 {
+		return database.Outage(err)
+	}
+	p := people[0]
+	of.ClosedAt, of.Sessions, of.Passkeys = dbtx.Instant(p.ClosedAt), int(sessions), int(passkeys)
+	of.Person = &account.Person{
+		Account: of.ID, AuthenticatorConfirmed: p.TOTPConfirmedAt != nil, RecoveryCodesLeft: int(codes), ResetAt: dbtx.Instant(p.ResetAt),
+		Standing: of.Standing, Tier: of.TierAt(now), SuspendedAt: of.SuspendedAt, CreatedAt: database.FromMicros(p.CreatedAt),
+	}
+	if p.ClosedAt == nil {
+		of.Person.Email = p.Email
+	}
+	of.Person.Terms, err = dbtx.LastTerms(db, of.ID)
+	return database.Outage(err)
+}
+
+// byEmail returns the person with an e-mail address, or the zero row.
+func byEmail(db *gorm.DB, email string) (personRow, error) {
+	var row personRow
+	err := db.Take(&row, "email = ? AND closed_at IS NULL", email).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return personRow{}, nil
+	}
+	return row, err
+}
+
+// lockPerson reads the person of an account and locks the row until tx ends. On SQLite the transaction itself is the lock.
+func lockPerson(tx *dbtx.Tx, accountID string) (personRow, error) {
+	var row personRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = account.NotFound()
+	}
+	return row, err
+}

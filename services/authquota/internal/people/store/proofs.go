@@ -1,0 +1,71 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/throttle"
+)
+
+// confirmBy records a proven factor for a session, which use marks as used, and forgives the attempts.
+func (s *Factors) confirmBy(ctx context.Context, current session.Session, factor string, tried []throttle.Subject,
+	use func(tx *dbtx.Tx) error) (secret string, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := use(tx); err != nil {
+			return err
+		}
+		if secret, err = rotateSecret(tx, current); err != nil {
+			return err
+		}
+		return errors.Join(
+			forgive(tx, tried),
+			tx.Record(current.Account, "person.confirm", current.ID, map[string]any{"factor": factor}))
+	})
+	return secret, err
+}
+
+// ConfirmByPassword confirms a session with a valid password. hash is the hash that it was verified against.
+func (s *Factors) ConfirmByPassword(ctx context.Context, current session.Session, hash string, tried ...throttle.Subject) (secret string, err error) {
+	return s.confirmBy(ctx, current, "password", tried, func(tx *dbtx.Tx) error {
+		person, err := lockPerson(tx, current.Account)
+		if err == nil && person.PasswordHash != hash {
+			err = errChanged
+		}
+		return err
+	})
+}
+
+// ConfirmByCode confirms a session with the step of a valid code, and marks it as used.
+func (s *Factors) ConfirmByCode(ctx context.Context, current session.Session, step int64, tried ...throttle.Subject) (secret string, err error) {
+	return s.confirmBy(ctx, current, "authenticator", tried, func(tx *dbtx.Tx) error {
+		if err := useStep(tx, current.Account, step); err != nil {
+			return err
+		}
+		return keepFactor(tx, current.Account) // it is not lost
+	})
+}
+
+// ConfirmByPasskey confirms a session with a verified passkey. It returns passkey.ErrRejected if the passkey was removed or
+// cloned.
+func (s *Factors) ConfirmByPasskey(ctx context.Context, current session.Session, used passkey.Passkey, tried ...throttle.Subject) (secret string, err error) {
+	return s.confirmBy(ctx, current, "passkey", tried, func(tx *dbtx.Tx) error {
+		if err := usePasskey(tx, used); err != nil {
+			return err
+		}
+		return keepFactor(tx, current.Account)
+	})
+}
+
+// ConfirmFailed records a failed confirmation of a session.
+func (s *Factors) ConfirmFailed(ctx context.Context, current session.Session, factor string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		return tx.Record(current.Account, "person.confirm_failed", current.ID, map[string]any{"factor": factor})
+	})
+}
+
+// errChanged is returned when a concurrent change was made first.
+var errChanged = problem.New(problem.InvalidParameter, "This was changed in the meantime. Reload the page.")

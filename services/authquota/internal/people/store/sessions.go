@@ -1,0 +1,193 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/session"
+)
+
+type sessionRow struct {
+	ID              string `gorm:"primaryKey"`
+	TokenHash       string
+	PrevHash        *string // of the previous secret, until session.Overlap is over
+	AccountID       string
+	Stage           string
+	CreatedAt       int64 `gorm:"autoCreateTime:false"`
+	SeenAt          int64
+	AuthenticatedAt int64
+	ExpiresAt       int64
+	Agent           string
+	Network         string
+	NewSeed         string
+	NewSeedAt       *int64
+	EndedAt         *int64
+}
+
+func (sessionRow) TableName() string { return "sessions" }
+
+func (r sessionRow) toSession() session.Session {
+	return session.Session{
+		ID: r.ID, Account: r.AccountID, Stage: session.Stage(r.Stage),
+		CreatedAt: database.FromMicros(r.CreatedAt), SeenAt: database.FromMicros(r.SeenAt),
+		AuthenticatedAt: database.FromMicros(r.AuthenticatedAt), ExpiresAt: database.FromMicros(r.ExpiresAt), EndedAt: dbtx.Instant(r.EndedAt),
+		Client: session.Client{Agent: r.Agent, Network: r.Network},
+	}
+}
+
+// begin stores a new session under the hash of its secret.
+func begin(tx *dbtx.Tx, s session.Session, secret string) error {
+	return tx.Create(&sessionRow{
+		ID: s.ID, TokenHash: session.Hash(secret), AccountID: s.Account, Stage: string(s.Stage),
+		CreatedAt: database.Micros(s.CreatedAt), SeenAt: database.Micros(s.SeenAt),
+		AuthenticatedAt: database.Micros(s.AuthenticatedAt), ExpiresAt: database.Micros(s.ExpiresAt),
+		Agent: s.Client.Agent, Network: s.Client.Network,
+	}).Error
+}
+
+// end ends the active sessions that where selects and returns their number.
+func end(tx *dbtx.Tx, where string, args ...any) (int, error) {
+	update := tx.Model(&sessionRow{}).Where("ended_at IS NULL").Where(where, args...).
+		Updates(map[string]any{"ended_at": database.Micros(tx.Now), "new_seed": ""})
+	return int(update.RowsAffected), update.Error
+}
+
+// Session returns the active session with this secret and its person, and updates its last use; not_found if there is none.
+func (s *SignIns) Session(ctx context.Context, secret string) (session.Session, account.Person, error) {
+	now := s.db.Now().UTC()
+	none := problem.New(problem.NotFound, "This session does not exist.")
+	var row sessionRow
+	hash := session.Hash(secret)
+	err := s.db.WithContext(ctx).Take(&row, "token_hash = ? OR prev_hash = ? AND authenticated_at > ?",
+		hash, hash, database.Micros(now.Add(-session.Overlap))).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return session.Session{}, account.Person{}, none
+	}
+	if err != nil {
+		return session.Session{}, account.Person{}, database.Outage(err)
+	}
+	found := row.toSession()
+	found.Superseded = row.TokenHash != hash
+	if !found.Alive(now) {
+		return session.Session{}, account.Person{}, none
+	}
+	person, err := s.Person(ctx, found.Account)
+	if err == nil && found.Stale(now) {
+		err = database.Outage(s.db.WithContext(ctx).Model(&sessionRow{}).
+			Where("id = ? AND ended_at IS NULL AND seen_at < ?", found.ID, database.Micros(now)).
+			Update("seen_at", database.Micros(now)).Error)
+	}
+	return found, person, err
+}
+
+// EndSession ends a session of an account on behalf of its person; not_found if it has no active session with this ID.
+func (s *SignIns) EndSession(ctx context.Context, accountID, id string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		n, err := end(tx, "account_id = ? AND id = ?", accountID, id)
+		if err == nil && n == 0 {
+			err = problem.New(problem.NotFound, "This session does not exist or has already ended.")
+		}
+		if err != nil {
+			return err
+		}
+		return tx.Record(accountID, "session.end", id, map[string]any{})
+	})
+}
+
+// startSession starts a session at a stage and ends the browser's previous one.
+func startSession(tx *dbtx.Tx, accountID string, stage session.Stage, life time.Duration, entry session.Entry) (session.Admitted, error) {
+	if entry.Before != "" {
+		if _, err := end(tx, "token_hash = ?", session.Hash(entry.Before)); err != nil {
+			return session.Admitted{}, err
+		}
+	}
+	begun, secret := session.New(accountID, stage, life, entry.Client, tx.Now)
+	return session.Admitted{Session: secret, Device: entry.Device}, begin(tx, begun, secret)
+}
+
+type deviceRow struct {
+	AccountID string `gorm:"primaryKey"`
+	TokenHash string `gorm:"primaryKey"`
+	SeenAt    int64
+}
+
+func (deviceRow) TableName() string { return "devices" }
+
+// KnownDevice reports whether the browser with this secret's hash has signed in to the account before.
+func (s *SignIns) KnownDevice(ctx context.Context, accountID, hash string) (bool, error) {
+	var n int64
+	err := s.db.WithContext(ctx).Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", accountID, hash).Count(&n).Error
+	return n > 0, database.Outage(err)
+}
+
+// rememberDevice returns the secret of a browser and whether it has signed in to the account before. A new browser gets a new
+// secret.
+func rememberDevice(tx *dbtx.Tx, accountID, secret string) (string, bool, error) {
+	if secret == "" {
+		secret = session.Secret()
+	}
+	row := deviceRow{accountID, session.Hash(secret), database.Micros(tx.Now)}
+	update := tx.Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", row.AccountID, row.TokenHash).Update("seen_at", row.SeenAt)
+	if update.Error != nil || update.RowsAffected > 0 {
+		return secret, true, update.Error
+	}
+	return secret, false, tx.Create(&row).Error
+}
+
+// OpenSessions returns the active sessions of an account, most recently used first.
+func (s *SignIns) OpenSessions(ctx context.Context, accountID string) ([]session.Session, error) {
+	now := s.db.Now()
+	var rows []sessionRow
+	err := s.db.WithContext(ctx).Order("seen_at DESC, id DESC").
+		Find(&rows, "account_id = ? AND ended_at IS NULL AND expires_at > ?", accountID, database.Micros(now)).Error
+	var living []session.Session
+	for _, r := range rows {
+		if found := r.toSession(); found.Alive(now) {
+			living = append(living, found)
+		}
+	}
+	return living, database.Outage(err)
+}
+
+// EndSessions ends all sessions of an account on behalf of its person, and cancels a pending address change.
+func (s *SignIns) EndSessions(ctx context.Context, accountID string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		n, err := end(tx, "account_id = ?", accountID)
+		if err != nil || n == 0 {
+			return err
+		}
+		return errors.Join(
+			endAddressChange(tx, accountID),
+			tx.Record(accountID, "session.end", accountID, map[string]any{"all": n}))
+	})
+}
+
+// rotateSecret gives a full session a new secret after its person proved a factor. The old secret stays valid during
+// session.Overlap, but without the proof, so a stolen one gains nothing.
+func rotateSecret(tx *dbtx.Tx, current session.Session) (secret string, err error) {
+	secret = session.Secret()
+	update := tx.Model(&sessionRow{}).
+		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(session.Full)).
+		Updates(map[string]any{"token_hash": session.Hash(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(tx.Now)})
+	if update.Error == nil && update.RowsAffected == 0 {
+		return "", problem.New(problem.NotFound, "This session has ended. Sign in again.")
+	}
+	return secret, update.Error
+}
+
+// endOtherSessions ends all sessions of an account but one, and gives that one a new secret. The old secret stops working
+// immediately.
+func endOtherSessions(tx *dbtx.Tx, current session.Session) (secret string, err error) {
+	if _, err := end(tx, "account_id = ? AND id <> ?", current.Account, current.ID); err != nil {
+		return "", err
+	}
+	secret, err = rotateSecret(tx, current)
+	return secret, errors.Join(err, tx.Model(&sessionRow{}).Where("id = ?", current.ID).Update("prev_hash", nil).Error)
+}

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/session"
+)
+
+// RequestSignUp stores a link.Confirm and posts one of two mails: fresh, which has the link, or known, if an account has the
+// address.
+func (s *SignIns) RequestSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		person, err := byEmail(tx.DB, l.Email)
+		if err != nil {
+			return err
+		}
+		message := fresh
+		if person.AccountID != "" {
+			l.Purpose, message = link.Nothing, known
+		}
+		return errors.Join(saveLink(tx, l), tx.Post(message))
+	})
+}
+
+// SignUp creates the account of a link and starts a halfway session. It returns link.Gone if the link was used or another
+// account has the address.
+func (s *SignIns) SignUp(ctx context.Context, secret, passwordHash string, entry session.Entry) (admitted session.Admitted, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		l, err := useLink(tx, secret, link.Confirm)
+		if err != nil {
+			return err
+		}
+		a, err := tx.CreateAccount(api.BaseTier)
+		if err != nil {
+			return err
+		}
+		err = tx.Create(&personRow{
+			AccountID: a.ID, Email: l.Email, PasswordHash: passwordHash, CreatedAt: database.Micros(tx.Now),
+		}).Error
+		if errors.Is(err, gorm.ErrDuplicatedKey) {
+			return link.Gone()
+		}
+		if err == nil {
+			err = tx.Record(a.ID, "person.sign_up", a.ID, map[string]any{"tier": a.Granted})
+		}
+		if err != nil {
+			return err
+		}
+		admitted, err = startSession(tx, a.ID, session.Halfway, session.SetUpLife, entry)
+		return err
+	})
+	return admitted, err
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/usage"
+)
+
+// ByDay returns the outcomes of an account's requests by day.
+func (s *Store) ByDay(ctx context.Context, account string, r usage.Range) ([]usage.DayCount, error) {
+	var counts []usage.DayCount
+	err := s.db.WithContext(ctx).Raw("SELECT day, outcome, calls FROM usage_outcomes WHERE account_id = ? AND day BETWEEN ? AND ?",
+		account, r.From, r.To).Scan(&counts).Error
+	return counts, database.Outage(err)
+}
+
+// UsedOn returns the requests charged to an account on a UTC day, including pending moves.
+func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (int, error) {
+	db, on := s.db.WithContext(ctx), counter.DayOf(day)
+	var moves []moveRow
+	if err := db.Find(&moves, "day = ? AND to_account = ?", on, account).Error; err != nil {
+		return 0, database.Outage(err)
+	}
+	wanted := []string{account}
+	for _, m := range moves {
+		wanted = append(wanted, m.FromAccount, counter.Moved(m.FromAccount))
+	}
+	var rows []usageRow
+	err := db.Find(&rows, "day = ? AND account_id IN ?", on, wanted).Error
+	counts := map[string]int{}
+	for _, r := range rows {
+		counts[r.AccountID] = r.Calls
+	}
+	return usage.Moved(counts, toMoves(moves))[account], database.Outage(err)
+}
+
+// Busiest returns up to n keys of an account with the most requests in a range, and the sum of its other keys. total is the sum
+// of all keys.
+func (s *Store) Busiest(ctx context.Context, account string, r usage.Range, n int, total usage.Figures) (usage.KeyCounts, error) {
+	var rows []struct {
+		ID, Name, Prefix, LastFour          string
+		Served, NotFound, Failed, Calls, Of int
+	}
+	err := s.db.WithContext(ctx).Raw(`SELECT k.id, k.name, k.prefix, k.last_four, g.* FROM (
+			SELECT key_id, SUM(calls) AS calls, COUNT(*) OVER () AS of,
+				SUM(CASE outcome WHEN 'served' THEN calls ELSE 0 END) AS served,
+				SUM(CASE outcome WHEN 'not_found' THEN calls ELSE 0 END) AS not_found,
+				SUM(CASE outcome WHEN 'failed' THEN calls ELSE 0 END) AS failed
+			FROM usage_keys WHERE account_id = ? AND day BETWEEN ? AND ? GROUP BY key_id ORDER BY 2 DESC, 1 LIMIT ?) g
+		JOIN api_keys k ON k.id = g.key_id ORDER BY g.calls DESC, k.id`, account, r.From, r.To, n).Scan(&rows).Error
+	counts := usage.KeyCounts{Rest: total}
+	for _, row := range rows {
+		key := usage.KeyCount{ID: row.ID, Name: row.Name, Shown: row.Prefix + "…" + row.LastFour}
+		key.Figures[usage.Served], key.Figures[usage.NotFound], key.Figures[usage.Failed] = row.Served, row.NotFound, row.Failed
+		key.Figures[usage.Rejected] = row.Calls - row.Served - row.NotFound - row.Failed
+		counts.Busiest = append(counts.Busiest, key)
+		counts.Rest = counts.Rest.Minus(key.Figures)
+		counts.Others = row.Of - len(rows)
+	}
+	return counts, database.Outage(err)
+}
+
+// linesAtOnce limits the rows of one query in Lines.
+const linesAtOnce = 5000
+
+// Lines calls write with an account's usage in a range, sorted by day and key, and stops at the first error. It holds no
+// connection during write, which may wait for a slow reader.
+func (s *Store) Lines(ctx context.Context, account string, r usage.Range, write func([]usage.Line) error) error {
+	last := usage.Line{Day: r.From} // sorts before the first line of that day
+	for {
+		var rows []struct {
+			usage.Line
+			Prefix, LastFour string
+		}
+		err := s.db.WithContext(ctx).Raw(`SELECT u.day, u.key_id AS key, k.name, k.prefix, k.last_four, u.outcome, u.calls FROM (
+				SELECT day, key_id, outcome, calls FROM usage_keys
+				WHERE account_id = ? AND day <= ? AND (day, key_id, outcome) > (?, ?, ?) ORDER BY day, key_id, outcome LIMIT ?) u
+			JOIN api_keys k ON k.id = u.key_id ORDER BY u.day, u.key_id, u.outcome`,
+			account, r.To, last.Day, last.Key, last.Outcome, linesAtOnce).Scan(&rows).Error
+		if err != nil || len(rows) == 0 {
+			return database.Outage(err)
+		}
+		lines := make([]usage.Line, len(rows))
+		for i, row := range rows {
+			lines[i] = row.Line
+			lines[i].Name = cmp.Or(row.Name, row.Prefix+"…"+row.LastFour)
+		}
+		last = lines[len(lines)-1]
+		if err := write(lines); err != nil || len(lines) < linesAtOnce {
+			return err
+		}
+	}
+}
+
+// SentOn returns the requests that were sent with each key of the account on a UTC day. Keys without requests are left out.
+func (s *Store) SentOn(ctx context.Context, id string, day time.Time) (map[string]usage.Figures, error) {
+	var rows []keyUsageRow
+	err := s.db.WithContext(ctx).Find(&rows, "account_id = ? AND day = ?", id, counter.DayOf(day)).Error
+	sent := make(map[string]usage.Figures, len(rows))
+	for _, r := range rows {
+		of := sent[r.KeyID]
+		of[usage.GroupOf(api.CallOutcome(r.Outcome))] += r.Calls
+		sent[r.KeyID] = of
+	}
+	return sent, database.Outage(err)
+}

@@ -1,0 +1,37 @@
+package authquota
+
+import (
+	"context"
+
+	"opportunity.internal/services/authquota/internal/account"
+	accountstore "opportunity.internal/services/authquota/internal/accounts/store"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	keystore "opportunity.internal/services/authquota/internal/keys/store"
+	peoplestore "opportunity.internal/services/authquota/internal/people/store"
+	planstore "opportunity.internal/services/authquota/internal/plan/store"
+	usagestore "opportunity.internal/services/authquota/internal/usage/store"
+)
+
+// stores are the stores of all features.
+type stores struct {
+	signIns  *peoplestore.SignIns
+	factors  *peoplestore.Factors
+	profiles *peoplestore.Profiles
+	keys     *keystore.Store
+	usage    *usagestore.Store
+	plan     *planstore.Store
+	accounts *accountstore.Store
+}
+
+// newStores connects the features: where a transaction of one feature changes another, it calls a function of the other's store.
+func newStores(db *dbtx.DB) stores {
+	s := stores{
+		signIns: peoplestore.NewSignIns(db), factors: peoplestore.NewFactors(db), profiles: peoplestore.NewProfiles(db, keystore.EndAll),
+		keys: keystore.New(db, usagestore.Move), usage: usagestore.New(db), plan: planstore.New(db),
+	}
+	s.accounts = accountstore.New(db, accountstore.Features{
+		ActiveKeys: s.keys.ActiveKeys,
+		Describe:   []func(context.Context, *account.Details) error{s.signIns.Describe, s.keys.Describe},
+	})
+	return s
+}
