@@ -17,6 +17,9 @@ type ListedListing struct {
 	PublishedAt       *time.Time         `json:"publishedAt"`
 	LastCheckedAt     *time.Time         `json:"lastCheckedAt"` // latest factual review
 	UpdatedAt         time.Time          `json:"updatedAt"`     // latest change of the listing
+	Host              string             `json:"host"`          // of the company's website, without www.
+	DueAt             *time.Time         `json:"dueAt"`         // when it falls due for a review; null unless published
+	Lease             *Lease             `json:"lease,omitempty"`
 }
 
 // ListingList is a page of listings in the order of their ids.
@@ -28,6 +31,7 @@ type ListingList struct {
 // ListingDetail is everything about one listing, published or not.
 type ListingDetail struct {
 	GeneratedAt time.Time       `json:"generatedAt"`
+	Version     string          `json:"version"` // of Listing: the entity tag of the response without quotes
 	Listing     json.RawMessage `json:"listing"` // a line of a listings file, with visibility and curation
 	Record      Opportunity     `json:"record"`  // what consumers see, or would if the listing were published
 	CreatedAt   time.Time       `json:"createdAt"`
@@ -42,6 +46,7 @@ type ListingAct struct {
 	Actor  string    `json:"actor"`
 	Action string    `json:"action"` // imported, updated, published or withdrawn
 	Fields []string  `json:"fields"` // that it changed
+	Reason string    `json:"reason,omitempty"`
 }
 
 // CatalogStatus describes what consumers can see.

@@ -40,6 +40,7 @@ type RejectedLine struct {
 // ImportPreview is the response to a dry run of an import. If any line was rejected, only the rejected lines are set.
 type ImportPreview struct {
 	DryRun      bool            `json:"dryRun"` // true
+	SHA256      string          `json:"sha256"` // of the file, in hexadecimal; the import can be bound to it
 	Created     int             `json:"created"`
 	Updated     int             `json:"updated"`
 	Unchanged   int             `json:"unchanged"`

@@ -28,8 +28,8 @@ type Curation interface {
 	Export(ctx context.Context) iter.Seq2[listing.Entry, error]
 	Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error)
 	PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error)
-	Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error)
-	List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error)
+	Withdraw(ctx context.Context, actor string, ids []string, reason string) (api.ImportReport, error)
+	Edit(ctx context.Context, actor string, line listingfile.Line, version string) (api.EditReport, error)
 	Detail(ctx context.Context, id string) (api.ListingDetail, error)
 }
 
@@ -52,6 +52,9 @@ type Reviews interface {
 type Desk interface {
 	// Exists returns problem.NotFound if there is no listing with the id.
 	Exists(ctx context.Context, id string) error
+	List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error)
+	Candidates(ctx context.Context, f listing.Filter, after string, limit int) (api.CandidateList, error)
+	Changes(ctx context.Context, f listing.ActFilter) (api.ListingActList, error)
 	// Queue returns a page of the review queue, without api.Workday.DoneBy.
 	Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueue, error)
 	// AddWork adds the curators' part of the review sheet.
@@ -98,6 +101,9 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 	internal.GET("/operator/v1/catalog", reply(a.status))
 	internal.GET("/operator/v1/listings", reply(a.listings))
 	internal.GET("/operator/v1/listings/:id", reply(a.listing))
+	internal.PUT("/operator/v1/listings/:id", reply(a.edit))
+	internal.GET("/operator/v1/changes", reply(a.changes))
+	internal.GET("/operator/v1/reviews/candidates", reply(a.candidates))
 	internal.POST("/operator/v1/listings/import", reply(a.importFile))
 	internal.GET("/operator/v1/listings/export", reply(a.export))
 	internal.POST("/operator/v1/listings/publish", reply(a.publish))

@@ -33,10 +33,14 @@ func (emptyCatalog) Import(context.Context, string, []listingfile.Line) (api.Imp
 func (emptyCatalog) Publish(context.Context, string, []string, bool) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
-func (emptyCatalog) Withdraw(context.Context, string, []string) (api.ImportReport, error) {
+func (emptyCatalog) Withdraw(context.Context, string, []string, string) (api.ImportReport, error) {
 	return api.ImportReport{}, nil
 }
-func (emptyCatalog) List(_ context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
+
+// emptyDesk returns its parameters in place of a list.
+type emptyDesk struct{ httpapi.Desk }
+
+func (emptyDesk) List(_ context.Context, f listing.Filter, after string, limit int) (api.ListingList, error) {
 	return api.ListingList{Next: fmt.Sprintf("%+v %q %d", f, after, limit)}, nil
 }
 func (emptyCatalog) Export(context.Context) iter.Seq2[listing.Entry, error] {
@@ -54,7 +58,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return ni
 
 func TestOperatorRequestsExtendDeadlines(t *testing.T) {
 	engine := web.New(problem.Writer{})
-	httpapi.API{Curation: emptyCatalog{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
+	httpapi.API{Curation: emptyCatalog{}, Desk: emptyDesk{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodPost, "/import", ""}, {http.MethodGet, "/export", ""}, {http.MethodGet, "", ""},
 		{http.MethodPost, "/publish", `{"ids":["a"]}`}, {http.MethodPost, "/withdraw", `{"ids":["a"]}`},
@@ -72,7 +76,7 @@ func TestOperatorRequestsExtendDeadlines(t *testing.T) {
 
 func TestListRejectsInvalidParameters(t *testing.T) {
 	engine := web.New(problem.Writer{})
-	httpapi.API{Curation: emptyCatalog{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
+	httpapi.API{Curation: emptyCatalog{}, Desk: emptyDesk{}, Now: time.Now}.Routes(engine, problem.Writer{}, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	get := func(query string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, "/operator/v1/listings"+query, nil)
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -81,9 +85,10 @@ func TestListRejectsInvalidParameters(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	for query, want := range map[string]string{
-		"": `{Visibility: Status: Category: Country: Text:} "" 100`,
-		"?visibility=private&status=needs-review&category=sell&country=ca&text=M%C3%A1ple+%25&after=a-1&limit=1000": `{Visibility:private ` +
-			`Status:needs-review Category:sell Country:CA Text:Máple %} "a-1" 1000`,
+		"": `{Visibility: Status: Category: Country: Text: Host: DueBefore:0001-01-01 00:00:00 +0000 UTC Holder:} "" 100`,
+		"?visibility=private&status=needs-review&category=sell&country=ca&text=M%C3%A1ple+%25&host=A.example&dueBefore=2026-11-20T00:00:00Z" +
+			"&holder=ann&after=a-1&limit=1000": `{Visibility:private Status:needs-review Category:sell Country:CA Text:Máple % Host:a.example ` +
+			`DueBefore:2026-11-20 00:00:00 +0000 UTC Holder:ann} "a-1" 1000`,
 	} {
 		status, body := get(query)
 		require.Equal(t, http.StatusOK, status, body)
@@ -101,7 +106,7 @@ func TestListRejectsInvalidParameters(t *testing.T) {
 		"?limit=1001":        "Parameter limit ",
 		"?limit=1&limit=1":   "Parameter limit appears more than once",
 		"?text=":             "Parameter text is empty",
-		"?page=2":            "Parameter page is unknown; this operation takes visibility, status, category, country, text, after, limit.",
+		"?page=2":            "Parameter page is unknown; this operation takes visibility, status, category, country, text, host, dueBefore, holder, after, limit.",
 	} {
 		status, body := get(query)
 		require.Equal(t, http.StatusBadRequest, status, query)

@@ -1,9 +1,9 @@
 package httpapi
 
 import (
+	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -23,25 +23,33 @@ const (
 
 // listings returns a page of listings for curators, including private and withdrawn ones.
 func (a API) listings(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "visibility", "status", "category", "country", "text", "after", "limit")
+	values, err := params.Read(g.Request.URL.RawQuery, "visibility", "status", "category", "country", "text", "host", "dueBefore", "holder",
+		"after", "limit")
 	if err != nil {
 		return web.Reply{}, err
 	}
-	limit, err := values.Integer("limit", 1, maxListLimit, listLimit)
+	filter, after, limit, err := listingPage(values)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	filter, err := listingFilter(values)
-	if err != nil {
-		return web.Reply{}, err
+	web.Extend(g, workTime)
+	list, err := a.Desk.List(g.Request.Context(), filter, after, limit)
+	return web.Reply{JSON: list}, err
+}
+
+// listingPage reads a filter and the position of a page.
+func listingPage(values params.Values) (f listing.Filter, after string, limit int, err error) {
+	if limit, err = values.Integer("limit", 1, maxListLimit, listLimit); err != nil {
+		return f, "", 0, err
+	}
+	if f, err = listingFilter(values); err != nil {
+		return f, "", 0, err
 	}
 	after, given := values["after"]
 	if given && !api.ValidSlug(after) {
-		return web.Reply{}, params.Invalid("after", "must be the id of a listing: use next of the page before")
+		return f, "", 0, params.Invalid("after", "must be the id of a listing: use next of the page before")
 	}
-	web.Extend(g, workTime)
-	list, err := a.Curation.List(g.Request.Context(), filter, after, limit)
-	return web.Reply{JSON: list}, err
+	return f, after, limit, nil
 }
 
 func listingFilter(values params.Values) (f listing.Filter, err error) {
@@ -54,13 +62,19 @@ func listingFilter(values params.Values) (f listing.Filter, err error) {
 	if f.Category, err = oneOf(values, "category", api.Categories...); err != nil {
 		return f, err
 	}
-	f.Country, f.Text = strings.ToUpper(values["country"]), values["text"]
+	f.Country = strings.ToUpper(values["country"])
 	if f.Country != "" && (len(f.Country) != 2 || strings.Trim(f.Country, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
 		return f, params.Invalid("country", "must be two letters (ISO 3166-1), such as CA")
 	}
-	if !utf8.ValidString(f.Text) || utf8.RuneCountInString(f.Text) > maxText {
-		return f, params.Invalid("text", "must have at most 200 characters")
+	if f.DueBefore, err = values.Time("dueBefore"); err != nil {
+		return f, err
 	}
+	for name, text := range map[string]*string{"text": &f.Text, "host": &f.Host, "holder": &f.Holder} {
+		if *text, err = searchText(values, name); err != nil {
+			return f, err
+		}
+	}
+	f.Host = strings.ToLower(f.Host)
 	return f, nil
 }
 
@@ -77,13 +91,49 @@ func oneOf[T ~string](values params.Values, name string, allowed ...T) (T, error
 	return "", params.Invalid(name, "must be one of "+strings.Join(names, ", "))
 }
 
-// listing returns the detail of one listing for curators.
-func (a API) listing(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+// candidates returns a page of private listings with what they lack.
+func (a API) candidates(g *gin.Context) (web.Reply, error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "category", "text", "host", "holder", "after", "limit")
+	if err != nil {
 		return web.Reply{}, err
 	}
-	detail, err := a.Curation.Detail(g.Request.Context(), g.Param("id"))
-	return web.Reply{JSON: detail}, err
+	filter, after, limit, err := listingPage(values)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	list, err := a.Desk.Candidates(g.Request.Context(), filter, after, limit)
+	return web.Reply{JSON: list}, err
+}
+
+// changes returns a page of what operators did to listings.
+func (a API) changes(g *gin.Context) (web.Reply, error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "actor", "listing", "action", "since", "before", "limit")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	f := listing.ActFilter{Listing: values["listing"]}
+	if f.Listing != "" && !api.ValidSlug(f.Listing) {
+		return web.Reply{}, params.Invalid("listing", "must be the id of a listing")
+	}
+	if f.Actor, err = searchText(values, "actor"); err != nil {
+		return web.Reply{}, err
+	}
+	if f.Action, err = oneOf(values, "action", "imported", "updated", "published", "withdrawn"); err != nil {
+		return web.Reply{}, err
+	}
+	if f.Since, err = values.Time("since"); err != nil {
+		return web.Reply{}, err
+	}
+	before, err := values.Integer("before", 1, math.MaxInt, 0)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	f.Before = int64(before)
+	if f.Limit, err = values.Integer("limit", 1, maxListLimit, listLimit); err != nil {
+		return web.Reply{}, err
+	}
+	list, err := a.Desk.Changes(g.Request.Context(), f)
+	return web.Reply{JSON: list}, err
 }
 
 // status returns the counts of the free set and the excluded records.

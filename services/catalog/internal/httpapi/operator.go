@@ -2,11 +2,15 @@ package httpapi
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"iter"
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -28,24 +32,29 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	dry, err := dryRun(g)
+	dry, want, err := importMode(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	var file listingfile.File
+	hash := sha256.New()
 	err = web.File(g, func(in io.Reader) (err error) {
-		file, err = listingfile.Read(in, a.Now(), listingfile.MaxReported)
+		file, err = listingfile.Read(io.TeeReader(in, hash), a.Now(), listingfile.MaxReported)
 		return err
 	})
 	if err != nil {
 		return web.Reply{}, err
 	}
+	sum := hex.EncodeToString(hash.Sum(nil))
+	if want != "" && sum != want {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", sum)
+	}
 	if dry {
-		if len(file.Rejected) > 0 {
-			rejected := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: file.Rejected, Omitted: file.Omitted}
-			return web.Reply{JSON: rejected}, nil
+		preview := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: file.Rejected, Omitted: file.Omitted}
+		if len(file.Rejected) == 0 {
+			preview, err = a.Curation.Preview(g.Request.Context(), file.Lines)
 		}
-		preview, err := a.Curation.Preview(g.Request.Context(), file.Lines)
+		preview.SHA256 = sum
 		return web.Reply{JSON: preview}, err
 	}
 	if len(file.Rejected) > 0 {
@@ -53,6 +62,19 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	}
 	report, err := a.Curation.Import(g.Request.Context(), actor, file.Lines)
 	return web.Reply{JSON: report}, err
+}
+
+// importMode returns whether the import is a dry run, and the required SHA-256 of the file, empty if any file is accepted.
+func importMode(g *gin.Context) (dry bool, sum string, err error) {
+	values, err := params.Read(g.Request.URL.RawQuery, "dryRun", "sha256")
+	if err != nil {
+		return false, "", err
+	}
+	given, err := values.Bool("dryRun")
+	if sum = values["sha256"]; sum != "" && (len(sum) != 2*sha256.Size || strings.Trim(sum, "0123456789abcdef") != "") {
+		err = params.Invalid("sha256", "must be the sha256 of a dry run")
+	}
+	return given != nil && *given, sum, err
 }
 
 // dryRun reports whether the request is a dry run. It returns an error for a misspelled name or value, so that a typo never turns a dry run
@@ -99,48 +121,57 @@ func (a API) publish(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	actor, ids, all, err := selectListings(g)
+	actor, selected, err := selectListings(g)
+	if err == nil && selected.Reason != "" {
+		err = problem.New(problem.InvalidParameter, "Field reason is for withdrawing listings only.")
+	}
 	if err != nil {
 		return web.Reply{}, err
 	}
 	var report api.ImportReport
-	if all {
+	if selected.All {
 		report, err = a.Curation.PublishAll(g.Request.Context(), actor, dry)
 	} else {
-		report, err = a.Curation.Publish(g.Request.Context(), actor, ids, dry)
+		report, err = a.Curation.Publish(g.Request.Context(), actor, selected.IDs, dry)
 	}
 	return web.Reply{JSON: report}, err
 }
 
 func (a API) withdraw(g *gin.Context) (web.Reply, error) {
-	actor, ids, all, err := selectListings(g)
-	if err == nil && all {
+	actor, selected, err := selectListings(g)
+	if err == nil && selected.All {
 		err = problem.New(problem.InvalidParameter, "Withdrawing all listings at once is not supported: set ids.")
 	}
 	if err != nil {
 		return web.Reply{}, err
 	}
-	report, err := a.Curation.Withdraw(g.Request.Context(), actor, ids)
+	report, err := a.Curation.Withdraw(g.Request.Context(), actor, selected.IDs, selected.Reason)
 	return web.Reply{JSON: report}, err
 }
 
-// selectListings reads the operator's name and the selected listings from the request: either ids or all.
-func selectListings(g *gin.Context) (actor string, ids []string, all bool, err error) {
+// selection selects listings: either IDs or All.
+type selection struct {
+	IDs    []string `json:"ids"`
+	All    bool     `json:"all"`
+	Reason string   `json:"reason"`
+}
+
+// selectListings reads the operator's name and the selected listings from the request.
+func selectListings(g *gin.Context) (actor string, in selection, err error) {
 	if actor, err = web.Actor(g); err != nil {
-		return "", nil, false, err
-	}
-	var in struct {
-		IDs []string `json:"ids"`
-		All bool     `json:"all"`
+		return "", in, err
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&in); err != nil {
-		return "", nil, false, problem.New(problem.InvalidParameter, `The body must be JSON: {"ids": [...]} or {"all": true}.`).Because(err)
+		return "", in, problem.New(problem.InvalidParameter, `The body must be JSON: {"ids": [...]} or {"all": true}.`).Because(err)
 	}
 	web.Extend(g, workTime)
 	if in.All == (len(in.IDs) > 0) {
-		return "", nil, false, problem.New(problem.InvalidParameter, "Set either ids or all: true, not both.")
+		return "", in, problem.New(problem.InvalidParameter, "Set either ids or all: true, not both.")
 	}
-	return actor, in.IDs, in.All, nil
+	if utf8.RuneCountInString(in.Reason) > api.MaxText || strings.ContainsRune(in.Reason, 0) {
+		return "", in, problem.New(problem.InvalidParameter, "Field reason must have at most %d characters.", api.MaxText)
+	}
+	return actor, in, nil
 }

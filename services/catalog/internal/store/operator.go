@@ -164,18 +164,20 @@ func plan(tx *gorm.DB, lines []listingfile.Line, now time.Time) ([]importStep, e
 // Publish publishes the listings with the ids, all or none. It rejects an unknown id and a listing without a source. It accepts a withdrawn
 // listing. If dry is set, it only counts. Line in a rejection is the position among the ids, from 1.
 func (s *Store) Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error) {
-	return s.setVisibility(ctx, actor, ids, listingfile.Published, dry)
+	return s.setVisibility(ctx, actor, ids, listingfile.Published, "", dry)
 }
 
 // Withdraw withdraws the listings with the ids, all or none; a private listing is thereby rejected as a candidate. It rejects an unknown id.
-func (s *Store) Withdraw(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
-	return s.setVisibility(ctx, actor, ids, listingfile.Withdrawn, false)
+// It records the reason, which may be empty.
+func (s *Store) Withdraw(ctx context.Context, actor string, ids []string, reason string) (api.ImportReport, error) {
+	return s.setVisibility(ctx, actor, ids, listingfile.Withdrawn, reason, false)
 }
 
 func (s *Store) setVisibility(
-	ctx context.Context, actor string, ids []string, visibility listingfile.Visibility, dry bool,
+	ctx context.Context, actor string, ids []string, visibility listingfile.Visibility, reason string, dry bool,
 ) (api.ImportReport, error) {
 	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
+		w.reason = reason
 		position := 0
 		for part := range slices.Chunk(ids, batch) {
 			// Do not look up invalid ids: Postgres returns an error for some strings.
@@ -348,8 +350,10 @@ type writer struct {
 	tx    *gorm.DB
 	next  *int64
 	actor string
-	now   time.Time
-	at    int64 // now in microseconds, as stored
+	// reason is recorded with every change.
+	reason string
+	now    time.Time
+	at     int64 // now in microseconds, as stored
 
 	listings         []*listingRow
 	changes          []changeRow
@@ -380,7 +384,7 @@ func (w *writer) queue(row *listingRow) {
 
 func (w *writer) record(id, what string, fields []string, material bool) {
 	w.changes = append(w.changes, changeRow{
-		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material,
+		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material, Reason: w.reason,
 	})
 }
 

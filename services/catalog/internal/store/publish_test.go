@@ -45,7 +45,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before, now, "nothing was changed")
 
-		_, err = s.Withdraw(t.Context(), "ann", []string{"bare"})
+		_, err = s.Withdraw(t.Context(), "ann", []string{"bare"}, "")
 		require.NoError(t, err, "a candidate without a source can be withdrawn")
 		report, err = s.Publish(t.Context(), "ann", []string{"a", "b"}, false)
 		require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 		report, err := s.Import(t.Context(), "ann", export)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Rejected: []api.RejectedLine{}}, report)
-		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"})
+		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"}, "")
 		require.NoError(t, err)
 
 		export[0].Summary = "Other words."

@@ -63,6 +63,7 @@ type changeRow struct {
 	What      string
 	Fields    string // names of the changed fields, comma-separated
 	Material  bool
+	Reason    string // for withdrawing it
 }
 
 func (changeRow) TableName() string { return "listing_changes" }

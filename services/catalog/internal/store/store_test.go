@@ -80,8 +80,8 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 		must(s.Import(t.Context(), "ann", file))
 		file[0].Company.Name, file[0].Summary, file[0].Visibility = "B", "t", listingfile.Published
 		must(s.Import(t.Context(), "bob", file))
-		must(s.Withdraw(t.Context(), "cy", []string{"a"}))
-		must(s.Withdraw(t.Context(), "cy", []string{"a"}))
+		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
+		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
 		must(s.Publish(t.Context(), "dee", []string{"a", "b"}, false))
 		must(s.Import(t.Context(), "eve", lines("c")))
 		must(s.PublishAll(t.Context(), "fay", false))
@@ -185,7 +185,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		before := sequence()
 		_, err = s.Import(t.Context(), "ann", file)
 		require.NoError(t, err)
-		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "unknown"})
+		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "unknown"}, "")
 		require.NoError(t, err)
 		require.Equal(t, before, sequence())
 
@@ -257,7 +257,10 @@ func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 		publish := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
 			return s.Publish(ctx, actor, ids, false)
 		}
-		for _, change := range []func(context.Context, string, []string) (api.ImportReport, error){publish, s.Withdraw} {
+		withdraw := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
+			return s.Withdraw(ctx, actor, ids, "")
+		}
+		for _, change := range []func(context.Context, string, []string) (api.ImportReport, error){publish, withdraw} {
 			report, err := change(t.Context(), "ann", []string{"a\x00", "a", "\xff", "unknown", "A"})
 			require.NoError(t, err)
 			none := api.Problems{"id: there is no such listing"}

@@ -1,0 +1,172 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// edit sends an edit of a listing with the entity tag.
+func (s *service) edit(actor, id, etag, body string) response {
+	s.t.Helper()
+	return s.do(http.MethodPut, "/operator/v1/listings/"+id, body, http.Header{api.ActorHeader: {actor}, "If-Match": {etag}})
+}
+
+func TestEditNeedsTheCurrentVersion(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example","notes":""}`))
+		shown := s.operate("ann", "GET", "listings/x", "")
+		etag := shown.header.Get("ETag")
+		detail := decode[api.ListingDetail](t, shown.body)
+		require.Equal(t, `"`+detail.Version+`"`, etag)
+		changed := strings.Replace(string(detail.Listing), `"startingCost":""`, `"startingCost":"10 CAD"`, 1)
+
+		var all sync.WaitGroup
+		replies := make([]response, 6)
+		for i := range replies {
+			body := strings.Replace(changed, `"summary":"Work."`, fmt.Sprintf(`"summary":"Work %d."`, i), 1)
+			all.Go(func() { replies[i] = s.edit("ann", "x", etag, body) })
+		}
+		all.Wait()
+		applied := 0
+		for _, reply := range replies {
+			report := decode[api.EditReport](t, reply.body)
+			if reply.status == http.StatusOK {
+				applied++
+				require.True(t, report.Applied)
+				require.Equal(t, []string{"summary", "startingCost"}, report.Fields)
+				continue
+			}
+			require.Equal(t, http.StatusPreconditionFailed, reply.status, string(reply.body))
+			require.False(t, report.Applied)
+			require.Contains(t, string(report.Current.Listing), "10 CAD")
+			require.Equal(t, `"`+report.Current.Version+`"`, reply.header.Get("ETag"))
+		}
+		require.Equal(t, 1, applied, "only one of several edits of one version can succeed")
+
+		shown = s.operate("ann", "GET", "listings/x", "")
+		etag = shown.header.Get("ETag")
+		same := s.edit("ann", "x", etag, string(decode[api.ListingDetail](t, shown.body).Listing))
+		require.Equal(t, 200, same.status)
+		require.Empty(t, decode[api.EditReport](t, same.body).Fields)
+		require.Equal(t, etag, same.header.Get("ETag"))
+
+		for body, problem := range map[string]string{
+			strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1):                                      "id: must not change",
+			strings.Replace(changed, `"visibility":"published"`, `"visibility":"private"`, 1):        "visibility: must be published or left out",
+			strings.Replace(changed, `"category":"online"`, `"category":"fun"`, 1):                   "category: must be one of",
+			strings.Replace(changed, `{"url":"https://acme.example/about","checkedAt":null}`, ``, 1): "sources",
+		} {
+			got := s.edit("ann", "x", etag, body)
+			require.Equal(t, 200, got.status, string(got.body))
+			report := decode[api.EditReport](t, got.body)
+			require.False(t, report.Applied)
+			require.Contains(t, strings.Join(report.Problems, "\n"), problem)
+		}
+		require.Equal(t, 400, s.operate("ann", "PUT", "listings/x", changed).status, "an edit without If-Match")
+		require.Equal(t, 400, s.edit("ann", "x", etag, "").status)
+		require.Equal(t, 400, s.edit("ann", "x", etag, `{"format":"opportunity-listings","version":1}`).status, "want a listing")
+		require.Equal(t, 404, s.edit("ann", "y", etag, strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1)).status)
+		require.Equal(t, etag, s.operate("ann", "GET", "listings/x", "").header.Get("ETag"))
+	})
+}
+
+func TestEditOfNotesKeepsTheListing(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", ""))
+		etag := s.operate("ann", "GET", "listings/x", "").header.Get("ETag")
+		got := s.edit("ann", "x", etag, listingLine("x", `,"curation":{"contact":"jo@x.example","notes":"Calls only."}`))
+		require.Equal(t, []string{"curation"}, decode[api.EditReport](t, got.body).Fields)
+		again := s.edit("ben", "x", got.header.Get("ETag"), listingLine("x", ""))
+		require.Empty(t, decode[api.EditReport](t, again.body).Fields, "without a curation the notes stay")
+		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."}, s.sheetFor("ben", "x").Curation)
+	})
+}
+
+func TestCandidatesShowWhatIsMissingAndDuplicates(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		named := func(id, name, site, more string) string {
+			return strings.NewReplacer(`"Acme"`, `"`+name+`"`, "https://acme.example\"}", site+`"}`).Replace(listingLine(id, more))
+		}
+		s.curate("import", named("a", "Maple Scribe Inc.", "https://www.maple.example", "")+
+			named("b", "maple scribe", "https://other.example", `,"visibility":"published"`)+
+			named("c", "Else", "https://maple.example/x", "")+named("d", "Fourth", "https://fourth.example", ""))
+		list := operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates", "")
+		require.Len(t, list.Candidates, 3)
+		require.Equal(t, []api.Duplicate{{ID: "b", Visibility: "published", By: "name"}, {ID: "c", Visibility: "private", By: "host"}}, list.Candidates[0].Duplicates)
+		require.Equal(t, []string{"overview", "startingCost", "workModel", "facts.countryEligibility", "facts.applicationStatus"}, list.Candidates[0].Missing)
+		require.Empty(t, list.Candidates[2].Duplicates)
+		require.False(t, list.Candidates[0].Reviewed)
+		page := operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates?limit=1&after=a", "")
+		require.Equal(t, "c", page.Candidates[0].ID)
+		require.Equal(t, "c", page.Next)
+		require.Len(t, operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates?host=maple.example", "").Candidates, 2)
+
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/a", submission(t, s.sheetFor("ann", "a"), "", ""))
+		list = operated[api.CandidateList](s, 200, "ann", "GET", "reviews/candidates", "")
+		require.True(t, list.Candidates[0].Reviewed, "a first review does not publish")
+		require.Equal(t, "private", s.sheetFor("ann", "a").Visibility)
+	})
+}
+
+func TestImportIsBoundToTheFileOfTheDryRun(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		file := listingLine("x", "")
+		preview := s.preview(file)
+		require.Len(t, preview.SHA256, 64)
+		for _, c := range []struct{ query, file string }{{preview.SHA256, file + "\n"}, {strings.Repeat("0", 64), file}, {"x", file}} {
+			a := s.operate("ann", "POST", "listings/import?sha256="+c.query, c.file)
+			require.Equal(t, 400, a.status, c.query)
+			require.Contains(t, string(a.body), "sha256")
+		}
+		require.Empty(t, s.export())
+		report := operated[api.ImportReport](s, 200, "ann", "POST", "listings/import?sha256="+preview.SHA256, file)
+		require.Equal(t, 1, report.Created)
+		require.Equal(t, preview.SHA256, s.preview(file).SHA256)
+	})
+}
+
+func TestChangesSayWhoDidWhat(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", "")+listingLine("y", ""))
+		s.clock.set(startTime.Add(time.Hour))
+		operated[api.ImportReport](s, 200, "ben", "POST", "listings/publish", `{"ids":["x"]}`)
+		operated[api.ImportReport](s, 200, "ben", "POST", "listings/withdraw", `{"ids":["x"],"reason":"site closed"}`)
+		require.Equal(t, 400, s.operate("ben", "POST", "listings/publish", `{"ids":["x"],"reason":"r"}`).status)
+		list := func(query string) (acts []string, next int64) {
+			got := operated[api.ListingActList](s, 200, "ann", "GET", "changes"+query, "")
+			for _, a := range got.Acts {
+				acts = append(acts, strings.TrimSpace(a.Actor+" "+a.Action+" "+a.Listing+" "+a.Reason))
+			}
+			return acts, got.Next
+		}
+		all, _ := list("")
+		require.Equal(t, []string{"ben withdrawn x site closed", "ben published x", "alex imported y", "alex imported x"}, all)
+		first, next := list("?limit=3")
+		require.Equal(t, all[:3], first)
+		rest, _ := list(fmt.Sprintf("?limit=3&before=%d", next))
+		require.Equal(t, all[3:], rest)
+		for query, want := range map[string]int{
+			"?actor=ben": 2, "?listing=x": 3, "?action=imported": 2, "?since=2026-11-20T11:00:00Z": 2, "?actor=ann": 0,
+		} {
+			got, _ := list(query)
+			require.Len(t, got, want, query)
+		}
+		for _, wrong := range []string{"?since=now", "?action=deleted", "?before=-1", "?listing=X", "?actor=%ff", "?x=1"} {
+			require.Equal(t, 400, s.operate("ann", "GET", "changes"+wrong, "").status, wrong)
+		}
+		detail := operated[api.ListingDetail](s, 200, "ann", "GET", "listings/x", "")
+		require.Equal(t, "site closed", detail.Changes[0].Reason)
+		var listed struct{ Visibility string }
+		require.NoError(t, json.Unmarshal(detail.Listing, &listed))
+		require.Equal(t, "withdrawn", listed.Visibility)
+	})
+}

@@ -1,0 +1,142 @@
+package desk_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/store"
+	"opportunity.internal/services/catalog/internal/store/desk"
+	"opportunity.internal/services/catalog/migrations"
+)
+
+// at is the time of the stores' clock.
+var at = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
+
+// stores are the stores of listings and of the desk on one database.
+type stores struct {
+	*desk.Store
+
+	listings *store.Store
+	db       *database.DB
+}
+
+func open(t testing.TB, url string) stores {
+	t.Helper()
+	cfg := database.Config{URL: url, MaxConnections: 8}
+	tel, err := telemetry.Start(context.Background(), "catalog", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	require.NoError(t, database.Migrate(context.Background(), cfg, tel, migrations.Files))
+	db, err := database.Open(cfg, tel)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+	now := func() time.Time { return at }
+	return stores{desk.New(db, now), store.New(db, now), db}
+}
+
+func onEachDatabase(t *testing.T, test func(t *testing.T, s stores)) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) { test(t, open(t, url)) })
+	}
+}
+
+func TestListFilters(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s stores) {
+		file := lines("acme", "b-acme", "c", "d", "e")
+		file[0].Visibility, file[3].Visibility, file[4].Visibility = listingfile.Published, listingfile.Withdrawn, listingfile.Published
+		file[2].Company.Name, file[2].Category = "The ACMÉ Co", api.Host
+		file[2].Company.Website = "https://www.Other.example/x"
+		file[4].Facts = new(api.UnknownFacts())
+		file[4].Facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible}, {Country: "US", Status: api.Ineligible}}
+		_, err := s.listings.Import(t.Context(), "ann", file)
+		require.NoError(t, err)
+		_, _, err = s.TakeLease(t.Context(), "acme", "ann", false)
+		require.NoError(t, err)
+		require.NoError(t, s.listings.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "d", Sequence: 1, LastCheckedAt: &at, LastOutcome: api.OutcomeClosed})))
+
+		for _, c := range []struct {
+			want string
+			f    listing.Filter
+		}{
+			{"acme b-acme c d e", listing.Filter{}},
+			{"acme e", listing.Filter{Visibility: listingfile.Published}},
+			{"b-acme c", listing.Filter{Visibility: listingfile.Private}},
+			{"d", listing.Filter{Status: api.NeedsReview}},
+			{"acme b-acme c e", listing.Filter{Status: api.Unverified}},
+			{"c", listing.Filter{Category: api.Host}},
+			{"e", listing.Filter{Country: "CA"}},
+			{"", listing.Filter{Country: "US"}},
+			{"acme b-acme", listing.Filter{Text: "ACME"}},
+			{"c", listing.Filter{Text: "acmé C", Visibility: listingfile.Private}},
+			{"", listing.Filter{Text: "%"}},
+			{"c", listing.Filter{Host: "other.example"}},
+			{"acme", listing.Filter{Holder: "ann"}},
+			{"acme e", listing.Filter{DueBefore: at.Add(time.Second)}},
+			{"", listing.Filter{DueBefore: at}},
+		} {
+			list, err := s.List(t.Context(), c.f, "", 10)
+			require.NoError(t, err)
+			require.Empty(t, list.Next)
+			require.Equal(t, c.want, joined(list), "%+v", c.f)
+		}
+		var walked []string
+		for after := ""; ; {
+			list, err := s.List(t.Context(), listing.Filter{Status: api.Unverified}, after, 2)
+			require.NoError(t, err)
+			for _, l := range list.Listings {
+				walked = append(walked, l.ID)
+			}
+			if after = list.Next; after == "" {
+				break
+			}
+		}
+		require.Equal(t, []string{"acme", "b-acme", "c", "e"}, walked)
+	})
+}
+
+func joined(list api.ListingList) string {
+	ids := make([]string, len(list.Listings))
+	for i, l := range list.Listings {
+		ids[i] = l.ID
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestListSkipsBatchesWithoutMatches(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s stores) {
+		var many []string
+		for i := range 1100 {
+			many = append(many, fmt.Sprintf("l-%04d", i))
+		}
+		_, err := s.listings.Import(t.Context(), "ann", lines(many...))
+		require.NoError(t, err)
+		list, err := s.List(t.Context(), listing.Filter{Text: "-109"}, "l-0001", 3)
+		require.NoError(t, err)
+		require.Equal(t, "l-1090 l-1091 l-1092", joined(list))
+		require.Equal(t, "l-1092", list.Next)
+	})
+}
+
+func lines(ids ...string) []listingfile.Line {
+	out := make([]listingfile.Line, len(ids))
+	for i, id := range ids {
+		out[i].Listing = listingfile.Listing{
+			ID: id, Sources: []api.Source{{URL: "https://source.example"}}, Platform: api.Platform{
+				Company: api.Company{Name: "A", Website: "https://a.example"}, ApplicationURL: "https://a.example", Category: api.Online, Summary: "s",
+			},
+		}
+	}
+	return out
+}
