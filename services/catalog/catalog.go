@@ -8,12 +8,10 @@ import (
 	"context"
 	"time"
 
-	"opportunity.internal/pkg/command"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
-	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/httpapi"
 	"opportunity.internal/services/catalog/internal/snapshot"
@@ -22,68 +20,51 @@ import (
 	"opportunity.internal/services/catalog/migrations"
 )
 
-var service = command.Service[Config]{
-	Name: "catalog", Migrations: migrations.Files, Serve: Run,
-	Common: func(c Config) command.Common { return command.Common{Telemetry: c.Telemetry, Database: c.Database} },
-	Check:  func(ctx context.Context, c Config) error { return peer.CheckReady(ctx, c.HistoryURL) },
+var definition = service.Definition[Config]{
+	Name: "catalog", Migrations: migrations.Files, Start: start,
+	Base: func(c Config) service.Base {
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, Now: c.Now}
+	},
+	Check: func(ctx context.Context, _ *service.Runtime, c Config) error {
+		return peer.CheckReady(ctx, c.HistoryURL)
+	},
 }
 
 // Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
 // verifies the settings, the schema and that the history service is reachable.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
-	return service.Main(ctx, lookup, args)
+	return definition.Main(ctx, lookup, args, nil)
 }
 
 // Migrate updates the schema of cfg.Database to the version this binary needs.
-func Migrate(ctx context.Context, cfg Config) error { return service.Migrate(ctx, cfg) }
+func Migrate(ctx context.Context, cfg Config) error { return definition.Migrate(ctx, cfg) }
 
 // Run serves until ctx ends, and then drains. It does not migrate but waits for the schema. After an outage of the history service it
 // catches up automatically.
-func Run(ctx context.Context, cfg Config) error {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	tel, err := telemetry.Start(ctx, "catalog", cfg.Telemetry)
-	if err != nil {
-		return err
-	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // spans that cannot be sent are lost
-	db, err := database.Open(cfg.Database, tel)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	public, operations, err := cfg.Server.Open(ctx)
-	if err != nil {
-		return err
-	}
+func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
-	listings := store.New(db, cfg.Now)
-	live := snapshot.NewLive(listings, cfg.Now, tel.Log)
-	transport := peer.Transport()
-	defer transport.CloseIdleConnections()
-	history := peer.New(cfg.HistoryURL, cfg.Tokens, tel.Transport(transport, "history"))
+// indexInterval is the time between repairs of the listing index. Changes by this release keep it up to date; a repair adds
+// the listings from before an upgrade, and changes by replicas of an older release.
+const indexInterval = time.Minute
+
+func start(r *service.Runtime, cfg Config) error {
+	listings := store.New(r.DB, r.Now)
+	live := snapshot.NewLive(listings, r.Now, r.Log)
+	history := r.Peer("history", cfg.HistoryURL, cfg.Tokens)
 	copied := summaries(history, listings)
-	ready := new(server.Ready)
-	ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
-	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
+	r.Ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
+	r.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
+
+	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	httpapi.API{
-		Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Desk: desk.New(db, cfg.Now), History: history,
-		Now: cfg.Now, PublicURL: cfg.PublicURL,
-	}.Routes(engine, problems, cfg.Tokens, ready)
-	tel.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
+		Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Desk: desk.New(r.DB, r.Now), History: history,
+		Now: r.Now, PublicURL: cfg.PublicURL,
+	}.Routes(engine, problems, cfg.Tokens, &r.Ready)
+	r.Handle(server.ServicePort, r.Handler(engine))
 
-	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
-	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("service", public, tel.Handler(engine))
-	group.Go("catalog", func(ctx context.Context) error {
-		if err := db.Await(ctx, tel, migrations.Files); err != nil {
-			return err
-		}
-		group.Go("listing index", func(ctx context.Context) error { return keepIndex(ctx, listings, tel.Log) })
-		group.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, tel.Log, tel.Registry) })
-		return live.Run(ctx)
-	})
-	return group.Wait()
+	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
+	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})
+	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Do: live.Poll})
+	return nil
 }

@@ -25,11 +25,13 @@ type Source interface {
 	Changes(ctx context.Context, after int64, each func(Row) error) error
 }
 
+// PollInterval is the maximum delay until a change is noticed.
+const PollInterval = 200 * time.Millisecond
+
 const (
-	pollInterval = 200 * time.Millisecond // maximum delay until a change is noticed
-	pollTimeout  = 2 * time.Second        // to read the source's sequence
-	loadTimeout  = time.Minute            // to read the changes
-	loadBatch    = 128                    // rows that one goroutine encodes at a time
+	pollTimeout = 2 * time.Second // to read the source's sequence
+	loadTimeout = time.Minute     // to read the changes
+	loadBatch   = 128             // rows that one goroutine encodes at a time
 
 	// MaxAge is the maximum time since the last successful poll of the source, after which View returns an error.
 	MaxAge = 5 * time.Minute
@@ -49,34 +51,13 @@ type Live struct {
 	builtAt        atomic.Int64             // of the newest snapshot, Unix nanoseconds
 }
 
-// NewLive returns a catalog without a snapshot. Run loads it.
+// NewLive returns a catalog without a snapshot. Poll loads it.
 func NewLive(source Source, now func() time.Time, log *slog.Logger) *Live {
 	return &Live{source: source, now: now, log: log}
 }
 
-// Run polls the source until ctx ends. While the source fails, Run retries and the snapshot does not change.
-func (l *Live) Run(ctx context.Context) error {
-	failing := false
-	for {
-		err := l.poll(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil && !failing {
-			l.log.WarnContext(ctx, "catalog cannot be read, serving the loaded snapshot", "error", err.Error())
-		} else if err == nil && failing {
-			l.log.InfoContext(ctx, "catalog can be read again")
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollInterval):
-		}
-	}
-}
-
-func (l *Live) poll(ctx context.Context) error {
+// Poll loads the changes of the source. If it fails, the snapshot does not change. Call it every PollInterval.
+func (l *Live) Poll(ctx context.Context) error {
 	started := l.now() // the data read is at least this new
 	short, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

@@ -75,7 +75,7 @@ func TestLiveFollowsSource(t *testing.T) {
 
 	records := oracle.Records(1, 700, now)
 	s.put(t, records...)
-	require.NoError(t, l.poll(t.Context()))
+	require.NoError(t, l.Poll(t.Context()))
 	require.NoError(t, l.Loaded(t.Context()))
 	stats := l.Stats()
 	require.Equal(t, Stats{Records: 700, Sequence: 700}, counters(stats))
@@ -91,7 +91,7 @@ func TestLiveFollowsSource(t *testing.T) {
 
 	records[3].Entry.Visibility = listingfile.Withdrawn
 	s.put(t, records[3])
-	require.NoError(t, l.poll(t.Context()))
+	require.NoError(t, l.Poll(t.Context()))
 	require.Equal(t, Stats{Records: 699, Sequence: 701}, counters(l.Stats()))
 	require.Equal(t, at.UnixNano(), l.Stats().BuiltAt.UnixNano())
 	require.Less(t, l.Stats().Bytes, size)
@@ -99,8 +99,8 @@ func TestLiveFollowsSource(t *testing.T) {
 
 	before := l.current.Load()
 	s.sequence++ // a change that affects no listing
-	require.NoError(t, l.poll(t.Context()))
-	require.NoError(t, l.poll(t.Context()))
+	require.NoError(t, l.Poll(t.Context()))
+	require.NoError(t, l.Poll(t.Context()))
 	require.Same(t, before, l.current.Load(), "no changes, no new snapshot")
 }
 
@@ -109,11 +109,11 @@ func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 	s := &memorySource{rows: map[string]Row{}}
 	s.put(t, oracle.Records(1, 5, now)...)
 	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
-	require.NoError(t, l.poll(t.Context()))
+	require.NoError(t, l.Poll(t.Context()))
 
 	s.err = errors.New("connection refused")
 	at = now.Add(MaxAge)
-	require.Error(t, l.poll(t.Context()))
+	require.Error(t, l.Poll(t.Context()))
 	view, err := l.View()
 	require.NoError(t, err)
 	require.Equal(t, at, view.Now())
@@ -122,7 +122,7 @@ func TestLiveServesUntilMaxAgeDuringAnOutage(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, problem.Of(err).Code.Status())
 
 	s.err = nil
-	require.NoError(t, l.poll(t.Context()))
+	require.NoError(t, l.Poll(t.Context()))
 	_, err = l.View()
 	require.NoError(t, err)
 }
@@ -133,15 +133,11 @@ func TestFailedLoadIsRetried(t *testing.T) {
 	records := oracle.Records(1, 300, now)
 	s.put(t, records...)
 	s.changesErr = errors.New("torn")
-	require.ErrorIs(t, l.poll(t.Context()), s.changesErr)
+	require.ErrorIs(t, l.Poll(t.Context()), s.changesErr)
 	require.Error(t, l.Loaded(t.Context()))
 	s.changesErr = nil
-	require.NoError(t, l.poll(t.Context()))
+	require.NoError(t, l.Poll(t.Context()))
 	require.Equal(t, 300, l.Stats().Records)
-
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	require.ErrorIs(t, l.Run(ctx), context.Canceled)
 }
 
 func TestUnreadableRecordIsLeftOut(t *testing.T) {
@@ -156,7 +152,7 @@ func TestUnreadableRecordIsLeftOut(t *testing.T) {
 	poll := func(records, leftOut, logged int) {
 		t.Helper()
 		log.Reset()
-		require.NoError(t, l.poll(t.Context()))
+		require.NoError(t, l.Poll(t.Context()))
 		require.Equal(t, Stats{Records: records, LeftOut: leftOut, Sequence: s.sequence}, counters(l.Stats()))
 		require.Equal(t, logged, strings.Count(log.String(), "level=ERROR"), log.String())
 	}
@@ -195,7 +191,7 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	public := func(after time.Duration, want int) {
 		t.Helper()
 		at = now.Add(after)
-		require.NoError(t, l.poll(t.Context()))
+		require.NoError(t, l.Poll(t.Context()))
 		view, err := l.View()
 		require.NoError(t, err)
 		require.Equal(t, want, l.Stats().Records)
@@ -213,7 +209,7 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	public(time.Hour-time.Microsecond, 18)
 	s.changesErr = errors.New("torn")
 	at = now.Add(time.Hour)
-	require.Error(t, l.poll(t.Context()))
+	require.Error(t, l.Poll(t.Context()))
 	s.changesErr = nil
 	public(time.Hour, 19)
 	public(4*time.Hour, 19)
