@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -24,7 +23,7 @@ type figures struct {
 	pages    *docs.Site
 	capacity int
 	fetch    func(context.Context) ([]api.TierLimits, error)
-	log      *slog.Logger
+	shown    []api.TierLimits
 	known    atomic.Bool
 }
 
@@ -36,42 +35,18 @@ func (f *figures) ready(context.Context) error {
 	return nil
 }
 
-// run fetches the tier table until ctx ends. While authquota is unavailable the documents keep the last figures.
-func (f *figures) run(ctx context.Context) error {
-	var shown []api.TierLimits
-	failing := false
-	for {
-		wait := tiersRefresh
-		tiers, err := f.fetchOnce(ctx)
-		if err == nil && !reflect.DeepEqual(tiers, shown) {
-			err = f.pages.Show(docs.Figures{Tiers: tiers, Capacity: f.capacity})
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			wait = tiersRetry
-			if !failing {
-				f.log.WarnContext(ctx, "background loop failing", "loop", "tier table", "error", err.Error())
-			}
-		default:
-			shown = tiers
-			f.known.Store(true)
-			if failing {
-				f.log.InfoContext(ctx, "background loop recovered", "loop", "tier table")
-			}
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
+// refresh fetches the tier table. While authquota is unavailable the documents keep the last figures.
+func (f *figures) refresh(ctx context.Context) error {
+	tiers, err := f.fetch(ctx)
+	if err != nil {
+		return err
 	}
-}
-
-func (f *figures) fetchOnce(ctx context.Context) ([]api.TierLimits, error) {
-	ctx, cancel := context.WithTimeout(ctx, tiersTimeout)
-	defer cancel()
-	return f.fetch(ctx)
+	if !reflect.DeepEqual(tiers, f.shown) {
+		if err := f.pages.Show(docs.Figures{Tiers: tiers, Capacity: f.capacity}); err != nil {
+			return err
+		}
+		f.shown = tiers
+	}
+	f.known.Store(true)
+	return nil
 }

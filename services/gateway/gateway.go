@@ -19,10 +19,9 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/peer"
-	"opportunity.internal/pkg/probe"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
@@ -33,42 +32,39 @@ import (
 	"opportunity.internal/services/gateway/internal/usage"
 )
 
+var definition = service.Definition[Config]{
+	Name: "gateway", Start: start, Check: check,
+	Base: func(c Config) service.Base {
+		return service.Base{
+			Server: c.Server, Telemetry: c.Telemetry, Now: c.Now,
+			Ports: []server.Port{{Name: adminPort, Address: c.AdminListen, Listener: c.AdminListener}},
+		}
+	},
+}
+
+const adminPort = "admin"
+
 // Main runs one command with settings from lookup. "serve" runs until ctx ends, "check" validates the settings and connects to Redis
 // and the services, and "ready" probes the process that serves on this host.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
-	commands := map[string]func(context.Context, Config) error{"serve": Run, "check": check}
-	if len(args) == 1 && args[0] == "ready" {
-		return probe.Ready(ctx, lookup)
-	}
-	if len(args) != 1 || commands[args[0]] == nil {
-		return errors.New("usage: gateway serve | check | ready")
-	}
-	cfg, err := config.Load[Config](lookup)
-	if err != nil {
-		return err
-	}
-	return commands[args[0]](ctx, cfg)
+	return definition.Main(ctx, lookup, args, nil)
 }
+
+// Run serves until ctx ends, and then drains. It starts without Redis and the services and responds with 503 while they are
+// unavailable, so consumers get the errors of the API contract and not those of a load balancer. Its own readiness has no conditions.
+func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 // finalFlushTimeout bounds the wait for authquota at shutdown.
 const finalFlushTimeout = 3 * time.Second
 
-// Run serves until ctx ends, and then drains. It starts without Redis and the services and responds with 503 while they are
-// unavailable, so consumers get the errors of the API contract and not those of a load balancer.
-func Run(ctx context.Context, cfg Config) error {
+func start(r *service.Runtime, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	tel, err := telemetry.Start(ctx, "gateway", cfg.Telemetry)
+	counters, err := r.Redis(cfg.Redis)
 	if err != nil {
 		return err
 	}
-	defer tel.Shutdown(context.WithoutCancel(ctx)) //nolint:errcheck // unsent spans are lost
-	counters, err := redisdb.Open(cfg.Redis, tel)
-	if err != nil {
-		return err
-	}
-	defer counters.Close()
 	published, err := cfg.published()
 	if err != nil {
 		return err
@@ -77,51 +73,37 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	transport, patient := peer.Transport(), peer.Transport() // patient has no response timeout: operators send whole files
+	transport, patient := r.NewTransport(), r.NewTransport() // patient has no response timeout: operators send whole files
 	transport.ResponseHeaderTimeout = api.GatewayTimeout
-	defer transport.CloseIdleConnections()
-	defer patient.CloseIdleConnections()
 
-	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: tel.Log}
-	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens, tel.Transport(transport, "authquota"))
-	keys := newKeys(cfg, authquota, tel)
-	defer keys.Close()
-	recorder := newRecorder(authquota, tel)
-	shown := newFigures(cfg, pages, authquota, tel)
-	limiter := newLimiter(cfg, counters, authquota, tel)
+	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
+	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens, r.Transport(transport, "authquota"))
+	keys := newKeys(cfg, authquota, r)
+	recorder := newRecorder(authquota, r.Telemetry)
+	shown := newFigures(cfg, pages, authquota)
+	limiter := newLimiter(cfg, counters, authquota, r)
 	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Errors: errorWriter, Telemetry: tel,
+		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
 	}, transport)
 	if err != nil {
 		return err
 	}
-	admin, err := newAdmin(cfg, tel.Transport(patient, "operator"), newReady(cfg, counters, shown), errorWriter)
+	admin, err := newAdmin(cfg, r.Transport(patient, "operator"), newReady(cfg, counters, shown), errorWriter)
 	if err != nil {
 		return err
 	}
-
-	service, operations, err := cfg.Server.Open(ctx)
-	if err != nil {
-		return err
-	}
-	adminListener, err := server.Listen(ctx, cfg.AdminListen, cfg.AdminListener)
-	if err != nil {
-		return errors.Join(err, service.Close(), operations.Close())
-	}
-	ready := new(server.Ready) // of this process only: it can serve errors and documents without Redis
-	group := server.NewGroup(ctx, cfg.Server, tel.Log, ready)
-	group.HTTP("operations", operations, server.Operations(ready, tel.Metrics()))
-	group.HTTP("admin", adminListener, tel.Handler(admin))
-	group.HTTP("public", service, public)
-	group.Go("usage batches", recorder.Run)
-	group.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, tel) })
-	group.Go("tier table", shown.run)
-	group.Go("next day's counters", limiter.Run)
-	err = group.Wait()
-	flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalFlushTimeout) // after the drain, to include its requests
-	defer cancel()
-	recorder.Close(flushCtx)
-	return err
+	r.Handle(adminPort, r.Handler(admin))
+	r.Handle(server.ServicePort, public)
+	r.Go("usage batches", recorder.Run)
+	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
+	r.Go("next day's counters", limiter.Run)
+	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
+	r.Cleanup(func(ctx context.Context) { // after the drain, to include its requests
+		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
+		defer cancel()
+		recorder.Close(ctx)
+	})
+	return nil
 }
 
 func (c Config) services() map[string]string {
@@ -152,7 +134,7 @@ func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handl
 		return nil, err
 	}
 	e.Trusted, e.OlderKeys = trusted, older
-	e.HTTPS, e.Now = strings.HasPrefix(cfg.PublicURL, "https://"), cfg.now()
+	e.HTTPS = strings.HasPrefix(cfg.PublicURL, "https://")
 	return e.Handler()
 }
 
@@ -170,18 +152,11 @@ func newReady(cfg Config, counters *redis.Client, shown *figures) *server.Ready 
 	return ready
 }
 
-func newFigures(cfg Config, pages *docs.Site, authquota *peer.Client, tel *telemetry.Telemetry) *figures {
-	return &figures{pages: pages, capacity: cfg.ServiceCapacity, log: tel.Log, fetch: func(ctx context.Context) (tiers []api.TierLimits, err error) {
+func newFigures(cfg Config, pages *docs.Site, authquota *peer.Client) *figures {
+	return &figures{pages: pages, capacity: cfg.ServiceCapacity, fetch: func(ctx context.Context) (tiers []api.TierLimits, err error) {
 		err = authquota.Get(ctx, "/internal/v1/tiers", &tiers)
 		return tiers, err
 	}}
-}
-
-func (c Config) now() func() time.Time {
-	if c.Now == nil {
-		return time.Now
-	}
-	return c.Now
 }
 
 func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Recorder {
@@ -198,15 +173,15 @@ func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Record
 	return recorder
 }
 
-func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel *telemetry.Telemetry) *admission.Limiter {
+func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, r *service.Runtime) *admission.Limiter {
 	limiter := admission.New(admission.Config{
-		Redis: counters, Tracer: tel.Tracer, Log: tel.Log, Capacity: cfg.ServiceCapacity, Now: cfg.now(), RedisNow: cfg.Now,
+		Redis: counters, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity, Now: r.Now, RedisNow: cfg.Now,
 		Usage: func(ctx context.Context, day string) (usage api.DayUsage, err error) {
 			err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
 			return usage, err
 		},
 	})
-	tel.Registry.MustRegister(
+	r.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_service_capacity_calls", Help: "Capacity of the service: calls of all accounts together per UTC day.",
 		}, func() float64 { return float64(cfg.ServiceCapacity) }),
@@ -221,7 +196,7 @@ func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, tel 
 	return limiter
 }
 
-func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *authn.Authenticator {
+func newKeys(cfg Config, authquota *peer.Client, r *service.Runtime) *authn.Authenticator {
 	peppers, _ := apikey.Peppers(cfg.Peppers) // checked by Validate
 	keys := authn.New(peppers, authn.Authority{
 		Resolve: func(ctx context.Context, q api.PrincipalQuery) (p api.Principal, err error) {
@@ -236,8 +211,9 @@ func newKeys(cfg Config, authquota *peer.Client, tel *telemetry.Telemetry) *auth
 			err = authquota.Get(ctx, "/internal/v1/key-digests"+query, &page)
 			return page, err
 		},
-	}, cfg.now(), tel.Log)
-	tel.Registry.MustRegister(keys.Collectors()...)
+	}, r.Now, r.Log)
+	r.Cleanup(func(context.Context) { keys.Close() })
+	r.Registry.MustRegister(keys.Collectors()...)
 	return keys
 }
 
@@ -258,18 +234,11 @@ func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, error
 }
 
 // check returns an error that names every unreachable dependency.
-func check(ctx context.Context, cfg Config) error {
-	tel, err := telemetry.Start(ctx, "gateway", cfg.Telemetry)
+func check(ctx context.Context, r *service.Runtime, cfg Config) error {
+	counters, err := r.Redis(cfg.Redis)
 	if err != nil {
 		return err
 	}
-	counters, err := redisdb.Open(cfg.Redis, tel)
-	if err != nil {
-		return err
-	}
-	defer counters.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	var errs []error
 	if err := counters.Ping(ctx).Err(); err != nil {
 		errs = append(errs, fmt.Errorf("redis: %w", err))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"time"
 	"unicode/utf8"
 
 	"opportunity.internal/services/gateway/internal/docs"
@@ -26,7 +27,10 @@ func (c Config) published() (docs.Operator, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	o := docs.Operator{TermsVersion: c.TermsVersion, Now: c.now()}
+	o := docs.Operator{TermsVersion: c.TermsVersion, Now: c.Now}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	var err error
 	o.Terms, err = readText(c.TermsFile)
 	setting("OPPORTUNITY_TERMS_FILE", err)
