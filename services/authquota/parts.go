@@ -3,15 +3,14 @@ package authquota
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/server"
-	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/authquota/internal/closing"
 	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/dbtx"
@@ -22,7 +21,6 @@ import (
 	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/tier"
-	"opportunity.internal/services/authquota/migrations"
 )
 
 // settings are the parsed settings.
@@ -49,7 +47,7 @@ func (c Config) parse() (s settings, err error) {
 
 // parts do the background work.
 type parts struct {
-	tel    *telemetry.Telemetry
+	log    *slog.Logger
 	db     *dbtx.DB
 	stores stores
 	epochs *epoch.Epochs
@@ -61,8 +59,8 @@ type parts struct {
 	pendingRaises, pendingCancels prometheus.Gauge
 }
 
-func newParts(cfg Config, s settings, db *database.DB, client *redis.Client, tel *telemetry.Telemetry) (*parts, error) {
-	p := &parts{tel: tel, db: &dbtx.DB{DB: db, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
+func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
+	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.stores = newStores(p.db)
 	p.epochs, p.merges = epoch.New(client, p.db), merge.New(client, p.stores.usage, cfg.Now)
 	p.ledger = ledger.New(client, p.stores.usage, cfg.Now)
@@ -72,11 +70,11 @@ func newParts(cfg Config, s settings, db *database.DB, client *redis.Client, tel
 	p.pendingCancels = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_cancels_pending", Help: "Closed accounts whose subscriptions billing has not cancelled yet; they may still be charged.",
 	})
-	tel.Registry.MustRegister(p.pendingRaises, p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	r.Registry.MustRegister(p.pendingRaises, p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
 	}, func() float64 { return p.ledger.Lag().Seconds() }))
 	var err error
-	p.mails, err = courier.New(cfg.Mail, p.db, cfg.Now, tel.Log, tel.Registry)
+	p.mails, err = courier.New(cfg.Mail, p.db, cfg.Now, r.Log, r.Registry)
 	return p, err
 }
 
@@ -86,27 +84,22 @@ func (p *parts) apply(ctx context.Context, accountID string) error {
 	return errors.Join(err, p.merges.Deliver(ctx, accountID))
 }
 
-// start starts all background loops once the schema is current.
-func (p *parts) start(group *server.Group, db *database.DB) {
-	group.Go("schema", func(ctx context.Context) error {
-		if err := db.Await(ctx, p.tel, migrations.Files); err != nil {
-			return err
-		}
-		loop := func(name string, interval time.Duration, do func(context.Context) error) {
-			group.Go(name, func(ctx context.Context) error { return every(ctx, interval, p.tel.Log, name, do) })
-		}
-		loop("forgetting", time.Hour, p.deleteExpired)
-		loop("merges", merge.Interval, func(ctx context.Context) error { return p.merges.Deliver(ctx, "") })
-		loop("sealing", time.Hour, p.reseal)
-		loop("ledger", ledger.Interval, p.ledger.Copy)
-		loop("notices", time.Minute, p.stores.keys.Remind)
-		loop("plans", time.Minute, p.stores.plan.EndPlans)
-		loop("closing", closing.Interval, p.cancelClosed)
-		// Not bounded by iterationTimeout: an SMTP server may take longer.
-		loop("mails", courier.Interval, func(context.Context) error { return p.mails.Deliver(ctx) })
-		loop("epochs", epoch.Interval, p.deliverEpochs)
-		return nil
-	})
+// runTimeout bounds one run of a background loop.
+const runTimeout = 10 * time.Second
+
+func (p *parts) addLoops(r *service.Runtime) {
+	loop := func(name string, interval time.Duration, do func(context.Context) error) {
+		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: do})
+	}
+	loop("forgetting", time.Hour, p.deleteExpired)
+	loop("merges", merge.Interval, func(ctx context.Context) error { return p.merges.Deliver(ctx, "") })
+	loop("sealing", time.Hour, p.reseal)
+	loop("ledger", ledger.Interval, p.ledger.Copy)
+	loop("notices", time.Minute, p.stores.keys.Remind)
+	loop("plans", time.Minute, p.stores.plan.EndPlans)
+	loop("closing", closing.Interval, p.cancelClosed)
+	loop("epochs", epoch.Interval, p.deliverEpochs)
+	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.mails.Deliver}) // an SMTP server may take longer than runTimeout
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {
@@ -133,11 +126,10 @@ func (p *parts) cancelClosed(ctx context.Context) error {
 	return err
 }
 
-// copyLast copies the counters after the drain, so that the last requests are included.
 func (p *parts) copyLast(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := p.ledger.Copy(ctx); err != nil {
-		p.tel.Log.ErrorContext(ctx, "final counter copy failed", "error", err.Error())
+		p.log.ErrorContext(ctx, "final counter copy failed", "error", err.Error())
 	}
 }
