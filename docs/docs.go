@@ -21,6 +21,7 @@ type Page struct {
 // Pages lists all pages in reading order, starting with the index.
 var Pages = []Page{
 	{"", "Opportunity Data API", "consumers/index.md"},
+	{"quickstart", "Quickstart", "consumers/quickstart.md"},
 	{"data", "What the data means", "consumers/data.md"},
 	{"requests", "Requests and responses", "consumers/requests.md"},
 	{"filters", "Filters, order and pages", "consumers/filters.md"},
@@ -30,6 +31,10 @@ var Pages = []Page{
 	{"limits", "Limits", "consumers/limits.md"},
 	{"usage", "Reading your usage", "consumers/usage.md"},
 	{"caching", "Caching and compression", "consumers/caching.md"},
+	{"read-every-page", "Read every page", "consumers/read-every-page.md"},
+	{"keep-a-copy", "Keep a copy", "consumers/keep-a-copy.md"},
+	{"stay-within-limits", "Stay within your limits", "consumers/stay-within-limits.md"},
+	{"handle-errors", "Handle every error", "consumers/handle-errors.md"},
 	{"versioning", "Versions and deprecation", "consumers/versioning.md"},
 	{"link-checker", "The link checker", "consumers/link-checker.md"},
 }

@@ -105,9 +105,10 @@ func TestLinksOfPages(t *testing.T) {
 		codes.sections[string(e.Code)] = e.Meaning
 	}
 	pages["/docs/errors"] = codes
-	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/account", "/sdk/", "/terms", "/privacy"} {
+	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/account", "/terms", "/privacy"} {
 		pages[file] = page{}
 	}
+	pages["/sdk/"] = page{sections: map[string]string{"go": "", "typescript": "", "python": ""}} // the gateway's tests resolve these
 	for address, p := range pages {
 		for _, link := range p.links {
 			target, anchor, anchored := strings.Cut(link, "#")

@@ -266,16 +266,22 @@ var notServed = map[string]bool{
 
 // notRun are the blocks that this test does not run, by their beginning.
 var notRun = map[string]string{
-	"export BASE=": "sets the address and a key, as the test does itself",
-	"User-Agent: ": "sent by the link checker; its own tests compare it",
-	"User-agent: ": "robots.txt of another site",
+	"export BASE=":            "sets the address and a key, as the test does itself",
+	"export OPPORTUNITY_URL=": "sets the address and a key, as the test does itself",
+	"export GOPROXY=":         "the tests of module sdk run the commands that install SDKs",
+	"npm install ":            "the tests of module sdk run the commands that install SDKs",
+	"pip install ":            "the tests of module sdk run the commands that install SDKs",
+	"User-Agent: ":            "sent by the link checker; its own tests compare it",
+	"User-agent: ":            "robots.txt of another site",
 }
 
-// page runs the examples of a served page. An `http` block has a request and its response, an `sh` block has commands, and an `output`
-// block has the output of the commands before it. Every address in the text must exist.
+// page runs the examples of a served page. An `http` block has a request and its response, an `sh` block has commands, a `go`, `js` or
+// `python` block is a program with an SDK, and an `output` block has the output of the commands or of each program before it. Every
+// address in the text must exist.
 func (e *examples) page(path string) {
 	page := string(do(e.t, e.url, call{path: path}).body)
 	var printed string
+	programs := 0
 	for _, b := range block.FindAllStringSubmatch(page, -1) {
 		example := html.UnescapeString(b[2])
 		at := fmt.Sprintf("%s, block\n%s", path, example)
@@ -287,10 +293,15 @@ func (e *examples) page(path string) {
 			e.exchange(at, example)
 		case "sh":
 			printed = e.shell(at, example)
+		case "go", "js", "python":
+			output := e.program(path, b[1])
+			require.True(e.t, programs == 0 || output == printed, "%s prints\n%s\nand the program before it\n%s", at, output, printed)
+			printed = output
+			programs++
 		case "output":
 			e.same(at, example, printed)
 		default:
-			require.FailNow(e.t, "a block must be http, sh or output", at)
+			require.FailNow(e.t, "a block must be http, sh, go, js, python or output", at)
 		}
 	}
 	for _, found := range inline.FindAllStringSubmatch(page, -1) {
@@ -342,11 +353,16 @@ func (e *examples) exchange(at, example string) {
 	}
 }
 
+// program runs the sample of a page in one language, with a key of its own, and returns its output.
+func (e *examples) program(path, language string) string {
+	return runSample(e.t, e.t.TempDir(), filepath.Base(path), language, e.url, e.issue(e.t, api.Developer).Key)
+}
+
 // shell runs a block of commands, which must succeed, and returns what they print.
 func (e *examples) shell(at, commands string) string {
 	cmd := exec.CommandContext(e.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
 	cmd.Dir = e.t.TempDir()
-	cmd.Env = clean("BASE="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
+	cmd.Env = clean("BASE="+e.url, "OPPORTUNITY_URL="+e.url, "OPPORTUNITY_KEY="+e.keys[api.Developer])
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

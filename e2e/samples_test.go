@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
+)
+
+// goSamples builds the Go samples once and returns their directory.
+var goSamples = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "opportunity-samples")
+	if err != nil {
+		return "", err
+	}
+	before := remove
+	remove = func() { before(); _ = os.RemoveAll(dir) }
+	build := exec.Command("go", "build", "-o", dir+"/", "./samples/...") //nolint:noctx // shared by all tests
+	build.Dir = "../sdk"
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// runSample runs sdk/samples/<name> in one language ("go", "js" or "python") in dir, and returns its output. The program must succeed.
+func runSample(t *testing.T, dir, name, language, address, key string) string {
+	t.Helper()
+	sdk, err := filepath.Abs("../sdk")
+	require.NoError(t, err)
+	var command []string
+	switch language {
+	case "go":
+		built, err := goSamples()
+		require.NoError(t, err)
+		command = []string{filepath.Join(built, name)}
+	case "js": // node finds packages beside the file
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules"), 0o750))
+		link := filepath.Join(dir, "node_modules", "opportunity-data")
+		if _, err := os.Lstat(link); err != nil {
+			require.NoError(t, os.Symlink(filepath.Join(sdk, "typescript"), link))
+		}
+		code, err := os.ReadFile(filepath.Join(sdk, "samples", name, "main.mjs"))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "main.mjs"), code, 0o600))
+		command = []string{"node", "main.mjs"}
+	case "python":
+		command = []string{"python3", filepath.Join(sdk, "samples", name, "main.py")}
+	}
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	var out, errs bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+	cmd.Env = append(clean("PYTHONPATH="+filepath.Join(sdk, "python"), "PYTHONDONTWRITEBYTECODE=1"),
+		"OPPORTUNITY_URL="+address, "OPPORTUNITY_KEY="+key)
+	require.NoError(t, cmd.Run(), "%v\n%s", command, &errs)
+	require.NotContains(t, out.String()+errs.String(), key, "the key was printed")
+	return out.String()
+}
+
+// TestCopiesEqualTheAPI keeps a copy with each SDK while records change and vanish between the pages of a walk.
+func TestCopiesEqualTheAPI(t *testing.T) {
+	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LINK_CHECKS=false", "OPPORTUNITY_TIERS=free=9/90/10,developer=90/900/3,commercial=300/900/100")
+	ids := u.copied(t)
+	require.Greater(t, len(ids), 9)
+	for i, language := range []string{"go", "js", "python"} {
+		t.Run(language, func(t *testing.T) {
+			dir, key := t.TempDir(), u.issue(t, api.Developer).Key
+			// The last two of the list, so that no earlier language touched them: records that are reviewed move to the front.
+			all := u.listed(t)
+			vanishing, changing := all[len(all)-1].ID, all[len(all)-2].ID
+			proxy := duringWalk(t, u.url, func() {
+				u.withdraw(t, vanishing)
+				u.review(t, changing, fmt.Sprintf(`{"remote":false,"requirements":["first %d"]}`, i))
+			})
+			require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), "all: true")
+			u.equalsCopy(t, dir)
+
+			u.review(t, changing, fmt.Sprintf(`{"remote":true,"requirements":["second %d"]}`, i))
+			require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), "all: false")
+			u.equalsCopy(t, dir)
+
+			u.withdraw(t, changing)
+			age(t, dir)
+			require.Contains(t, runSample(t, dir, "keep-a-copy", language, proxy, key), "removed: 1\n")
+			u.equalsCopy(t, dir)
+		})
+	}
+}
+
+// duringWalk returns the address of a proxy that calls change once, after it has forwarded the first page.
+func duringWalk(t *testing.T, address string, change func()) string {
+	t.Helper()
+	to, err := url.Parse(address)
+	require.NoError(t, err)
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	var once sync.Once
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("page") {
+			once.Do(change)
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// listed returns the records of the API in its order.
+func (d deployment) listed(t *testing.T) []api.Opportunity {
+	t.Helper()
+	return decode[api.OpportunityList](t, do(t, d.url, call{path: "/api/v1/opportunities?limit=100", key: d.keys[api.Commercial]})).Data
+}
+
+// copied returns the records of the API by id.
+func (d deployment) copied(t *testing.T) map[string]api.Opportunity {
+	t.Helper()
+	records := map[string]api.Opportunity{}
+	for _, record := range d.listed(t) {
+		records[record.ID] = record
+	}
+	return records
+}
+
+// equalsCopy compares the copy in dir with the API.
+func (d deployment) equalsCopy(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "copy.json"))
+	require.NoError(t, err)
+	var kept struct {
+		Records map[string]json.RawMessage
+	}
+	require.NoError(t, json.Unmarshal(text, &kept))
+	records := map[string]api.Opportunity{}
+	for id, record := range kept.Records {
+		records[id], err = strict[api.Opportunity](record)
+		require.NoError(t, err)
+	}
+	require.Equal(t, d.copied(t), records)
+}
+
+// withdraw withdraws a record and waits until the API no longer has it.
+func (d deployment) withdraw(t *testing.T, id string) {
+	t.Helper()
+	d.verb(t, "", "listings", "withdraw", id)
+	eventually(t, id+" is gone", func() bool {
+		return do(t, d.url, call{path: "/api/v1/opportunities/" + id, key: d.keys[api.Commercial]}).StatusCode == http.StatusNotFound
+	})
+}
+
+// review records a review with facts and waits until the API has it.
+func (d deployment) review(t *testing.T, id, facts string) {
+	t.Helper()
+	before := d.copied(t)[id].Verification.ReviewCount
+	d.verb(t, `{"slug":"`+id+`","checkedAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","checkType":"review","outcome":"verified","note":"",`+
+		`"sourceUrls":["https://source.example/"],"facts":`+apitest.WholeFacts(facts)+`}`, "events", "append", "-")
+	eventually(t, id+" shows its review", func() bool { return d.copied(t)[id].Verification.ReviewCount > before })
+}
+
+// age makes the copy in dir look as if its last full walk was long ago.
+func age(t *testing.T, dir string) {
+	t.Helper()
+	file := filepath.Join(dir, "copy.json")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var kept map[string]json.RawMessage
+	var state map[string]any
+	require.NoError(t, json.Unmarshal(text, &kept))
+	require.NoError(t, json.Unmarshal(kept["state"], &state))
+	state["fullWalkAt"] = "2026-01-01T00:00:00Z"
+	kept["state"], err = json.Marshal(state)
+	require.NoError(t, err)
+	text, err = json.Marshal(kept)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+}
