@@ -62,9 +62,6 @@ func (w Writer) Page(path string) string { return w.publicURL + path }
 // Templates returns the names of all templates, sorted.
 func Templates() []string { return slices.Clone(names) }
 
-// Needs returns the data names of a template, sorted, or nil if there is no such template.
-func Needs(template string) []string { return slices.Clone(sources[template].needs) }
-
 // Write returns the letter for m. It returns an error for an invalid address, an unknown template, and missing, unused or
 // invalid data. Each is a programming error.
 func (w Writer) Write(m Message) (Letter, error) {

@@ -1,7 +1,6 @@
 package mail_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -66,9 +65,8 @@ func filled(template string) mail.Message {
 func TestEveryOccasionHasAMail(t *testing.T) {
 	require.Len(t, mail.Templates(), len(occasions))
 	subjects := map[string]bool{}
-	for template, needs := range occasions {
+	for template := range occasions {
 		t.Run(template, func(t *testing.T) {
-			require.Equal(t, needs, slices.Clip(mail.Needs(template)))
 			m := filled(template)
 			letter, err := writer.Write(m)
 			require.NoError(t, err)

@@ -27,7 +27,7 @@ func (u Usage) Now(clock time.Time) time.Time {
 }
 
 // Decide implements the rule of admit.lua in Go: it returns the decision on a call at clock and the usage after it. It documents the
-// rule and is the reference for the tests of the script; real decisions are made by the script.
+// rule and is the reference for the tests of the script.
 //
 // The minute limit is exact: a call is rejected while the limit-th newest admission is younger than Span, so no interval of that
 // length contains more admissions than the limit. Admissions later than now are forgotten: the clock ran ahead. All limits are checked
