@@ -49,7 +49,10 @@ func (c Config) Ports() []Port {
 func Open(ctx context.Context, ports []Port) ([]Port, error) {
 	ports = slices.Clone(ports)
 	for i, p := range ports {
-		ln, err := Listen(ctx, p.Address, p.Listener)
+		if p.Listener != nil {
+			continue
+		}
+		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", p.Address)
 		if err != nil {
 			Close(ports)
 			return nil, err
@@ -66,25 +69,6 @@ func Close(ports []Port) {
 			p.Listener.Close()
 		}
 	}
-}
-
-// Open opens the two listeners, or returns those in c. On an error it closes the listener that it opened.
-func (c Config) Open(ctx context.Context) (service, operations net.Listener, err error) {
-	if service, err = Listen(ctx, c.Listen, c.Listener); err != nil {
-		return nil, nil, err
-	}
-	if operations, err = Listen(ctx, c.OperationsListen, c.OperationsListener); err != nil {
-		return nil, nil, errors.Join(err, service.Close())
-	}
-	return service, operations, nil
-}
-
-// Listen returns given if it is not nil, otherwise a new listener on addr.
-func Listen(ctx context.Context, addr string, given net.Listener) (net.Listener, error) {
-	if given != nil {
-		return given, nil
-	}
-	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
 }
 
 // Group runs servers and loops until its context is done or one of them fails.

@@ -21,9 +21,9 @@ var quiet = slog.New(slog.DiscardHandler)
 
 func listen(t *testing.T) (net.Listener, string) {
 	t.Helper()
-	ln, err := server.Listen(t.Context(), "127.0.0.1:0", nil)
+	ports, err := server.Open(t.Context(), []server.Port{{Address: "127.0.0.1:0"}})
 	require.NoError(t, err)
-	return ln, "http://" + ln.Addr().String()
+	return ports[0].Listener, "http://" + ports[0].Listener.Addr().String()
 }
 
 func get(t *testing.T, url string) (int, string) {
