@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -127,40 +126,6 @@ func TestGuessingKeysIsDelayed(t *testing.T) {
 		require.Equal(t, key.Account, svc.principal(key.Key).Account)
 		clock.move(time.Minute)
 		b.connect(key.Key).leads("/account/keys")
-	})
-}
-
-func TestTwoAccountsConnectTheSameKeyAndOneWins(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
-		key := svc.issue(nil)
-		sibling := svc.issue(map[string]any{"account": key.Account})
-		browsers := make([]*browser, 4)
-		for i := range browsers {
-			browsers[i] = svc.browser()
-			browsers[i].signIn(string(rune('a'+i)) + "@example.org")
-		}
-		s.charge(t, today, map[string]int{counter.ServiceField: 7, key.Account: 7})
-		answers := make([]page, 2*len(browsers))
-		var all sync.WaitGroup
-		for i := range answers {
-			tab := *browsers[i/2]
-			presented := []string{key.Key, sibling.Key}[i%2]
-			all.Go(func() { answers[i] = tab.connect(presented) })
-		}
-		all.Wait()
-		won := 0
-		for _, a := range answers {
-			if a.status == http.StatusSeeOther {
-				won++
-			} else {
-				a.shows(http.StatusUnprocessableEntity, "This key already belongs")
-			}
-		}
-		require.Equal(t, 1, won)
-		winner := svc.principal(key.Key).Account
-		require.Equal(t, winner, svc.principal(sibling.Key).Account)
-		require.Equal(t, "7", s.Client().HGet(t.Context(), counter.Day(today), winner).Val())
 	})
 }
 

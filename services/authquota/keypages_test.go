@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -254,36 +253,6 @@ func TestRequestsAreDeclinedWithAReasonOrWithdrawn(t *testing.T) {
 	})
 }
 
-// Concurrent decisions result in one decision, with one mail and one audit log entry. The other operators get the decision.
-func TestOperatorsWhoDecideAtOnceMakeOneDecision(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
-		b := svc.browser()
-		b.signIn("ada@example.org")
-		id := b.ask("Contested")
-		answers := make([]answer, 8)
-		var all sync.WaitGroup
-		for i := range answers {
-			act, body := "approve", any(nil)
-			if i%2 == 1 {
-				act, body = "decline", `{"reason":"no"}`
-			}
-			all.Go(func() { answers[i] = svc.decide(id, act, body) })
-		}
-		all.Wait()
-		made := svc.listRequests("?all=true")[0]
-		for i, a := range answers {
-			if (i%2 == 0) == (made.State == "approved") {
-				require.Equal(t, made, read[api.KeyRequest](a))
-			} else {
-				a.rejected(problem.InvalidParameter, made.State+" by ada")
-			}
-		}
-		require.Len(t, s.sent(t, 1), 1)
-		require.Equal(t, 1, len(svc.audit("?action=key.approve").Entries)+len(svc.audit("?action=key.decline").Entries))
-	})
-}
-
 func TestKeysAreApprovedAtOnceWhereThatIsSet(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin, approving)
@@ -295,96 +264,6 @@ func TestKeysAreApprovedAtOnceWhereThatIsSet(t *testing.T) {
 		require.Equal(t, "auto-approve", r.DecidedBy)
 		b.secret(b.post("/account/keys/requests/" + r.ID + "/collect"))
 		require.Empty(t, s.mails(t), "whoever asked sees it")
-	})
-}
-
-func TestKeysAndOpenRequestsShareTheLimit(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
-		b := svc.browser()
-		b.signIn("ada@example.org")
-		_, first := b.obtain("1")
-		svc.issue(map[string]any{"account": b.account})
-		var all sync.WaitGroup
-		answers := make([]page, 8)
-		for i := range answers {
-			tab := *b // tabs share cookies
-			all.Go(func() {
-				answers[i] = tab.requestKey("name", "many", "useCase", "many at once")
-			})
-		}
-		all.Wait()
-		made := 0
-		for _, a := range answers {
-			if a.status == http.StatusSeeOther {
-				made++
-			} else {
-				a.shows(http.StatusUnprocessableEntity, "5 active keys and pending requests")
-			}
-		}
-		require.Equal(t, 3, made)
-		b.get("/account/keys").shows(http.StatusOK, "5 of 5 keys in use", "revoke a key or withdraw")
-		svc.do(http.MethodPost, "/operator/v1/keys", map[string]any{"useCase": "x", "account": b.account}).rejected(problem.InvalidParameter, "5 active keys")
-		for _, r := range b.requests() {
-			svc.decide(r, "approve", nil)
-			b.secret(b.post("/account/keys/requests/" + r + "/collect")) // approved requests can always be collected
-		}
-		require.Len(t, svc.listKeys("?account="+b.account), 5)
-		b.secret(b.post("/account/keys/" + first + "/rotate")) // keys in their grace period do not count
-		b.requestKey("name", "x", "useCase", "x").shows(http.StatusUnprocessableEntity)
-	})
-}
-
-func TestASuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, clock := s.startMoved(t, begin)
-		b := svc.browser()
-		b.signIn("ada@example.org")
-		_, first := b.obtain("Mine")
-		_, second := b.secret(b.post("/account/keys/" + first + "/rotate"))
-		rotate := "/account/keys/" + second + "/rotate"
-		b.post(rotate).shows(http.StatusBadRequest, "Revoke the old one first")
-		b.post("/account/keys/" + first + "/revoke").leads("/account/keys")
-		_, third := b.secret(b.post(rotate))
-		clock.move(24*time.Hour - time.Microsecond)
-		svc.renew(b)
-		b.post("/account/keys/"+third+"/rotate").shows(http.StatusBadRequest, "Revoke the old one first")
-		clock.move(time.Microsecond)
-		_, _ = b.secret(b.post("/account/keys/" + third + "/rotate"))
-	})
-}
-
-func TestTwoTabsCollectOneKeyAndRotateItOnce(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
-		b := svc.browser()
-		b.signIn("ada@example.org")
-		r := b.ask("Only one")
-		svc.decide(r, "approve", nil)
-		id := ""
-		for _, path := range []string{"/account/keys/requests/" + r + "/collect", "rotate"} {
-			if path == "rotate" {
-				path = "/account/keys/" + id + "/rotate"
-			}
-			answers := make([]page, 6)
-			var all sync.WaitGroup
-			for i := range answers {
-				tab := *b
-				all.Go(func() { answers[i] = tab.post(path) })
-			}
-			all.Wait()
-			shown := 0
-			for _, a := range answers {
-				if a.status == http.StatusOK {
-					shown++
-					_, id = b.secret(a)
-				} else {
-					a.shows(http.StatusBadRequest, "already")
-				}
-			}
-			require.Equal(t, 1, shown)
-		}
-		require.Len(t, svc.listKeys("?account="+b.account), 2, "the key and its successor")
 	})
 }
 
