@@ -10,14 +10,8 @@ import (
 	"opportunity.internal/pkg/jsonlines"
 )
 
-// ClockTolerance bounds how far ahead of the service's clock a check may be.
-const ClockTolerance = time.Second
-
 // maxSources bounds the source URLs of one event.
 const maxSources = 100
-
-// MaxReported bounds the rejected lines that an append names; further ones are only counted.
-const MaxReported = 200
 
 // File is an events file that was read to its end.
 type File struct {
@@ -90,7 +84,7 @@ func (l line) check(now time.Time) (e api.VerificationEvent, p api.Problems) {
 		p.Add("checkedAt", "is missing")
 	case e.CheckedAt.Before(time.Unix(0, 0)):
 		p.Add("checkedAt", "must not be before 1970")
-	case e.CheckedAt.After(now.Add(ClockTolerance)):
+	case e.CheckedAt.After(now.Add(api.ClockTolerance)):
 		p.Add("checkedAt", "must not be in the future: the clock of the service reads %s", now.UTC().Format(time.RFC3339))
 	}
 	if outcomes, known := api.Outcomes[e.CheckType]; !known {

@@ -20,7 +20,7 @@ func TestReadAcceptsValidEvents(t *testing.T) {
 	file, err := eventfile.Read(strings.NewReader(
 		`{"slug":"a","checkedAt":"2026-11-20T07:00:00.9999999-05:00","checkType":"review","outcome":"verified","sourceUrls":["https://a.example"],"facts":`+
 			apitest.WholeFacts(`{"countryEligibility":[{"country":"CA","status":"eligible","includedRegions":["on"],"sourceUrls":["https://a.example/who"]}]}`)+
-			`,"note":"n","lastEventId":"e-1"}`+"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked"}`), now, eventfile.MaxReported)
+			`,"note":"n","lastEventId":"e-1"}`+"\n\n"+`{"slug":"b","checkedAt":"2026-11-19T00:00:00Z","checkType":"application-link","outcome":"blocked"}`), now, api.MaxReported)
 	require.NoError(t, err)
 	facts := api.UnknownFacts()
 	facts.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible,
@@ -44,7 +44,7 @@ func TestReadAcceptsOnlyOutcomesOfTheCheckType(t *testing.T) {
 	for kind, outcomes := range allowed {
 		for _, outcome := range all {
 			file, err := eventfile.Read(strings.NewReader(
-				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`","outcome":"`+string(outcome)+`"`+evidence[kind]+`}`), now, eventfile.MaxReported)
+				`{"slug":"a","checkedAt":"2026-11-19T00:00:00Z","checkType":"`+string(kind)+`","outcome":"`+string(outcome)+`"`+evidence[kind]+`}`), now, api.MaxReported)
 			require.NoError(t, err)
 			if strings.Contains(" "+outcomes+" ", " "+string(outcome)+" ") {
 				require.Empty(t, file.Rejected, "%s %s", kind, outcome)
@@ -95,7 +95,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		{"long note", `{` + valid + `,"note":"` + strings.Repeat("ä", 2001) + `"}`, "a", api.Problems{"note: must have at most 2000 characters"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			file, err := eventfile.Read(strings.NewReader(c.line), now, eventfile.MaxReported)
+			file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
 			require.NoError(t, err)
 			require.Equal(t, eventfile.File{Rejected: []api.RejectedLine{{Line: 1, ID: c.slug, Problems: c.problems}}}, file)
 		})
@@ -103,15 +103,15 @@ func TestReadReportsEveryProblem(t *testing.T) {
 }
 
 func TestReadLimitsRejectedLines(t *testing.T) {
-	file, err := eventfile.Read(strings.NewReader(strings.Repeat("x\n", eventfile.MaxReported+7)), now, eventfile.MaxReported)
+	file, err := eventfile.Read(strings.NewReader(strings.Repeat("x\n", api.MaxReported+7)), now, api.MaxReported)
 	require.NoError(t, err)
 	require.Empty(t, file.Lines)
-	require.Len(t, file.Rejected, eventfile.MaxReported)
+	require.Len(t, file.Rejected, api.MaxReported)
 	require.Equal(t, 7, file.Omitted)
 }
 
 func TestReadReturnsReadError(t *testing.T) {
 	broken := errors.New("cut off")
-	_, err := eventfile.Read(iotest.ErrReader(broken), now, eventfile.MaxReported)
+	_, err := eventfile.Read(iotest.ErrReader(broken), now, api.MaxReported)
 	require.ErrorIs(t, err, broken)
 }

@@ -13,7 +13,6 @@ import (
 const (
 	MaxName     = 200    // characters of a company's, publisher's or subcategory's name
 	MaxOverview = 20_000 // characters of an overview or a bio
-	MaxReported = 200    // rejected lines in the response to an import; further ones are only counted
 )
 
 // Line is a line of a file in normal form: regions and arrays as stored, times in UTC.
@@ -73,9 +72,6 @@ func Read(r io.Reader, now time.Time, maxRejected int) (File, error) {
 // NeedsSource is the problem of a published listing without sources.
 const NeedsSource = "sources: a published listing needs at least one: add the page that supports it"
 
-// clockTolerance is the tolerated difference by which the curator's clock is ahead.
-const clockTolerance = time.Second
-
 func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if !api.ValidSlug(l.ID) {
 		p.Add("id", "must be lower-case letters and digits in groups joined by hyphens, at most %d characters", api.MaxSlug)
@@ -94,7 +90,7 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if l.PublishedAt != nil {
 		at := l.PublishedAt.UTC().Truncate(time.Microsecond)
 		switch {
-		case at.After(now.Add(clockTolerance)):
+		case at.After(now.Add(api.ClockTolerance)):
 			p.Add("publishedAt", "must not be in the future: use null, and publishing sets it")
 		case at.After(now):
 			at = now.UTC().Truncate(time.Microsecond)

@@ -40,7 +40,7 @@ func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "") }
 
 func read(t *testing.T, file string) listingfile.File {
 	t.Helper()
-	f, err := listingfile.Read(strings.NewReader(file), now, listingfile.MaxReported)
+	f, err := listingfile.Read(strings.NewReader(file), now, api.MaxReported)
 	require.NoError(t, err)
 	return f
 }
@@ -153,8 +153,8 @@ func TestReadReportsProblemsOfSeveralLines(t *testing.T) {
 }
 
 func TestReadLimitsRejectedLines(t *testing.T) {
-	f := read(t, strings.Repeat("{}\n", listingfile.MaxReported+7))
-	require.Len(t, f.Rejected, listingfile.MaxReported)
+	f := read(t, strings.Repeat("{}\n", api.MaxReported+7))
+	require.Len(t, f.Rejected, api.MaxReported)
 	require.Equal(t, 7, f.Omitted)
 }
 

@@ -11,7 +11,7 @@ import (
 // Limits and default of page and limit.
 const (
 	MaxPage      = 1_000_000
-	MaxLimit     = 100
+	MaxLimit     = api.MaxPageSize
 	DefaultLimit = 10
 )
 

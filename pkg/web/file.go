@@ -9,12 +9,11 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
 
 const (
-	maxFile      = 64 << 20        // bytes; files are validated as a whole, so they are held in memory
-	fileTime     = 5 * time.Minute // to receive a file, as in the gateway
 	workTime     = 2 * time.Minute // to process a file after it was received
 	responseTime = time.Minute     // to send the response after the deadline for the request body
 )
@@ -30,8 +29,8 @@ func Extend(g *gin.Context, within time.Duration) {
 // File calls read with the request body, a file from an operator. It returns a problem.Error if the body is too large, late or incomplete.
 // read must not return an error for invalid content of the file.
 func File(g *gin.Context, read func(io.Reader) error) error {
-	Extend(g, fileTime)
-	err := read(http.MaxBytesReader(g.Writer, g.Request.Body, maxFile))
+	Extend(g, api.UploadTimeout)
+	err := read(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxFile))
 	tooLarge := new(http.MaxBytesError)
 	switch {
 	case err == nil:

@@ -115,9 +115,9 @@ func TestImportAndLintAgree(t *testing.T) {
 	s := start(t, storetest.SQLite(t))
 	for _, file := range []string{
 		listingLine("a", `,"kind":"x"`) + listingLine("a", ""), `{"format":"opportunity-listings","version":7}` + "\n" + listingLine("a", ""), "[]\n{}\n\"\xff\"\n",
-		strings.Repeat("{}\n", listingfile.MaxReported+3), listingLine("a", "")[:40], listingLine("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
+		strings.Repeat("{}\n", api.MaxReported+3), listingLine("a", "")[:40], listingLine("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),
 	} {
-		linted, err := listingfile.Read(strings.NewReader(file), startTime, listingfile.MaxReported)
+		linted, err := listingfile.Read(strings.NewReader(file), startTime, api.MaxReported)
 		require.NoError(t, err)
 		require.NotEmpty(t, linted.Rejected)
 		report := s.curate("import", file)

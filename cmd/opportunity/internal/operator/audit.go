@@ -51,7 +51,7 @@ func (v *verbs) audit() *cobra.Command {
 	f.StringVar(&action, "action", "", "only actions with this prefix, such as key. or person.sign_in")
 	f.StringVar(&actor, "actor", "", "only entries by this operator, or by the owner of this account")
 	f.StringVar(&since, "since", "", "only entries since then: a duration such as 7d or 90m, a date, or a time (UTC)")
-	f.IntVar(&limit, "limit", 50, "maximum number of entries, up to 1000")
+	f.IntVar(&limit, "limit", 50, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
 	f.Int64Var(&before, "before", 0, "only entries older than the one with this id")
 	return c
 }

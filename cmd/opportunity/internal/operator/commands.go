@@ -107,7 +107,7 @@ func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
 
 // paged adds the flags of a paged list.
 func (p *Page) paged(c *cobra.Command) {
-	c.Flags().IntVar(&p.Limit, "limit", 0, "maximum number of entries, up to 1000")
+	c.Flags().IntVar(&p.Limit, "limit", 0, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
 	c.Flags().StringVar(&p.After, "after", "", "start after the entry with this id")
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
 )
@@ -42,7 +43,7 @@ func TestLintNeedsNoAPI(t *testing.T) {
 	require.Equal(t, "1 listings, no problems\n", out)
 
 	bad := string(listingfile.Example) + strings.Replace(strings.SplitN(string(listingfile.Example), "\n", 2)[1], `"online"`, `"offline"`, 1) +
-		strings.Repeat("{}\n", listingfile.MaxReported)
+		strings.Repeat("{}\n", api.MaxReported)
 	out, errs, err := verb(t, nowhere, bad, "listings", "lint", "-")
 	require.Error(t, err)
 	require.Empty(t, out)

@@ -23,9 +23,8 @@ type OlderKey struct {
 }
 
 const (
-	maxPrefix   = 20
-	maxWarned   = 20  // lines listed in a warning
-	maxReported = 200 // rejected lines listed in a report; further ones are only counted
+	maxPrefix = 20
+	maxWarned = 20 // lines listed in a warning
 )
 
 // ReadOlderKeys reads and validates every line of an import. The report lists the rejected lines. The error is an error of r.
@@ -56,7 +55,7 @@ func ReadOlderKeys(r io.Reader) (keys []OlderKey, report api.ImportReport, err e
 
 // RejectLine adds a line to the report, or counts it. The report has the line number and no hash.
 func RejectLine(report *api.ImportReport, line int, problems api.Problems) {
-	if len(report.Rejected) == maxReported {
+	if len(report.Rejected) == api.MaxReported {
 		report.Omitted++
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -18,7 +19,7 @@ import (
 
 // Limits of the operators' lists.
 const (
-	MaxPage     = 1000
+	MaxPage     = api.MaxOperatorPageSize
 	MaxFragment = 254 // of an address or a name
 )
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/assets"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
@@ -141,7 +142,7 @@ func (s *Site) call(v *Visit, level Access, handle Handler) (shown View, err err
 			Data: "Your browser reports that another site sent this form. Reload the page and submit it again.",
 		}, nil
 	}
-	v.Request.Body = http.MaxBytesReader(v.Writer, v.Request.Body, maxForm)
+	v.Request.Body = http.MaxBytesReader(v.Writer, v.Request.Body, api.MaxForm)
 	if err := v.Request.ParseForm(); err != nil {
 		return View{}, problem.New(problem.InvalidParameter, "The form could not be read.").Because(err)
 	}
@@ -151,5 +152,3 @@ func (s *Site) call(v *Visit, level Access, handle Handler) (shown View, err err
 	}
 	return handle(v)
 }
-
-const maxForm = 64 << 10 // bytes; far above what any form needs

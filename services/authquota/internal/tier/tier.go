@@ -17,7 +17,6 @@ type Table map[api.Tier]api.Limits
 const (
 	maxPerMinute = 10_000
 	maxPerDay    = 1_000_000_000
-	maxPageSize  = 100 // largest `limit` of the contract
 )
 
 // Parse reads overrides such as "free=10/100/10,developer=60/1000/50": requests per minute, requests per UTC day, records per
@@ -74,7 +73,7 @@ func parse(figures string, limits *api.Limits) error {
 	}{
 		{"per minute", &limits.PerMinute, maxPerMinute},
 		{"per day", &limits.PerDay, maxPerDay},
-		{"page size", &limits.PageSize, maxPageSize},
+		{"page size", &limits.PageSize, api.MaxPageSize},
 	} {
 		n, err := strconv.Atoi(parts[i])
 		if err != nil || n < 1 || n > f.most {

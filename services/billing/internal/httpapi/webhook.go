@@ -20,11 +20,8 @@ import (
 // WebhookPath is the path to which Stripe sends its webhook events.
 const WebhookPath = "/billing/stripe/webhook"
 
-const (
-	maxEventBytes = 256 << 10
-	// webhookTimeout ends the handling of an event before the gateway gives up, so that its failure is reported and counted here.
-	webhookTimeout = api.GatewayTimeout - time.Second
-)
+// webhookTimeout ends the handling of an event before the gateway gives up, so that its failure is reported and counted here.
+const webhookTimeout = api.GatewayTimeout - time.Second
 
 // Webhook handles webhook events of the processor. Stripe resends events that were answered with 5xx for days.
 type Webhook struct {
@@ -53,9 +50,9 @@ func (w *Webhook) serve(g *gin.Context) (web.Reply, error) {
 }
 
 func (w *Webhook) handle(g *gin.Context) (outcome string, err error) {
-	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, maxEventBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxWebhookEvent))
 	if err != nil {
-		return malformed, problem.New(problem.InvalidParameter, "The body must be an event of at most %d bytes.", maxEventBytes).Because(err)
+		return malformed, problem.New(problem.InvalidParameter, "The body must be an event of at most %d bytes.", api.MaxWebhookEvent).Because(err)
 	}
 	ctx, cancel := context.WithTimeout(g.Request.Context(), webhookTimeout)
 	defer cancel()

@@ -16,9 +16,8 @@ import (
 
 // Limits of lists for curators.
 const (
-	listLimit    = 100 // default page size
-	maxListLimit = 1000
-	maxText      = 200 // characters of a search text
+	listLimit = 100 // default page size
+	maxText   = 200 // characters of a search text
 )
 
 // listings returns a page of listings for curators, including private and withdrawn ones.
@@ -39,7 +38,7 @@ func (a API) listings(g *gin.Context) (web.Reply, error) {
 
 // listingPage reads a filter and the position of a page.
 func listingPage(values params.Values) (f listing.Filter, after string, limit int, err error) {
-	if limit, err = values.Integer("limit", 1, maxListLimit, listLimit); err != nil {
+	if limit, err = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit); err != nil {
 		return f, "", 0, err
 	}
 	if f, err = listingFilter(values); err != nil {
@@ -129,7 +128,7 @@ func (a API) changes(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	f.Before = int64(before)
-	if f.Limit, err = values.Integer("limit", 1, maxListLimit, listLimit); err != nil {
+	if f.Limit, err = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit); err != nil {
 		return web.Reply{}, err
 	}
 	list, err := a.Desk.Changes(g.Request.Context(), f)

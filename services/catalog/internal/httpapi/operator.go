@@ -24,7 +24,6 @@ import (
 const (
 	maxRequest = 4 << 20         // bytes of a JSON request body
 	workTime   = 2 * time.Minute // to process a request once it has been read
-	exportTime = 5 * time.Minute // for the whole catalog; the gateway has the same limit
 )
 
 func (a API) importFile(g *gin.Context) (web.Reply, error) {
@@ -39,7 +38,7 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	var file listingfile.File
 	hash := sha256.New()
 	err = web.File(g, func(in io.Reader) (err error) {
-		file, err = listingfile.Read(io.TeeReader(in, hash), a.Now(), listingfile.MaxReported)
+		file, err = listingfile.Read(io.TeeReader(in, hash), a.Now(), api.MaxReported)
 		return err
 	})
 	if err != nil {
@@ -90,7 +89,7 @@ func dryRun(g *gin.Context) (bool, error) {
 
 // export streams the whole catalog, which may exceed the pod's memory.
 func (a API) export(g *gin.Context) (web.Reply, error) {
-	web.Extend(g, exportTime)
+	web.Extend(g, api.OperatorTimeout)
 	next, stop := iter.Pull2(a.Curation.Export(g.Request.Context()))
 	entry, err, more := next() // before the status is sent: a database outage must be a 503
 	if err != nil {

@@ -54,7 +54,7 @@ func (a API) doneSince(ctx context.Context, since time.Time) map[string]int {
 }
 
 func (a API) queueFilter(values params.Values) (f review.QueueFilter, err error) {
-	if f.Limit, err = values.Integer("limit", 1, maxListLimit, listLimit); err != nil {
+	if f.Limit, err = values.Integer("limit", 1, api.MaxOperatorPageSize, listLimit); err != nil {
 		return f, err
 	}
 	scope, err := oneOf(values, "scope", "today", "all")

@@ -200,7 +200,7 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, file []byte) {
-		in, err := listingfile.Read(bytes.NewReader(file), now, listingfile.MaxReported)
+		in, err := listingfile.Read(bytes.NewReader(file), now, api.MaxReported)
 		require.NoError(t, err)
 		for _, line := range in.Lines {
 			entry := listing.Create(line, now)

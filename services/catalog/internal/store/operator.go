@@ -56,7 +56,7 @@ func (s *Store) apply(
 
 // appendRejection adds r to the report, or counts it as omitted if the report is full.
 func appendRejection(rejected *[]api.RejectedLine, omitted *int, r api.RejectedLine) {
-	if len(*rejected) == listingfile.MaxReported {
+	if len(*rejected) == api.MaxReported {
 		*omitted++
 		return
 	}

@@ -268,9 +268,9 @@ func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 				{Line: 1, ID: "a\x00", Problems: none}, {Line: 3, ID: "\xff", Problems: none},
 				{Line: 4, ID: "unknown", Problems: none}, {Line: 5, ID: "A", Problems: none},
 			}}, report)
-			report, err = change(t.Context(), "ann", slices.Repeat([]string{"\x00"}, listingfile.MaxReported+7))
+			report, err = change(t.Context(), "ann", slices.Repeat([]string{"\x00"}, api.MaxReported+7))
 			require.NoError(t, err)
-			require.Len(t, report.Rejected, listingfile.MaxReported)
+			require.Len(t, report.Rejected, api.MaxReported)
 			require.Equal(t, 7, report.Omitted)
 		}
 	})

@@ -6,16 +6,11 @@ import (
 	"net/http"
 	"strings"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/proxy"
 	"opportunity.internal/services/gateway/internal/route"
-)
-
-// Limits of request bodies in bytes. The largest form is far below maxForm, the largest event of a payment processor below maxEvent.
-const (
-	maxForm  = 64 << 10
-	maxEvent = 256 << 10
 )
 
 // mayShowSecret reports whether the page at path may contain a secret. Such pages are not compressed: if an attacker can put text into
@@ -32,7 +27,7 @@ func isPage(path string) bool {
 // page forwards a browser's request to the pages of a service. It reads no key, charges nothing and needs no Redis: the service
 // itself authenticates and rate-limits.
 func (e *Edge) page(w http.ResponseWriter, r *http.Request, to route.Route, service *proxy.Service) (int, error) {
-	form, err := readBody(w, r, maxForm)
+	form, err := readBody(w, r, api.MaxForm)
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +42,7 @@ func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to route.Route) (
 		w.Header().Set("Allow", http.MethodPost)
 		return 0, problem.New(problem.MethodNotAllowed, "This path allows only %s.", http.MethodPost)
 	}
-	event, err := readBody(w, r, maxEvent)
+	event, err := readBody(w, r, api.MaxWebhookEvent)
 	if err != nil {
 		return 0, err
 	}

@@ -25,12 +25,6 @@ import (
 // Prefix is the path prefix of the operator API.
 const Prefix = "/operator/v1/"
 
-const (
-	maxBody        = 64 << 20            // a file of listings or events
-	uploadTimeout  = 5 * time.Minute     // for the upload
-	processTimeout = api.OperatorTimeout // for the service to process the file and respond
-)
-
 // Owners maps a service, such as Catalog, to its base URL. The endpoints of a service without an entry do not exist.
 type Owners map[string]*url.URL
 
@@ -67,14 +61,14 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 		}
 		r.Header.Set(api.ActorHeader, sender.Name)
 		// Replace the timeouts of the listener, which are for small requests.
-		conn, readBy := http.NewResponseController(w), time.Now().Add(uploadTimeout)
-		respondBy := readBy.Add(processTimeout)
+		conn, readBy := http.NewResponseController(w), time.Now().Add(api.UploadTimeout)
+		respondBy := readBy.Add(api.OperatorTimeout)
 		if r.ContentLength == 0 {
 			readBy = respondBy
 		}
 		_ = conn.SetReadDeadline(readBy)
 		_ = conn.SetWriteDeadline(respondBy)
-		r.Body = upload{http.MaxBytesReader(w, r.Body, maxBody), conn, respondBy}
+		r.Body = upload{http.MaxBytesReader(w, r.Body, api.MaxFile), conn, respondBy}
 		services.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ownerKey{}, owners[endpoint.service])))
 	})
 }

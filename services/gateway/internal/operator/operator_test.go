@@ -66,7 +66,7 @@ func TestUploadErrors(t *testing.T) {
 		message string
 	}{
 		"stalled":   {io.MultiReader(strings.NewReader("half"), failing{os.ErrDeadlineExceeded}), 400, "The file did not arrive in time."},
-		"too large": {io.LimitReader(zeros{}, maxBody+1), 400, "The file is larger than 64 MiB; send it in parts."},
+		"too large": {io.LimitReader(zeros{}, api.MaxFile+1), 400, "The file is larger than 64 MiB; send it in parts."},
 		"cut off":   {io.MultiReader(strings.NewReader("half"), failing{errors.New("gone")}), 503, "The service is temporarily unavailable. Retry shortly."},
 		"whole":     {io.MultiReader(strings.NewReader("all")), 200, ""},
 	} {

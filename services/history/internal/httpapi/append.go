@@ -29,7 +29,7 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 	now := a.Now()
 	var file eventfile.File
 	err = web.File(g, func(in io.Reader) (err error) {
-		file, err = eventfile.Read(in, now, eventfile.MaxReported)
+		file, err = eventfile.Read(in, now, api.MaxReported)
 		return err
 	})
 	if err != nil {
@@ -55,7 +55,7 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: report}, err
 }
 
-// awaitLatest waits for the time of the latest check, which may be up to eventfile.ClockTolerance in the future, and returns that
+// awaitLatest waits for the time of the latest check, which may be up to api.ClockTolerance in the future, and returns that
 // time. The event is then recorded as sent, and no response shows a check from the future.
 func awaitLatest(ctx context.Context, lines []eventfile.Line, now time.Time) (time.Time, error) {
 	latest := now
@@ -89,7 +89,7 @@ func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 }
 
 // checkListings rejects the events of unknown listings. It returns the valid lines and a report of the rejected ones: the first
-// eventfile.MaxReported in full, the others as a number.
+// api.MaxReported in full, the others as a number.
 func checkListings(file eventfile.File, unknown map[string]bool) (lines []eventfile.Line, report api.AppendReport) {
 	const noListing = "there is no such listing"
 	rejected := file.Rejected
@@ -105,13 +105,13 @@ func checkListings(file eventfile.File, unknown map[string]bool) (lines []eventf
 			lines = append(lines, line)
 			continue
 		}
-		if unlisted++; unlisted <= eventfile.MaxReported {
+		if unlisted++; unlisted <= api.MaxReported {
 			rejected = append(rejected, api.RejectedLine{Line: line.Number, ID: line.Event.Slug, Problems: api.Problems{"slug: " + noListing}})
 		}
 	}
 	slices.SortFunc(rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })
 	total := len(file.Rejected) + file.Omitted + unlisted
-	rejected = append([]api.RejectedLine{}, rejected[:min(len(rejected), eventfile.MaxReported)]...) // never nil: JSON needs [], not null
+	rejected = append([]api.RejectedLine{}, rejected[:min(len(rejected), api.MaxReported)]...) // never nil: JSON needs [], not null
 	return lines, api.AppendReport{Rejected: rejected, Omitted: total - len(rejected)}
 }
 

@@ -168,7 +168,7 @@ func TestReportNamesFirstInvalidLines(t *testing.T) {
 	} {
 		r := report(file)
 		require.False(t, r.Applied, name)
-		require.Len(t, r.Rejected, eventfile.MaxReported, name)
+		require.Len(t, r.Rejected, api.MaxReported, name)
 		require.Equal(t, 100, r.Omitted, name)
 		for i, line := range r.Rejected {
 			require.Equal(t, i+1, line.Line, name)

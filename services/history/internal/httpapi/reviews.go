@@ -64,7 +64,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a review with its actor.").Because(err)
 	}
 	now := a.Now()
-	file, err := eventfile.Read(bytes.NewReader(in.Review), now, eventfile.MaxReported)
+	file, err := eventfile.Read(bytes.NewReader(in.Review), now, api.MaxReported)
 	if err != nil {
 		return web.Reply{}, err
 	}

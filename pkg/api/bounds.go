@@ -1,0 +1,32 @@
+package api
+
+import "time"
+
+// Timeouts of the gateway. A service behind it must finish earlier to have its own response, error included, reach the client.
+const (
+	// GatewayTimeout limits how long the gateway waits for a service to start its response.
+	GatewayTimeout = 10 * time.Second
+	// OperatorTimeout limits how long the gateway waits for a service to carry out an operator request.
+	OperatorTimeout = 5 * time.Minute
+	// UploadTimeout limits the upload of a file from an operator.
+	UploadTimeout = 5 * time.Minute
+)
+
+// Sizes of request bodies in bytes. The gateway and the service behind it enforce the same.
+const (
+	MaxForm         = 64 << 10  // a form of a page
+	MaxWebhookEvent = 256 << 10 // an event of a payment processor
+	MaxFile         = 64 << 20  // a file of listings, events or keys; it is validated as a whole, so it is held in memory
+)
+
+// Sizes of pages.
+const (
+	MaxPageSize         = 100  // records: the largest limit of the public API, and of a tier
+	MaxOperatorPageSize = 1000 // entries of a list for operators
+)
+
+// MaxReported bounds the rejected lines of a file that a response lists. Further ones are only counted.
+const MaxReported = 200
+
+// ClockTolerance bounds how far a time from a curator may be ahead of the service's clock.
+const ClockTolerance = time.Second
