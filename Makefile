@@ -47,7 +47,7 @@ test: ## Run all tests, with the race detector, on real Postgres, Redis and Chro
 
 .PHONY: lint
 lint: lint-prose $(LINT) ## Check format, import rules and wording
-	@test -z "$$(gofmt -l $(MODULES))" || { gofmt -l $(MODULES); echo "run gofmt -w on these"; exit 1; }
+	@test -z "$$(gofmt -l $(MODULES) scripts)" || { gofmt -l $(MODULES) scripts; echo "run gofmt -w on these"; exit 1; }
 	@$(LINT) run $(PACKAGES)
 	@scripts/lint-imports $(LINT)
 
@@ -90,6 +90,10 @@ generate-check: generate tidy ## Fail if a generated file or a go.mod is out of 
 .PHONY: fuzz
 fuzz: ## Fuzz each parser for FUZZTIME (default 30s)
 	@scripts/fuzz $(or $(FUZZTIME),30s)
+
+.PHONY: mutate
+mutate: ## Print the small changes to FOLDER that its tests miss: make mutate FOLDER=services/catalog/internal/query
+	@scripts/with-stores go run scripts/mutate.go $(ARGS) $(FOLDER)
 
 .PHONY: bench
 bench: ## Measure the ratios of docs/benchmarks.md

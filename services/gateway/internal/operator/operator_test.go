@@ -93,9 +93,9 @@ func TestUploadExtendsReadDeadline(t *testing.T) {
 	whole := send(t, strings.NewReader("all"))
 	require.Len(t, whole.write, 1)
 	respondBy := whole.write[0]
-	require.Equal(t, []time.Time{respondBy.Add(-processTimeout), respondBy}, whole.read)
+	require.Equal(t, []time.Time{respondBy.Add(-api.OperatorTimeout), respondBy}, whole.read)
 	stalled := send(t, io.MultiReader(strings.NewReader("half"), failing{os.ErrDeadlineExceeded}))
-	require.Equal(t, []time.Time{stalled.write[0].Add(-processTimeout)}, stalled.read)
+	require.Equal(t, []time.Time{stalled.write[0].Add(-api.OperatorTimeout)}, stalled.read)
 	export := send(t, http.NoBody)
 	require.Equal(t, export.write, export.read)
 }
