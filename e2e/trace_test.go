@@ -77,7 +77,8 @@ func TestOneTrace(t *testing.T) {
 	receiver := httptest.NewServer(received)
 	defer receiver.Close()
 	u := up(t, filepath.Join(t.TempDir(), "data"),
-		"OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50")
+		"OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
+		"OPPORTUNITY_TRUSTED_PROXIES=127.0.0.0/8") // so that the gateway continues the trace of the test
 
 	for _, c := range []struct {
 		name, path, id string

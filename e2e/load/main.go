@@ -123,7 +123,7 @@ func readKeys() ([]string, error) {
 func one(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load ask", flag.ContinueOnError)
 	base := flags.String("url", os.Getenv("OPPORTUNITY_E2E_URL"), "address of the gateway")
-	trace := flags.String("trace", "", "id of the trace, 32 hexadecimal digits")
+	trace := flags.String("trace", "", "id of the trace, 32 hexadecimal digits; the gateway must list this address in OPPORTUNITY_TRUSTED_PROXIES")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

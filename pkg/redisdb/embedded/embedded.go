@@ -6,12 +6,16 @@ package embedded
 
 import (
 	"fmt"
+	"net/url"
 
 	"github.com/alicebob/miniredis/v2"
 )
 
 // Server is a running server.
-type Server struct{ redis *miniredis.Miniredis }
+type Server struct {
+	redis    *miniredis.Miniredis
+	password string // empty: none required
+}
 
 // Start starts a server on addr. Port 0 picks a free port.
 func Start(addr string) (*Server, error) {
@@ -20,11 +24,24 @@ func Start(addr string) (*Server, error) {
 		return nil, fmt.Errorf("embedded redis: %w", err)
 	}
 	s.ClockTTL(true) // by default keys never expire
-	return &Server{s}, nil
+	return &Server{redis: s}, nil
 }
 
-// URL returns the redis:// URL of the server.
-func (s *Server) URL() string { return "redis://" + s.redis.Addr() }
+// RequirePassword rejects commands on connections that have not sent the password, so that other users of the machine cannot change
+// limits.
+func (s *Server) RequirePassword(password string) {
+	s.password = password
+	s.redis.RequireAuth(password)
+}
+
+// URL returns the redis:// URL of the server, with the password if one is required.
+func (s *Server) URL() string {
+	u := url.URL{Scheme: "redis", Host: s.redis.Addr()}
+	if s.password != "" {
+		u.User = url.UserPassword("", s.password)
+	}
+	return u.String()
+}
 
 // Close stops the server, closes all connections, and discards all data.
 func (s *Server) Close() { s.redis.Close() }

@@ -57,3 +57,22 @@ func TestAddressInUse(t *testing.T) {
 	_, err = embedded.Start(server.URL()[len("redis://"):])
 	require.ErrorContains(t, err, "embedded redis")
 }
+
+func TestPasswordIsRequired(t *testing.T) {
+	server, err := embedded.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	defer server.Close()
+	without := redis.NewClient(&redis.Options{Addr: server.URL()[len("redis://"):]})
+	defer without.Close()
+	require.NoError(t, without.Ping(t.Context()).Err())
+
+	server.RequirePassword("a secret: with / signs")
+	with, err := redis.ParseURL(server.URL())
+	require.NoError(t, err)
+	client := redis.NewClient(with)
+	defer client.Close()
+	require.NoError(t, client.Set(t.Context(), "k", "v", 0).Err())
+	without = redis.NewClient(without.Options())
+	defer without.Close()
+	require.ErrorContains(t, without.Get(t.Context(), "k").Err(), "NOAUTH")
+}

@@ -4,6 +4,7 @@ package up
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -57,6 +58,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer redis.Close() // closes last, because authquota reads the counters when it stops
+	redis.RequirePassword(rand.Text())
 
 	d, err := newDeployment(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
 	if err != nil {

@@ -55,12 +55,15 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 	return problem.Unavailable(fmt.Errorf("principal outdated after %d attempts: account keeps changing", maxAttempts))
 }
 
-// strip removes the caller's request id, and its X-Forwarded headers unless a trusted proxy sent them. Identity headers need no
-// removal, because package proxy builds upstream requests from a list of allowed headers.
+// strip removes the caller's request id, and its X-Forwarded and trace headers unless a trusted proxy sent them. A stranger could
+// otherwise join traces, or force each of its calls to be recorded. Identity headers need no removal, because package proxy builds
+// upstream requests from a list of allowed headers.
 func (e *Edge) strip(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !e.trusts(remote(r)) {
-			maps.DeleteFunc(r.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Forwarded-") })
+			maps.DeleteFunc(r.Header, func(name string, _ []string) bool {
+				return strings.HasPrefix(name, "X-Forwarded-") || name == "Traceparent" || name == "Tracestate" || name == "Baggage"
+			})
 		}
 		delete(r.Header, api.RequestIDHeader)
 		next.ServeHTTP(w, r)
