@@ -24,9 +24,9 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/authquota/internal/billing"
-	"opportunity.internal/services/authquota/internal/ledger"
+	"opportunity.internal/services/authquota/internal/plan/billing"
 	planpages "opportunity.internal/services/authquota/internal/plan/pages"
+	"opportunity.internal/services/authquota/internal/usage/ledger"
 	"opportunity.internal/services/authquota/migrations"
 )
 

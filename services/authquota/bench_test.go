@@ -18,8 +18,8 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/courier"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/mail/courier"
+	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // BenchmarkPages requests the account pages of a running service, for an account that had 10,000 keys in the last 90 days, with

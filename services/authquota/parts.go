@@ -11,16 +11,16 @@ import (
 
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/authquota/internal/closing"
-	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/epoch"
-	"opportunity.internal/services/authquota/internal/ledger"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/merge"
+	"opportunity.internal/services/authquota/internal/mail/courier"
 	peoplestore "opportunity.internal/services/authquota/internal/people/store"
+	"opportunity.internal/services/authquota/internal/plan/closing"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/secretbox"
-	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/usage/ledger"
+	"opportunity.internal/services/authquota/internal/usage/merge"
 )
 
 // settings are the parsed settings.

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/passkey/passkeytest"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/people/passkey/passkeytest"
+	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // securityKey is an authenticator with one passkey, as used by a browser with scripts.

@@ -12,8 +12,8 @@ import (
 
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/courier"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/mail/courier"
 )
 
 // by makes the service send through an SMTP server, on the test's clock.

@@ -32,7 +32,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/courier"
+	"opportunity.internal/services/authquota/internal/mail/courier"
 )
 
 // TestMain requires that nothing leaks and that a run of all tests renders every page template.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // A form submitted twice, or from a second tab, does not sign out and grants nothing extra.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/chart"
-	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/plan/tier"
+	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
 // Offer is a tier in the comparison of plans.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 

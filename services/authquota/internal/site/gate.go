@@ -5,7 +5,7 @@ import (
 	"path"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // enter identifies the visitor and returns where to redirect first, if anywhere.

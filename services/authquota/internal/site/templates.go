@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/services/authquota/internal/chart"
+	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
 var (

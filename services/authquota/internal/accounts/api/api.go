@@ -7,7 +7,7 @@ import (
 
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi"
-	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 // Accounts stores accounts.

@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi"
-	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 // Keys stores keys. Errors are problem.Errors, or internal errors for the log.

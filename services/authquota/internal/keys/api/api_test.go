@@ -16,7 +16,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 	keysapi "opportunity.internal/services/authquota/internal/keys/api"
-	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 const (

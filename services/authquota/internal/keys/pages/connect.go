@@ -8,8 +8,8 @@ import (
 
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
-	"opportunity.internal/services/authquota/internal/throttle"
 )
 
 // Connections connects keys. Errors are problem.Errors with a message for people.

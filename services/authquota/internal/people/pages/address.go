@@ -5,10 +5,10 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people/link"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
-	"opportunity.internal/services/authquota/internal/throttle"
 )
 
 // AddressChanges changes the address. Each change sends its mails and writes the audit log.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"opportunity.internal/services/authquota/internal/link"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/link"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
-	"opportunity.internal/services/authquota/internal/throttle"
 )
 
 // Attempts delays guessing.

@@ -5,12 +5,12 @@ import (
 	"errors"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/recovery"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/people/recovery"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
+	"opportunity.internal/services/authquota/internal/people/totp"
 	"opportunity.internal/services/authquota/internal/site"
-	"opportunity.internal/services/authquota/internal/throttle"
-	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // Proofs records proofs of a factor.

@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/link"
+	"opportunity.internal/services/authquota/internal/people/link"
 	"opportunity.internal/services/authquota/internal/site"
 )
 

@@ -7,7 +7,7 @@ import (
 	"embed"
 	"log/slog"
 
-	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/people/passkey"
 	"opportunity.internal/services/authquota/internal/site"
 )
 

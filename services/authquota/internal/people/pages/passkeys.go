@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
-	"opportunity.internal/services/authquota/internal/throttle"
 )
 
 // Passkeys stores passkeys; passkey.ErrRejected if one was removed or cloned.

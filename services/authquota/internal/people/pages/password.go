@@ -5,10 +5,10 @@ import (
 	"errors"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/password"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/password"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
-	"opportunity.internal/services/authquota/internal/throttle"
 )
 
 // PasswordChanges changes the password. It sends its mail and writes the audit log.

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
+	"opportunity.internal/services/authquota/internal/people/totp"
 	"opportunity.internal/services/authquota/internal/site"
-	"opportunity.internal/services/authquota/internal/throttle"
-	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // Replacements replaces authenticators.

@@ -2,9 +2,9 @@ package pages
 
 import (
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/link"
-	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/link"
+	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/site"
 )
 

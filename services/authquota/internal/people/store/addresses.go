@@ -9,8 +9,8 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people/link"
 )
 
 // RequestAddressChange stores a link.NewAddress and posts one of two mails to the new address: fresh, which has the link, or

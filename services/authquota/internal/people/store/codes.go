@@ -7,8 +7,8 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/session"
-	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 )
 
 // SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns account.CodeUsed for an

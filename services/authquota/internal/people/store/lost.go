@@ -7,8 +7,8 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people/link"
 )
 
 // RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier links for it stop working.

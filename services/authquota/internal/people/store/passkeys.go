@@ -8,9 +8,9 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/session"
-	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 )
 
 type passkeyRow struct {

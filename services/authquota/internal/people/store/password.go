@@ -8,10 +8,10 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/link"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/session"
-	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/people/link"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 )
 
 // PasswordHash returns the hash of an account's password.

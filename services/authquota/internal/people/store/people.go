@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 type personRow struct {

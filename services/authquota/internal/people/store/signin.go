@@ -7,8 +7,8 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	"opportunity.internal/services/authquota/internal/session"
-	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 )
 
 // Credentials returns the account and password hash for an address. Both are empty if no account has it.

@@ -5,8 +5,8 @@ import (
 	"embed"
 	"log/slog"
 
+	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
-	"opportunity.internal/services/authquota/internal/tier"
 )
 
 // Pages holds the dependencies of the pages.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/closing"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/plan/closing"
 )
 
 // PendingCancels returns up to limit closed accounts with an entitlement that billing has not cancelled.

@@ -6,9 +6,9 @@ import (
 	"io"
 	"slices"
 
-	"opportunity.internal/services/authquota/internal/chart"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
 // Usage reads the usage of accounts from the database.

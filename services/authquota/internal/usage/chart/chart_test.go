@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/chart"
 	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
 var update = flag.Bool("update", false, "write the drawings of testdata anew")

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"opportunity.internal/services/authquota/internal/recovery"
+	"opportunity.internal/services/authquota/internal/people/recovery"
 )
 
 func TestCodes(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb/embedded"
-	"opportunity.internal/services/authquota/internal/ledger"
 	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/usage/ledger"
 )
 
 type write struct {

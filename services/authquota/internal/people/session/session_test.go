@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 )
 
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

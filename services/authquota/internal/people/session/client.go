@@ -3,7 +3,7 @@ package session
 import (
 	"strings"
 
-	"opportunity.internal/services/authquota/internal/throttle"
+	"opportunity.internal/services/authquota/internal/people/throttle"
 )
 
 // Of describes a browser by its User-Agent header and address. Neither is stored in full; a person recognizes a device by less.

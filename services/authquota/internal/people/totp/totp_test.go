@@ -15,7 +15,7 @@ import (
 
 	library "github.com/pquerna/otp/totp"
 
-	"opportunity.internal/services/authquota/internal/totp"
+	"opportunity.internal/services/authquota/internal/people/totp"
 )
 
 // RFC 6238, appendix B, SHA-1. The last six of its eight digits are the six-digit code.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"opportunity.internal/services/authquota/internal/password"
+	"opportunity.internal/services/authquota/internal/people/password"
 )
 
 const email = "ada.lovelace@example.org"

@@ -8,8 +8,8 @@ import (
 	"github.com/descope/virtualwebauthn"
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/passkey"
-	"opportunity.internal/services/authquota/internal/passkey/passkeytest"
+	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/people/passkey/passkeytest"
 )
 
 var (

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/session"
+	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // Purpose is the single use of a link.

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/tier"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 func TestWithoutOverridesTheContractHolds(t *testing.T) {
