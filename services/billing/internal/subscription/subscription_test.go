@@ -60,6 +60,8 @@ func TestDeriveEntitlement(t *testing.T) {
 		{"two cancelled subscriptions: the longer counts", []subscription.State{sub("a", 10, cancelled), sub("b", 30, cancelled)}, paid(30, false, "")},
 		{"shorter one fails, longer one does not", []subscription.State{sub("a", 10, failing), sub("b", 30, cancelled)}, paid(30, false, "")},
 		{"one of two equal subscriptions fails", []subscription.State{sub("a", 30, failing), sub("b", 30)}, paid(30, true, "")},
+		{"one of two equal subscriptions fails, in the other order", []subscription.State{sub("b", 30), sub("a", 30, failing)}, paid(30, true, "")},
+		{"the failing one of two equal subscriptions renews", []subscription.State{sub("a", 30, failing), sub("b", 30, cancelled)}, paid(30, true, "")},
 		{"another product", []subscription.State{sub("a", 30, other)}, nothing("")},
 		{"another product, disputed", []subscription.State{sub("a", 30, other, disputed), sub("b", 0, other, failing)}, nothing("")},
 		{"dispute takes precedence over refund", []subscription.State{sub("a", 30, refunded), sub("b", 30, disputed), sub("c", 0, failing)}, nothing(api.Disputed)},
@@ -114,6 +116,21 @@ func TestDifferences(t *testing.T) {
 		{Account: "acc_1", Subscription: "a", Field: "disputed", Had: "false", Has: "true"},
 	}, subscription.Differences(was, is))
 	require.False(t, subscription.Equal(was, is))
+}
+
+func TestEntitlementDifference(t *testing.T) {
+	until := day(30)
+	before := api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Version: 1}
+	same := before
+	same.Version = 2
+	_, different := subscription.EntitlementDifference("acc_1", before, same)
+	require.False(t, different, "versions do not count")
+
+	d, different := subscription.EntitlementDifference("acc_1", before, api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
+	require.True(t, different)
+	require.Equal(t, api.BillingDifference{
+		Account: "acc_1", Field: "entitlement", Had: "commercial until 2026-12-20T12:00:00Z, renews", Has: "free, disputed",
+	}, d)
 }
 
 func TestAccountSummary(t *testing.T) {

@@ -13,29 +13,40 @@ var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 func TestASessionEndsWhenItIsNotUsedAndAfterItsLife(t *testing.T) {
 	s, _ := session.New("acc", session.Full, session.Life, session.Client{}, start)
-	require.True(t, s.Alive(start.Add(session.Idle-1)))
-	require.False(t, s.Alive(start.Add(session.Idle)), "idle")
-	for at := start; at.Before(start.Add(session.Life)); at = at.Add(session.Idle - 1) {
+	const idle, life = 30 * time.Minute, 12 * time.Hour
+	require.True(t, s.Alive(start.Add(idle-1)))
+	require.False(t, s.Alive(start.Add(idle)), "idle")
+	for at := start; at.Before(start.Add(life)); at = at.Add(idle - 1) {
 		require.True(t, s.Alive(at))
 		s.SeenAt = at
 	}
-	s.SeenAt = start.Add(session.Life - 1)
-	require.True(t, s.Alive(start.Add(session.Life-1)))
-	require.False(t, s.Alive(start.Add(session.Life)), "use does not lengthen the life")
+	s.SeenAt = start.Add(life - 1)
+	require.True(t, s.Alive(start.Add(life-1)))
+	require.False(t, s.Alive(start.Add(life)), "use does not lengthen the life")
 	s.EndedAt = &start
 	require.False(t, s.Alive(start), "ended")
 }
 
 func TestAHalfwaySessionIsShort(t *testing.T) {
-	s, _ := session.New("acc", session.Halfway, session.HalfwayLife, session.Client{}, start)
-	require.True(t, s.Alive(start.Add(session.HalfwayLife-1)))
-	require.False(t, s.Alive(start.Add(session.HalfwayLife)))
+	for life, want := range map[time.Duration]time.Duration{session.HalfwayLife: 10 * time.Minute, session.SetUpLife: 30 * time.Minute} {
+		s, _ := session.New("acc", session.Halfway, life, session.Client{}, start)
+		require.True(t, s.Alive(start.Add(want-1)))
+		require.False(t, s.Alive(start.Add(want)))
+	}
 }
 
 func TestAProofIsRecentForAWhile(t *testing.T) {
 	s, _ := session.New("acc", session.Full, session.Life, session.Client{}, start)
-	require.True(t, s.Recent(start.Add(session.RecentProof-1)))
-	require.False(t, s.Recent(start.Add(session.RecentProof)))
+	require.True(t, s.Recent(start.Add(10*time.Minute-1)))
+	require.False(t, s.Recent(start.Add(10*time.Minute)))
+	s.Superseded = true
+	require.False(t, s.Recent(start), "the previous secret proves nothing")
+}
+
+func TestLastUseIsStoredToTheMinute(t *testing.T) {
+	s, _ := session.New("acc", session.Full, session.Life, session.Client{}, start)
+	require.False(t, s.Stale(start.Add(time.Minute-1)))
+	require.True(t, s.Stale(start.Add(time.Minute)))
 }
 
 func TestSecretsDiffer(t *testing.T) {

@@ -77,3 +77,23 @@ func TestNetworks(t *testing.T) {
 		require.Equal(t, want, throttle.NetworkOf(ip), ip)
 	}
 }
+
+// Shared counters belong to people who do not know each other: a success of one must not clear the failures of the others.
+func TestSubjects(t *testing.T) {
+	const ip, network = "203.0.113.77", "203.0.113.0/24"
+	for _, c := range []struct {
+		got, want throttle.Subject
+	}{
+		{throttle.FromNetwork(ip), throttle.Subject{Rule: throttle.Network, Name: "network " + network, Shared: true}},
+		{throttle.OfAddress("a@b", ip), throttle.Subject{Rule: throttle.Address, Name: "address " + network + " a@b"}},
+		{throttle.OfSecondStep("acc", ip), throttle.Subject{Rule: throttle.Address, Name: "second step " + network + " acc"}},
+		{throttle.OfAccount("acc"), throttle.Subject{Rule: throttle.Account, Name: "account acc", Shared: true}},
+		{throttle.OfDevice("acc", "hash"), throttle.Subject{Rule: throttle.Address, Name: "device hash acc"}},
+		{throttle.OfSession("ses"), throttle.Subject{Rule: throttle.Inside, Name: "session ses"}},
+		{throttle.KeysFor("acc"), throttle.Subject{Rule: throttle.Inside, Name: "keys acc"}},
+		{throttle.MailTo("reset", "a@b"), throttle.Subject{Rule: throttle.Address, Name: "mail reset a@b"}},
+		{throttle.FormsFrom(ip), throttle.Subject{Rule: throttle.Network, Name: "forms " + network, Shared: true}},
+	} {
+		require.Equal(t, c.want, c.got)
+	}
+}
