@@ -216,7 +216,7 @@ func (c Client) Grant(ctx context.Context, account string, tier api.Tier) ([]byt
 }
 
 func encoded(v any) io.Reader {
-	body, _ := json.Marshal(v) // cannot fail: maps and structs of strings and booleans
+	body, _ := json.Marshal(v) // cannot fail: maps and structs of strings, booleans and valid JSON
 	return bytes.NewReader(body)
 }
 

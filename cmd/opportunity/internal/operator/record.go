@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -88,7 +87,9 @@ func submit(ctx context.Context, c Client, event []byte, sheet api.ReviewSheet) 
 	if r, err := validate(event, sheet); err != nil || len(r.rejected) > 0 {
 		return r, err
 	}
-	return appended(ctx, c, bytes.NewReader(event))
+	r, raw, err := c.Review(ctx, sheet.Record.ID, api.ReviewSubmission{Review: event})
+	text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
+	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
 }
 
 // validate validates a review without sending it. It accepts times up to the service's clock, which may be ahead of the local one.
@@ -119,18 +120,11 @@ func (v *verbs) interview(cmd *cobra.Command, id string) error {
 	if err != nil {
 		return err
 	}
-	then, _, err := c.Known(cmd.Context(), id, "")
-	if unknown := new(RequestError); errors.As(err, &unknown) && unknown.Status == 404 { // no events yet
-		then, err = api.HistorySnapshot{}, nil
-	}
-	if err != nil {
-		return err
-	}
 	out := cmd.OutOrStdout()
 	if v.output == "json" {
 		out = cmd.ErrOrStderr() // keeps standard output for the JSON result
 	}
-	showSheet(out, sheet, then.Events)
+	showSheet(out, sheet)
 	q := newQuestions(bufio.NewReader(cmd.InOrStdin()), out, sheet)
 	for {
 		if err := q.all(); err != nil {

@@ -48,6 +48,8 @@ func newDesk(t *testing.T) *desk {
 		Record:  api.Opportunity{ID: "a", Platform: api.Platform{Category: api.Online}, Facts: reviewed, Sources: []api.Source{{URL: "https://a.example/terms"}}},
 		Reasons: []api.DueReason{{Why: api.DueEdit, At: at, Fields: []string{"facts"}, Actor: "bob"}},
 		Edits:   []api.ListingEdit{{At: at, Actor: "bob", Fields: []string{"facts"}}},
+		Events: []api.RecordedEvent{{Actor: "eve", VerificationEvent: api.VerificationEvent{
+			CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, CheckedAt: at, Note: "answered 403"}}},
 	}
 	d := &desk{appended: make(chan string, 9)}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,11 +57,13 @@ func newDesk(t *testing.T) *desk {
 		switch r.Method + " " + r.URL.Path {
 		case "GET /operator/v1/reviews/records/a":
 			_ = json.NewEncoder(w).Encode(sheet)
-		case "GET /operator/v1/history/a":
-			_ = json.NewEncoder(w).Encode(api.HistorySnapshot{Events: []api.RecordedEvent{{Actor: "eve", VerificationEvent: api.VerificationEvent{
-				CheckType: api.LinkCheck, Outcome: api.OutcomeBlocked, CheckedAt: at, Note: "answered 403"}}}})
-		case "POST /operator/v1/events/append":
-			d.appended <- string(body)
+		case "POST /operator/v1/reviews/records/a":
+			var in api.ReviewSubmission
+			if err := json.Unmarshal(body, &in); err != nil {
+				w.WriteHeader(http.StatusTeapot)
+				return
+			}
+			d.appended <- string(in.Review)
 			if d.rejects--; d.rejects >= 0 {
 				_, _ = io.WriteString(w, `{"applied":false,"refused":[{"line":1,"id":"a","problems":["note: not today"]}]}`)
 				return

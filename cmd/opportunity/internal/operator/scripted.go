@@ -43,7 +43,7 @@ func (s scripted) run(cmd *cobra.Command, id string) error {
 				return result{}, err
 			}
 		}
-		return appended(ctx, c, bytes.NewReader(event))
+		return submit(ctx, c, event, sheet)
 	})(cmd, []string{id})
 }
 

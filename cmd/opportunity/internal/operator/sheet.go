@@ -15,7 +15,7 @@ import (
 const lastEvents = 5
 
 // showSheet prints the facts, sources, changes and latest events of a listing for the reviewer.
-func showSheet(out io.Writer, s api.ReviewSheet, events []api.RecordedEvent) {
+func showSheet(out io.Writer, s api.ReviewSheet) {
 	r := s.Record
 	fmt.Fprintf(out, "%s: %s, %s, %s, %s\n", r.ID, r.Company.Name, r.Category, s.Visibility, s.Status)
 	fmt.Fprintf(out, "  %s\n  apply at %s\n", r.Company.Website, r.ApplicationURL)
@@ -47,10 +47,10 @@ func showSheet(out io.Writer, s api.ReviewSheet, events []api.RecordedEvent) {
 		fmt.Fprintln(out, "  nothing")
 	}
 	fmt.Fprintln(out, "\nLatest events, newest check first")
-	if len(events) == 0 {
+	if len(s.Events) == 0 {
 		fmt.Fprintln(out, "  none")
 	}
-	for _, e := range events[:min(len(events), lastEvents)] {
+	for _, e := range s.Events[:min(len(s.Events), lastEvents)] {
 		fmt.Fprintf(out, "  %s  %s: %s, by %s", formatTime(e.CheckedAt), e.CheckType, e.Outcome, e.Actor)
 		if e.Note != "" {
 			fmt.Fprintf(out, " (%s)", strings.Join(strings.Fields(e.Note), " "))
