@@ -141,12 +141,15 @@ type ReviewHistory struct {
 	Summary       Summary         `json:"summary"`
 	PreviousFacts *Facts          `json:"previousFacts"` // of the review with facts before the latest one
 	Events        []RecordedEvent `json:"events"`        // the latest MaxSheetEvents, newest check first
+	Opinion       *SecondOpinion  `json:"opinion"`       // if the latest review is a second opinion that disagrees
 }
 
 // ReviewAppend is a review that the catalog passes on to the history service. Review is a line of an events file.
 type ReviewAppend struct {
 	Actor  string          `json:"actor"`
 	Review json.RawMessage `json:"review"`
+
+	SecondOpinionOf string `json:"secondOpinionOf,omitempty"`
 }
 
 // ReviewAppended is the response to ReviewAppend. Summary is that of the record after the review; nil if the review was not applied.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/gin-gonic/gin"
@@ -20,24 +21,34 @@ import (
 // sheet returns the review sheet of a listing. Its events come from the history service, because the copied summaries may be stale. It
 // fails with 503 while that service is unavailable: a review could not be recorded either.
 func (a API) sheet(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+	values, err := params.Read(g.Request.URL.RawQuery, "secondOpinionOf")
+	if err != nil {
 		return web.Reply{}, err
 	}
 	actor, err := web.Actor(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	sheet, err := a.reviewSheet(g.Request.Context(), g.Param("id"))
+	without := values["secondOpinionOf"]
+	sheet, err := a.reviewSheet(g.Request.Context(), g.Param("id"), without)
 	if err == nil {
 		err = a.Desk.AddWork(g.Request.Context(), sheet.Record.ID, actor, &sheet)
+	}
+	if without != "" {
+		sheet.Quotes = []api.Quote{} // they may be of the first review
 	}
 	return web.Reply{JSON: sheet}, err
 }
 
-func (a API) reviewSheet(ctx context.Context, id string) (api.ReviewSheet, error) {
+// reviewSheet returns the sheet without the event with the id without, which may be empty.
+func (a API) reviewSheet(ctx context.Context, id, without string) (api.ReviewSheet, error) {
 	var history api.ReviewHistory
 	if api.ValidSlug(id) {
-		if err := fromHistory(a.History.Get(ctx, "/internal/v1/records/"+id, &history)); err != nil {
+		path := "/internal/v1/records/" + id
+		if without != "" {
+			path += "?without=" + url.QueryEscape(without)
+		}
+		if err := fromHistory(a.History.Get(ctx, path, &history)); err != nil {
 			return api.ReviewSheet{}, err
 		}
 	}
@@ -68,7 +79,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if len(problems) > 0 {
 		return web.Reply{JSON: rejectedReview(id, problems)}, nil
 	}
-	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line}, in.Quotes)
+	return a.append(ctx, id, api.ReviewAppend{Actor: actor, Review: line, SecondOpinionOf: in.SecondOpinionOf}, in.Quotes)
 }
 
 func (a API) append(ctx context.Context, id string, review api.ReviewAppend, quotes *[]api.Quote) (web.Reply, error) {
@@ -146,7 +157,7 @@ func (a API) undo(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	sheet, err := a.reviewSheet(g.Request.Context(), g.Param("id"))
+	sheet, err := a.reviewSheet(g.Request.Context(), g.Param("id"), "")
 	if err != nil {
 		return web.Reply{}, err
 	}

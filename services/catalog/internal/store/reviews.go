@@ -63,7 +63,7 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility), Record: entry.Public(r.Summary, now),
 		OwnFacts: entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(entry.ChangedAt, now),
 		Reasons: append([]api.DueReason{}, r.ReasonsAt(now)...), Edits: r.EditsSinceReview(),
-		PreviousFacts: history.PreviousFacts, Events: history.Events,
+		PreviousFacts: history.PreviousFacts, Events: history.Events, Opinion: history.Opinion,
 	}
 	if entry.Curation != nil {
 		sheet.Curation = api.CurationNotes(*entry.Curation)

@@ -57,6 +57,7 @@ var routes = []route{
 	{"PUT", "reviews/records/{id}/skip", Catalog, curators},
 	{"DELETE", "reviews/records/{id}/skip", Catalog, curators},
 
+	{"GET", "reviews/second-opinions", History, curators},
 	{"GET", "history/{id}", History, curators},
 	{"GET", "events", History, curators},
 	{"POST", "events/append", History, publish},

@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/eventfile"
 )
 
 // Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that were hashed: encoding them
@@ -61,11 +63,26 @@ type ActFilter struct {
 	Limit     int
 }
 
+// ErrNoOpinion is the error of a second opinion that was not asked of its author: on another record, on the author's own review, on one that
+// a later review replaced, or on one that has an opinion.
+var ErrNoOpinion = errors.New("no second opinion was requested")
+
+// Proposal is a review to record.
+type Proposal struct {
+	Actor string
+	Line  eventfile.Line
+
+	// SecondOpinionOf is the id of the drawn review on which this is a second opinion, empty for a review of its own.
+	SecondOpinionOf string
+	Sent            string // the review as sent; JSON
+}
+
 // Reviewed is the result of recording a review.
 type Reviewed struct {
 	Record    Record // as recorded, now or before
 	Duplicate bool   // a review with this content was recorded before
 	Summary   api.EncodedSummary
+	Differs   []string // in what a second opinion differs, see Differences
 }
 
 // New returns the record of e before it joins a chain: Sequence, ID, Actor, RecordedAt, PrevHash and Hash are not set. Every

@@ -29,9 +29,15 @@ type Store interface {
 	// Known returns the events of slug recorded up to at, ordered by check, and their summary.
 	Known(ctx context.Context, slug string, at time.Time) ([]event.Record, api.Summary, error)
 	// RecordHistory returns all events of slug, ordered by check, and their summary with its sequence and the newest event.
-	RecordHistory(ctx context.Context, slug string) ([]event.Record, api.Summary, error)
+	// The event with the id without is left out.
+	RecordHistory(ctx context.Context, slug, without string) ([]event.Record, api.Summary, error)
+	// OpinionRequests returns the oldest open requests for second opinions on reviews of others than actor.
+	OpinionRequests(ctx context.Context, actor string) ([]api.OpinionRequest, error)
+	// Opinion returns the second opinion that was recorded as the event and differs from the first review, or nil.
+	Opinion(ctx context.Context, recordedID string) (*api.SecondOpinion, error)
 	// Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it.
-	Review(ctx context.Context, actor string, now time.Time, line eventfile.Line) (event.Reviewed, error)
+	// It returns event.ErrNoOpinion for a second opinion that was not requested.
+	Review(ctx context.Context, now time.Time, p event.Proposal) (event.Reviewed, error)
 	// ReviewsSince returns the number of reviews that each operator recorded since then.
 	ReviewsSince(ctx context.Context, since time.Time) (map[string]int, error)
 	// Acts returns the recorded events that match f, the last recorded first.
@@ -73,6 +79,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Token
 	internal.GET("/internal/v1/summaries", web.Handler(errors, a.summaries))
 	internal.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
 	internal.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
+	internal.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
 	internal.GET("/operator/v1/events", web.Handler(errors, a.acts))
 	internal.POST("/internal/v1/reviews", web.Handler(errors, a.review))
 	internal.GET("/operator/v1/history/:id", web.Handler(errors, a.known))

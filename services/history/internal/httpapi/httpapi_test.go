@@ -54,13 +54,19 @@ func (s fakeStore) Known(context.Context, string, time.Time) ([]event.Record, ap
 	return nil, api.Summary{}, s.err
 }
 
-func (s fakeStore) RecordHistory(context.Context, string) ([]event.Record, api.Summary, error) {
+func (s fakeStore) RecordHistory(context.Context, string, string) ([]event.Record, api.Summary, error) {
 	return nil, api.Summary{}, s.err
 }
 
-func (s fakeStore) Review(context.Context, string, time.Time, eventfile.Line) (event.Reviewed, error) {
+func (s fakeStore) Review(context.Context, time.Time, event.Proposal) (event.Reviewed, error) {
 	return event.Reviewed{}, s.err
 }
+
+func (s fakeStore) OpinionRequests(context.Context, string) ([]api.OpinionRequest, error) {
+	return nil, s.err
+}
+
+func (s fakeStore) Opinion(context.Context, string) (*api.SecondOpinion, error) { return nil, s.err }
 
 func (s fakeStore) ReviewsSince(context.Context, time.Time) (map[string]int, error) {
 	return nil, s.err

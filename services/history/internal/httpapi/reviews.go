@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -22,12 +23,13 @@ const maxReview = 2 << 20
 
 // record returns the events and the summary of one listing for the review sheet, which the catalog serves.
 func (a API) record(g *gin.Context) (web.Reply, error) {
-	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+	values, err := params.Read(g.Request.URL.RawQuery, "without")
+	if err != nil {
 		return web.Reply{}, err
 	}
 	ctx, cancel := context.WithTimeout(g.Request.Context(), knownTimeout)
 	defer cancel()
-	records, sum, err := a.Store.RecordHistory(ctx, g.Param("id"))
+	records, sum, err := a.Store.RecordHistory(ctx, g.Param("id"), values["without"])
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -35,8 +37,26 @@ func (a API) record(g *gin.Context) (web.Reply, error) {
 	if reply.Events, err = forOperators(records[:min(len(records), api.MaxSheetEvents)]); err != nil {
 		return web.Reply{}, err
 	}
-	reply.PreviousFacts, err = previousFacts(records)
+	if reply.PreviousFacts, err = previousFacts(records); err != nil {
+		return web.Reply{}, err
+	}
+	if i := slices.IndexFunc(records, func(r event.Record) bool { return r.CheckType == api.Review }); i >= 0 && values["without"] == "" {
+		reply.Opinion, err = a.Store.Opinion(ctx, records[i].ID)
+	}
 	return web.Reply{JSON: reply}, err
+}
+
+// opinionRequests lists the reviews of others that were drawn for the operator's opinion.
+func (a API) opinionRequests(g *gin.Context) (web.Reply, error) {
+	actor, err := web.Actor(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	requests, err := a.Store.OpinionRequests(g.Request.Context(), actor)
+	return web.Reply{JSON: api.OpinionList{Requests: requests}}, err
 }
 
 // previousFacts returns the facts of the second review with facts among records, newest check first.
@@ -78,7 +98,15 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if now, err = awaitLatest(g.Request.Context(), file.Lines, now); err != nil {
 		return web.Reply{}, err
 	}
-	done, err := a.Store.Review(g.Request.Context(), in.Actor, now, file.Lines[0])
+	done, err := a.Store.Review(g.Request.Context(), now, event.Proposal{
+		Actor: in.Actor, Line: file.Lines[0], SecondOpinionOf: in.SecondOpinionOf, Sent: string(in.Review),
+	})
+	if errors.Is(err, event.ErrNoOpinion) {
+		var p api.Problems
+		p.Add("secondOpinionOf", "must be a review in your list of requested second opinions")
+		report.Rejected = []api.RejectedLine{{Line: 1, ID: file.Lines[0].Event.Slug, Problems: p}}
+		return web.Reply{JSON: api.ReviewAppended{Report: report}}, nil
+	}
 	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
 		report.Newer, err = forOperators(unseen.Events)
 		return web.Reply{JSON: api.ReviewAppended{Report: report}}, err
@@ -86,7 +114,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	report.Applied, report.EventID, report.Outcome = true, done.Record.ID, done.Record.Outcome
+	report.Applied, report.EventID, report.Outcome, report.Disagree = true, done.Record.ID, done.Record.Outcome, done.Differs
 	if report.Appended = 1; done.Duplicate {
 		report.Appended, report.Duplicates = 0, 1
 	}

@@ -2,74 +2,137 @@ package store
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/eventfile"
 	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/summary"
 )
 
-// RecordHistory returns all events of slug, newest check first, and their summary with its sequence and the newest event. Of checks with the same
-// time, the last recorded comes first. A slug without events has the zero sequence.
-func (s *Store) RecordHistory(ctx context.Context, slug string) ([]event.Record, api.Summary, error) {
+// RecordHistory returns all events of slug, newest check first, and their summary with its sequence and the newest event. Of checks with the
+// same time, the last recorded comes first. A slug without events has the zero sequence. The event with the id without, if any, is left out,
+// also of the summary, except for its LastEventID.
+func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]event.Record, api.Summary, error) {
 	var rows []eventRow
 	if err := s.db.WithContext(ctx).Where("slug = ?", slug).Order("checked_at DESC, sequence DESC").Find(&rows).Error; err != nil {
 		return nil, api.Summary{}, database.Outage(err)
 	}
-	records := make([]event.Record, len(rows))
-	events := make([]api.VerificationEvent, len(rows))
+	records := make([]event.Record, 0, len(rows))
+	events := make([]api.VerificationEvent, 0, len(rows))
 	newest := event.Record{}
-	for i, row := range rows {
-		records[i] = event.Record(row)
-		if records[i].Sequence > newest.Sequence {
-			newest = records[i]
+	for _, row := range rows {
+		r := event.Record(row)
+		if r.Sequence > newest.Sequence {
+			newest = r
 		}
-		var err error
-		if events[i], err = records[i].Event(); err != nil {
+		if r.ID == without {
+			continue
+		}
+		e, err := r.Event()
+		if err != nil {
 			return nil, api.Summary{}, err
 		}
+		records, events = append(records, r), append(events, e)
 	}
 	sum := summary.Of(slug, events)
 	sum.Sequence, sum.LastEventID = newest.Sequence, newest.ID
 	return records, sum, nil
 }
 
-// Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it.
-func (s *Store) Review(ctx context.Context, actor string, now time.Time, line eventfile.Line) (done event.Reviewed, err error) {
-	r, err := event.New(line.Event)
-	if err != nil {
-		return done, err
-	}
-	r.Actor, r.RecordedAt = actor, now.UnixMicro()
-	proposal := map[string][]proposed{r.Slug: {{r, line.LastEventID}}}
+// Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it. A second
+// opinion that differs from the first review is recorded as a disagreement. It returns event.ErrNoOpinion if none was requested.
+func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (done event.Reviewed, err error) {
 	err = s.exclusively(ctx, func(tx *gorm.DB, next int64) (int64, error) {
-		appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, proposal, next)
-		if err != nil {
-			return next, err
+		var appended int
+		if p.SecondOpinionOf != "" {
+			done, appended, err = secondOpinion(tx, now, p, next)
+		} else {
+			done, appended, err = appendReview(tx, now, p, next)
+			if err == nil && appended > 0 && done.Record.Outcome == api.OutcomeVerified && event.DrawnForOpinion(done.Record.ID) {
+				err = tx.Create(&opinionRow{
+					EventID: done.Record.ID, Sequence: done.Record.Sequence, Slug: done.Record.Slug, Reviewer: p.Actor, DrawnAt: now.UnixMicro(),
+				}).Error
+			}
 		}
-		if len(unseen) > 0 {
-			return next, &event.UnseenError{Events: unseen}
-		}
-		var recorded eventRow
-		if err := tx.Where("slug = ? AND content_hash = ?", r.Slug, r.ContentHash).Take(&recorded).Error; err != nil {
-			return next, err
-		}
-		var row summaryRow
-		if err := tx.Where("slug = ?", r.Slug).Take(&row).Error; err != nil {
-			return next, err
-		}
-		done = event.Reviewed{
-			Record: event.Record(recorded), Duplicate: duplicates > 0,
-			Summary: api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary},
-		}
-		return next + int64(appended), nil
+		return next + int64(appended), err
 	})
 	if err == nil && !done.Duplicate {
 		s.appended.Add(1)
 	}
 	return done, err
+}
+
+// appendReview appends the review with the sequence next, unless it is a duplicate.
+func appendReview(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended int, err error) {
+	r, err := event.New(p.Line.Event)
+	if err != nil {
+		return done, 0, err
+	}
+	r.Actor, r.RecordedAt = p.Actor, now.UnixMicro()
+	appended, duplicates, unseen, err := appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{r, p.Line.LastEventID}}}, next)
+	if err != nil {
+		return done, 0, err
+	}
+	if len(unseen) > 0 {
+		return done, 0, &event.UnseenError{Events: unseen}
+	}
+	done, err = reviewed(tx.Where("slug = ? AND content_hash = ?", r.Slug, r.ContentHash), tx)
+	done.Duplicate = duplicates > 0
+	return done, appended, err
+}
+
+// reviewed returns the event that match selects, and the summary of its record.
+func reviewed(match, tx *gorm.DB) (done event.Reviewed, err error) {
+	var recorded eventRow
+	if err := match.Take(&recorded).Error; err != nil {
+		return done, err
+	}
+	var row summaryRow
+	if err := tx.Where("slug = ?", recorded.Slug).Take(&row).Error; err != nil {
+		return done, err
+	}
+	return event.Reviewed{
+		Record: event.Record(recorded), Summary: api.EncodedSummary{Slug: row.Slug, Sequence: row.Sequence, JSON: row.Summary},
+	}, nil
+}
+
+// secondOpinion appends the review as a second opinion with the sequence next, unless it was given before.
+func secondOpinion(tx *gorm.DB, now time.Time, p event.Proposal, next int64) (done event.Reviewed, appended int, err error) {
+	row, repeated, err := findOpinion(tx, p.SecondOpinionOf, p.Actor, p.Line.Event.Slug, p.Sent)
+	if err != nil {
+		return done, 0, err
+	}
+	if repeated {
+		done, err = reviewed(tx.Where("id = ?", *row.RecordedID), tx)
+		done.Duplicate = true
+		return done, 0, errors.Join(err, json.Unmarshal([]byte(*row.Differs), &done.Differs))
+	}
+	var drawn eventRow
+	if err := tx.Where("id = ?", row.EventID).Take(&drawn).Error; err != nil {
+		return done, 0, err
+	}
+	first, err := (*event.Record)(&drawn).Event()
+	if err != nil {
+		return done, 0, err
+	}
+	differs := event.Differences(first, p.Line.Event)
+	if len(differs) > 0 {
+		p.Line.Event = event.Disagreement(p.Line.Event, differs)
+	}
+	if done, appended, err = appendReview(tx, now, p, next); err != nil {
+		return done, 0, err
+	}
+	text, err := json.Marshal(differs)
+	if err != nil {
+		return done, 0, err
+	}
+	done.Differs = differs
+	return done, appended, tx.Model(&opinionRow{}).Where("event_id = ?", row.EventID).Updates(map[string]any{
+		"actor": p.Actor, "given_at": now.UnixMicro(), "review": p.Sent, "differs": string(text), "recorded_id": done.Record.ID,
+	}).Error
 }

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/history/internal/event"
+)
+
+type opinionRow struct {
+	EventID    string `gorm:"primaryKey"`
+	Sequence   int64
+	Slug       string
+	Reviewer   string
+	DrawnAt    int64
+	Actor      *string
+	GivenAt    *int64
+	Review     *string
+	Differs    *string
+	RecordedID *string
+}
+
+func (opinionRow) TableName() string { return "second_opinions" }
+
+// maxOpinions is the maximum number of open requests in a list.
+const maxOpinions = 100
+
+// OpinionRequests returns the oldest open requests for second opinions on reviews of others than actor. A review that a later one replaced
+// needs no opinion.
+func (s *Store) OpinionRequests(ctx context.Context, actor string) ([]api.OpinionRequest, error) {
+	var rows []opinionRow
+	err := s.db.WithContext(ctx).Raw(`SELECT o.* FROM second_opinions o WHERE o.actor IS NULL AND o.reviewer <> ? AND NOT EXISTS (
+			SELECT 1 FROM verification_events e WHERE e.slug = o.slug AND e.check_type = ? AND e.sequence > o.sequence)
+		ORDER BY o.drawn_at, o.event_id LIMIT ?`, actor, api.Review, maxOpinions).Scan(&rows).Error
+	requests := make([]api.OpinionRequest, len(rows))
+	for i, row := range rows {
+		requests[i] = api.OpinionRequest{EventID: row.EventID, ID: row.Slug, DrawnAt: time.UnixMicro(row.DrawnAt).UTC()}
+	}
+	return requests, database.Outage(err)
+}
+
+// Opinion returns the second opinion that was recorded as the event with the id and differs from the first review, or nil.
+func (s *Store) Opinion(ctx context.Context, recordedID string) (*api.SecondOpinion, error) {
+	var row opinionRow
+	err := s.db.WithContext(ctx).Where("recorded_id = ?", recordedID).Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, database.Outage(err)
+	}
+	o := api.SecondOpinion{
+		EventID: row.EventID, Actor: *row.Actor, GivenAt: time.UnixMicro(*row.GivenAt).UTC(), Review: json.RawMessage(*row.Review), Event: recordedID,
+	}
+	if err := json.Unmarshal([]byte(*row.Differs), &o.Differs); err != nil || len(o.Differs) == 0 {
+		return nil, err
+	}
+	return &o, nil
+}
+
+// findOpinion returns the request for a second opinion of actor on the review, or event.ErrNoOpinion. Repeated is true if actor gave this
+// opinion before.
+func findOpinion(tx *gorm.DB, of, actor, slug, review string) (row opinionRow, repeated bool, err error) {
+	if err := tx.Where("event_id = ?", of).Take(&row).Error; err != nil {
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			err = event.ErrNoOpinion
+		}
+		return row, false, err
+	}
+	if row.Slug != slug || row.Reviewer == actor {
+		return row, false, event.ErrNoOpinion
+	}
+	if row.Actor != nil {
+		if *row.Actor == actor && *row.Review == review {
+			return row, true, nil
+		}
+		return row, false, event.ErrNoOpinion
+	}
+	var later int64
+	err = tx.Model(&eventRow{}).Where("slug = ? AND check_type = ? AND sequence > ?", slug, api.Review, row.Sequence).Count(&later).Error
+	if err == nil && later > 0 {
+		err = event.ErrNoOpinion
+	}
+	return row, false, err
+}
