@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/up"
@@ -53,7 +54,7 @@ With --output json, results are JSON on standard output and errors are JSON on s
 	root.SetOut(out)
 	root.SetErr(errs)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(up.Command(), versionCommand())
+	root.AddCommand(up.Command(), desk.Command(), versionCommand())
 	root.AddCommand(operator.Commands()...)
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.InitDefaultHelpCmd()

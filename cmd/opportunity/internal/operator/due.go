@@ -82,7 +82,7 @@ func dueCSV(out io.Writer, list api.DueList) error {
 		}
 		row := []string{due, r.ID, r.Company, string(r.Category), string(r.Status), checked, reasons(r.Reasons)}
 		for i := range row {
-			row[i] = escapeFormula(row[i])
+			row[i] = EscapeFormula(row[i])
 		}
 		_ = w.Write(row)
 	}
@@ -90,8 +90,8 @@ func dueCSV(out io.Writer, list api.DueList) error {
 	return w.Error()
 }
 
-// escapeFormula quotes a cell that a spreadsheet would run as a formula: others wrote the text.
-func escapeFormula(cell string) string {
+// EscapeFormula quotes a cell that a spreadsheet would run as a formula: others wrote the text.
+func EscapeFormula(cell string) string {
 	if strings.ContainsAny(cell[:min(len(cell), 1)], "=+-@\t\r\n") {
 		return "'" + cell
 	}

@@ -93,7 +93,7 @@ func listingsCSV(out io.Writer, list api.ListingList) error {
 			rfc3339(l.PublishedAt), rfc3339(l.LastCheckedAt), rfc3339(&l.UpdatedAt),
 		}
 		for i := range row {
-			row[i] = escapeFormula(row[i])
+			row[i] = EscapeFormula(row[i])
 		}
 		_ = w.Write(row)
 	}

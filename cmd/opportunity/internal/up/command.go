@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 )
@@ -21,6 +22,9 @@ func Command() *cobra.Command {
 The first start in a data directory imports sample records, issues three demo keys and prints a curl command that works. Stop it with
 Ctrl-C; the next start has all data, keys and today's counters. The log is log.jsonl in the data directory.
 
+It prints a URL that signs you in to the curation desk once, within 15 minutes. After that, sign in with the token in the file
+operator-token of the data directory.
+
 If an address is in use, choose another one with --listen or --admin-listen. The other commands then need OPPORTUNITY_ADMIN_URL.
 
 The application links of real listings are checked once a day if the public URL, or OPPORTUNITY_LINK_CHECK_CONTACT, is a page that
@@ -31,6 +35,7 @@ The services' own settings apply too, such as OPPORTUNITY_SERVICE_CAPACITY, OPPO
   opportunity up --seed none --data-dir /var/lib/opportunity --listen 127.0.0.1:9000 --admin-listen 127.0.0.1:9001`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.AnyDeskPort = !cmd.Flags().Changed("desk-listen")
 			o.Out, o.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			return Run(cmd.Context(), o)
 		},
@@ -38,6 +43,7 @@ The services' own settings apply too, such as OPPORTUNITY_SERVICE_CAPACITY, OPPO
 	f := c.Flags()
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "public address; port 0 picks a free port")
 	f.StringVar(&o.AdminListen, "admin-listen", operator.DefaultAdmin, "address of the admin listener")
+	f.StringVar(&o.DeskListen, "desk-listen", desk.DefaultListen, "loopback address of the curation desk; if the default is in use, a free port")
 	f.StringVar(&o.DataDir, "data-dir", cmp.Or(os.Getenv("OPPORTUNITY_DATA_DIR"), operator.DefaultDataDir),
 		"directory for all data; also from OPPORTUNITY_DATA_DIR")
 	flags.Choice(f, &o.Seed, "seed", "sample", "records that the first start imports", "sample", "none")

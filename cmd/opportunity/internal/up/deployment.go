@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/server"
@@ -37,6 +38,7 @@ type deployment struct {
 	history   history.Config
 	authquota authquota.Config
 	billing   billing.Config
+	desk      *desk.Desk
 }
 
 func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
@@ -172,6 +174,7 @@ func (d *deployment) migrate(ctx context.Context) error {
 func (d *deployment) stages() stages {
 	last := []service{
 		{"gateway", func(ctx context.Context) error { return gateway.Run(ctx, d.gateway) }},
+		{"curation desk", d.desk.Run},
 		{"payment checks", func(ctx context.Context) error {
 			return comparePayments(ctx, func(ctx context.Context) error {
 				_, err := billing.Reconcile(ctx, d.billing)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
@@ -26,6 +28,8 @@ import (
 type Options struct {
 	Listen      string // public address
 	AdminListen string
+	DeskListen  string // loopback address of the curation desk
+	AnyDeskPort bool   // use a free port if DeskListen is in use
 	DataDir     string
 	Seed        string    // sample or none; used only by the first start in a data directory
 	Out, Err    io.Writer // output for people: next steps; warnings
@@ -43,6 +47,14 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer admin.Close()
+	deskListener, err := listen(ctx, o.DeskListen, "--desk-listen")
+	if err != nil && o.AnyDeskPort {
+		deskListener, err = listen(ctx, "127.0.0.1:0", "--desk-listen")
+	}
+	if err != nil {
+		return err
+	}
+	defer deskListener.Close()
 	dir, err := openDir(o.DataDir)
 	if err != nil {
 		return err
@@ -62,6 +74,12 @@ func Run(ctx context.Context, o Options) error {
 
 	d, err := newDeployment(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
 	if err != nil {
+		return err
+	}
+	if d.desk, err = desk.New(desk.Options{
+		Listener: deskListener, PublicURL: os.Getenv("OPPORTUNITY_DESK_URL"), AdminURL: d.adminURL, Token: d.operatorToken, Actor: operator.Actor(), Now: time.Now,
+		Log: slog.New(slog.NewJSONHandler(logs{logFile, o.Err}, nil)),
+	}); err != nil {
 		return err
 	}
 	if err := d.migrate(ctx); err != nil {
@@ -153,7 +171,7 @@ func respondsOK(ctx context.Context, url string) bool {
 func printWelcome(out io.Writer, d *deployment, dir *dataDir, keys map[api.Tier]string) {
 	base := d.publicURL
 	fmt.Fprintf(out, "The Opportunity Data API is running.\n\n  API             %s\n  Documentation   %s/docs\n  Account pages   %s/account\n", base, base, base)
-	fmt.Fprintf(out, "  Admin listener  %s\n\nDemo keys, saved in %s:\n", d.adminURL, dir.file(keysFile))
+	fmt.Fprintf(out, "  Admin listener  %s\n  Curation desk   %s\n\nDemo keys, saved in %s:\n", d.adminURL, d.desk.SignInURL(), dir.file(keysFile))
 	for _, t := range api.Tiers {
 		fmt.Fprintf(out, "  %-11s %s\n", t.Tier, keys[t.Tier])
 	}

@@ -1,0 +1,144 @@
+// Package desk serves the curation desk: the web pages on which curators review, publish and manage listings.
+//
+// The desk is a client of the operator API and stores nothing itself. Every request to the API carries the operator token of the person
+// who signed in, so the gateway enforces roles and records who acted. To add a page, add a line to routes.go, a handler that returns a
+// view, and a template in templates/ that defines "content". All pages work without JavaScript.
+package desk
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"opportunity.internal/cmd/opportunity/internal/desk/session"
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/assets"
+)
+
+//go:embed static
+var own embed.FS
+
+// Options configures a Desk.
+type Options struct {
+	Listener  net.Listener
+	PublicURL string // URL in browsers; empty: http://localhost with the port of Listener, which must be on loopback then
+	AdminURL  string // admin listener of a gateway
+	Log       *slog.Logger
+	Now       func() time.Time
+
+	Token string // of the person at this machine, for the one-time sign-in URL; empty: there is none
+	Actor string // that person's name
+}
+
+// Desk serves the pages.
+type Desk struct {
+	Options
+
+	public    *url.URL
+	hosts     map[string]bool // accepted values of the Host header
+	sessions  *session.Store
+	throttle  session.Throttle
+	code      *session.Code
+	codeText  string
+	templates map[string]*template.Template
+	files     assets.Files
+	headers   map[string]string
+	http      *http.Client
+}
+
+// New returns a Desk that is ready to serve.
+func New(o Options) (*Desk, error) {
+	d := &Desk{Options: o, sessions: session.NewStore(o.Now), code: new(session.Code), http: &http.Client{Timeout: time.Minute}}
+	var err error
+	if d.public, d.hosts, err = addresses(o.PublicURL, o.Listener.Addr()); err != nil {
+		return nil, err
+	}
+	if d.files, err = assets.Load(own, "static"); err != nil {
+		return nil, err
+	}
+	if d.templates, err = d.parse(); err != nil {
+		return nil, err
+	}
+	d.headers = assets.Headers(d.public.Scheme == "https")
+	if o.Token != "" {
+		d.code, d.codeText = session.NewCode(o.Now())
+	}
+	return d, nil
+}
+
+// addresses returns the URL of the desk and the hosts under which it accepts requests. Any other host may be a name that an attacker
+// pointed at this machine (DNS rebinding).
+func addresses(publicURL string, listening net.Addr) (public *url.URL, hosts map[string]bool, err error) {
+	at, isTCP := listening.(*net.TCPAddr)
+	loopback := isTCP && at.IP.IsLoopback()
+	if publicURL == "" {
+		if !loopback {
+			return nil, nil, fmt.Errorf("the desk listens on %s, not on a loopback address: set OPPORTUNITY_DESK_URL to its https URL", listening)
+		}
+		// The name rather than the address: Firefox and Chromium accept the session cookie, which is Secure, from both, but the
+		// specification promises it for the name only.
+		publicURL = fmt.Sprintf("http://localhost:%d", at.Port)
+	}
+	public, err = url.Parse(publicURL)
+	if err != nil || public.Host == "" || public.Path != "" || public.RawQuery != "" || public.Scheme != "https" && !local(public) {
+		return nil, nil, fmt.Errorf("invalid URL %q of the desk: use an https URL without a path, or http://localhost", publicURL)
+	}
+	hosts = map[string]bool{public.Host: true}
+	if loopback {
+		port := fmt.Sprint(at.Port)
+		for _, name := range []string{"localhost", "127.0.0.1", "::1"} {
+			hosts[net.JoinHostPort(name, port)] = true
+		}
+	}
+	return public, hosts, nil
+}
+
+func local(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// URL returns the address of the desk.
+func (d *Desk) URL() string { return d.public.String() }
+
+// SignInURL returns a URL that signs in the person at this machine once, within session.CodeLife. Without a token, it is the URL of the
+// sign-in page.
+func (d *Desk) SignInURL() string {
+	if d.codeText == "" {
+		return d.URL() + "/sign-in"
+	}
+	return d.URL() + "/sign-in/once?code=" + d.codeText
+}
+
+// client returns a client of the operator API.
+func (d *Desk) client(token, actor string) operator.Client {
+	return operator.Client{URL: d.AdminURL, Token: token, Actor: actor, HTTP: d.http}
+}
+
+// Run serves until ctx ends, and then until open requests are done.
+func (d *Desk) Run(ctx context.Context) error {
+	srv := &http.Server{
+		Handler: d.Handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(d.Listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(drain); err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	return nil
+}

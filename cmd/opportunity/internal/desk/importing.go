@@ -1,0 +1,121 @@
+package desk
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// importPage is the data of the import page.
+type importPage struct {
+	Preview *api.ImportPreview // nil before an upload
+	Changes []api.ListingChange
+	Hidden  int // changes that the page leaves out, to stay small
+	Name    string
+	SHA256  string
+}
+
+// maxChanges bounds the changes and the problems that a page lists.
+const maxChanges = 100
+
+// upload is a file between its dry run and its import.
+type upload struct {
+	name, sha256 string
+	lines        []byte // JSON Lines
+}
+
+func (d *Desk) showImport(*visit) (view, error) {
+	return view{Template: "import", Title: "Import", Data: importPage{}}, nil
+}
+
+// previewImport reads a file and shows what its import would change.
+func (d *Desk) previewImport(v *visit) (view, error) {
+	u, rejected, err := read(v)
+	if err != nil {
+		return view{Template: "import", Title: "Import", Data: importPage{}, Errors: []problem{{"file", err.Error()}}}, nil
+	}
+	page := importPage{Preview: &api.ImportPreview{Rejected: rejected}, Name: u.name, SHA256: u.sha256}
+	if len(rejected) == 0 {
+		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines))
+		if err != nil {
+			return view{}, err
+		}
+		page.Preview = &preview
+	}
+	p := page.Preview
+	page.Changes = p.Changes[:min(len(p.Changes), maxChanges)]
+	page.Hidden = len(p.Changes) - len(page.Changes)
+	if extra := len(p.Rejected) - maxChanges; extra > 0 {
+		p.Rejected, p.Omitted = p.Rejected[:maxChanges], p.Omitted+extra
+	}
+	answer := view{Template: "import", Title: "Import", Data: page}
+	if len(p.Rejected) > 0 {
+		answer.Status = http.StatusUnprocessableEntity
+		return answer, nil
+	}
+	d.sessions.Keep(v.Session.ID, u)
+	return answer, nil
+}
+
+// read reads the uploaded file as JSON Lines. A CSV file is converted; the conversion can reject lines.
+func read(v *visit) (u upload, rejected []api.RejectedLine, err error) {
+	parts, err := v.MultipartReader()
+	if err != nil {
+		return u, nil, fmt.Errorf("choose a file")
+	}
+	for {
+		part, err := parts.NextPart()
+		if err == io.EOF { //nolint:errorlint // NextPart returns it unwrapped
+			return u, nil, fmt.Errorf("choose a file")
+		}
+		if err != nil {
+			return u, nil, fmt.Errorf("the upload is incomplete or larger than %d MiB", maxFile>>20)
+		}
+		if part.FormName() == "file" && part.FileName() != "" {
+			return readPart(part)
+		}
+	}
+}
+
+func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err error) {
+	var lines bytes.Buffer
+	u.name = part.FileName()
+	if strings.HasSuffix(strings.ToLower(u.name), ".csv") {
+		rejected, err = listingfile.FromCSV(part, &lines)
+	} else {
+		_, err = io.Copy(&lines, part)
+	}
+	if err != nil {
+		return u, nil, fmt.Errorf("%s cannot be read: it is incomplete, larger than %d MiB, or no JSON Lines or CSV file", u.name, maxFile>>20)
+	}
+	u.lines = lines.Bytes()
+	sum := sha256.Sum256(u.lines)
+	u.sha256 = hex.EncodeToString(sum[:])
+	return u, rejected, nil
+}
+
+// importFile imports the file of the latest dry run, if it is the one that the person confirmed.
+func (d *Desk) importFile(v *visit) (view, error) {
+	u, found := d.sessions.Take(v.Session.ID).(upload)
+	if !found || u.sha256 != v.PostFormValue("sha256") {
+		return view{Template: "import", Title: "Import", Data: importPage{}, Status: http.StatusConflict,
+			Errors: []problem{{"file", "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
+	}
+	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines))
+	if err != nil {
+		return view{}, err
+	}
+	if !report.Applied {
+		return view{Template: "import", Title: "Import", Status: http.StatusUnprocessableEntity,
+			Data: importPage{Preview: &api.ImportPreview{Rejected: report.Rejected, Omitted: report.Omitted}, Name: u.name}}, nil
+	}
+	return view{Redirect: "/records?visibility=private", Notice: &notice{Text: fmt.Sprintf("Imported %s: created %d, updated %d, unchanged %d.", u.name, report.Created, report.Updated, report.Unchanged)}}, nil
+}

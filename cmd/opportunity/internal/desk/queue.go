@@ -1,0 +1,107 @@
+package desk
+
+import (
+	"net/http"
+	"net/url"
+
+	"opportunity.internal/pkg/api"
+)
+
+// queuePage is the data of the queue.
+type queuePage struct {
+	api.ReviewQueue
+
+	Filters url.Values
+	More    string // address of the next page; empty on the last
+	Mine    int    // reviews of this person today
+}
+
+// whys are the reasons to filter by.
+var whys = []choice{
+	{Value: api.DueNeverReviewed, Label: "never reviewed"}, {Value: api.DueStale, Label: "stale"}, {Value: api.DueReview, Label: "earlier review"},
+	{Value: api.DueLinkCheck, Label: "failing link"}, {Value: api.DueEdit, Label: "changed listing"},
+}
+
+// queueFilters are the parameters of the queue that its form offers.
+var queueFilters = []string{"scope", "why", "category", "text", "available", "skipped", "after"}
+
+func (d *Desk) queue(v *visit) (view, error) {
+	filters := chosen(v.URL.Query(), queueFilters...)
+	list, _, err := v.client.Queue(v.Context(), pairs(filters)...)
+	if err != nil {
+		return view{}, err
+	}
+	page := queuePage{ReviewQueue: list, Filters: filters, Mine: list.Today.DoneBy[v.Session.Name]}
+	if list.Next != "" {
+		page.More = more("/queue", filters, "after", list.Next)
+	}
+	return view{Template: "queue", Title: "Queue", Data: page}, nil
+}
+
+// chosen returns the parameters with those names that are not empty.
+func chosen(query url.Values, names ...string) url.Values {
+	found := url.Values{}
+	for _, name := range names {
+		if value := query.Get(name); value != "" {
+			found.Set(name, value)
+		}
+	}
+	return found
+}
+
+// pairs returns names and values, one after the other, as the client takes them.
+func pairs(values url.Values) (list []string) {
+	for name := range values {
+		list = append(list, name, values.Get(name))
+	}
+	return list
+}
+
+// more returns the address of the next page of a list.
+func more(path string, filters url.Values, name, cursor string) string {
+	query := url.Values{name: {cursor}}
+	for n := range filters {
+		if n != name {
+			query.Set(n, filters.Get(n))
+		}
+	}
+	return path + "?" + query.Encode()
+}
+
+// next opens the next record of the queue.
+func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
+
+// nextReview redirects to the first record of the queue without a lease of another person, and takes its lease.
+func (d *Desk) nextReview(v *visit, told *notice) (view, error) {
+	const candidates = 10 // more than the curators who submit at the same moment
+	list, _, err := v.client.Queue(v.Context(), "available", "true", "limit", "10")
+	if err != nil {
+		return view{}, err
+	}
+	for _, r := range list.Records[:min(len(list.Records), candidates)] {
+		lease, _, err := v.client.Lease(v.Context(), r.ID, false)
+		if err != nil {
+			return view{}, err
+		}
+		if lease.Holder == v.Session.Name {
+			return view{Redirect: "/reviews/" + url.PathEscape(r.ID), Notice: told}, nil
+		}
+	}
+	if told == nil {
+		told = new(notice)
+	}
+	told.Text += " The queue has nothing left for you today."
+	return view{Redirect: "/queue", Notice: told}, nil
+}
+
+// skip hides a record from the queue for some days.
+func (d *Desk) skip(v *visit) (view, error) {
+	id, days := v.PathValue("id"), map[string]int{"1": 1, "3": 3, "7": 7, "14": 14}[v.PostFormValue("days")]
+	if days == 0 || v.PostFormValue("reason") == "" {
+		return view{Template: "error", Title: "Nothing was skipped", Status: http.StatusUnprocessableEntity, Data: "Go back, enter a reason and choose when the record comes back."}, nil
+	}
+	if _, _, err := v.client.Skip(v.Context(), id, api.SkipRequest{Reason: v.PostFormValue("reason"), Until: v.now.AddDate(0, 0, days)}); err != nil {
+		return view{}, err
+	}
+	return d.nextReview(v, &notice{Text: id + " comes back in " + v.PostFormValue("days") + " days."})
+}

@@ -1,0 +1,198 @@
+package desk
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/pkg/api"
+)
+
+// showReview shows the form of a review. It takes the lease and restores the draft.
+func (d *Desk) showReview(v *visit) (view, error) {
+	id, opinion := v.PathValue("id"), v.URL.Query().Get("opinion")
+	lease, _, err := v.client.Lease(v.Context(), id, false)
+	if err != nil {
+		return view{}, err
+	}
+	sheet, err := d.sheet(v, id, opinion)
+	if err != nil {
+		return view{}, err
+	}
+	page := reviewPage{Sheet: sheet, Form: reviewform.New(sheet, opinion)}
+	if lease.Holder != v.Session.Name {
+		page.Blocked = &lease
+	}
+	var stored url.Values
+	if sheet.Draft != nil && json.Unmarshal(sheet.Draft.Content, &stored) == nil {
+		if form, err := reviewform.Parse(stored); err == nil && form.Opinion() == opinion {
+			page.Form, page.SavedAt = form, sheet.Draft.SavedAt
+			page.reopen()
+		}
+	}
+	return page.view(nil), nil
+}
+
+// sheet returns a review sheet; for a second opinion, without the first one.
+func (d *Desk) sheet(v *visit, id, opinion string) (api.ReviewSheet, error) {
+	if opinion != "" {
+		sheet, _, err := v.client.OpinionSheet(v.Context(), id, opinion)
+		return sheet, err
+	}
+	sheet, _, err := v.client.Sheet(v.Context(), id)
+	return sheet, err
+}
+
+// submitReview records a review and opens the next one. Whatever prevents that, the form keeps its input.
+func (d *Desk) submitReview(v *visit) (view, error) {
+	id := v.PathValue("id")
+	form, err := reviewform.Parse(v.PostForm)
+	if err != nil {
+		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest, Data: "Open the record again."}, nil
+	}
+	sheet, err := d.sheet(v, id, form.Opinion())
+	if err != nil {
+		return view{}, err
+	}
+	page := reviewPage{Sheet: sheet, Form: form}
+	review, problems := form.Review()
+	if len(problems) > 0 {
+		page.reopen()
+		return page.view(problems), nil
+	}
+	report, _, err := v.client.Review(v.Context(), id, api.ReviewSubmission{
+		Review: review, Quotes: form.Quotes(sheet.Quotes), SecondOpinionOf: form.Opinion(),
+	})
+	switch {
+	case err != nil:
+		return view{}, err
+	case len(report.Newer) > 0:
+		if page.Sheet, err = d.sheet(v, id, form.Opinion()); err != nil {
+			return view{}, err
+		}
+		page.Newer = report.Newer
+		page.reopen()
+		answer := page.view(nil)
+		answer.Status = http.StatusConflict
+		return answer, nil
+	case !report.Applied:
+		var all api.Problems
+		for _, r := range report.Rejected {
+			all = append(all, r.Problems...)
+		}
+		page.reopen()
+		return page.view(reviewform.Explain(all)), nil
+	}
+	told := &notice{Text: "Review of " + sheet.Record.Company.Name + " recorded: " + string(report.Outcome) + ".", Undo: &undo{id, report.EventID}}
+	if len(report.Disagree) > 0 {
+		labels := make([]string, len(report.Disagree))
+		for i, name := range report.Disagree {
+			labels[i] = reviewform.Label(name)
+		}
+		told.Text += " Your opinion differs in: " + strings.Join(labels, ", ") + "."
+	}
+	return d.nextReview(v, told)
+}
+
+// saveDraft stores the input. The script saves without leaving the page.
+func (d *Desk) saveDraft(v *visit) (view, error) {
+	form, err := reviewform.Parse(v.PostForm)
+	if err != nil {
+		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest, Data: "Open the record again."}, nil
+	}
+	content, err := json.Marshal(form.Values)
+	if err != nil {
+		return view{}, err
+	}
+	if _, _, err := v.client.SaveDraft(v.Context(), v.PathValue("id"), content); err != nil {
+		return view{}, err
+	}
+	if scripted(v) {
+		return view{Status: http.StatusNoContent}, nil
+	}
+	return view{Redirect: reviewPath(v.PathValue("id"), form.Opinion()), Notice: &notice{Text: "Your draft is saved."}}, nil
+}
+
+// scripted reports whether the page's script sent the request, which needs no page in return.
+func scripted(v *visit) bool { return v.Header.Get("Sec-Fetch-Dest") == "empty" }
+
+func reviewPath(id, opinion string) string {
+	path := "/reviews/" + url.PathEscape(id)
+	if opinion != "" {
+		path += "?opinion=" + url.QueryEscape(opinion)
+	}
+	return path
+}
+
+func (d *Desk) discardDraft(v *visit) (view, error) {
+	id := v.PathValue("id")
+	if err := v.client.DeleteDraft(v.Context(), id); err != nil {
+		return view{}, err
+	}
+	return view{Redirect: reviewPath(id, ""), Notice: &notice{Text: "Your draft is deleted."}}, nil
+}
+
+// renewLease extends the lease while the form is open.
+func (d *Desk) renewLease(v *visit) (view, error) {
+	lease, _, err := v.client.Lease(v.Context(), v.PathValue("id"), false)
+	if err == nil && lease.Holder != v.Session.Name {
+		return view{Status: http.StatusConflict}, nil
+	}
+	return view{Status: http.StatusNoContent}, err
+}
+
+func (d *Desk) takeOver(v *visit) (view, error) {
+	id := v.PathValue("id")
+	if _, _, err := v.client.Lease(v.Context(), id, true); err != nil {
+		return view{}, err
+	}
+	return view{Redirect: reviewPath(id, ""), Notice: &notice{Text: "The record is yours for 15 minutes."}}, nil
+}
+
+// undo records a correcting event for the person's own latest review.
+func (d *Desk) undo(v *visit) (view, error) {
+	id := v.PathValue("id")
+	report, _, err := v.client.UndoReview(v.Context(), id, v.PostFormValue("event"))
+	if err != nil {
+		return view{}, err
+	}
+	told := "Your review is undone: the earlier facts apply, and the record needs a review."
+	if !report.Applied {
+		told = "Nothing was undone: something was recorded after your review."
+	}
+	return view{Redirect: reviewPath(id, ""), Notice: &notice{Text: told}}, nil
+}
+
+// reviewPage is the data of the review page.
+type reviewPage struct {
+	Sheet   api.ReviewSheet
+	Form    reviewform.Form
+	Blocked *api.Lease          // of another person
+	SavedAt time.Time           // of the draft in the form; zero if there is none
+	Newer   []api.RecordedEvent // recorded since the form was opened
+
+	reopened []string  // facts that changed since then
+	before   api.Facts // as the form had them
+}
+
+// reopen updates the form for the sheet if it is one of an older sheet.
+func (p *reviewPage) reopen() {
+	if p.Form.Seen() != p.Sheet.LastEventID {
+		p.before = p.Form.Base
+		p.reopened = p.Form.Rebase(p.Sheet)
+		if p.Newer == nil {
+			p.Newer = p.Sheet.Events[:min(len(p.Sheet.Events), 1)]
+		}
+	}
+}
+
+func (p *reviewPage) view(problems []reviewform.Problem) view {
+	answer := view{Template: "review", Title: "Review " + p.Sheet.Record.Company.Name, Data: p}
+	for _, wrong := range problems {
+		answer.Errors = append(answer.Errors, problem(wrong))
+	}
+	return answer
+}

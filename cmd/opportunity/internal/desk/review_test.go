@@ -1,0 +1,299 @@
+package desk_test
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+const (
+	site  = "https://maple.example/"
+	rates = "https://maple.example/rates"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// sheet is the review sheet of a record with two known facts and two sources.
+func sheet() api.ReviewSheet {
+	f := api.UnknownFacts()
+	f.Remote = ptr(true)
+	f.Pay = &api.Pay{Minimum: 17.5, Maximum: 20, Currency: "CAD", Unit: api.PerHour, SourceURL: rates}
+	return api.ReviewSheet{
+		GeneratedAt: time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC), LastEventID: "event-1", Visibility: "published", Status: api.Stale,
+		Record: api.Opportunity{
+			ID: "maple", Platform: api.Platform{Company: api.Company{Name: "Maple Scribe", Website: site}, Category: api.Online}, Sources: []api.Source{{URL: site}, {URL: rates}},
+		},
+		ReviewedFacts: &f, Events: []api.RecordedEvent{},
+		Reasons: []api.DueReason{{Why: api.DueStale, At: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}},
+	}
+}
+
+// reviewing is a desk with the sheet of maple, and birch next in the queue.
+func reviewing(t *testing.T) (*server, browser) {
+	t.Helper()
+	s := newServer(t)
+	s.api.respond("GET /reviews/records/maple", sheet())
+	s.api.respond("GET /reviews/queue", api.ReviewQueue{Records: []api.QueueRecord{{DueRecord: api.DueRecord{ID: "birch"}}}})
+	s.api.respond("GET /reviews/second-opinions", api.OpinionList{})
+	return s, s.signedIn()
+}
+
+// input returns what a browser submits from a page: hidden and text fields, text areas, and what is checked or selected.
+func (r response) input(t *testing.T) url.Values {
+	t.Helper()
+	form, found := strings.CutPrefix(r.body[strings.Index(r.body, `class="review"`):], `class="review"`)
+	require.True(t, found)
+	form = form[:strings.Index(form, "</form>")]
+	values := url.Values{}
+	attribute := func(tag, name string) string {
+		if m := regexp.MustCompile(`\b` + name + `="([^"]*)"`).FindStringSubmatch(tag); m != nil {
+			return html.UnescapeString(m[1])
+		}
+		return ""
+	}
+	for _, tag := range regexp.MustCompile(`<input [^>]*>`).FindAllString(form, -1) {
+		kind := attribute(tag, "type")
+		if (kind == "radio" || kind == "checkbox") && !strings.Contains(tag, " checked") {
+			continue
+		}
+		values.Add(attribute(tag, "name"), attribute(tag, "value"))
+	}
+	for _, m := range regexp.MustCompile(`(?s)<textarea ([^>]*)>(.*?)</textarea>`).FindAllStringSubmatch(form, -1) {
+		values.Add(attribute(m[1], "name"), html.UnescapeString(m[2]))
+	}
+	for _, m := range regexp.MustCompile(`(?s)<select ([^>]*)>(.*?)</select>`).FindAllStringSubmatch(form, -1) {
+		options := regexp.MustCompile(`<option value="([^"]*)"( selected)?`).FindAllStringSubmatch(m[2], -1)
+		for i, o := range options {
+			if o[2] != "" || i == 0 {
+				values.Set(attribute(m[1], "name"), html.UnescapeString(o[1]))
+			}
+		}
+	}
+	return values
+}
+
+func unchanged(v url.Values) url.Values {
+	for name, value := range map[string]string{"mark.0": "still", "mark.1": "still", "rest": "keep", "outcome": "verified"} {
+		v.Set(name, value)
+	}
+	return v
+}
+
+func TestUnchangedReviewIsSubmittedAndTheNextOneOpens(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("POST /reviews/records/maple", api.ReviewReport{AppendReport: api.AppendReport{Applied: true, Appended: 1}, EventID: "event-2", Outcome: api.OutcomeVerified})
+	resp := b.post("/reviews/maple", unchanged(b.get("/reviews/maple").input(t)))
+	require.Equal(t, http.StatusSeeOther, resp.StatusCode, resp.body)
+	require.Equal(t, "/reviews/birch", resp.Header.Get("Location"))
+
+	var sent struct {
+		Review struct {
+			CheckedAt   time.Time
+			Outcome     string
+			SourceURLs  []string
+			Facts       api.GivenFacts
+			LastEventID string
+		}
+		Quotes *[]api.Quote
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.api.sent("POST /reviews/records/maple")[0]), &sent))
+	require.Equal(t, *sheet().ReviewedFacts, sent.Review.Facts.Facts)
+	require.Empty(t, sent.Review.Facts.Missing)
+	require.Equal(t, []string{site, rates}, sent.Review.SourceURLs)
+	require.Equal(t, "event-1", sent.Review.LastEventID)
+	require.Equal(t, sheet().GeneratedAt, sent.Review.CheckedAt)
+	require.Nil(t, sent.Quotes)
+
+	s.api.respond("GET /reviews/records/birch", sheet())
+	page := b.get("/reviews/birch")
+	require.Contains(t, page.body, "Review of Maple Scribe recorded: verified.")
+	require.Contains(t, page.body, `action="/reviews/maple/undo"`)
+}
+
+func TestReviewWithProblemsKeepsItsInput(t *testing.T) {
+	s, b := reviewing(t)
+	input := b.get("/reviews/maple").input(t)
+	input.Set("note", "half <done>")
+	input.Set("fact.remote", "false")
+	input.Set("mark.1", "gone")
+	resp := b.post("/reviews/maple", input)
+	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
+	require.Contains(t, resp.body, `<a href="#outcome">Choose an outcome</a>`)
+	again := resp.input(t)
+	require.Equal(t, []string{"half <done>", "false", "gone"}, []string{again.Get("note"), again.Get("fact.remote"), again.Get("mark.1")})
+	require.Empty(t, s.api.sent("POST /reviews/records/maple"))
+
+	rejected := api.ReviewReport{AppendReport: api.AppendReport{Rejected: []api.RejectedLine{{Problems: api.Problems{"facts.pay.minimum: must not be negative"}}}}}
+	s.api.respond("POST /reviews/records/maple", rejected)
+	resp = b.post("/reviews/maple", unchanged(again))
+	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
+	require.Contains(t, resp.body, `<a href="#fact.pay">Pay: `)
+}
+
+func TestReviewAgainstNewerEventsShowsThemAndKeepsTheInput(t *testing.T) {
+	s, b := reviewing(t)
+	page := b.get("/reviews/maple")
+	newer := sheet()
+	newer.LastEventID = "event-2"
+	newer.ReviewedFacts.Remote = ptr(false)
+	event := api.RecordedEvent{VerificationEvent: api.VerificationEvent{CheckType: api.Review, Outcome: api.OutcomeVerified, Note: "Office only now."}, Actor: "bob"}
+	s.api.respondWith("POST /reviews/records/maple", http.StatusConflict, api.ReviewReport{AppendReport: api.AppendReport{Newer: []api.RecordedEvent{event}}})
+
+	input := unchanged(page.input(t))
+	input.Set("note", "mine")
+	s.api.respond("GET /reviews/records/maple", newer)
+	resp := b.post("/reviews/maple", input)
+	require.Contains(t, []int{http.StatusConflict, http.StatusUnprocessableEntity}, resp.StatusCode)
+	require.Contains(t, resp.body, "New value, recorded after you opened this record. Before: Yes")
+	again := resp.input(t)
+	require.Equal(t, "mine", again.Get("note"))
+	require.Empty(t, again.Get("fact.remote"), "the curator kept another value")
+	require.Equal(t, "keep", again.Get("fact.pay"))
+	require.Equal(t, "event-2", again.Get("seen"))
+}
+
+func TestDraftIsSavedAndRestored(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("PUT /reviews/records/maple/draft", api.Draft{})
+	input := b.get("/reviews/maple").input(t)
+	input.Set("note", "to be continued")
+	input.Set("mark.0", "still")
+	resp := b.post("/reviews/maple/draft", input)
+	require.Equal(t, "/reviews/maple", resp.Header.Get("Location"))
+
+	r := b.request("POST", "/reviews/maple/draft", input)
+	r.Header.Set("Sec-Fetch-Dest", "empty") // the script
+	require.Equal(t, http.StatusNoContent, b.do(r).StatusCode)
+
+	stored := sheet()
+	stored.Draft = &api.Draft{Content: json.RawMessage(s.api.sent("PUT /reviews/records/maple/draft")[0]), SavedAt: time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)}
+	s.api.respond("GET /reviews/records/maple", stored)
+	page := b.get("/reviews/maple")
+	require.Contains(t, page.body, "Your draft of")
+	require.Equal(t, []string{"to be continued", "still"}, []string{page.input(t).Get("note"), page.input(t).Get("mark.0")})
+
+	stored.LastEventID = "event-2" // something was recorded since
+	stored.ReviewedFacts.Remote = ptr(false)
+	s.api.respond("GET /reviews/records/maple", stored)
+	page = b.get("/reviews/maple")
+	require.Contains(t, page.body, "New value")
+	require.Equal(t, "event-2", page.input(t).Get("seen"))
+	require.Equal(t, "to be continued", page.input(t).Get("note"))
+}
+
+func TestRecordInWorkCanBeTakenOver(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respondWith("PUT /reviews/records/maple/lease", http.StatusConflict, api.Lease{Holder: "bob", TakenAt: s.now()})
+	page := b.get("/reviews/maple")
+	require.Equal(t, http.StatusOK, page.StatusCode)
+	require.Contains(t, page.body, "<strong>bob</strong> has been working on this record")
+	s.api.respond("PUT /reviews/records/maple/lease", api.Lease{Holder: "ann"})
+	require.Equal(t, "/reviews/maple", b.post("/reviews/maple/take-over", url.Values{}).Header.Get("Location"))
+	sent := s.api.sent("PUT /reviews/records/maple/lease")
+	require.JSONEq(t, `{"takeOver":true}`, sent[len(sent)-1])
+	require.NotContains(t, b.get("/reviews/maple").body, "has been working")
+}
+
+func TestNextReviewPassesOverLeasesOfOthers(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("GET /reviews/queue", api.ReviewQueue{Records: []api.QueueRecord{{DueRecord: api.DueRecord{ID: "birch"}}, {DueRecord: api.DueRecord{ID: "cedar"}}}})
+	s.api.respondWith("PUT /reviews/records/birch/lease", http.StatusConflict, api.Lease{Holder: "bob"})
+	require.Equal(t, "/reviews/cedar", b.get("/next").Header.Get("Location"))
+	s.api.respond("GET /reviews/queue", api.ReviewQueue{})
+	require.Equal(t, "/queue", b.get("/next").Header.Get("Location"))
+	require.Contains(t, b.get("/queue").body, "nothing left for you today")
+}
+
+func TestSkipNeedsAReason(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("PUT /reviews/records/maple/skip", api.Skip{})
+	require.Equal(t, http.StatusUnprocessableEntity, b.post("/reviews/maple/skip", url.Values{"days": {"3"}}).StatusCode)
+	require.Empty(t, s.api.sent("PUT /reviews/records/maple/skip"))
+	require.Equal(t, "/reviews/birch", b.post("/reviews/maple/skip", url.Values{"days": {"3"}, "reason": {"site is down"}}).Header.Get("Location"))
+	require.JSONEq(t, `{"reason":"site is down","until":"2026-11-25T09:00:00Z"}`, s.api.sent("PUT /reviews/records/maple/skip")[0])
+}
+
+func TestUndoRecordsACorrectingEvent(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respond("POST /reviews/records/maple/undo", api.ReviewReport{AppendReport: api.AppendReport{Applied: true}})
+	require.Equal(t, "/reviews/maple", b.post("/reviews/maple/undo", url.Values{"event": {"event-2"}}).Header.Get("Location"))
+	require.JSONEq(t, `{"eventId":"event-2"}`, s.api.sent("POST /reviews/records/maple/undo")[0])
+	require.Contains(t, b.get("/reviews/maple").body, "Your review is undone")
+}
+
+func TestRolesAreThoseOfTheGateway(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respondWith("GET /reviews/queue", http.StatusForbidden, api.Error{Error: api.ErrorDetail{Code: "forbidden", Message: "An operator token with the role support cannot do this."}})
+	resp := b.get("/queue")
+	require.Equal(t, http.StatusForbidden, resp.StatusCode)
+	require.Contains(t, resp.body, "with the role support cannot do this")
+}
+
+func TestOutageOfTheAPIKeepsTheSession(t *testing.T) {
+	s, b := reviewing(t)
+	s.api.respondWith("GET /reviews/queue", http.StatusServiceUnavailable, api.Error{Error: api.ErrorDetail{Code: "service_unavailable", Message: "secret driver text"}})
+	resp := b.get("/queue")
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+	require.NotContains(t, resp.body, "driver text")
+	require.Equal(t, http.StatusOK, b.get("/help").StatusCode)
+}
+
+// Text of a listing, a source or a note cannot put markup or a script into the desk.
+func TestStoredMarkupIsShownAsText(t *testing.T) {
+	const attack = `"><img src=x onerror=alert(1)><script>alert(1)</script>`
+	s, b := reviewing(t)
+	hostile := sheet()
+	r := &hostile.Record
+	r.Company.Name, r.Company.Website, r.Summary, r.Category = attack, "javascript:alert(1)", attack, attack
+	r.Sources = []api.Source{{URL: "javascript:alert(1)//" + attack}, {URL: "https://a.example/" + attack}}
+	hostile.Visibility, hostile.Status, hostile.LastEventID = attack, attack, attack
+	f := hostile.ReviewedFacts
+	f.CountryEligibility = []api.CountryEligibility{{Country: attack, Status: attack, IncludedRegions: []string{attack}, ExcludedRegions: []string{attack}, SourceURLs: []string{attack}, Note: attack}}
+	f.Pay = &api.Pay{Currency: attack, Unit: attack, SourceURL: attack}
+	f.Languages, f.Requirements, f.ApplicationStatus, f.ApplicationURL = []string{attack}, []string{attack}, attack, ptr(attack)
+	f.RiskIndicators = []api.RiskIndicator{{Code: attack, Note: attack, SourceURL: attack}}
+	hostile.OwnFacts, hostile.PreviousFacts = ptr(api.UnknownFacts()), f
+	hostile.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: attack, Outcome: attack, Note: attack}, Actor: attack}}
+	hostile.Edits = []api.ListingEdit{{Actor: attack, Fields: []string{attack}}}
+	hostile.Reasons = []api.DueReason{{Why: attack, Note: attack, Actor: attack, Fields: []string{attack}}, {Why: api.DueEdit, Actor: attack, Fields: []string{attack}}}
+	hostile.Quotes = []api.Quote{{Fact: attack, SourceURL: r.Sources[1].URL, Text: attack}}
+	hostile.Curation = api.CurationNotes{Contact: attack, Notes: attack}
+	hostile.Opinion = &api.SecondOpinion{Actor: attack, Differs: []string{attack}}
+	s.api.respond("GET /reviews/records/maple", hostile)
+	s.api.respond("PUT /reviews/records/maple/lease", api.Lease{Holder: attack})
+	s.api.respond("GET /reviews/queue", api.ReviewQueue{Records: []api.QueueRecord{{
+		DueRecord: api.DueRecord{ID: "x", Company: attack, Category: attack, Status: attack, Reasons: hostile.Reasons}, Host: attack,
+		Lease: &api.Lease{Holder: attack}, Skip: &api.Skip{Actor: attack, Reason: attack},
+	}}})
+	for _, path := range []string{"/reviews/maple", "/queue", "/queue?text=" + url.QueryEscape(attack)} {
+		page := b.get(path)
+		require.Equal(t, http.StatusOK, page.StatusCode)
+		require.NotContains(t, page.body, "<img src=x", path)
+		require.NotContains(t, page.body, "<script>", path)
+		require.NotContains(t, page.body, `href="javascript:`, path)
+		require.Contains(t, page.body, "&lt;script&gt;", "the attack is not on the page")
+	}
+}
+
+func TestSourceLinksGoToTheQuoteAndRevealNothing(t *testing.T) {
+	s, b := reviewing(t)
+	quoted := sheet()
+	quoted.Quotes = []api.Quote{{Fact: "pay", SourceURL: rates + "#top", Text: "17.50 – 20,  CAD & tips"}, {Fact: "pay", SourceURL: rates, Text: "from 17-18"}}
+	quoted.Record.Sources = append(quoted.Record.Sources, api.Source{URL: rates + "#top"})
+	s.api.respond("GET /reviews/records/maple", quoted)
+	page := b.get("/reviews/maple").body
+	require.Contains(t, page, `href="`+rates+`#:~:text=from%2017%2D18"`)
+	require.Contains(t, page, `href="`+rates+`#top:~:text=17.50%20%E2%80%93%2020%2C%20CAD%20%26%20tips"`)
+	for _, link := range regexp.MustCompile(`<a [^>]*href="https?://[^>]*>`).FindAllString(page, -1) {
+		require.Contains(t, link, `rel="noopener noreferrer"`)
+	}
+}

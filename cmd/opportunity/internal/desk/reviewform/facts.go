@@ -1,0 +1,175 @@
+package reviewform
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Fact is a fact as the form shows it.
+type Fact struct {
+	Name    string // in JSON
+	Label   string
+	Key     string   // shortcut that follows f
+	Options []Option // values to choose from; empty if the fact has fields of its own
+}
+
+// Option is a value of a fact. Its Value is JSON.
+type Option struct{ Value, Label, Key string }
+
+// Group is a group of related facts.
+type Group struct {
+	Title string
+	Facts []Fact
+}
+
+var (
+	yesOrNo = []Option{{"true", "Yes", "y"}, {"false", "No", "n"}}
+	states  = []Option{
+		{`"` + string(api.ApplicationOpen) + `"`, "Open", "o"}, {`"` + string(api.ApplicationWaitlist) + `"`, "Waitlist", "w"},
+		{`"` + string(api.ApplicationClosed) + `"`, "Closed", "c"},
+	}
+)
+
+// Groups has every fact once, in the order of the form.
+var Groups = []Group{
+	{"Who may join", []Fact{{Name: "countryEligibility", Label: "Countries and regions", Key: "c"}}},
+	{"Conditions", conditions()},
+	{"Pay", []Fact{{Name: "pay", Label: "Pay", Key: "p"}}},
+	{"Languages and requirements", []Fact{
+		{Name: "languages", Label: "Languages", Key: "l"},
+		{Name: "requirements", Label: "Requirements", Key: "q"},
+	}},
+	{"Applying", []Fact{
+		{Name: "applicationStatus", Label: "Application status", Key: "a", Options: states},
+		{Name: "applicationUrl", Label: "Application URL", Key: "u"},
+	}},
+	{"Cautions", []Fact{{Name: "riskIndicators", Label: "Risk indicators", Key: "w"}}},
+}
+
+// conditions returns the facts that are true, false or unknown. The first letter of a label is its key.
+func conditions() (facts []Fact) {
+	for _, f := range api.BoolFacts {
+		facts = append(facts, Fact{Name: f.Name, Label: f.Label, Key: strings.ToLower(f.Label[:1]), Options: yesOrNo})
+	}
+	return facts
+}
+
+// Label returns the label of a fact, or name if there is no such fact.
+func Label(name string) string {
+	for _, g := range Groups {
+		for _, f := range g.Facts {
+			if f.Name == name {
+				return f.Label
+			}
+		}
+	}
+	return name
+}
+
+// Values returns every fact as JSON, by name.
+func Values(f api.Facts) map[string]json.RawMessage {
+	f.Complete()
+	var values map[string]json.RawMessage
+	text, _ := json.Marshal(f) // facts always encode
+	_ = json.Unmarshal(text, &values)
+	return values
+}
+
+// Differences returns the names of the facts in which a and b differ, in the order of api.FactNames.
+func Differences(a, b api.Facts) (names []string) {
+	before, after := Values(a), Values(b)
+	for _, name := range api.FactNames {
+		if string(before[name]) != string(after[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// unknown is the JSON of each fact that is unknown.
+var unknown = Values(api.UnknownFacts())
+
+// Describe returns the value of a fact as lines of text for people, none if it is unknown.
+func Describe(f api.Facts, name string) (lines []string) {
+	f.Complete()
+	switch name {
+	case "countryEligibility":
+		for _, c := range f.CountryEligibility {
+			lines = append(lines, describeCountry(c))
+		}
+	case "pay":
+		if y := f.Pay; y != nil {
+			lines = []string{fmt.Sprintf("%g to %g %s per %s", y.Minimum, y.Maximum, y.Currency, strings.ReplaceAll(string(y.Unit), "-", " "))}
+		}
+	case "languages":
+		lines = f.Languages
+	case "requirements":
+		lines = f.Requirements
+	case "riskIndicators":
+		for _, r := range f.RiskIndicators {
+			lines = append(lines, strings.TrimSuffix(r.Code+": "+r.Note, ": "))
+		}
+	default:
+		value := Values(f)[name]
+		if string(value) == string(unknown[name]) {
+			return nil
+		}
+		for _, o := range append(yesOrNo, states...) {
+			if o.Value == string(value) {
+				return []string{o.Label}
+			}
+		}
+		var text string
+		_ = json.Unmarshal(value, &text) // the application URL
+		lines = []string{text}
+	}
+	return lines
+}
+
+func describeCountry(c api.CountryEligibility) string {
+	text := c.Country + ": " + string(c.Status)
+	if c.AllRegions != nil && *c.AllRegions {
+		text += ", all regions"
+	}
+	if len(c.IncludedRegions) > 0 {
+		text += ", in " + strings.Join(c.IncludedRegions, " ")
+	}
+	if len(c.ExcludedRegions) > 0 {
+		text += ", not in " + strings.Join(c.ExcludedRegions, " ")
+	}
+	if c.Note != "" {
+		text += " (" + c.Note + ")"
+	}
+	return text
+}
+
+// Cites returns the source URLs that a fact itself cites, without repetition.
+func Cites(f api.Facts, name string) (urls []string) {
+	seen := map[string]bool{}
+	add := func(more ...string) {
+		for _, u := range more {
+			if u != "" && !seen[u] {
+				seen[u] = true
+				urls = append(urls, u)
+			}
+		}
+	}
+	switch name {
+	case "countryEligibility":
+		for _, c := range f.CountryEligibility {
+			add(c.SourceURLs...)
+		}
+	case "pay":
+		if f.Pay != nil {
+			add(f.Pay.SourceURL)
+		}
+	case "riskIndicators":
+		for _, r := range f.RiskIndicators {
+			add(r.SourceURL)
+		}
+	}
+	return urls
+}

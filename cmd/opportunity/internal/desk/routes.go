@@ -1,0 +1,108 @@
+package desk
+
+import (
+	"slices"
+
+	"opportunity.internal/pkg/api"
+)
+
+// route is a page or a form. The gateway enforces roles with every call; the desk only hides what a role cannot use.
+type route struct {
+	pattern string
+	open    bool // needs no session
+	file    bool // takes an upload; the handler reads the body
+	handle  func(*Desk, *visit) (view, error)
+}
+
+func routes() []route {
+	return []route{
+		{pattern: "GET /{$}", handle: (*Desk).home},
+		{pattern: "GET /sign-in", open: true, handle: (*Desk).showSignIn},
+		{pattern: "POST /sign-in", open: true, handle: (*Desk).signInWithToken},
+		{pattern: "GET /sign-in/once", open: true, handle: (*Desk).showOnce},
+		{pattern: "POST /sign-in/once", open: true, handle: (*Desk).signInOnce},
+		{pattern: "POST /sign-out", handle: (*Desk).signOut},
+		{pattern: "GET /sessions", handle: (*Desk).showSessions},
+		{pattern: "POST /sessions/{id}/end", handle: (*Desk).endSession},
+		{pattern: "GET /help", handle: (*Desk).help},
+		{pattern: "POST /help/keys", handle: (*Desk).setKeys},
+
+		{pattern: "GET /queue", handle: (*Desk).queue},
+		{pattern: "GET /next", handle: (*Desk).next},
+		{pattern: "GET /reviews/{id}", handle: (*Desk).showReview},
+		{pattern: "POST /reviews/{id}", handle: (*Desk).submitReview},
+		{pattern: "POST /reviews/{id}/draft", handle: (*Desk).saveDraft},
+		{pattern: "POST /reviews/{id}/discard", handle: (*Desk).discardDraft},
+		{pattern: "POST /reviews/{id}/lease", handle: (*Desk).renewLease},
+		{pattern: "POST /reviews/{id}/take-over", handle: (*Desk).takeOver},
+		{pattern: "POST /reviews/{id}/skip", handle: (*Desk).skip},
+		{pattern: "POST /reviews/{id}/undo", handle: (*Desk).undo},
+
+		{pattern: "GET /records", handle: (*Desk).records},
+		{pattern: "GET /records/{id}", handle: (*Desk).record},
+		{pattern: "GET /records/{id}/compare", handle: (*Desk).compare},
+		{pattern: "GET /records/{id}/publish", handle: (*Desk).askPublish},
+		{pattern: "POST /records/{id}/publish", handle: (*Desk).publish},
+		{pattern: "GET /records/{id}/withdraw", handle: (*Desk).askWithdraw},
+		{pattern: "POST /records/{id}/withdraw", handle: (*Desk).withdraw},
+		{pattern: "GET /import", handle: (*Desk).showImport},
+		{pattern: "POST /import", file: true, handle: (*Desk).previewImport},
+		{pattern: "POST /import/confirm", handle: (*Desk).importFile},
+
+		{pattern: "GET /requests", handle: (*Desk).keyRequests},
+		{pattern: "GET /requests/{id}/{verb}", handle: (*Desk).askDecision},
+		{pattern: "POST /requests/{id}/approve", handle: (*Desk).approve},
+		{pattern: "POST /requests/{id}/decline", handle: (*Desk).decline},
+		{pattern: "GET /accounts", handle: (*Desk).accounts},
+		{pattern: "GET /accounts/{id}", handle: (*Desk).account},
+		{pattern: "GET /accounts/{id}/{verb}", handle: (*Desk).askAccount},
+		{pattern: "POST /accounts/{id}/suspend", handle: (*Desk).suspend},
+		{pattern: "POST /accounts/{id}/resume", handle: (*Desk).suspend},
+		{pattern: "POST /accounts/{id}/grant", handle: (*Desk).grant},
+		{pattern: "GET /keys/{id}/revoke", handle: (*Desk).askRevoke},
+		{pattern: "POST /keys/{id}/revoke", handle: (*Desk).revoke},
+		{pattern: "GET /audit", handle: (*Desk).audit},
+		{pattern: "GET /audit.csv", handle: (*Desk).auditCSV},
+	}
+}
+
+// tab is an entry of the navigation.
+type tab struct {
+	Path, Label string
+	roles       []api.Role
+}
+
+var (
+	curators   = []api.Role{api.RoleAdmin, api.RolePublisher, api.RoleCurator}
+	publishers = []api.Role{api.RoleAdmin, api.RolePublisher}
+	supporters = []api.Role{api.RoleAdmin, api.RoleSupport}
+)
+
+// tabs returns the pages that a role can use.
+func tabs(role string) (allowed []tab) {
+	for _, t := range []tab{
+		{"/queue", "Queue", curators},
+		{"/records", "Records", curators},
+		{"/import", "Import", publishers},
+		{"/requests", "Key requests", supporters},
+		{"/accounts", "Accounts", supporters},
+		{"/audit", "Audit", supporters},
+	} {
+		if slices.Contains(t.roles, api.Role(role)) {
+			allowed = append(allowed, t)
+		}
+	}
+	return allowed
+}
+
+// home shows the first page that the role can use.
+func (d *Desk) home(v *visit) (view, error) {
+	for _, t := range tabs(v.Session.Role) {
+		return view{Redirect: t.Path}, nil
+	}
+	return view{Redirect: "/help"}, nil
+}
+
+func (d *Desk) help(*visit) (view, error) {
+	return view{Template: "help", Title: "Keyboard shortcuts"}, nil
+}

@@ -1,0 +1,178 @@
+// Package session signs people in to the curation desk: one-time codes, sealed cookies and a throttle for failed attempts.
+//
+// The operator token of a session exists only in the browser's cookie, encrypted under a key that the process generated at startup. The
+// process keeps who signed in and when. So neither of the two is enough: a cookie stops working when its session ends, and a restart
+// ends all sessions.
+package session
+
+import (
+	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Lifetimes of a session.
+const (
+	Idle = 30 * time.Minute // since its latest request
+	Life = 12 * time.Hour   // since sign-in
+)
+
+// Session is a signed-in browser.
+type Session struct {
+	ID      string // not secret
+	Name    string // recorded with every action
+	Role    string
+	Browser string // as the browser calls itself
+	Started time.Time
+	Seen    time.Time // latest request
+
+	Token string // operator token; empty in List
+
+	notice any
+	kept   any
+}
+
+// Store holds the sessions of one process.
+type Store struct {
+	now  func() time.Time
+	seal cipher.AEAD
+
+	mu       sync.Mutex
+	sessions map[string]*Session // without tokens
+}
+
+// NewStore returns a store without sessions.
+func NewStore(now func() time.Time) *Store {
+	block, _ := aes.NewCipher(random(32))          // the key has a valid length
+	seal, _ := cipher.NewGCMWithRandomNonce(block) // so has the block
+	return &Store{now: now, seal: seal, sessions: map[string]*Session{}}
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
+}
+
+// sealed is the content of a cookie.
+type sealed struct{ ID, Token string }
+
+// Start starts a session for the holder of token and returns the value of its cookie.
+func (s *Store) Start(token, name, role, browser string) (cookie string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for id, old := range s.sessions { // this bounds the map
+		if expired(old, now) {
+			delete(s.sessions, id)
+		}
+	}
+	id := base64.RawURLEncoding.EncodeToString(random(16))
+	s.sessions[id] = &Session{ID: id, Name: name, Role: role, Browser: browser, Started: now, Seen: now}
+	content, _ := json.Marshal(sealed{id, token})                                    // two strings
+	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, content, nil)) //nolint:gosec // the cipher adds a random nonce
+}
+
+// Resume returns the session of a cookie and notes the time of the request. It returns false if the session has ended.
+func (s *Store) Resume(cookie string) (Session, bool) {
+	text, err := base64.RawURLEncoding.DecodeString(cookie)
+	if err != nil {
+		return Session{}, false
+	}
+	content, err := s.seal.Open(nil, nil, text, nil)
+	if err != nil {
+		return Session{}, false
+	}
+	var c sealed
+	if err := json.Unmarshal(content, &c); err != nil {
+		return Session{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, found := s.now(), s.sessions[c.ID]
+	if found == nil || expired(found, now) {
+		delete(s.sessions, c.ID)
+		return Session{}, false
+	}
+	found.Seen = now
+	resumed := *found
+	resumed.Token = c.Token
+	return resumed, true
+}
+
+func expired(s *Session, now time.Time) bool {
+	return now.Sub(s.Seen) >= Idle || now.Sub(s.Started) >= Life
+}
+
+// End ends a session. An ended or unknown one is no error.
+func (s *Store) End(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, id)
+}
+
+// List returns the sessions of a person, latest first.
+func (s *Store) List(name string) []Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []Session
+	for _, found := range s.sessions {
+		if found.Name == name && !expired(found, s.now()) {
+			listed := *found
+			listed.kept = nil
+			list = append(list, listed)
+		}
+	}
+	slices.SortFunc(list, func(a, b Session) int { return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// Leave stores a notice for the next page of a session.
+func (s *Store) Leave(id string, notice any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.sessions[id]; found != nil {
+		found.notice = notice
+	}
+}
+
+// Notice returns the notice of a session, nil if there is none, and removes it.
+func (s *Store) Notice(id string) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.sessions[id]
+	if found == nil {
+		return nil
+	}
+	notice := found.notice
+	found.notice = nil
+	return notice
+}
+
+// Keep stores a value with a session until Take or the end of the session. It replaces the one before.
+func (s *Store) Keep(id string, value any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.sessions[id]; found != nil {
+		found.kept = value
+	}
+}
+
+// Take returns the value that Keep stored, nil if there is none, and removes it.
+func (s *Store) Take(id string) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.sessions[id]
+	if found == nil {
+		return nil
+	}
+	value := found.kept
+	found.kept = nil
+	return value
+}

@@ -1,0 +1,121 @@
+package desk
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+)
+
+// signInForm is the data of the sign-in page.
+type signInForm struct {
+	Next, Name string
+	Once       bool   // a one-time code was used or has expired
+	Code       string // a valid one-time code; the page has a button instead of the form then
+}
+
+func signInPage(status int, next string, wrong ...string) view {
+	answer := view{Template: "sign-in", Title: "Sign in", Status: status, Data: signInForm{Next: next}}
+	for _, message := range wrong {
+		answer.Errors = append(answer.Errors, problem{"", message})
+	}
+	return answer
+}
+
+func (d *Desk) showSignIn(v *visit) (view, error) {
+	return signInPage(0, v.nextPage()), nil
+}
+
+// signInWithToken starts a session for the holder of an operator token.
+func (d *Desk) signInWithToken(v *visit) (view, error) {
+	if wait := d.throttle.Wait(v.address(), v.now); wait > 0 {
+		seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
+		v.w.Header().Set("Retry-After", seconds)
+		return signInPage(http.StatusTooManyRequests, v.nextPage(), "Too many failed attempts. Try again in "+seconds+" seconds."), nil
+	}
+	token, name := strings.TrimSpace(v.PostFormValue("token")), strings.TrimSpace(v.PostFormValue("name"))
+	if token == "" || len(token) > maxToken || len(name) > maxName {
+		return signInPage(http.StatusUnprocessableEntity, v.nextPage(), "Enter your operator token."), nil
+	}
+	err := d.start(v, token, name)
+	if rejected := new(operator.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
+		d.throttle.Fail(v.address(), v.now)
+		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token", slog.String("address", v.address()))
+		return signInPage(http.StatusUnauthorized, v.nextPage(), "This operator token is not valid. Check that you copied all of it."), nil
+	}
+	if err != nil {
+		return view{}, err
+	}
+	return view{Redirect: v.nextPage()}, nil
+}
+
+const (
+	maxToken = 1024 // bytes; the sealed token must fit into a cookie
+	maxName  = 100
+)
+
+// start starts a session. The gateway's name for the token takes precedence over actor.
+func (d *Desk) start(v *visit, token, actor string) error {
+	me, _, err := d.client(token, actor).Me(v.Context())
+	if err != nil {
+		return err
+	}
+	v.signedIn(d.sessions.Start(token, me.Name, string(me.Role), v.UserAgent()))
+	d.Log.LogAttrs(v.Context(), slog.LevelInfo, "desk sign-in", slog.String("actor", me.Name), slog.String("role", string(me.Role)))
+	return nil
+}
+
+// showOnce asks for a click before it uses the one-time code, because previews of links open them too.
+func (d *Desk) showOnce(v *visit) (view, error) {
+	code := v.FormValue("code")
+	if !d.code.Valid(code, v.now) {
+		return view{Template: "sign-in", Title: "Sign in", Status: http.StatusGone, Data: signInForm{Once: true}}, nil
+	}
+	return view{Template: "sign-in", Title: "Sign in", Data: signInForm{Code: code, Name: d.Actor}}, nil
+}
+
+// signInOnce starts a session for the person at this machine.
+func (d *Desk) signInOnce(v *visit) (view, error) {
+	if !d.code.Use(v.PostFormValue("code"), v.now) {
+		return d.showOnce(v)
+	}
+	if err := d.start(v, d.Token, d.Actor); err != nil {
+		return view{}, err
+	}
+	return view{Redirect: "/queue"}, nil
+}
+
+func (d *Desk) signOut(v *visit) (view, error) {
+	d.sessions.End(v.Session.ID)
+	v.forget()
+	return view{Redirect: "/sign-in"}, nil
+}
+
+func (d *Desk) showSessions(v *visit) (view, error) {
+	return view{Template: "sessions", Title: "Sessions", Data: d.sessions.List(v.Session.Name)}, nil
+}
+
+// endSession ends a session of the same person.
+func (d *Desk) endSession(v *visit) (view, error) {
+	for _, s := range d.sessions.List(v.Session.Name) {
+		if s.ID == v.PathValue("id") {
+			d.sessions.End(s.ID)
+		}
+	}
+	return view{Redirect: "/sessions", Notice: &notice{Text: "The session has ended."}}, nil
+}
+
+// setKeys switches single-key shortcuts on or off in this browser.
+func (d *Desk) setKeys(v *visit) (view, error) {
+	if v.PostFormValue("keys") == "off" {
+		v.setCookie(keysCookie, "off", 365*24*time.Hour)
+		return view{Redirect: "/help", Notice: &notice{Text: "Keyboard shortcuts are off."}}, nil
+	}
+	v.setCookie(keysCookie, "", -time.Second)
+	return view{Redirect: "/help", Notice: &notice{Text: "Keyboard shortcuts are on."}}, nil
+}

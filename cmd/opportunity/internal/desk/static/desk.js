@@ -1,0 +1,146 @@
+// Keyboard shortcuts, leases and drafts of the desk. Every page works without this script.
+const form = document.querySelector("form[data-review]");
+const keys = document.body.hasAttribute("data-keys");
+let pending = ""; // first key of a sequence: g or f
+
+function typing(element) {
+  return element.isContentEditable || element.matches("textarea, select, input:not([type=radio], [type=checkbox], [type=submit])");
+}
+
+// Sources
+
+const sources = [...document.querySelectorAll(".source")];
+const marked = source => source.querySelector(".marks input:checked") !== null;
+let current = Math.max(0, sources.findIndex(source => !marked(source)));
+
+function select(index) {
+  if (index < 0 || index >= sources.length) return;
+  sources[current].classList.remove("current");
+  current = index;
+  sources[current].classList.add("current");
+  sources[current].scrollIntoView({ block: "nearest" });
+}
+
+function opened(source) {
+  const seen = source.querySelector(".opened") ?? source.querySelector(".open").parentElement.appendChild(document.createElement("span"));
+  seen.className = "opened";
+  seen.textContent = " opened";
+}
+
+function openSource() {
+  const link = sources[current]?.querySelector(".open");
+  if (link) link.click(); // an ordinary link, with noopener and noreferrer
+}
+
+function mark(key) {
+  const choice = sources[current]?.querySelector(`.marks input[data-key="${key}"]`);
+  if (!choice) return;
+  set(choice);
+  const next = sources.findIndex((source, i) => i > current && !marked(source));
+  if (next > 0) select(next);
+}
+
+function set(choice) {
+  choice.checked = true;
+  choice.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+// Keys
+
+function goTo(key) {
+  const page = { q: "/queue", n: "/next" }[key];
+  if (page) location.assign(page);
+}
+
+function goToFact(key) {
+  const choice = form?.querySelector(`[data-fact="${key}"] input[type=radio]`);
+  if (!choice) return;
+  choice.closest("[data-fact]").scrollIntoView({ block: "center" });
+  (form.querySelector(`[data-fact="${key}"] input[type=radio]:checked`) ?? choice).focus();
+}
+
+// decide chooses a value of the fact that has the focus. It reports whether the key is one of its values.
+function decide(key) {
+  const fact = document.activeElement?.closest("[data-fact]");
+  const choice = fact?.querySelector(`input[data-key="${key}"]`);
+  if (!choice) return false;
+  set(choice);
+  if (choice.value === "change") fact.querySelector(".change :is(input, textarea, select)")?.focus();
+  else document.activeElement.blur(); // the next key is one of the page again
+  return true;
+}
+
+function act(key) {
+  if (key === "?") return location.assign("/help");
+  if (key === "g" || (key === "f" && form)) return void (pending = key);
+  if (!form) return;
+  if (decide(key)) return;
+  switch (key) {
+    case "o": return openSource();
+    case "1": case "2": case "3": case "4": return mark(key);
+    case "j": return select(current + 1);
+    case "k": return select(current - 1);
+    case "m": return document.getElementById("note").focus();
+    case "u": {
+      const rest = document.getElementById("rest");
+      rest.checked = !rest.checked;
+      return void rest.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+    case "v": case "c": case "r": return set(document.querySelector(`#outcome input[data-key="${key}"]`));
+  }
+}
+
+document.addEventListener("keydown", event => {
+  if (!keys || event.isComposing || event.altKey || event.metaKey) return;
+  if (event.key === "Enter" && event.ctrlKey) {
+    if (!form || !form.contains(event.target) && event.target !== document.body) return;
+    event.preventDefault();
+    return form.requestSubmit(document.getElementById("submit"));
+  }
+  if (event.key === "Escape") return void document.activeElement?.blur();
+  if (event.ctrlKey || event.key.length !== 1 || event.key === " " || typing(event.target)) return;
+  const sequence = pending;
+  pending = "";
+  event.preventDefault();
+  if (sequence === "g") return goTo(event.key);
+  if (sequence === "f") return goToFact(event.key);
+  act(event.key);
+});
+
+// Drafts and leases
+
+if (form) {
+  if (keys && sources.length > 0) select(current);
+  for (const link of form.querySelectorAll("[data-open]")) link.addEventListener("click", () => opened(link.closest(".source")));
+
+  const status = document.getElementById("saved");
+  let waiting, submitted = false;
+  const send = address => fetch(address, { method: "POST", body: new URLSearchParams(new FormData(form)), keepalive: true });
+  const save = async () => {
+    clearTimeout(waiting);
+    waiting = undefined;
+    if (submitted) return;
+    try {
+      const response = await send(form.dataset.draft);
+      status.textContent = response.ok && !response.redirected ? "Draft saved" : "Draft not saved";
+    } catch {
+      status.textContent = "Draft not saved";
+    }
+  };
+  form.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(save, 2000);
+  });
+  form.addEventListener("submit", () => {
+    submitted = true;
+    clearTimeout(waiting);
+  });
+  addEventListener("pagehide", () => waiting !== undefined && save());
+  addEventListener("pageshow", () => (submitted = false));
+  let active = false; // since the latest renewal; an idle page must not keep the session alive
+  for (const kind of ["input", "keydown", "pointerdown"]) document.addEventListener(kind, () => (active = true));
+  setInterval(() => {
+    if (active) fetch(form.dataset.lease, { method: "POST" }).catch(() => {});
+    active = false;
+  }, 5 * 60 * 1000);
+}
