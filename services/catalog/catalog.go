@@ -49,6 +49,7 @@ const indexInterval = time.Minute
 
 func start(r *service.Runtime, cfg Config) error {
 	listings := store.New(r.DB, r.Now)
+	work := desk.New(r.DB, r.Now)
 	live := snapshot.NewLive(listings, r.Now, r.Log)
 	history := r.Peer("history", cfg.HistoryURL, cfg.Tokens)
 	copied := summaries(history, listings)
@@ -58,13 +59,14 @@ func start(r *service.Runtime, cfg Config) error {
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	httpapi.API{
-		Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Desk: desk.New(r.DB, r.Now), History: history,
+		Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
 		Now: r.Now, PublicURL: cfg.PublicURL,
 	}.Routes(engine, problems, cfg.Tokens, &r.Ready)
 	r.Handle(server.ServicePort, r.Handler(engine))
 
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})
+	r.Every(service.Loop{Name: "freshness sample", Interval: indexInterval, Do: work.SampleFreshness})
 	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Do: live.Poll})
 	return nil
 }

@@ -54,6 +54,7 @@ type Desk interface {
 	Exists(ctx context.Context, id string) error
 	List(ctx context.Context, f listing.Filter, after string, limit int) (api.ListingList, error)
 	Candidates(ctx context.Context, f listing.Filter, after string, limit int) (api.CandidateList, error)
+	Freshness(ctx context.Context) (api.Freshness, error)
 	Changes(ctx context.Context, f listing.ActFilter) (api.ListingActList, error)
 	// Queue returns a page of the review queue, without api.Workday.DoneBy.
 	Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueue, error)
@@ -103,6 +104,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 	internal.GET("/operator/v1/listings/:id", reply(a.listing))
 	internal.PUT("/operator/v1/listings/:id", reply(a.edit))
 	internal.GET("/operator/v1/changes", reply(a.changes))
+	internal.GET("/operator/v1/reviews/freshness", reply(a.freshness))
 	internal.GET("/operator/v1/reviews/candidates", reply(a.candidates))
 	internal.POST("/operator/v1/listings/import", reply(a.importFile))
 	internal.GET("/operator/v1/listings/export", reply(a.export))

@@ -42,6 +42,15 @@ func (a API) queue(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: queue}, nil
 }
 
+// freshness returns the published records by status now, on past days and ahead.
+func (a API) freshness(g *gin.Context) (web.Reply, error) {
+	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
+		return web.Reply{}, err
+	}
+	f, err := a.Desk.Freshness(g.Request.Context())
+	return web.Reply{JSON: f}, err
+}
+
 // doneSince returns the number of reviews that each operator recorded since then. It is empty while the history service is unavailable.
 func (a API) doneSince(ctx context.Context, since time.Time) map[string]int {
 	ctx, cancel := context.WithTimeout(ctx, doneTimeout)

@@ -39,3 +39,21 @@ func working(day time.Time) bool {
 	d := day.UTC().Weekday()
 	return d != time.Saturday && d != time.Sunday
 }
+
+// Plan returns the number of reviews for each day from today on if every day follows Level and no other record falls due.
+func Plan(due Backlog, done int, today time.Time) (days [Horizon]int) {
+	for i := range days {
+		days[i] = Level(due, done, today.AddDate(0, 0, i))
+		left := max(0, days[i]-done)
+		for j := range due { // the longest due first
+			n := min(left, due[j])
+			due[j] -= n
+			left -= n
+		}
+		done = 0
+		due[1] += due[0] // what is still due is overdue tomorrow
+		copy(due[:], due[1:])
+		due[Horizon-1] = 0
+	}
+	return days
+}

@@ -72,6 +72,25 @@ func TestLevelSpreadsABurstOverTheDaysOnWhichItCanBeReviewed(t *testing.T) {
 	require.Equal(t, []int{60, 60, 60, 60, 60, 0, 0, 60, 60, 60, 60, 60, 0, 0}, simulate(t, uniform))
 }
 
+// The plan for the days ahead is what following Level day by day gives.
+func TestPlanFollowsLevel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		due := rapid.SliceOfN(rapid.IntRange(0, 300), review.Horizon, review.Horizon).Draw(t, "due")
+		plan := review.Plan(review.Backlog(due), 0, monday)
+		require.Equal(t, simulate(t, due), plan[:])
+	})
+	due := review.Backlog{4, 4, 4}
+	require.Equal(t, 12, sum(review.Plan(due, 5, monday))-5, "done reviews are part of today's number")
+	require.Equal(t, 12, sum(review.Plan(due, 5, monday.AddDate(0, 0, -1))), "reviews on a Sunday are extra")
+}
+
+func sum(days [review.Horizon]int) (n int) {
+	for _, d := range days {
+		n += d
+	}
+	return n
+}
+
 func TestDoneReviewsDoNotRaiseTheLevelOfTheDay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		due := review.Backlog(rapid.SliceOfN(rapid.IntRange(0, 300), review.Horizon, review.Horizon).Draw(t, "due"))

@@ -46,6 +46,7 @@ var routes = []route{
 	{"POST", "listings/withdraw", Catalog, publish},
 	{"GET", "reviews/due", Catalog, curators},
 	{"GET", "reviews/candidates", Catalog, curators},
+	{"GET", "reviews/freshness", Catalog, curators},
 	{"GET", "reviews/queue", Catalog, curators},
 	{"GET", "reviews/records/{id}", Catalog, curators},
 	{"POST", "reviews/records/{id}", Catalog, curators},

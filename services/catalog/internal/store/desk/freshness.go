@@ -1,0 +1,91 @@
+package desk
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/catalog/internal/review"
+)
+
+// maxSamples is the maximum number of past days in api.Freshness.
+const maxSamples = 365
+
+// Freshness returns the published records by status now, on past days and ahead.
+func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {
+	tx, now := s.db.WithContext(ctx), s.now().UTC()
+	f := api.Freshness{GeneratedAt: now, Days: []api.FreshnessSample{}, Ahead: []api.DueDay{}, Links: map[api.Outcome]int{}}
+	var err error
+	if f.Now, err = sample(tx, now); err != nil {
+		return f, err
+	}
+	err = tx.Raw(`SELECT day, verified, stale, needs_review, unverified FROM
+		(SELECT * FROM freshness_samples WHERE day < ? ORDER BY day DESC LIMIT ?) past ORDER BY day`, f.Now.Day, maxSamples).Scan(&f.Days).Error
+	if err != nil {
+		return f, database.Outage(err)
+	}
+	var links []struct {
+		LinkOutcome api.Outcome
+		Records     int
+	}
+	err = tx.Raw("SELECT link_outcome, count(*) AS records FROM listing_index WHERE visibility = 'published' GROUP BY link_outcome").Scan(&links).Error
+	if err != nil {
+		return f, database.Outage(err)
+	}
+	for _, l := range links {
+		f.Links[l.LinkOutcome] = l.Records
+	}
+	var queue api.ReviewQueue
+	if err := s.progress(tx, now, &queue); err != nil {
+		return f, err
+	}
+	due, err := backlog(tx, now)
+	if err != nil {
+		return f, err
+	}
+	targets := review.Plan(due, queue.Today.Done, now)
+	for i, n := range due {
+		f.Ahead = append(f.Ahead, api.DueDay{Day: now.AddDate(0, 0, i).Format(time.DateOnly), Due: n, Target: targets[i]})
+	}
+	return f, nil
+}
+
+// sample counts the published records by their status at now.
+func sample(tx *gorm.DB, now time.Time) (api.FreshnessSample, error) {
+	counts := api.FreshnessSample{Day: now.Format(time.DateOnly)}
+	var rows []struct {
+		Status  api.VerificationStatus
+		Records int
+	}
+	err := tx.Raw(`SELECT CASE WHEN status = @verified AND due_at < @now THEN @stale ELSE status END AS status, count(*) AS records
+		FROM listing_index WHERE visibility = 'published' GROUP BY 1`,
+		map[string]any{"verified": string(api.Verified), "stale": string(api.Stale), "now": database.Micros(now)}).Scan(&rows).Error
+	for _, row := range rows {
+		switch row.Status {
+		case api.Verified:
+			counts.Verified = row.Records
+		case api.Stale:
+			counts.Stale = row.Records
+		case api.NeedsReview:
+			counts.NeedsReview = row.Records
+		case api.Unverified:
+			counts.Unverified = row.Records
+		}
+	}
+	return counts, database.Outage(err)
+}
+
+// SampleFreshness stores the counts of today. The last call of a day decides.
+func (s *Store) SampleFreshness(ctx context.Context) error {
+	tx := s.db.WithContext(ctx)
+	c, err := sample(tx, s.now().UTC())
+	if err != nil {
+		return err
+	}
+	return database.Outage(tx.Exec(`INSERT INTO freshness_samples (day, verified, stale, needs_review, unverified) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (day) DO UPDATE SET verified = excluded.verified, stale = excluded.stale, needs_review = excluded.needs_review,
+			unverified = excluded.unverified`, c.Day, c.Verified, c.Stale, c.NeedsReview, c.Unverified).Error)
+}
