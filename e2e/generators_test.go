@@ -52,7 +52,7 @@ func TestGeneratedClients(t *testing.T) {
 		modules, err := filepath.Abs("openapi/node_modules")
 		require.NoError(t, err)
 		require.NoError(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
-		command(t, dir, "node", "node_modules/openapi-typescript/bin/cli.js", file, "--output", "description.d.ts")
+		command(t, dir, "node", "node_modules/openapi-typescript/bin/cli.js", file, "--output", "description.ts")
 		command(t, dir, "node", "node_modules/typescript/bin/tsc")
 		for _, server := range []string{d.url, tomorrow} {
 			require.Equal(t, want.String(), command(t, dir, "node", "out/main.mjs", server))
