@@ -237,6 +237,25 @@ func TestGuessesWithoutKeyList(t *testing.T) {
 	})
 }
 
+// A guess that waited for other lookups of its network is checked again: the list of keys may be available by then.
+func TestWaitingGuessIsRejectedByTheKeyList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &authority{unlisted: true, gate: make(chan struct{})}
+		keys := a.start(t, time.Now)
+		go func() {
+			time.Sleep(time.Second) // in the bubble, so all others wait for authquota or for those that do
+			a.mu.Lock()
+			a.unlisted = false
+			a.mu.Unlock()
+			require.Equal(t, problem.InvalidAPIKey, resolve(t, keys, random(1)[0], "198.51.100.2"))
+			close(a.gate)
+		}()
+		require.Equal(t, map[problem.Code]int{problem.InvalidAPIKey: guessBurst + 5}, resolveAll(t, keys, random(guessBurst+5), same))
+		lookups, _ := a.counts()
+		require.Equal(t, guessBurst, lookups)
+	})
+}
+
 // Many uncached valid keys from one network are delayed and never rejected. Other networks do not wait for them.
 func TestManyValidKeysFromOneNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
