@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/note"
 	"pgregory.net/rapid"
 
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -84,6 +85,37 @@ func TestAlteredTextOrUnknownKeyIsRejected(t *testing.T) {
 	require.ErrorContains(t, err, "no key of this history signed it")
 }
 
+// A checkpoint has exactly one encoding: a valid signature does not make another one acceptable.
+func TestOnlyCanonicalTextIsAccepted(t *testing.T) {
+	k := keys(t, seeds[:1], nil)
+	hash := strings.Split(k.Public()[0], "+")[1]
+	secret := append([]byte{1}, bytes.Repeat([]byte{1}, ed25519.SeedSize)...)
+	signer, err := note.NewSigner("PRIVATE+KEY+" + checkpoint.Origin + "+" + hash + "+" + base64.StdEncoding.EncodeToString(secret))
+	require.NoError(t, err)
+	signed, err := k.Sign(example)
+	require.NoError(t, err)
+	text, _, _ := strings.Cut(signed, "\n\n")
+	for old, changed := range map[string]string{
+		"\n1284\n":         "\n18446744073709551615\n",
+		"number 17":        "number 017",
+		"214511Z":          "214511+00:00",
+		"chains 96":        "chains x",
+		"chains 96\nheads": "heads",
+		"previous cd":      "next cd",
+	} {
+		require.Contains(t, text, old)
+		altered, err := note.Sign(&note.Note{Text: strings.Replace(text, old, changed, 1) + "\n"}, signer)
+		require.NoError(t, err)
+		_, err = k.Open(string(altered))
+		require.Error(t, err, changed)
+	}
+	empty, err := note.Sign(&note.Note{Text: strings.Replace(text, "\n1284\n", "\n0\n", 1) + "\n"}, signer)
+	require.NoError(t, err)
+	c, err := k.Open(string(empty))
+	require.NoError(t, err)
+	require.Zero(t, c.Size)
+}
+
 func TestRotatedKeysStayTrusted(t *testing.T) {
 	old := keys(t, seeds[:1], nil)
 	signed, err := old.Sign(example)
@@ -115,6 +147,8 @@ func TestErrorsOfInvalidKeysContainNoSeed(t *testing.T) {
 		_, err := checkpoint.ParseKeys(nil, []string{public})
 		require.ErrorContains(t, err, "is not a public key")
 	}
+	require.ErrorContains(t, checkpoint.Config{PublicKeys: []string{"x"}}.Validate(), "OPPORTUNITY_HISTORY_PUBLIC_KEYS")
+	require.NoError(t, checkpoint.Config{SigningKeys: seeds}.Validate())
 }
 
 func TestTreesGrowWithProof(t *testing.T) {
@@ -180,6 +214,9 @@ func TestPublishedDocument(t *testing.T) {
 		"rootHash":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=","consistency":[],"publicKeys":["`+k.Public()[0]+`"],
 		"self":"https://api.example/.well-known/opportunity-history/17","previous":"https://api.example/.well-known/opportunity-history/16",
 		"heads":"https://api.example/.well-known/opportunity-history/17.heads","documentation":"https://api.example/docs/provable-history"}`, string(text))
+	first := example
+	first.Number = 1
+	require.Nil(t, checkpoint.Stored{Checkpoint: first}.Publish("https://api.example", k).Previous)
 }
 
 func FuzzOpen(f *testing.F) {
