@@ -55,6 +55,13 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// No list of words has these parts of the address.
+func TestPartsOfTheAddressAreEasy(t *testing.T) {
+	const pw = "quexvillop-branti7far"
+	require.NoError(t, password.Check(pw, email))
+	require.Equal(t, password.TooEasy, password.Check(pw, "Quexvillop.Branti7far@example.org"))
+}
+
 func TestRejectionNeverQuotesThePassword(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pw := rapid.StringN(0, 140, 600).Draw(t, "password")
