@@ -35,9 +35,13 @@ import (
 	"opportunity.internal/services/authquota/internal/mail/courier"
 )
 
-// TestMain requires that nothing leaks and that a run of all tests renders every page template.
+// TestMain requires that nothing leaks and that a run of all tests renders every page template. Most tests wait for background
+// loops, so more of them run in parallel than there are processors.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		missing := unseenTemplates()
 		if code == 0 && flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && len(missing) > 0 {
@@ -66,8 +70,9 @@ type counters interface {
 
 // onBothStores runs a test on the stores of production and on those for local use.
 func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
+	t.Parallel()
 	t.Run("Postgres and Redis", func(t *testing.T) {
-		t.Parallel() // most of these tests wait
+		t.Parallel()
 		r := storetest.Redis(t)
 		test(t, &stores{database: storetest.Postgres(t), redis: r.URL, counters: r})
 	})

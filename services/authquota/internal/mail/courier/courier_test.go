@@ -1,0 +1,248 @@
+package courier_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime/quotedprintable"
+	netmail "net/mail"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/authquota/internal/mail/courier"
+	"opportunity.internal/services/authquota/internal/mail/courier/smtptest"
+	"opportunity.internal/services/authquota/internal/mail"
+)
+
+// outbox is an outbox of one mail, on its own clock.
+type outbox struct {
+	mu   sync.Mutex
+	now  time.Time
+	mail mail.Posted
+	due  time.Time
+	gone bool
+}
+
+func (o *outbox) ClaimMail(_ context.Context, lease time.Duration) (mail.Posted, bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone || o.due.After(o.now) {
+		return mail.Posted{}, false, nil
+	}
+	o.due = o.now.Add(lease)
+	o.mail.Attempts++
+	return o.mail, true, nil
+}
+
+func (o *outbox) DeferMail(_ context.Context, _ string, due time.Time) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.due = due
+	return nil
+}
+
+func (o *outbox) DeleteMail(context.Context, string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone = true
+	return nil
+}
+
+func (o *outbox) PendingMails(context.Context) (int, time.Time, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone {
+		return 0, time.Time{}, nil
+	}
+	return 1, o.mail.At, nil
+}
+
+const (
+	withLogin = "smtp://ada:pass%20word%2F1@HOST"
+	to        = "ada.lovelace@example.org"
+	private   = "https://api.example/account/confirm?token=known-to-one-reader"
+)
+
+// office is a courier with an outbox and a mail server.
+type office struct {
+	*outbox
+
+	t       *testing.T
+	server  *smtptest.Server
+	courier *courier.Courier
+	log     bytes.Buffer
+	metrics *prometheus.Registry
+}
+
+// start returns an office whose outbox has a mail that is due. HOST in url stands for the server.
+func start(t *testing.T, kind smtptest.Kind, url string, roots ...*x509.CertPool) *office {
+	t.Helper()
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	letter, err := mail.NewWriter("https://api.example").Write(
+		mail.Message{To: to, Template: "confirm-address", Data: map[string]string{"link": private}})
+	require.NoError(t, err)
+	o := &office{
+		t: t, server: smtptest.Start(t, kind), metrics: prometheus.NewRegistry(),
+		outbox: &outbox{now: now, due: now, mail: mail.Posted{ID: mail.NewID(), Template: "confirm-address", At: now, Letter: letter}},
+	}
+	cfg := courier.Config{
+		URL: strings.Replace(url, "HOST", o.server.Address, 1), From: "Opportunity Data API <no-reply@api.example>",
+		Roots: append(roots, o.server.Roots)[0],
+	}
+	o.courier, err = courier.New(cfg, o.outbox, func() time.Time { return o.now }, slog.New(slog.NewTextHandler(&o.log, nil)), o.metrics)
+	require.NoError(t, err)
+	return o
+}
+
+// deliver sends the mail if it is due. The log must not contain secrets.
+func (o *office) deliver() {
+	o.t.Helper()
+	require.NoError(o.t, o.courier.Deliver(o.t.Context()))
+	for _, secret := range []string{"known-to-one-reader", "lovelace", "pass word/1", "pass%20word"} {
+		require.NotContains(o.t, o.log.String(), secret)
+	}
+}
+
+// metric requires the value of a metric, without a label or with that of the mail's template.
+func (o *office) metric(name string, want float64) {
+	o.t.Helper()
+	families, err := o.metrics.Gather()
+	require.NoError(o.t, err)
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if labels := m.Label; family.GetName() == name && (len(labels) == 0 || labels[0].GetValue() == o.mail.Template) {
+				require.InDelta(o.t, want, m.GetCounter().GetValue()+m.GetGauge().GetValue(), 0, name)
+				return
+			}
+		}
+	}
+	o.t.Fatal("no metric", name)
+}
+
+func TestMailsAreSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   smtptest.Kind
+		url    string
+		secure bool
+		user   string
+	}{
+		"STARTTLS":           {smtptest.Kind{}, withLogin, true, "ada"},
+		"TLS from the start": {smtptest.Kind{Implicit: true}, "smtps://ada:pass%20word%2F1@HOST", true, "ada"},
+		"without a login":    {smtptest.Kind{NoLogin: true}, "smtp://HOST", true, ""},
+		"without TLS":        {smtptest.Kind{Plain: true, NoLogin: true}, "smtp://HOST?starttls=off", false, ""},
+		"within the machine": {smtptest.Kind{Plain: true}, withLogin + "?starttls=off", false, "ada"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := start(t, c.kind, c.url)
+			o.deliver()
+			require.Len(t, o.server.Deliveries(), 1)
+			got := o.server.Deliveries()[0]
+			require.Equal(t, smtptest.Delivery{From: "no-reply@api.example", To: to, Secure: c.secure, User: c.user, Raw: got.Raw}, got)
+			m, err := netmail.ReadMessage(strings.NewReader(got.Raw))
+			require.NoError(t, err)
+			require.Equal(t, "<"+o.mail.ID+"@api.example>", m.Header.Get("Message-ID"))
+			text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
+			require.NoError(t, err)
+			require.Contains(t, string(text), private)
+			require.True(t, o.gone)
+		})
+	}
+}
+
+// Mails and passwords are sent only over TLS, to a server with a valid certificate.
+func TestMailsAreSentToTheRightServerOnly(t *testing.T) {
+	unknown := x509.NewCertPool()
+	for name, c := range map[string]struct {
+		kind   smtptest.Kind
+		url    string
+		roots  []*x509.CertPool
+		logins int
+	}{
+		"no STARTTLS":                 {smtptest.Kind{Plain: true}, withLogin, nil, 0},
+		"unknown authority":           {smtptest.Kind{}, withLogin, []*x509.CertPool{unknown}, 0},
+		"unknown authority, from TLS": {smtptest.Kind{Implicit: true}, "smtps://ada:pass%20word%2F1@HOST", []*x509.CertPool{unknown}, 0},
+		"wrong password":              {smtptest.Kind{}, "smtp://ada:guess@HOST", nil, 1},
+		"no login where one is meant": {smtptest.Kind{NoLogin: true}, withLogin, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := start(t, c.kind, c.url, c.roots...)
+			o.deliver()
+			require.Contains(t, o.log.String(), "mail not sent, will retry")
+			require.Contains(t, o.log.String(), "to=a…@example.org")
+			require.Empty(t, o.server.Deliveries())
+			require.False(t, o.gone)
+			require.Equal(t, c.logins, o.server.Logins())
+		})
+	}
+}
+
+func TestRejectedMails(t *testing.T) {
+	busy := &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try later, " + to}
+	nobody := &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no lovelace here, nor " + private}
+	policy := &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "relaying lovelace denied"}
+	for name, c := range map[string]struct {
+		step  string
+		with  *smtp.SMTPError
+		final bool
+	}{
+		"greylisted":            {"recipient", busy, false},
+		"no such person":        {"recipient", nobody, true},
+		"no relaying":           {"recipient", policy, false},
+		"sender not known":      {"sender", nobody, false},
+		"content, for now":      {"data", busy, false},
+		"content, for good":     {"data", nobody, true},
+		"policy on the content": {"data", policy, false},
+		"login, for now":        {"login", busy, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := start(t, smtptest.Kind{}, withLogin)
+			o.server.Reject(c.step, c.with)
+			o.deliver()
+			require.Contains(t, o.log.String(), fmt.Sprintf("rejected with %d", c.with.Code))
+			require.Equal(t, c.final, o.gone)
+			if c.final {
+				require.Contains(t, o.log.String(), "mail given up")
+				o.metric("authquota_mails_failed_total", 1)
+				return
+			}
+			require.Contains(t, o.log.String(), "mail not sent, will retry")
+			o.metric("authquota_mails_retried_total", 1)
+			o.server.Reject(c.step, nil)
+			o.now = o.due
+			o.deliver()
+			require.Len(t, o.server.Deliveries(), 1)
+			require.True(t, o.gone)
+			o.metric("authquota_mails_sent_total", 1)
+		})
+	}
+}
+
+func TestMailsAreRetriedForThreeDaysWithBackoff(t *testing.T) {
+	o := start(t, smtptest.Kind{}, withLogin)
+	o.server.Reject("recipient", &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 2, 2}, Message: "full"})
+	for attempt := range 9 {
+		o.deliver()
+		wait, most := o.due.Sub(o.now), min(30*time.Second<<attempt, time.Hour)
+		require.LessOrEqual(t, wait, most, "after attempt %d", attempt+1)
+		require.GreaterOrEqual(t, wait, most-most/10, "after attempt %d", attempt+1)
+		o.metric("authquota_mails_pending", 1)
+		o.metric("authquota_mails_oldest_age_seconds", o.now.Sub(o.mail.At).Seconds())
+		o.now = o.due
+	}
+	o.now = o.now.Add(72 * time.Hour)
+	o.deliver()
+	require.Contains(t, o.log.String(), "mail given up")
+	require.True(t, o.gone)
+	require.Empty(t, o.server.Deliveries())
+	o.metric("authquota_mails_pending", 0)
+	o.metric("authquota_mails_oldest_age_seconds", 0)
+}
