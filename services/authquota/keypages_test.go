@@ -1,7 +1,6 @@
 package authquota_test
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -118,11 +117,6 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		b.get("/account/keys/new").shows(http.StatusOK, "Request a key", "Use case")
 		b.requestKey("name", " ", "useCase", "<b>a board</b>").shows(http.StatusUnprocessableEntity,
 			"There is a problem", "Enter a name of at most 60 characters.", "<b>a board</b>")
-		b.requestKey("name", "Website", "useCase", "\r\n").shows(http.StatusUnprocessableEntity, "Tell us what you will use the data for.")
-		b.requestKey("name", "Web\u202esite", "useCase", "x").shows(http.StatusUnprocessableEntity, "The name must be one line without control or invisible characters.")
-		b.requestKey("name", "Website", "useCase", "instead of oda_live_x").shows(http.StatusUnprocessableEntity,
-			"The use case must not contain an API key.")
-
 		b.requestKey("name", " Website ", "useCase", "a job board\r\nfor Ontario").leads("/account/keys")
 		b.get("/account/keys").shows(http.StatusOK, "Your request was sent", "Website", "Waiting for approval", "1 of 5 keys in use")
 		asked := svc.listRequests("")
@@ -160,7 +154,6 @@ func TestAKeyFromItsRequestToItsEnd(t *testing.T) {
 		require.Equal(t, "collected", read[api.KeyRequest](svc.decide(id, "approve", nil)).State, "the same decision, after its key was collected")
 
 		b.get("/account/keys").shows(http.StatusOK, "Website", "oda_live_…"+key[len(key)-4:], "Active", "never", "1 of 5 keys in use")
-		b.post("/account/keys/"+keyID+"/name", "name", strings.Repeat("x", 61)).shows(http.StatusUnprocessableEntity, "1 to 60 characters")
 		b.post("/account/keys/"+keyID+"/name", "name", "Board <3").leads("/account/keys/" + keyID)
 		b.get("/account/keys/"+keyID).shows(http.StatusOK, "Board <3", "a job board for Ontario", "was renamed")
 
@@ -296,29 +289,6 @@ func TestKeysOfOthersAreNotFound(t *testing.T) {
 	})
 }
 
-func TestSensitiveKeyActionsNeedRecentProof(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, clock := s.startMoved(t, begin)
-		b := svc.browser()
-		b.signIn("ada@example.org")
-		_, id := b.obtain("Mine")
-		r := b.ask("Another")
-		svc.decide(r, "approve", nil)
-		clock.move(11 * time.Minute)
-		for _, path := range []string{
-			"/account/keys/" + id + "/rotate", "/account/keys/" + id + "/revoke", "/account/keys/requests/" + r + "/collect", "/account/keys/connect",
-		} {
-			confirm := "/account/security/confirm?next=" + strings.ReplaceAll(path, "/", "%2F")
-			b.get(path).leads(confirm)
-			b.post(path, "key", olderKey).leads(confirm)
-		}
-		require.Len(t, svc.listKeys(""), 1)
-		require.Equal(t, "active", svc.listKeys("")[0].Status)
-		b.get("/account/keys").shows(http.StatusOK)
-		b.post("/account/keys/requests/" + r + "/withdraw").leads("/account/keys")
-	})
-}
-
 func TestASuspendedAccountSeesItsKeysAndRevokesThem(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startMoved(t, begin)
@@ -362,23 +332,6 @@ func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
 			require.Equal(t, contact != "", strings.Contains(strings.Join(strings.Fields(letter), " "), "the operator of the service ("+contact+")"), letter)
 			svc.stop()
 		}
-	})
-}
-
-// The page stays short for an account with many ended keys.
-func TestThePageShowsTheLatestOfManyEndedKeys(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
-		b := svc.browser()
-		b.signIn("ada@example.org")
-		_, id := b.obtain("Mine")
-		for i := range 60 {
-			require.NoError(t, s.open(t).Exec(`INSERT INTO api_keys (id, account_id, digest, name, prefix, last_four, use_case, created_at, expires_at, revoked_at)
-				VALUES (?, ?, ?, ?, 'oda_live_', 'abcd', 'x', 1, 2, 2)`, fmt.Sprintf("key_%032x", i), b.account, fmt.Sprintf("%064x", i), fmt.Sprintf("Past %d.", i)).Error)
-		}
-		p := b.get("/account/keys").shows(http.StatusOK, "Ended keys (50 of 60)", "And 10 older ones", "Past 59.", "Past 10.", "Mine")
-		require.NotContains(t, p.body, "Past 9.")
-		require.Contains(t, p.body, id)
 	})
 }
 

@@ -133,22 +133,6 @@ func TestBusiestKeysAreListedAndOthersSummed(t *testing.T) {
 	})
 }
 
-func TestTodayEndsAtMidnightUTC(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, clock := s.startAt(t, "2026-11-20T23:59:59Z")
-		b := svc.browser()
-		b.signIn("ada@example.org")
-		key := svc.issue(map[string]any{"account": b.account})
-		s.charge(t, "2026-11-20", map[string]int{b.account: 100})
-		svc.calls(key.ID, "2026-11-20", api.CallServed, 100)
-		b.get("/account/usage?days=1").shows(http.StatusOK, "100 of 100 requests charged. Quota used up", "Resets on 21 November 2026, 00:00 UTC", "100 requests sent today")
-		b.get("/account").shows(http.StatusOK, "100 of 100 requests charged. Quota used up")
-		clock.set(t, "2026-11-21T00:00:00Z")
-		b.get("/account/usage?days=1").shows(http.StatusOK, "0 of 100 requests charged, 100 left", "Resets on 22 November 2026, 00:00 UTC", "No requests were sent today.",
-			"100 requests in 90 days")
-	})
-}
-
 // During a Redis outage the pages show the ledger's figures and say so.
 func TestUsageWithoutRedis(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
@@ -207,27 +191,6 @@ func TestUsageAsAFile(t *testing.T) {
 		require.Equal(t, 4, strings.Count(b.get("/account/usage.csv?days=30").body, "\r\n"))
 		require.Empty(t, b.send(http.MethodHead, "/account/usage.csv", nil, nil).body)
 		svc.browser().get("/account/usage.csv").leads("/account/sign-in?next=%2Faccount%2Fusage.csv")
-	})
-}
-
-func TestThePlan(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc := s.start(t, func(c *authquota.Config) { c.Tiers = "commercial=300/20000/100" })
-		b := svc.browser()
-		b.signIn("ada@example.org")
-		grant := func(tier string) {
-			require.Equal(t, http.StatusOK, svc.change(b.account, "grant", map[string]any{"tier": tier}).status)
-		}
-		p := b.get("/account/plan").shows(http.StatusOK, "Your plan: Free", "Free of charge", b.account, "What Business includes",
-			"20,000 requests a day instead of 100", "300 requests in any 60 seconds instead of 10", "The verification history", "not only the ten of the free set",
-			"29 USD a month", "Granted by the operator", "write to the operator")
-		require.NotRegexp(t, `(?s)<main.*<button.*</main>`, p.body, "nothing is sold here yet")
-		grant("developer")
-		p = b.get("/account/plan").shows(http.StatusOK, "Your plan: Developer", "20,000 requests a day instead of 1,000")
-		require.NotContains(t, p.text(), "The verification history of every record", "they have it already")
-		grant("commercial")
-		b.get("/account/plan").shows(http.StatusOK, "Your plan: Business", "There is no larger plan")
-		b.get("/account").shows(http.StatusOK, "Business", "20,000 requests a day")
 	})
 }
 

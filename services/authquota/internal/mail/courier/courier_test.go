@@ -18,9 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 	"opportunity.internal/services/authquota/internal/mail/courier/smtptest"
-	"opportunity.internal/services/authquota/internal/mail"
 )
 
 // outbox is an outbox of one mail, on its own clock.

@@ -13,9 +13,9 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/plan/pages"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 // billing is a fake of the billing service and of the audit log.
@@ -66,12 +66,12 @@ func (b *billing) RecordPlanAction(_ context.Context, _, action string) error {
 func start(t *testing.T) (*sitetest.Site, *billing) {
 	t.Helper()
 	b := &billing{page: "https://checkout.stripe.com/c/pay/cs_1"}
-	return startWith(t, b, b), b
+	return startWith(t, "", b, b), b
 }
 
-func startWith(t *testing.T, sells pages.Billing, actions pages.Actions) *sitetest.Site {
+func startWith(t *testing.T, limits string, sells pages.Billing, actions pages.Actions) *sitetest.Site {
 	t.Helper()
-	tiers, err := tier.Parse("")
+	tiers, err := tier.Parse(limits)
 	require.NoError(t, err)
 	return sitetest.New(t, func(s *sitetest.Site) []site.Feature {
 		plans := &pages.Pages{PublicURL: sitetest.PublicURL, Log: s.Logger(), Tiers: tiers, Billing: sells, Actions: actions}
@@ -91,12 +91,25 @@ func in(s *sitetest.Site, d time.Duration) *time.Time {
 }
 
 func TestPlanPageWithoutBilling(t *testing.T) {
-	s := startWith(t, nil, new(billing))
+	s := startWith(t, "", nil, new(billing))
 	s.Get("/account/plan").Shows(http.StatusOK, "Plans are not sold here. To change your plan, write to")
 	for _, path := range []string{"upgrade", "portal", "cancel", "resume"} {
 		s.Post("/account/plan/"+path).Shows(http.StatusNotFound, "Plans are not sold here.")
 	}
 	s.Get("/account/plan/cancel").Shows(http.StatusNotFound, "Plans are not sold here.")
+}
+
+func TestPlansAreCompared(t *testing.T) {
+	s := startWith(t, "commercial=300/20000/100", nil, new(billing))
+	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "Free of charge", s.Person.Account, "What Business includes",
+		"20,000 requests a day instead of 100", "300 requests in any 60 seconds instead of 10", "The verification history", "not only the ten of the free set",
+		"29 USD a month", "Granted by the operator", "write to the operator")
+	require.NotRegexp(t, `(?s)<main.*<button.*</main>`, p.Body, "nothing is sold here yet")
+	s.Person.Tier = api.Developer
+	p = s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Developer", "20,000 requests a day instead of 1,000")
+	require.NotContains(t, p.Text(), "The verification history of every record", "they have it already")
+	s.Person.Tier = api.Commercial
+	s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "There is no larger plan")
 }
 
 func TestOfferOfThePlanOnSale(t *testing.T) {

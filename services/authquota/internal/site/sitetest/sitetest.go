@@ -43,13 +43,14 @@ type Site struct {
 	log     bytes.Buffer
 }
 
-const secret = "the secret of the session"
+// Secret is the secret of the session.
+const Secret = "the secret of the session"
 
 // New returns a site at 10:00 on 20 November 2026 with the features that add returns.
 func New(t testing.TB, add func(s *Site) []site.Feature) *Site {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	s := &Site{
-		Now: now, t: t, Cookies: map[string]string{"__Host-session": secret},
+		Now: now, t: t, Cookies: map[string]string{"__Host-session": Secret},
 		Person: account.Person{
 			Account: "acc_0199a7a0000070008000000000000000", Email: "ada@example.org", AuthenticatorConfirmed: true,
 			Standing: account.Standing{Granted: api.BaseTier}, Tier: api.BaseTier,
@@ -70,7 +71,7 @@ func (s *Site) Session(_ context.Context, given string) (session.Session, accoun
 	switch {
 	case s.Outage != nil:
 		return session.Session{}, account.Person{}, s.Outage
-	case given != secret:
+	case given != Secret:
 		return session.Session{}, account.Person{}, problem.New(problem.NotFound, "There is no such session.")
 	}
 	return s.Current, s.Person, nil
