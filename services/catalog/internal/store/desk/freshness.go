@@ -38,16 +38,12 @@ func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {
 	for _, l := range links {
 		f.Links[l.LinkOutcome] = l.Records
 	}
-	var queue api.ReviewQueue
-	if err := s.progress(tx, now, &queue); err != nil {
-		return f, err
-	}
-	due, err := backlog(tx, now)
+	p, err := progress(tx, now)
 	if err != nil {
 		return f, err
 	}
-	targets := review.Plan(due, queue.Today.Done, now)
-	for i, n := range due {
+	targets := review.Plan(p.backlog, p.done, now)
+	for i, n := range p.backlog {
 		f.Ahead = append(f.Ahead, api.DueDay{Day: now.AddDate(0, 0, i).Format(time.DateOnly), Due: n, Target: targets[i]})
 	}
 	return f, nil

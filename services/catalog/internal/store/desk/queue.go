@@ -21,19 +21,20 @@ const day = 24 * time.Hour
 func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueue, error) {
 	tx, now := s.db.WithContext(ctx), s.now().UTC()
 	queue := api.ReviewQueue{GeneratedAt: now, Records: []api.QueueRecord{}}
-	if err := s.progress(tx, now, &queue); err != nil {
+	p, err := progress(tx, now)
+	if err != nil {
 		return queue, err
 	}
+	queue.Due = p.due
+	queue.Today = api.Workday{Target: review.Level(p.backlog, p.done, now), Done: p.done, DoneBy: map[string]int{}}
 	until := review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
 	if !f.Until.IsZero() {
 		until.DueAt = database.Micros(f.Until)
 	}
 	if f.Today {
-		last, err := endOfToday(tx, now, max(queue.Due, queue.Today.Target-queue.Today.Done))
-		if err != nil {
+		if until, err = endOfToday(tx, now, queue.Today.Target-p.done-p.due); err != nil {
 			return queue, err
 		}
-		until = last
 	}
 	rows, err := queueRows(tx, f, until, now)
 	if err != nil {
@@ -54,51 +55,47 @@ func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueu
 	return queue, nil
 }
 
-// progress sets the number of due records and the progress of today.
-func (s *Store) progress(tx *gorm.DB, now time.Time, queue *api.ReviewQueue) error {
-	backlog, err := backlog(tx, now)
-	if err != nil {
-		return err
-	}
-	var counts struct{ Due, Done int }
-	err = tx.Raw(`SELECT (SELECT count(*) FROM listing_index WHERE visibility = 'published' AND due_at <= @now) AS due,
-		(SELECT count(*) FROM listing_index WHERE visibility = 'published' AND last_checked_at >= @today) AS done`,
-		map[string]any{"now": database.Micros(now), "today": database.Micros(now.Truncate(day))}).Scan(&counts).Error
-	if err != nil {
-		return database.Outage(err)
-	}
-	queue.Due = counts.Due
-	queue.Today = api.Workday{Target: review.Level(backlog, counts.Done, now), Done: counts.Done, DoneBy: map[string]int{}}
-	return nil
+// progressCounts are numbers of published records.
+type progressCounts struct {
+	due     int // due now
+	done    int // latest review today
+	backlog review.Backlog
 }
 
-// backlog counts the published records by the day on which they fall due.
-func backlog(tx *gorm.DB, now time.Time) (review.Backlog, error) {
-	var counts []struct{ Day, Records int }
+// progress counts the published records that are due, were reviewed today, and fall due on each day.
+func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
+	var counts []struct{ Day, Records, Due int }
 	today := database.Micros(now.Truncate(day))
-	err := tx.Raw(`SELECT CASE WHEN due_at < @today THEN 0 ELSE (due_at - @today) / @day END AS day, count(*) AS records FROM listing_index
-		WHERE visibility = 'published' AND due_at < @end GROUP BY 1`,
-		map[string]any{"today": today, "day": day.Microseconds(), "end": today + review.Horizon*day.Microseconds()}).Scan(&counts).Error
-	var due review.Backlog
-	for _, c := range counts {
-		due[c.Day] = c.Records
+	err = tx.Raw(`SELECT CASE WHEN due_at < @today THEN 0 ELSE (due_at - @today) / @day END AS day, count(*) AS records,
+			count(CASE WHEN due_at <= @now THEN 1 END) AS due
+		FROM listing_index WHERE visibility = 'published' AND due_at < @end GROUP BY 1`, map[string]any{
+		"today": today, "day": day.Microseconds(), "now": database.Micros(now), "end": today + review.Horizon*day.Microseconds(),
+	}).Scan(&counts).Error
+	if err != nil {
+		return p, database.Outage(err)
 	}
-	return due, database.Outage(err)
+	for _, c := range counts {
+		p.backlog[c.Day] = c.Records
+		p.due += c.Due
+	}
+	err = tx.Raw("SELECT count(*) FROM listing_index WHERE visibility = 'published' AND last_checked_at >= ?", today).Scan(&p.done).Error
+	return p, database.Outage(err)
 }
 
-// endOfToday returns the position of the n-th record that is not skipped, or before all if n is 0.
+// endOfToday returns the position of the last record of today: the due ones, and n more that are not skipped.
 func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
-	if n == 0 {
-		return review.Position{DueAt: -1}, nil
+	us := database.Micros(now)
+	if n <= 0 {
+		return review.Position{DueAt: us}, nil
 	}
 	var last []struct {
 		DueAt     int64
 		ListingID string
 	}
 	err := tx.Raw(`SELECT i.due_at, i.listing_id FROM listing_index i
-		LEFT JOIN skips s ON s.listing_id = i.listing_id AND s.ends_at > ?
-		WHERE i.visibility = 'published' AND s.listing_id IS NULL ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET ?`,
-		database.Micros(now), n-1).Scan(&last).Error
+		WHERE i.visibility = 'published' AND i.due_at > @now
+			AND NOT EXISTS (SELECT 1 FROM skips s WHERE s.listing_id = i.listing_id AND s.ends_at > @now)
+		ORDER BY i.due_at, i.listing_id LIMIT 1 OFFSET @skip`, map[string]any{"now": us, "skip": n - 1}).Scan(&last).Error
 	if err != nil || len(last) == 0 { // fewer records: all of them
 		return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
 	}
@@ -141,16 +138,18 @@ func queueRows(tx *gorm.DB, f review.QueueFilter, until review.Position, now tim
 	} else {
 		q = q.Where("(i.due_at, i.listing_id) <= (?, ?)", until.DueAt, until.ID)
 	}
+	// Subqueries: conditions on the columns of a LEFT JOIN mislead Postgres about the number of rows.
+	const skipped = "EXISTS (SELECT 1 FROM skips WHERE skips.listing_id = i.listing_id AND skips.ends_at > ?)"
 	if f.Skipped {
-		q = q.Where("s.listing_id IS NOT NULL")
+		q = q.Where(skipped, us)
 	} else {
-		q = q.Where("s.listing_id IS NULL")
+		q = q.Where("NOT "+skipped, us)
 	}
 	if f.Available {
-		q = q.Where("l.holder IS NULL OR l.holder = ?", f.Operator)
+		q = q.Where("NOT EXISTS (SELECT 1 FROM leases o WHERE o.listing_id = i.listing_id AND o.expires_at > ? AND o.holder <> ?)", us, f.Operator)
 	}
 	if f.Holder != "" {
-		q = q.Where("l.holder = ?", f.Holder)
+		q = q.Where("i.listing_id IN (SELECT h.listing_id FROM leases h WHERE h.holder = ? AND h.expires_at > ?)", f.Holder, us)
 	}
 	if f.Why != "" {
 		q = q.Where("i.whys LIKE ?", "%,"+f.Why+",%")

@@ -1,0 +1,77 @@
+package desk_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/review"
+)
+
+// seed inserts 100,000 listings with their index: 90 % published, falling due evenly over 17 days from three days ago.
+func seed(b *testing.B, s stores) {
+	b.Helper()
+	for _, statement := range []string{
+		`INSERT INTO listings (id, visibility, document, published_at, sequence, created_at, updated_at)
+			SELECT 'r-' || n, CASE WHEN n % 10 = 0 THEN 'private' ELSE 'published' END, '{"id":"r-' || n || '"}', 1, n, 1, 1 FROM generate_series(1, 100000) n`,
+		`INSERT INTO listing_index SELECT 'r-' || n, n, CASE WHEN n % 10 = 0 THEN 'private' ELSE 'published' END, 'online', 'Company ' || n, 'company' || n,
+			'site-' || n || '.example', 'r-' || n || ' company ' || n, ',CA,', 2, 'open', 'reachable',
+			CASE WHEN n % 97 = 0 THEN 'needs-review' ELSE 'verified' END, ` + dueAt + `, CASE WHEN n % 97 = 0 THEN ',link-check,' ELSE ',stale,' END,
+			'[{"why":"stale","at":"2026-11-20T00:00:00Z"}]', ` + dueAt + ` - 14 * 86400000000 FROM generate_series(1, 100000) n`,
+		`INSERT INTO leases SELECT 'r-' || n * 50, 'ben', 1, 9000000000000000 FROM generate_series(1, 500) n`,
+		`INSERT INTO drafts SELECT 'r-' || n * 20, 'ann', '{}', 1 FROM generate_series(1, 500) n`,
+		`INSERT INTO skips SELECT 'r-' || n * 30, 'ann', 'down', 1, 9000000000000000 FROM generate_series(1, 500) n`,
+		`VACUUM ANALYZE`,
+	} {
+		require.NoError(b, s.db.Exec(statement).Error)
+	}
+}
+
+// dueAt spreads row n over 17 days from 2026-11-17.
+const dueAt = `1795003200000000::bigint - 3 * 86400000000::bigint + n::bigint * 7919 % 100000 * 14688000`
+
+func BenchmarkQueue(b *testing.B) {
+	s := open(b, storetest.Postgres(b))
+	seed(b, s)
+	for name, f := range map[string]review.QueueFilter{
+		"today":     {Today: true},
+		"next":      {Today: true, Available: true, Limit: 1},
+		"all":       {},
+		"text":      {Text: "company 4711"},
+		"status":    {Status: "needs-review"},
+		"why":       {Why: review.Whys[3]},
+		"held":      {Holder: "ben"},
+		"last page": {After: review.Position{DueAt: at.Add(13 * 24 * time.Hour).UnixMicro(), ID: "r-1"}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			f.Operator, f.Limit = "ann", max(f.Limit, 100*(1-f.Limit))
+			for b.Loop() {
+				_, err := s.Queue(b.Context(), f)
+				require.NoError(b, err)
+			}
+		})
+	}
+	for name, f := range map[string]listing.Filter{"all": {}, "text": {Text: "company 4711"}, "host": {Host: "site-99.example"}, "held": {Holder: "ben"}} {
+		b.Run("listings "+name, func(b *testing.B) {
+			for b.Loop() {
+				_, err := s.List(b.Context(), f, "", 100)
+				require.NoError(b, err)
+			}
+		})
+	}
+	b.Run("freshness", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.Freshness(b.Context())
+			require.NoError(b, err)
+		}
+	})
+	b.Run("candidates", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.Candidates(b.Context(), listing.Filter{}, "", 100)
+			require.NoError(b, err)
+		}
+	})
+}

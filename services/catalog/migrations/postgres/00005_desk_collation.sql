@@ -1,0 +1,14 @@
+-- +goose Up
+-- As listings.id: only columns of one collation can use each other's indexes in a join.
+ALTER TABLE listing_index ALTER COLUMN listing_id TYPE text COLLATE "C";
+ALTER TABLE leases ALTER COLUMN listing_id TYPE text COLLATE "C";
+ALTER TABLE drafts ALTER COLUMN listing_id TYPE text COLLATE "C";
+ALTER TABLE skips ALTER COLUMN listing_id TYPE text COLLATE "C";
+ALTER TABLE quotes ALTER COLUMN listing_id TYPE text COLLATE "C";
+
+-- +goose Down
+ALTER TABLE quotes ALTER COLUMN listing_id TYPE text;
+ALTER TABLE skips ALTER COLUMN listing_id TYPE text;
+ALTER TABLE drafts ALTER COLUMN listing_id TYPE text;
+ALTER TABLE leases ALTER COLUMN listing_id TYPE text;
+ALTER TABLE listing_index ALTER COLUMN listing_id TYPE text;
