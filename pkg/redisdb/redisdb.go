@@ -5,6 +5,7 @@
 package redisdb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -26,7 +27,8 @@ const Budget = 200 * time.Millisecond
 
 // Config holds the settings of the Redis connection.
 type Config struct {
-	URL string `env:"OPPORTUNITY_REDIS_URL,required,notEmpty" doc:"Secret. Redis 7 with the shared counters: redis://[user:password@]host:port[/number], or rediss:// for TLS."`
+	URL    string        `env:"OPPORTUNITY_REDIS_URL,required,notEmpty" doc:"Secret. Redis 7 with the shared counters: redis://[user:password@]host:port[/number], or rediss:// for TLS."`
+	Budget time.Duration `env:"-"` // 0: Budget; tests on a busy machine need more
 }
 
 // Validate returns an error if the URL is invalid. The error omits the URL, which may contain a password.
@@ -55,7 +57,8 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*redis.Client, error) {
 	// These defaults cost seconds during a Redis outage: up to four attempts per command and five dials per attempt, with their own pauses
 	// and timeouts, regardless of the context's deadline.
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
-	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = Budget, Budget, Budget, Budget
+	budget := cmp.Or(cfg.Budget, Budget)
+	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = budget, budget, budget, budget
 	// Bursts must not queue for connections. Pipelines share the pool.
 	o.PoolSize, o.MinIdleConns, o.PipelinePoolSize = 64, 2, -1
 	// The embedded server supports neither CLIENT SETINFO nor the maintenance handshake, and they are not needed.
@@ -63,13 +66,14 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*redis.Client, error) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // the library would also print the errors that it returns to stderr
 	client := redis.NewClient(o)
-	client.AddHook(hook{tel.Tracer, newDurations(tel.Registry)})
+	client.AddHook(hook{budget, tel.Tracer, newDurations(tel.Registry)})
 	return client, nil
 }
 
-// hook limits each command to Budget, measures its duration, and traces it if it belongs to a recorded request. Spans have the command's
+// hook limits each command to budget, measures its duration, and traces it if it belongs to a recorded request. Spans have the command's
 // name, not its arguments. Commands of background loops have no spans, because a trace without a request is of no use.
 type hook struct {
+	budget    time.Duration
 	tracer    trace.Tracer
 	durations *prometheus.HistogramVec
 }
@@ -99,7 +103,7 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 }
 
 func (h hook) within(ctx context.Context, name string, run func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, Budget)
+	ctx, cancel := context.WithTimeout(ctx, h.budget)
 	defer cancel()
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return h.timed(ctx, name, run)

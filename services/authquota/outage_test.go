@@ -96,7 +96,7 @@ func TestDatabaseOutage(t *testing.T) {
 
 	w.join()
 	storetest.Eventually(t, "ready again", func() bool { return svc.do(http.MethodGet, "/readyz", nil).status == http.StatusOK })
-	s.away = false
+	s.restored()
 	require.Equal(t, before, svc.principal(key.Key), "nothing that was refused was done")
 	require.Len(t, svc.listKeys(""), 1)
 	b.get("/account").shows(http.StatusOK)
