@@ -1,5 +1,5 @@
 // Package storetest provides tests with real stores: a new Postgres database, an SQLite file, a redis-server process. A test fails if a
-// store is unavailable; it is never skipped. Run tests with scripts/with-stores, which provides Postgres and Redis.
+// store is unavailable. Run tests with scripts/with-stores, which provides Postgres and Redis. Only `make quick` skips these tests.
 package storetest
 
 import (
@@ -26,6 +26,16 @@ import (
 // PostgresVariable is the environment variable with the URL of the Postgres server for tests. Its user must be a superuser.
 const PostgresVariable = "OPPORTUNITY_TEST_POSTGRES_URL"
 
+// QuickVariable is the environment variable with which `make quick` skips every test that needs a store.
+const QuickVariable = "OPPORTUNITY_TEST_QUICK"
+
+func skipIfQuick(t testing.TB) {
+	t.Helper()
+	if os.Getenv(QuickVariable) != "" {
+		t.Skip("needs a store, and " + QuickVariable + " is set")
+	}
+}
+
 var databases atomic.Int64
 
 // Databases returns the URL of a new database for each dialect, by dialect.
@@ -48,6 +58,7 @@ func OnBothDatabases(t *testing.T, test func(t *testing.T, url string)) {
 // SQLite returns the URL of a file that does not exist yet.
 func SQLite(t testing.TB) string {
 	t.Helper()
+	skipIfQuick(t)
 	return "sqlite://" + filepath.Join(t.TempDir(), "test.db")
 }
 
@@ -63,6 +74,7 @@ func Plain(t testing.TB, sqlite string) *sql.DB {
 // Postgres creates an empty database and returns its URL as superuser. The database is dropped after the test.
 func Postgres(t testing.TB) string {
 	t.Helper()
+	skipIfQuick(t)
 	server := os.Getenv(PostgresVariable)
 	require.NotEmpty(t, server, "no Postgres: run tests with scripts/with-stores")
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
@@ -111,6 +123,7 @@ type RedisServer struct {
 // Redis starts a redis-server on a free loopback port. It is stopped after the test.
 func Redis(t testing.TB) *RedisServer {
 	t.Helper()
+	skipIfQuick(t)
 	s := &RedisServer{t: t, port: freePort(t)}
 	s.URL = "redis://127.0.0.1:" + s.port
 	s.Start()
