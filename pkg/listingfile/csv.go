@@ -2,7 +2,6 @@ package listingfile
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -166,11 +165,8 @@ func (c column) list(values []any) string {
 func isSpace(r rune) bool { return strings.TrimSpace(string(r)) == "" }
 
 func encoded(v any) string {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // was decoded from JSON
-	return strings.TrimSuffix(out.String(), "\n")
+	text, _ := api.Encode(v) // was decoded from JSON
+	return string(text)
 }
 
 const (

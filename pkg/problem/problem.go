@@ -3,9 +3,7 @@
 package problem
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,10 +90,11 @@ type Writer struct {
 // requires.
 func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	w.WriteAs(rw, r, err, "application/json", func(e *Error) []byte {
-		return encode(api.Error{
+		body, _ := api.Encode(api.Error{ // cannot fail: strings only
 			Error:         api.ErrorDetail{Code: string(e.Code), Message: e.Message},
 			Documentation: w.BaseURL + "/docs/errors#" + string(e.Code),
 		})
+		return body
 	})
 }
 
@@ -128,13 +127,4 @@ func (w Writer) WriteAs(rw http.ResponseWriter, r *http.Request, err error, kind
 	if r.Method != http.MethodHead {
 		_, _ = rw.Write(body)
 	}
-}
-
-// encode returns the JSON without HTML escapes: messages are for people, and browsers do not render JSON as HTML.
-func encode(body api.Error) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(body) // cannot fail: strings only
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

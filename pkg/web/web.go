@@ -2,8 +2,8 @@
 package web
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,7 +74,7 @@ func Handler(errors problem.Writer, handle func(*gin.Context) (Reply, error)) gi
 			defer reply.Done()
 		}
 		if err == nil && reply.Body == nil && reply.JSON != nil {
-			reply.Body, err = encode(reply.JSON)
+			reply.Body, err = api.Encode(reply.JSON)
 		}
 		if err != nil {
 			errors.Write(g.Writer, g.Request, err)
@@ -82,15 +82,6 @@ func Handler(errors problem.Writer, handle func(*gin.Context) (Reply, error)) gi
 		}
 		write(g, reply)
 	}
-}
-
-// encode returns v as JSON without HTML escapes.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 func write(g *gin.Context, reply Reply) {
@@ -134,6 +125,23 @@ func write(g *gin.Context, reply Reply) {
 		_, _ = g.Writer.Write(reply.Body)
 	}
 }
+
+// Decode decodes the body, one JSON value of at most limit bytes, into out. It returns io.EOF for an empty body, and errors for unknown
+// fields and for anything after the value.
+func Decode(g *gin.Context, out any, limit int64) error {
+	in := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, limit))
+	in.DisallowUnknownFields()
+	if err := in.Decode(out); err != nil {
+		return err
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return ErrTrailingData
+	}
+	return nil
+}
+
+// ErrTrailingData is the error of Decode if the body has more than one value.
+var ErrTrailingData = errors.New("data after the JSON value")
 
 // matches reports whether an If-None-Match header matches etag, by weak comparison (RFC 9110, section 13.1.2).
 func matches(headers []string, etag string) bool {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 )
 
@@ -50,16 +50,11 @@ func DecodeUpTo(g *gin.Context, out any, most int64) error {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return err
 	}
-	in := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, most))
-	in.DisallowUnknownFields()
-	err := in.Decode(out)
-	if errors.Is(err, io.EOF) {
+	err := web.Decode(g, out, most)
+	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
-	if err == nil {
-		if _, err = in.Token(); errors.Is(err, io.EOF) {
-			return nil
-		}
+	if errors.Is(err, web.ErrTrailingData) {
 		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
 	}
 	if wrong := new(time.ParseError); errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {

@@ -4,9 +4,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -133,13 +130,9 @@ func (a API) reconcile(g *gin.Context) (web.Reply, error) {
 const maxBody = 16 << 10
 
 func decode(g *gin.Context, out any) error {
-	in := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxBody))
-	in.DisallowUnknownFields()
-	err := in.Decode(out)
+	err := web.Decode(g, out, maxBody)
 	if err == nil {
-		if _, err = in.Token(); errors.Is(err, io.EOF) {
-			return nil
-		}
+		return nil
 	}
 	return problem.New(problem.InvalidParameter, "The body must be one JSON object with only the fields of this endpoint.").Because(err)
 }

@@ -1,10 +1,8 @@
 package httpapi
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -102,15 +100,13 @@ func appendMeta(b []byte, meta api.Meta) []byte {
 	return append(appendJSON(append(b, `,"meta":`...), meta), '}')
 }
 
-// appendJSON appends v as encoding/json encodes it, without HTML escapes.
+// appendJSON appends v as api.Encode encodes it.
 func appendJSON(b []byte, v any) []byte {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := api.Encode(v)
+	if err != nil {
 		panic(err) // only structs of strings, numbers and times of this century are encoded
 	}
-	return append(b, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
+	return append(b, text...)
 }
 
 // etag returns a validator derived from everything that a response depends on, except its time. Replicas with the same data return the

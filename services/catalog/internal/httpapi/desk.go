@@ -24,9 +24,7 @@ func readJSON(g *gin.Context, out any, what string) (actor string, err error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return "", err
 	}
-	dec := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(out); err != nil {
+	if err := web.Decode(g, out, maxRequest); err != nil {
 		return "", problem.New(problem.InvalidParameter, "The body must be JSON: %s.", what).Because(err)
 	}
 	return actor, nil

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"io"
 	"iter"
-	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -160,9 +159,7 @@ func selectListings(g *gin.Context) (actor string, in selection, err error) {
 	if actor, err = web.Actor(g); err != nil {
 		return "", in, err
 	}
-	dec := json.NewDecoder(http.MaxBytesReader(g.Writer, g.Request.Body, maxRequest))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
+	if err := web.Decode(g, &in, maxRequest); err != nil {
 		return "", in, problem.New(problem.InvalidParameter, `The body must be JSON: {"ids": [...]} or {"all": true}.`).Because(err)
 	}
 	web.Extend(g, workTime)

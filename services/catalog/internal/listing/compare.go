@@ -83,9 +83,6 @@ func appendDifferences(changes []api.FieldChange, path string, old, updated any)
 
 // marshalPart returns the JSON of a part of a tree. Members are sorted by name, so equal parts have equal JSON.
 func marshalPart(v any) json.RawMessage {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // it was decoded from JSON
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	text, _ := api.Encode(v) // it was decoded from JSON
+	return text
 }

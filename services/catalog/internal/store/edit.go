@@ -1,11 +1,9 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
@@ -58,10 +56,8 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 
 // encodeEntry returns the listing as a line of a listings file, and its version, which changes with every edit.
 func encodeEntry(e listing.Entry) (line []byte, version string, err error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err = enc.Encode(e)
-	sum := sha256.Sum256(b.Bytes())
-	return b.Bytes(), hex.EncodeToString(sum[:16]), err
+	line, err = api.Encode(e)
+	line = append(line, '\n')
+	sum := sha256.Sum256(line)
+	return line, hex.EncodeToString(sum[:16]), err
 }

@@ -6,7 +6,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
@@ -81,11 +81,8 @@ func newListingRow(e listing.Entry) (listingRow, error) {
 		ID: e.ID, Visibility: e.Visibility, PublishedAt: toMicros(e.PublishedAt), ChangedAt: toMicros(e.ChangedAt),
 	}
 	e.PublishedAt = nil
-	var document bytes.Buffer
-	enc := json.NewEncoder(&document)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(e.Listing)
-	row.Document = string(bytes.TrimSuffix(document.Bytes(), []byte("\n")))
+	document, err := api.Encode(e.Listing)
+	row.Document = string(document)
 	return row, err
 }
 
