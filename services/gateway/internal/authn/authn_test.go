@@ -237,6 +237,23 @@ func TestGuessesWithoutKeyList(t *testing.T) {
 	})
 }
 
+// The burst of guesses of one network is exact.
+func TestGuessBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		frozen := time.Now() // the rate limit refills nothing
+		a := &authority{unlisted: true}
+		keys := a.start(t, func() time.Time { return frozen })
+		for range guessBurst {
+			require.Equal(t, problem.InvalidAPIKey, resolve(t, keys, random(1)[0], somewhere))
+		}
+		_, err := keys.Resolve(t.Context(), KeyOf(random(1)[0]), netip.MustParseAddr(somewhere))
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
+		require.Equal(t, time.Second, problem.Of(err).RetryAfter)
+		lookups, _ := a.counts()
+		require.Equal(t, guessBurst, lookups)
+	})
+}
+
 // A guess that waited for other lookups of its network is checked again: the list of keys may be available by then.
 func TestWaitingGuessIsRejectedByTheKeyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
