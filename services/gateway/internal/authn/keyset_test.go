@@ -1,0 +1,59 @@
+package authn
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// Each sync is reported. The log has the first failure and the recovery.
+func TestSyncsAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		results := []error{errors.New("first"), errors.New("second"), nil, nil, errors.New("third")}
+		pulls := 0
+		s := newKeySet(func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
+			pulls++
+			return api.KeyDigests{}, results[min(pulls, len(results))-1]
+		})
+		var log bytes.Buffer
+		var reported []error
+		ctx, stop := context.WithTimeout(t.Context(), 5*(syncEvery+syncPause))
+		defer stop()
+		s.run(ctx, slog.New(slog.NewTextHandler(&log, nil)), func(err error) { reported = append(reported, err) })
+		require.Equal(t, results, reported, "one sync at once, then one after each interval")
+		require.Equal(t, 2, strings.Count(log.String(), "key digest sync failing"), log.String())
+		require.Equal(t, 1, strings.Count(log.String(), "key digest sync recovered"), log.String())
+		require.Contains(t, log.String(), "error=first")
+		require.NotContains(t, log.String(), "error=second")
+	})
+}
+
+// A request for a sync is served at once, but not sooner than syncPause after the one before.
+func TestSyncOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var times []time.Duration
+		began := time.Now()
+		s := newKeySet(func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
+			times = append(times, time.Since(began))
+			return api.KeyDigests{}, nil
+		})
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		go s.run(ctx, slog.New(slog.DiscardHandler), func(error) {})
+		synctest.Wait()
+		found, err := s.has(ctx, []string{strings.Repeat("0", api.KeyDigestLength)}, syncWait)
+		require.NoError(t, err)
+		require.False(t, found)
+		<-ctx.Done()
+		require.Equal(t, []time.Duration{0, syncPause}, times)
+	})
+}
