@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 	"opportunity.internal/services/authquota/internal/people/session"
 )
@@ -127,15 +128,15 @@ func fill(b *testing.B, cfg database.Config) (secret string) {
 	exec(`INSERT INTO sessions (id, token_hash, account_id, stage, created_at, seen_at, authenticated_at, expires_at, agent, network)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '')`, open.ID, session.Hash(secret), mine, open.Stage, at, at, at, database.Micros(open.ExpiresAt))
 
-	const keys = 15_000
-	rows := make([]map[string]any, keys)
+	const keyCount = 15_000
+	rows := make([]map[string]any, keyCount)
 	for i := range rows {
 		owner := mine
 		if i%3 == 0 {
 			owner = others[i%len(others)]
 		}
 		rows[i] = map[string]any{
-			"id": account.NewKeyID(), "account_id": owner, "digest": fmt.Sprintf("%064x", i), "prefix": "oda_live_", "last_four": "abcd",
+			"id": keys.NewID(), "account_id": owner, "digest": fmt.Sprintf("%064x", i), "prefix": "oda_live_", "last_four": "abcd",
 			"use_case": "benchmark", "name": fmt.Sprintf("Key %d", i), "created_at": i, "expires_at": at, "last_used_at": at,
 		}
 	}

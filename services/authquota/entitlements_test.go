@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/plan"
 )
 
 // entitle pushes an entitlement, as billing does.
@@ -236,7 +236,7 @@ func TestEntitlementPushesInAnyOrder(t *testing.T) {
 			svc.entitled(key.Account, e)
 			if e.Version > kept.Version {
 				var mail string
-				mail, on = account.News(on, kept, e, now.Now())
+				mail, on = plan.News(on, kept, e, now.Now())
 				if mail != "" {
 					mails++
 				}

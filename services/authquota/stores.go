@@ -3,7 +3,7 @@ package authquota
 import (
 	"context"
 
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accounts"
 	accountstore "opportunity.internal/services/authquota/internal/accounts/store"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
@@ -31,7 +31,7 @@ func newStores(db *dbtx.DB) stores {
 	}
 	s.accounts = accountstore.New(db, accountstore.Features{
 		ActiveKeys: s.keys.ActiveKeys,
-		Describe:   []func(context.Context, *account.Details) error{s.signIns.Describe, s.keys.Describe},
+		Describe:   []func(context.Context, *accounts.Details) error{s.signIns.Describe, s.keys.Describe},
 	})
 	return s
 }

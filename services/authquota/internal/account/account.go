@@ -1,4 +1,4 @@
-// Package account defines accounts, keys and key requests, and the rules for changing them.
+// Package account defines what the features share about an account: its tier, suspension and terms.
 package account
 
 import (
@@ -52,15 +52,6 @@ func (a Account) State() State {
 	return StateActive
 }
 
-// Listed is an account in the operators' list.
-type Listed struct {
-	Account
-
-	Email      string // of the person; empty if there is none
-	UsedToday  int    // requests on the current UTC day, as of the ledger
-	ActiveKeys int
-}
-
 // Raise is a pending epoch increment of a changed account.
 type Raise struct {
 	ID      int64
@@ -69,16 +60,13 @@ type Raise struct {
 
 var (
 	accountID = regexp.MustCompile(`^acc_[0-9a-f]{32}$`)
-	keyID     = regexp.MustCompile(`^key_[0-9a-f]{32}$`)
 )
 
 // NewID returns an account ID. IDs sort by creation time.
-func NewID() string { return newID("acc_") }
+func NewID() string { return NewIDOf("acc_") }
 
-// NewKeyID returns a key ID. It reveals nothing about the key itself.
-func NewKeyID() string { return newID("key_") }
-
-func newID(prefix string) string {
+// NewIDOf returns an ID with a prefix. IDs sort by creation time.
+func NewIDOf(prefix string) string {
 	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
 }
 
@@ -119,7 +107,7 @@ func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply
 
 // Suspend rejects all requests of the account, starting with the next one. The mail to the account's person quotes the reason.
 func Suspend(reason string) (Change, error) {
-	reason, err := text("reason", reason)
+	reason, err := Text("reason", reason)
 	return Change{"account.suspend", "account-suspended", map[string]string{"reason": reason}, func(a *Account, now time.Time) map[string]any {
 		if a.SuspendedAt != nil {
 			return nil
@@ -131,7 +119,7 @@ func Suspend(reason string) (Change, error) {
 
 // Resume ends a suspension. The reason is for the audit log.
 func Resume(reason string) (Change, error) {
-	reason, err := text("reason", reason)
+	reason, err := Text("reason", reason)
 	return Change{"account.resume", "account-resumed", nil, func(a *Account, _ time.Time) map[string]any {
 		if a.SuspendedAt == nil {
 			return nil
@@ -150,17 +138,19 @@ func Grant(to api.Tier) (Change, error) {
 		}
 		a.Granted = to
 		return map[string]any{"from": from, "to": to}
-	}}, validTier(to)
+	}}, ValidTier(to)
 }
 
-func validTier(t api.Tier) error {
+// ValidTier returns a FieldError for an unknown tier.
+func ValidTier(t api.Tier) error {
 	if t.Rank() < 0 {
-		return Invalid("tier", "must be one of "+tierNames())
+		return Invalid("tier", "must be one of "+TierNames())
 	}
 	return nil
 }
 
-func tierNames() string {
+// TierNames returns the names of all tiers.
+func TierNames() string {
 	names := make([]string, len(api.Tiers))
 	for i, known := range api.Tiers {
 		names[i] = string(known.Tier)
@@ -168,19 +158,14 @@ func tierNames() string {
 	return strings.Join(names, ", ")
 }
 
-// MaxName is the maximum length of a key name, in characters.
-const MaxName = 60
-
 const maxText = 500 // of other lines
 
-func text(field, s string) (string, error) { return line(field, s, maxText) }
+// Text validates a line of text, such as a reason, and returns its canonical form.
+func Text(field, s string) (string, error) { return Line(field, s, maxText) }
 
-// KeyName validates a key name and returns its canonical form.
-func KeyName(s string) (string, error) { return line("name", s, MaxName) }
-
-// line validates a single line of text. It rejects control characters, which some databases cannot store; invisible and
+// Line validates a single line of at most most characters and returns its canonical form. It rejects control characters, which some databases cannot store; invisible and
 // bidirectional characters, which make a line look like another; and API keys, which must never be stored.
-func line(field, s string, most int) (string, error) {
+func Line(field, s string, most int) (string, error) {
 	s = strings.TrimSpace(s)
 	if n := utf8.RuneCountInString(s); n < 1 || n > most || !utf8.ValidString(s) {
 		return "", Invalid(field, fmt.Sprintf("must have 1 to %d characters", most))
@@ -192,4 +177,15 @@ func line(field, s string, most int) (string, error) {
 		return "", Invalid(field, "must not contain an API key")
 	}
 	return s, nil
+}
+
+// When formats a time for people.
+func When(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04 UTC") }
+
+// Better returns the higher of two tiers.
+func Better(a, b api.Tier) api.Tier {
+	if b.Rank() > a.Rank() {
+		return b
+	}
+	return a
 }

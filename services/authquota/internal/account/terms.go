@@ -1,6 +1,10 @@
 package account
 
-import "time"
+import (
+	"time"
+
+	"opportunity.internal/pkg/problem"
+)
 
 // Terms is a version of the terms of use that an account accepted.
 type Terms struct {
@@ -15,4 +19,6 @@ type Acceptance struct {
 }
 
 // TermsNotAccepted returns the error for a key whose account has not accepted the terms of use in effect.
-func TermsNotAccepted() error { return rejection("Accept the terms of use to get a key.") }
+func TermsNotAccepted() error {
+	return problem.New(problem.InvalidParameter, "Accept the terms of use to get a key.")
+}

@@ -22,14 +22,14 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // Sessions finds the sessions of signed-in browsers.
 type Sessions interface {
 	// Session returns the active session with this secret and its person; not_found if there is none.
-	Session(ctx context.Context, secret string) (session.Session, account.Person, error)
+	Session(ctx context.Context, secret string) (session.Session, people.Person, error)
 }
 
 // Config holds the dependencies of a Site.

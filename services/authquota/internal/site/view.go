@@ -6,11 +6,11 @@ import (
 	"io"
 	"math"
 	"net/http"
+
+	"opportunity.internal/services/authquota/internal/people"
 	"strconv"
 	"strings"
 	"time"
-
-	"opportunity.internal/services/authquota/internal/account"
 )
 
 // View is the response to a request: a page, a redirect or a file.
@@ -55,7 +55,7 @@ func TooMany(v *Visit, form View, wait time.Duration) View {
 type layoutData struct {
 	Title  string
 	Notice string
-	Person *account.Person // nil if not signed in
+	Person *people.Person // nil if not signed in
 	Path   string
 	Errors []FormError
 	Data   any

@@ -12,7 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
 )
 
@@ -20,7 +20,7 @@ import (
 type Visit struct {
 	*gin.Context
 
-	Person  account.Person  // zero if access is open
+	Person  people.Person   // zero if access is open
 	Session session.Session // zero if access is open
 	Now     time.Time
 }

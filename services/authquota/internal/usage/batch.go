@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // KeySum is the number of requests of a key with one outcome on one day.
@@ -65,7 +66,7 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 
 func checkTally(t api.UsageCount, retained Range) string {
 	switch {
-	case account.KnownKey(t.Key) != nil:
+	case keys.Known(t.Key) != nil:
 		return "key must be a key ID"
 	case !t.Outcome.Known():
 		return "outcome must be a known outcome"

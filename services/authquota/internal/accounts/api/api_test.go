@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accounts"
 	accountsapi "opportunity.internal/services/authquota/internal/accounts/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 )
@@ -29,13 +30,13 @@ func (p *parts) call(what string) error {
 	return p.fail[what]
 }
 
-func (p *parts) Accounts(context.Context, account.Search) ([]account.Listed, bool, error) {
+func (p *parts) Accounts(context.Context, accounts.Search) ([]accounts.Listed, bool, error) {
 	return nil, false, p.call("accounts")
 }
-func (p *parts) Account(context.Context, string) (account.Details, error) {
-	return account.Details{}, p.call("account")
+func (p *parts) Account(context.Context, string) (accounts.Details, error) {
+	return accounts.Details{}, p.call("account")
 }
-func (p *parts) Audit(context.Context, account.AuditSearch) ([]account.AuditEntry, bool, error) {
+func (p *parts) Audit(context.Context, accounts.AuditSearch) ([]accounts.AuditEntry, bool, error) {
 	return nil, false, p.call("audit")
 }
 func (p *parts) ChangeAccount(context.Context, string, string, account.Change) (account.Account, error) {

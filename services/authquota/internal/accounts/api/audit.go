@@ -12,12 +12,13 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accounts"
 	"opportunity.internal/services/authquota/internal/httpapi"
 )
 
-func entries(found []account.AuditEntry) []api.AuditEntry {
-	out := make([]api.AuditEntry, len(found))
-	for i, e := range found {
+func entries(logged []accounts.AuditEntry) []api.AuditEntry {
+	out := make([]api.AuditEntry, len(logged))
+	for i, e := range logged {
 		out[i] = api.AuditEntry{ID: e.ID, At: e.At, Actor: e.Actor, Action: e.Action, Subject: e.Subject, Detail: json.RawMessage(e.Detail)}
 	}
 	return out
@@ -35,7 +36,7 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	search := account.AuditSearch{Account: query["account"], Action: query["action"], Actor: query["actor"]}
+	search := accounts.AuditSearch{Account: query["account"], Action: query["action"], Actor: query["actor"]}
 	before := 0
 	if search.Limit, err = query.Integer("limit", 1, httpapi.MaxPage, auditPage); err == nil {
 		before, err = query.Integer("before", 1, math.MaxInt, 0)
@@ -58,10 +59,10 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	found, more, err := a.Audit.Audit(g.Request.Context(), search)
-	list := api.AuditList{Entries: entries(found)}
+	logged, more, err := a.Audit.Audit(g.Request.Context(), search)
+	list := api.AuditList{Entries: entries(logged)}
 	if more {
-		list.Next = found[len(found)-1].ID
+		list.Next = logged[len(logged)-1].ID
 	}
 	return web.Reply{JSON: list}, err
 }

@@ -6,12 +6,12 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accounts"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 // Audit returns entries of the audit log, newest first. more reports whether older entries follow.
-func (s *Store) Audit(ctx context.Context, search account.AuditSearch) (entries []account.AuditEntry, more bool, err error) {
+func (s *Store) Audit(ctx context.Context, search accounts.AuditSearch) (entries []accounts.AuditEntry, more bool, err error) {
 	q := s.db.WithContext(ctx).Order("id DESC").Limit(search.Limit + 1)
 	if search.Account != "" {
 		q = q.Where(concerns(s.db.WithContext(ctx), search.Account))
@@ -33,9 +33,9 @@ func (s *Store) Audit(ctx context.Context, search account.AuditSearch) (entries 
 	if more = len(rows) > search.Limit; more {
 		rows = rows[:search.Limit]
 	}
-	entries = make([]account.AuditEntry, len(rows))
+	entries = make([]accounts.AuditEntry, len(rows))
 	for i, r := range rows {
-		entries[i] = account.AuditEntry{
+		entries[i] = accounts.AuditEntry{
 			ID: r.ID, At: database.FromMicros(r.At), Actor: r.Actor, Action: r.Action, Subject: r.Subject, Detail: r.Detail,
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"embed"
 	"time"
 
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/plan"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Overview reads the summary for the home page.
 type Overview interface {
-	Overview(ctx context.Context, accountID string) (account.Overview, error)
+	Overview(ctx context.Context, accountID string) (keys.Overview, error)
 }
 
 // Pages holds the dependencies of the home page.
@@ -33,7 +33,7 @@ func (p *Pages) Feature() site.Feature {
 
 // homeView is the data of the home page.
 type homeView struct {
-	account.Overview
+	keys.Overview
 
 	Offer   plan.Offer
 	Today   site.Allowance
@@ -62,14 +62,14 @@ func (p *Pages) home(v *site.Visit) (site.View, error) {
 		return site.View{}, err
 	}
 	shown := homeView{
-		Offer: plan.OfferOf(v.Person.Tier, p.Allowances.Tiers), Today: today, MaxKeys: account.MaxActive, Public: p.PublicURL,
+		Offer: plan.OfferOf(v.Person.Tier, p.Allowances.Tiers), Today: today, MaxKeys: keys.MaxActive, Public: p.PublicURL,
 	}
 	if shown.Overview, err = p.Overview.Overview(v.Request.Context(), v.Person.Account); err != nil {
 		return site.View{}, err
 	}
 	shown.Soon = shown.Expiring != nil && shown.Expiring.Sub(v.Now) <= soon
 	if !shown.Called && today.Used == 0 {
-		requested := shown.Active > 0 || shown.Asked > 0 || shown.Ready > 0
+		requested := shown.Active > 0 || shown.Pending > 0 || shown.Ready > 0
 		shown.Steps = []step{
 			{true, "Set up your authenticator", ""},
 			{requested, "Request a key and say what it is for", site.Keys},

@@ -9,33 +9,34 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 // Keys stores keys. Errors are problem.Errors, or internal errors for the log.
 type Keys interface {
 	// Issue creates a key for a valid order.
-	Issue(ctx context.Context, actor string, order account.Order, life time.Duration, stored account.KeyRecord) (account.Key, error)
+	Issue(ctx context.Context, actor string, order keys.Order, life time.Duration, stored keys.Record) (keys.Key, error)
 	// Keys returns a page of the keys of one account, or of all if id is empty. more reports whether another page follows.
-	Keys(ctx context.Context, id string, page account.Page) (keys []account.Key, more bool, err error)
+	Keys(ctx context.Context, id string, page account.Page) (keys []keys.Key, more bool, err error)
 	// Revoke revokes a key. Revoking it again changes nothing.
-	Revoke(ctx context.Context, actor, id string, leaked bool) (account.Key, error)
+	Revoke(ctx context.Context, actor, id string, leaked bool) (keys.Key, error)
 	// ImportKeys imports keys of another form: all, or none if the report has rejected lines.
-	ImportKeys(ctx context.Context, actor string, keys []account.OlderKey, peppers [][]byte) (api.ImportReport, error)
+	ImportKeys(ctx context.Context, actor string, keys []keys.Older, peppers [][]byte) (api.ImportReport, error)
 }
 
 // Requests stores key requests.
 type Requests interface {
 	// Requests returns a page of the undecided requests, or of all.
-	Requests(ctx context.Context, all bool, page account.Page) (requests []account.Request, more bool, err error)
+	Requests(ctx context.Context, all bool, page account.Page) (requests []keys.Request, more bool, err error)
 	// Decide decides a request. Repeating a decision changes nothing.
-	Decide(ctx context.Context, actor, id string, decision account.Decide) (account.Request, error)
+	Decide(ctx context.Context, actor, id string, decision keys.Decide) (keys.Request, error)
 }
 
 // Principals finds keys by their digests; not_found if there is none.
 type Principals interface {
 	Owner(ctx context.Context, digests []string) (accountID string, err error)
-	Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error)
+	Resolve(ctx context.Context, digests []string) (key keys.Key, suspended bool, err error)
 	// KeyDigests returns the shortened digests of all keys, page by page.
 	KeyDigests(ctx context.Context, after api.KeyPosition, limit int) (api.KeyDigests, error)
 }

@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
+	"opportunity.internal/services/authquota/internal/keys"
 	keysapi "opportunity.internal/services/authquota/internal/keys/api"
 	"opportunity.internal/services/authquota/internal/plan/tier"
 )
@@ -37,31 +38,31 @@ func (p *parts) call(what string) error {
 	return p.fail[what]
 }
 
-func (p *parts) Issue(context.Context, string, account.Order, time.Duration, account.KeyRecord) (account.Key, error) {
-	return account.Key{}, p.call("issue")
+func (p *parts) Issue(context.Context, string, keys.Order, time.Duration, keys.Record) (keys.Key, error) {
+	return keys.Key{}, p.call("issue")
 }
-func (p *parts) Keys(context.Context, string, account.Page) ([]account.Key, bool, error) {
+func (p *parts) Keys(context.Context, string, account.Page) ([]keys.Key, bool, error) {
 	return nil, false, p.call("keys")
 }
-func (p *parts) Revoke(context.Context, string, string, bool) (account.Key, error) {
-	return account.Key{}, p.call("revoke")
+func (p *parts) Revoke(context.Context, string, string, bool) (keys.Key, error) {
+	return keys.Key{}, p.call("revoke")
 }
-func (p *parts) ImportKeys(context.Context, string, []account.OlderKey, [][]byte) (api.ImportReport, error) {
+func (p *parts) ImportKeys(context.Context, string, []keys.Older, [][]byte) (api.ImportReport, error) {
 	return api.ImportReport{}, p.call("import")
 }
-func (p *parts) Requests(context.Context, bool, account.Page) ([]account.Request, bool, error) {
+func (p *parts) Requests(context.Context, bool, account.Page) ([]keys.Request, bool, error) {
 	return nil, false, p.call("requests")
 }
-func (p *parts) Decide(context.Context, string, string, account.Decide) (account.Request, error) {
-	return account.Request{}, p.call("decide")
+func (p *parts) Decide(context.Context, string, string, keys.Decide) (keys.Request, error) {
+	return keys.Request{}, p.call("decide")
 }
 func (p *parts) Owner(context.Context, []string) (string, error) { return someAcc, p.call("owner") }
-func (p *parts) Resolve(context.Context, []string) (account.Key, bool, error) {
+func (p *parts) Resolve(context.Context, []string) (keys.Key, bool, error) {
 	at := someAcc
 	if p.moves > 0 {
 		p.moves, at = p.moves-1, "acc_another"
 	}
-	return account.Key{Account: at, Standing: account.Standing{Granted: p.tier}}, false, p.call("resolve")
+	return keys.Key{Account: at, Standing: account.Standing{Granted: p.tier}}, false, p.call("resolve")
 }
 func (p *parts) KeyDigests(context.Context, api.KeyPosition, int) (api.KeyDigests, error) {
 	return api.KeyDigests{}, p.call("digests")
@@ -110,13 +111,13 @@ func TestRevocationIsDeliveredAfterCommit(t *testing.T) {
 	require.Contains(t, response.Body.String(), "The change is saved")
 	require.Equal(t, "1", response.Header().Get("Retry-After"))
 
-	p = &parts{fail: map[string]error{"revoke": account.KeyNotFound()}}
+	p = &parts{fail: map[string]error{"revoke": keys.NotFound()}}
 	require.Equal(t, http.StatusNotFound, p.do(t, http.MethodPost, path, "").Code)
 	require.Equal(t, []string{"revoke"}, p.calls, "what was not done is not delivered")
 }
 
 func TestUnknownKeyIsUnavailableDuringRedisOutage(t *testing.T) {
-	p := &parts{fail: map[string]error{"owner": account.KeyNotFound()}}
+	p := &parts{fail: map[string]error{"owner": keys.NotFound()}}
 	require.Equal(t, http.StatusNotFound, p.do(t, http.MethodPost, "/internal/v1/principals", query).Code)
 	p.fail["reachable"] = problem.Unavailable(errors.New("refused"))
 	require.Equal(t, http.StatusServiceUnavailable, p.do(t, http.MethodPost, "/internal/v1/principals", query).Code)

@@ -12,10 +12,11 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Listed returns the key at now for operators.
-func Listed(k account.Key, now time.Time) api.ListedKey {
+func Listed(k keys.Key, now time.Time) api.ListedKey {
 	return api.ListedKey{
 		ID: k.ID, Account: k.Account, Tier: k.TierAt(now), Prefix: k.Prefix, LastFour: k.LastFour, UseCase: k.UseCase,
 		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Status: string(k.StatusAt(now)),
@@ -29,7 +30,7 @@ func (a API) issue(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	var order account.Order
+	var order keys.Order
 	if err := httpapi.Decode(g, &order); err != nil {
 		return web.Reply{}, err
 	}
@@ -38,7 +39,7 @@ func (a API) issue(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	secret := apikey.Generate(order.Prefix())
-	key, err := a.Keys.Issue(g.Request.Context(), actor, order, life, account.NewKeyRecord(secret, a.Peppers))
+	key, err := a.Keys.Issue(g.Request.Context(), actor, order, life, keys.NewRecord(secret, a.Peppers))
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -54,7 +55,7 @@ func (a API) listKeys(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	page, err := httpapi.Page(query, account.KnownKey)
+	page, err := httpapi.Page(query, keys.Known)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -86,7 +87,7 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 	if err := httpapi.Decode(g, &body); err != nil {
 		return web.Reply{}, err
 	}
-	if err := account.KnownKey(g.Param("id")); err != nil {
+	if err := keys.Known(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
 	key, err := a.Keys.Revoke(g.Request.Context(), actor, g.Param("id"), body.Leaked)

@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -50,18 +51,18 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	if !ok {
 		return web.Reply{}, fmt.Errorf("account %s has the unknown tier %q", key.Account, tier)
 	}
-	found := api.Principal{
+	principal := api.Principal{
 		Key: key.ID, Account: key.Account, Tier: tier, Limits: limits, Epoch: epoch,
 		ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, Suspended: suspended,
 	}
 	if at, to, ok := key.ChangeAfter(now); ok {
-		found.Next = &api.PrincipalChange{At: at, Tier: to, Limits: a.Tiers[to]}
+		principal.Next = &api.PrincipalChange{At: at, Tier: to, Limits: a.Tiers[to]}
 	}
-	return web.Reply{JSON: found}, nil
+	return web.Reply{JSON: principal}, nil
 }
 
 // lookup returns a key with the epoch of its account.
-func (a API) lookup(ctx context.Context, digests []string) (key account.Key, suspended bool, epoch int64, err error) {
+func (a API) lookup(ctx context.Context, digests []string) (key keys.Key, suspended bool, epoch int64, err error) {
 	for range 2 {
 		var owner string
 		if owner, err = a.Principals.Owner(ctx, digests); err != nil {

@@ -8,15 +8,15 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Requested returns the key request for operators.
-func Requested(r account.Request) api.KeyRequest {
+func Requested(r keys.Request) api.KeyRequest {
 	return api.KeyRequest{
 		ID: r.ID, Account: r.Account, Name: r.Name, UseCase: r.UseCase, State: string(r.State), Reason: r.Reason,
-		AskedAt: r.AskedAt, DecidedAt: r.DecidedAt, DecidedBy: r.DecidedBy,
+		AskedAt: r.RequestedAt, DecidedAt: r.DecidedAt, DecidedBy: r.DecidedBy,
 	}
 }
 
@@ -25,7 +25,7 @@ func (a API) listRequests(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	page, err := httpapi.Page(query, account.KnownRequest)
+	page, err := httpapi.Page(query, keys.KnownRequest)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -45,17 +45,17 @@ func (a API) listRequests(g *gin.Context) (web.Reply, error) {
 }
 
 func (a API) approve(g *gin.Context) (web.Reply, error) {
-	return a.decide(g, &struct{}{}, func() (account.Decide, error) { return account.Approve(), nil })
+	return a.decide(g, &struct{}{}, func() (keys.Decide, error) { return keys.Approve(), nil })
 }
 
 func (a API) decline(g *gin.Context) (web.Reply, error) {
 	var body struct {
 		Reason string `json:"reason"`
 	}
-	return a.decide(g, &body, func() (account.Decide, error) { return account.Decline(body.Reason) })
+	return a.decide(g, &body, func() (keys.Decide, error) { return keys.Decline(body.Reason) })
 }
 
-func (a API) decide(g *gin.Context, body any, decision func() (account.Decide, error)) (web.Reply, error) {
+func (a API) decide(g *gin.Context, body any, decision func() (keys.Decide, error)) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
 		return web.Reply{}, err
@@ -67,7 +67,7 @@ func (a API) decide(g *gin.Context, body any, decision func() (account.Decide, e
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := account.KnownRequest(g.Param("id")); err != nil {
+	if err := keys.KnownRequest(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
 	r, err := a.Requests.Decide(g.Request.Context(), actor, g.Param("id"), decided)
@@ -83,10 +83,10 @@ func (a API) importKeys(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
-	var keys []account.OlderKey
+	var lines []keys.Older
 	var report api.ImportReport
 	err = web.File(g, func(in io.Reader) (err error) {
-		keys, report, err = account.ReadOlderKeys(in)
+		lines, report, err = keys.ReadOlder(in)
 		return err
 	})
 	if err != nil {
@@ -95,9 +95,9 @@ func (a API) importKeys(g *gin.Context) (web.Reply, error) {
 	if len(report.Rejected) > 0 {
 		return web.Reply{JSON: report}, nil
 	}
-	report, err = a.Keys.ImportKeys(g.Request.Context(), actor, keys, a.Peppers)
+	report, err = a.Keys.ImportKeys(g.Request.Context(), actor, lines, a.Peppers)
 	if report.Applied {
-		report.Warnings = account.OlderKeyWarnings(keys, a.OlderKeys)
+		report.Warnings = keys.OlderWarnings(lines, a.OlderKeys)
 	}
 	return web.Reply{JSON: report}, err
 }

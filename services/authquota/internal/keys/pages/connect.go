@@ -20,8 +20,8 @@ type Connections interface {
 
 // Attempts delays guessing.
 type Attempts interface {
-	// Try counts an attempt. If the subject must wait, it returns the delay.
-	Try(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error)
+	// CountAttempt counts an attempt. If the subject must wait, it returns the delay.
+	CountAttempt(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error)
 }
 
 func (p *Pages) askConnect(*site.Visit) (site.View, error) {
@@ -39,7 +39,7 @@ func (p *Pages) connect(v *site.Visit) (site.View, error) {
 		return again.Wrong("key", "Paste the whole key, from its first character to its last."), nil
 	}
 	// Limit guesses: a key of another form may be short.
-	if wait, err := p.Attempts.Try(v.Request.Context(), throttle.KeysFor(v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(v.Request.Context(), throttle.KeysFor(v.Person.Account)); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
 	digests := apikey.OlderOf(presented).Digests(p.Peppers)

@@ -11,14 +11,15 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // Keys stores the keys of a person's account. Keys of other accounts are not_found.
 type Keys interface {
-	OwnKeys(ctx context.Context, accountID string) ([]account.Key, error)
-	OwnKey(ctx context.Context, accountID, key string) (account.Key, error)
+	OwnKeys(ctx context.Context, accountID string) ([]keys.Key, error)
+	OwnKey(ctx context.Context, accountID, key string) (keys.Key, error)
 	// Rename sets the valid name of a key.
 	Rename(ctx context.Context, accountID, key, name string) error
 }
@@ -31,31 +32,31 @@ type Usage interface {
 
 // Revocations revokes the keys of a person's account. Errors are problem.Errors with a message for people.
 type Revocations interface {
-	RevokeOwn(ctx context.Context, accountID, key string) (account.Key, error)
+	RevokeOwn(ctx context.Context, accountID, key string) (keys.Key, error)
 }
 
 // keyLine is a key on a page.
 type keyLine struct {
-	account.Key
+	keys.Key
 
-	Status account.Status
+	Status keys.Status
 	Today  usage.Figures
 }
 
 // InGrace reports whether the key is in its grace period after a rotation.
-func (k keyLine) InGrace() bool { return k.Status == account.Active && k.ReplacedAt != nil }
+func (k keyLine) InGrace() bool { return k.Status == keys.Active && k.ReplacedAt != nil }
 
 // Ready reports whether the key can be rotated.
-func (k keyLine) Ready() bool { return k.Status == account.Active && k.ReplacedAt == nil }
+func (k keyLine) Ready() bool { return k.Status == keys.Active && k.ReplacedAt == nil }
 
 // Label returns the status of the key for display.
 func (k keyLine) Label() string {
 	switch {
 	case k.InGrace():
 		return "Replaced"
-	case k.Status == account.Active:
+	case k.Status == keys.Active:
 		return "Active"
-	case k.Status == account.Expired:
+	case k.Status == keys.Expired:
 		return "Expired"
 	}
 	return "Revoked"
@@ -66,7 +67,7 @@ func (k keyLine) Tone() string {
 	switch {
 	case k.InGrace():
 		return "warn"
-	case k.Status == account.Active:
+	case k.Status == keys.Active:
 		return "good"
 	}
 	return ""
@@ -79,7 +80,7 @@ func (k keyLine) Soon(now time.Time) bool {
 
 // keyList is the data of the page of all keys.
 type keyList struct {
-	Requests []account.Request
+	Requests []keys.Request
 	Living   []keyLine
 	Ended    []keyLine // most recent first
 	Older    int       // number of further ended keys
@@ -98,7 +99,7 @@ func (l keyList) Room() bool { return l.Taken < l.Most }
 
 func (p *Pages) list(v *site.Visit) (site.View, error) {
 	ctx, id := v.Request.Context(), v.Person.Account
-	keys, err := p.Keys.OwnKeys(ctx, id)
+	own, err := p.Keys.OwnKeys(ctx, id)
 	if err != nil {
 		return site.View{}, err
 	}
@@ -110,18 +111,18 @@ func (p *Pages) list(v *site.Visit) (site.View, error) {
 	if err != nil {
 		return site.View{}, err
 	}
-	list := keyList{Requests: requests, Most: account.MaxActive}
+	list := keyList{Requests: requests, Most: keys.MaxActive}
 	for _, r := range requests {
 		if r.State.Open() {
 			list.Taken++
 		}
 	}
-	for _, k := range keys {
+	for _, k := range own {
 		line := keyLine{k, k.StatusAt(v.Now), sent[k.ID]}
 		if k.Counts(v.Now) {
 			list.Taken++
 		}
-		if line.Status == account.Active {
+		if line.Status == keys.Active {
 			list.Living = append(list.Living, line)
 		} else {
 			list.Ended = append(list.Ended, line)
@@ -146,7 +147,7 @@ func place(k keyLine) int {
 
 // ownKey returns the key in the URL.
 func (p *Pages) ownKey(v *site.Visit) (keyLine, error) {
-	if err := account.KnownKey(v.Param("key")); err != nil {
+	if err := keys.Known(v.Param("key")); err != nil {
 		return keyLine{}, err
 	}
 	k, err := p.Keys.OwnKey(v.Request.Context(), v.Person.Account, v.Param("key"))
@@ -173,7 +174,7 @@ func (p *Pages) rename(v *site.Visit) (site.View, error) {
 	if err != nil {
 		return site.View{}, err
 	}
-	name, err := account.KeyName(v.PostForm("name"))
+	name, err := keys.Name(v.PostForm("name"))
 	if err != nil {
 		form := site.View{Template: "key", Title: k.Title(), Data: keyForm{k, v.PostForm("name")}}
 		return form.Wrong("name", badName(v.PostForm("name"), err)), nil
@@ -185,7 +186,7 @@ func (p *Pages) rename(v *site.Visit) (site.View, error) {
 // badName returns what is wrong with the name of a key.
 func badName(name string, err error) string {
 	if strings.TrimSpace(name) == "" {
-		return fmt.Sprintf("Enter a name of at most %d characters.", account.MaxName)
+		return fmt.Sprintf("Enter a name of at most %d characters.", keys.MaxName)
 	}
 	return labeled("The name", err)
 }
@@ -204,7 +205,7 @@ func (p *Pages) askRevoke(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) revoke(v *site.Visit) (site.View, error) {
-	if err := account.KnownKey(v.Param("key")); err != nil {
+	if err := keys.Known(v.Param("key")); err != nil {
 		return site.View{}, err
 	}
 	k, err := p.Revocations.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))

@@ -7,23 +7,24 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Requests stores the person's key requests. Errors are problem.Errors with a message for people.
 type Requests interface {
 	// OwnRequests returns open and recently declined requests.
-	OwnRequests(ctx context.Context, accountID string) ([]account.Request, error)
+	OwnRequests(ctx context.Context, accountID string) ([]keys.Request, error)
 	// RequestKey records a request for a valid key, and approves it if atOnce.
-	RequestKey(ctx context.Context, accountID string, wanted account.RequestedKey, terms account.Acceptance, atOnce bool) (account.Request, error)
+	RequestKey(ctx context.Context, accountID string, wanted keys.RequestedKey, terms account.Acceptance, atOnce bool) (keys.Request, error)
 	Withdraw(ctx context.Context, accountID, request string) error
 	// Collect creates the key of an approved request, once.
-	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, stored account.KeyRecord) (account.Key, error)
+	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, stored keys.Record) (keys.Key, error)
 }
 
 // requestForm is the data of the form for a key request: the submitted fields and the terms of use.
 type requestForm struct {
-	account.RequestedKey
+	keys.RequestedKey
 
 	Terms site.Terms
 }
@@ -33,14 +34,14 @@ func (p *Pages) askKey(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) request(v *site.Visit) (site.View, error) {
-	filled := account.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase")}
+	filled := keys.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase")}
 	again := site.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, p.terms(v)}}
-	var wanted account.RequestedKey
+	var wanted keys.RequestedKey
 	var err error
-	if wanted.Name, err = account.KeyName(filled.Name); err != nil {
+	if wanted.Name, err = keys.Name(filled.Name); err != nil {
 		again = again.Wrong("name", badName(filled.Name, err))
 	}
-	if wanted.UseCase, err = account.UseCase(filled.UseCase); err != nil {
+	if wanted.UseCase, err = keys.UseCase(filled.UseCase); err != nil {
 		again = again.Wrong("useCase", badUseCase(filled.UseCase, err))
 	}
 	accepted, missing := p.acceptance(v)
@@ -56,7 +57,7 @@ func (p *Pages) request(v *site.Visit) (site.View, error) {
 		return again.Wrong("", problem.Of(err).Message), nil
 	case err != nil:
 		return site.View{}, err
-	case created.State == account.Approved:
+	case created.State == keys.Approved:
 		return site.View{Redirect: collectPath(created.ID)}, nil
 	}
 	return site.View{Redirect: site.Keys, Notice: "Your request was sent. You get an email when it is approved or declined."}, nil
@@ -73,36 +74,36 @@ func badUseCase(useCase string, err error) string {
 func collectPath(request string) string { return "/account/keys/requests/" + request + "/collect" }
 
 // ownRequest returns the request in the URL if it is open or recently declined.
-func (p *Pages) ownRequest(v *site.Visit) (account.Request, error) {
+func (p *Pages) ownRequest(v *site.Visit) (keys.Request, error) {
 	requests, err := p.Requests.OwnRequests(v.Request.Context(), v.Person.Account)
 	if err != nil {
-		return account.Request{}, err
+		return keys.Request{}, err
 	}
 	for _, r := range requests {
 		if r.ID == v.Param("request") {
 			return r, nil
 		}
 	}
-	return account.Request{}, account.RequestNotFound()
+	return keys.Request{}, keys.RequestNotFound()
 }
 
 // collection is the data of the page that confirms collecting a key.
 type collection struct {
-	account.Request
+	keys.Request
 
 	Terms site.Terms
 }
 
 func (p *Pages) askCollect(v *site.Visit) (site.View, error) {
 	r, err := p.ownRequest(v)
-	if err == nil && r.State != account.Approved {
-		err = account.NotOpen(r.State)
+	if err == nil && r.State != keys.Approved {
+		err = keys.NotOpen(r.State)
 	}
 	return site.View{Template: "key-collect", Title: "Get your key", Data: collection{r, p.terms(v)}}, err
 }
 
 func (p *Pages) collect(v *site.Visit) (site.View, error) {
-	if err := account.KnownRequest(v.Param("request")); err != nil {
+	if err := keys.KnownRequest(v.Param("request")); err != nil {
 		return site.View{}, err
 	}
 	accepted, missing := p.acceptance(v)
@@ -111,12 +112,12 @@ func (p *Pages) collect(v *site.Visit) (site.View, error) {
 		return again.Wrong("terms", missing), err
 	}
 	secret := apikey.Generate(apikey.Live)
-	key, err := p.Requests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, account.NewKeyRecord(secret, p.Peppers))
+	key, err := p.Requests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
 	return site.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }
 
 func (p *Pages) withdraw(v *site.Visit) (site.View, error) {
-	if err := account.KnownRequest(v.Param("request")); err != nil {
+	if err := keys.KnownRequest(v.Param("request")); err != nil {
 		return site.View{}, err
 	}
 	err := p.Requests.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))

@@ -5,19 +5,19 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/apikey"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Rotations rotates the keys of a person's account. Errors are problem.Errors with a message for people.
 type Rotations interface {
-	Rotate(ctx context.Context, accountID, key string, stored account.KeyRecord) (successor, old account.Key, err error)
+	Rotate(ctx context.Context, accountID, key string, stored keys.Record) (successor, old keys.Key, err error)
 }
 
 func (p *Pages) askRotate(v *site.Visit) (site.View, error) {
 	k, err := p.ownKey(v)
 	if err == nil && !k.Ready() {
-		err = account.NotRotatable()
+		err = keys.NotRotatable()
 	}
 	return site.View{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)}}, err
 }
@@ -30,10 +30,10 @@ type rotation struct {
 
 // newKey is the data of the page that shows a new key once.
 type newKey struct {
-	Key     account.Key
+	Key     keys.Key
 	Secret  string
-	Old     *account.Key // the key that it replaces
-	Pending bool         // the earlier end of Old is recorded but not in effect yet
+	Old     *keys.Key // the key that it replaces
+	Pending bool      // the earlier end of Old is recorded but not in effect yet
 }
 
 // Curl returns a curl command that sends a request with the key.
@@ -51,7 +51,7 @@ func (p *Pages) rotate(v *site.Visit) (site.View, error) {
 		prefix = apikey.Test
 	}
 	secret := apikey.Generate(prefix)
-	successor, old, err := p.Rotations.Rotate(v.Request.Context(), v.Person.Account, k.ID, account.NewKeyRecord(secret, p.Peppers))
+	successor, old, err := p.Rotations.Rotate(v.Request.Context(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
 	if err != nil {
 		return site.View{}, err
 	}

@@ -4,24 +4,24 @@ import (
 	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // EndAll revokes all keys of an account that is being closed and withdraws its open requests. It returns the number of keys.
 func EndAll(tx *dbtx.Tx, accountID string) (int, error) {
-	var keys []keyRow
-	err := tx.Model(&keys).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).
+	var rows []keyRow
+	err := tx.Model(&rows).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).
 		Where("account_id = ? AND revoked_at IS NULL AND expires_at > ?", accountID, database.Micros(tx.Now)).
 		Update("revoked_at", database.Micros(tx.Now)).Error
 	if err != nil {
 		return 0, err
 	}
-	for _, k := range keys {
+	for _, k := range rows {
 		if err := tx.Record(accountID, "key.revoke", k.ID, map[string]any{"account": accountID}); err != nil {
 			return 0, err
 		}
 	}
-	return len(keys), tx.Model(&requestRow{}).Where("account_id = ? AND state IN ?", accountID, openStates).
-		Updates(map[string]any{"state": account.Withdrawn, "decided_at": database.Micros(tx.Now)}).Error
+	return len(rows), tx.Model(&requestRow{}).Where("account_id = ? AND state IN ?", accountID, openStates).
+		Updates(map[string]any{"state": keys.Withdrawn, "decided_at": database.Micros(tx.Now)}).Error
 }

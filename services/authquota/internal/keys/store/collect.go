@@ -7,11 +7,12 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use.
-func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored account.KeyRecord) (account.Key, error) {
-	var key account.Key
+func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored keys.Record) (keys.Key, error) {
+	var key keys.Key
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
@@ -19,27 +20,27 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 		}
 		req, err := lockRequest(tx, request)
 		if err == nil && req.AccountID != id {
-			err = account.RequestNotFound()
+			err = keys.RequestNotFound()
 		}
 		if err != nil {
 			return err
 		}
-		if req.State != string(account.Approved) {
-			return account.NotOpen(account.RequestState(req.State))
+		if req.State != string(keys.Approved) {
+			return keys.NotOpen(keys.RequestState(req.State))
 		}
 		if err := tx.AcceptTerms(a.ID, terms); err != nil {
 			return err
 		}
 		row := keyRow{
-			ID: account.NewKeyID(), AccountID: a.ID, Digest: stored.Digest, Name: req.Name, Prefix: stored.Prefix, LastFour: stored.LastFour,
-			UseCase: req.UseCase, CreatedAt: database.Micros(tx.Now), ExpiresAt: database.Micros(tx.Now.Add(account.MaxLife)),
+			ID: keys.NewID(), AccountID: a.ID, Digest: stored.Digest, Name: req.Name, Prefix: stored.Prefix, LastFour: stored.LastFour,
+			UseCase: req.UseCase, CreatedAt: database.Micros(tx.Now), ExpiresAt: database.Micros(tx.Now.Add(keys.MaxLife)),
 		}
 		key = keyOf(a, row)
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
 		return errors.Join(
-			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": account.Collected, "key_id": key.ID}).Error,
+			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": keys.Collected, "key_id": key.ID}).Error,
 			tx.Record(id, "key.issue", key.ID, map[string]any{
 				"account": id, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request,
 			}),

@@ -8,6 +8,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Connect merges the account of the key with one of the digests into the person's account: its keys, the better of the granted
@@ -35,8 +36,8 @@ func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved
 		if err != nil {
 			return err
 		}
-		if mine+theirs > account.MaxActive {
-			return account.NoPlaceFor(theirs)
+		if mine+theirs > keys.MaxActive {
+			return keys.LimitExceeded(theirs)
 		}
 		moved, err = s.merge(tx, to, from)
 		return err
@@ -60,9 +61,9 @@ func lockBoth(tx *dbtx.Tx, id, other string) (holder, from account.Account, err 
 		from, err = tx.LockAccount(other)
 		switch problem.Of(err).Code {
 		case problem.NotFound: // merged into another account since the key was read
-			return holder, from, account.Connected()
+			return holder, from, keys.Connected()
 		case problem.InvalidParameter: // closed
-			return holder, from, account.KeyEnded(account.Revoked)
+			return holder, from, keys.KeyEnded(keys.Revoked)
 		}
 		if err != nil {
 			return holder, from, err
@@ -72,20 +73,20 @@ func lockBoth(tx *dbtx.Tx, id, other string) (holder, from account.Account, err 
 }
 
 // connectable returns an error if the key cannot be connected. Both accounts must be locked.
-func connectable(tx *dbtx.Tx, key account.Key, to, from account.Account) error {
+func connectable(tx *dbtx.Tx, key keys.Key, to, from account.Account) error {
 	var people int64
 	if err := tx.Table("people").Where("account_id = ?", from.ID).Count(&people).Error; err != nil {
 		return err
 	}
 	switch {
 	case from.ID == to.ID:
-		return account.OwnAlready()
+		return keys.OwnAlready()
 	case people > 0:
-		return account.Connected()
+		return keys.Connected()
 	case from.SuspendedAt != nil:
-		return account.KeySuspended()
-	case key.StatusAt(tx.Now) != account.Active:
-		return account.KeyEnded(key.StatusAt(tx.Now))
+		return keys.KeySuspended()
+	case key.StatusAt(tx.Now) != keys.Active:
+		return keys.KeyEnded(key.StatusAt(tx.Now))
 	}
 	return nil
 }

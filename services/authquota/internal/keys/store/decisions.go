@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Decide applies an operator's decision to a request, posts a mail to its person and returns the request.
-func (s *Store) Decide(ctx context.Context, actor, id string, decision account.Decide) (account.Request, error) {
-	var decided account.Request
+func (s *Store) Decide(ctx context.Context, actor, id string, decision keys.Decide) (keys.Request, error) {
+	var decided keys.Request
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		row, err := lockRequest(tx, id)
 		if err != nil {
@@ -27,10 +27,10 @@ func (s *Store) Decide(ctx context.Context, actor, id string, decision account.D
 }
 
 // saveDecision stores a decision with its audit entry and, if notify is set, a mail.
-func saveDecision(tx *dbtx.Tx, r account.Request, notify bool) error {
+func saveDecision(tx *dbtx.Tx, r keys.Request, notify bool) error {
 	detail := map[string]any{"account": r.Account}
 	action, template, data := "key.approve", "key-request-approved", map[string]string{"use_case": r.UseCase, "link": tx.Mails.Page("/account/keys")}
-	if r.State == account.Declined {
+	if r.State == keys.Declined {
 		detail["reason"] = r.Reason
 		action, template, data = "key.decline", "key-request-declined", map[string]string{"use_case": r.UseCase, "reason": r.Reason}
 	}

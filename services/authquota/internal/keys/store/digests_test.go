@@ -5,15 +5,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/services/authquota/internal/keys"
+
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/account"
 )
 
 func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
-		a, first := f.issue(account.Order{}, account.MaxLife)
-		_, second := f.issue(account.Order{}, account.MaxLife)
+		a, first := f.issue(keys.Order{}, keys.MaxLife)
+		_, second := f.issue(keys.Order{}, keys.MaxLife)
 		first, second = first[:api.KeyDigestLength], second[:api.KeyDigestLength]
 		_, err := f.Revoke(ctx, "ada", a.ID, false)
 		require.NoError(t, err)
@@ -46,11 +47,11 @@ func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
 func TestKeyDigestsLeaveNoGapWhileKeysAreIssued(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx := t.Context()
-		const keys = 60
+		const issued = 60
 		done := make(chan []error)
 		go func() {
-			done <- atOnce(keys, func(i int) error {
-				_, err := f.Issue(ctx, "ada", account.Order{UseCase: "x", Tier: api.Free}, account.MaxLife, stored(i))
+			done <- atOnce(issued, func(i int) error {
+				_, err := f.Issue(ctx, "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife, stored(i))
 				return err
 			})
 		}()
@@ -59,14 +60,14 @@ func TestKeyDigestsLeaveNoGapWhileKeysAreIssued(t *testing.T) {
 		for issuing := true; issuing; {
 			select {
 			case errs := <-done:
-				require.Equal(t, keys, succeeded(t, errs, ""))
+				require.Equal(t, issued, succeeded(t, errs, ""))
 				issuing = false
 			default:
 			}
-			page, err := f.KeyDigests(ctx, at, keys)
+			page, err := f.KeyDigests(ctx, at, issued)
 			require.NoError(t, err)
 			followed, at = append(followed, page.Digests...), page.Last
 		}
-		require.Len(t, followed, keys)
+		require.Len(t, followed, issued)
 	})
 }

@@ -5,18 +5,18 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // ImportKeys imports keys of another form: all of them, or none if the report has rejected lines. Each new key gets its own
 // account. An existing key stays unchanged.
-func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.OlderKey, peppers [][]byte) (api.ImportReport, error) {
+func (s *Store) ImportKeys(ctx context.Context, actor string, lines []keys.Older, peppers [][]byte) (api.ImportReport, error) {
 	var report api.ImportReport
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		report = api.ImportReport{Rejected: []api.RejectedLine{}}
-		fresh := make([]account.OlderKey, 0, len(keys))
-		for _, k := range keys {
+		fresh := make([]keys.Older, 0, len(lines))
+		for _, k := range lines {
 			var held int64
 			if err := tx.Model(&keyRow{}).Where("digest IN ?", k.Digests(peppers)).Count(&held).Error; err != nil {
 				return err
@@ -26,7 +26,7 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.Old
 			case held > 0:
 				report.Unchanged++
 			case len(wrong) > 0:
-				account.RejectLine(&report, k.Line, wrong)
+				keys.RejectLine(&report, k.Line, wrong)
 			default:
 				fresh = append(fresh, k)
 			}
@@ -46,13 +46,13 @@ func (s *Store) ImportKeys(ctx context.Context, actor string, keys []account.Old
 	return report, err
 }
 
-func importKey(tx *dbtx.Tx, actor string, k account.OlderKey, peppers [][]byte) error {
-	a, err := holder(tx, actor, account.Order{Tier: k.Tier})
+func importKey(tx *dbtx.Tx, actor string, k keys.Older, peppers [][]byte) error {
+	a, err := holder(tx, actor, keys.Order{Tier: k.Tier})
 	if err != nil {
 		return err
 	}
 	row := keyRow{
-		ID: account.NewKeyID(), AccountID: a.ID, Digest: k.Digests(peppers)[0], Name: k.Name, Prefix: k.Prefix, LastFour: k.LastFour,
+		ID: keys.NewID(), AccountID: a.ID, Digest: k.Digests(peppers)[0], Name: k.Name, Prefix: k.Prefix, LastFour: k.LastFour,
 		UseCase: k.UseCase, CreatedAt: database.Micros(tx.Now), ExpiresAt: database.Micros(k.ExpiresAt),
 	}
 	if err := tx.Create(&row).Error; err != nil {

@@ -7,21 +7,22 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Issue creates a key in the account of the order, or in a new account. The order must be valid.
-func (s *Store) Issue(ctx context.Context, actor string, order account.Order, life time.Duration, stored account.KeyRecord) (account.Key, error) {
-	var key account.Key
+func (s *Store) Issue(ctx context.Context, actor string, order keys.Order, life time.Duration, stored keys.Record) (keys.Key, error) {
+	var key keys.Key
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		a, err := holder(tx, actor, order)
 		if err != nil {
 			return err
 		}
 		row := keyRow{
-			ID: account.NewKeyID(), AccountID: a.ID, Digest: stored.Digest, Prefix: stored.Prefix, LastFour: stored.LastFour,
+			ID: keys.NewID(), AccountID: a.ID, Digest: stored.Digest, Prefix: stored.Prefix, LastFour: stored.LastFour,
 			UseCase: order.UseCase, CreatedAt: database.Micros(tx.Now), ExpiresAt: database.Micros(tx.Now.Add(life)),
 		}
-		if life < account.MaxLife {
+		if life < keys.MaxLife {
 			us := life.Microseconds()
 			row.Life = &us
 		}
@@ -37,7 +38,7 @@ func (s *Store) Issue(ctx context.Context, actor string, order account.Order, li
 }
 
 // holder returns the account for a new key. It is locked until tx ends, so that the number of its keys does not change.
-func holder(tx *dbtx.Tx, actor string, order account.Order) (account.Account, error) {
+func holder(tx *dbtx.Tx, actor string, order keys.Order) (account.Account, error) {
 	if order.Account == "" {
 		a, err := tx.CreateAccount(order.Tier)
 		if err != nil {
@@ -50,16 +51,16 @@ func holder(tx *dbtx.Tx, actor string, order account.Order) (account.Account, er
 		return a, err
 	}
 	if tier := a.TierAt(tx.Now); order.Tier != "" && order.Tier != tier {
-		return a, account.OtherTier(a.ID, tier, order.Tier)
+		return a, keys.OtherTier(a.ID, tier, order.Tier)
 	}
 	taken, err := keysInUse(tx, a.ID)
-	if err == nil && taken >= account.MaxActive {
-		err = account.TooManyKeys()
+	if err == nil && taken >= keys.MaxActive {
+		err = keys.TooManyKeys()
 	}
 	return a, err
 }
 
-// keysInUse returns how many of account.MaxActive keys are in use, including requests that may become keys. The account must be
+// keysInUse returns how many of keys.MaxActive keys are in use, including requests that may become keys. The account must be
 // locked.
 func keysInUse(tx *dbtx.Tx, id string) (taken int, err error) {
 	err = tx.Raw(`SELECT (SELECT count(*) FROM api_keys k WHERE k.account_id = ? AND `+counts+`) +
@@ -82,9 +83,9 @@ func lockHolder(tx *dbtx.Tx, id string) (account.Account, error) {
 	case err != nil:
 		return a, err
 	case len(confirmed) == 0:
-		return a, account.NoAuthenticator()
+		return a, keys.NoAuthenticator()
 	case a.SuspendedAt != nil:
-		return a, account.Suspended()
+		return a, keys.Suspended()
 	}
 	return a, nil
 }

@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 type keyRow struct {
@@ -45,11 +46,11 @@ type ownedRow struct {
 
 const owned = `SELECT k.*, a.tier, a.suspended_at FROM api_keys k JOIN accounts a ON a.id = k.account_id `
 
-// counts selects keys k for which account.Key.Counts is true. Its parameter is the current time.
+// counts selects keys k for which keys.Key.Counts is true. Its parameter is the current time.
 const counts = `k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.expires_at > ?`
 
-func (r ownedRow) toKey() account.Key {
-	key := account.Key{
+func (r ownedRow) toKey() keys.Key {
+	key := keys.Key{
 		Standing: account.Standing{Granted: api.Tier(r.Tier), Paid: r.Paid},
 		ID:       r.Row.ID, Account: r.Row.AccountID,
 		Name: r.Row.Name, Prefix: r.Row.Prefix, LastFour: r.Row.LastFour, UseCase: r.Row.UseCase,
@@ -66,7 +67,7 @@ func (r ownedRow) toKey() account.Key {
 }
 
 // keyOf returns a key of an account.
-func keyOf(a account.Account, row keyRow) account.Key {
+func keyOf(a account.Account, row keyRow) keys.Key {
 	return ownedRow{Row: row, Tier: string(a.Granted), Paid: a.Paid}.toKey()
 }
 
@@ -75,7 +76,7 @@ func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
 	var owners []string
 	err := s.db.WithContext(ctx).Raw("SELECT account_id FROM api_keys WHERE digest IN ?", digests).Scan(&owners).Error
 	if err == nil && len(owners) == 0 {
-		return "", account.KeyNotFound()
+		return "", keys.NotFound()
 	}
 	if err != nil {
 		return "", database.Outage(err)
@@ -84,7 +85,7 @@ func (s *Store) Owner(ctx context.Context, digests []string) (string, error) {
 }
 
 // Resolve returns the key with one of the digests, and whether its account is suspended.
-func (s *Store) Resolve(ctx context.Context, digests []string) (key account.Key, suspended bool, err error) {
+func (s *Store) Resolve(ctx context.Context, digests []string) (key keys.Key, suspended bool, err error) {
 	row, err := findKey(s.db.WithContext(ctx), "WHERE k.digest IN ?", digests)
 	return row.toKey(), row.SuspendedAt != nil, database.Outage(err)
 }
@@ -93,7 +94,7 @@ func findKey(db *gorm.DB, where string, args ...any) (ownedRow, error) {
 	var rows []ownedRow
 	err := db.Raw(owned+where, args...).Scan(&rows).Error
 	if err == nil && len(rows) == 0 {
-		err = account.KeyNotFound()
+		err = keys.NotFound()
 	}
 	if err != nil {
 		return ownedRow{}, err
@@ -117,7 +118,7 @@ func addPaid(db *gorm.DB, rows []ownedRow) error {
 
 // Keys returns a page of the keys of one account, or of all if id is empty, in order of creation. more reports whether another
 // page follows.
-func (s *Store) Keys(ctx context.Context, id string, page account.Page) (keys []account.Key, more bool, err error) {
+func (s *Store) Keys(ctx context.Context, id string, page account.Page) (listed []keys.Key, more bool, err error) {
 	where, args := "WHERE k.id > ? ", []any{page.After}
 	if id != "" {
 		err := s.db.WithContext(ctx).Take(&dbtx.AccountRow{}, "id = ?", id).Error
@@ -141,21 +142,21 @@ func (s *Store) Keys(ctx context.Context, id string, page account.Page) (keys []
 	if err == nil {
 		err = addPaid(s.db.WithContext(ctx), rows)
 	}
-	keys = make([]account.Key, len(rows))
+	listed = make([]keys.Key, len(rows))
 	for i, r := range rows {
-		keys[i] = r.toKey()
+		listed[i] = r.toKey()
 	}
-	return keys, more, database.Outage(err)
+	return listed, more, database.Outage(err)
 }
 
 // OwnKeys returns all keys of the account, oldest first.
-func (s *Store) OwnKeys(ctx context.Context, id string) ([]account.Key, error) {
+func (s *Store) OwnKeys(ctx context.Context, id string) ([]keys.Key, error) {
 	keys, _, err := s.Keys(ctx, id, account.Page{})
 	return keys, err
 }
 
 // OwnKey returns a key of the account.
-func (s *Store) OwnKey(ctx context.Context, id, key string) (account.Key, error) {
+func (s *Store) OwnKey(ctx context.Context, id, key string) (keys.Key, error) {
 	row, err := findKey(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
 	return row.toKey(), database.Outage(err)
 }
@@ -177,7 +178,7 @@ func lockOwnKey(tx *dbtx.Tx, id, key string) (keyRow, error) {
 	var row keyRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ? AND account_id = ?", key, id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = account.KeyNotFound()
+		err = keys.NotFound()
 	}
 	return row, err
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/authquota/internal/keys"
 	"pgregory.net/rapid"
 
 	"opportunity.internal/services/authquota/internal/account"
@@ -22,9 +24,9 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 			l := limits{f, f.person(fmt.Sprintf("person%d@example.org", people)), &secrets, new(sync.Mutex)}
 			var older []string // digests of keys of accounts that were not connected, some with several keys
 			for range 2 {
-				key, digest := f.issue(account.Order{}, 72*time.Hour)
+				key, digest := f.issue(keys.Order{}, 72*time.Hour)
 				for range rapid.IntRange(0, 4).Draw(rt, "siblings") {
-					f.issue(account.Order{Account: key.Account}, account.MaxLife)
+					f.issue(keys.Order{Account: key.Account}, keys.MaxLife)
 				}
 				older = append(older, digest)
 			}
@@ -32,7 +34,7 @@ func TestNeverMoreThanFiveActiveKeys(t *testing.T) {
 				if rapid.IntRange(0, 5).Draw(rt, "wait") == 0 {
 					f.db.Advance(time.Duration(rapid.SampledFrom([]int{1, 23, 25, 73, 24 * 300}).Draw(rt, "hours")) * time.Hour)
 				}
-				key, request := account.NewKeyID(), account.NewRequestID()
+				key, request := keys.NewID(), keys.NewRequestID()
 				if keys := l.keys(rt); len(keys) > 0 {
 					key = rapid.SampledFrom(keys).Draw(rt, "key").ID
 				}
@@ -59,7 +61,7 @@ type limits struct {
 	mu      *sync.Mutex
 }
 
-func (l limits) next() account.KeyRecord {
+func (l limits) next() keys.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*l.secrets++
@@ -71,11 +73,11 @@ func (l limits) act(action, key, request, presented string) (err error) {
 	ctx := l.t.Context()
 	switch action {
 	case "request":
-		_, err = l.RequestKey(ctx, l.id, account.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, false)
+		_, err = l.RequestKey(ctx, l.id, keys.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, false)
 	case "approve":
-		_, err = l.Decide(ctx, "ada", request, account.Approve())
+		_, err = l.Decide(ctx, "ada", request, keys.Approve())
 	case "decline":
-		_, err = l.Decide(ctx, "ada", request, account.Decide{State: account.Declined, Reason: "x"})
+		_, err = l.Decide(ctx, "ada", request, keys.Decide{State: keys.Declined, Reason: "x"})
 	case "collect":
 		_, err = l.Collect(ctx, l.id, request, accepted, l.next())
 	case "withdraw":
@@ -87,19 +89,19 @@ func (l limits) act(action, key, request, presented string) (err error) {
 	case "connect":
 		_, err = l.Connect(ctx, l.id, []string{presented})
 	case "issue":
-		_, err = l.Issue(ctx, "ada", account.Order{Account: l.id, UseCase: "x"}, account.MaxLife, l.next())
+		_, err = l.Issue(ctx, "ada", keys.Order{Account: l.id, UseCase: "x"}, keys.MaxLife, l.next())
 	}
 	return err
 }
 
-func (l limits) keys(t require.TestingT) []account.Key {
+func (l limits) keys(t require.TestingT) []keys.Key {
 	keys, err := l.OwnKeys(l.t.Context(), l.id)
 	require.NoError(t, err)
 	return keys
 }
 
 // requests returns all requests of the account.
-func (l limits) requests(t require.TestingT) (own []account.Request) {
+func (l limits) requests(t require.TestingT) (own []keys.Request) {
 	all, _, err := l.Requests(l.t.Context(), true, account.Page{})
 	require.NoError(t, err)
 	for _, r := range all {
@@ -120,7 +122,7 @@ func (l limits) hold(t require.TestingT) {
 		if k.Successor != "" {
 			predecessors[k.Successor]++
 			require.NotNil(t, k.ReplacedAt)
-			require.LessOrEqual(t, k.ExpiresAt.Sub(*k.ReplacedAt), account.Grace)
+			require.LessOrEqual(t, k.ExpiresAt.Sub(*k.ReplacedAt), keys.Grace)
 		}
 	}
 	inUse := active
@@ -128,12 +130,12 @@ func (l limits) hold(t require.TestingT) {
 		switch {
 		case r.State.Open():
 			inUse++
-		case r.State == account.Collected:
+		case r.State == keys.Collected:
 			collected++
 		}
 	}
-	require.LessOrEqual(t, active, account.MaxActive)
-	require.LessOrEqual(t, inUse, account.MaxActive)
+	require.LessOrEqual(t, active, keys.MaxActive)
+	require.LessOrEqual(t, inUse, keys.MaxActive)
 	for _, n := range predecessors {
 		require.Equal(t, 1, n)
 	}

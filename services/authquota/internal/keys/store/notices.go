@@ -10,6 +10,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 type noticeRow struct {
@@ -25,7 +26,7 @@ const noticeBatch = 200
 
 // Remind posts the due notices about the end of keys, one mail for each. Several processes may call it concurrently.
 func (s *Store) Remind(ctx context.Context) error {
-	last := account.NoticeDays[len(account.NoticeDays)-1]
+	last := keys.NoticeDays[len(keys.NoticeDays)-1]
 	for after := ""; ; {
 		now := s.db.Now().UTC()
 		var rows []ownedRow

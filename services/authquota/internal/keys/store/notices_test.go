@@ -7,22 +7,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 func TestNoticesAreSentOnceBeforeKeysExpire(t *testing.T) {
 	const day = 24 * time.Hour
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		key, _ := f.issue(account.Order{Account: id}, account.MaxLife)
-		f.issue(account.Order{Account: id}, 5*day)
-		revoked, _ := f.issue(account.Order{Account: id}, account.MaxLife)
+		key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		f.issue(keys.Order{Account: id}, 5*day)
+		revoked, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
 		_, err := f.RevokeOwn(ctx, id, revoked.ID)
 		require.NoError(t, err)
-		replaced, _ := f.issue(account.Order{Account: id}, 5*day)
+		replaced, _ := f.issue(keys.Order{Account: id}, 5*day)
 		_, _, err = f.Rotate(ctx, id, replaced.ID, stored(100))
 		require.NoError(t, err)
-		f.issue(account.Order{}, account.MaxLife) // an account without a person
+		f.issue(keys.Order{}, keys.MaxLife) // an account without a person
 		f.db.TakeMails(t)
 		due := func(within ...string) {
 			t.Helper()
@@ -52,7 +52,7 @@ func TestSeveralProcessesSendOneNotice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		const people = 10
 		for i := range people {
-			f.issue(account.Order{Account: f.person(fmt.Sprintf("person%d@example.org", i))}, 800*time.Hour)
+			f.issue(keys.Order{Account: f.person(fmt.Sprintf("person%d@example.org", i))}, 800*time.Hour)
 		}
 		f.db.Advance(700 * time.Hour)
 		require.Equal(t, 3, succeeded(t, atOnce(3, func(int) error { return f.Remind(t.Context()) }), ""))

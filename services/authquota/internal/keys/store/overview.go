@@ -4,25 +4,25 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Overview returns the summary for the home page of the account.
-func (s *Store) Overview(ctx context.Context, id string) (account.Overview, error) {
+func (s *Store) Overview(ctx context.Context, id string) (keys.Overview, error) {
 	now := database.Micros(s.db.Now())
 	var row struct {
-		Active, Asked, Ready, Used int
-		Expiring                   *int64
+		Active, Pending, Ready, Used int
+		Expiring                     *int64
 	}
-	err := s.db.WithContext(ctx).Raw(`SELECT k.active, k.expiring, k.used, r.asked, r.ready FROM
+	err := s.db.WithContext(ctx).Raw(`SELECT k.active, k.expiring, k.used, r.pending, r.ready FROM
 		(SELECT COUNT(CASE WHEN works THEN 1 END) AS active, MIN(CASE WHEN works THEN expires_at END) AS expiring,
 			COUNT(last_used_at) AS used
 			FROM (SELECT expires_at, last_used_at, revoked_at IS NULL AND replaced_at IS NULL AND expires_at > ? AS works
 				FROM api_keys WHERE account_id = ?) AS keys) AS k,
-		(SELECT COUNT(CASE state WHEN 'asked' THEN 1 END) AS asked, COUNT(CASE state WHEN 'approved' THEN 1 END) AS ready
+		(SELECT COUNT(CASE state WHEN 'asked' THEN 1 END) AS pending, COUNT(CASE state WHEN 'approved' THEN 1 END) AS ready
 			FROM key_requests WHERE account_id = ?) AS r`, now, id, id).Scan(&row).Error
-	return account.Overview{
-		Active: row.Active, Expiring: dbtx.Instant(row.Expiring), Asked: row.Asked, Ready: row.Ready, Called: row.Used > 0,
+	return keys.Overview{
+		Active: row.Active, Expiring: dbtx.Instant(row.Expiring), Pending: row.Pending, Ready: row.Ready, Called: row.Used > 0,
 	}, database.Outage(err)
 }

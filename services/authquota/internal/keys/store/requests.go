@@ -10,34 +10,35 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 type requestRow struct {
-	ID        string `gorm:"primaryKey"`
-	AccountID string
-	Name      string
-	UseCase   string
-	State     string
-	Reason    string
-	AskedAt   int64
-	DecidedAt *int64
-	DecidedBy string
-	KeyID     *string
+	ID          string `gorm:"primaryKey"`
+	AccountID   string
+	Name        string
+	UseCase     string
+	State       string
+	Reason      string
+	RequestedAt int64 `gorm:"column:asked_at"`
+	DecidedAt   *int64
+	DecidedBy   string
+	KeyID       *string
 }
 
 func (requestRow) TableName() string { return "key_requests" }
 
-var openStates = []string{string(account.Asked), string(account.Approved)}
+var openStates = []string{string(keys.Pending), string(keys.Approved)}
 
-func (r requestRow) toRequest() account.Request {
-	return account.Request{
-		ID: r.ID, Account: r.AccountID, Name: r.Name, UseCase: r.UseCase, State: account.RequestState(r.State), Reason: r.Reason,
-		AskedAt: database.FromMicros(r.AskedAt), DecidedAt: dbtx.Instant(r.DecidedAt), DecidedBy: r.DecidedBy,
+func (r requestRow) toRequest() keys.Request {
+	return keys.Request{
+		ID: r.ID, Account: r.AccountID, Name: r.Name, UseCase: r.UseCase, State: keys.RequestState(r.State), Reason: r.Reason,
+		RequestedAt: database.FromMicros(r.RequestedAt), DecidedAt: dbtx.Instant(r.DecidedAt), DecidedBy: r.DecidedBy,
 	}
 }
 
-func toRequests(rows []requestRow) []account.Request {
-	requests := make([]account.Request, len(rows))
+func toRequests(rows []requestRow) []keys.Request {
+	requests := make([]keys.Request, len(rows))
 	for i, r := range rows {
 		requests[i] = r.toRequest()
 	}
@@ -46,11 +47,11 @@ func toRequests(rows []requestRow) []account.Request {
 
 // Requests lists a page of the undecided requests or, with all, of every request, oldest first; more reports whether there is another
 // page.
-func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requests []account.Request, more bool, err error) {
+func (s *Store) Requests(ctx context.Context, all bool, page account.Page) (requests []keys.Request, more bool, err error) {
 	var rows []requestRow
 	q := s.db.WithContext(ctx).Order("id").Where("id > ?", page.After)
 	if !all {
-		q = q.Where("state = ?", account.Asked)
+		q = q.Where("state = ?", keys.Pending)
 	}
 	if page.Limit > 0 {
 		q = q.Limit(page.Limit + 1)
@@ -67,22 +68,22 @@ func lockRequest(tx *dbtx.Tx, id string) (requestRow, error) {
 	var row requestRow
 	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&row, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = account.RequestNotFound()
+		err = keys.RequestNotFound()
 	}
 	return row, err
 }
 
-// OwnRequests returns the account's open requests and those declined within account.DeclinedShown, oldest first.
-func (s *Store) OwnRequests(ctx context.Context, id string) ([]account.Request, error) {
+// OwnRequests returns the account's open requests and those declined within keys.DeclinedShown, oldest first.
+func (s *Store) OwnRequests(ctx context.Context, id string) ([]keys.Request, error) {
 	var rows []requestRow
 	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND (state IN ? OR state = ? AND decided_at > ?)",
-		id, openStates, account.Declined, database.Micros(s.db.Now().Add(-account.DeclinedShown))).Error
+		id, openStates, keys.Declined, database.Micros(s.db.Now().Add(-keys.DeclinedShown))).Error
 	return toRequests(rows), database.Outage(err)
 }
 
 // RequestKey records a person's request for a key, and that the account accepts the terms of use. If atOnce, it approves the request.
-func (s *Store) RequestKey(ctx context.Context, id string, wanted account.RequestedKey, terms account.Acceptance, atOnce bool) (account.Request, error) {
-	var req account.Request
+func (s *Store) RequestKey(ctx context.Context, id string, wanted keys.RequestedKey, terms account.Acceptance, atOnce bool) (keys.Request, error) {
+	var req keys.Request
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
@@ -92,25 +93,25 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted account.Reques
 		if err != nil {
 			return err
 		}
-		if taken >= account.MaxActive {
-			return account.NoPlace()
+		if taken >= keys.MaxActive {
+			return keys.LimitReached()
 		}
 		if err := tx.AcceptTerms(a.ID, terms); err != nil {
 			return err
 		}
-		req = account.Request{
-			ID: account.NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, State: account.Asked, AskedAt: tx.Now,
+		req = keys.Request{
+			ID: keys.NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, State: keys.Pending, RequestedAt: tx.Now,
 		}
 		row := requestRow{
 			ID: req.ID, AccountID: req.Account, Name: req.Name, UseCase: req.UseCase, State: string(req.State),
-			AskedAt: database.Micros(tx.Now),
+			RequestedAt: database.Micros(tx.Now),
 		}
 		err = errors.Join(tx.Create(&row).Error,
 			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase}))
 		if err != nil || !atOnce {
 			return err
 		}
-		if _, err := account.Approve().Apply(&req, "auto-approve", tx.Now); err != nil {
+		if _, err := keys.Approve().Apply(&req, "auto-approve", tx.Now); err != nil {
 			return err
 		}
 		return saveDecision(tx, req, false) // the next page shows it
@@ -123,16 +124,16 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		row, err := lockRequest(tx, request)
 		if err == nil && row.AccountID != id {
-			err = account.RequestNotFound()
+			err = keys.RequestNotFound()
 		}
-		if err != nil || row.State == string(account.Withdrawn) {
+		if err != nil || row.State == string(keys.Withdrawn) {
 			return err
 		}
 		if !row.toRequest().State.Open() {
-			return account.NotOpen(account.RequestState(row.State))
+			return keys.NotOpen(keys.RequestState(row.State))
 		}
 		return errors.Join(
-			tx.Model(&requestRow{}).Where("id = ?", request).Update("state", account.Withdrawn).Error,
+			tx.Model(&requestRow{}).Where("id = ?", request).Update("state", keys.Withdrawn).Error,
 			tx.Record(id, "key.withdraw", request, map[string]any{"account": id}),
 		)
 	})

@@ -5,14 +5,14 @@ import (
 	"errors"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Revoke revokes a key on behalf of actor and returns it. Revoking it again changes nothing. If leaked, the mail to the holder
 // says that others may have the key.
-func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (account.Key, error) {
-	var key account.Key
+func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (keys.Key, error) {
+	var key keys.Key
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) (err error) {
 		key, err = revoke(tx, actor, id, leaked)
 		return err
@@ -20,14 +20,14 @@ func (s *Store) Revoke(ctx context.Context, actor, id string, leaked bool) (acco
 	return key, err
 }
 
-func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (account.Key, error) {
+func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (keys.Key, error) {
 	update := tx.Model(&keyRow{}).Where("id = ? AND revoked_at IS NULL", id).Update("revoked_at", database.Micros(tx.Now))
 	if update.Error != nil {
-		return account.Key{}, update.Error
+		return keys.Key{}, update.Error
 	}
 	row, err := findKey(tx.DB, "WHERE k.id = ?", id)
 	if err != nil {
-		return account.Key{}, err
+		return keys.Key{}, err
 	}
 	key := row.toKey()
 	if update.RowsAffected == 0 {
@@ -44,8 +44,8 @@ func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (account.Key, error) {
 }
 
 // RevokeOwn revokes a key of the account on behalf of its person.
-func (s *Store) RevokeOwn(ctx context.Context, id, key string) (account.Key, error) {
-	var revoked account.Key
+func (s *Store) RevokeOwn(ctx context.Context, id, key string) (keys.Key, error) {
+	var revoked keys.Key
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if _, err := lockOwnKey(tx, id, key); err != nil {
 			return err

@@ -7,11 +7,12 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
-// Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after account.Grace,
+// Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after keys.Grace,
 // or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period.
-func (s *Store) Rotate(ctx context.Context, id, key string, stored account.KeyRecord) (successor, old account.Key, err error) {
+func (s *Store) Rotate(ctx context.Context, id, key string, stored keys.Record) (successor, old keys.Key, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
@@ -23,7 +24,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored account.KeyRe
 		}
 		old = keyOf(a, row)
 		if !old.Counts(tx.Now) {
-			return account.NotRotatable()
+			return keys.NotRotatable()
 		}
 		var before int64 // otherwise an account could have any number of keys, all but one in their grace periods
 		err = tx.Model(&keyRow{}).Where("successor_id = ? AND revoked_at IS NULL AND expires_at > ?", key, database.Micros(tx.Now)).Count(&before).Error
@@ -31,10 +32,10 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored account.KeyRe
 			return err
 		}
 		if before > 0 {
-			return account.InGrace()
+			return keys.InGrace()
 		}
 		next := row
-		next.ID, next.Digest, next.Prefix, next.LastFour = account.NewKeyID(), stored.Digest, stored.Prefix, stored.LastFour
+		next.ID, next.Digest, next.Prefix, next.LastFour = keys.NewID(), stored.Digest, stored.Prefix, stored.LastFour
 		next.CreatedAt, next.ExpiresAt, next.LastUsedAt = database.Micros(tx.Now), database.Micros(old.SuccessorEnd(tx.Now)), nil
 		successor = keyOf(a, next)
 		old.ReplacedAt, old.ExpiresAt, old.Successor = &tx.Now, old.GraceEnd(tx.Now), successor.ID

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/migrations"
 )
 
@@ -19,9 +20,9 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 	const day = 24 * time.Hour
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		limited, _ := f.issue(account.Order{Account: id}, 30*day)
-		full, _ := f.issue(account.Order{Account: id}, account.MaxLife)
-		lives := map[string]time.Duration{limited.ID: 30 * day, full.ID: account.MaxLife}
+		limited, _ := f.issue(keys.Order{Account: id}, 30*day)
+		full, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		lives := map[string]time.Duration{limited.ID: 30 * day, full.ID: keys.MaxLife}
 		for round := range 3 { // the life stays with every successor
 			f.db.Advance(29*day + 23*time.Hour) // one hour before the shorter ends
 			next := map[string]time.Duration{}
@@ -43,7 +44,7 @@ func TestSuccessorHasAFullLifeOfItsOwn(t *testing.T) {
 func TestKeyIsRotatedOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		key, _ := f.issue(account.Order{Account: id}, account.MaxLife)
+		key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
 		errs := atOnce(6, func(i int) error {
 			_, _, err := f.Rotate(ctx, id, key.ID, stored(100+i))
 			return err
@@ -58,7 +59,7 @@ func TestKeyIsRotatedOnce(t *testing.T) {
 func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		first, _ := f.issue(account.Order{Account: id}, account.MaxLife)
+		first, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
 		second, _, err := f.Rotate(ctx, id, first.ID, stored(100))
 		require.NoError(t, err)
 		_, _, err = f.Rotate(ctx, id, second.ID, stored(101))
@@ -67,7 +68,7 @@ func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 		require.NoError(t, err)
 		third, _, err := f.Rotate(ctx, id, second.ID, stored(101))
 		require.NoError(t, err)
-		f.db.Advance(account.Grace - time.Microsecond)
+		f.db.Advance(keys.Grace - time.Microsecond)
 		_, _, err = f.Rotate(ctx, id, third.ID, stored(102))
 		require.ErrorContains(t, err, "Revoke the old one first")
 		f.db.Advance(time.Microsecond)
@@ -80,14 +81,14 @@ func TestSuccessorIsRotatedOnceItsPredecessorHasEnded(t *testing.T) {
 func TestFiveKeysCanBeRotated(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		for i := range account.MaxActive {
-			key, _ := f.issue(account.Order{Account: id}, account.MaxLife)
+		for i := range keys.MaxActive {
+			key, _ := f.issue(keys.Order{Account: id}, keys.MaxLife)
 			_, _, err := f.Rotate(ctx, id, key.ID, stored(100+i))
 			require.NoError(t, err)
 		}
 		active, err := f.ActiveKeys(ctx, []string{id})
 		require.NoError(t, err)
-		require.Equal(t, map[string]int{id: account.MaxActive}, active)
+		require.Equal(t, map[string]int{id: keys.MaxActive}, active)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keys/store"
 	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
@@ -35,14 +36,14 @@ func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
 var accepted = account.Acceptance{Version: "1", Accepted: true}
 
 // stored returns the stored form of the n-th key.
-func stored(n int) account.KeyRecord {
-	return account.KeyRecord{Digest: digest(n), Prefix: "oda_live_", LastFour: "abcd"}
+func stored(n int) keys.Record {
+	return keys.Record{Digest: digest(n), Prefix: "oda_live_", LastFour: "abcd"}
 }
 
 func digest(n int) string { return fmt.Sprintf("%064x", n) }
 
 // issue creates a key on behalf of an operator and returns it with its digest.
-func (f fixture) issue(order account.Order, life time.Duration) (account.Key, string) {
+func (f fixture) issue(order keys.Order, life time.Duration) (keys.Key, string) {
 	f.t.Helper()
 	*f.n++
 	order.UseCase = "testing"
@@ -63,7 +64,7 @@ func (f fixture) person(email string) string {
 // request returns an approved request of an account.
 func (f fixture) request(accountID string) string {
 	f.t.Helper()
-	r, err := f.RequestKey(f.t.Context(), accountID, account.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, true)
+	r, err := f.RequestKey(f.t.Context(), accountID, keys.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, true)
 	require.NoError(f.t, err)
 	return r.ID
 }
@@ -99,10 +100,10 @@ func TestNoKeyWithoutAuthenticator(t *testing.T) {
 		collected, err := f.Collect(ctx, id, f.request(id), accepted, stored(100))
 		require.NoError(t, err)
 		open := f.request(id)
-		_, other := f.issue(account.Order{}, account.MaxLife)
+		_, other := f.issue(keys.Order{}, keys.MaxLife)
 		require.NoError(t, f.db.Exec("UPDATE people SET totp_confirmed_at = NULL").Error)
 
-		_, err = f.RequestKey(ctx, id, account.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
+		_, err = f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
 		require.ErrorContains(t, err, "authenticator")
 		_, err = f.Collect(ctx, id, open, accepted, stored(101))
 		require.ErrorContains(t, err, "authenticator")
@@ -110,23 +111,23 @@ func TestNoKeyWithoutAuthenticator(t *testing.T) {
 		require.ErrorContains(t, err, "authenticator")
 		_, err = f.Connect(ctx, id, []string{other})
 		require.ErrorContains(t, err, "authenticator")
-		keys, err := f.OwnKeys(ctx, id)
+		own, err := f.OwnKeys(ctx, id)
 		require.NoError(t, err)
-		require.Len(t, keys, 1)
+		require.Len(t, own, 1)
 	})
 }
 
 func TestConcurrentRequestsShareTheLimit(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		f.issue(account.Order{Account: id}, account.MaxLife)
-		f.issue(account.Order{Account: id}, account.MaxLife)
+		f.issue(keys.Order{Account: id}, keys.MaxLife)
+		f.issue(keys.Order{Account: id}, keys.MaxLife)
 		errs := atOnce(8, func(int) error {
-			_, err := f.RequestKey(ctx, id, account.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
+			_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
 			return err
 		})
 		require.Equal(t, 3, succeeded(t, errs, "5 active keys and pending requests"))
-		_, err := f.Issue(ctx, "ada", account.Order{Account: id, UseCase: "x"}, account.MaxLife, stored(100))
+		_, err := f.Issue(ctx, "ada", keys.Order{Account: id, UseCase: "x"}, keys.MaxLife, stored(100))
 		require.ErrorContains(t, err, "5 active keys")
 		requests, err := f.OwnRequests(ctx, id)
 		require.NoError(t, err)
@@ -144,12 +145,12 @@ func TestConcurrentRequestsShareTheLimit(t *testing.T) {
 func TestConcurrentDecisionsMakeOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		r, err := f.RequestKey(ctx, id, account.RequestedKey{Name: "x", UseCase: "x"}, accepted, false)
+		r, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false)
 		require.NoError(t, err)
-		decline, err := account.Decline("no")
+		decline, err := keys.Decline("no")
 		require.NoError(t, err)
 		errs := atOnce(8, func(i int) error {
-			_, err := f.Decide(ctx, "ada", r.ID, []account.Decide{account.Approve(), decline}[i%2])
+			_, err := f.Decide(ctx, "ada", r.ID, []keys.Decide{keys.Approve(), decline}[i%2])
 			return err
 		})
 		require.Equal(t, 4, succeeded(t, errs, "by ada"))
@@ -188,10 +189,10 @@ func TestRequestIsCollectedOnce(t *testing.T) {
 func TestRevokingRaisesTheEpochOnceAndNotifies(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx, id := t.Context(), f.person("ada@example.org")
-		key, at := f.issue(account.Order{Account: id}, account.MaxLife)
+		key, at := f.issue(keys.Order{Account: id}, keys.MaxLife)
 		revoked, err := f.Revoke(ctx, "bob", key.ID, true)
 		require.NoError(t, err)
-		require.Equal(t, account.Revoked, revoked.StatusAt(f.db.Now()))
+		require.Equal(t, keys.Revoked, revoked.StatusAt(f.db.Now()))
 		again, err := f.RevokeOwn(ctx, id, key.ID)
 		require.NoError(t, err)
 		require.Equal(t, revoked.RevokedAt, again.RevokedAt)
@@ -204,7 +205,7 @@ func TestRevokingRaisesTheEpochOnceAndNotifies(t *testing.T) {
 
 		_, err = f.RevokeOwn(ctx, account.NewID(), key.ID)
 		require.ErrorContains(t, err, "no key", "of another account")
-		_, err = f.Revoke(ctx, "bob", account.NewKeyID(), false)
+		_, err = f.Revoke(ctx, "bob", keys.NewID(), false)
 		require.ErrorContains(t, err, "no key")
 	})
 }
@@ -213,32 +214,32 @@ func TestRevokingRaisesTheEpochOnceAndNotifies(t *testing.T) {
 func TestImportIsAllOrNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
 		ctx := context.Background()
-		line := func(n int, key string, ends time.Time) account.OlderKey {
-			return account.OlderKey{Line: n, OlderKey: api.OlderKey{
+		line := func(n int, key string, ends time.Time) keys.Older {
+			return keys.Older{Line: n, OlderKey: api.OlderKey{
 				SHA256: strings.Repeat(key, 64), Prefix: "jb-", LastFour: "9x2Q", UseCase: "x", Tier: api.Developer, ExpiresAt: ends,
 			}}
 		}
 		peppers := [][]byte{[]byte("the pepper that tests hash with.")}
 		later := f.db.Now().Add(24 * time.Hour)
-		report, err := f.ImportKeys(ctx, "ada", []account.OlderKey{line(1, "a", later), line(2, "b", f.db.Now())}, peppers)
+		report, err := f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later), line(2, "b", f.db.Now())}, peppers)
 		require.NoError(t, err)
 		require.False(t, report.Applied)
 		require.Equal(t, 2, report.Rejected[0].Line)
 		require.Empty(t, f.db.Audit(t))
 
-		report, err = f.ImportKeys(ctx, "ada", []account.OlderKey{line(1, "a", later), line(2, "b", later)}, peppers)
+		report, err = f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later), line(2, "b", later)}, peppers)
 		require.NoError(t, err)
 		require.Equal(t, 2, report.Created)
 		rotated := [][]byte{[]byte("the pepper that comes after it.."), peppers[0]}
-		report, err = f.ImportKeys(ctx, "ada", []account.OlderKey{line(1, "a", later)}, rotated)
+		report, err = f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later)}, rotated)
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Unchanged, "known under the older pepper")
-		keys, more, err := f.Keys(ctx, "", account.Page{Limit: 1})
+		page, more, err := f.Keys(ctx, "", account.Page{Limit: 1})
 		require.NoError(t, err)
 		require.True(t, more)
-		rest, more, err := f.Keys(ctx, "", account.Page{After: keys[0].ID, Limit: 1})
+		rest, more, err := f.Keys(ctx, "", account.Page{After: page[0].ID, Limit: 1})
 		require.NoError(t, err)
 		require.False(t, more)
-		require.NotEqual(t, keys[0].Account, rest[0].Account, "an account for each")
+		require.NotEqual(t, page[0].Account, rest[0].Account, "an account for each")
 	})
 }

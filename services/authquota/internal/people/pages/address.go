@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/link"
 	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
@@ -26,7 +26,7 @@ type AddressLinks interface {
 }
 
 // addressOf returns the canonical form of the submitted address and whether it is valid.
-func addressOf(v *site.Visit) (string, bool) { return account.Email(v.PostForm("email")) }
+func addressOf(v *site.Visit) (string, bool) { return people.Email(v.PostForm("email")) }
 
 func (p *Pages) emailForm(v *site.Visit) (site.View, error) {
 	return site.View{Template: "security-email", Title: "Change your e-mail address", Data: v.PostForm("email")}, nil
@@ -43,7 +43,7 @@ func (p *Pages) email(v *site.Visit) (site.View, error) {
 		return again.Wrong("email", "This is already your address."), nil
 	}
 	ctx := v.Request.Context()
-	if wait, err := p.Attempts.Try(ctx, throttle.MailTo(string(link.NewAddress), email), throttle.MailTo("of", v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, throttle.MailTo(string(link.NewAddress), email), throttle.MailTo("of", v.Person.Account)); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
 	l := link.New(link.NewAddress, v.Person.Account, email, v.Now)

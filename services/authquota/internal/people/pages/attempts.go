@@ -12,8 +12,8 @@ import (
 
 // Attempts delays guessing.
 type Attempts interface {
-	// Try counts an attempt. If the subject must wait, it returns the delay.
-	Try(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error)
+	// CountAttempt counts an attempt. If the subject must wait, it returns the delay.
+	CountAttempt(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error)
 	// KnownDevice reports whether the browser with this secret's hash has signed in to the account before.
 	KnownDevice(ctx context.Context, accountID, hash string) (bool, error)
 }
@@ -37,6 +37,6 @@ func inSession(v *site.Visit) throttle.Subject { return throttle.OfSession(v.Ses
 // mayMail counts a mail that anyone can request for an address, and reports whether to send it. The page is the same in both
 // cases: the link in an earlier mail still works, and showing a delay would let an attacker block the form.
 func (p *Pages) mayMail(v *site.Visit, purpose link.Purpose, email string) (bool, error) {
-	wait, err := p.Attempts.Try(v.Request.Context(), throttle.MailTo(string(purpose), email), throttle.FormsFrom(v.Address()))
+	wait, err := p.Attempts.CountAttempt(v.Request.Context(), throttle.MailTo(string(purpose), email), throttle.FormsFrom(v.Address()))
 	return wait == 0, err
 }

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/recovery"
 	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/people/throttle"
@@ -18,9 +18,9 @@ import (
 // Authenticators sets up the second factor.
 type Authenticators interface {
 	// NewSeed returns the seed to show. It stays the same during set-up.
-	NewSeed(ctx context.Context, current session.Session) (account.NewSeed, error)
-	// ConfirmAuthenticator returns account.CodeUsed if a concurrent request was first.
-	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string,
+	NewSeed(ctx context.Context, current session.Session) (people.NewSeed, error)
+	// ConfirmAuthenticator returns people.CodeUsed if a concurrent request was first.
+	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed people.NewSeed, step int64, codes []string,
 		tried ...throttle.Subject) (session.Admitted, error)
 	RenewCodes(ctx context.Context, accountID string, hashes []string) error
 }
@@ -33,9 +33,9 @@ type seedForm struct {
 }
 
 // newSeedForm returns the form with the browser's seed. It skips drawing the QR code for HEAD requests.
-func (p *Pages) newSeedForm(v *site.Visit) (seedForm, account.NewSeed, error) {
+func (p *Pages) newSeedForm(v *site.Visit) (seedForm, people.NewSeed, error) {
 	if v.Request.Method == http.MethodHead {
-		return seedForm{}, account.NewSeed{}, nil
+		return seedForm{}, people.NewSeed{}, nil
 	}
 	seed, err := p.Authenticators.NewSeed(v.Request.Context(), v.Session)
 	if err != nil {
@@ -59,9 +59,9 @@ func (p *Pages) authenticatorForm(v *site.Visit) (site.View, error) {
 	return page, err
 }
 
-func (p *Pages) authenticatorPage(v *site.Visit) (site.View, account.NewSeed, error) {
+func (p *Pages) authenticatorPage(v *site.Visit) (site.View, people.NewSeed, error) {
 	if v.Person.AuthenticatorConfirmed {
-		return site.View{Redirect: "/account/sign-in/code"}, account.NewSeed{}, nil
+		return site.View{Redirect: "/account/sign-in/code"}, people.NewSeed{}, nil
 	}
 	form, seed, err := p.newSeedForm(v)
 	return site.View{Template: "authenticator", Title: "Set up an authenticator", Data: form}, seed, err
@@ -74,7 +74,7 @@ func (p *Pages) authenticator(v *site.Visit) (site.View, error) {
 		return again, err
 	}
 	ctx := v.Request.Context()
-	if wait, err := p.Attempts.Try(ctx, inSession(v)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.Now)

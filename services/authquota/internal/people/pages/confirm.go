@@ -54,7 +54,7 @@ func (p *Pages) prove(v *site.Visit) (site.View, error) {
 	case v.PostForm("password") != "":
 		factor, by = "password", p.proveByPassword
 	}
-	wait, err := p.Attempts.Try(ctx, inSession(v))
+	wait, err := p.Attempts.CountAttempt(ctx, inSession(v))
 	if err != nil {
 		return site.View{}, err
 	}

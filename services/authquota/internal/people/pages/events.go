@@ -8,16 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accounts"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Events reads the audit log for a person.
 type Events interface {
 	// Events returns the latest entries of the audit log for a person.
-	Events(ctx context.Context, accountID string, actions []string, limit int) ([]account.Event, error)
+	Events(ctx context.Context, accountID string, actions []string, limit int) ([]accounts.Event, error)
 	// Failures returns the latest event of each action, with the number of occurrences since then.
-	Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]account.Event, error)
+	Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]accounts.Event, error)
 }
 
 // event is an audit log entry as text.
@@ -79,12 +79,12 @@ const (
 // recentEvents returns the recent events, newest first.
 func (p *Pages) recentEvents(v *site.Visit) (list []event, err error) {
 	ctx := v.Request.Context()
-	found, err := p.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(words)), shownEvents)
+	logged, err := p.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(words)), shownEvents)
 	if err != nil {
 		return nil, err
 	}
 	failed, err := p.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(failures)), v.Now.Add(-failuresShown))
-	for _, e := range slices.Concat(failed, found) {
+	for _, e := range slices.Concat(failed, logged) {
 		list = append(list, describe(e))
 	}
 	slices.SortStableFunc(list, func(a, b event) int { return b.At.Compare(a.At) })
@@ -92,7 +92,7 @@ func (p *Pages) recentEvents(v *site.Visit) (list []event, err error) {
 }
 
 // describe returns the text of an event.
-func describe(e account.Event) event {
+func describe(e accounts.Event) event {
 	var more []string
 	for _, name := range []string{"factor", "with", "name", "version", "agent", "network"} {
 		if text, ok := e.Detail[name].(string); ok && text != "" {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/link"
 	"opportunity.internal/services/authquota/internal/site"
 )
@@ -23,7 +23,7 @@ const noAddress = "Enter an e-mail address, such as ada@example.org."
 // sendLink validates the submitted address, calls request to send a link to it, and redirects to the page sent. It does so
 // too if the address has received too many mails.
 func (p *Pages) sendLink(v *site.Visit, form site.View, purpose link.Purpose, sent string, request func(link.Fresh) error) (site.View, error) {
-	email, ok := account.Email(v.PostForm("email"))
+	email, ok := people.Email(v.PostForm("email"))
 	if !ok {
 		form.Data = addressForm{Email: email}
 		return form.Wrong("email", noAddress), nil

@@ -35,7 +35,7 @@ func (p *Pages) lost(v *site.Visit) (site.View, error) {
 	}
 	ctx := v.Request.Context()
 	sent := site.View{Redirect: "/account/lost-authenticator/sent"}
-	if wait, err := p.Attempts.Try(ctx, throttle.MailTo(string(link.Lost), v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, throttle.MailTo(string(link.Lost), v.Person.Account)); err != nil || wait > 0 {
 		return sent, err // the links of the last mail still work
 	}
 	lost := link.New(link.Lost, v.Person.Account, v.Person.Email, v.Now)

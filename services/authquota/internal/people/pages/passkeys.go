@@ -86,7 +86,7 @@ func (p *Pages) passkeyStep(v *site.Visit) (site.View, error) {
 	if err != nil {
 		return site.View{}, err
 	}
-	wait, err := p.Attempts.Try(ctx, tried...)
+	wait, err := p.Attempts.CountAttempt(ctx, tried...)
 	if err != nil {
 		return site.View{}, err
 	}

@@ -43,7 +43,7 @@ func (p *Pages) password(v *site.Visit) (site.View, error) {
 	if err := password.Check(given, v.Person.Email); err != nil {
 		return again.Wrong("password", err.Error()), nil
 	}
-	if wait, err := p.Attempts.Try(ctx, inSession(v)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
 	before, err := p.rightPassword(v, v.PostForm("current"))

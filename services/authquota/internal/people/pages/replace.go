@@ -3,7 +3,7 @@ package pages
 import (
 	"context"
 
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/people/totp"
@@ -12,7 +12,7 @@ import (
 
 // Replacements replaces authenticators.
 type Replacements interface {
-	ReplaceAuthenticator(ctx context.Context, current session.Session, seed account.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error)
+	ReplaceAuthenticator(ctx context.Context, current session.Session, seed people.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error)
 }
 
 // replaceForm shows the seed of a new authenticator.
@@ -21,7 +21,7 @@ func (p *Pages) replaceForm(v *site.Visit) (site.View, error) {
 	return page, err
 }
 
-func (p *Pages) replacePage(v *site.Visit) (site.View, account.NewSeed, error) {
+func (p *Pages) replacePage(v *site.Visit) (site.View, people.NewSeed, error) {
 	form, seed, err := p.newSeedForm(v)
 	return site.View{Template: "security-authenticator", Title: "Move to another authenticator app", Data: form}, seed, err
 }
@@ -33,7 +33,7 @@ func (p *Pages) replace(v *site.Visit) (site.View, error) {
 	if err != nil {
 		return site.View{}, err
 	}
-	if wait, err := p.Attempts.Try(ctx, inSession(v)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, inSession(v)); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
 	step, ok := totp.Step(seed.Seed, v.PostForm("code"), v.Now)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/password"
 	"opportunity.internal/services/authquota/internal/people/recovery"
 	"opportunity.internal/services/authquota/internal/people/session"
@@ -23,7 +23,7 @@ type Passwords interface {
 	SignInFailed(ctx context.Context, accountID, with string, client session.Client, subject throttle.Subject) error
 }
 
-// Codes verifies the second factor; account.CodeUsed if a code was used before.
+// Codes verifies the second factor; people.CodeUsed if a code was used before.
 type Codes interface {
 	Seed(ctx context.Context, accountID string) (string, error)
 	SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error)
@@ -42,13 +42,13 @@ func (p *Pages) signInForm(v *site.Visit) (site.View, error) {
 // signIn verifies the password. An unknown address has the same response and timing as a wrong password.
 func (p *Pages) signIn(v *site.Visit) (site.View, error) {
 	ctx := v.Request.Context()
-	email, valid := account.Email(v.PostForm("email"))
+	email, valid := people.Email(v.PostForm("email"))
 	again := site.View{Template: "sign-in", Title: "Sign in", Data: addressForm{email, v.Onward()}}
 	if !valid {
 		return again.Wrong("email", noAddress), nil
 	}
 	address, network := throttle.OfAddress(email, v.Address()), throttle.FromNetwork(v.Address())
-	if wait, err := p.Attempts.Try(ctx, address, network); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, address, network); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
 	id, hash, err := p.Passwords.Credentials(ctx, email)
@@ -101,7 +101,7 @@ func (p *Pages) code(v *site.Visit) (site.View, error) {
 	if err != nil {
 		return site.View{}, err
 	}
-	if wait, err := p.Attempts.Try(ctx, tried...); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, tried...); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
 	admitted, err := p.secondFactor(v, v.PostForm("code"), tried...)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/site"
 )
@@ -12,7 +12,7 @@ import (
 // Sessions stores the sessions of browsers.
 type Sessions interface {
 	// Session returns the active session with this secret and its person; not_found if there is none.
-	Session(ctx context.Context, secret string) (session.Session, account.Person, error)
+	Session(ctx context.Context, secret string) (session.Session, people.Person, error)
 	// EndSession ends a session of an account.
 	EndSession(ctx context.Context, accountID, id string) error
 	OpenSessions(ctx context.Context, accountID string) ([]session.Session, error)

@@ -21,9 +21,9 @@ type attemptRow struct {
 
 func (attemptRow) TableName() string { return "attempts" }
 
-// Try counts an attempt for all subjects before its outcome is known, so that concurrent attempts do not avoid the delay. If a
-// subject must wait, Try returns the longest delay and counts nothing. The change that the attempt leads to removes it from the counts.
-func (s *SignIns) Try(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error) {
+// CountAttempt counts an attempt for all subjects before its outcome is known, so that concurrent attempts do not avoid the delay. If a
+// subject must wait, it returns the longest delay and counts nothing. The change that the attempt leads to removes it from the counts.
+func (s *SignIns) CountAttempt(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error) {
 	subjects = inOrder(subjects)
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		rows := make([]attemptRow, len(subjects))

@@ -9,6 +9,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/people/totp"
@@ -19,7 +20,7 @@ func newSeedContext(sessionID string) string { return "new totp seed " + session
 
 // NewSeed returns the seed of an authenticator that is being set up. It stays the same for session.SetUpLife, so that the page
 // can be reloaded. Each browser gets a different seed.
-func (s *Factors) NewSeed(ctx context.Context, current session.Session) (account.NewSeed, error) {
+func (s *Factors) NewSeed(ctx context.Context, current session.Session) (people.NewSeed, error) {
 	now, made := s.db.Now(), totp.NewSeed()
 	// one statement, so that two concurrent requests return the same seed
 	err := s.db.WithContext(ctx).Model(&sessionRow{}).
@@ -30,18 +31,18 @@ func (s *Factors) NewSeed(ctx context.Context, current session.Session) (account
 		err = s.db.WithContext(ctx).Take(&row, "id = ? AND new_seed <> ''", current.ID).Error
 	}
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return account.NewSeed{}, account.NotFound() // the session has ended in the meantime
+		return people.NewSeed{}, account.NotFound() // the session has ended in the meantime
 	}
 	if err != nil {
-		return account.NewSeed{}, database.Outage(err)
+		return people.NewSeed{}, database.Outage(err)
 	}
 	plain, err := s.db.Box.Open(row.NewSeed, newSeedContext(current.ID))
-	return account.NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
+	return people.NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
 }
 
 // storeSeed makes the new seed of a session the authenticator of its person and marks the step as used. condition selects
-// persons with or without an authenticator. It returns account.CodeUsed if a concurrent request was first.
-func storeSeed(tx *dbtx.Tx, current session.Session, seed account.NewSeed, step int64, condition string) error {
+// persons with or without an authenticator. It returns people.CodeUsed if a concurrent request was first.
+func storeSeed(tx *dbtx.Tx, current session.Session, seed people.NewSeed, step int64, condition string) error {
 	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).Updates(map[string]any{
 		"totp_seed": tx.Box.Seal([]byte(seed.Seed), seedContext(current.Account)), "totp_confirmed_at": database.Micros(tx.Now), "totp_last_step": step,
 	}))
@@ -55,8 +56,8 @@ func storeSeed(tx *dbtx.Tx, current session.Session, seed account.NewSeed, step 
 const setUp = "authenticator set-up"
 
 // ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the hashes of recovery codes and
-// completes signing in. It returns account.CodeUsed if a concurrent request was first.
-func (s *Factors) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed account.NewSeed, step int64, codes []string, tried ...throttle.Subject) (admitted session.Admitted, err error) {
+// completes signing in. It returns people.CodeUsed if a concurrent request was first.
+func (s *Factors) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed people.NewSeed, step int64, codes []string, tried ...throttle.Subject) (admitted session.Admitted, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL")
 		if err == nil {
@@ -78,8 +79,8 @@ func (s *Factors) ConfirmAuthenticator(ctx context.Context, half session.Session
 }
 
 // ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other sessions and gives this one a
-// new secret. It returns account.CodeUsed if a concurrent request was first.
-func (s *Factors) ReplaceAuthenticator(ctx context.Context, current session.Session, seed account.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error) {
+// new secret. It returns people.CodeUsed if a concurrent request was first.
+func (s *Factors) ReplaceAuthenticator(ctx context.Context, current session.Session, seed people.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if err := storeSeed(tx, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
 			return err
@@ -120,7 +121,7 @@ func (s *Factors) Seed(ctx context.Context, accountID string) (string, error) {
 }
 
 // errUsed is returned for a valid code that was used before, or by a concurrent request.
-var errUsed = account.CodeUsed()
+var errUsed = people.CodeUsed()
 
 // one returns errUsed if update changed no row.
 func one(update *gorm.DB) error {
@@ -131,7 +132,7 @@ func one(update *gorm.DB) error {
 }
 
 // SignInByCode completes signing in with the step of a valid code. One statement marks the step as used: of two browsers with
-// the same code, the second gets account.CodeUsed.
+// the same code, the second gets people.CodeUsed.
 func (s *Factors) SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error) {
 	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *dbtx.Tx) error {
 		return useStep(tx, half.Account, step)

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 // CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions, deletes personal data and
@@ -19,7 +19,7 @@ func (s *Profiles) CloseAccount(ctx context.Context, accountID string) error {
 			return err
 		}
 		if closed.SuspendedAt != nil { // otherwise the address could be used for a new account
-			return account.ClosedLater()
+			return people.Suspended()
 		}
 		person, err := lockPerson(tx, accountID)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"opportunity.internal/services/authquota/internal/people/throttle"
 )
 
-// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns account.CodeUsed for an
+// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns people.CodeUsed for an
 // invalid code.
 func (s *Factors) SignInByRecoveryCode(ctx context.Context, half session.Session, entry session.Entry, hash string, tried ...throttle.Subject) (session.Admitted, error) {
 	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *dbtx.Tx) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"gorm.io/gorm"
+
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"

@@ -6,10 +6,13 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accounts"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
 )
 
@@ -28,7 +31,7 @@ type personRow struct {
 func (personRow) TableName() string { return "people" }
 
 // Person returns the person of an account; not_found if it has none.
-func (s *SignIns) Person(ctx context.Context, accountID string) (account.Person, error) {
+func (s *SignIns) Person(ctx context.Context, accountID string) (people.Person, error) {
 	var rows []struct {
 		Row         personRow `gorm:"embedded"`
 		Tier        string
@@ -41,19 +44,19 @@ func (s *SignIns) Person(ctx context.Context, accountID string) (account.Person,
 		FROM people p JOIN accounts a ON a.id = p.account_id
 		WHERE p.account_id = ? AND p.closed_at IS NULL`, accountID).Scan(&rows).Error
 	if err == nil && len(rows) == 0 {
-		return account.Person{}, account.NotFound()
+		return people.Person{}, account.NotFound()
 	}
 	if err != nil {
-		return account.Person{}, database.Outage(err)
+		return people.Person{}, database.Outage(err)
 	}
 	r := rows[0]
 	paid, err := dbtx.Paid(s.db.WithContext(ctx), accountID)
 	if err != nil {
-		return account.Person{}, database.Outage(err)
+		return people.Person{}, database.Outage(err)
 	}
 	terms, err := dbtx.LastTerms(s.db.WithContext(ctx), accountID)
 	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
-	return account.Person{
+	return people.Person{
 		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,
 		ResetAt: dbtx.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: dbtx.Instant(r.SuspendedAt), Terms: terms,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt),
@@ -62,22 +65,22 @@ func (s *SignIns) Person(ctx context.Context, accountID string) (account.Person,
 
 // Describe adds the person of an account to its details. The person of a closed account has no address: closing replaces it by a
 // placeholder.
-func (s *SignIns) Describe(ctx context.Context, of *account.Details) error {
+func (s *SignIns) Describe(ctx context.Context, of *accounts.Details) error {
 	db, now := s.db.WithContext(ctx), s.db.Now().UTC()
-	var people []personRow
+	var rows []personRow
 	var sessions, codes, passkeys int64
 	err := errors.Join(
-		db.Find(&people, "account_id = ?", of.ID).Error,
+		db.Find(&rows, "account_id = ?", of.ID).Error,
 		db.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", of.ID).Count(&codes).Error,
 		db.Model(&passkeyRow{}).Where("account_id = ?", of.ID).Count(&passkeys).Error,
 		db.Model(&sessionRow{}).Where("account_id = ? AND ended_at IS NULL AND expires_at > ? AND seen_at > ?",
 			of.ID, database.Micros(now), database.Micros(now.Add(-session.Idle))).Count(&sessions).Error)
-	if err != nil || len(people) == 0 {
+	if err != nil || len(rows) == 0 {
 		return database.Outage(err)
 	}
-	p := people[0]
+	p := rows[0]
 	of.ClosedAt, of.Sessions, of.Passkeys = dbtx.Instant(p.ClosedAt), int(sessions), int(passkeys)
-	of.Person = &account.Person{
+	of.Person = &people.Person{
 		Account: of.ID, AuthenticatorConfirmed: p.TOTPConfirmedAt != nil, RecoveryCodesLeft: int(codes), ResetAt: dbtx.Instant(p.ResetAt),
 		Standing: of.Standing, Tier: of.TierAt(now), SuspendedAt: of.SuspendedAt, CreatedAt: database.FromMicros(p.CreatedAt),
 	}

@@ -9,8 +9,8 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
 )
 
@@ -60,7 +60,7 @@ func end(tx *dbtx.Tx, where string, args ...any) (int, error) {
 }
 
 // Session returns the active session with this secret and its person, and updates its last use; not_found if there is none.
-func (s *SignIns) Session(ctx context.Context, secret string) (session.Session, account.Person, error) {
+func (s *SignIns) Session(ctx context.Context, secret string) (session.Session, people.Person, error) {
 	now := s.db.Now().UTC()
 	none := problem.New(problem.NotFound, "This session does not exist.")
 	var row sessionRow
@@ -68,23 +68,23 @@ func (s *SignIns) Session(ctx context.Context, secret string) (session.Session, 
 	err := s.db.WithContext(ctx).Take(&row, "token_hash = ? OR prev_hash = ? AND authenticated_at > ?",
 		hash, hash, database.Micros(now.Add(-session.Overlap))).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return session.Session{}, account.Person{}, none
+		return session.Session{}, people.Person{}, none
 	}
 	if err != nil {
-		return session.Session{}, account.Person{}, database.Outage(err)
+		return session.Session{}, people.Person{}, database.Outage(err)
 	}
-	found := row.toSession()
-	found.Superseded = row.TokenHash != hash
-	if !found.Alive(now) {
-		return session.Session{}, account.Person{}, none
+	current := row.toSession()
+	current.Superseded = row.TokenHash != hash
+	if !current.Alive(now) {
+		return session.Session{}, people.Person{}, none
 	}
-	person, err := s.Person(ctx, found.Account)
-	if err == nil && found.Stale(now) {
+	person, err := s.Person(ctx, current.Account)
+	if err == nil && current.Stale(now) {
 		err = database.Outage(s.db.WithContext(ctx).Model(&sessionRow{}).
-			Where("id = ? AND ended_at IS NULL AND seen_at < ?", found.ID, database.Micros(now)).
+			Where("id = ? AND ended_at IS NULL AND seen_at < ?", current.ID, database.Micros(now)).
 			Update("seen_at", database.Micros(now)).Error)
 	}
-	return found, person, err
+	return current, person, err
 }
 
 // EndSession ends a session of an account on behalf of its person; not_found if it has no active session with this ID.
@@ -149,8 +149,8 @@ func (s *SignIns) OpenSessions(ctx context.Context, accountID string) ([]session
 		Find(&rows, "account_id = ? AND ended_at IS NULL AND expires_at > ?", accountID, database.Micros(now)).Error
 	var living []session.Session
 	for _, r := range rows {
-		if found := r.toSession(); found.Alive(now) {
-			living = append(living, found)
+		if current := r.toSession(); current.Alive(now) {
+			living = append(living, current)
 		}
 	}
 	return living, database.Outage(err)

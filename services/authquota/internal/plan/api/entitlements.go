@@ -9,6 +9,7 @@ import (
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/httpapi"
+	"opportunity.internal/services/authquota/internal/plan"
 )
 
 // entitle stores an entitlement from billing. 204 means that this version, or a newer one, is in effect on every gateway. After
@@ -18,7 +19,7 @@ func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	if err := httpapi.Decode(g, &entitlement); err != nil {
 		return web.Reply{}, err
 	}
-	entitlement, err := account.Entitled(entitlement)
+	entitlement, err := plan.Entitled(entitlement)
 	if err != nil {
 		return web.Reply{}, err
 	}

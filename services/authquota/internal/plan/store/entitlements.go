@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/plan"
 )
 
 // billing is the actor of confirmed payments in the audit log.
@@ -28,7 +29,7 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 		if e.Version <= before.Version {
 			return nil
 		}
-		mail, on := account.News(before.ToldOn, before.Entitlement(), e, tx.Now)
+		mail, on := plan.News(before.ToldOn, before.Entitlement(), e, tx.Now)
 		row := dbtx.EntitlementRow{
 			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: dbtx.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
 			Version: e.Version, ToldOn: on,
@@ -108,7 +109,7 @@ func (s *Store) EndPlans(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			mail, on := account.EndNews(row.ToldOn, row.Entitlement(), tx.Now)
+			mail, on := plan.EndNews(row.ToldOn, row.Entitlement(), tx.Now)
 			if on == row.ToldOn { // renewed, about to be renewed, or handled by another process
 				return nil
 			}

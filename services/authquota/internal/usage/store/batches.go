@@ -70,13 +70,13 @@ func lockKeys(tx *dbtx.Tx, b usage.Batch) (map[string]string, error) {
 	}
 	accounts := make(map[string]string, len(ids))
 	for ; len(ids) > 0; ids = ids[min(batch, len(ids)):] {
-		var found []struct{ ID, AccountID string }
+		var locked []struct{ ID, AccountID string }
 		err := tx.Table("api_keys").Select("id", "account_id").Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).
-			Where("id IN ?", ids[:min(batch, len(ids))]).Order("id").Find(&found).Error
+			Where("id IN ?", ids[:min(batch, len(ids))]).Order("id").Find(&locked).Error
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range found {
+		for _, key := range locked {
 			accounts[key.ID] = key.AccountID
 		}
 	}

@@ -1,25 +1,13 @@
-package account
+package keys
 
 import (
 	"time"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
 
 // DeclinedShown is the time for which a declined request stays on the page.
 const DeclinedShown = 30 * 24 * time.Hour
-
-// When formats a time for people.
-func When(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04 UTC") }
-
-// Better returns the higher of two tiers.
-func Better(a, b api.Tier) api.Tier {
-	if b.Rank() > a.Rank() {
-		return b
-	}
-	return a
-}
 
 func rejection(format string, args ...any) error {
 	return problem.New(problem.InvalidParameter, format, args...)
@@ -37,20 +25,15 @@ func Suspended() error {
 	return rejection("Your account is suspended. You can revoke keys; everything else is possible again when it is resumed.")
 }
 
-// ClosedLater returns the error for closing a suspended account.
-func ClosedLater() error {
-	return rejection("Your account is suspended. You can close it when it is resumed.")
-}
-
-// NoPlace returns the error for a request beyond MaxActive.
-func NoPlace() error {
+// LimitReached returns the error for a request beyond MaxActive.
+func LimitReached() error {
 	return rejection("You have %d active keys and pending requests, the most an account can have. Revoke a key or withdraw a request first.", MaxActive)
 }
 
 // NotOpen returns the error for collecting or withdrawing a request whose state does not allow it.
 func NotOpen(state RequestState) error {
 	switch state {
-	case Asked:
+	case Pending:
 		return rejection("This request is waiting for approval.")
 	case Declined:
 		return rejection("This request was declined.")
@@ -84,8 +67,8 @@ func KeyEnded(status Status) error {
 	return rejection("This key cannot be connected: it is %s.", status)
 }
 
-// NoPlaceFor returns the error for connecting an account whose keys exceed MaxActive.
-func NoPlaceFor(keys int) error {
+// LimitExceeded returns the error for connecting an account whose keys exceed MaxActive.
+func LimitExceeded(keys int) error {
 	return rejection("This key comes with %d active keys, and an account can have %d, pending requests included. Revoke a key or withdraw a request first.",
 		keys, MaxActive)
 }

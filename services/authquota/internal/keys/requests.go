@@ -1,4 +1,4 @@
-package account
+package keys
 
 import (
 	"regexp"
@@ -6,27 +6,28 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 )
 
 // Request is a person's request for a key. An operator decides it. The key is created when the person collects it, so only its holder
 // ever sees it.
 type Request struct {
-	ID        string
-	Account   string
-	Name      string
-	UseCase   string
-	State     RequestState
-	Reason    string // of a declined one
-	AskedAt   time.Time
-	DecidedAt *time.Time // nil while it waits for the operator
-	DecidedBy string
+	ID          string
+	Account     string
+	Name        string
+	UseCase     string
+	State       RequestState
+	Reason      string // of a declined one
+	RequestedAt time.Time
+	DecidedAt   *time.Time // nil while it waits for the operator
+	DecidedBy   string
 }
 
 // RequestState is the state of a request.
 type RequestState string
 
 const (
-	Asked     RequestState = "asked"     // waits for the operator
+	Pending   RequestState = "asked"     // waits for the operator
 	Approved  RequestState = "approved"  // waits for the person to collect the key
 	Declined  RequestState = "declined"  // with a reason
 	Collected RequestState = "collected" // has become a key
@@ -34,12 +35,12 @@ const (
 )
 
 // Open reports whether the request may still become a key. Open requests count towards MaxActive.
-func (s RequestState) Open() bool { return s == Asked || s == Approved }
+func (s RequestState) Open() bool { return s == Pending || s == Approved }
 
 var requestID = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
 
 // NewRequestID makes the id of a request. Ids made later sort later.
-func NewRequestID() string { return newID("req_") }
+func NewRequestID() string { return account.NewIDOf("req_") }
 
 // KnownRequest returns RequestNotFound for an id that cannot be a request's.
 func KnownRequest(id string) error {
@@ -63,7 +64,7 @@ type RequestedKey struct {
 // Checked returns the wish in its canonical form, or an error for the first invalid field.
 func (w RequestedKey) Checked() (RequestedKey, error) {
 	var err error
-	if w.Name, err = KeyName(w.Name); err != nil {
+	if w.Name, err = Name(w.Name); err != nil {
 		return w, err
 	}
 	w.UseCase, err = UseCase(w.UseCase)
@@ -71,7 +72,7 @@ func (w RequestedKey) Checked() (RequestedKey, error) {
 }
 
 // UseCase validates a use case and replaces its line breaks by spaces.
-func UseCase(s string) (string, error) { return text("useCase", breaks.Replace(s)) }
+func UseCase(s string) (string, error) { return account.Text("useCase", breaks.Replace(s)) }
 
 var breaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
@@ -86,7 +87,7 @@ func Approve() Decide { return Decide{State: Approved} }
 
 // Decline rejects the request, with a reason for the person.
 func Decline(reason string) (Decide, error) {
-	reason, err := text("reason", reason)
+	reason, err := account.Text("reason", reason)
 	return Decide{Declined, reason}, err
 }
 
@@ -98,7 +99,7 @@ func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err e
 		made = Approved
 	}
 	switch made {
-	case Asked:
+	case Pending:
 		r.State, r.Reason, r.DecidedAt, r.DecidedBy = d.State, d.Reason, &now, by
 		return true, nil
 	case d.State:
@@ -107,8 +108,8 @@ func (d Decide) Apply(r *Request, by string, now time.Time) (changed bool, err e
 		return false, problem.New(problem.InvalidParameter, "This request was withdrawn, so it can no longer be %s.", d.State)
 	case Approved:
 		return false, problem.New(problem.InvalidParameter,
-			"This request was approved by %s on %s. A decision is final: revoke the key if its holder must not use it.", r.DecidedBy, When(*r.DecidedAt))
+			"This request was approved by %s on %s. A decision is final: revoke the key if its holder must not use it.", r.DecidedBy, account.When(*r.DecidedAt))
 	}
 	return false, problem.New(problem.InvalidParameter,
-		"This request was declined by %s on %s. A decision is final: the person can send a new request.", r.DecidedBy, When(*r.DecidedAt))
+		"This request was declined by %s on %s. A decision is final: the person can send a new request.", r.DecidedBy, account.When(*r.DecidedAt))
 }

@@ -1,6 +1,8 @@
-package account
+package accounts
 
-import "time"
+import (
+	"time"
+)
 
 // Event is an audit log entry for the account's person.
 type Event struct {

@@ -1,6 +1,8 @@
-package account
+package keys
 
-import "time"
+import (
+	"time"
+)
 
 // NoticeDays are the days before expiry when the person is notified, in ascending order.
 var NoticeDays = []int{1, 7, 30}

@@ -1,12 +1,15 @@
-package account
+// Package keys defines keys and key requests, and the rules for issuing, rotating and connecting them.
+package keys
 
 import (
 	"cmp"
+	"regexp"
 	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 )
 
 // MaxLife is the longest life of a key, and its life unless an operator sets a shorter one.
@@ -21,7 +24,7 @@ const Grace = 24 * time.Hour
 
 // Key is a stored API key: enough to recognize it, not enough to use it.
 type Key struct {
-	Standing // of the account
+	account.Standing // of the account
 
 	ID         string
 	Account    string
@@ -38,13 +41,13 @@ type Key struct {
 	LastUsedAt *time.Time // up to some seconds old; nil if never used
 }
 
-// KeyRecord is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize it.
-type KeyRecord struct{ Digest, Prefix, LastFour string }
+// Record is the stored form of a new key. Digest finds it; Prefix and LastFour let people recognize it.
+type Record struct{ Digest, Prefix, LastFour string }
 
-// NewKeyRecord returns the stored form of a key, hashed with the newest pepper.
-func NewKeyRecord(key apikey.Key, peppers [][]byte) KeyRecord {
+// NewRecord returns the stored form of a key, hashed with the newest pepper.
+func NewRecord(key apikey.Key, peppers [][]byte) Record {
 	prefix, last4 := key.Preview()
-	return KeyRecord{key.Digests(peppers[:1])[0], prefix, last4}
+	return Record{key.Digests(peppers[:1])[0], prefix, last4}
 }
 
 // Status is the state of a key.
@@ -88,16 +91,16 @@ func (k Key) StatusAt(now time.Time) Status {
 	}
 }
 
-// KnownKey returns KeyNotFound for an ID that does not have the form of a key ID.
-func KnownKey(id string) error {
+// Known returns NotFound for an ID that does not have the form of a key ID.
+func Known(id string) error {
 	if !keyID.MatchString(id) {
-		return KeyNotFound()
+		return NotFound()
 	}
 	return nil
 }
 
-// KeyNotFound returns the error for an unknown key ID.
-func KeyNotFound() error { return problem.New(problem.NotFound, "There is no key with this id.") }
+// NotFound returns the error for an unknown key ID.
+func NotFound() error { return problem.New(problem.NotFound, "There is no key with this id.") }
 
 // TooManyKeys returns the error for a key beyond MaxActive.
 func TooManyKeys() error {
@@ -124,7 +127,7 @@ type Order struct {
 // Checked returns the order in its canonical form and the life of the key, or an error for the first invalid field.
 func (o Order) Checked() (Order, time.Duration, error) {
 	if o.Account != "" {
-		if err := Known(o.Account); err != nil {
+		if err := account.Known(o.Account); err != nil {
 			return o, 0, err
 		}
 	}
@@ -132,12 +135,12 @@ func (o Order) Checked() (Order, time.Duration, error) {
 		o.Tier = api.BaseTier
 	}
 	if o.Tier != "" {
-		if err := validTier(o.Tier); err != nil {
+		if err := account.ValidTier(o.Tier); err != nil {
 			return o, 0, err
 		}
 	}
 	var err error
-	if o.UseCase, err = text("useCase", o.UseCase); err != nil {
+	if o.UseCase, err = account.Text("useCase", o.UseCase); err != nil {
 		return o, 0, err
 	}
 	life := MaxLife
@@ -145,7 +148,7 @@ func (o Order) Checked() (Order, time.Duration, error) {
 		life, err = api.ParseDuration(o.ExpiresIn)
 		life = life.Truncate(time.Microsecond) // the precision of the database
 		if err != nil || life <= 0 || life > MaxLife {
-			return o, 0, Invalid("expiresIn", "must be a duration such as 30d or 12h, above 0 and at most 365d")
+			return o, 0, account.Invalid("expiresIn", "must be a duration such as 30d or 12h, above 0 and at most 365d")
 		}
 	}
 	return o, life, nil
@@ -158,3 +161,14 @@ func (o Order) Prefix() string {
 	}
 	return apikey.Live
 }
+
+var keyID = regexp.MustCompile(`^key_[0-9a-f]{32}$`)
+
+// NewID returns a key ID. It reveals nothing about the key itself.
+func NewID() string { return account.NewIDOf("key_") }
+
+// MaxName is the maximum length of a key name, in characters.
+const MaxName = 60
+
+// Name validates a key name and returns its canonical form.
+func Name(s string) (string, error) { return account.Line("name", s, MaxName) }

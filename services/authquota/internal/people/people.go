@@ -1,4 +1,5 @@
-package account
+// Package people defines the people who sign in to accounts.
+package people
 
 import (
 	"net/mail"
@@ -7,11 +8,12 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 )
 
 // Person signs in to an account. Accounts created by operators have none.
 type Person struct {
-	Standing
+	account.Standing
 
 	Account                string // account ID
 	Email                  string
@@ -20,7 +22,7 @@ type Person struct {
 	ResetAt                *time.Time // when a lost authenticator will be removed; nil if no removal was requested
 	Tier                   api.Tier   // when the person was read
 	SuspendedAt            *time.Time
-	Terms                  *Terms // accepted last; nil before the first key request
+	Terms                  *account.Terms // accepted last; nil before the first key request
 	CreatedAt              time.Time
 }
 
@@ -49,4 +51,9 @@ type NewSeed struct {
 // CodeUsed returns the error for a code that was used before.
 func CodeUsed() *problem.Error {
 	return problem.New(problem.InvalidParameter, "This code was already used. Wait for the next one.")
+}
+
+// Suspended returns the error for closing a suspended account.
+func Suspended() error {
+	return problem.New(problem.InvalidParameter, "Your account is suspended. You can close it when it is resumed.")
 }

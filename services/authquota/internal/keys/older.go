@@ -1,4 +1,4 @@
-package account
+package keys
 
 import (
 	"errors"
@@ -13,10 +13,11 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/jsonlines"
+	"opportunity.internal/services/authquota/internal/account"
 )
 
-// OlderKey is a line of an import.
-type OlderKey struct {
+// Older is a line of an import.
+type Older struct {
 	api.OlderKey
 
 	Line int `json:"-"`
@@ -27,10 +28,10 @@ const (
 	maxWarned = 20 // lines listed in a warning
 )
 
-// ReadOlderKeys reads and validates every line of an import. The report lists the rejected lines. The error is an error of r.
-func ReadOlderKeys(r io.Reader) (keys []OlderKey, report api.ImportReport, err error) {
+// ReadOlder reads and validates every line of an import. The report lists the rejected lines. The error is an error of r.
+func ReadOlder(r io.Reader) (keys []Older, report api.ImportReport, err error) {
 	first := map[string]int{} // line where a hash was first seen
-	for in, err := range jsonlines.Read[OlderKey](r) {
+	for in, err := range jsonlines.Read[Older](r) {
 		if err != nil {
 			return nil, report, err
 		}
@@ -62,7 +63,7 @@ func RejectLine(report *api.ImportReport, line int, problems api.Problems) {
 	report.Rejected = append(report.Rejected, api.RejectedLine{Line: line, Problems: problems})
 }
 
-func (k *OlderKey) check(p *api.Problems) {
+func (k *Older) check(p *api.Problems) {
 	hash, ok := apikey.ParseOlder(k.SHA256)
 	if !ok {
 		p.Add("sha256", "must be the SHA-256 of the key in hexadecimal, 64 characters")
@@ -78,11 +79,11 @@ func (k *OlderKey) check(p *api.Problems) {
 		p.Add("lastFour", "must be the last four characters of the key")
 	}
 	if k.Name != "" {
-		k.Name = checked(p, k.Name, KeyName)
+		k.Name = checked(p, k.Name, Name)
 	}
 	k.UseCase = checked(p, k.UseCase, UseCase)
-	if validTier(k.Tier) != nil {
-		p.Add("tier", "must be one of %s", tierNames())
+	if account.ValidTier(k.Tier) != nil {
+		p.Add("tier", "must be one of %s", account.TierNames())
 	}
 	k.ExpiresAt = k.ExpiresAt.UTC().Truncate(time.Microsecond)
 	if k.ExpiresAt.IsZero() {
@@ -95,21 +96,21 @@ func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 // checked returns the canonical form of a field, or adds the reason of its FieldError to the line.
 func checked(p *api.Problems, s string, check func(string) (string, error)) string {
 	s, err := check(s)
-	if invalid := (FieldError{}); errors.As(err, &invalid) {
+	if invalid := (account.FieldError{}); errors.As(err, &invalid) {
 		p.Add(invalid.Field, "%s", invalid.Reason)
 	}
 	return s
 }
 
 // StartsAt adds a problem if the key cannot be imported at now. It applies only to keys that do not exist yet.
-func (k OlderKey) StartsAt(p *api.Problems, now time.Time) {
+func (k Older) StartsAt(p *api.Problems, now time.Time) {
 	if !k.ExpiresAt.After(now) || k.ExpiresAt.After(now.Add(MaxLife)) {
 		p.Add("expiresAt", "must be in the future, at most %d days from now", MaxLife/(24*time.Hour))
 	}
 }
 
-// OlderKeyWarnings returns the reasons why the gateway will not accept imported keys, as far as their form shows them.
-func OlderKeyWarnings(keys []OlderKey, form apikey.OlderForm) []string {
+// OlderWarnings returns the reasons why the gateway will not accept imported keys, as far as their form shows them.
+func OlderWarnings(keys []Older, form apikey.OlderForm) []string {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -133,4 +134,4 @@ func OlderKeyWarnings(keys []OlderKey, form apikey.OlderForm) []string {
 }
 
 // Digests returns the possible digests of the key. It is stored under the first one.
-func (k OlderKey) Digests(peppers [][]byte) []string { return apikey.Older(k.SHA256).Digests(peppers) }
+func (k Older) Digests(peppers [][]byte) []string { return apikey.Older(k.SHA256).Digests(peppers) }

@@ -1,10 +1,11 @@
-package account
+package plan
 
 import (
 	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
 )
 
 // lastInstant is the latest valid end of an entitlement. JSON can represent it in every time zone.
@@ -17,22 +18,22 @@ func Entitled(e api.Entitlement) (api.Entitlement, error) {
 		for i, p := range api.Plans {
 			names[i] = string(p.Tier)
 		}
-		return e, Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
+		return e, account.Invalid("tier", "must be that of a plan: "+strings.Join(names, ", "))
 	}
 	switch {
 	case e.Tier == api.BaseTier && e.PaidUntil != nil:
-		return e, Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
+		return e, account.Invalid("paidUntil", "must be null where tier is "+string(api.BaseTier)+": nothing is paid for")
 	case e.Tier != api.BaseTier && e.PaidUntil == nil:
-		return e, Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
+		return e, account.Invalid("paidUntil", "must be an instant where tier is not "+string(api.BaseTier))
 	case e.PaidUntil != nil && (e.PaidUntil.Unix() <= 0 || e.PaidUntil.After(lastInstant)):
-		return e, Invalid("paidUntil", "must be after 1970 and before 9998")
+		return e, account.Invalid("paidUntil", "must be after 1970 and before 9998")
 	case e.Version < 1:
-		return e, Invalid("version", "must be at least 1")
+		return e, account.Invalid("version", "must be at least 1")
 	}
 	switch e.Trouble {
 	case api.NoTrouble, api.PaymentFailed, api.Refunded, api.Disputed:
 	default:
-		return e, Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
+		return e, account.Invalid("trouble", "must be empty, payment-failed, refunded or disputed")
 	}
 	if e.PaidUntil != nil {
 		until := e.PaidUntil.UTC().Truncate(time.Microsecond) // the precision of the database

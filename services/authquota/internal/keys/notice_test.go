@@ -1,4 +1,4 @@
-package account_test
+package keys_test
 
 import (
 	"testing"
@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 func TestNoticesBeforeTheEndOfAKey(t *testing.T) {
 	end := time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC)
 	day := 24 * time.Hour
-	key := account.Key{CreatedAt: end.Add(-365 * day), ExpiresAt: end}
+	key := keys.Key{CreatedAt: end.Add(-365 * day), ExpiresAt: end}
 	for before, want := range map[time.Duration]int{
 		300 * day: 0, 30*day + 1: 0, 30 * day: 30, 8 * day: 30, 7*day + 1: 30, 7 * day: 7, 2 * day: 7, day + 1: 7, day: 1, 1: 1, 0: 0, -day: 0,
 	} {
@@ -23,7 +23,7 @@ func TestNoticesBeforeTheEndOfAKey(t *testing.T) {
 	revoked.RevokedAt, replaced.ReplacedAt = &now, &now
 	require.Zero(t, revoked.Notice(now))
 	require.Zero(t, replaced.Notice(now))
-	short := account.Key{CreatedAt: end.Add(-6 * day), ExpiresAt: end}
+	short := keys.Key{CreatedAt: end.Add(-6 * day), ExpiresAt: end}
 	require.Zero(t, short.Notice(now), "it was less than seven days from the beginning")
 	require.Equal(t, 1, short.Notice(end.Add(-day)))
 }

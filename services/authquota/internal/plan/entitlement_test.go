@@ -1,0 +1,157 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/plan"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func minutes(n int) *time.Time {
+	at := noon.Add(time.Duration(n) * time.Minute)
+	return &at
+}
+
+func anyEntitlement(t *rapid.T) api.Entitlement {
+	e := api.Entitlement{
+		Tier: rapid.SampledFrom([]api.Tier{api.Free, api.Developer, api.Commercial}).Draw(t, "tier"), Version: 1, Renews: rapid.Bool().Draw(t, "renews"),
+		Trouble: rapid.SampledFrom([]api.Trouble{"", api.PaymentFailed, api.Refunded, api.Disputed}).Draw(t, "trouble"),
+	}
+	if e.Tier != api.Free {
+		e.PaidUntil = minutes(rapid.IntRange(0, 9).Draw(t, "until"))
+	}
+	return e
+}
+
+func TestInvalidEntitlements(t *testing.T) {
+	far, before := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)
+	for name, c := range map[string]struct {
+		e    api.Entitlement
+		want string // in the error
+	}{
+		"paid":             {api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(1), Version: 1, Renews: true}, ""},
+		"nothing":          {api.Entitlement{Tier: api.Free, Version: 1}, ""},
+		"refunded":         {api.Entitlement{Tier: api.Free, Version: 9, Trouble: api.Refunded, Renews: true}, ""},
+		"no plan gives it": {api.Entitlement{Tier: api.Developer, PaidUntil: minutes(1), Version: 1}, "tier must be that of a plan: free, commercial"},
+		"unknown tier":     {api.Entitlement{Tier: "gold", PaidUntil: minutes(1), Version: 1}, "tier must be"},
+		"no tier":          {api.Entitlement{Version: 1}, "tier must be"},
+		"free until":       {api.Entitlement{Tier: api.Free, PaidUntil: minutes(1), Version: 1}, "paidUntil must be null"},
+		"paid for ever":    {api.Entitlement{Tier: api.Commercial, Version: 1}, "paidUntil must be an instant"},
+		"too far":          {api.Entitlement{Tier: api.Commercial, PaidUntil: &far, Version: 1}, "paidUntil must be after 1970"},
+		"too early":        {api.Entitlement{Tier: api.Commercial, PaidUntil: &before, Version: 1}, "paidUntil must be after 1970"},
+		"no version":       {api.Entitlement{Tier: api.Free}, "version must be at least 1"},
+		"unknown trouble":  {api.Entitlement{Tier: api.Free, Version: 1, Trouble: "bored"}, "trouble must be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := plan.Entitled(c.e)
+			if c.want == "" {
+				require.NoError(t, err)
+				require.Equal(t, c.e, got)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestNewsOfAPlan(t *testing.T) {
+	none, ended := api.Entitlement{Tier: api.Free}, api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(0)}
+	paid := api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(60), Renews: true}
+	with := func(e api.Entitlement, change func(*api.Entitlement)) api.Entitlement { change(&e); return e }
+	cancelled := with(paid, func(e *api.Entitlement) { e.Renews = false })
+	failed := with(paid, func(e *api.Entitlement) { e.Trouble = api.PaymentFailed })
+	given := with(none, func(e *api.Entitlement) { e.Trouble = api.Refunded })
+	disputed := with(none, func(e *api.Entitlement) { e.Trouble = api.Disputed })
+	due := with(ended, func(e *api.Entitlement) { e.Renews = true })
+	unpaid := with(due, func(e *api.Entitlement) { e.Trouble = api.PaymentFailed })
+	longer := with(paid, func(e *api.Entitlement) { e.PaidUntil = minutes(120) })
+	overdue := with(due, func(e *api.Entitlement) { e.PaidUntil = minutes(-180) })
+	for name, c := range map[string]struct {
+		on            bool
+		before, after api.Entitlement
+		mail          string
+		nowOn         bool
+	}{
+		"the first payment":                   {false, none, paid, "plan-started", true},
+		"a first payment of what ends itself": {false, none, cancelled, "plan-started", true},
+		"a first payment that failed":         {false, none, unpaid, "", false},
+		"a renewal":                           {true, paid, longer, "", true},
+		"a late renewal, before the news":     {true, due, paid, "", true},
+		"a renewal after the news":            {false, unpaid, paid, "plan-started", true},
+		"the same again":                      {true, paid, paid, "", true},
+		"cancelled":                           {true, paid, cancelled, "plan-cancelled", true},
+		"resumed":                             {true, cancelled, paid, "plan-resumed", true},
+		"a failure while it is paid":          {true, paid, failed, "payment-failed", true},
+		"a failure, and nobody tries again":   {true, paid, with(failed, func(e *api.Entitlement) { e.Renews = false }), "payment-failed", true},
+		"still failing":                       {true, failed, failed, "", true},
+		"failing no more":                     {true, failed, longer, "", true},
+		"a renewal that failed":               {true, due, unpaid, "plan-unpaid", false},
+		"still failing after the news":        {false, unpaid, unpaid, "", false},
+		"refunded":                            {true, paid, given, "plan-refunded", false},
+		"refunded twice":                      {false, given, given, "", false},
+		"disputed":                            {true, paid, disputed, "plan-disputed", false},
+		"a dispute that is won":               {false, disputed, paid, "plan-started", true},
+		"about to be renewed":                 {true, paid, due, "", true},
+		"not renewed for hours":               {true, due, overdue, "plan-ended", false},
+		"ended":                               {true, cancelled, ended, "plan-ended", false},
+		"taken away":                          {true, paid, none, "plan-ended", false},
+		"never was":                           {false, none, none, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mail, on := plan.News(c.on, c.before, c.after, noon)
+			require.Equal(t, c.mail, mail)
+			require.Equal(t, c.nowOn, on)
+		})
+	}
+}
+
+// Mails about the start and the end of a plan alternate, whatever changes arrive in whatever order, and the last one is true.
+func TestPlanMailsAlternate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		on, told, now, kept := false, false, noon, api.Entitlement{Tier: api.Free}
+		hear := func(mail string) {
+			switch mail {
+			case "":
+			case "plan-started":
+				if told {
+					t.Fatal("started twice")
+				}
+				told = true
+			default:
+				if !told {
+					t.Fatalf("%s, of a plan that nobody has heard of", mail)
+				}
+				told = mail == "payment-failed" || mail == "plan-cancelled" || mail == "plan-resumed"
+			}
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "minutes")) * time.Minute)
+			var mail string
+			if rapid.Bool().Draw(t, "clock") {
+				mail, on = plan.EndNews(on, kept, now)
+			} else {
+				next := anyEntitlement(t)
+				mail, on = plan.News(on, kept, next, now)
+				kept = next
+			}
+			hear(mail)
+			if on != told {
+				t.Fatalf("kept %v, told %v", on, told)
+			}
+			if kept.Live(now) && !told {
+				t.Fatal("it is on and nobody was told")
+			}
+		}
+		mail, _ := plan.EndNews(on, kept, now.Add(24*time.Hour))
+		hear(mail)
+		if told {
+			t.Fatal("it has ended and nobody was told")
+		}
+	})
+}
