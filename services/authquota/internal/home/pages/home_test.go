@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/home/pages"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
@@ -20,7 +20,7 @@ import (
 
 // store is a fake of the account's summary and usage.
 type store struct {
-	account.Overview
+	keys.Overview
 	used int
 }
 
@@ -33,7 +33,7 @@ func (s *store) ByDay(context.Context, string, usage.Range) ([]usage.DayCount, e
 // reader reads the summary of a store; store itself has a field of that name.
 type reader struct{ *store }
 
-func (r reader) Overview(context.Context, string) (account.Overview, error) {
+func (r reader) Overview(context.Context, string) (keys.Overview, error) {
 	return r.store.Overview, nil
 }
 
@@ -64,7 +64,7 @@ func TestFirstSteps(t *testing.T) {
 
 func TestKeysInUse(t *testing.T) {
 	s, store := start(t)
-	store.Asked, store.Ready = 1, 2
+	store.Pending, store.Ready = 1, 2
 	s.Get("/account").Shows(http.StatusOK, "3 of 5 in use (pending key requests included)", "One key request is waiting for approval.",
 		"2 keys are approved and ready to collect.")
 	far, near := s.Now.AddDate(0, 0, 31), s.Now.AddDate(0, 0, 30)

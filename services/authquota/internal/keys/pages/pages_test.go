@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keys/pages"
 	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
@@ -26,8 +27,8 @@ const (
 
 // store is a fake of the stores behind the pages. It records changes.
 type store struct {
-	keys     []account.Key
-	requests []account.Request
+	keys     []keys.Key
+	requests []keys.Request
 	wait     time.Duration // before another attempt to connect a key
 	err      error         // of changes
 	changes  []string
@@ -38,15 +39,15 @@ func (s *store) change(format string, args ...any) error {
 	return s.err
 }
 
-func (s *store) OwnKeys(context.Context, string) ([]account.Key, error) { return s.keys, nil }
+func (s *store) OwnKeys(context.Context, string) ([]keys.Key, error) { return s.keys, nil }
 
-func (s *store) OwnKey(_ context.Context, _, id string) (account.Key, error) {
+func (s *store) OwnKey(_ context.Context, _, id string) (keys.Key, error) {
 	for _, k := range s.keys {
 		if k.ID == id {
 			return k, nil
 		}
 	}
-	return account.Key{}, account.KeyNotFound()
+	return keys.Key{}, keys.NotFound()
 }
 
 func (s *store) Rename(_ context.Context, _, id, name string) error {
@@ -57,37 +58,39 @@ func (s *store) SentOn(context.Context, string, time.Time) (map[string]usage.Fig
 	return map[string]usage.Figures{keyID: {usage.Served: 3, usage.Rejected: 23}}, nil
 }
 
-func (s *store) OwnRequests(context.Context, string) ([]account.Request, error) {
+func (s *store) OwnRequests(context.Context, string) ([]keys.Request, error) {
 	return s.requests, nil
 }
 
-func (s *store) RequestKey(_ context.Context, _ string, wanted account.RequestedKey, terms account.Acceptance, atOnce bool) (account.Request, error) {
-	state := account.Asked
+func (s *store) RequestKey(_ context.Context, _ string, wanted keys.RequestedKey, terms account.Acceptance, atOnce bool) (keys.Request, error) {
+	state := keys.Pending
 	if atOnce {
-		state = account.Approved
+		state = keys.Approved
 	}
-	return account.Request{ID: requestID, State: state}, s.change("request %s|%s %t", wanted.Name, wanted.UseCase, terms.Accepted)
+	return keys.Request{ID: requestID, State: state}, s.change("request %s|%s %t", wanted.Name, wanted.UseCase, terms.Accepted)
 }
 
 func (s *store) Withdraw(_ context.Context, _, id string) error { return s.change("withdraw %s", id) }
 
-func (s *store) Collect(_ context.Context, _, id string, terms account.Acceptance, stored account.KeyRecord) (account.Key, error) {
-	return account.Key{Name: "Website", Prefix: stored.Prefix, LastFour: stored.LastFour}, s.change("collect %s %t", id, terms.Accepted)
+func (s *store) Collect(_ context.Context, _, id string, terms account.Acceptance, stored keys.Record) (keys.Key, error) {
+	return keys.Key{Name: "Website", Prefix: stored.Prefix, LastFour: stored.LastFour}, s.change("collect %s %t", id, terms.Accepted)
 }
 
-func (s *store) Rotate(_ context.Context, _, id string, _ account.KeyRecord) (successor, old account.Key, err error) {
-	return account.Key{}, account.Key{}, s.change("rotate %s", id)
+func (s *store) Rotate(_ context.Context, _, id string, _ keys.Record) (successor, old keys.Key, err error) {
+	return keys.Key{}, keys.Key{}, s.change("rotate %s", id)
 }
 
-func (s *store) RevokeOwn(_ context.Context, _, id string) (account.Key, error) {
-	return account.Key{Name: "Website"}, s.change("revoke %s", id)
+func (s *store) RevokeOwn(_ context.Context, _, id string) (keys.Key, error) {
+	return keys.Key{Name: "Website"}, s.change("revoke %s", id)
 }
 
 func (s *store) Connect(_ context.Context, _ string, digests []string) (int, error) {
 	return 3, s.change("connect %d", len(digests))
 }
 
-func (s *store) Try(context.Context, ...throttle.Subject) (time.Duration, error) { return s.wait, nil }
+func (s *store) CountAttempt(context.Context, ...throttle.Subject) (time.Duration, error) {
+	return s.wait, nil
+}
 
 // start returns a site whose person has one active key. adjust changes the settings of the pages.
 func start(t *testing.T, adjust ...func(*pages.Pages)) (*sitetest.Site, *store) {
@@ -104,12 +107,12 @@ func start(t *testing.T, adjust ...func(*pages.Pages)) (*sitetest.Site, *store) 
 		}
 		return []site.Feature{p.Feature()}
 	})
-	fake.keys = []account.Key{key(s, "Website")}
+	fake.keys = []keys.Key{key(s, "Website")}
 	return s, fake
 }
 
-func key(s *sitetest.Site, name string) account.Key {
-	return account.Key{
+func key(s *sitetest.Site, name string) keys.Key {
+	return keys.Key{
 		ID: keyID, Name: name, Prefix: "oda_live_", LastFour: "abcd", UseCase: "a job board", CreatedAt: s.Now, ExpiresAt: s.Now.AddDate(1, 0, 0),
 	}
 }
@@ -150,14 +153,14 @@ func TestKeyRequestIsStoredInItsCanonicalForm(t *testing.T) {
 	s, store := start(t)
 	s.Post("/account/keys/new", valid("name", " Website ", "useCase", "a job board\r\nfor Ontario")...).Leads("/account/keys")
 	require.Equal(t, []string{"request Website|a job board for Ontario true"}, store.changes)
-	store.err = account.NoPlace()
+	store.err = keys.LimitReached()
 	s.Post("/account/keys/new", valid()...).Shows(http.StatusUnprocessableEntity, "5 active keys and pending requests")
 }
 
 func TestApprovedRequestLeadsToItsKey(t *testing.T) {
 	s, store := start(t, func(p *pages.Pages) { p.AutoApprove = true })
 	s.Post("/account/keys/new", valid()...).Leads("/account/keys/requests/" + requestID + "/collect")
-	store.requests = []account.Request{{ID: requestID, Name: "Website", State: account.Approved}}
+	store.requests = []keys.Request{{ID: requestID, Name: "Website", State: keys.Approved}}
 	collect := "/account/keys/requests/" + requestID + "/collect"
 	s.Get(collect).Shows(http.StatusOK, "once", "I accept the terms of use, version 2.")
 	s.Post(collect).Shows(http.StatusUnprocessableEntity, "Accept the terms of use to get a key.")
@@ -184,8 +187,8 @@ func TestKeyList(t *testing.T) {
 
 	replaced, ending := key(s, "Replaced one"), key(s, "Ending one")
 	replaced.ReplacedAt, ending.ExpiresAt = &s.Now, s.Now.AddDate(0, 0, 29)
-	store.keys = []account.Key{replaced, ending, key(s, "")}
-	store.requests = []account.Request{{ID: requestID, Name: "Requested", State: account.Asked}, {Name: "No", State: account.Declined, Reason: "say who reads it", DecidedAt: &s.Now}}
+	store.keys = []keys.Key{replaced, ending, key(s, "")}
+	store.requests = []keys.Request{{ID: requestID, Name: "Requested", State: keys.Pending}, {Name: "No", State: keys.Declined, Reason: "say who reads it", DecidedAt: &s.Now}}
 	p := s.Get("/account/keys").Shows(http.StatusOK, "3 of 5 keys in use", "Requested", "Waiting for approval", "Declined", "say who reads it",
 		"Replaced", "Soon", "Unnamed key", "26 sent, 3 charged")
 	require.Greater(t, strings.Index(p.Text(), "Replaced one"), strings.Index(p.Text(), "Unnamed key"), "keys in their grace period come last")
@@ -269,7 +272,7 @@ func TestConnectingAKey(t *testing.T) {
 	require.Empty(t, store.changes)
 	s.Post("/account/keys/connect", "key", " older-key ").Leads("/account/keys")
 	s.Get("/account/keys").Shows(http.StatusOK, "The key and 2 others of its account are connected.")
-	for err, message := range map[error]string{account.KeyNotFound(): "This key is unknown", account.Connected(): "another person's account"} {
+	for err, message := range map[error]string{keys.NotFound(): "This key is unknown", keys.Connected(): "another person's account"} {
 		store.err = err
 		p := s.Post("/account/keys/connect", "key", "older-key").Shows(http.StatusUnprocessableEntity, message)
 		require.NotContains(t, p.Body, "older-key", "input is not repeated")

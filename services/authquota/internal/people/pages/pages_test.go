@@ -13,7 +13,9 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accounts"
 	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/link"
 	"opportunity.internal/services/authquota/internal/people/pages"
 	"opportunity.internal/services/authquota/internal/people/passkey"
@@ -49,8 +51,8 @@ type store struct {
 	*sitetest.Site
 	hash    string        // of goodPassword
 	wait    time.Duration // before the next attempt
-	events  []account.Event
-	failed  []account.Event
+	events  []accounts.Event
+	failed  []accounts.Event
 	pending link.Link
 	changes []string
 }
@@ -60,10 +62,12 @@ func (s *store) change(name string) error {
 	return nil
 }
 
-func (s *store) Try(context.Context, ...throttle.Subject) (time.Duration, error) { return s.wait, nil }
-func (s *store) KnownDevice(context.Context, string, string) (bool, error)       { return true, nil }
-func (s *store) EndSession(_ context.Context, _, _ string) error                 { return s.change("end session") }
-func (s *store) EndSessions(context.Context, string) error                       { return s.change("end sessions") }
+func (s *store) CountAttempt(context.Context, ...throttle.Subject) (time.Duration, error) {
+	return s.wait, nil
+}
+func (s *store) KnownDevice(context.Context, string, string) (bool, error) { return true, nil }
+func (s *store) EndSession(_ context.Context, _, _ string) error           { return s.change("end session") }
+func (s *store) EndSessions(context.Context, string) error                 { return s.change("end sessions") }
 func (s *store) OpenSessions(context.Context, string) ([]session.Session, error) {
 	return []session.Session{s.Current}, nil
 }
@@ -99,13 +103,13 @@ func (s *store) SignInByCode(context.Context, session.Session, session.Entry, in
 func (s *store) SignInByRecoveryCode(context.Context, session.Session, session.Entry, string, ...throttle.Subject) (session.Admitted, error) {
 	return session.Admitted{Session: "full", Device: "device"}, s.change("sign in by recovery code")
 }
-func (s *store) NewSeed(context.Context, session.Session) (account.NewSeed, error) {
-	return account.NewSeed{Seed: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"}, nil
+func (s *store) NewSeed(context.Context, session.Session) (people.NewSeed, error) {
+	return people.NewSeed{Seed: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"}, nil
 }
-func (s *store) Events(context.Context, string, []string, int) ([]account.Event, error) {
+func (s *store) Events(context.Context, string, []string, int) ([]accounts.Event, error) {
 	return s.events, nil
 }
-func (s *store) Failures(context.Context, string, []string, time.Time) ([]account.Event, error) {
+func (s *store) Failures(context.Context, string, []string, time.Time) ([]accounts.Event, error) {
 	return s.failed, nil
 }
 func (s *store) PasswordHash(context.Context, string) (string, error) { return s.hash, nil }
@@ -302,12 +306,12 @@ func TestAccountIsClosedAfterItsAddressWasEntered(t *testing.T) {
 func TestEventsSayWhatHappened(t *testing.T) {
 	s, store := start(t)
 	at := func(minutes int) time.Time { return s.Now.Add(time.Duration(minutes) * time.Minute) }
-	store.events = []account.Event{
+	store.events = []accounts.Event{
 		{At: at(3), Action: "account.suspend", Detail: map[string]any{"reason": "a secret of operators"}},
 		{At: at(2), Action: "factor.add", Own: true, Detail: map[string]any{"factor": "authenticator"}},
 		{At: at(1), Action: "person.sign_up", Own: true},
 	}
-	store.failed = []account.Event{{At: at(4), Action: "person.sign_in_failed", Times: 25, Detail: map[string]any{"with": "code", "agent": "Firefox on Linux", "network": "198.51.2.0/24"}}}
+	store.failed = []accounts.Event{{At: at(4), Action: "person.sign_in_failed", Times: 25, Detail: map[string]any{"with": "code", "agent": "Firefox on Linux", "network": "198.51.2.0/24"}}}
 	s.Person.Terms = &account.Terms{Version: "1", AcceptedAt: s.Now}
 	p := s.Get("/account/security").Shows(http.StatusOK, "Account created", "Second factor added authenticator", "Account suspended", "the operator",
 		"Failed to sign in code, Firefox on Linux, 198.51.2.0/24, 25 times in 30 days", "You accepted version 1", "Version 2 is in effect now.")

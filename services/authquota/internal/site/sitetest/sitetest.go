@@ -21,6 +21,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/site"
 )
@@ -33,7 +34,7 @@ const token = "an internal token for tests of 32 or more"
 // Site is a site whose session store has one person, signed in to the browser.
 type Site struct {
 	Now     time.Time
-	Person  account.Person
+	Person  people.Person
 	Current session.Session
 	Outage  error // returned by the session store if not nil
 	Cookies map[string]string
@@ -51,7 +52,7 @@ func New(t testing.TB, add func(s *Site) []site.Feature) *Site {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	s := &Site{
 		Now: now, t: t, Cookies: map[string]string{"__Host-session": Secret},
-		Person: account.Person{
+		Person: people.Person{
 			Account: "acc_0199a7a0000070008000000000000000", Email: "ada@example.org", AuthenticatorConfirmed: true,
 			Standing: account.Standing{Granted: api.BaseTier}, Tier: api.BaseTier,
 		},
@@ -67,12 +68,12 @@ func New(t testing.TB, add func(s *Site) []site.Feature) *Site {
 }
 
 // Session returns the session and the person for the secret of the browser.
-func (s *Site) Session(_ context.Context, given string) (session.Session, account.Person, error) {
+func (s *Site) Session(_ context.Context, given string) (session.Session, people.Person, error) {
 	switch {
 	case s.Outage != nil:
-		return session.Session{}, account.Person{}, s.Outage
+		return session.Session{}, people.Person{}, s.Outage
 	case given != Secret:
-		return session.Session{}, account.Person{}, problem.New(problem.NotFound, "There is no such session.")
+		return session.Session{}, people.Person{}, problem.New(problem.NotFound, "There is no such session.")
 	}
 	return s.Current, s.Person, nil
 }
