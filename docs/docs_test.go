@@ -105,7 +105,7 @@ func TestLinksOfPages(t *testing.T) {
 		codes.sections[string(e.Code)] = e.Meaning
 	}
 	pages["/docs/errors"] = codes
-	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/account", "/terms", "/privacy"} {
+	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/account", "/docs/reference", "/terms", "/privacy"} {
 		pages[file] = page{}
 	}
 	pages["/sdk/"] = page{sections: map[string]string{"go": "", "typescript": "", "python": ""}} // the gateway's tests resolve these

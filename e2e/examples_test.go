@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -280,6 +281,10 @@ var notRun = map[string]string{
 // address in the text must exist.
 func (e *examples) page(path string) {
 	page := string(do(e.t, e.url, call{path: path}).body)
+	if path == "/docs/reference" { // its responses are those of the description, which are compared there
+		e.reference(html.UnescapeString(page))
+		return
+	}
 	var printed string
 	programs := 0
 	for _, b := range block.FindAllStringSubmatch(page, -1) {
@@ -350,6 +355,26 @@ func (e *examples) exchange(at, example string) {
 	e.same(at, head, live)
 	if body != "" {
 		e.sameBody(at, []byte(body), a.body)
+	}
+}
+
+// reference runs the programs of the API reference.
+func (e *examples) reference(page string) {
+	for _, name := range []string{"list", "get", "history"} {
+		dir := "../sdk/samples/reference/" + name + "/main."
+		var printed []string
+		for extension, language := range map[string]string{"sh": "", "go": "go", "mjs": "js", "py": "python"} {
+			code, err := os.ReadFile(dir + extension)
+			require.NoError(e.t, err)
+			require.Contains(e.t, page, string(code))
+			if extension == "sh" {
+				require.Contains(e.t, e.shell(dir+extension, string(code)), `"meta":`)
+				continue
+			}
+			printed = append(printed, runSample(e.t, e.t.TempDir(), "reference/"+name, language, e.url, e.issue(e.t, api.Developer).Key))
+		}
+		require.NotEmpty(e.t, printed[0], name)
+		require.Len(e.t, slices.Compact(printed), 1, name)
 	}
 }
 

@@ -47,7 +47,7 @@ func runSample(t *testing.T, dir, name, language, address, key string) string {
 	case "go":
 		built, err := goSamples()
 		require.NoError(t, err)
-		command = []string{filepath.Join(built, name)}
+		command = []string{filepath.Join(built, filepath.Base(name))}
 	case "js": // node finds packages beside the file
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules"), 0o750))
 		link := filepath.Join(dir, "node_modules", "opportunity-data")

@@ -26,7 +26,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed page.html errors.html errorpage.html operator.html sdk.html style.css
+//go:embed page.html errors.html errorpage.html operator.html reference.html sdk.html style.css
 var files embed.FS
 
 // Site holds the rendered documents.
@@ -97,9 +97,7 @@ func (r rendering) all() error {
 		if err := r.markdown.Convert([]byte(text), &body); err != nil {
 			return fmt.Errorf("rendering %s: %w", p.File, err)
 		}
-		// Blocks wider than a phone scroll on their own; tabindex makes them scrollable by keyboard.
-		focusable := strings.ReplaceAll(body.String(), "<pre>", `<pre tabindex="0">`)
-		if err := r.page(path(p.Slug), p.Title, template.HTML(focusable), cache); err != nil { //nolint:gosec // our own text
+		if err := r.page(path(p.Slug), p.Title, template.HTML(body.String()), cache); err != nil { //nolint:gosec // our own text
 			return err
 		}
 	}
@@ -124,6 +122,9 @@ func (r rendering) all() error {
 	}
 	r.add("/docs/style.css", "text/css; charset=utf-8", style, cached)
 	text, cache := r.local(api.OpenAPIYAML)
+	if err := r.reference(text, cache); err != nil {
+		return fmt.Errorf("rendering reference: %w", err)
+	}
 	asYAML, asJSON, err := description(text)
 	if err != nil {
 		return fmt.Errorf("rendering OpenAPI description: %w", err)
@@ -205,15 +206,19 @@ func (r rendering) page(at, title string, body template.HTML, cache string) erro
 	return err
 }
 
+// focusable makes blocks that scroll on their own, because they are wider than a phone, scrollable by keyboard.
+var focusable = strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`)
+
 // layoutPage renders body in the layout of all pages.
 func (s *Site) layoutPage(at, title string, body template.HTML) ([]byte, error) {
 	var menu []link
 	for _, p := range docs.Pages {
 		menu = append(menu, link{path(p.Slug), p.Title, path(p.Slug) == at})
 	}
-	menu = append(menu, link{errorsPath, errorsTitle, at == errorsPath}, link{sdkPath, sdkTitle, at == sdkPath})
+	menu = append(menu, link{referencePath, referenceTitle, at == referencePath}, link{errorsPath, errorsTitle, at == errorsPath}, link{sdkPath, sdkTitle, at == sdkPath})
 	var page bytes.Buffer
-	err := s.layout.ExecuteTemplate(&page, "page.html", map[string]any{"Title": title, "Menu": menu, "Body": body, "Contact": s.operator.Contact})
+	err := s.layout.ExecuteTemplate(&page, "page.html", map[string]any{"Title": title, "Menu": menu,
+		"Body": template.HTML(focusable.Replace(string(body))), "Contact": s.operator.Contact}) //nolint:gosec // our own text
 	return page.Bytes(), err
 }
 

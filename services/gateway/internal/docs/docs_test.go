@@ -40,7 +40,7 @@ var href = regexp.MustCompile(`href="(/[^"#]*)?(?:#([^"]*))?"`)
 // Every link, including those of the menu, leads to a served document with the linked anchor.
 func TestEveryLinkResolves(t *testing.T) {
 	site := newSite(t)
-	paths := []string{"/", "/docs", "/docs/errors", "/sdk/", "/terms", "/privacy"}
+	paths := []string{"/", "/docs", "/docs/errors", "/docs/reference", "/sdk/", "/terms", "/privacy"}
 	for _, p := range pages.Pages[1:] {
 		paths = append(paths, "/docs/"+p.Slug)
 	}

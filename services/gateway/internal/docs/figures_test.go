@@ -47,7 +47,7 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 	}
 	require.Contains(t, get(t, site, "/openapi.yaml").Body.String(), "example: 7771\n")
 
-	all := []string{"/openapi.yaml", "/docs"}
+	all := []string{"/openapi.yaml", "/docs", "/docs/reference"}
 	for _, p := range pages.Pages[1:] {
 		all = append(all, "/docs/"+p.Slug)
 	}
@@ -61,7 +61,7 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 func TestUnknownFigures(t *testing.T) {
 	site, err := docs.New(publicURL, docs.Operator{})
 	require.NoError(t, err)
-	for path, want := range map[string]bool{"/docs/limits": false, "/openapi.yaml": false, "/openapi.json": false, "/docs": true, "/docs/errors": true} {
+	for path, want := range map[string]bool{"/docs/limits": false, "/docs/reference": false, "/openapi.yaml": false, "/openapi.json": false, "/docs": true, "/docs/errors": true} {
 		err := site.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 		if want {
 			require.NoError(t, err, path)

@@ -1,0 +1,2 @@
+curl --fail "$OPPORTUNITY_URL/api/v1/opportunities/maple-scribe" \
+  --header "Authorization: Bearer $OPPORTUNITY_KEY"

@@ -1,0 +1,5 @@
+from opportunity_data import Client
+
+client = Client()
+for record in client.opportunities(country="CA", category="sell"):
+    print(record["id"])
