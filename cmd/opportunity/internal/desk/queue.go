@@ -11,9 +11,10 @@ import (
 type queuePage struct {
 	api.ReviewQueue
 
-	Filters url.Values
-	More    string // address of the next page; empty on the last
-	Mine    int    // reviews of this person today
+	Filters  url.Values
+	More     string // address of the next page; empty on the last
+	Opinions []api.OpinionRequest
+	Mine     int // reviews of this person today
 }
 
 // whys are the reasons to filter by.
@@ -31,7 +32,11 @@ func (d *Desk) queue(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := queuePage{ReviewQueue: list, Filters: filters, Mine: list.Today.DoneBy[v.Session.Name]}
+	opinions, _, err := v.client.SecondOpinions(v.Context())
+	if err != nil {
+		return view{}, err
+	}
+	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name]}
 	if list.Next != "" {
 		page.More = more("/queue", filters, "after", list.Next)
 	}

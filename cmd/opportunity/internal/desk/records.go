@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
 	"opportunity.internal/cmd/opportunity/internal/operator"
@@ -120,7 +121,7 @@ func (d *Desk) publish(v *visit) (view, error) {
 func (d *Desk) askWithdraw(v *visit) (view, error) {
 	id := v.PathValue("id")
 	return confirmation(confirm{
-		ID: id, Action: recordPath(id) + "/withdraw", Button: "Withdraw record", Danger: true, Back: recordPath(id),
+		ID: id, Action: recordPath(id) + "/withdraw", Button: "Withdraw record", Danger: true, Reason: true, Back: recordPath(id),
 		Text: []string{
 			"Consumers get this response for the record, as if it had never existed. Its history stays, and you can publish it again.",
 		},
@@ -130,8 +131,11 @@ func (d *Desk) askWithdraw(v *visit) (view, error) {
 }
 
 func (d *Desk) withdraw(v *visit) (view, error) {
-	id := v.PathValue("id")
-	report, _, err := v.client.Withdraw(v.Context(), []string{id})
+	id, reason := v.PathValue("id"), strings.TrimSpace(v.PostFormValue("reason"))
+	if reason == "" {
+		return missingReason(d.askWithdraw(v))
+	}
+	report, _, err := v.client.WithdrawFor(v.Context(), id, reason)
 	if err != nil {
 		return view{}, err
 	}

@@ -38,6 +38,8 @@ func routes() []route {
 		{pattern: "POST /reviews/{id}/skip", handle: (*Desk).skip},
 		{pattern: "POST /reviews/{id}/undo", handle: (*Desk).undo},
 
+		{pattern: "GET /candidates", handle: (*Desk).candidates},
+		{pattern: "GET /freshness", handle: (*Desk).freshness},
 		{pattern: "GET /records", handle: (*Desk).records},
 		{pattern: "GET /records/{id}", handle: (*Desk).record},
 		{pattern: "GET /records/{id}/compare", handle: (*Desk).compare},
@@ -82,7 +84,9 @@ var (
 func tabs(role string) (allowed []tab) {
 	for _, t := range []tab{
 		{"/queue", "Queue", curators},
+		{"/candidates", "Candidates", curators},
 		{"/records", "Records", curators},
+		{"/freshness", "Freshness", curators},
 		{"/import", "Import", publishers},
 		{"/requests", "Key requests", supporters},
 		{"/accounts", "Accounts", supporters},

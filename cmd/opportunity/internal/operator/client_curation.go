@@ -60,4 +60,19 @@ func (c Client) Skip(ctx context.Context, id string, s api.SkipRequest) (api.Ski
 	return call[api.Skip](ctx, c, http.MethodPut, sheetPath(id)+"/skip", encoded(s))
 }
 
+// WithdrawFor withdraws a published listing for a reason. Its report is like that of Publish.
+func (c Client) WithdrawFor(ctx context.Context, id, reason string) (api.ImportReport, []byte, error) {
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": []string{id}, "reason": reason}))
+}
+
+// Candidates returns a page of the private listings. filters are name and value, one after the other; empty values are left out.
+func (c Client) Candidates(ctx context.Context, filters ...string) (api.CandidateList, []byte, error) {
+	return call[api.CandidateList](ctx, c, http.MethodGet, "/reviews/candidates"+query(filters...), nil)
+}
+
+// Freshness returns the backlog now, over time and ahead.
+func (c Client) Freshness(ctx context.Context) (api.Freshness, []byte, error) {
+	return call[api.Freshness](ctx, c, http.MethodGet, "/reviews/freshness", nil)
+}
+
 func sheetPath(id string) string { return "/reviews/records/" + url.PathEscape(id) }
