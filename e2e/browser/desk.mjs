@@ -1,0 +1,288 @@
+// The curation desk in a browser: two curators with the keyboard alone, then one without JavaScript on a phone.
+import assert from 'node:assert/strict'
+import { base, eventually, inspect, launch, person, phone, verb } from './lib.mjs'
+
+const { WALK_ONCE: once, WALK_TOKEN: token, WALK_CANDIDATES: candidates, WALK_API_URL: apiURL, WALK_KEY: key } = process.env
+const browser = await launch()
+const { context, page, faults } = await person(browser)
+await context.route(url => url.origin !== base, route => route.fulfill({ contentType: 'text/html', body: 'A source.' }))
+const step = name => console.log(`- ${name}`)
+const figures = []
+
+// press presses keys and counts them.
+let pressed = 0
+async function press(...keys) {
+  for (const k of keys) {
+    await page.keyboard.press(k)
+    pressed++
+  }
+}
+
+// signIn signs a person in with the operator token.
+async function signIn(tab, name) {
+  await tab.goto('/sign-in')
+  await tab.getByLabel('Operator token').fill(token)
+  await tab.getByLabel('Your name').fill(name)
+  await tab.getByRole('button', { name: 'Sign in' }).click()
+  await tab.waitForURL(base + '/queue')
+}
+
+// small fails if the page is larger than 100 KB.
+async function small(tab, path) {
+  const response = await tab.goto(path)
+  const size = (await response.body()).length
+  assert.ok(size <= 100_000, `${path} has ${size} bytes`)
+  return response
+}
+
+// readSources opens each source in a new tab, closes it, and marks it. Requests to the sources are blocked.
+async function readSources() {
+  const n = await page.locator('.source').count()
+  for (let i = 0; i < n; i++) {
+    const opened = context.waitForEvent('page')
+    await press('o')
+    await (await opened).close()
+    await page.bringToFront()
+    await press('1')
+  }
+  assert.equal(await page.locator('.marks input[value=still]:checked').count(), n)
+  return n
+}
+
+// submit submits the review and waits for the next page.
+async function submit() {
+  const before = page.url()
+  await press('Control+Enter')
+  await page.waitForURL(url => url.href !== before, { waitUntil: 'domcontentloaded' })
+}
+
+const events = async id => JSON.parse(await verb('history', 'show', id, '--output', 'json')).events.length
+
+try {
+  step('the one-time URL signs in with one key, once')
+  await page.goto(once)
+  await inspect(page, 'desk-01-once')
+  await press('Enter')
+  await page.waitForURL(base + '/queue')
+  assert.equal((await page.request.get(once)).status(), 410)
+  await inspect(page, 'desk-02-queue')
+
+  step('an unchanged review with the keyboard')
+  await page.keyboard.press('g')
+  await page.keyboard.press('n')
+  await page.waitForURL(/\/reviews\//)
+  await inspect(page, 'desk-03-review')
+  let loads = 0
+  page.on('framenavigated', frame => frame === page.mainFrame() && loads++)
+  pressed = 0
+  const first = page.url().split('/').pop()
+  const recorded = await events(first)
+  const start = Date.now()
+  const many = await readSources()
+  await press('u', 'v')
+  await page.screenshot({ path: `${process.env.WALK_ARTIFACTS}/desk-04-ready.png` })
+  await submit()
+  const took = Date.now() - start
+  await page.getByRole('status').getByText('recorded: verified').waitFor()
+  assert.equal(loads, 1, 'page loads of a review')
+  assert.ok(pressed <= 2 * many + 7, `${pressed} keys for ${many} sources`)
+  assert.equal(await events(first), recorded + 1)
+  figures.push(['unchanged review', `${many} sources: ${pressed} keys (limit ${many + 7} and ${many} marks), ${loads} page load, ${took} ms`])
+  assert.ok(took < 10_000, `an unchanged review took ${took} ms`)
+
+  step('candidates: import, a first review with changed facts, publish')
+  await page.goto('/import')
+  await inspect(page, 'desk-05-import')
+  await page.getByLabel('Listings file').setInputFiles(candidates)
+  await page.getByRole('button', { name: 'Show changes' }).press('Enter')
+  await page.getByText('would create 30').waitFor()
+  await inspect(page, 'desk-06-import-changes')
+  await page.getByRole('button', { name: /^Import/ }).press('Enter')
+  await page.getByText('created 30').waitFor()
+  await inspect(page, 'desk-07-records')
+  await page.goto('/reviews/candidate-00')
+  pressed = 0
+  const n = await readSources()
+  await press('u', 'v')
+  const unchanged = pressed
+  await press('f', 'r', 'y')
+  figures.push(['one changed fact', `${pressed - unchanged} keys (limit 3)`])
+  assert.ok(pressed - unchanged <= 3)
+  await press('f', 'p', 'e')
+  await page.keyboard.type('20')
+  await page.keyboard.press('Tab')
+  await page.keyboard.type('25.50')
+  await page.keyboard.press('Control+Enter')
+  await page.getByRole('alert').waitFor() // no currency and no source yet
+  assert.equal(await page.getByLabel('To', { exact: true }).inputValue(), '25.50')
+  await inspect(page, 'desk-08-review-problems')
+  await page.getByLabel('Currency').fill('cad')
+  await page.getByLabel('Source', { exact: true }).first().fill('2')
+  await page.getByLabel('Note m').fill('Rates are on the FAQ page.')
+  await submit()
+  assert.equal(n, 2)
+  await page.goto('/records/candidate-00')
+  await inspect(page, 'desk-09-record')
+  await page.getByRole('link', { name: 'Publish' }).press('Enter')
+  await inspect(page, 'desk-10-publish')
+  await page.getByRole('button', { name: 'Publish record' }).press('Enter')
+  await page.getByText('Published candidate-00.').waitFor()
+  await eventually('the record to be public and verified', async () => {
+    const answer = await fetch(`${apiURL}/api/v1/opportunities/candidate-00`, { headers: { Authorization: `Bearer ${key}` } })
+    if (answer.status !== 200) return false
+    const { data } = await answer.json()
+    return data.verification.status === 'verified' && data.facts.remote === true && data.facts.pay.maximum === 25.5
+  })
+
+  step('two curators on one record: the second submit shows the difference and keeps the input')
+  const bob = await person(browser)
+  await signIn(bob.page, 'bob')
+  await page.goto('/reviews/candidate-01')
+  await bob.page.goto('/reviews/candidate-01')
+  await bob.page.getByText('ann has been working on this record').waitFor()
+  await inspect(bob.page, 'desk-11-in-work')
+  await bob.page.getByRole('button', { name: 'Take over' }).click()
+  await bob.page.getByText('The record is yours').waitFor()
+  const choose = async (tab, fact, label) => tab.locator(`[id="fact.${fact}"]`).getByRole('radio', { name: new RegExp(`^${label}\\b`) }).check()
+  await bob.page.locator('.marks').first().getByText('Still says so').click()
+  await bob.page.getByText('Nothing else changed').click()
+  await choose(bob.page, 'remote', 'No')
+  await bob.page.locator('#outcome').getByText('Verified').click()
+  await bob.page.getByRole('button', { name: 'Submit and go to the next' }).click()
+  await bob.page.getByText('recorded: verified').waitFor()
+  await press('1', '1', 'u', 'v', 'f', 'd', 'n', 'm')
+  await page.keyboard.type('what ann wrote')
+  await page.keyboard.press('Control+Enter')
+  await page.getByText('Something was recorded since you opened this record').waitFor()
+  await inspect(page, 'desk-12-newer')
+  assert.equal(await page.getByLabel('Note m').inputValue(), 'what ann wrote')
+  await page.getByText('New value, recorded after you opened this record').waitFor()
+  await press('f', 'r', 'k')
+  await submit()
+  assert.equal(await events('candidate-01'), 2)
+  assert.equal(bob.faults.length, 0, bob.faults.join('\n'))
+
+  step('undo of the own last review is a correcting event')
+  await page.getByRole('button', { name: 'Undo review' }).press('Enter')
+  await page.getByText('Your review is undone').waitFor()
+  assert.equal(await events('candidate-01'), 3)
+
+  step('a double submit is one event')
+  await page.goto('/reviews/candidate-02')
+  await press('1', '1', 'u', 'v', 'f', 'r', 'y')
+  const form = await page.evaluate(() => new URLSearchParams(new FormData(document.querySelector('form[data-review]'))).toString())
+  const sent = await Promise.all([1, 2].map(() => page.request.post('/reviews/candidate-02', {
+    data: form, headers: { 'Content-Type': 'application/x-www-form-urlencoded', Origin: base, 'Sec-Fetch-Site': 'same-origin' }, maxRedirects: 0,
+  })))
+  assert.deepEqual(sent.map(r => r.status()), [303, 303])
+  assert.equal(await events('candidate-02'), 1)
+
+  step('a draft survives the browser, and an ended session')
+  await page.goto('/reviews/candidate-03')
+  await press('1', 'm')
+  await page.keyboard.type('to be continued')
+  await page.getByText('Draft saved').waitFor()
+  await page.goto('/sessions')
+  await inspect(page, 'desk-13-sessions')
+  const later = await person(browser)
+  await signIn(later.page, 'ann')
+  await later.page.goto('/reviews/candidate-03')
+  await later.page.getByText('is in the form').waitFor()
+  assert.equal(await later.page.getByLabel('Note m').inputValue(), 'to be continued')
+  await inspect(later.page, 'desk-14-draft')
+
+  step('keys rest while typing, never submit alone, and can be switched off')
+  await page.goto('/reviews/candidate-04')
+  await press('m')
+  await page.keyboard.type('uv1 ?gq')
+  assert.equal(await page.locator('input:checked').count(), 0)
+  assert.ok(page.url().endsWith('/reviews/candidate-04'))
+  await press('Escape')
+  for (const k of 'abdehijlnpqstwxyz0567 ') await page.keyboard.press(k === ' ' ? 'Space' : k)
+  assert.ok(page.url().endsWith('/reviews/candidate-04'))
+  assert.equal(await events('candidate-04').catch(() => 0), 0)
+  await page.goto('/help')
+  await inspect(page, 'desk-15-help')
+  await page.getByRole('button', { name: 'Switch shortcuts off' }).press('Enter')
+  await page.goto('/reviews/candidate-04')
+  await page.keyboard.press('1')
+  await page.keyboard.press('u')
+  assert.equal(await page.locator('.marks input:checked').count(), 0)
+  await page.goto('/help')
+  await page.getByRole('button', { name: 'Switch shortcuts on' }).press('Enter')
+
+  step('submit to next form')
+  const times = []
+  await page.goto('/next')
+  for (let i = 0; i < 12 && /\/reviews\//.test(page.url()); i++) {
+    for (let s = await page.locator('.source').count(); s > 0; s--) await page.keyboard.press('1')
+    for (const k of 'uvfry') await page.keyboard.press(k)
+    const start = Date.now()
+    await submit()
+    times.push(Date.now() - start)
+  }
+  times.sort((a, b) => a - b)
+  if (times.length > 0) figures.push(['submit to next form', `median ${times[times.length >> 1]} ms, worst ${times.at(-1)} ms of ${times.length}, on the sample`])
+
+  step('every other page, at both widths and in the dark')
+  const audit = await page.goto('/audit.csv').catch(() => null)
+  assert.equal(audit, null, 'the export is a file')
+  const pages = ['/queue', '/queue?scope=all', '/records', '/records?visibility=private', '/records/candidate-01', '/records/candidate-01/compare', '/records/candidate-00/withdraw', '/requests',
+    '/accounts', '/candidates', '/freshness', '/audit', '/help', '/sessions', '/import', '/nothing-here', '/reviews/candidate-05']
+  for (const [i, path] of pages.entries()) {
+    await small(page, path)
+    await inspect(page, `desk-20-${String(i).padStart(2, '0')}`)
+  }
+  await page.emulateMedia({ colorScheme: 'dark' })
+  for (const path of ['/queue', '/reviews/candidate-05', '/records/candidate-01/compare', '/accounts']) {
+    await page.goto(path)
+    await inspect(page, `desk-30${path.replaceAll('/', '-')}-dark`)
+  }
+  await page.goto('/accounts')
+  await page.locator('tbody a').first().press('Enter')
+  await page.getByRole('heading', { name: 'Audit log' }).waitFor()
+  await inspect(page, 'desk-31-account-dark')
+
+  step('without JavaScript, on a phone')
+  const plain = await person(browser, { javaScriptEnabled: false, viewport: phone })
+  await plain.page.goto('/reviews/candidate-06')
+  assert.match(plain.page.url(), /\/sign-in\?next=/)
+  await plain.page.getByLabel('Operator token').fill(token)
+  await plain.page.getByLabel('Your name').fill('grace')
+  await plain.page.getByRole('button', { name: 'Sign in' }).click()
+  assert.ok(plain.page.url().endsWith('/reviews/candidate-06'))
+  await plain.page.getByLabel('Note m').fill('on the train')
+  await plain.page.getByRole('button', { name: 'Save draft' }).click()
+  await plain.page.getByText('Your draft is saved').waitFor()
+  await plain.page.getByRole('button', { name: 'Submit and go to the next' }).click()
+  await plain.page.getByRole('alert').getByText('Choose an outcome').waitFor()
+  assert.equal(await plain.page.getByLabel('Note m').inputValue(), 'on the train')
+  for (const box of await plain.page.locator('.marks').all()) await box.getByText('Still says so').click()
+  await plain.page.getByText('Nothing else changed').click()
+  await choose(plain.page, 'languages', 'Change')
+  await plain.page.getByLabel('New languages, one on each line').fill('English\nFrench')
+  await plain.page.locator('#outcome').getByText('Verified').click()
+  await plain.page.getByRole('button', { name: 'Submit and go to the next' }).click()
+  await plain.page.getByText('recorded: verified').waitFor()
+  assert.equal(await events('candidate-06'), 1)
+  await plain.page.goto('/records/candidate-06/publish')
+  await plain.page.getByRole('button', { name: 'Publish record' }).click()
+  await plain.page.getByText('Published candidate-06.').waitFor()
+
+  step('a cookie is worth nothing after signing out')
+  const stolen = await context.cookies()
+  await page.getByRole('button', { name: 'Sign out' }).press('Enter')
+  await page.waitForURL(base + '/sign-in')
+  await context.addCookies(stolen)
+  await page.goto('/queue')
+  assert.match(page.url(), /\/sign-in/)
+
+  for (const [name, value] of figures) console.log(`  ${name}: ${value}`)
+  assert.deepEqual(faults, [])
+} catch (error) {
+  await page.screenshot({ path: `${process.env.WALK_ARTIFACTS}/failed-desk.png`, fullPage: true }).catch(() => {})
+  console.error(`at ${page.url()}\n${await page.locator('main').innerText({ timeout: 1000 }).catch(() => '')}\n`, faults)
+  throw error
+} finally {
+  await browser.close()
+}
