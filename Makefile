@@ -46,8 +46,8 @@ test: ## Run all tests, with the race detector, on real Postgres, Redis and Chro
 	@OPPORTUNITY_TEST_QUICK= scripts/with-stores scripts/with-browser go test -race -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
 
 .PHONY: quick
-quick: ## Run the tests that need neither a store nor a browser, in under a minute
-	@OPPORTUNITY_TEST_QUICK=1 go test $(filter-out $(UNRACED) ./e2e/...,$(PACKAGES))
+quick: ## Run the tests that need neither a store nor a browser
+	@OPPORTUNITY_TEST_QUICK=1 go test $(filter-out $(UNRACED) ./e2e/... ./sdk/...,$(PACKAGES))
 
 .PHONY: lint
 lint: lint-prose $(LINT) ## Check format, import rules and wording

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/params"
-	"opportunity.internal/pkg/server"
 )
 
 // Page is the maximum number of changes in one response.
@@ -35,8 +34,8 @@ func Query(after int64, wait time.Duration) string {
 }
 
 // Serve handles one pull. It returns the changes that read returns after the requested sequence. If there are none it polls read until
-// there are, the wait time is over, the caller disconnects, or the server drains.
-func Serve[T any](r *http.Request, read func(ctx context.Context, after int64, limit int) ([]T, error)) ([]T, error) {
+// there are, the wait time is over, the caller disconnects, or draining is closed because the server stops.
+func Serve[T any](r *http.Request, draining <-chan struct{}, read func(ctx context.Context, after int64, limit int) ([]T, error)) ([]T, error) {
 	after, wait, err := parse(r.URL.RawQuery)
 	if err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func Serve[T any](r *http.Request, read func(ctx context.Context, after int64, l
 		case <-ticker.C:
 		case <-deadline.C:
 			waiting = false
-		case <-server.Draining(r):
+		case <-draining:
 			waiting = false
 		case <-r.Context().Done():
 			return nil, r.Context().Err()

@@ -27,7 +27,7 @@ func request(t *testing.T, query string) *http.Request {
 
 func TestServeWaitsForTheFirstChange(t *testing.T) {
 	var reads atomic.Int64
-	got, err := feed.Serve(request(t, feed.Query(7, 25*time.Second)), func(_ context.Context, after int64, limit int) ([]int64, error) {
+	got, err := feed.Serve(request(t, feed.Query(7, 25*time.Second)), nil, func(_ context.Context, after int64, limit int) ([]int64, error) {
 		require.Equal(t, int64(7), after)
 		require.Equal(t, feed.Page, limit)
 		if reads.Add(1) < 3 {
@@ -40,7 +40,7 @@ func TestServeWaitsForTheFirstChange(t *testing.T) {
 }
 
 func TestServeReturnsAtOnceWithoutWait(t *testing.T) {
-	got, err := feed.Serve(request(t, ""), func(_ context.Context, after int64, _ int) ([]int64, error) {
+	got, err := feed.Serve(request(t, ""), nil, func(_ context.Context, after int64, _ int) ([]int64, error) {
 		require.Zero(t, after)
 		return nil, nil
 	})
@@ -50,7 +50,7 @@ func TestServeReturnsAtOnceWithoutWait(t *testing.T) {
 
 func TestServeEndsWhenCallerDisconnects(t *testing.T) {
 	ctx, disconnect := context.WithCancel(t.Context())
-	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), func(context.Context, int64, int) ([]int64, error) {
+	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), nil, func(context.Context, int64, int) ([]int64, error) {
 		disconnect()
 		return nil, nil
 	})
@@ -59,7 +59,7 @@ func TestServeEndsWhenCallerDisconnects(t *testing.T) {
 
 func TestServeRejectsInvalidParameters(t *testing.T) {
 	for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=5", "?since=1"} {
-		_, err := feed.Serve(request(t, query), func(context.Context, int64, int) ([]int64, error) { panic("read called") })
+		_, err := feed.Serve(request(t, query), nil, func(context.Context, int64, int) ([]int64, error) { panic("read called") })
 		require.Equal(t, http.StatusBadRequest, problem.Of(err).Code.Status(), query)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 )
@@ -156,10 +155,10 @@ func matches(headers []string, etag string) bool {
 	return false
 }
 
-// Internal returns middleware that rejects requests without an internal token.
-func Internal(errors problem.Writer, tokens peer.Tokens) gin.HandlerFunc {
+// Internal returns middleware that rejects requests without an internal token. accept is peer.Tokens.Accept.
+func Internal(errors problem.Writer, accept func(authorization string) bool) gin.HandlerFunc {
 	return func(g *gin.Context) {
-		if !tokens.Accept(g.GetHeader("Authorization")) {
+		if !accept(g.GetHeader("Authorization")) {
 			errors.Write(g.Writer, g.Request, problem.New(problem.InvalidAPIKey, "Missing or wrong internal token: the services need the same OPPORTUNITY_INTERNAL_TOKENS."))
 			g.Abort()
 		}

@@ -112,7 +112,7 @@ func TestPanicsAndUnknownErrorsAreNotDisclosed(t *testing.T) {
 func TestInternalAcceptsOnlyConfiguredTokens(t *testing.T) {
 	const old, fresh = "0123456789012345678901234567890123", "abcdefghijabcdefghijabcdefghijabcd"
 	e := web.New(problem.Writer{})
-	e.Use(web.Internal(problem.Writer{}, peer.Tokens{Values: []string{fresh, old}}))
+	e.Use(web.Internal(problem.Writer{}, peer.Tokens{Values: []string{fresh, old}}.Accept))
 	e.GET("/", web.Handler(problem.Writer{}, func(g *gin.Context) (web.Reply, error) {
 		caller, err := web.Caller(g)
 		return web.Reply{JSON: caller}, err

@@ -41,7 +41,7 @@ func Put(path string, handle func(*gin.Context) (web.Reply, error)) Route {
 func Handler(errors problem.Writer, tokens peer.Tokens, ready http.Handler, features ...[]Route) http.Handler {
 	e := web.New(errors)
 	e.GET("/readyz", gin.WrapH(ready))
-	inside := e.Group("/", web.Internal(errors, tokens))
+	inside := e.Group("/", web.Internal(errors, tokens.Accept))
 	for _, routes := range features {
 		for _, r := range routes {
 			inside.Handle(r.Method, r.Path, web.Handler(errors, r.Handle))

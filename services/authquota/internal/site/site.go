@@ -94,11 +94,11 @@ func Under(path string) bool { return path == Home || strings.HasPrefix(path, Ho
 // Handler serves all paths Under Home. Requests need an internal token.
 func (s *Site) Handler() http.Handler {
 	e := web.New(s.Errors)
-	e.Use(web.Internal(s.Errors, s.Tokens))
-	e.NoRoute(web.Internal(s.Errors, s.Tokens), s.page(Open, func(*Visit) (View, error) {
+	e.Use(web.Internal(s.Errors, s.Tokens.Accept))
+	e.NoRoute(web.Internal(s.Errors, s.Tokens.Accept), s.page(Open, func(*Visit) (View, error) {
 		return View{}, problem.New(problem.NotFound, "This page does not exist.")
 	}))
-	e.NoMethod(web.Internal(s.Errors, s.Tokens), s.page(Open, func(*Visit) (View, error) {
+	e.NoMethod(web.Internal(s.Errors, s.Tokens.Accept), s.page(Open, func(*Visit) (View, error) {
 		return View{}, problem.New(problem.MethodNotAllowed, "This page does not support this method.")
 	}))
 	e.GET(Home+"/static/:file", s.static)

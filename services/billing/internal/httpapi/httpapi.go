@@ -56,7 +56,7 @@ func (a API) Handler() http.Handler {
 	if a.Webhook != nil {
 		e.POST(WebhookPath, web.Handler(a.Errors, a.Webhook.serve))
 	}
-	internal := e.Group("", web.Internal(a.Errors, a.Tokens))
+	internal := e.Group("", web.Internal(a.Errors, a.Tokens.Accept))
 	internal.POST("/internal/v1/checkouts", web.Handler(a.Errors, a.checkout))
 	internal.POST("/internal/v1/portals", web.Handler(a.Errors, a.portal))
 	internal.GET("/internal/v1/subscriptions/:account", web.Handler(a.Errors, a.subscription(a.Store.Account)))

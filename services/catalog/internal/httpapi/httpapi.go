@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/review"
@@ -86,7 +87,7 @@ type API struct {
 // Routes registers every route. All except /readyz need an internal token.
 func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tokens, ready http.Handler) {
 	engine.GET("/readyz", gin.WrapH(ready))
-	internal := engine.Group("", web.Internal(problems, tokens))
+	internal := engine.Group("", web.Internal(problems, tokens.Accept))
 	reply := func(handle func(*gin.Context) (web.Reply, error)) gin.HandlerFunc {
 		return web.Handler(problems, handle)
 	}
@@ -96,7 +97,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 		internal.Handle(method, listPath+"/:id", reply(a.detail))
 	}
 	internal.GET("/internal/v1/listings", reply(func(g *gin.Context) (web.Reply, error) {
-		states, err := feed.Serve(g.Request, a.Listings.Listings)
+		states, err := feed.Serve(g.Request, server.Draining(g.Request), a.Listings.Listings)
 		return web.Reply{JSON: api.ListingFeed{Listings: states}}, err
 	}))
 	internal.GET("/operator/v1/catalog", reply(a.status))

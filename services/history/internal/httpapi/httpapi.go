@@ -72,7 +72,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Token
 		engine.GET(path, web.Handler(errors, handle))
 		engine.HEAD(path, web.Handler(errors, handle))
 	}
-	internal := engine.Group("", web.Internal(errors, tokens))
+	internal := engine.Group("", web.Internal(errors, tokens.Accept))
 	const history = "/api/v1/opportunities/:id/history"
 	internal.GET(history, web.Handler(errors, a.history))
 	internal.HEAD(history, web.Handler(errors, a.history))

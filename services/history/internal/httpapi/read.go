@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
 )
 
@@ -83,6 +84,6 @@ func etag(parts ...string) string {
 
 // summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
-	summaries, err := feed.Serve(g.Request, a.Store.Summaries)
+	summaries, err := feed.Serve(g.Request, server.Draining(g.Request), a.Store.Summaries)
 	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: summaries}}, err
 }
