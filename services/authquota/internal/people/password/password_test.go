@@ -110,6 +110,19 @@ func TestEmptyHashNeverVerifies(t *testing.T) {
 	}
 }
 
+func TestCancelledVerifyMatchesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 { // with a free slot and an ended context, either may win
+		if ok, outdated, err := password.Verify(ctx, "walnut-harbour-42", ""); err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+			require.False(t, ok || outdated)
+			return
+		}
+	}
+	require.Fail(t, "no call ended with its context")
+}
+
 // Excess callers wait for a slot and leave when their context ends. Afterwards all slots are free again.
 func TestExcessCallersWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
