@@ -30,7 +30,9 @@ func operatorPages(t *testing.T) map[string]string {
 }
 
 // commandSettings are read by the opportunity command, so configuration.md does not list them.
-var commandSettings = []string{"OPPORTUNITY_ADMIN_URL", "OPPORTUNITY_OPERATOR_TOKEN", "OPPORTUNITY_ACTOR", "OPPORTUNITY_DATA_DIR", "OPPORTUNITY_LINK_CHECKS"}
+var commandSettings = []string{
+	"OPPORTUNITY_ADMIN_URL", "OPPORTUNITY_OPERATOR_TOKEN", "OPPORTUNITY_ACTOR", "OPPORTUNITY_DATA_DIR", "OPPORTUNITY_LINK_CHECKS", "OPPORTUNITY_DESK_URL",
+}
 
 func TestSettingsInOperatorPagesExist(t *testing.T) {
 	reference, err := os.ReadFile("configuration.md")
