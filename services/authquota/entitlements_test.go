@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -100,47 +99,10 @@ func TestPaidTierEndsOnTime(t *testing.T) {
 	})
 }
 
-func TestOnlyANewerEntitlementChangesAnything(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
-		key := svc.issue(nil)
-		svc.entitled(key.Account, paid(begin, 5))
-		epoch := svc.principal(key.Key).Epoch
-		for _, version := range []int64{5, 4, 1} {
-			svc.entitled(key.Account, api.Entitlement{Tier: api.Free, Version: version})
-		}
-		got := svc.principal(key.Key)
-		require.Equal(t, api.Commercial, got.Tier)
-		require.Equal(t, epoch, got.Epoch)
-		require.Equal(t, 1, entitlements(svc, key.Account))
-		svc.entitled(key.Account, api.Entitlement{Tier: api.Free, Version: 7, Trouble: api.Refunded})
-		require.Equal(t, api.Free, svc.principal(key.Key).Tier)
-		require.Equal(t, 2, entitlements(svc, key.Account))
-		audit := read[api.AuditList](svc.do(http.MethodGet, "/operator/v1/audit?action=account.entitle&actor=billing", nil)).Entries[0]
-		require.Equal(t, key.Account, audit.Subject)
-		require.JSONEq(t, `{"tier":"free","paidUntil":null,"renews":false,"trouble":"refunded","version":7}`, string(audit.Detail))
-	})
-}
-
 // entitlements returns the number of accepted entitlements of an account.
 func entitlements(svc *service, id string) int {
 	svc.t.Helper()
 	return len(read[api.AuditList](svc.do(http.MethodGet, "/operator/v1/audit?action=account.entitle&account="+id, nil)).Entries)
-}
-
-// Concurrent pushes end at the newest version.
-func TestConcurrentEntitlementsEndAtNewestVersion(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
-		key := svc.issue(nil)
-		var sent sync.WaitGroup
-		for version := int64(1); version <= 12; version++ {
-			sent.Go(func() { svc.entitled(key.Account, paid(begin.AddDate(0, int(version), 0), version)) })
-		}
-		sent.Wait()
-		require.Equal(t, int64(12), svc.shown(key.Account).Paid.Version)
-		require.Equal(t, begin.AddDate(0, 13, 0), svc.principal(key.Key).Next.At)
-	})
 }
 
 func TestInvalidEntitlementsAreRejected(t *testing.T) {

@@ -135,22 +135,6 @@ func TestWrongPasswordsDelayOnlyTheirSender(t *testing.T) {
 	})
 }
 
-// Concurrent attempts do not avoid the delay.
-func TestConcurrentAttemptsAreCounted(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startWithClock(t)
-		var browsers []*browser
-		for range 16 {
-			browsers = append(browsers, svc.browser())
-		}
-		got := atOnce(browsers, func(b *browser) page {
-			return b.post("/account/sign-in", "email", "ada@example.org", "password", "a guess that is wrong")
-		})
-		require.Equal(t, 10, count(got, http.StatusUnprocessableEntity))
-		require.Equal(t, 6, count(got, http.StatusTooManyRequests))
-	})
-}
-
 func TestOneNetworkCannotTryManyAddresses(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, clock := s.startWithClock(t)

@@ -2,7 +2,6 @@ package authquota_test
 
 import (
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -155,51 +154,6 @@ func TestMailsOfRefundsAndDisputes(t *testing.T) {
 		p.hears("Your plan has started", "Your payment is disputed and your plan has ended")
 		p.pushed(paid(p.now.Now(), 0)) // the dispute is won
 		p.hears("Your plan has started")
-	})
-}
-
-// Several processes send one mail about the end of a plan, and none that contradicts a concurrent renewal.
-func TestPlanEndSendsOneMail(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, now := s.startMoved(t, begin)
-		month := paid(begin, 1, func(e *api.Entitlement) { e.Renews = false })
-		var ids []string
-		for range 20 {
-			key := svc.issue(nil)
-			s.person(t, key.Account, key.Account+"@example.org")
-			svc.entitled(key.Account, month)
-			ids = append(ids, key.Account)
-		}
-		svc.stop()
-		now.move(month.PaidUntil.Sub(begin))
-		var all sync.WaitGroup
-		running := make([]*service, 3)
-		for i := range running {
-			all.Go(func() { running[i] = s.startMigrated(t, on(now)) })
-		}
-		all.Wait()
-		for _, id := range ids[:5] {
-			running[0].entitled(id, paid(now.Now(), 2, func(e *api.Entitlement) { e.Renews = false }))
-		}
-		storetest.Eventually(t, "told", func() bool {
-			ended := map[string]bool{}
-			for _, m := range s.mails(t) {
-				ended[m.address] = ended[m.address] || m.subject == "Your plan has ended"
-			}
-			return !slices.ContainsFunc(ids[5:], func(id string) bool { return !ended[id+"@example.org"] }) && s.waiting(t) == 0
-		})
-		for i, id := range ids {
-			told := s.subjects(t, id+"@example.org")
-			want := []string{"Your plan has ended", "Your plan has started"}
-			if i < 5 && len(told) != 2 { // renewed before or after the end was noticed
-				want = []string{"Your plan has started"}
-				if len(told) > 2 {
-					want = []string{"Your plan has ended", "Your plan has started", "Your plan has started"} // at the same time: sorted by name
-				}
-			}
-			slices.Sort(told)
-			require.Equal(t, want, told)
-		}
 	})
 }
 

@@ -152,27 +152,6 @@ func TestALostAuthenticator(t *testing.T) {
 	})
 }
 
-func TestALinkMakesOneAccount(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, clock := s.startWithClock(t)
-		b := svc.browser()
-		late := b.askFor("/account/sign-up", "bob@example.org", "confirm-address", 1)
-		clock.move(24 * time.Hour)
-		b.get(late).shows(http.StatusGone, "Get a new link")
-		b.post("/account/confirm", "token", "made-up", "password", goodPassword).shows(http.StatusGone)
-
-		first := b.askFor("/account/sign-up", "ada@example.org", "confirm-address", 1)
-		second := b.askFor("/account/sign-up", "ada@example.org", "confirm-address", 2)
-		browsers := []*browser{svc.browser(), svc.browser(), svc.browser()}
-		token := b.get(first).token()
-		got := atOnce(browsers, func(o *browser) page { return o.post("/account/confirm", "token", token, "password", goodPassword) })
-		require.Equal(t, 1, count(got, http.StatusSeeOther))
-		require.Equal(t, 2, count(got, http.StatusGone))
-		require.Contains(t, b.get(second).shows(http.StatusGone).body, `href="/account/sign-in"`, "the address has an account now")
-		b.post("/account/confirm", "token", token, "password", goodPassword).shows(http.StatusGone)
-	})
-}
-
 func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		svc, _ := s.startWithClock(t)

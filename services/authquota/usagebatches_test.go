@@ -3,8 +3,6 @@ package authquota_test
 import (
 	"fmt"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 )
 
@@ -110,35 +107,3 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 	})
 }
 
-// Old batches and days are deleted; visible usage stays.
-func TestUsageIsDeletedAfterRetention(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		var at atomic.Pointer[time.Time]
-		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-		at.Store(&now)
-		clock := func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } }
-		svc := s.start(t, clock)
-		key := svc.issue(map[string]any{"expiresIn": "1h"})
-		tally := func(day string) api.UsageCount {
-			return api.UsageCount{Day: day, Key: key.ID, Outcome: api.CallServed, Calls: 1, LastAt: now}
-		}
-		svc.tally(batchID(), tally("2026-11-19"), tally("2026-11-20"))
-		svc.stop()
-
-		later := now.AddDate(0, 0, 400) // the 20th is then day 401 from today; the 21st would be kept
-		at.Store(&later)
-		svc = s.start(t, clock)
-		now = later
-		svc.tally(batchID(), tally(later.Format(time.DateOnly)))
-		storetest.Eventually(t, "the old days are gone", func() bool { return len(s.counted(t)) == 1 })
-		require.True(t, strings.HasPrefix(s.counted(t)[0], later.Format(time.DateOnly)))
-		require.Len(t, s.query(t, "SELECT id FROM tally_batches"), 1)
-		svc.stop()
-
-		soon := later.AddDate(0, 0, 399)
-		at.Store(&soon)
-		s.start(t, clock)
-		storetest.Eventually(t, "the old batch is gone", func() bool { return len(s.query(t, "SELECT id FROM tally_batches")) == 0 })
-		require.Len(t, s.counted(t), 1, "kept for 400 days, today included")
-	})
-}

@@ -1,0 +1,110 @@
+package dbtx_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/mail"
+)
+
+// A change that fails leaves no audit entry, no mail and no epoch increment.
+func TestChangeIsAllOrNothing(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		failure := errors.New("failed at the end")
+		change := func(outcome error) error {
+			return db.Change(t.Context(), func(tx *dbtx.Tx) error {
+				a, err := tx.CreateAccount(api.BaseTier)
+				require.NoError(t, err)
+				return errors.Join(
+					tx.Record("ada", "account.create", a.ID, nil), tx.QueueRaise(a.ID),
+					tx.Post(mail.Message{To: "ada@example.org", Template: "password-changed"}), outcome)
+			})
+		}
+		require.ErrorIs(t, change(failure), failure)
+		require.Empty(t, db.Audit(t))
+		require.Empty(t, db.Raises(t))
+		require.Empty(t, db.TakeMails(t))
+		require.NoError(t, change(nil))
+		require.Equal(t, []string{"account.create"}, db.Audit(t))
+		require.Len(t, db.Raises(t), 1)
+		require.Len(t, db.TakeMails(t), 1)
+	})
+}
+
+func post(t *testing.T, db dbtxtest.DB, mails int) {
+	t.Helper()
+	require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error {
+		for range mails {
+			if err := tx.Post(mail.Message{To: "ada@example.org", Template: "password-changed"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+func TestMailIsClaimedOnceUntilTheLeaseEnds(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		const mails = 8
+		post(t, db, mails)
+		var mu sync.Mutex
+		claimed := map[string]int{}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for {
+					m, ok, err := db.ClaimMail(t.Context(), time.Minute)
+					require.NoError(t, err)
+					if !ok {
+						return
+					}
+					mu.Lock()
+					claimed[m.ID]++
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		require.Len(t, claimed, mails)
+		for _, times := range claimed {
+			require.Equal(t, 1, times)
+		}
+		db.Advance(time.Minute)
+		again, ok, err := db.ClaimMail(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.True(t, ok, "its claimer has stopped")
+		require.Equal(t, 2, again.Attempts)
+		require.NoError(t, db.DeferMail(t.Context(), again.ID, db.Now().Add(time.Hour)))
+		pending, oldest, err := db.PendingMails(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, mails, pending)
+		require.Equal(t, dbtxtest.Start, oldest)
+	})
+}
+
+func TestResealMakesTheOlderKeyUnnecessary(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		post(t, db, 3)
+		older := db.Box
+		db.Box = dbtxtest.Box(t, "a1")
+		require.ErrorContains(t, db.Reseal(t.Context(), dbtx.SealedMails), "3 sealed texts do not open")
+		db.Box = dbtxtest.Box(t, "a1", "e7")
+		require.NoError(t, db.Reseal(t.Context(), dbtx.SealedMails))
+		db.Box = dbtxtest.Box(t, "a1")
+		require.NoError(t, db.Reseal(t.Context(), dbtx.SealedMails))
+		m, _, err := db.ClaimMail(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.False(t, m.Sealed)
+		db.Box = older
+		m, _, err = db.ClaimMail(t.Context(), time.Minute)
+		require.NoError(t, err)
+		require.True(t, m.Sealed, "the older key no longer opens it")
+	})
+}

@@ -1,0 +1,117 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/keys"
+	keystore "opportunity.internal/services/authquota/internal/keys/store"
+	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/usage/store"
+)
+
+func issue(t *testing.T, db dbtxtest.DB, digest string) keys.Key {
+	t.Helper()
+	key, err := keystore.New(db.DB, store.Move).Issue(t.Context(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
+		keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
+	require.NoError(t, err)
+	return key
+}
+
+func batch(id string, key keys.Key, day string, calls int, at time.Time) usage.Batch {
+	return usage.Batch{
+		ID: id, Sums: []usage.KeySum{{Key: key.ID, Day: day, Outcome: api.CallServed, Calls: calls}}, LastUsed: map[string]time.Time{key.ID: at},
+	}
+}
+
+func TestUsageBatchIsAddedOnce(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx, day := store.New(db.DB), t.Context(), counter.DayOf(db.Now())
+		key := issue(t, db, "a")
+		for _, id := range []string{"first", "first", "second"} {
+			unknown, err := s.Count(ctx, batch(id, key, day, 3, db.Now()))
+			require.NoError(t, err)
+			require.Zero(t, unknown)
+		}
+		unknown, err := s.Count(ctx, batch("third", keys.Key{ID: keys.NewID()}, day, 3, db.Now()))
+		require.NoError(t, err)
+		require.Equal(t, 1, unknown)
+		_, err = s.Count(ctx, batch("late", key, day, 1, db.Now().Add(-time.Hour)))
+		require.NoError(t, err)
+
+		sent, err := s.SentOn(ctx, key.Account, db.Now())
+		require.NoError(t, err)
+		require.Equal(t, 7, sent[key.ID][usage.Served])
+		used, _, err := keystore.New(db.DB, store.Move).Resolve(ctx, []string{strings.Repeat("a", 64)})
+		require.NoError(t, err)
+		require.Equal(t, db.Now(), *used.LastUsedAt, "a late batch does not set it back")
+	})
+}
+
+func TestLedgerKeepsTheGreatestCounts(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx, day := store.New(db.DB), t.Context(), counter.DayOf(db.Now())
+		for _, calls := range []int{5, 9, 7} {
+			require.NoError(t, s.SaveDay(ctx, day, []usage.Count{{Account: "acc_a", Calls: calls}, {Account: counter.ServiceField, Calls: calls}}))
+		}
+		saved, err := s.Day(ctx, day)
+		require.NoError(t, err)
+		require.Equal(t, api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{"acc_a": 9}}, saved)
+	})
+}
+
+func TestUsageMovesWithTheKeys(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx, day := store.New(db.DB), t.Context(), counter.DayOf(db.Now())
+		from, to := issue(t, db, "a"), issue(t, db, "b")
+		for i, key := range []keys.Key{from, to} {
+			_, err := s.Count(ctx, batch(key.ID, key, day, 3+i, db.Now()))
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.SaveDay(ctx, day, []usage.Count{{Account: from.Account, Calls: 3}, {Account: to.Account, Calls: 4}}))
+		require.NoError(t, db.Change(ctx, func(tx *dbtx.Tx) error { return store.Move(tx, from.Account, to.Account) }))
+
+		counts, err := s.ByDay(ctx, to.Account, usage.Range{From: day, To: day})
+		require.NoError(t, err)
+		require.Len(t, counts, 1)
+		require.Equal(t, 7, counts[0].Calls)
+		used, err := s.UsedOn(ctx, to.Account, db.Now())
+		require.NoError(t, err)
+		require.Equal(t, 7, used, "also before Redis has applied the move")
+		moves, err := s.Moves(ctx, to.Account)
+		require.NoError(t, err)
+		require.Equal(t, []usage.Move{{Day: day, From: from.Account, To: to.Account}}, moves)
+		require.NoError(t, s.DeleteMove(ctx, moves[0]))
+		moves, err = s.Moves(ctx, "")
+		require.NoError(t, err)
+		require.Empty(t, moves)
+	})
+}
+
+// Usage by key and by account expire together, so that they agree.
+func TestUsageIsDeletedAfterRetention(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx := store.New(db.DB), t.Context()
+		key := issue(t, db, "a")
+		_, err := s.Count(ctx, batch("first", key, counter.DayOf(db.Now()), 3, db.Now()))
+		require.NoError(t, err)
+		rows := func(table string) (n int64) {
+			t.Helper()
+			require.NoError(t, db.Table(table).Count(&n).Error)
+			return n
+		}
+		db.Advance((usage.RetentionDays - 1) * 24 * time.Hour)
+		require.NoError(t, s.DeleteExpired(ctx))
+		require.Equal(t, []int64{1, 1}, []int64{rows("usage_keys"), rows("usage_outcomes")})
+		db.Advance(24 * time.Hour)
+		require.NoError(t, s.DeleteExpired(ctx))
+		require.Equal(t, []int64{0, 0, 0}, []int64{rows("usage_keys"), rows("usage_outcomes"), rows("tally_batches")})
+	})
+}
