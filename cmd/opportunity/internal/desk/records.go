@@ -20,7 +20,7 @@ type recordsPage struct {
 }
 
 func (d *Desk) records(v *visit) (view, error) {
-	filters := chosen(v.URL.Query(), "visibility", "status", "category", "after")
+	filters := chosen(v.URL.Query(), "text", "visibility", "status", "category", "after")
 	list, _, err := v.client.ListingList(v.Context(), operator.Page{Limit: 100}, pairs(filters)...)
 	if err != nil {
 		return view{}, err

@@ -262,7 +262,7 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	f.Languages, f.Requirements, f.ApplicationStatus, f.ApplicationURL = []string{attack}, []string{attack}, attack, ptr(attack)
 	f.RiskIndicators = []api.RiskIndicator{{Code: attack, Note: attack, SourceURL: attack}}
 	hostile.OwnFacts, hostile.PreviousFacts = ptr(api.UnknownFacts()), f
-	hostile.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: attack, Outcome: attack, Note: attack}, Actor: attack}}
+	hostile.Events = []api.RecordedEvent{{VerificationEvent: api.VerificationEvent{CheckType: attack, Outcome: attack, Note: attack, Facts: f, SourceURLs: []string{attack}}, Actor: attack}}
 	hostile.Edits = []api.ListingEdit{{Actor: attack, Fields: []string{attack}}}
 	hostile.Reasons = []api.DueReason{{Why: attack, Note: attack, Actor: attack, Fields: []string{attack}}, {Why: api.DueEdit, Actor: attack, Fields: []string{attack}}}
 	hostile.Quotes = []api.Quote{{Fact: attack, SourceURL: r.Sources[1].URL, Text: attack}}
@@ -274,7 +274,16 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 		DueRecord: api.DueRecord{ID: "x", Company: attack, Category: attack, Status: attack, Reasons: hostile.Reasons}, Host: attack,
 		Lease: &api.Lease{Holder: attack}, Skip: &api.Skip{Actor: attack, Reason: attack},
 	}}})
-	for _, path := range []string{"/reviews/maple", "/queue", "/queue?text=" + url.QueryEscape(attack)} {
+	s.api.respond("GET /reviews/second-opinions", api.OpinionList{Requests: []api.OpinionRequest{{ID: attack, EventID: attack}}})
+	text, err := json.Marshal(map[string]any{"visibility": attack, "curation": api.CurationNotes{Contact: attack, Notes: attack}})
+	require.NoError(t, err)
+	r.ApplicationURL, r.Subcategory, r.Overview, r.StartingCost, r.WorkModel, r.Facts = "javascript:alert(1)", ptr(attack), attack, attack, attack, *f
+	s.api.respond("GET /listings/maple", api.ListingDetail{Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack, Action: attack, Fields: []string{attack}}}})
+	s.api.respond("GET /listings", api.ListingList{Listings: []api.ListedListing{{ID: attack, Company: attack, Category: attack, Visibility: attack, Status: attack, Host: attack}}})
+	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{{
+		ID: attack, Company: attack, Category: attack, Host: attack, Missing: []string{attack}, Duplicates: []api.Duplicate{{ID: attack, Visibility: attack, By: attack}},
+	}}})
+	for _, path := range []string{"/records/maple", "/records/maple/compare", "/records", "/candidates", "/reviews/maple", "/queue", "/queue?text=" + url.QueryEscape(attack)} {
 		page := b.get(path)
 		require.Equal(t, http.StatusOK, page.StatusCode)
 		require.NotContains(t, page.body, "<img src=x", path)
