@@ -134,6 +134,9 @@ func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 		require.Empty(t, sheet.Events)
 		require.Empty(t, sheet.Quotes)
 		require.Equal(t, api.DueNeverReviewed, sheet.Reasons[0].Why)
+		s.history.mu.Lock()
+		s.history.rulesBehind = 1 // so the catalog rejects the feed: only the response to a review can update its copy
+		s.history.mu.Unlock()
 		operated[api.Lease](s, 200, "ann", "PUT", "reviews/records/x/lease", `{}`)
 		operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/x/draft", `{"note":"half"}`)
 		operated[api.Draft](s, 200, "ben", "PUT", "reviews/records/x/draft", `["ben's"]`)
@@ -150,6 +153,7 @@ func TestReviewRecordsTheSheetAndEndsTheWork(t *testing.T) {
 		require.Equal(t, report.EventID, again.EventID)
 
 		require.Empty(t, s.due("").Records, "the record must not be due right after its review")
+		require.Empty(t, s.queued("?within=0d"))
 		sheet = s.sheetFor("ann", "x")
 		require.Equal(t, api.Verified, sheet.Status)
 		require.Equal(t, "x-1", sheet.LastEventID)
