@@ -1,8 +1,6 @@
 package keys
 
-import (
-	"time"
-)
+import "time"
 
 // NoticeDays are the days before expiry when the person is notified, in ascending order.
 var NoticeDays = []int{1, 7, 30}

@@ -1,8 +1,6 @@
 package keys
 
-import (
-	"time"
-)
+import "time"
 
 // Overview is the summary on the home page of the account.
 type Overview struct {

@@ -28,49 +28,6 @@ type event struct {
 	At   time.Time
 }
 
-// words maps visible actions to their text. Other actions are not shown.
-var words = map[string]string{
-	"person.sign_up":              "Account created",
-	"person.sign_in":              "Signed in",
-	"person.password_change":      "Password changed",
-	"person.password_reset_asked": "Password reset requested",
-	"person.address_change_asked": "E-mail address change requested",
-	"person.address_change":       "E-mail address changed",
-	"person.address_change_off":   "E-mail address change cancelled",
-	"factor.add":                  "Second factor added",
-	"factor.remove":               "Second factor removed",
-	"factor.reset_asked":          "Authenticator reported lost",
-	"factor.reset_begin":          "Authenticator removal scheduled",
-	"factor.reset_cancel":         "Authenticator removal cancelled",
-	"recovery_code.use":           "Recovery code used",
-	"recovery_code.renew":         "New recovery codes created",
-	"session.end":                 "Signed out",
-	"key.request":                 "Key requested",
-	"key.withdraw":                "Key request withdrawn",
-	"key.approve":                 "Key request approved",
-	"key.decline":                 "Key request declined",
-	"key.issue":                   "Key created",
-	"key.import":                  "Older key added",
-	"key.rename":                  "Key renamed",
-	"key.rotate":                  "Key rotated",
-	"key.revoke":                  "Key revoked",
-	"terms.accept":                "Terms of use accepted",
-	"account.merge":               "Older key connected",
-	"account.suspend":             "Account suspended",
-	"account.resume":              "Account resumed",
-	"account.grant":               "Plan changed",
-	"plan.upgrade":                "Checkout opened",
-	"plan.portal":                 "Payment portal opened",
-	"plan.cancel":                 "Plan cancellation requested",
-	"plan.resume":                 "Plan resumption requested",
-}
-
-// failures maps actions that anyone can cause to their text. Each is shown in one row with the number of occurrences.
-var failures = map[string]string{
-	"person.sign_in_failed": "Failed to sign in",
-	"person.confirm_failed": "Failed to confirm",
-}
-
 const (
 	shownEvents   = 20 // without failures
 	failuresShown = 30 * 24 * time.Hour
@@ -79,11 +36,11 @@ const (
 // recentEvents returns the recent events, newest first.
 func (p *Pages) recentEvents(v *site.Visit) (list []event, err error) {
 	ctx := v.Request.Context()
-	logged, err := p.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(words)), shownEvents)
+	logged, err := p.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(accounts.Actions)), shownEvents)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := p.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(failures)), v.Now.Add(-failuresShown))
+	failed, err := p.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(accounts.Failures)), v.Now.Add(-failuresShown))
 	for _, e := range slices.Concat(failed, logged) {
 		list = append(list, describe(e))
 	}
@@ -103,11 +60,11 @@ func describe(e accounts.Event) event {
 	if e.Own {
 		by = "you"
 	}
-	if what, failed := failures[e.Action]; failed {
+	if what, failed := accounts.Failures[e.Action]; failed {
 		if e.Times > 1 {
 			more = append(more, strconv.Itoa(e.Times)+" times in 30 days")
 		}
 		return event{what, strings.Join(more, ", "), "unknown", e.At} // without the secret, the person is unknown
 	}
-	return event{words[e.Action], strings.Join(more, ", "), by, e.At}
+	return event{accounts.Actions[e.Action], strings.Join(more, ", "), by, e.At}
 }

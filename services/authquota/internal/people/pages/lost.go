@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people/link"
 	"opportunity.internal/services/authquota/internal/people/throttle"
@@ -42,7 +43,7 @@ func (p *Pages) lost(v *site.Visit) (site.View, error) {
 	keep := link.New(link.Keep, v.Person.Account, v.Person.Email, v.Now)
 	return sent, p.Losses.RequestNewAuthenticator(ctx, v.Person.Account, lost, keep, mail.Message{
 		To: v.Person.Email, Template: "authenticator-reset-asked", Data: map[string]string{
-			"when":   mailTime(v.Now.Add(link.ResetWait)),
+			"when":   account.When(v.Now.Add(link.ResetWait)),
 			"link":   p.linkTo("/account/lost-authenticator/confirm", lost),
 			"cancel": p.linkTo("/account/lost-authenticator/cancel", keep),
 		},
@@ -63,7 +64,7 @@ func (p *Pages) lostConfirmForm(v *site.Visit) (site.View, error) {
 	}
 	return site.View{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
 		"/account/lost-authenticator/confirm", token(v),
-		"If you confirm, the authenticator and the recovery codes will be removed on " + mailTime(l.RequestedAt().Add(link.ResetWait)) +
+		"If you confirm, the authenticator and the recovery codes will be removed on " + account.When(l.RequestedAt().Add(link.ResetWait)) +
 			". You set up new ones the next time you sign in. Signing in with the authenticator before then cancels the removal.",
 		"Yes, it is lost",
 	}}, err
@@ -75,7 +76,7 @@ func (p *Pages) lostConfirm(v *site.Visit) (site.View, error) {
 		return gone(site.SignIn), nil
 	}
 	return site.View{
-		Redirect: site.SignIn, Notice: "Come back after " + mailTime(at) + ", sign in with your password and set up a new authenticator.",
+		Redirect: site.SignIn, Notice: "Come back after " + account.When(at) + ", sign in with your password and set up a new authenticator.",
 	}, err
 }
 
@@ -107,5 +108,3 @@ func (p *Pages) keepAuthenticator(v *site.Visit) (site.View, error) {
 		Notice:   "The authenticator stays. If you did not report it lost, change your password: someone else knows it.",
 	}, err
 }
-
-func mailTime(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") }
