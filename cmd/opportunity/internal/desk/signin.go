@@ -97,12 +97,12 @@ func (d *Desk) signOut(v *visit) (view, error) {
 }
 
 func (d *Desk) showSessions(v *visit) (view, error) {
-	return view{Template: "sessions", Title: "Sessions", Data: d.sessions.List(v.Session.Name)}, nil
+	return view{Template: "sessions", Title: "Sessions", Data: d.sessions.List(v.Session.Token)}, nil
 }
 
-// endSession ends a session of the same person.
+// endSession ends a session of the same token.
 func (d *Desk) endSession(v *visit) (view, error) {
-	for _, s := range d.sessions.List(v.Session.Name) {
+	for _, s := range d.sessions.List(v.Session.Token) {
 		if s.ID == v.PathValue("id") {
 			d.sessions.End(s.ID)
 		}

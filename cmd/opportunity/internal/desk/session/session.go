@@ -10,6 +10,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -34,6 +35,7 @@ type Session struct {
 
 	Token string // operator token; empty in List
 
+	owner  [sha256.Size]byte // hash of Token
 	notice any
 	kept   any
 }
@@ -74,7 +76,7 @@ func (s *Store) Start(token, name, role, browser string) (cookie string) {
 		}
 	}
 	id := base64.RawURLEncoding.EncodeToString(random(16))
-	s.sessions[id] = &Session{ID: id, Name: name, Role: role, Browser: browser, Started: now, Seen: now}
+	s.sessions[id] = &Session{ID: id, Name: name, Role: role, Browser: browser, Started: now, Seen: now, owner: sha256.Sum256([]byte(token))}
 	content, _ := json.Marshal(sealed{id, token})                                    // two strings
 	return base64.RawURLEncoding.EncodeToString(s.seal.Seal(nil, nil, content, nil)) //nolint:gosec // the cipher adds a random nonce
 }
@@ -117,13 +119,13 @@ func (s *Store) End(id string) {
 	delete(s.sessions, id)
 }
 
-// List returns the sessions of a person, latest first.
-func (s *Store) List(name string) []Session {
+// List returns the sessions of the holder of token, latest first. Names do not identify the holder: those of shared tokens are claims.
+func (s *Store) List(token string) []Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []Session
 	for _, found := range s.sessions {
-		if found.Name == name && !expired(found, s.now()) {
+		if found.owner == sha256.Sum256([]byte(token)) && !expired(found, s.now()) {
 			listed := *found
 			listed.kept = nil
 			list = append(list, listed)
