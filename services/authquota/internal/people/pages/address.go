@@ -3,7 +3,6 @@ package pages
 import (
 	"context"
 
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/link"
@@ -60,23 +59,17 @@ func (p *Pages) email(v *site.Visit) (site.View, error) {
 // newAddressForm is behind the link. It does not require signing in, because the link may be opened on another device.
 func (p *Pages) newAddressForm(v *site.Visit) (site.View, error) {
 	l, err := p.Links.Link(v.Request.Context(), token(v), link.NewAddress)
-	if problem.Of(err).Code == problem.NotFound {
-		return gone(site.Security), nil
-	}
-	return site.View{Template: "link", Title: "Confirm your new address", Data: linkForm{
+	return unlessGone(site.Security, site.View{Template: "link", Title: "Confirm your new address", Data: linkForm{
 		"/account/new-address", token(v),
 		"You will sign in with " + l.Email + " and receive mails there. We notify the current address. If you did not request this, " +
 			"close this page: nothing has changed.",
 		"Use this address",
-	}}, err
+	}}, err)
 }
 
 func (p *Pages) newAddress(v *site.Visit) (site.View, error) {
 	err := p.AddressLinks.ChangeAddress(v.Request.Context(), token(v))
-	if problem.Of(err).Code == problem.NotFound {
-		return gone(site.Security), nil
-	}
-	return site.View{Redirect: site.Security, Notice: "Your e-mail address was changed."}, err
+	return unlessGone(site.Security, site.View{Redirect: site.Security, Notice: "Your e-mail address was changed."}, err)
 }
 
 // cancelAddressChange cancels the pending address change.
@@ -88,20 +81,14 @@ func (p *Pages) cancelAddressChange(v *site.Visit) (site.View, error) {
 // oldAddressForm is behind the link in the mail to the previous address.
 func (p *Pages) oldAddressForm(v *site.Visit) (site.View, error) {
 	_, err := p.Links.Link(v.Request.Context(), token(v), link.OldAddress)
-	if problem.Of(err).Code == problem.NotFound {
-		return gone(site.Security), nil
-	}
-	return site.View{Template: "link", Title: "Keep your address?", Data: linkForm{
+	return unlessGone(site.Security, site.View{Template: "link", Title: "Keep your address?", Data: linkForm{
 		"/account/old-address", token(v),
 		"The account keeps its e-mail address. If you did not request the change, change your password afterwards, which signs out every other browser.",
 		"Keep address",
-	}}, err
+	}}, err)
 }
 
 func (p *Pages) oldAddress(v *site.Visit) (site.View, error) {
 	err := p.AddressLinks.KeepAddress(v.Request.Context(), token(v))
-	if problem.Of(err).Code == problem.NotFound {
-		return gone(site.Security), nil
-	}
-	return site.View{Redirect: site.Security, Notice: "Your e-mail address was not changed."}, err
+	return unlessGone(site.Security, site.View{Redirect: site.Security, Notice: "Your e-mail address was not changed."}, err)
 }

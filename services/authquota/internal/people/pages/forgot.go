@@ -30,22 +30,12 @@ func (p *Pages) forgot(v *site.Visit) (site.View, error) {
 	})
 }
 
-func (p *Pages) forgotSent(*site.Visit) (site.View, error) {
-	return site.View{
-		Template: "sent", Title: "Check your e-mail",
-		Data: "a link to choose a new password, if there is an account with that address. It works once, for an hour",
-	}, nil
-}
-
 func (p *Pages) resetForm(v *site.Visit) (site.View, error) {
 	l, err := p.Links.Link(v.Request.Context(), token(v), link.Reset)
-	if problem.Of(err).Code == problem.NotFound {
-		return gone("/account/forgot"), nil
-	}
-	return site.View{
+	return unlessGone("/account/forgot", site.View{
 		Template: "password", Title: "Choose a new password",
 		Data: passwordForm{"/account/reset", token(v), l.Email, "Change password"},
-	}, err
+	}, err)
 }
 
 // reset sets the new password. The person then signs in with it and the second factor.

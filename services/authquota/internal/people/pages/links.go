@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/link"
 	"opportunity.internal/services/authquota/internal/site"
@@ -51,6 +52,21 @@ func token(v *site.Visit) string {
 // gone returns the page for an invalid link, with a link to request another one.
 func gone(again string) site.View {
 	return site.View{Template: "gone", Title: "This link has expired", Status: http.StatusGone, Data: again}
+}
+
+// unlessGone returns page and err. If err is not_found, it returns the page for an invalid link instead.
+func unlessGone(again string, page site.View, err error) (site.View, error) {
+	if problem.Of(err).Code == problem.NotFound {
+		return gone(again), nil
+	}
+	return page, err
+}
+
+// sent returns the handler of a page that says which mail was sent.
+func sent(what string) site.Handler {
+	return func(*site.Visit) (site.View, error) {
+		return site.View{Template: "sent", Title: "Check your e-mail", Data: what}, nil
+	}
 }
 
 // linkForm is a page behind a link with a confirmation button. Opening the link has no effect, because mail scanners open links

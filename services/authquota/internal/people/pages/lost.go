@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people/link"
@@ -50,54 +49,35 @@ func (p *Pages) lost(v *site.Visit) (site.View, error) {
 	})
 }
 
-func (p *Pages) lostSent(*site.Visit) (site.View, error) {
-	return site.View{
-		Template: "sent", Title: "Check your e-mail",
-		Data: "two links: one starts the three-day waiting period, the other cancels it. The first works for 24 hours",
-	}, nil
-}
-
 func (p *Pages) lostConfirmForm(v *site.Visit) (site.View, error) {
 	l, err := p.Links.Link(v.Request.Context(), token(v), link.Lost)
-	if problem.Of(err).Code == problem.NotFound {
-		return gone(site.SignIn), nil
-	}
-	return site.View{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
+	return unlessGone(site.SignIn, site.View{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
 		"/account/lost-authenticator/confirm", token(v),
 		"If you confirm, the authenticator and the recovery codes will be removed on " + account.When(l.RequestedAt().Add(link.ResetWait)) +
 			". You set up new ones the next time you sign in. Signing in with the authenticator before then cancels the removal.",
 		"Yes, it is lost",
-	}}, err
+	}}, err)
 }
 
 func (p *Pages) lostConfirm(v *site.Visit) (site.View, error) {
 	at, err := p.Losses.BeginReset(v.Request.Context(), token(v))
-	if problem.Of(err).Code == problem.NotFound {
-		return gone(site.SignIn), nil
-	}
-	return site.View{
+	return unlessGone(site.SignIn, site.View{
 		Redirect: site.SignIn, Notice: "Come back after " + account.When(at) + ", sign in with your password and set up a new authenticator.",
-	}, err
+	}, err)
 }
 
 func (p *Pages) lostCancelForm(v *site.Visit) (site.View, error) {
 	_, err := p.Links.Link(v.Request.Context(), token(v), link.Keep)
-	if problem.Of(err).Code == problem.NotFound {
-		return gone(site.SignIn), nil
-	}
-	return site.View{Template: "link", Title: "Keep the authenticator?", Data: linkForm{
+	return unlessGone(site.SignIn, site.View{Template: "link", Title: "Keep the authenticator?", Data: linkForm{
 		"/account/lost-authenticator/cancel", token(v),
 		"The authenticator stays. If you did not report it lost, change your password afterwards: someone else knows it.",
 		"Keep authenticator",
-	}}, err
+	}}, err)
 }
 
 func (p *Pages) lostCancel(v *site.Visit) (site.View, error) {
 	err := p.Losses.CancelReset(v.Request.Context(), token(v))
-	if problem.Of(err).Code == problem.NotFound {
-		return gone(site.SignIn), nil
-	}
-	return site.View{Redirect: site.SignIn, Notice: "The authenticator stays."}, err
+	return unlessGone(site.SignIn, site.View{Redirect: site.SignIn, Notice: "The authenticator stays."}, err)
 }
 
 // keepAuthenticator handles the button on every page while the waiting period lasts.

@@ -30,10 +30,6 @@ func (p *Pages) signUp(v *site.Visit) (site.View, error) {
 	})
 }
 
-func (p *Pages) signUpSent(*site.Visit) (site.View, error) {
-	return site.View{Template: "sent", Title: "Check your e-mail", Data: "a link to choose a password. It works once, for 24 hours"}, nil
-}
-
 // confirmForm shows the form behind a link. Only submitting it uses the link, because mail scanners open links too.
 func (p *Pages) confirmForm(v *site.Visit) (site.View, error) {
 	l, err := p.Links.Link(v.Request.Context(), token(v), link.Confirm)

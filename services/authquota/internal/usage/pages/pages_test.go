@@ -86,6 +86,7 @@ func TestUsagePage(t *testing.T) {
 	require.Contains(t, p.Body, `aria-valuenow="13"`)
 	require.NotContains(t, p.Text(), "Not in the plan", "was longer ago")
 	require.Equal(t, 90, strings.Count(p.Body, `<th scope="row">2026-`), "one row for each day")
+	require.Less(t, strings.Index(p.Body, `<th scope="row">2026-11-20`), strings.Index(p.Body, `<th scope="row">2026-11-18`), "newest first")
 	require.NotContains(t, p.Body, "style=", "the policy forbids it")
 
 	s.Get("/account/usage?days=1").Shows(http.StatusOK, "14 requests sent today")
