@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,7 @@ type fake struct {
 	charged                           []string
 	applied                           []intake.Fetched
 	changed                           []string
+	log                               strings.Builder
 }
 
 func (f *fake) Ticket(context.Context) (int64, error) {
@@ -56,7 +58,7 @@ func (f *fake) Charge(_ context.Context, invoice string) error {
 
 func (f *fake) intake() intake.Intake {
 	return intake.Intake{
-		Store: f, Source: f, Log: slog.New(slog.DiscardHandler), OnChange: func(account string) { f.changed = append(f.changed, account) },
+		Store: f, Source: f, Log: slog.New(slog.NewTextHandler(&f.log, nil)), OnChange: func(account string) { f.changed = append(f.changed, account) },
 	}
 }
 
@@ -97,6 +99,7 @@ func TestOutcomeOfEvent(t *testing.T) {
 			require.ErrorIs(t, err, c.wantErr)
 			require.Len(t, c.fake.applied, c.applied)
 			require.Equal(t, c.changed, c.fake.changed)
+			require.Equal(t, got == intake.Irrelevant && c.applied > 0, strings.Contains(c.fake.log.String(), "webhook event ignored"), "log")
 			for _, f := range c.fake.applied {
 				require.Equal(t, intake.Cause{Actor: intake.ActorProcessor, Event: "evt_1"}, f.Cause)
 				require.EqualValues(t, c.fake.tickets, f.Ticket)
