@@ -106,4 +106,3 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 		require.Equal(t, []string{"2026-11-20 served 2"}, s.counted(t))
 	})
 }
-
