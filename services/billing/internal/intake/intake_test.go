@@ -142,6 +142,7 @@ func TestRejectedChargeDoesNotFailTheEvent(t *testing.T) {
 	_, err := rejected.intake().Refresh(t.Context(), "sub_1", intake.Cause{})
 	require.NoError(t, err)
 	require.Len(t, rejected.applied, 1)
+	require.Contains(t, rejected.log.String(), "renewal charge rejected")
 
 	unavailable := fake{state: renewing(), chargeErr: problem.Unavailable(errors.New("timeout"))}
 	_, err = unavailable.intake().Refresh(t.Context(), "sub_1", intake.Cause{})
