@@ -78,15 +78,24 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 		"OPPORTUNITY_AUTHQUOTA_URL":       d.authquotaURL,
 		"OPPORTUNITY_BILLING_URL":         d.billingURL,
 	}
+	if err := d.load(dir, common); err != nil {
+		return nil, err
+	}
+	d.attach(loopback, public, admin, log)
+	return d, nil
+}
+
+// load loads the settings of all services. fixed overrides the environment.
+func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
 	databases := map[string]string{}
 	for _, name := range []string{"catalog", "history", "authquota", "billing"} {
 		var err error
 		if databases[name], err = dir.database(name); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	mail := (&url.URL{Scheme: "file", Path: dir.file("mail")}).String()
-	settings := func(database string) func(string) (string, bool) { return lookup(common, databases[database], mail) }
+	settings := func(database string) func(string) (string, bool) { return lookup(fixed, databases[database], mail) }
 	var invalid [6]error
 	d.links, invalid[5] = linkChecksEnabled()
 	d.catalog, invalid[0] = config.Load[catalog.Config](settings("catalog"))
@@ -94,9 +103,11 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 	d.authquota, invalid[2] = config.Load[authquota.Config](settings("authquota"))
 	d.billing, invalid[3] = config.Load[billing.Config](settings("billing"))
 	d.gateway, invalid[4] = config.Load[gateway.Config](settings(""))
-	if err := errors.Join(invalid[:]...); err != nil {
-		return nil, err
-	}
+	return errors.Join(invalid[:]...)
+}
+
+// attach sets what a service gets besides its settings: open listeners, the log, and the end of the first start.
+func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener, log io.Writer) {
 	setListeners := func(c *server.Config, service, operations net.Listener) {
 		c.Listener, c.OperationsListener = service, operations
 	}
@@ -118,7 +129,6 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 	} {
 		*out = log
 	}
-	return d, nil
 }
 
 // lookup returns the lookup function for the settings of one service. Precedence: fixed, the environment, defaults.
