@@ -48,7 +48,7 @@ func running(t *testing.T) (dir, base string, keys map[api.Tier]string) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended, out, errs := make(chan error, 1), new(screen), new(screen)
 	go func() {
-		ended <- Run(ctx, Options{Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DataDir: dir, Seed: "sample", Out: out, Err: errs})
+		ended <- Run(ctx, Options{Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DeskListen: "127.0.0.1:0", DataDir: dir, Seed: "sample", Out: out, Err: errs})
 	}()
 	t.Cleanup(func() {
 		stop()
