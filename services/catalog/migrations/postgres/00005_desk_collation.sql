@@ -1,5 +1,6 @@
 -- +goose Up
 -- As listings.id: only columns of one collation can use each other's indexes in a join.
+-- Contract: only the order of comparisons changes, and the previous version does not use these tables.
 ALTER TABLE listing_index ALTER COLUMN listing_id TYPE text COLLATE "C";
 ALTER TABLE leases ALTER COLUMN listing_id TYPE text COLLATE "C";
 ALTER TABLE drafts ALTER COLUMN listing_id TYPE text COLLATE "C";
