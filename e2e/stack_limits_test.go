@@ -72,6 +72,7 @@ func TestServiceCapacity(t *testing.T) {
 		}
 	}
 	s.usedToday(t, a.Account, 20)
+	s.usedToday(t, b.Account, capacity-20)
 	s.redis.Flush()
 	refused := do(t, s.gateways[1], call{path: "/api/v1/opportunities", key: a.Key})
 	require.Equal(t, string(problem.ServiceCapacityReached), refused.code())

@@ -43,7 +43,7 @@ func generic(t testing.TB, text []byte) string {
 	return string(out)
 }
 
-// shownInREADME compares the console block of the README with what the first start printed, apart from address, folder and keys.
+// shownInREADME compares the console block of the README with what the first start printed, apart from addresses, folder and secrets.
 func shownInREADME(t *testing.T, u upProcess) {
 	t.Helper()
 	readme, err := os.ReadFile("../README.md")
@@ -52,9 +52,9 @@ func shownInREADME(t *testing.T, u upProcess) {
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "```")
 	eventually(t, "the first start has printed everything", func() bool { return strings.Contains(u.out.String(), "Ctrl-C") })
-	key := regexp.MustCompile(`oda_test_\w+`)
+	secret := regexp.MustCompile(`oda_test_\w+|localhost:\d+/sign-in/once\?code=[\w-]+`)
 	printed := strings.NewReplacer(u.url, "http://localhost:8080", u.adminURL, "http://127.0.0.1:8081", u.dir, "/home/you/opportunity/.opportunity").Replace(u.out.String())
-	require.Equal(t, key.ReplaceAllString(block, "KEY"), key.ReplaceAllString(printed, "KEY"))
+	require.Equal(t, secret.ReplaceAllString(block, "SECRET"), secret.ReplaceAllString(printed, "SECRET"))
 }
 
 // TestQuickStart follows the README: start the API, run the printed curl command, and read every page, a record and its history.
