@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -71,18 +72,18 @@ type exchange struct {
 
 func (c conformanceCase) run(t *testing.T) {
 	const key = "oda_test_conformance"
-	played := 0
+	var played atomic.Int64 // each exchange may run on a connection, and goroutine, of its own
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if played == len(c.Exchanges) {
+		next := int(played.Add(1)) - 1
+		if next >= len(c.Exchanges) {
 			t.Errorf("unexpected request %s", r.URL)
 			w.WriteHeader(http.StatusTeapot)
 			return
 		}
-		played++
 		if got := r.Header.Get("Authorization"); got != "Bearer "+key {
 			t.Errorf("Authorization is %q", got)
 		}
-		c.Exchanges[played-1].play(t, w, r)
+		c.Exchanges[next].play(t, w, r)
 	}))
 	defer server.Close()
 
@@ -108,8 +109,8 @@ func (c conformanceCase) run(t *testing.T) {
 		got["waits"] = waits
 		compare(t, call.Want, got)
 	}
-	if played != len(c.Exchanges) {
-		t.Errorf("got %d requests, want %d", played, len(c.Exchanges))
+	if got := int(played.Load()); got != len(c.Exchanges) {
+		t.Errorf("got %d requests, want %d", got, len(c.Exchanges))
 	}
 }
 
