@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/api/apitest"
 )
 
@@ -168,7 +169,7 @@ func TestOlderKeys(t *testing.T) {
 
 // TestUsage checks that exit codes separate usage errors from rejected requests, and that help needs no service.
 func TestUsage(t *testing.T) {
-	nowhere := "OPPORTUNITY_ADMIN_URL=http://" + freeAddress(t)
+	nowhere := "OPPORTUNITY_ADMIN_URL=http://" + storetest.FreeAddress(t)
 	settings := []string{nowhere, "OPPORTUNITY_OPERATOR_TOKEN=" + operatorToken}
 	for _, c := range []struct {
 		args string

@@ -145,15 +145,6 @@ func run(t testing.TB, settings []string, stdin, path string, args ...string) (s
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
 }
 
-// freeAddress returns an unused loopback address.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 // eventually polls until asks returns true, and fails the test after patience.
 func eventually(t testing.TB, what string, asks func() bool) {
 	t.Helper()

@@ -46,11 +46,11 @@ func newStack(t testing.TB, settings ...string) *stack {
 
 	addresses := map[string]string{}
 	for _, name := range []string{"catalog", "history", "authquota"} {
-		addresses[name] = freeAddress(t)
+		addresses[name] = storetest.FreeAddress(t)
 	}
 	public := []string{}
 	for range gateways {
-		public = append(public, freeAddress(t))
+		public = append(public, storetest.FreeAddress(t))
 	}
 	common := append([]string{
 		"OPPORTUNITY_PUBLIC_URL=http://" + public[0],
@@ -66,7 +66,7 @@ func newStack(t testing.TB, settings ...string) *stack {
 		"OPPORTUNITY_AUTHQUOTA_URL=http://" + addresses["authquota"],
 	}, settings...)
 	serve := func(name, address string, more ...string) {
-		operations := freeAddress(t)
+		operations := storetest.FreeAddress(t)
 		env := slices.Concat(common, more, []string{"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations})
 		s.settings[name], s.operations = env, append(s.operations, "http://"+operations)
 		s.processes = append(s.processes, start(t, env, program(t, name), "serve"))
@@ -80,7 +80,7 @@ func newStack(t testing.TB, settings ...string) *stack {
 		serve(name, addresses[name], "OPPORTUNITY_DATABASE_URL="+s.databases.through(t, asRole))
 	}
 	for i, address := range public {
-		admin := freeAddress(t)
+		admin := storetest.FreeAddress(t)
 		if i == 0 {
 			s.deployment = deployment{
 				url: "http://" + address, adminURL: "http://" + admin,
@@ -135,7 +135,7 @@ type cut struct {
 
 func newCut(t testing.TB, server string) *cut {
 	t.Helper()
-	c := &cut{t: t, server: server, own: freeAddress(t)}
+	c := &cut{t: t, server: server, own: storetest.FreeAddress(t)}
 	c.start()
 	t.Cleanup(c.stop)
 	return c

@@ -70,7 +70,7 @@ func up(t testing.TB, dir string, settings ...string) upProcess {
 
 func upWith(t testing.TB, dir, seed string, settings ...string) upProcess {
 	t.Helper()
-	public, admin := freeAddress(t), freeAddress(t)
+	public, admin := storetest.FreeAddress(t), storetest.FreeAddress(t)
 	u := upProcess{dir: dir, deployment: deployment{
 		url: strings.Replace("http://"+public, "127.0.0.1", "localhost", 1), adminURL: "http://" + admin, token: []string{"OPPORTUNITY_DATA_DIR=" + dir}, keys: map[api.Tier]string{},
 	}}

@@ -7,13 +7,16 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,7 +127,9 @@ type RedisServer struct {
 func Redis(t testing.TB) *RedisServer {
 	t.Helper()
 	skipIfQuick(t)
-	s := &RedisServer{t: t, port: freePort(t)}
+	_, port, err := net.SplitHostPort(FreeAddress(t))
+	require.NoError(t, err)
+	s := &RedisServer{t: t, port: port}
 	s.URL = "redis://127.0.0.1:" + s.port
 	s.Start()
 	t.Cleanup(s.Stop)
@@ -175,14 +180,24 @@ func (s *RedisServer) Client() *redis.Client {
 	return c
 }
 
-func freePort(t testing.TB) string {
+// ports counts up from a random start, so that no address is returned twice in a process.
+var ports atomic.Int64
+
+func init() { ports.Store(rand.Int64N(10_000)) }
+
+// FreeAddress returns a loopback address for a program that the test starts. Its port is below those that the kernel gives to connections
+// and to listeners on port 0, so that none of these takes it before the program starts.
+func FreeAddress(t testing.TB) string {
 	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	require.NoError(t, err)
-	return port
+	for {
+		ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.FormatInt(10_000+ports.Add(1)%10_000, 10)))
+		if err != nil {
+			require.ErrorIs(t, err, syscall.EADDRINUSE)
+			continue
+		}
+		require.NoError(t, ln.Close())
+		return ln.Addr().String()
+	}
 }
 
 // Eventually fails the test unless ok returns true within 30 s. It polls every 5 ms.
