@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/storetest"
 )
 
 // TestRefusedFiles checks that a file with invalid lines changes nothing, and that the report names each of them.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest"
 )
 
 // deployment is a running API and the means to operate it.
