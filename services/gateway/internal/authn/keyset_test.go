@@ -26,7 +26,7 @@ func TestSyncsAreReported(t *testing.T) {
 		})
 		var log bytes.Buffer
 		var reported []error
-		ctx, stop := context.WithTimeout(t.Context(), 5*(syncEvery+syncPause))
+		ctx, stop := context.WithTimeout(t.Context(), 5*(syncEvery+syncPause)-time.Millisecond) // before the sixth sync
 		defer stop()
 		s.run(ctx, slog.New(slog.NewTextHandler(&log, nil)), func(err error) { reported = append(reported, err) })
 		require.Equal(t, results, reported, "one sync at once, then one after each interval")
