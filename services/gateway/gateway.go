@@ -96,7 +96,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Handle(server.ServicePort, public)
 	r.Go("usage batches", recorder.Run)
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
-	r.Go("next day's counters", limiter.Run)
+	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
 	r.Cleanup(func(ctx context.Context) { // after the drain, to include its requests
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)

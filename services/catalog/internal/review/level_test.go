@@ -72,7 +72,7 @@ func TestLevelSpreadsABurstOverTheDaysOnWhichItCanBeReviewed(t *testing.T) {
 	require.Equal(t, []int{60, 60, 60, 60, 60, 0, 0, 60, 60, 60, 60, 60, 0, 0}, simulate(t, uniform))
 }
 
-// The plan for the days ahead is what following Level day by day gives.
+// Plan returns the targets that Level gives day by day.
 func TestPlanFollowsLevel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		due := rapid.SliceOfN(rapid.IntRange(0, 300), review.Horizon, review.Horizon).Draw(t, "due")

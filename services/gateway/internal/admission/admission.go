@@ -5,7 +5,7 @@
 // and replicas cannot overspend together. The clock is that of Redis. A call without a billable response is refunded for the day
 // and the service (Refund); its minute stays charged, which slows down clients that repeat failing calls.
 //
-// The counters of a day are created before the day starts (Run). Missing counters, after data loss in Redis, are first loaded from the
+// The counters of a day are created before the day starts (OpenNextDay). Missing counters, after data loss in Redis, are first loaded from the
 // ledger of authquota. While Redis is unavailable, or the ledger when it is needed, calls fail with 503: a guess would either exceed a
 // limit or withhold a paid call.
 //

@@ -98,30 +98,15 @@ func (l *Limiter) decideClock(ctx context.Context) func(expected any, own int64)
 	}
 }
 
-const (
-	openInterval = 10 * time.Second // between attempts to create the counters of the next day
-	openBefore   = time.Hour        // before it starts; the first attempt
-)
+// OpenInterval is the time between calls of OpenNextDay.
+const OpenInterval = 10 * time.Second
 
-// Run creates the counters of each UTC day during the hour before it starts, until ctx ends. No call can have been charged to a day that
-// has not started, so they start at zero, and midnight needs no other service.
-func (l *Limiter) Run(ctx context.Context) error {
-	tick := time.NewTicker(openInterval)
-	defer tick.Stop()
-	for {
-		if err := l.openNextDay(ctx); err != nil && ctx.Err() == nil {
-			l.cfg.Log.WarnContext(ctx, "counters of the next day not created", "error", err.Error()) // the first call of the day loads them
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
+// openBefore is the time before a day from which on its counters are created.
+const openBefore = time.Hour
 
-// openNextDay creates the counters of the next UTC day with zeros if it starts within openBefore. seed.lua checks that it has not started.
-func (l *Limiter) openNextDay(ctx context.Context) error {
+// OpenNextDay creates the counters of the next UTC day with zeros during the hour before it starts. No call can have been charged to a day
+// that has not started, which seed.lua checks, so midnight needs no other service. After an error, the first call of the day loads them.
+func (l *Limiter) OpenNextDay(ctx context.Context) error {
 	now := l.clock.own()
 	if micros, known := l.clock.now(); known {
 		now = time.UnixMicro(micros)

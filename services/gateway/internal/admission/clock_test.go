@@ -157,12 +157,12 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 			return emptyLedger(ctx, day)
 		})
 		decide(t, l)
-		require.NoError(t, l.openNextDay(t.Context()))
+		require.NoError(t, l.OpenNextDay(t.Context()))
 		require.Zero(t, c.Exists(t.Context(), counter.Day("2026-11-21")).Val(), "more than an hour before the day")
 
 		clocks.right, away = clocks.right.Add(58*time.Minute), true
 		decide(t, l)
-		require.NoError(t, l.openNextDay(t.Context()))
+		require.NoError(t, l.OpenNextDay(t.Context()))
 		clocks.right = time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC)
 		for today := range 2 {
 			d := decide(t, l)
