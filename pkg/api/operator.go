@@ -164,3 +164,17 @@ type RecordedEvent struct {
 	RecordedAt time.Time `json:"recordedAt"`
 	Actor      string    `json:"actor"`
 }
+
+// TierUsage counts the calls of one UTC day by all accounts that have a tier now: the past tiers of accounts are not stored.
+type TierUsage struct {
+	Date    string              `json:"date"` // 2026-11-20
+	Tier    Tier                `json:"tier"`
+	Calls   int                 `json:"calls"`   // with any outcome
+	Refused map[CallOutcome]int `json:"refused"` // calls that were rejected, by reason
+	Failed  int                 `json:"failed"`  // calls with the outcome failed
+}
+
+// UsageReport has an entry for each day and tier with calls, oldest day and lowest tier first.
+type UsageReport struct {
+	Days []TierUsage `json:"days"`
+}

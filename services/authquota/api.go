@@ -19,6 +19,6 @@ func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.
 		Keys: db.keys, Requests: db.keys, Principals: db.keys, Epochs: p.epochs, Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Now: cfg.Now,
 	}
 	plan := planapi.API{Entitlements: db.plan, Epochs: p.epochs, Tiers: s.tiers}
-	usage := usageapi.API{Ledger: db.usage, Batches: db.usage, Log: errors.Log, Now: cfg.Now}
+	usage := usageapi.API{Ledger: db.usage, Batches: db.usage, Charts: db.usage, Log: errors.Log, Now: cfg.Now}
 	return httpapi.Handler(errors, cfg.Tokens, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes())
 }

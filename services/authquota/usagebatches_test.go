@@ -106,3 +106,40 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 		require.Equal(t, []string{"2026-11-20 served 2"}, s.counted(t))
 	})
 }
+
+func TestUsageReportAddsUpAccountsByTheirTierNow(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		svc, clock := s.startAt(t, "2026-11-20T10:00:00Z")
+		free, granted, paid := svc.issue(nil), svc.issue(map[string]any{"tier": "developer"}), svc.issue(map[string]any{"tier": "developer"})
+		until := clock.Now().Add(time.Hour)
+		svc.entitled(paid.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: 1})
+		svc.entitled(granted.Account, api.Entitlement{Tier: api.Free, Version: 1})
+		svc.calls(free.ID, "2026-11-20", api.CallServed, 5)
+		svc.calls(free.ID, "2026-11-20", api.CallMinuteLimitReached, 2)
+		svc.calls(free.ID, "2026-11-19", api.CallFailed, 3)
+		svc.calls(free.ID, "2025-10-17", api.CallServed, 9) // the first of 400 days
+		svc.calls(svc.issue(nil).ID, "2026-11-20", api.CallNotFound, 4)
+		svc.calls(granted.ID, "2026-11-20", api.CallServed, 11)
+		svc.calls(paid.ID, "2026-11-20", api.CallDailyLimitReached, 7)
+		report := func(query string) string {
+			got := svc.do(http.MethodGet, "/operator/v1/usage"+query, nil)
+			require.Equal(t, http.StatusOK, got.status, "%s", got.body)
+			return string(got.body)
+		}
+		const nineteenth = `{"date":"2026-11-19","tier":"free","calls":3,"refused":{},"failed":3}`
+		const today = `{"date":"2026-11-20","tier":"free","calls":11,"refused":{"minute_limit_reached":2},"failed":0}`
+		const developer, commercial = `{"date":"2026-11-20","tier":"developer","calls":11,"refused":{},"failed":0}`,
+			`{"date":"2026-11-20","tier":"commercial","calls":7,"refused":{"daily_limit_reached":7},"failed":0}`
+		require.JSONEq(t, `{"days":[`+nineteenth+","+today+","+developer+","+commercial+`]}`, report(""))
+		require.JSONEq(t, `{"days":[`+today+","+developer+","+commercial+`]}`, report("?days=1"))
+		require.Contains(t, report("?days=400"), `{"date":"2025-10-17","tier":"free","calls":9,`)
+		require.NotContains(t, report("?days=399"), "2025")
+
+		clock.set(t, "2026-11-20T11:00:00Z") // the end of the paid period
+		require.JSONEq(t, `{"days":[`+today+`,{"date":"2026-11-20","tier":"developer","calls":18,"refused":{"daily_limit_reached":7},"failed":0}]}`,
+			report("?days=1"))
+		for _, days := range []string{"0", "401", "x", ""} {
+			require.Equal(t, http.StatusBadRequest, svc.do(http.MethodGet, "/operator/v1/usage?days="+days, nil).status, days)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -128,4 +129,41 @@ type KeyCounts struct {
 	Busiest []KeyCount
 	Others  int // number of other keys with requests
 	Rest    Figures
+}
+
+// TierCount is the number of requests with one outcome on one day by all accounts of a tier.
+type TierCount struct {
+	DayCount
+
+	Tier api.Tier
+}
+
+// Report adds up counts by day and tier. It may have several counts for the same outcome.
+func Report(counts []TierCount) api.UsageReport {
+	type entry struct {
+		day  string
+		tier api.Tier
+	}
+	sums := map[entry]*api.TierUsage{}
+	for _, c := range counts {
+		e := entry{c.Day, c.Tier}
+		if sums[e] == nil {
+			sums[e] = &api.TierUsage{Date: c.Day, Tier: c.Tier, Refused: map[api.CallOutcome]int{}}
+		}
+		sums[e].Calls += c.Calls
+		switch GroupOf(c.Outcome) {
+		case Rejected:
+			sums[e].Refused[c.Outcome] += c.Calls
+		case Failed:
+			sums[e].Failed += c.Calls
+		}
+	}
+	report := api.UsageReport{Days: make([]api.TierUsage, 0, len(sums))}
+	for _, sum := range sums {
+		report.Days = append(report.Days, *sum)
+	}
+	slices.SortFunc(report.Days, func(a, b api.TierUsage) int {
+		return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Tier.Rank(), b.Tier.Rank()))
+	})
+	return report
 }

@@ -60,7 +60,7 @@ var permissions = []struct {
 	roles  string
 }{
 	{"GET me", "curator publisher support"},
-	{"GET audit", "support"}, {"GET keys", "support"}, {"POST keys", "support"}, {"GET accounts", "support"}, {"POST accounts", "support"},
+	{"GET audit", "support"}, {"GET usage", "support"}, {"GET keys", "support"}, {"POST keys", "support"}, {"GET accounts", "support"}, {"POST accounts", "support"},
 	{"POST billing", ""},
 	{"POST listings", "publisher"}, {"POST events", "publisher"},
 	{"", "curator publisher"},

@@ -76,6 +76,7 @@ var routes = []route{
 	{"POST", "accounts/{id}/resume", Authquota, support},
 	{"POST", "accounts/{id}/grant", Authquota, support},
 	{"GET", "audit", Authquota, support},
+	{"GET", "usage", Authquota, support},
 
 	{"POST", "billing/reconcile", Billing, admins},
 }

@@ -1,4 +1,4 @@
-// Package api serves the gateways' requests about usage.
+// Package api serves the requests of gateways and operators about usage.
 package api
 
 import (
@@ -26,10 +26,16 @@ type Batches interface {
 	Count(ctx context.Context, b usage.Batch) (unknown int, err error)
 }
 
+// Charts reads the outcomes of requests.
+type Charts interface {
+	ByTier(ctx context.Context, r usage.Range) ([]usage.TierCount, error)
+}
+
 // API serves the requests.
 type API struct {
 	Ledger  Ledger
 	Batches Batches
+	Charts  Charts
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -39,6 +45,7 @@ func (a API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.Get("/internal/v1/usage/:day", a.day),
 		httpapi.Post("/internal/v1/tallies", a.addBatch),
+		httpapi.Get("/operator/v1/usage", a.report),
 	}
 }
 
@@ -53,4 +60,21 @@ func (a API) day(g *gin.Context) (web.Reply, error) {
 	}
 	counts, err := a.Ledger.Day(g.Request.Context(), day)
 	return web.Reply{JSON: counts}, err
+}
+
+// reportDays is the default number of days of a report.
+const reportDays = 30
+
+// report returns the usage of all accounts on the latest days.
+func (a API) report(g *gin.Context) (web.Reply, error) {
+	query, err := params.Read(g.Request.URL.RawQuery, "days")
+	if err != nil {
+		return web.Reply{}, err
+	}
+	days, err := query.Integer("days", 1, usage.RetentionDays, reportDays)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	counts, err := a.Charts.ByTier(g.Request.Context(), usage.Last(a.Now(), days))
+	return web.Reply{JSON: usage.Report(counts)}, err
 }

@@ -3,11 +3,14 @@ package store
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
@@ -18,6 +21,40 @@ func (s *Store) ByDay(ctx context.Context, account string, r usage.Range) ([]usa
 		account, r.From, r.To).Scan(&counts).Error
 	return counts, database.Outage(err)
 }
+
+// ByTier returns the outcomes of all requests by day and by the tier that the account has now. It may return several counts for
+// one day, tier and outcome.
+func (s *Store) ByTier(ctx context.Context, r usage.Range) ([]usage.TierCount, error) {
+	var rows []struct {
+		usage.DayCount
+		Granted  api.Tier
+		PaidRank int // -1 if no paid period includes the present
+	}
+	err := s.db.WithContext(ctx).Raw(`SELECT u.day, u.outcome, a.tier AS granted, COALESCE(p.paid_rank, -1) AS paid_rank, SUM(u.calls) AS calls
+		FROM usage_outcomes u JOIN accounts a ON a.id = u.account_id
+			LEFT JOIN (SELECT holder_id, MAX(`+rank+`) AS paid_rank FROM entitlements WHERE paid_until > ? GROUP BY holder_id) p
+			ON p.holder_id = a.id
+		WHERE u.day BETWEEN ? AND ? GROUP BY u.day, u.outcome, a.tier, p.paid_rank`,
+		database.Micros(s.db.Now()), r.From, r.To).Scan(&rows).Error
+	counts := make([]usage.TierCount, len(rows))
+	for i, row := range rows {
+		counts[i] = usage.TierCount{DayCount: row.DayCount, Tier: row.Granted}
+		if row.PaidRank >= 0 {
+			counts[i].Tier = account.Better(row.Granted, api.Tiers[row.PaidRank].Tier)
+		}
+	}
+	return counts, database.Outage(err)
+}
+
+// rank is an SQL expression for the rank of the column tier.
+var rank = func() string {
+	var s strings.Builder
+	s.WriteString("CASE tier")
+	for i, t := range api.Tiers {
+		fmt.Fprintf(&s, " WHEN '%s' THEN %d", t.Tier, i)
+	}
+	return s.String() + " ELSE -1 END"
+}()
 
 // UsedOn returns the requests charged to an account on a UTC day, including pending moves.
 func (s *Store) UsedOn(ctx context.Context, account string, day time.Time) (int, error) {
