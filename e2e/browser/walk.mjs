@@ -78,6 +78,10 @@ try {
   await inspect(page, '13-key-shown-once')
   const first = await secret()
   assert.match(first, /^oda_live_/)
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  await page.getByRole('button', { name: 'Copy' }).first().press('Enter')
+  await page.getByRole('status').getByText('Copied').waitFor()
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), first)
 
   step('call the API, and see the calls')
   assert.equal((await call(first)).status, 200)
