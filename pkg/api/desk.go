@@ -186,13 +186,15 @@ type SecondOpinion struct {
 	Event   string          `json:"recorded"` // id of the event that it was recorded as
 }
 
-// EditReport is the response to an edit of a listing. If Applied is false, Problems says why (status 200), or Current is the version that
-// the edit did not know (status 412).
+// EditReport is the response to an edit of a listing. If Applied is false, the edit was a dry run, Problems says why (status 200), or
+// Current is the version that the edit did not know (status 412).
 type EditReport struct {
 	Applied  bool           `json:"applied"`
-	Fields   []string       `json:"fields"`   // that changed
-	Problems Problems       `json:"problems"` // empty, never null
-	Current  *ListingDetail `json:"current"`  // after the edit, or the unknown version
+	Fields   []string       `json:"fields"`           // that changed, or would in a dry run
+	Material []string       `json:"material"`         // of Fields, those that put the latest review in doubt
+	Change   *ListingChange `json:"change,omitempty"` // the same by path; nil if nothing was compared
+	Problems Problems       `json:"problems"`         // empty, never null
+	Current  *ListingDetail `json:"current"`          // after the edit, or the unknown version
 }
 
 // Candidate is a private listing with what it lacks before it can be published and verified.

@@ -91,6 +91,42 @@ func TestEditOfNotesKeepsTheListing(t *testing.T) {
 	})
 }
 
+func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
+	onEachDatabase(t, func(t *testing.T, s *service) {
+		s.curate("import", listingLine("x", `,"visibility":"published"`))
+		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, s.sheetFor("ann", "x"), "", ""))
+		s.clock.set(s.clock.Now().Add(time.Minute))
+		shown := s.operate("ann", "GET", "listings/x", "")
+		etag := shown.header.Get("ETag")
+		body := strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"summary":"Work."`, `"summary":"Other work."`).
+			Replace(string(decode[api.ListingDetail](t, shown.body).Listing))
+		dry := func(etag, body string) response { return s.edit("ann", "x?dryRun=true", etag, body) }
+
+		got := dry(etag, body)
+		require.Equal(t, 200, got.status, string(got.body))
+		report := decode[api.EditReport](t, got.body)
+		require.False(t, report.Applied)
+		require.Equal(t, []string{"summary", "startingCost"}, report.Fields)
+		require.Equal(t, []string{"startingCost"}, report.Material)
+		require.True(t, report.Change.NeedsReview)
+		require.Equal(t, `"10 CAD"`, string(report.Change.Fields[0].New))
+		require.Equal(t, etag, s.operate("ann", "GET", "listings/x", "").header.Get("ETag"), "a dry run changed the listing")
+
+		invalid := decode[api.EditReport](t, dry(etag, strings.Replace(body, `"sources":[`, `"sources":[{"url":"x","checkedAt":null},`, 1)).body)
+		require.Contains(t, strings.Join(invalid.Problems, "\n"), "sources[0].url")
+		require.Equal(t, 412, dry(`"outdated"`, body).status)
+		require.Equal(t, 400, s.edit("ann", "x?dryRun=yes", etag, body).status, "a misspelled dry run must not edit")
+
+		copied := decode[api.EditReport](t, dry(etag, strings.Replace(body, "10 CAD", "", 1)).body)
+		require.Empty(t, copied.Material)
+		require.False(t, copied.Change.NeedsReview)
+		done := decode[api.EditReport](t, s.edit("ann", "x", etag, body).body)
+		require.True(t, done.Applied)
+		require.Equal(t, report.Change, done.Change)
+		require.Equal(t, api.NeedsReview, s.sheetFor("ann", "x").Status)
+	})
+}
+
 func TestCandidatesShowWhatIsMissingAndDuplicates(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		named := func(id, name, site, more string) string {

@@ -48,10 +48,10 @@ func reviewing(t *testing.T) (*server, browser) {
 }
 
 // input returns what a browser submits from a page: hidden and text fields, text areas, and what is checked or selected.
-func (r response) input(t *testing.T) url.Values {
+func (r response) input(t *testing.T, class string) url.Values {
 	t.Helper()
-	form, found := strings.CutPrefix(r.body[strings.Index(r.body, `class="review"`):], `class="review"`)
-	require.True(t, found)
+	_, form, found := strings.Cut(r.body, `class="`+class+`"`)
+	require.True(t, found, r.body)
 	form = form[:strings.Index(form, "</form>")]
 	values := url.Values{}
 	attribute := func(tag, name string) string {
@@ -71,10 +71,13 @@ func (r response) input(t *testing.T) url.Values {
 		values.Add(attribute(m[1], "name"), html.UnescapeString(m[2]))
 	}
 	for _, m := range regexp.MustCompile(`(?s)<select ([^>]*)>(.*?)</select>`).FindAllStringSubmatch(form, -1) {
-		options := regexp.MustCompile(`<option value="([^"]*)"( selected)?`).FindAllStringSubmatch(m[2], -1)
-		for i, o := range options {
-			if o[2] != "" || i == 0 {
-				values.Set(attribute(m[1], "name"), html.UnescapeString(o[1]))
+		for i, o := range regexp.MustCompile(`<option([^>]*)>([^<]*)`).FindAllStringSubmatch(m[2], -1) {
+			if strings.HasSuffix(o[1], " selected") || i == 0 {
+				value := o[2]
+				if strings.Contains(o[1], "value=") {
+					value = attribute(o[1], "value")
+				}
+				values.Set(attribute(m[1], "name"), html.UnescapeString(value))
 			}
 		}
 	}
@@ -91,7 +94,7 @@ func unchanged(v url.Values) url.Values {
 func TestUnchangedReviewIsSubmittedAndTheNextOneOpens(t *testing.T) {
 	s, b := reviewing(t)
 	s.api.respond("POST /reviews/records/maple", api.ReviewReport{AppendReport: api.AppendReport{Applied: true, Appended: 1}, EventID: "event-2", Outcome: api.OutcomeVerified})
-	resp := b.post("/reviews/maple", unchanged(b.get("/reviews/maple").input(t)))
+	resp := b.post("/reviews/maple", unchanged(b.get("/reviews/maple").input(t, "review")))
 	require.Equal(t, http.StatusSeeOther, resp.StatusCode, resp.body)
 	require.Equal(t, "/reviews/birch", resp.Header.Get("Location"))
 
@@ -121,14 +124,14 @@ func TestUnchangedReviewIsSubmittedAndTheNextOneOpens(t *testing.T) {
 
 func TestReviewWithProblemsKeepsItsInput(t *testing.T) {
 	s, b := reviewing(t)
-	input := b.get("/reviews/maple").input(t)
+	input := b.get("/reviews/maple").input(t, "review")
 	input.Set("note", "half <done>")
 	input.Set("fact.remote", "false")
 	input.Set("mark.1", "gone")
 	resp := b.post("/reviews/maple", input)
 	require.Equal(t, http.StatusUnprocessableEntity, resp.StatusCode)
 	require.Contains(t, resp.body, `<a href="#outcome">Choose an outcome</a>`)
-	again := resp.input(t)
+	again := resp.input(t, "review")
 	require.Equal(t, []string{"half <done>", "false", "gone"}, []string{again.Get("note"), again.Get("fact.remote"), again.Get("mark.1")})
 	require.Empty(t, s.api.sent("POST /reviews/records/maple"))
 
@@ -148,13 +151,13 @@ func TestReviewAgainstNewerEventsShowsThemAndKeepsTheInput(t *testing.T) {
 	event := api.RecordedEvent{VerificationEvent: api.VerificationEvent{CheckType: api.Review, Outcome: api.OutcomeVerified, Note: "Office only now."}, Actor: "bob"}
 	s.api.respondWith("POST /reviews/records/maple", http.StatusConflict, api.ReviewReport{AppendReport: api.AppendReport{Newer: []api.RecordedEvent{event}}})
 
-	input := unchanged(page.input(t))
+	input := unchanged(page.input(t, "review"))
 	input.Set("note", "mine")
 	s.api.respond("GET /reviews/records/maple", newer)
 	resp := b.post("/reviews/maple", input)
 	require.Contains(t, []int{http.StatusConflict, http.StatusUnprocessableEntity}, resp.StatusCode)
 	require.Contains(t, resp.body, "New value, recorded after you opened this record. Before: Yes")
-	again := resp.input(t)
+	again := resp.input(t, "review")
 	require.Equal(t, "mine", again.Get("note"))
 	require.Empty(t, again.Get("fact.remote"), "the curator kept another value")
 	require.Equal(t, "keep", again.Get("fact.pay"))
@@ -164,7 +167,7 @@ func TestReviewAgainstNewerEventsShowsThemAndKeepsTheInput(t *testing.T) {
 func TestDraftIsSavedAndRestored(t *testing.T) {
 	s, b := reviewing(t)
 	s.api.respond("PUT /reviews/records/maple/draft", api.Draft{})
-	input := b.get("/reviews/maple").input(t)
+	input := b.get("/reviews/maple").input(t, "review")
 	input.Set("note", "to be continued")
 	input.Set("mark.0", "still")
 	resp := b.post("/reviews/maple/draft", input)
@@ -179,15 +182,15 @@ func TestDraftIsSavedAndRestored(t *testing.T) {
 	s.api.respond("GET /reviews/records/maple", stored)
 	page := b.get("/reviews/maple")
 	require.Contains(t, page.body, "Your draft of")
-	require.Equal(t, []string{"to be continued", "still"}, []string{page.input(t).Get("note"), page.input(t).Get("mark.0")})
+	require.Equal(t, []string{"to be continued", "still"}, []string{page.input(t, "review").Get("note"), page.input(t, "review").Get("mark.0")})
 
 	stored.LastEventID = "event-2" // something was recorded since
 	stored.ReviewedFacts.Remote = ptr(false)
 	s.api.respond("GET /reviews/records/maple", stored)
 	page = b.get("/reviews/maple")
 	require.Contains(t, page.body, "New value")
-	require.Equal(t, "event-2", page.input(t).Get("seen"))
-	require.Equal(t, "to be continued", page.input(t).Get("note"))
+	require.Equal(t, "event-2", page.input(t, "review").Get("seen"))
+	require.Equal(t, "to be continued", page.input(t, "review").Get("note"))
 }
 
 func TestRecordInWorkCanBeTakenOver(t *testing.T) {

@@ -42,6 +42,8 @@ func routes() []route {
 		{pattern: "GET /freshness", handle: (*Desk).freshness},
 		{pattern: "GET /records", handle: (*Desk).records},
 		{pattern: "GET /records/{id}", handle: (*Desk).record},
+		{pattern: "GET /records/{id}/edit", handle: (*Desk).showEdit},
+		{pattern: "POST /records/{id}/edit", handle: (*Desk).edit},
 		{pattern: "GET /records/{id}/compare", handle: (*Desk).compare},
 		{pattern: "GET /records/{id}/publish", handle: (*Desk).askPublish},
 		{pattern: "POST /records/{id}/publish", handle: (*Desk).publish},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
 	"opportunity.internal/cmd/opportunity/internal/desk/session"
 	"opportunity.internal/cmd/opportunity/internal/operator"
@@ -85,7 +86,7 @@ func (p shown) Wrong(field string) string {
 func (d *Desk) parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout.html").Funcs(template.FuncMap{
 		"asset": d.asset, "instant": instant, "day": day, "compact": compact, "join": strings.Join, "add": func(a, b int) int { return a + b },
-		"reason": operator.DescribeReason, "label": reviewform.Label, "fragment": fragment, "host": host, "input": newInput, "tabs": tabs,
+		"reason": operator.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField, "host": host, "input": newInput, "tabs": tabs,
 		"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
 		"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
 		"statuses": func() []api.VerificationStatus {

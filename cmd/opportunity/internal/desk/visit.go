@@ -32,8 +32,8 @@ const (
 )
 
 const (
-	maxForm = 256 << 10 // bytes; a review with every field at its limit has less
-	maxFile = 64 << 20  // bytes; as in the gateway
+	maxForm = 2 << 20  // bytes; an edit of a listing with every text at its limit has less
+	maxFile = 64 << 20 // bytes; as in the gateway
 )
 
 func (v *visit) cookie(name string) string {

@@ -220,9 +220,9 @@ func encoded(v any) io.Reader {
 	return bytes.NewReader(body)
 }
 
-// call sends a request and returns the response both decoded and unmodified.
-func call[T any](ctx context.Context, c Client, method, path string, body io.Reader) (out T, raw []byte, err error) {
-	resp, err := c.do(ctx, method, path, body)
+// call sends a request and returns the response both decoded and unmodified. headers are name and value, one after the other.
+func call[T any](ctx context.Context, c Client, method, path string, body io.Reader, headers ...string) (out T, raw []byte, err error) {
+	resp, err := c.do(ctx, method, path, body, headers...)
 	if err != nil {
 		return out, nil, err
 	}
@@ -239,7 +239,7 @@ func call[T any](ctx context.Context, c Client, method, path string, body io.Rea
 	return out, raw, nil
 }
 
-func (c Client) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+func (c Client) do(ctx context.Context, method, path string, body io.Reader, headers ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/operator/v1"+path, body)
 	if err != nil {
 		return nil, err
@@ -249,12 +249,16 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader) (*h
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	for pair := range slices.Chunk(headers, 2) {
+		req.Header.Set(pair[0], pair[1])
+	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil, unreachable(c.URL, err)
 	}
-	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusConflict { // a conflict has a report, like a rejected file
-		return resp, nil
+	switch {
+	case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusConflict, resp.StatusCode == http.StatusPreconditionFailed:
+		return resp, nil // a conflict has a report, like a rejected file
 	}
 	defer resp.Body.Close()
 	var e api.Error

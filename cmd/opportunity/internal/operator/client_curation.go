@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -63,6 +64,16 @@ func (c Client) Skip(ctx context.Context, id string, s api.SkipRequest) (api.Ski
 // WithdrawFor withdraws a published listing for a reason. Its report is like that of Publish.
 func (c Client) WithdrawFor(ctx context.Context, id, reason string) (api.ImportReport, []byte, error) {
 	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/withdraw", encoded(map[string]any{"ids": []string{id}, "reason": reason}))
+}
+
+// Edit replaces the version of a listing by a line of a listings file. dry only reports what would change. If the listing has another
+// version, the report has that one.
+func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessage, dry bool) (api.EditReport, []byte, error) {
+	path := "/listings/" + url.PathEscape(id)
+	if dry {
+		path += "?dryRun=true"
+	}
+	return call[api.EditReport](ctx, c, http.MethodPut, path, bytes.NewReader(line), "If-Match", `"`+version+`"`)
 }
 
 // Candidates returns a page of the private listings. filters are name and value, one after the other; empty values are left out.

@@ -29,13 +29,17 @@ func versionHeader(detail api.ListingDetail) http.Header {
 }
 
 // edit replaces a listing by the line in the body, unless the listing has another version than If-Match: then it responds with 412 and the
-// current listing. It never changes the visibility.
+// current listing. It never changes the visibility. A dry run changes nothing and returns what would change.
 func (a API) edit(g *gin.Context) (web.Reply, error) {
 	actor, err := web.Actor(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	version, quoted := strings.CutPrefix(g.GetHeader("If-Match"), `"`)
+	dry, err := dryRun(g)
+	if err != nil {
+		return web.Reply{}, err
+	}
+	version, quoted := strings.CutPrefix(strings.TrimSuffix(g.GetHeader("If-Match"), `"`), `"`)
 	if !quoted {
 		return web.Reply{}, problem.New(problem.InvalidParameter, "Header If-Match must have the entity tag of the listing that was edited.")
 	}
@@ -43,16 +47,16 @@ func (a API) edit(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	report := api.EditReport{Fields: []string{}, Problems: problems}
+	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: problems}
 	if len(problems) == 0 {
-		if report, err = a.Curation.Edit(g.Request.Context(), actor, line, strings.TrimSuffix(version, `"`)); err != nil {
+		if report, err = a.Curation.Edit(g.Request.Context(), actor, line, version, dry); err != nil {
 			return web.Reply{}, err
 		}
 	}
 	switch {
 	case report.Current == nil:
 		return web.Reply{JSON: report}, nil
-	case !report.Applied && len(report.Problems) == 0:
+	case !report.Applied && len(report.Problems) == 0 && report.Current.Version != version:
 		return web.Reply{Status: http.StatusPreconditionFailed, JSON: report, Header: versionHeader(*report.Current)}, nil
 	}
 	return web.Reply{JSON: report, Header: versionHeader(*report.Current)}, nil

@@ -30,7 +30,7 @@ type Curation interface {
 	Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error)
 	PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error)
 	Withdraw(ctx context.Context, actor string, ids []string, reason string) (api.ImportReport, error)
-	Edit(ctx context.Context, actor string, line listingfile.Line, version string) (api.EditReport, error)
+	Edit(ctx context.Context, actor string, line listingfile.Line, version string, dry bool) (api.EditReport, error)
 	Detail(ctx context.Context, id string) (api.ListingDetail, error)
 }
 

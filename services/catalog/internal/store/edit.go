@@ -11,11 +11,12 @@ import (
 )
 
 // Edit replaces a listing by a valid line, in one transaction, if its version is still the given one. Otherwise nothing changes, and the
-// report has the current version. It never changes the visibility. It returns problem.NotFound for an unknown listing.
-func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, version string) (api.EditReport, error) {
-	report := api.EditReport{Fields: []string{}, Problems: api.Problems{}}
+// report has the current version. If dry is set, it changes nothing and only reports what would change. It never changes the visibility.
+// It returns problem.NotFound for an unknown listing.
+func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, version string, dry bool) (api.EditReport, error) {
+	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: api.Problems{}}
 	outdated := false
-	done, err := s.apply(ctx, actor, false, func(w *writer, imported *api.ImportReport) error {
+	done, err := s.apply(ctx, actor, dry, func(w *writer, imported *api.ImportReport) error {
 		row, notes, err := findListing(w.tx, line.ID)
 		if err != nil {
 			return err
@@ -35,8 +36,9 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 			report.Problems.Add("visibility", "must be %s or left out: publish or withdraw the listing instead", old.Visibility)
 			return errNoChange
 		}
-		_, change := old.Update(line, w.now)
-		report.Fields = append(report.Fields, change.Fields...)
+		if err := w.describeEdit(old, line, &report); err != nil {
+			return err
+		}
 		return w.importBatch([]listingfile.Line{line}, imported)
 	})
 	if err != nil {
@@ -45,13 +47,31 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 	for _, r := range done.Rejected {
 		report.Problems = append(report.Problems, r.Problems...)
 	}
-	report.Applied = !outdated && len(report.Problems) == 0
-	if !report.Applied {
-		report.Fields = []string{}
+	report.Applied = !dry && !outdated && len(report.Problems) == 0
+	if len(report.Problems) > 0 {
+		report.Fields, report.Material, report.Change = []string{}, []string{}, nil
 	}
 	detail, err := s.Detail(ctx, line.ID)
 	report.Current = &detail
 	return report, err
+}
+
+// describeEdit adds what line changes in old to the report.
+func (w *writer) describeEdit(old listing.Entry, line listingfile.Line, report *api.EditReport) error {
+	updated, change := old.Update(line, w.now)
+	for _, field := range change.Fields {
+		report.Fields = append(report.Fields, field)
+		if listing.Material(field) {
+			report.Material = append(report.Material, field)
+		}
+	}
+	known, err := summaries(w.tx, []string{old.ID})
+	if err != nil {
+		return err
+	}
+	compared, err := listing.Compare(&old, updated, known[old.ID], w.now)
+	report.Change = &compared
+	return err
 }
 
 // encodeEntry returns the listing as a line of a listings file, and its version, which changes with every edit.

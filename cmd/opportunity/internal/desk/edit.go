@@ -1,0 +1,165 @@
+package desk
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
+	"opportunity.internal/pkg/api"
+)
+
+// editPage is the data of the page on which a listing is edited.
+type editPage struct {
+	ID, Company string
+	Version     string // of the listing that the form is based on
+	Form        listingform.Form
+	Outcome     *outcome // of saving; nil before the first look at it
+	Newer       []listingform.Difference
+	NewerBy     []api.ListingAct // who changed the listing in the meantime
+}
+
+// outcome is what saving an edit does.
+type outcome struct {
+	Changes      []changedField
+	Consequences []string
+}
+
+// changedField is a field that an edit changes.
+type changedField struct {
+	api.FieldChange
+
+	Material bool
+}
+
+// shownField is a field with its page, which has the problems.
+type shownField struct {
+	listingform.Field
+
+	Page shown
+}
+
+func newShownField(page shown, f listingform.Field) shownField { return shownField{f, page} }
+
+// showEdit shows the form of a listing.
+func (d *Desk) showEdit(v *visit) (view, error) {
+	detail, _, err := v.client.Listing(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return view{}, err
+	}
+	page := newEditPage(detail)
+	if page.Form, err = listingform.New(detail.Listing); err != nil {
+		return view{}, err
+	}
+	return page.view(nil), nil
+}
+
+func newEditPage(detail api.ListingDetail) editPage {
+	return editPage{ID: detail.Record.ID, Company: detail.Record.Company.Name, Version: detail.Version}
+}
+
+func (p editPage) view(problems []listingform.Problem) view {
+	answer := view{Template: "edit", Title: "Edit " + p.Company, Data: p}
+	for _, wrong := range problems {
+		answer.Errors = append(answer.Errors, problem(wrong))
+	}
+	return answer
+}
+
+// edit shows what saving the input does, and saves it if the person has seen that. Whatever prevents it, the form keeps its input.
+func (d *Desk) edit(v *visit) (view, error) {
+	id, version := v.PathValue("id"), v.PostFormValue("version")
+	form, problems, err := listingform.Parse(v.PostForm)
+	if err != nil {
+		return view{Template: "error", Title: "This form cannot be read", Status: http.StatusBadRequest, Data: "Open the record again."}, nil
+	}
+	page := editPage{ID: id, Company: id, Version: version, Form: form}
+	if len(problems) > 0 {
+		return page.view(problems), nil
+	}
+	dry := v.PostFormValue("save") != form.ID()
+	report, _, err := v.client.Edit(v.Context(), id, version, form.Listing(), dry)
+	switch {
+	case err != nil:
+		return view{}, err
+	case report.Applied:
+		return view{Redirect: recordPath(id), Notice: &notice{Text: saved(report.Fields)}}, nil
+	case len(report.Problems) > 0:
+		return page.view(explain(report.Problems)), nil
+	case report.Current == nil:
+		return page.view([]listingform.Problem{{Message: "The listing was not saved. Try again"}}), nil
+	case report.Current.Version != version:
+		return page.outdated(*report.Current)
+	}
+	page.Company = report.Current.Record.Company.Name
+	if len(report.Fields) == 0 {
+		return page.view([]listingform.Problem{{Message: "Nothing is changed"}}), nil
+	}
+	page.Outcome = outcomeOf(report)
+	return page.view(nil), nil
+}
+
+func saved(fields []string) string {
+	if len(fields) == 0 {
+		return "Nothing was changed."
+	}
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = listingform.LabelOf(f)
+	}
+	return "Saved: " + strings.Join(names, "; ") + "."
+}
+
+// explain converts problems of a listing, such as "sources[0].url: must be a URL", to problems of the form.
+func explain(all api.Problems) (problems []listingform.Problem) {
+	for _, p := range all {
+		path, what, _ := strings.Cut(p, ": ")
+		problems = append(problems, listingform.Problem{Field: listingform.PathOf(path), Message: listingform.LabelOf(path) + ": " + what})
+	}
+	return problems
+}
+
+// outdated shows the form for a newer version of the listing, with the changes that it did not know.
+func (p editPage) outdated(current api.ListingDetail) (view, error) {
+	page := newEditPage(current)
+	page.Form = p.Form
+	var err error
+	if page.Newer, err = page.Form.Rebase(current.Listing); err != nil {
+		return view{}, err
+	}
+	page.NewerBy = current.Changes[:min(len(current.Changes), 1)]
+	answer := page.view(nil)
+	answer.Status = http.StatusConflict
+	return answer, nil
+}
+
+// outcomeOf describes what saving an edit does, from its dry run.
+func outcomeOf(report api.EditReport) *outcome {
+	o := &outcome{}
+	material := map[string]bool{}
+	for _, name := range report.Material {
+		material[name] = true
+	}
+	public := false
+	for _, c := range report.Change.Fields {
+		top := c.Field[:strings.IndexAny(c.Field+".", ".[")]
+		public = public || top != "curation"
+		o.Changes = append(o.Changes, changedField{c, material[top]})
+	}
+	var current listing
+	_ = json.Unmarshal(report.Current.Listing, &current) // the API encoded it
+	published := current.Visibility == "published"
+	reviewed := report.Current.Record.Verification.LastCheckedAt != nil
+	say := func(when bool, text string) {
+		if when {
+			o.Consequences = append(o.Consequences, text)
+		}
+	}
+	say(!public, "Only curators see this: private notes never reach consumers.")
+	say(public && !published, "Consumers do not see this record before it is published.")
+	say(public && published, "Consumers see the change from now on.")
+	say(report.Change.NeedsReview, "The record becomes needs-review until a curator reviews it, because a change puts its latest review in doubt.")
+	say(public && published && !report.Change.NeedsReview, "The status of the record does not change.")
+	say(material["facts"] && reviewed, "Consumers keep seeing the reviewed facts until the next review, which shows the difference.")
+	return o
+}

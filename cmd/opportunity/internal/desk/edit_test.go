@@ -1,0 +1,118 @@
+package desk_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+const mapleListing = `{"id":"maple","company":{"name":"Maple Scribe","website":"https://maple.example/"},"applicationUrl":"https://maple.example/apply",` +
+	`"category":"online","subcategory":null,"summary":"Typing.","overview":"","startingCost":"","workModel":"","publishedAt":null,"sources":[{"url":"https://maple.example/","checkedAt":null}],` +
+	`"visibility":"published","curation":{"contact":"jo@maple.example","notes":""}}`
+
+func mapleDetail(version, listing string) api.ListingDetail {
+	record := sheet().Record
+	record.Verification.LastCheckedAt = ptr(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
+	return api.ListingDetail{
+		Version: version, Listing: json.RawMessage(listing), Record: record,
+		Changes: []api.ListingAct{{Actor: "bob", Action: "updated", At: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)}},
+	}
+}
+
+// editing is a desk with the listing of maple, and the input of its form.
+func editing(t *testing.T) (*server, browser, url.Values) {
+	t.Helper()
+	s, b := reviewing(t)
+	s.api.respond("GET /listings/maple", mapleDetail("v1", mapleListing))
+	page := b.get("/records/maple/edit")
+	require.Equal(t, http.StatusOK, page.StatusCode, page.body)
+	return s, b, page.input(t, "edit")
+}
+
+// confirmation returns the value of the button that saves what the page shows.
+func (r response) confirmation() string {
+	_, rest, _ := strings.Cut(r.body, `name="save" value="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+func TestEditShowsItsConsequencesBeforeItSaves(t *testing.T) {
+	s, b, input := editing(t)
+	input.Set("startingCost", "10 CAD")
+	input.Set("curation.notes", "Calls only.")
+	detail := mapleDetail("v1", mapleListing)
+	s.api.respond("PUT /listings/maple", api.EditReport{
+		Fields: []string{"startingCost", "curation"}, Material: []string{"startingCost"}, Current: &detail,
+		Change: &api.ListingChange{NeedsReview: true, Fields: []api.FieldChange{
+			{Field: "curation.notes", Old: json.RawMessage(`""`), New: json.RawMessage(`"Calls only."`)}, {Field: "startingCost", Old: json.RawMessage(`""`), New: json.RawMessage(`"10 CAD"`)},
+		}},
+	})
+	page := b.post("/records/maple/edit", input)
+	require.Equal(t, http.StatusOK, page.StatusCode)
+	for _, text := range []string{
+		"becomes needs-review", "Consumers see the change from now on", `<th scope="row">Starting cost <span class="badge warn">review</span></th>`, `<th scope="row">Private notes, Notes</th>`,
+	} {
+		require.Contains(t, page.body, text)
+	}
+	sent := s.api.sent("PUT /listings/maple")
+	require.Len(t, sent, 1)
+	require.JSONEq(t, strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"notes":""`, `"notes":"Calls only."`).Replace(mapleListing),
+		strings.Replace(strings.Replace(sent[0], `"companyProfile":null,`, "", 1), `"facts":null,`, "", 1))
+	require.Contains(t, s.api.requests, "PUT /listings/maple dryRun=true "+sent[0])
+
+	input = page.input(t, "edit")
+	input.Set("save", page.confirmation())
+	input.Set("summary", "Changed after the look at the consequences.")
+	require.Empty(t, b.post("/records/maple/edit", input).Header.Get("Location"))
+	require.Contains(t, s.api.requests, "PUT /listings/maple dryRun=true "+s.api.sent("PUT /listings/maple")[1], "other input needs another look")
+
+	input.Set("summary", "Typing.")
+	s.api.respond("PUT /listings/maple", api.EditReport{Applied: true, Fields: []string{"startingCost", "curation"}, Current: &detail})
+	require.Equal(t, "/records/maple", b.post("/records/maple/edit", input).Header.Get("Location"))
+	require.Contains(t, s.api.requests, "PUT /listings/maple  "+sent[0])
+	require.Contains(t, b.get("/records/maple").body, "Saved: Starting cost; Private notes.")
+}
+
+func TestEditOfAnOutdatedListingKeepsTheInputAndShowsTheDifference(t *testing.T) {
+	s, b, input := editing(t)
+	input.Set("summary", "What ann wrote.")
+	input.Set("startingCost", "10 CAD")
+	detail := mapleDetail("v2", strings.NewReplacer("Typing.", "What bob wrote.", `"workModel":""`, `"workModel":"Employee"`).Replace(mapleListing))
+	s.api.respondWith("PUT /listings/maple", http.StatusPreconditionFailed, api.EditReport{Current: &detail})
+	page := b.post("/records/maple/edit", input)
+	require.Equal(t, http.StatusConflict, page.StatusCode, page.body)
+	require.Contains(t, page.body, "bob changed this listing")
+	require.Contains(t, page.body, `<th scope="row">Summary <span class="badge bad">both changed</span></th>`)
+	require.Contains(t, page.body, `<th scope="row">Work model</th>`)
+	require.Contains(t, page.body, "What bob wrote.")
+	input = page.input(t, "edit")
+	require.Equal(t, "v2", input.Get("version"))
+	require.Equal(t, "What ann wrote.", strings.TrimSpace(input.Get("summary")))
+	require.Equal(t, "10 CAD", input.Get("startingCost"))
+	require.Equal(t, "Employee", input.Get("workModel"))
+	require.Empty(t, page.confirmation(), "nothing can be saved before another look")
+}
+
+func TestProblemsOfAnEditAreAtTheirFields(t *testing.T) {
+	s, b, input := editing(t)
+	input.Set("sources.1.url", "nonsense")
+	s.api.respond("PUT /listings/maple", api.EditReport{Problems: api.Problems{"sources[1].url: must be an absolute http or https URL"}})
+	page := b.post("/records/maple/edit", input)
+	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
+	require.Contains(t, page.body, `<a href="#sources.1.url">Source 2, URL: must be an absolute http or https URL</a>`)
+	require.Contains(t, page.body, `aria-describedby="sources.1.url-error"`)
+	require.Equal(t, "nonsense", page.input(t, "edit").Get("sources.1.url"))
+
+	detail := mapleDetail("v1", mapleListing)
+	s.api.respond("PUT /listings/maple", api.EditReport{Change: &api.ListingChange{}, Current: &detail})
+	input.Del("sources.1.url")
+	require.Contains(t, b.post("/records/maple/edit", input).body, "Nothing is changed")
+	require.Equal(t, http.StatusBadRequest, b.post("/records/maple/edit", url.Values{"base": {"{"}}).StatusCode)
+}

@@ -1,0 +1,218 @@
+package listingform_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// example is the line of the example file, which uses every field.
+func example() json.RawMessage {
+	return bytes.Split(bytes.TrimSpace(listingfile.Example), []byte("\n"))[1]
+}
+
+var newlines = strings.NewReplacer("\r\n", "\r\n", "\n", "\r\n")
+
+// input returns what a browser submits for the form without changes.
+func input(f listingform.Form) url.Values {
+	v := url.Values{"base": {f.Base()}}
+	each(f.Fields(), func(field listingform.Field) { v.Set(field.Path, newlines.Replace(field.Value)) })
+	return v
+}
+
+// each calls do for each field with an input.
+func each(fields []listingform.Field, do func(listingform.Field)) {
+	for _, f := range fields {
+		if f.Kind == "group" || f.Kind == "list" {
+			each(f.Fields, do)
+			continue
+		}
+		do(f)
+	}
+}
+
+func form(t *testing.T, listing string) listingform.Form {
+	t.Helper()
+	f, err := listingform.New(json.RawMessage(listing))
+	require.NoError(t, err)
+	return f
+}
+
+func parsed(t *testing.T, v url.Values) (listingform.Form, []listingform.Problem) {
+	t.Helper()
+	f, problems, err := listingform.Parse(v)
+	require.NoError(t, err)
+	return f, problems
+}
+
+// line returns a valid line of a listings file.
+func line(t *testing.T, listing json.RawMessage) listingfile.Line {
+	t.Helper()
+	file, err := listingfile.Read(bytes.NewReader(listing), time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), 1)
+	require.NoError(t, err)
+	require.Empty(t, file.Rejected, string(listing))
+	return file.Lines[0]
+}
+
+func TestUntouchedFormChangesNothing(t *testing.T) {
+	for _, listing := range []string{
+		string(example()),
+		`{"id":"x","company":{"name":"X","website":"https://x.example"},"applicationUrl":"https://x.example","category":"online","subcategory":null,"summary":"S\r\nT","overview":"","startingCost":"two\nlines","workModel":" spaces ","publishedAt":null,"sources":[],"visibility":"private"}`,
+		`{"id":"x","company":{"name":"X","website":"https://x.example"},"applicationUrl":"https://x.example","category":"online","subcategory":null,"summary":"S","overview":"","startingCost":"","workModel":"","publishedAt":null,"facts":{"countryEligibility":[],"remote":null,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":null,"pay":null,"languages":["a\nb"],"applicationStatus":"unknown","applicationUrl":null,"requirements":[],"riskIndicators":[]},"sources":[],"companyProfile":{"bio":null,"foundedYear":null,"experienceSources":[],"evidenceAssessment":null}}`,
+	} {
+		f := form(t, listing)
+		got, problems := parsed(t, input(f))
+		require.Empty(t, problems)
+		require.Equal(t, line(t, json.RawMessage(listing)), line(t, got.Listing()))
+	}
+}
+
+// Each field of the file format is on the form, has a label, and changes exactly its own value.
+func TestEachFieldCanBeEdited(t *testing.T) {
+	f := form(t, string(example()))
+	fields := 0
+	each(f.Fields(), func(field listingform.Field) {
+		fields++
+		require.NotEmpty(t, field.Label, field.Path)
+		require.NotEqual(t, field.Path, listingform.LabelOf(field.Path))
+		v := input(f)
+		changed := "changed"
+		switch {
+		case field.Kind == "choice":
+			for _, o := range field.Options {
+				if o != field.Value {
+					changed = o
+				}
+			}
+		case strings.Trim(field.Value, "0123456789.") == "" && field.Value != "":
+			changed = "2" + field.Value
+		}
+		v.Set(field.Path, changed)
+		got, problems := parsed(t, v)
+		if len(problems) > 0 { // a number that is empty in the example
+			changed = "7"
+			v.Set(field.Path, changed)
+			got, problems = parsed(t, v)
+		}
+		require.Empty(t, problems, field.Path)
+		var before, after any
+		require.NoError(t, json.Unmarshal([]byte(f.Base()), &before))
+		require.NoError(t, json.Unmarshal(got.Listing(), &after))
+		require.Contains(t, string(got.Listing()), changed, field.Path)
+		require.NotEqual(t, before, after, field.Path)
+		v.Set(field.Path, field.Value)
+		again, _ := parsed(t, v)
+		require.Equal(t, line(t, example()), line(t, again.Listing()), field.Path)
+	})
+	// Every column of a CSV file is a field, except the id and the visibility; the lists of objects have several.
+	require.Greater(t, fields, len(listingfile.Columns())-2)
+	for _, column := range listingfile.Columns() {
+		if column != "id" && column != "visibility" {
+			require.Contains(t, listingform.LabelOf(column), listingform.LabelOf(strings.Split(column, ".")[0]), column)
+			require.NotEqual(t, column, listingform.LabelOf(column))
+		}
+	}
+}
+
+func TestEntriesAreAddedAndRemoved(t *testing.T) {
+	f := form(t, string(example()))
+	v := input(f)
+	v.Set("sources.0.url", "")
+	v.Set("sources.0.checkedAt", "")
+	v.Set("sources.1.url", " https://new.example ")
+	v.Set("facts.pay.minimum", "")
+	v.Set("facts.pay.maximum", "")
+	v.Set("facts.pay.currency", "")
+	v.Set("facts.pay.unit", "")
+	v.Set("facts.pay.sourceUrl", "")
+	v.Set("facts.languages", "English\r\n\r\n French ")
+	v.Set("curation.notes", "")
+	v.Set("curation.contact", "")
+	got, problems := parsed(t, v)
+	require.Empty(t, problems)
+	l := line(t, got.Listing())
+	require.Equal(t, []api.Source{{URL: "https://new.example"}}, l.Sources)
+	require.Nil(t, l.Facts.Pay)
+	require.Equal(t, []string{"English", "French"}, l.Facts.Languages)
+	require.Equal(t, &listingfile.Curation{}, l.Curation, "without a curation, an edit keeps the stored notes")
+
+	for _, name := range []string{"bio.text", "bio.sourceUrl", "bio.checkedAt"} {
+		v.Set("companyProfile."+name, "")
+	}
+	got, _ = parsed(t, v)
+	require.Nil(t, line(t, got.Listing()).CompanyProfile.Bio)
+}
+
+func TestNewGroupsNeedNoOtherField(t *testing.T) {
+	const bare = `{"id":"x","company":{"name":"X","website":"https://x.example"},"applicationUrl":"https://x.example","category":"online","subcategory":null,"summary":"S","overview":"","startingCost":"","workModel":"","publishedAt":null,"sources":[]}`
+	v := input(form(t, bare))
+	v.Set("facts.remote", "true")
+	v.Set("curation.notes", "Calls only.")
+	got, _ := parsed(t, v)
+	l := line(t, got.Listing())
+	require.True(t, *l.Facts.Remote)
+	require.Equal(t, api.ApplicationUnknown, l.Facts.ApplicationStatus)
+	require.Equal(t, "Calls only.", l.Curation.Notes)
+	require.Nil(t, l.CompanyProfile)
+}
+
+func TestInvalidNumberIsNamedAndKept(t *testing.T) {
+	v := input(form(t, string(example())))
+	v.Set("facts.pay.minimum", "a lot")
+	v.Set("facts.pay.maximum", "1,75")
+	got, problems := parsed(t, v)
+	require.Equal(t, []listingform.Problem{{Field: "facts.pay.minimum", Message: "Facts of the listing, Pay, From: enter a number such as 17.50"}}, problems)
+	require.Equal(t, "a lot", input(got).Get("facts.pay.minimum"))
+	require.Equal(t, "1.75", input(got).Get("facts.pay.maximum"))
+}
+
+func TestRebaseKeepsTheInputAndTakesOverOtherChanges(t *testing.T) {
+	v := input(form(t, string(example())))
+	v.Set("summary", "Mine.")
+	v.Set("startingCost", "My cost")
+	v.Set("company.name", "Same")
+	f, _ := parsed(t, v)
+	current := strings.NewReplacer(`"summary":"Pays freelancers to transcribe recorded interviews."`, `"summary":"Theirs."`,
+		`"workModel":"Independent contractor"`, `"workModel":"Employee"`, `"name":"Maple Transcripts"`, `"name":"Same"`).Replace(string(example()))
+	differences, err := f.Rebase(json.RawMessage(current))
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, d := range differences {
+		got[d.Path] = fmt.Sprintf("%s %s", d.Now, d.Yours)
+	}
+	require.Equal(t, map[string]string{"summary": `"Theirs." "Mine."`, "workModel": `"Employee" `, "company.name": `"Same" `}, got)
+	l := line(t, f.Listing())
+	require.Equal(t, "Mine.", l.Summary)
+	require.Equal(t, "My cost", l.StartingCost)
+	require.Equal(t, "Employee", l.WorkModel)
+	require.Equal(t, "Same", l.Company.Name)
+	again, _ := parsed(t, input(f))
+	require.Equal(t, l, line(t, again.Listing()), "the form shows the merged listing")
+}
+
+func TestLabels(t *testing.T) {
+	for path, want := range map[string]string{
+		"sources[1].url": "Source 2, URL", "facts.pay.minimum": "Facts of the listing, Pay, From", "summary": "Summary", "unknown[0]": "unknown[0]", "": "",
+		"facts.countryEligibility": "Facts of the listing, Countries", "facts.languages[2]": "Facts of the listing, Languages 3", "0": "0",
+	} {
+		require.Equal(t, want, listingform.LabelOf(path), path)
+	}
+	require.Equal(t, "sources.1.url", listingform.PathOf("sources[1].url"))
+}
+
+func TestForeignInputIsRejected(t *testing.T) {
+	for _, base := range []string{"", "null", "[]", `"x"`} {
+		_, _, err := listingform.Parse(url.Values{"base": {base}})
+		require.Error(t, err, base)
+	}
+}
