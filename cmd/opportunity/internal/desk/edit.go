@@ -19,7 +19,7 @@ type editPage struct {
 	NewerBy     []api.ListingAct // who changed the listing in the meantime
 }
 
-// outcome is what saving an edit does.
+// outcome describes the effects of an edit.
 type outcome struct {
 	Changes      []changedField
 	Consequences []string
