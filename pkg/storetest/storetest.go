@@ -50,7 +50,12 @@ func Databases(t testing.TB) map[string]string {
 // OnBothDatabases runs a test once on each dialect, with the URL of a new database. The two runs are parallel.
 func OnBothDatabases(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
-	for dialect, create := range map[string]func(testing.TB) string{"postgres": Postgres, "sqlite": SQLite} {
+	onBoth(t, Postgres, SQLite, test)
+}
+
+func onBoth(t *testing.T, postgres, sqlite func(testing.TB) string, test func(t *testing.T, url string)) {
+	t.Helper()
+	for dialect, create := range map[string]func(testing.TB) string{"postgres": postgres, "sqlite": sqlite} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			test(t, create(t))
@@ -77,16 +82,36 @@ func Plain(t testing.TB, sqlite string) *sql.DB {
 // Postgres creates an empty database and returns its URL as superuser. The database is dropped after the test.
 func Postgres(t testing.TB) string {
 	t.Helper()
+	requirePostgres(t)
+	return createPostgres(t, "")
+}
+
+func requirePostgres(t testing.TB) {
+	t.Helper()
 	skipIfQuick(t)
+	require.NotEmpty(t, os.Getenv(PostgresVariable), "no Postgres: run tests with scripts/with-stores")
+}
+
+// createPostgres creates a database with options of CREATE DATABASE and returns its URL.
+func createPostgres(t testing.TB, options string) string {
+	t.Helper()
 	server := os.Getenv(PostgresVariable)
-	require.NotEmpty(t, server, "no Postgres: run tests with scripts/with-stores")
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
-	administer(t, server, "CREATE DATABASE "+name)
-	t.Cleanup(func() { administer(t, server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)") })
-	u, err := url.Parse(server)
+	require.NoError(t, administer(server, "CREATE DATABASE "+name+options))
+	t.Cleanup(func() { require.NoError(t, administer(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")) })
+	created, err := on(server, name)
 	require.NoError(t, err)
+	return created
+}
+
+// on returns the URL of a database on a server.
+func on(server, name string) (string, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", err
+	}
 	u.Path = "/" + name
-	return u.String()
+	return u.String(), nil
 }
 
 // Role creates a Postgres role without rights other than to log in. It returns the name of the role and the URL of database with it. The
@@ -94,10 +119,10 @@ func Postgres(t testing.TB) string {
 func Role(t testing.TB, database string) (role, asRole string) {
 	t.Helper()
 	role = fmt.Sprintf("role_%d_%d", os.Getpid(), databases.Add(1))
-	administer(t, database, "CREATE ROLE "+role+" LOGIN")
+	require.NoError(t, administer(database, "CREATE ROLE "+role+" LOGIN"))
 	t.Cleanup(func() {
-		administer(t, database, "DROP OWNED BY "+role)
-		administer(t, database, "DROP ROLE "+role)
+		require.NoError(t, administer(database, "DROP OWNED BY "+role))
+		require.NoError(t, administer(database, "DROP ROLE "+role))
 	})
 	u, err := url.Parse(database)
 	require.NoError(t, err)
@@ -105,13 +130,14 @@ func Role(t testing.TB, database string) (role, asRole string) {
 	return role, u.String()
 }
 
-func administer(t testing.TB, server, statement string) {
-	t.Helper()
+func administer(server, statement string) error {
 	db, err := sql.Open("pgx", server)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	defer db.Close()
 	_, err = db.ExecContext(context.Background(), statement)
-	require.NoError(t, err)
+	return err
 }
 
 // RedisServer is a redis-server process for one test.

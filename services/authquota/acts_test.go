@@ -298,7 +298,7 @@ func TestTheServingRoleServesAndCannotRewriteTheAuditLog(t *testing.T) {
 
 	s.database = asRole
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	svc := s.startMigrated(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
+	svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 	key := svc.issue(nil)
 	read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 	read[listedKey](svc.revoke(key.ID))

@@ -64,7 +64,7 @@ func (c *canceller) config(cfg *authquota.Config) { cfg.BillingURL = c.URL }
 func (s *service) restart(adjust ...func(*authquota.Config)) *service {
 	s.t.Helper()
 	s.stop()
-	next := s.startMigrated(s.t, append(adjust, func(cfg *authquota.Config) { cfg.Now = s.now })...)
+	next := s.start(s.t, append(adjust, func(cfg *authquota.Config) { cfg.Now = s.now })...)
 	next.now = s.now
 	return next
 }

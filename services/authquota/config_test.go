@@ -32,8 +32,9 @@ func environment(s *stores, changes map[string]string) func(string) (string, boo
 }
 
 func TestVerbs(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		ctx := t.Context()
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		ctx, redis := t.Context(), storetest.Redis(t)
+		s := &stores{database: url, redis: redis.URL, counters: redis}
 		require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), []string{"check"}), "version", "no schema yet")
 		onlyDatabase := environment(s, map[string]string{
 			"OPPORTUNITY_REDIS_URL": "unset", "OPPORTUNITY_KEY_PEPPERS": "unset", "OPPORTUNITY_INTERNAL_TOKENS": "unset",

@@ -16,6 +16,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 )
 
 const today = "2026-11-20"
@@ -242,7 +243,7 @@ func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
 	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 	r.Start()
 	t.Cleanup(r.Stop)
-	s := &stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r}
+	s := &stores{database: dbtxtest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
 	svc, clock := s.startMoved(t, begin)
 	people := 0
 	fewer(t, 12) // each waits for several ledger copies, one per second

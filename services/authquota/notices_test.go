@@ -40,7 +40,7 @@ func TestNoticeIsSentBeforeAKeyExpires(t *testing.T) {
 		s.person(t, key.Account, "ada@example.org")
 		svc.stop()
 		now.move(335 * 24 * time.Hour)
-		s.startMigrated(t, on(now))
+		s.start(t, on(now))
 		storetest.Eventually(t, "notified", func() bool { return len(s.mails(t)) == 1 && s.waiting(t) == 0 })
 		require.Equal(t, []string{"Your key Unnamed key expires within 30 days"}, s.subjects(t, "ada@example.org"))
 		require.Contains(t, s.mails(t)[0].plain, key.Key[len(key.Key)-4:])

@@ -14,8 +14,8 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 )
 
 // olderLine returns an import line for the key. fields override its values.
@@ -88,7 +88,7 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 }
 
 func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
-	s := &stores{database: storetest.SQLite(t)}
+	s := &stores{database: dbtxtest.Schema.SQLite(t)}
 	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 	r.Start()
 	t.Cleanup(r.Stop)

@@ -13,6 +13,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 )
 
 // wire is a proxied connection to a server that a test can cut.
@@ -66,7 +67,7 @@ func (w *wire) cut() {
 // During a database outage every request fails with 503. The counters are copied when it is back.
 func TestDatabaseOutage(t *testing.T) {
 	r := storetest.Redis(t)
-	direct := storetest.Postgres(t)
+	direct := dbtxtest.Schema.Postgres(t)
 	u, err := url.Parse(direct)
 	require.NoError(t, err)
 	w := &wire{t: t, addr: "127.0.0.1:0", server: u.Host}

@@ -60,7 +60,7 @@ func (p *subscriber) waits(until time.Time) {
 	p.t.Helper()
 	p.svc.stop()
 	p.now.move(until.Sub(p.now.Now()))
-	p.svc = p.stores.startMigrated(p.t, on(p.now))
+	p.svc = p.stores.start(p.t, on(p.now))
 }
 
 func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {

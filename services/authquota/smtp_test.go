@@ -32,7 +32,7 @@ func TestSeveralSendersSendEachMailOnce(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		server, now := smtptest.Start(t, smtptest.Kind{NoLogin: true}), clockAt(tenOClock)
 		s.start(t, by(server, "smtp://HOST", now))
-		s.startMigrated(t, by(server, "smtp://HOST", now))
+		s.start(t, by(server, "smtp://HOST", now))
 		want := map[string]bool{}
 		for range 40 {
 			want["<"+s.post(t, now.Now(), welcome)+"@api.example>"] = true
@@ -60,7 +60,7 @@ func TestAMailWhoseSenderDiedIsSentAgain(t *testing.T) {
 		release()
 		require.Equal(t, 1, s.waiting(t))
 
-		s.startMigrated(t, by(server, "smtp://HOST", now))
+		s.start(t, by(server, "smtp://HOST", now))
 		require.Len(t, server.Deliveries(), 1, "nobody takes it while the claim of the other may hold")
 		now.move(5 * time.Minute)
 		storetest.Eventually(t, "sent again", func() bool { return s.waiting(t) == 0 })
@@ -79,7 +79,7 @@ func TestASealedMailWaitsForItsKey(t *testing.T) {
 		s.post(t, now.Now(), welcome)
 		storetest.Eventually(t, "said", func() bool { return strings.Contains(svc.log.String(), "OPPORTUNITY_ENCRYPTION_KEYS") })
 		svc.stop()
-		s.startMigrated(t, func(c *authquota.Config) { c.Now, c.Encryption = now.Now, append([]string{other}, c.Encryption...) })
+		s.start(t, func(c *authquota.Config) { c.Now, c.Encryption = now.Now, append([]string{other}, c.Encryption...) })
 		now.move(time.Minute)
 		storetest.Eventually(t, "written", func() bool { return len(s.mails(t)) == 1 })
 	})

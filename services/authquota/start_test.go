@@ -33,6 +33,7 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 )
 
@@ -75,14 +76,14 @@ func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 	t.Run("Postgres and Redis", func(t *testing.T) {
 		t.Parallel()
 		r := storetest.Redis(t)
-		test(t, &stores{database: storetest.Postgres(t), redis: r.URL, counters: r})
+		test(t, &stores{database: dbtxtest.Schema.Postgres(t), redis: r.URL, counters: r})
 	})
 	t.Run("SQLite and embedded Redis", func(t *testing.T) {
 		t.Parallel()
 		r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 		r.Start()
 		t.Cleanup(r.Stop)
-		test(t, &stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r})
+		test(t, &stores{database: dbtxtest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r})
 	})
 }
 
@@ -159,14 +160,8 @@ func (s *stores) config() authquota.Config {
 	}
 }
 
-// start migrates and runs the service; adjust changes its settings.
+// start runs the service; adjust changes its settings.
 func (s *stores) start(t *testing.T, adjust ...func(*authquota.Config)) *service {
-	t.Helper()
-	require.NoError(t, authquota.Migrate(t.Context(), s.config()))
-	return s.startMigrated(t, adjust...)
-}
-
-func (s *stores) startMigrated(t *testing.T, adjust ...func(*authquota.Config)) *service {
 	t.Helper()
 	log := new(buffer)
 	cfg := s.config()
@@ -406,7 +401,7 @@ func TestAStartThatFailsClosesItsListeners(t *testing.T) {
 			r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
 			r.Start()
 			t.Cleanup(r.Stop)
-			cfg := (&stores{database: storetest.SQLite(t), redis: "redis://" + r.addr, counters: r}).config()
+			cfg := (&stores{database: dbtxtest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}).config()
 			cfg.Telemetry = telemetry.Config{LogOutput: new(buffer)}
 			cfg.Mail = courier.Config{URL: "file://" + t.TempDir(), From: "no-reply@api.example"}
 			cfg.Server.Listener, cfg.Server.OperationsListener = listen(t), listen(t)

@@ -69,7 +69,7 @@ func TestChangedTermsAskAgain(t *testing.T) {
 		svc.decide(id, "approve", nil)
 		svc.stop()
 
-		svc = s.startMigrated(t, func(c *authquota.Config) { c.TermsVersion, c.Now = "2", clock.Now })
+		svc = s.start(t, func(c *authquota.Config) { c.TermsVersion, c.Now = "2", clock.Now })
 		svc.now, b.svc = clock.Now, svc
 		clock.move(time.Minute)
 		b.get("/account/security").shows(http.StatusOK, "You accepted version 1", "Version 2 is in effect now.")

@@ -2,6 +2,7 @@
 package dbtxtest
 
 import (
+	"context"
 	"io"
 	"strings"
 	"sync"
@@ -40,21 +41,25 @@ type clock struct {
 // OnBoth runs a test on Postgres and on SQLite.
 func OnBoth(t *testing.T, test func(t *testing.T, db DB)) {
 	t.Helper()
-	for dialect, url := range map[string]func(testing.TB) string{"Postgres": storetest.Postgres, "SQLite": storetest.SQLite} {
-		t.Run(dialect, func(t *testing.T) {
-			t.Parallel()
-			test(t, open(t, url(t)))
-		})
-	}
+	Schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, open(t, url)) })
 }
+
+// Schema is the current schema.
+var Schema = storetest.NewSchema(func(url string) error {
+	tel, err := telemetry.Start(context.Background(), "test", telemetry.Config{LogOutput: io.Discard})
+	if err != nil {
+		return err
+	}
+	return database.Migrate(context.Background(), config(url), tel, migrations.Files)
+})
+
+func config(url string) database.Config { return database.Config{URL: url, MaxConnections: 10} }
 
 func open(t *testing.T, url string) DB {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
-	cfg := database.Config{URL: url, MaxConnections: 10}
-	require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations.Files))
-	opened, err := database.Open(cfg, tel)
+	opened, err := database.Open(config(url), tel)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	at := &clock{now: Start}
