@@ -20,7 +20,8 @@ type Doubt struct {
 const (
 	DueNeverReviewed = "never-reviewed" // no review since publication
 	DueStale         = "stale"          // the latest review is, or soon will be, older than FreshnessWindow
-	DueReview        = "review"         // the latest review did not end in verified
+	DueReview        = "review"         // the latest review ended in needs-review
+	DueClosed        = "closed"         // the latest review ended in closed: the listing waits to be withdrawn
 	DueLinkCheck     = "link-check"     // a link check conflicts with the latest review
 	DueEdit          = "edit"           // a field that reviews depend on was changed after the latest review
 )

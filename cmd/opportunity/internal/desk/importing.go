@@ -2,8 +2,6 @@ package desk
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -17,19 +15,42 @@ import (
 // importPage is the data of the import page.
 type importPage struct {
 	Preview *api.ImportPreview // nil before an upload
-	Changes []api.ListingChange
-	Hidden  int // changes that the page leaves out, to stay small
+	Rows    []importRow
+	Hidden  int // listings whose changes the page leaves out, to stay small
 	Name    string
-	SHA256  string
 }
 
-// maxChanges bounds the changes and the problems that a page lists.
-const maxChanges = 100
+// importRow is a field that an import would change, or a listing that it would create.
+type importRow struct {
+	api.ListingChange
+
+	Field *api.FieldChange // nil if created
+}
+
+// maxRows bounds the rows of the tables on a page.
+const maxRows = 100
+
+// rows returns the changes field by field, and the number of listings that did not fit.
+func rows(changes []api.ListingChange) (all []importRow, hidden int) {
+	for i, c := range changes {
+		if len(all)+max(len(c.Fields), 1) > maxRows && i > 0 {
+			return all, len(changes) - i
+		}
+		if len(c.Fields) == 0 {
+			all = append(all, importRow{c, nil})
+		}
+		for j := range c.Fields {
+			all = append(all, importRow{c, &c.Fields[j]})
+		}
+	}
+	return all, 0
+}
 
 // upload is a file between its dry run and its import.
 type upload struct {
-	name, sha256 string
-	lines        []byte // JSON Lines
+	name   string
+	sha256 string // of lines, from the dry run
+	lines  []byte // JSON Lines
 }
 
 func (d *Desk) showImport(*visit) (view, error) {
@@ -42,19 +63,18 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	if err != nil {
 		return view{Template: "import", Title: "Import", Data: importPage{}, Errors: []problem{{"file", err.Error()}}}, nil
 	}
-	page := importPage{Preview: &api.ImportPreview{Rejected: rejected}, Name: u.name, SHA256: u.sha256}
+	page := importPage{Preview: &api.ImportPreview{Rejected: rejected}, Name: u.name}
 	if len(rejected) == 0 {
 		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines))
 		if err != nil {
 			return view{}, err
 		}
-		page.Preview = &preview
+		page.Preview, u.sha256 = &preview, preview.SHA256
 	}
 	p := page.Preview
-	page.Changes = p.Changes[:min(len(p.Changes), maxChanges)]
-	page.Hidden = len(p.Changes) - len(page.Changes)
-	if extra := len(p.Rejected) - maxChanges; extra > 0 {
-		p.Rejected, p.Omitted = p.Rejected[:maxChanges], p.Omitted+extra
+	page.Rows, page.Hidden = rows(p.Changes)
+	if extra := len(p.Rejected) - maxRows; extra > 0 {
+		p.Rejected, p.Omitted = p.Rejected[:maxRows], p.Omitted+extra
 	}
 	answer := view{Template: "import", Title: "Import", Data: page}
 	if len(p.Rejected) > 0 {
@@ -97,8 +117,6 @@ func readPart(part *multipart.Part) (u upload, rejected []api.RejectedLine, err 
 		return u, nil, fmt.Errorf("%s cannot be read: it is incomplete, larger than %d MiB, or no JSON Lines or CSV file", u.name, maxFile>>20)
 	}
 	u.lines = lines.Bytes()
-	sum := sha256.Sum256(u.lines)
-	u.sha256 = hex.EncodeToString(sum[:])
 	return u, rejected, nil
 }
 
@@ -109,7 +127,7 @@ func (d *Desk) importFile(v *visit) (view, error) {
 		return view{Template: "import", Title: "Import", Data: importPage{}, Status: http.StatusConflict,
 			Errors: []problem{{"file", "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
 	}
-	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines))
+	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256)
 	if err != nil {
 		return view{}, err
 	}

@@ -2,6 +2,7 @@ package desk_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"mime/multipart"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
 )
 
 // uploaded sends a file to the import page.
@@ -31,24 +33,52 @@ func (b browser) uploaded(name, content string) response {
 func TestImportIsBoundToItsDryRun(t *testing.T) {
 	s := newServer(t)
 	b := s.signedIn()
-	s.api.respond("POST /listings/import", api.ImportPreview{DryRun: true, Created: 1, Changes: []api.ListingChange{{ID: "maple", Change: api.ListingCreated}}})
+	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
+	dryRun := func(sum string) {
+		s.api.respond("POST /listings/import", api.ImportPreview{DryRun: true, SHA256: sum, Created: 1, Updated: 1, Changes: []api.ListingChange{
+			{ID: "maple", Change: api.ListingCreated},
+			{ID: "birch", Change: api.ListingUpdated, Fields: []api.FieldChange{{Field: "sources[0].url", Old: json.RawMessage(`"https://a.example"`), New: json.RawMessage(`"https://b.example"`)}}},
+		}})
+	}
+	dryRun(one)
 	page := b.uploaded("new.jsonl", "{\"id\":\"maple\"}\n")
 	require.Equal(t, http.StatusOK, page.StatusCode)
 	require.Contains(t, page.body, "would create 1")
-	hash := page.body[strings.Index(page.body, `name="sha256" value="`)+len(`name="sha256" value="`):][:64]
+	require.Contains(t, page.body, `<td data-label="Field">Source 1, URL</td><td data-label="Now" class="clip">&#34;https://a.example&#34;</td><td data-label="New" class="clip">&#34;https://b.example&#34;</td>`)
+	require.Contains(t, page.body, `name="sha256" value="`+one+`"`)
 
-	other := b.uploaded("other.jsonl", "{\"id\":\"birch\"}\n")
-	require.Equal(t, http.StatusOK, other.StatusCode)
-	resp := b.post("/import/confirm", url.Values{"sha256": {hash}})
+	dryRun(two)
+	require.Equal(t, http.StatusOK, b.uploaded("other.jsonl", "{\"id\":\"birch\"}\n").StatusCode)
+	resp := b.post("/import/confirm", url.Values{"sha256": {one}})
 	require.Equal(t, http.StatusConflict, resp.StatusCode, "a file was imported that is not the latest dry run")
 	require.Len(t, s.api.sent("POST /listings/import"), 2)
 
+	dryRun(one)
 	require.Equal(t, http.StatusOK, b.uploaded("new.jsonl", "{\"id\":\"maple\"}\n").StatusCode)
 	s.api.respond("POST /listings/import", api.ImportReport{Applied: true, Created: 1})
-	require.Equal(t, http.StatusSeeOther, b.post("/import/confirm", url.Values{"sha256": {hash}}).StatusCode)
+	require.Equal(t, http.StatusSeeOther, b.post("/import/confirm", url.Values{"sha256": {one}}).StatusCode)
+	require.Contains(t, s.api.requests, "POST /listings/import sha256="+one+" {\"id\":\"maple\"}\n", "the API did not check the file")
+	require.Equal(t, http.StatusConflict, b.post("/import/confirm", url.Values{"sha256": {one}}).StatusCode, "a second click imported the file again")
+}
+
+// A spreadsheet is converted: the dry run and the import are of the same lines.
+func TestCSVFileIsImportedAsItsDryRunShowed(t *testing.T) {
+	s := newServer(t)
+	b := s.signedIn()
+	var sheet bytes.Buffer
+	require.NoError(t, listingfile.ToCSV(bytes.NewReader(listingfile.Example), &sheet))
+	sum := strings.Repeat("3", 64)
+	s.api.respond("POST /listings/import", api.ImportPreview{DryRun: true, SHA256: sum, Created: 1})
+	require.Contains(t, b.uploaded("Listings.CSV", sheet.String()).body, "would create 1")
+	s.api.respond("POST /listings/import", api.ImportReport{Applied: true, Created: 1})
+	require.Equal(t, http.StatusSeeOther, b.post("/import/confirm", url.Values{"sha256": {sum}}).StatusCode)
 	sent := s.api.sent("POST /listings/import")
-	require.Equal(t, "{\"id\":\"maple\"}\n", sent[len(sent)-1])
-	require.Equal(t, http.StatusConflict, b.post("/import/confirm", url.Values{"sha256": {hash}}).StatusCode, "a second click imported the file again")
+	require.Equal(t, sent[0], sent[1])
+	require.Contains(t, sent[0], `"id":"maple-transcripts"`)
+	page := b.uploaded("broken.csv", "id,name\nx,y\n")
+	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
+	require.Contains(t, page.body, "is not a known column")
+	require.Len(t, s.api.sent("POST /listings/import"), 2)
 }
 
 func TestRejectedLinesOfAnImportAreListed(t *testing.T) {
@@ -79,6 +109,23 @@ func TestWithdrawalAndDecisionsNeedAReason(t *testing.T) {
 	}
 }
 
+func TestChecklistOfACandidateIsShownBeforeItsPublication(t *testing.T) {
+	s, b := reviewing(t)
+	private := mapleDetail("v1", strings.Replace(mapleListing, `"visibility":"published"`, `"visibility":"private"`, 1))
+	s.api.respond("GET /listings/maple", private)
+	s.api.respond("POST /listings/publish", api.ImportReport{NeverReviewed: 1})
+	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{
+		{ID: "maple-2"}, {ID: "maple", Missing: []string{"facts.countryEligibility"}, Duplicates: []api.Duplicate{{ID: "birch", Visibility: "published", By: "host"}}},
+	}})
+	for _, path := range []string{"/records/maple", "/records/maple/publish"} {
+		page := b.get(path)
+		require.Equal(t, http.StatusOK, page.StatusCode, page.body)
+		require.Contains(t, page.body, "The facts were never reviewed.")
+		require.Contains(t, page.body, `Facts of the listing, Countries: empty. <a href="/records/maple/edit#facts.countryEligibility">`)
+		require.Contains(t, page.body, `May duplicate <a href="/records/birch">birch</a> (published): the same host.`)
+	}
+}
+
 func TestNavigationFollowsTheRole(t *testing.T) {
 	s := newServer(t)
 	for role, want := range map[api.Role][]string{
@@ -95,6 +142,29 @@ func TestNavigationFollowsTheRole(t *testing.T) {
 			require.Contains(t, nav, ">"+label+"</a>", role)
 		}
 	}
+}
+
+func TestCompareShowsAnyTwoEventsAndTheListing(t *testing.T) {
+	s, b := reviewing(t)
+	shown, before, after := sheet(), api.UnknownFacts(), api.UnknownFacts()
+	before.Remote, after.Remote = ptr(true), ptr(false)
+	event := func(id string, kind api.CheckType, facts *api.Facts, source string) api.RecordedEvent {
+		return api.RecordedEvent{Actor: "bob", VerificationEvent: api.VerificationEvent{ID: id, CheckType: kind, Outcome: "o-" + api.Outcome(id), Facts: facts, SourceURLs: []string{source}}}
+	}
+	shown.Events = []api.RecordedEvent{
+		event("link", "application-link", nil, site), event("new", api.Review, &after, rates), event("old", api.Review, &before, site),
+	}
+	shown.OwnFacts = ptr(api.UnknownFacts())
+	s.api.respond("GET /reviews/records/maple", shown)
+	page := b.get("/records/maple/compare")
+	require.Equal(t, http.StatusOK, page.StatusCode, page.body)
+	require.Contains(t, page.body, `<option value="old">`)
+	require.Contains(t, page.body, "<strong>1</strong> fact differs", "want the two latest reviews")
+	page = b.get("/records/maple/compare?a=old&b=new")
+	require.Contains(t, page.body, "<strong>Remote</strong>: Yes according to "+site+", but No according to "+rates)
+	page = b.get("/records/maple/compare?a=link&b=new")
+	require.Contains(t, page.body, "The first event has no facts")
+	require.Contains(t, page.body, ">o-link<")
 }
 
 func TestFreshnessIsDrawnOnTheServer(t *testing.T) {

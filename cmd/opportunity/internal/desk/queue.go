@@ -3,6 +3,8 @@ package desk
 import (
 	"net/http"
 	"net/url"
+	"slices"
+	"time"
 
 	"opportunity.internal/pkg/api"
 )
@@ -14,12 +16,17 @@ type queuePage struct {
 	Filters  url.Values
 	More     string // address of the next page; empty on the last
 	Opinions []api.OpinionRequest
-	Mine     int // reviews of this person today
+	Mine     int  // reviews of this person today
+	Publish  bool // whether the role can withdraw
 }
+
+// Weekend reports whether the day is a Saturday or Sunday (UTC), which have no target.
+func (p queuePage) Weekend() bool { return p.GeneratedAt.UTC().Weekday()%6 == time.Sunday }
 
 // whys are the reasons to filter by.
 var whys = []choice{
 	{Value: api.DueNeverReviewed, Label: "never reviewed"}, {Value: api.DueStale, Label: "stale"}, {Value: api.DueReview, Label: "earlier review"},
+	{Value: api.DueClosed, Label: "closed, to be withdrawn"},
 	{Value: api.DueLinkCheck, Label: "failing link"}, {Value: api.DueEdit, Label: "changed listing"},
 }
 
@@ -36,7 +43,7 @@ func (d *Desk) queue(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name]}
+	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], Publish: publishes(v)}
 	if list.Next != "" {
 		page.More = more("/queue", filters, "after", list.Next)
 	}
@@ -76,14 +83,16 @@ func more(path string, filters url.Values, name, cursor string) string {
 // next opens the next record of the queue.
 func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
 
-// nextReview redirects to the first record of the queue without a lease of another person, and takes its lease.
+// nextReview redirects to the first record of the queue without a lease of another person, and takes its lease. It leaves out those that a
+// review found closed: they wait to be withdrawn.
 func (d *Desk) nextReview(v *visit, told *notice) (view, error) {
 	const candidates = 10 // more than the curators who submit at the same moment
-	list, _, err := v.client.Queue(v.Context(), "available", "true", "limit", "10")
+	list, _, err := v.client.Queue(v.Context(), "available", "true")
 	if err != nil {
 		return view{}, err
 	}
-	for _, r := range list.Records[:min(len(list.Records), candidates)] {
+	records := slices.DeleteFunc(list.Records, closed)
+	for _, r := range records[:min(len(records), candidates)] {
 		lease, _, err := v.client.Lease(v.Context(), r.ID, false)
 		if err != nil {
 			return view{}, err
@@ -97,6 +106,10 @@ func (d *Desk) nextReview(v *visit, told *notice) (view, error) {
 	}
 	told.Text += " The queue has nothing left for you today."
 	return view{Redirect: "/queue", Notice: told}, nil
+}
+
+func closed(r api.QueueRecord) bool {
+	return slices.ContainsFunc(r.Reasons, func(d api.DueReason) bool { return d.Why == api.DueClosed })
 }
 
 // skip hides a record from the queue for some days.

@@ -34,11 +34,12 @@ func (d *Desk) records(v *visit) (view, error) {
 
 // recordPage is the data of the page of a record.
 type recordPage struct {
-	Detail   api.ListingDetail
-	Sheet    api.ReviewSheet
-	Listing  listing
-	Publish  bool // whether the role can publish and withdraw
-	Compared bool // whether there are two reviews to compare
+	Detail    api.ListingDetail
+	Sheet     api.ReviewSheet
+	Listing   listing
+	Publish   bool           // whether the role can publish and withdraw
+	Candidate *api.Candidate // nil unless the record is private
+	Compared  bool           // whether there are two events or sets of facts to compare
 }
 
 // listing is the part of a listing that consumers do not see.
@@ -63,8 +64,11 @@ func (p recordPage) Facts() (facts []struct {
 	return facts
 }
 
+// publishes reports whether the person's role can publish and withdraw.
+func publishes(v *visit) bool { return slices.Contains(publishers, api.Role(v.Session.Role)) }
+
 func (d *Desk) record(v *visit) (view, error) {
-	page := recordPage{Publish: slices.Contains(publishers, api.Role(v.Session.Role))}
+	page := recordPage{Publish: publishes(v)}
 	var err error
 	if page.Detail, _, err = v.client.Listing(v.Context(), v.PathValue("id")); err != nil {
 		return view{}, err
@@ -75,18 +79,13 @@ func (d *Desk) record(v *visit) (view, error) {
 	if page.Sheet, err = d.sheet(v, v.PathValue("id"), ""); err != nil {
 		return view{}, err
 	}
-	page.Compared = len(withFacts(page.Sheet.Events)) > 1
-	return view{Template: "record", Title: page.Detail.Record.Company.Name, Data: page}, nil
-}
-
-// withFacts returns the events that carry facts, in the same order.
-func withFacts(events []api.RecordedEvent) (found []api.RecordedEvent) {
-	for _, e := range events {
-		if e.Facts != nil {
-			found = append(found, e)
+	if page.Listing.Visibility == "private" {
+		if page.Candidate, err = d.candidate(v, v.PathValue("id")); err != nil {
+			return view{}, err
 		}
 	}
-	return found
+	page.Compared = len(sides(page.Sheet)) > 1
+	return view{Template: "record", Title: page.Detail.Record.Company.Name, Data: page}, nil
 }
 
 // askPublish shows what publishing a record does.
@@ -96,8 +95,12 @@ func (d *Desk) askPublish(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	candidate, err := d.candidate(v, id)
+	if err != nil {
+		return view{}, err
+	}
 	return confirmation(confirm{
-		ID: id, Action: recordPath(id) + "/publish", Button: "Publish record", Rejected: report.Rejected, Back: recordPath(id),
+		ID: id, Candidate: candidate, Action: recordPath(id) + "/publish", Button: "Publish record", Rejected: report.Rejected, Back: recordPath(id),
 		Text: []string{
 			"Consumers see the record from now on. Your name and the time are recorded as its editorial review.",
 			map[bool]string{
@@ -146,7 +149,8 @@ func (d *Desk) withdraw(v *visit) (view, error) {
 type confirm struct {
 	ID, Action, Button string
 	Text               []string
-	Preview            string // response that consumers will get
+	Candidate          *api.Candidate // its checklist; nil if it is none
+	Preview            string         // response that consumers will get
 	Danger             bool
 	Reason             bool       // ask for a reason
 	Tiers              []api.Tier // to choose from

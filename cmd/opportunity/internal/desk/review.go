@@ -87,6 +87,12 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		return page.view(reviewform.Explain(all)), nil
 	}
 	told := &notice{Text: "Review of " + sheet.Record.Company.Name + " recorded: " + string(report.Outcome) + ".", Undo: &undo{id, report.EventID}}
+	if report.Outcome == api.OutcomeClosed && sheet.Visibility == "published" {
+		told.Text += " It stays public until it is withdrawn."
+		if publishes(v) {
+			told.Withdraw = id
+		}
+	}
 	if len(report.Disagree) > 0 {
 		labels := make([]string, len(report.Disagree))
 		for i, name := range report.Disagree {

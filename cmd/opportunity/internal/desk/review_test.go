@@ -216,6 +216,39 @@ func TestNextReviewPassesOverLeasesOfOthers(t *testing.T) {
 	require.Contains(t, b.get("/queue").body, "nothing left for you today")
 }
 
+// A record that a review found closed stays public until a publisher withdraws it.
+func TestClosedReviewOffersToWithdraw(t *testing.T) {
+	for role, offered := range map[api.Role]bool{api.RolePublisher: true, api.RoleCurator: false} {
+		s, _ := reviewing(t)
+		s.api.mu.Lock()
+		s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: role}
+		s.api.mu.Unlock()
+		b := s.signedIn()
+		waiting := api.QueueRecord{DueRecord: api.DueRecord{ID: "maple", Reasons: []api.DueReason{{Why: api.DueClosed, Outcome: api.OutcomeClosed}}}}
+		s.api.respond("GET /reviews/queue", api.ReviewQueue{Records: []api.QueueRecord{waiting, {DueRecord: api.DueRecord{ID: "birch"}}}})
+		s.api.respond("POST /reviews/records/maple", api.ReviewReport{AppendReport: api.AppendReport{Applied: true, Appended: 1}, EventID: "event-2", Outcome: api.OutcomeClosed})
+		input := b.get("/reviews/maple").input(t, "review")
+		input.Set("outcome", "closed")
+		require.Equal(t, "/reviews/birch", b.post("/reviews/maple", input).Header.Get("Location"), "a record that waits to be withdrawn needs no other review")
+		page := b.get("/help").body
+		require.Contains(t, page, "It stays public until it is withdrawn.")
+		require.Equal(t, offered, strings.Contains(page, `href="/records/maple/withdraw"`), role)
+		queue := b.get("/queue").body
+		require.Contains(t, queue, "closed, to be withdrawn")
+		require.Equal(t, offered, strings.Contains(queue, `href="/records/maple/withdraw"`), role)
+	}
+}
+
+func TestQueueHasNoTargetOnWeekends(t *testing.T) {
+	s, b := reviewing(t)
+	sunday := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	s.api.respond("GET /reviews/queue", api.ReviewQueue{GeneratedAt: sunday, Due: 7, Today: api.Workday{Done: 2}})
+	page := b.get("/queue").body
+	require.Contains(t, page, "<strong>2</strong> reviewed today. 7 due now. There is no target on weekends.")
+	s.api.respond("GET /reviews/queue", api.ReviewQueue{GeneratedAt: sunday.AddDate(0, 0, 1), Due: 7, Today: api.Workday{Done: 2, Target: 9}})
+	require.Contains(t, b.get("/queue").body, "<strong>2</strong> of 9 reviewed today. 7 due now.</p>")
+}
+
 func TestSkipNeedsAReason(t *testing.T) {
 	s, b := reviewing(t)
 	s.api.respond("PUT /reviews/records/maple/skip", api.Skip{})

@@ -46,6 +46,8 @@ type problem struct{ Field, Message string }
 type notice struct {
 	Text string
 	Undo *undo // offers to undo a review
+
+	Withdraw string // id of a record that the person may withdraw
 }
 
 type undo struct{ ID, EventID string }

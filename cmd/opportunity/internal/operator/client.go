@@ -34,9 +34,9 @@ type KeyRequest struct {
 	Test      bool     `json:"test"`                // prefix oda_test_
 }
 
-// Import sends a listings file.
-func (c Client) Import(ctx context.Context, file io.Reader) (api.ImportReport, []byte, error) {
-	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import", file)
+// Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run.
+func (c Client) Import(ctx context.Context, file io.Reader, sha256 string) (api.ImportReport, []byte, error) {
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import"+query("sha256", sha256), file)
 }
 
 // Preview returns what Import would do with a listings file. It changes nothing.

@@ -69,7 +69,7 @@ and which records would turn "needs-review".`,
 				showPreview(text, p)
 				return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
 			}
-			r, raw, err := c.Import(ctx, file)
+			r, raw, err := c.Import(ctx, file, "")
 			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
 			if r.Published > 0 {
 				text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))

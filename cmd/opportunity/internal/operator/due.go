@@ -121,6 +121,8 @@ func DescribeReason(r api.DueReason) string {
 		return "stale after " + at
 	case api.DueReview:
 		text = fmt.Sprintf("review of %s: %s", at, r.Outcome)
+	case api.DueClosed:
+		text = fmt.Sprintf("review of %s: closed, to be withdrawn", at)
 	case api.DueLinkCheck:
 		text = fmt.Sprintf("link check of %s: %s", at, r.Outcome)
 	case api.DueEdit:

@@ -45,4 +45,4 @@ func ParseCursor(text string) (p Position, ok bool) {
 }
 
 // Whys lists the kinds of reasons.
-var Whys = []string{api.DueNeverReviewed, api.DueStale, api.DueReview, api.DueLinkCheck, api.DueEdit}
+var Whys = []string{api.DueNeverReviewed, api.DueStale, api.DueReview, api.DueClosed, api.DueLinkCheck, api.DueEdit}

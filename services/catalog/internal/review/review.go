@@ -53,6 +53,8 @@ func (r Record) Reasons() []api.DueReason {
 	}
 	var reasons []api.DueReason
 	switch {
+	case s.LastOutcome == api.OutcomeClosed:
+		reasons = append(reasons, eventReason(s, api.DueClosed, *s.LastCheckedAt, s.LastOutcome))
 	case s.LastOutcome != api.OutcomeVerified:
 		reasons = append(reasons, eventReason(s, api.DueReview, *s.LastCheckedAt, s.LastOutcome))
 	case s.ConflictAt != nil:

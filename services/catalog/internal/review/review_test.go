@@ -50,13 +50,13 @@ func TestReasonsAgreeWithStatus(t *testing.T) {
 				}
 				seen[reason.Why]++
 			}
-			doubted := why[api.DueReview] || why[api.DueLinkCheck] || why[api.DueEdit]
+			doubted := why[api.DueReview] || why[api.DueClosed] || why[api.DueLinkCheck] || why[api.DueEdit]
 			require.Equal(t, status == api.NeedsReview, doubted)
 			require.Equal(t, status == api.Unverified, why[api.DueNeverReviewed])
 			require.True(t, status != api.Stale || why[api.DueStale])
 		}
 	}
-	for _, why := range []string{api.DueNeverReviewed, api.DueStale, api.DueReview, api.DueLinkCheck, api.DueEdit} {
+	for _, why := range []string{api.DueNeverReviewed, api.DueStale, api.DueReview, api.DueClosed, api.DueLinkCheck, api.DueEdit} {
 		require.NotZero(t, seen[why], why)
 	}
 }
@@ -74,5 +74,5 @@ func TestVerifiedRecordIsDueAfterFreshUntil(t *testing.T) {
 	r.Summary.LastOutcome = api.OutcomeClosed
 	r.Summary.Doubt = &api.Doubt{EventID: "e", CheckType: api.Review, Outcome: api.OutcomeClosed, CheckedAt: last, Note: "gone"}
 	due, _ = r.Due(now, now)
-	require.Equal(t, []api.DueReason{{Why: api.DueReview, At: last, Outcome: api.OutcomeClosed, EventID: "e", Note: "gone"}}, due.Reasons)
+	require.Equal(t, []api.DueReason{{Why: api.DueClosed, At: last, Outcome: api.OutcomeClosed, EventID: "e", Note: "gone"}}, due.Reasons)
 }
