@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 )
@@ -39,6 +39,7 @@ func TestExamplesAreLive(t *testing.T) {
 		e.page(path)
 	}
 	e.headerLimit()
+	e.filters()
 	if !*update {
 		e.fullCapacity()
 	}
@@ -360,22 +361,40 @@ func (e *examples) exchange(at, example string) {
 
 // reference runs the programs of the API reference.
 func (e *examples) reference(page string) {
-	for _, name := range []string{"list", "get", "history"} {
-		dir := "../sdk/samples/reference/" + name + "/main."
-		var printed []string
-		for extension, language := range map[string]string{"sh": "", "go": "go", "mjs": "js", "py": "python"} {
-			code, err := os.ReadFile(dir + extension)
-			require.NoError(e.t, err)
-			require.Contains(e.t, page, string(code))
-			if extension == "sh" {
-				require.Contains(e.t, e.shell(dir+extension, string(code)), `"meta":`)
-				continue
-			}
-			printed = append(printed, runSample(e.t, e.t.TempDir(), "reference/"+name, language, e.url, e.issue(e.t, api.Developer).Key))
+	doc, err := apidoc.Parse(api.OpenAPIYAML)
+	require.NoError(e.t, err)
+	for _, o := range doc.Operations {
+		programs := e.sameOutput(o.ExampleCall())
+		for _, p := range programs {
+			require.Contains(e.t, page, p.Code, o.ID)
 		}
-		require.NotEmpty(e.t, printed[0], name)
-		require.Len(e.t, slices.Compact(printed), 1, name)
 	}
+}
+
+// filters runs programs with a filter of each type, and without any.
+func (e *examples) filters() {
+	doc, err := apidoc.Parse(api.OpenAPIYAML)
+	require.NoError(e.t, err)
+	list, _ := doc.Operation("listOpportunities")
+	e.sameOutput(apidoc.Call{Operation: list})
+	e.sameOutput(apidoc.Call{Operation: list, Values: map[string]string{
+		"country": "CA", "degree_required": "false", "verified": "true", "checked_after": "2020-01-01", "page": "1", "limit": "5",
+	}})
+}
+
+// sameOutput runs a call as a program in each language. All SDKs must print the same.
+func (e *examples) sameOutput(c apidoc.Call) []apidoc.Program {
+	programs, err := c.Programs()
+	require.NoError(e.t, err)
+	require.Len(e.t, programs, 4, "curl and the SDKs")
+	require.Contains(e.t, e.shell(c.Target(), programs[0].Code), `"meta":`)
+	var printed []string
+	for _, p := range programs[1:] {
+		printed = append(printed, runProgram(e.t, e.t.TempDir(), p.Language, p.Code, e.url, e.issue(e.t, api.Developer).Key))
+	}
+	require.NotEmpty(e.t, printed[0], c.Target())
+	require.Len(e.t, slices.Compact(printed), 1, c.Target())
+	return programs
 }
 
 // program runs the sample of a page in one language, with a key of its own, and returns its output.

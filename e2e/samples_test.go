@@ -40,31 +40,53 @@ var goSamples = sync.OnceValues(func() (string, error) {
 // runSample runs sdk/samples/<name> in one language ("go", "js" or "python") in dir, and returns its output. The program must succeed.
 func runSample(t *testing.T, dir, name, language, address, key string) string {
 	t.Helper()
-	sdk, err := filepath.Abs("../sdk")
-	require.NoError(t, err)
-	var command []string
-	switch language {
-	case "go":
+	if language == "go" {
 		built, err := goSamples()
 		require.NoError(t, err)
-		command = []string{filepath.Join(built, filepath.Base(name))}
+		return runCommand(t, dir, address, key, filepath.Join(built, name))
+	}
+	code, err := os.ReadFile(filepath.Join("../sdk/samples", name, "main."+extensions[language]))
+	require.NoError(t, err)
+	return runProgram(t, dir, language, string(code), address, key)
+}
+
+// extensions are the names of program files by language.
+var extensions = map[string]string{"go": "go", "js": "mjs", "python": "py"}
+
+// runProgram runs a program that uses an SDK in dir, and returns its output. The program must succeed.
+func runProgram(t *testing.T, dir, language, code, address, key string) string {
+	t.Helper()
+	sdk, err := filepath.Abs("../sdk")
+	require.NoError(t, err)
+	file := filepath.Join(dir, "main."+extensions[language])
+	require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
+	switch language {
+	case "go":
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "main"), file)
+		build.Dir = sdk
+		out, err := build.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return runCommand(t, dir, address, key, filepath.Join(dir, "main"))
 	case "js": // node finds packages beside the file
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules"), 0o750))
 		link := filepath.Join(dir, "node_modules", "opportunity-data")
 		if _, err := os.Lstat(link); err != nil {
 			require.NoError(t, os.Symlink(filepath.Join(sdk, "typescript"), link))
 		}
-		code, err := os.ReadFile(filepath.Join(sdk, "samples", name, "main.mjs"))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "main.mjs"), code, 0o600))
-		command = []string{"node", "main.mjs"}
-	case "python":
-		command = []string{"python3", filepath.Join(sdk, "samples", name, "main.py")}
+		return runCommand(t, dir, address, key, "node", file)
 	}
+	return runCommand(t, dir, address, key, "python3", file)
+}
+
+// runCommand runs a command in dir with the settings of the SDKs, and returns its output. The command must succeed.
+func runCommand(t *testing.T, dir, address, key string, command ...string) string {
+	t.Helper()
+	python, err := filepath.Abs("../sdk/python")
+	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	var out, errs bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
-	cmd.Env = append(clean("PYTHONPATH="+filepath.Join(sdk, "python"), "PYTHONDONTWRITEBYTECODE=1"),
+	cmd.Env = append(clean("PYTHONPATH="+python, "PYTHONDONTWRITEBYTECODE=1"),
 		"OPPORTUNITY_URL="+address, "OPPORTUNITY_KEY="+key)
 	require.NoError(t, cmd.Run(), "%v\n%s", command, &errs)
 	require.NotContains(t, out.String()+errs.String(), key, "the key was printed")

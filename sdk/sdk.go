@@ -15,11 +15,6 @@ import (
 //go:embed python/README.md python/opportunity_data/*.py python/opportunity_data/py.typed
 var files embed.FS
 
-// Samples holds the programs that the reference of the API shows for each operation.
-//
-//go:embed samples/reference
-var Samples embed.FS
-
 // Version is the version of all SDKs.
 const Version = "1.0.0"
 

@@ -2,15 +2,12 @@ package docs
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
-	"opportunity.internal/sdk"
+	"opportunity.internal/pkg/apidoc"
 )
 
 // The reference of the API, rendered from its description.
@@ -21,12 +18,12 @@ const (
 
 // operation is a section of the reference.
 type operation struct {
-	ID, Path, Summary string
-	Description       template.HTML
-	Parameters        []row
-	Responses         []row
-	Request, Response string // the first example of a 200
-	Programs          []program
+	apidoc.Operation
+
+	Description template.HTML
+	Parameters  []row
+	Responses   []row
+	Programs    []apidoc.Program // of the example
 }
 
 // row is a parameter, a response, or a field of a schema.
@@ -35,9 +32,6 @@ type row struct {
 	Type        template.HTML
 	Description template.HTML
 }
-
-// program is a call in one language.
-type program struct{ Title, Language, Code string }
 
 // object is a schema in the reference.
 type object struct {
@@ -48,81 +42,21 @@ type object struct {
 	Fields      []row
 }
 
-// samples are the programs of each operation, below sdk/samples/reference.
-var samples = map[string]string{
-	"listOpportunities": "list", "listJobsAlias": "list", "getOpportunity": "get", "getVerificationHistory": "history",
-}
-
-// The parts of an OpenAPI description that the reference shows.
-type (
-	openAPI struct {
-		Paths      yaml.Node `yaml:"paths"`
-		Components struct {
-			Schemas    yaml.Node            `yaml:"schemas"`
-			Parameters map[string]parameter `yaml:"parameters"`
-			Responses  map[string]response  `yaml:"responses"`
-		} `yaml:"components"`
-	}
-	pathItem struct {
-		Get struct {
-			OperationID string      `yaml:"operationId"`
-			Summary     string      `yaml:"summary"`
-			Description string      `yaml:"description"`
-			Parameters  []reference `yaml:"parameters"`
-			Responses   yaml.Node   `yaml:"responses"`
-		} `yaml:"get"`
-	}
-	reference struct {
-		Ref string `yaml:"$ref"`
-	}
-	parameter struct {
-		Name        string `yaml:"name"`
-		In          string `yaml:"in"`
-		Description string `yaml:"description"`
-		Schema      schema `yaml:"schema"`
-	}
-	response struct {
-		Description string `yaml:"description"`
-		Content     map[string]struct {
-			Schema   schema    `yaml:"schema"`
-			Examples yaml.Node `yaml:"examples"`
-		} `yaml:"content"`
-	}
-	schema struct {
-		Ref         string    `yaml:"$ref"`
-		Type        yaml.Node `yaml:"type"`
-		Format      string    `yaml:"format"`
-		Description string    `yaml:"description"`
-		Enum        []string  `yaml:"enum"`
-		OneOf       []schema  `yaml:"oneOf"`
-		Items       *schema   `yaml:"items"`
-		Properties  yaml.Node `yaml:"properties"`
-	}
-)
-
 // reference adds the page for a description. It keeps the order of the description.
 func (r rendering) reference(source, cache string) error {
-	var doc openAPI
-	if err := yaml.Unmarshal([]byte(source), &doc); err != nil {
-		return err
-	}
-	var operations []operation
-	err := each(&doc.Paths, func(path string, item pathItem) error {
-		o, err := r.operation(doc, path, item)
-		operations = append(operations, o)
-		return err
-	})
+	doc, err := apidoc.Parse([]byte(source))
 	if err != nil {
 		return err
 	}
-	var objects []object
-	err = each(&doc.Components.Schemas, func(name string, s schema) error {
-		o, err := r.object(name, s)
-		objects = append(objects, o)
-		return err
-	})
-	if err != nil {
-		return err
+	operations := make([]operation, len(doc.Operations))
+	for i, o := range doc.Operations {
+		if operations[i], err = r.operation(o); err != nil {
+			return fmt.Errorf("operation %s: %w", o.ID, err)
+		}
+	}
+	objects := make([]object, len(doc.Schemas))
+	for i, s := range doc.Schemas {
+		objects[i] = r.object(s.Name, s.Value)
 	}
 	var body bytes.Buffer
 	if err := r.layout.ExecuteTemplate(&body, "reference.html", map[string]any{"Operations": operations, "Objects": objects}); err != nil {
@@ -131,57 +65,26 @@ func (r rendering) reference(source, cache string) error {
 	return r.page(referencePath, referenceTitle, template.HTML(body.String()), cache) //nolint:gosec // a template's output
 }
 
-func (r rendering) operation(doc openAPI, path string, item pathItem) (operation, error) {
-	get := item.Get
-	o := operation{ID: get.OperationID, Path: path, Summary: get.Summary, Description: r.prose(get.Description)}
-	for _, ref := range get.Parameters {
-		p := doc.Components.Parameters[base(ref.Ref)]
+func (r rendering) operation(from apidoc.Operation) (operation, error) {
+	o := operation{Operation: from, Description: r.prose(from.Description)}
+	for _, p := range from.Parameters {
 		place := template.HTML(" in " + template.HTMLEscapeString(p.In)) //nolint:gosec // escaped
 		o.Parameters = append(o.Parameters, row{p.Name, typeOf(p.Schema) + place, r.prose(p.Description)})
 	}
-	err := each(&get.Responses, func(status string, ref reference) error {
-		answer := doc.Components.Responses[base(ref.Ref)]
-		content := answer.Content["application/json"]
-		o.Responses = append(o.Responses, row{status, typeOf(content.Schema), r.prose(answer.Description)})
-		if status != "200" || len(content.Examples.Content) < 2 {
-			return nil
-		}
-		var example struct {
-			Summary string    `yaml:"summary"`
-			Value   yaml.Node `yaml:"value"`
-		}
-		if err := content.Examples.Content[1].Decode(&example); err != nil {
-			return err
-		}
-		var text bytes.Buffer
-		if err := writeJSON(&text, &example.Value); err != nil {
-			return err
-		}
-		var indented bytes.Buffer
-		err := json.Indent(&indented, text.Bytes(), "", "  ")
-		o.Request, o.Response = example.Summary, indented.String()
-		return err
-	})
-	if err != nil {
-		return operation{}, fmt.Errorf("operation %s: %w", o.ID, err)
+	for _, status := range from.Responses {
+		o.Responses = append(o.Responses, row{status.Name, typeOf(status.Value.JSON()), r.prose(status.Value.Description)})
 	}
-	for _, language := range []program{{"curl", "sh", "sh"}, {"Go", "go", "go"}, {"TypeScript and JavaScript", "js", "mjs"}, {"Python", "python", "py"}} {
-		code, err := sdk.Samples.ReadFile("samples/reference/" + samples[o.ID] + "/main." + language.Code)
-		if err != nil {
-			return operation{}, fmt.Errorf("operation %s: %w", o.ID, err)
-		}
-		o.Programs = append(o.Programs, program{language.Title, language.Language, string(code)})
-	}
-	return o, nil
+	var err error
+	o.Programs, err = from.ExampleCall().Programs()
+	return o, err
 }
 
-func (r rendering) object(name string, s schema) (object, error) {
+func (r rendering) object(name string, s apidoc.Schema) object {
 	o := object{Name: name, Type: typeOf(s), Description: r.prose(s.Description), Values: s.Enum}
-	err := each(&s.Properties, func(name string, p schema) error {
-		o.Fields = append(o.Fields, row{name, typeOf(p), r.prose(p.Description)})
-		return nil
-	})
-	return o, err
+	for _, p := range s.Properties {
+		o.Fields = append(o.Fields, row{p.Name, typeOf(p.Value), r.prose(p.Value.Description)})
+	}
+	return o
 }
 
 // prose renders a description.
@@ -194,10 +97,10 @@ func (r rendering) prose(markdown string) template.HTML {
 }
 
 // typeOf describes a schema in words, with links to named schemas.
-func typeOf(s schema) template.HTML {
-	name := template.HTMLEscapeString(base(s.Ref))
+func typeOf(s apidoc.Schema) template.HTML {
+	name := template.HTMLEscapeString(s.Name())
 	switch {
-	case s.Ref != "":
+	case name != "":
 		return template.HTML(`<a href="#` + name + `">` + name + `</a>`) //nolint:gosec // escaped
 	case len(s.OneOf) > 0:
 		var all []string
@@ -208,64 +111,9 @@ func typeOf(s schema) template.HTML {
 	case s.Items != nil:
 		return "array of " + typeOf(*s.Items)
 	}
-	words := []string{s.Type.Value}
-	if s.Type.Kind == yaml.SequenceNode {
-		words = nil
-		for _, kind := range s.Type.Content {
-			words = append(words, kind.Value)
-		}
-	}
+	words := slices.Clone(s.Types)
 	if s.Format != "" {
 		words[0] += " (" + s.Format + ")"
 	}
 	return template.HTML(template.HTMLEscapeString(strings.Join(words, " or "))) //nolint:gosec // escaped
-}
-
-// base returns the last segment of a reference.
-func base(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
-
-// each calls f with each entry of a mapping, in the order of the document.
-func each[T any](mapping *yaml.Node, f func(name string, value T) error) error {
-	for pair := range slices.Chunk(mapping.Content, 2) {
-		var value T
-		if err := pair[1].Decode(&value); err != nil {
-			return err
-		}
-		if err := f(pair[0].Value, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeJSON writes a YAML value as JSON and keeps the order of fields.
-func writeJSON(out *bytes.Buffer, n *yaml.Node) error {
-	switch n.Kind {
-	case yaml.MappingNode, yaml.SequenceNode:
-		open, end := byte('['), byte(']')
-		if n.Kind == yaml.MappingNode {
-			open, end = '{', '}'
-		}
-		out.WriteByte(open)
-		for i, child := range n.Content {
-			switch {
-			case n.Kind == yaml.MappingNode && i%2 == 1:
-				out.WriteByte(':')
-			case i > 0:
-				out.WriteByte(',')
-			}
-			if err := writeJSON(out, child); err != nil {
-				return err
-			}
-		}
-		out.WriteByte(end)
-		return nil
-	}
-	var value any
-	if err := n.Decode(&value); err != nil {
-		return err
-	}
-	text, err := json.Marshal(value)
-	out.Write(text)
-	return err
 }
