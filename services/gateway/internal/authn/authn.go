@@ -3,7 +3,7 @@
 // A malformed key is rejected at once. A well-formed one, in our form or in that of older keys (apikey.OlderForm), is resolved by
 // authquota under its keyed hash; the key itself never leaves this process and is not stored. Principals are cached: after a minute
 // one is refreshed in the background, and without a successful refresh it serves for at most five minutes, so a shorter outage of
-// authquota goes unnoticed. The admission script detects a principal that is out of date before that (a revocation, another tier);
+// authquota goes unnoticed; it gets one refresh a second meanwhile (refreshes). The admission script detects a principal that is out of date before that (a revocation, another tier);
 // see Forget. A scheduled change, the end of a paid period, applies on time by this process's clock.
 //
 // Guesses do not reach authquota. The gateway knows the digests of all keys (keySet) and rejects any other key from memory. While it
@@ -52,9 +52,10 @@ type Authenticator struct {
 	resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
 	now     func() time.Time
 
-	keys     *keySet
-	cache    *otter.Cache[fingerprint, *Principal]
-	networks *otter.Cache[netip.Addr, *network]
+	keys      *keySet
+	refreshes *refreshes
+	cache     *otter.Cache[fingerprint, *Principal]
+	networks  *otter.Cache[netip.Addr, *network]
 
 	cacheStats *stats.Counter
 	lookups    *prometheus.CounterVec
@@ -116,11 +117,11 @@ func New(peppers [][]byte, authority Authority, now func() time.Time, log *slog.
 	clock, cacheStats := clock{now}, stats.NewCounter()
 	return &Authenticator{
 		peppers: peppers, resolve: authority.Resolve, now: now, cacheStats: cacheStats, lookups: newLookups(), rejected: newRejected(),
-		keys: newKeySet(authority.KeyDigests),
+		keys: newKeySet(authority.KeyDigests), refreshes: newRefreshes(log),
 		cache: otter.Must(&otter.Options[fingerprint, *Principal]{
-			MaximumSize: maxKeys, Clock: clock, Logger: logger{log}, StatsRecorder: cacheStats,
+			MaximumSize: maxKeys, Clock: clock, Logger: cacheLogger{log}, StatsRecorder: cacheStats,
 			ExpiryCalculator:  otter.ExpiryWriting[fingerprint, *Principal](usableFor),
-			RefreshCalculator: otter.RefreshWriting[fingerprint, *Principal](refreshAfter),
+			RefreshCalculator: newRefreshTimes(),
 		}),
 		networks: otter.Must(&otter.Options[netip.Addr, *network]{
 			MaximumSize: maxNetworks, Clock: clock,
@@ -233,7 +234,9 @@ func (l lookup) rejection(err error) error {
 
 // Reload refreshes a cached key in the background.
 func (l lookup) Reload(ctx context.Context, of fingerprint, _ *Principal) (*Principal, error) {
-	return l.query(ctx, of, l.key.digests(l.peppers), refreshed)
+	return l.refreshes.do(ctx, l.now(), func() (*Principal, error) {
+		return l.query(ctx, of, l.key.digests(l.peppers), refreshed)
+	})
 }
 
 func (l lookup) query(ctx context.Context, of fingerprint, digests []string, reason string) (found *Principal, err error) {
@@ -283,21 +286,3 @@ type clock struct{ now func() time.Time }
 
 func (c clock) NowNano() int64                        { return c.now().UnixNano() }
 func (c clock) Tick(d time.Duration) <-chan time.Time { return time.Tick(d) }
-
-// logger logs failed refreshes.
-type logger struct{ log *slog.Logger }
-
-func (l logger) Warn(ctx context.Context, msg string, err error) {
-	l.log.WarnContext(ctx, "key cache: "+msg, "error", text(err))
-}
-
-func (l logger) Error(ctx context.Context, msg string, err error) {
-	l.log.ErrorContext(ctx, "key cache: "+msg, "error", text(err))
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
