@@ -46,6 +46,8 @@ func withBilling(s *fakeBilling) func(*gateway.Config) {
 	return func(cfg *gateway.Config) { cfg.BillingURL, cfg.TrustedProxies = s.URL, []string{"127.0.0.0/8"} }
 }
 
+var signed = http.Header{"Stripe-Signature": {"t=1,v1=ab"}}
+
 // A webhook event arrives unchanged, with its signature and client address and without any other header of the client.
 func TestWebhookEventsPassUnchanged(t *testing.T) {
 	w := newEnvironment(t)
@@ -72,7 +74,7 @@ func TestWebhookEventsPassUnchanged(t *testing.T) {
 
 	for status, want := range map[int]int{400: 400, 500: 500, 503: 503, 502: 503} {
 		s.respondWith(respond(status, `{"error":{"code":"x"}}`))
-		a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: strings.NewReader("x")})
+		a := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: strings.NewReader("x"), header: signed})
 		require.Equal(t, want, a.status, "status for the processor, which retries unless it is 2xx")
 	}
 }
@@ -82,7 +84,7 @@ func TestWebhookSizeLimit(t *testing.T) {
 	s := w.billing()
 	gw := w.start(withBilling(s))
 	post := func(body io.Reader) response {
-		return gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: body})
+		return gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: body, header: signed})
 	}
 	largest := strings.Repeat("a", 256<<10)
 	require.Equal(t, 200, post(strings.NewReader(largest)).status)
@@ -91,6 +93,9 @@ func TestWebhookSizeLimit(t *testing.T) {
 		require.Equal(t, 400, a.status)
 		require.Contains(t, a.body, "256 KiB")
 	}
+	unsigned := gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: strings.NewReader("x")})
+	require.Equal(t, 400, unsigned.status)
+	require.Contains(t, unsigned.body, "The Stripe-Signature header is missing.")
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodOptions} {
 		a := gw.do(t, request{method: method, path: "/billing/stripe/webhook"})
 		require.Equal(t, 405, a.status, method)

@@ -265,14 +265,14 @@ func (a *Authenticator) checkGuesses(from *network) error {
 
 // network returns the limits of the network of an address.
 func (a *Authenticator) network(from netip.Addr) *network {
-	n, _ := a.networks.ComputeIfAbsent(networkAddr(from), func() (*network, bool) {
+	n, _ := a.networks.ComputeIfAbsent(Network(from), func() (*network, bool) {
 		return &network{rate.NewLimiter(guessRate, guessBurst), semaphore.NewWeighted(guessBurst)}, false
 	})
 	return n
 }
 
-// networkAddr returns the address that stands for the network: an IPv6 network is a /64, the least that a customer has.
-func networkAddr(addr netip.Addr) netip.Addr {
+// Network returns the address that stands for the network of addr: an IPv6 network is a /64, the least that a customer has.
+func Network(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if addr.Is6() {
 		prefix, _ := addr.WithZone("").Prefix(64)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	refreshRetry  = 10 * time.Second // mean time until a principal that could not be refreshed is tried again
+	refreshRetry  = 10 * time.Second // mean time until the refresh of a principal is retried
 	refreshProbes = 1                // refreshes a second, of all keys together, while authquota fails
 	maxRefreshes  = 16               // refreshes in flight
 )
@@ -72,7 +72,7 @@ func (r *refreshes) report(ctx context.Context, err error) {
 	}
 }
 
-// refreshTimes says when a cached principal is refreshed: refreshAfter after it was read, and after a failure in half to one and a half
+// refreshTimes holds the time until the next refresh of a principal: refreshAfter, and after a failure half to one and a half
 // times refreshRetry, so that the keys of an outage do not all come back at once.
 type refreshTimes struct {
 	otter.RefreshCalculator[fingerprint, *Principal]

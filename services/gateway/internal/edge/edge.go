@@ -41,12 +41,13 @@ type Edge struct {
 	Now       func() time.Time
 
 	meters meters
+	bodies *bodies
 }
 
 // Handler returns the handler of the public listener. From the outside in: untrusted headers are removed, the request is traced and
 // logged, the response is compressed.
 func (e Edge) Handler() (http.Handler, error) {
-	e.meters = newMeters(e.Telemetry.Registry)
+	e.meters, e.bodies = newMeters(e.Telemetry.Registry), newBodies()
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
 	if err != nil {
 		return nil, err

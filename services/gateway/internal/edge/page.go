@@ -1,8 +1,6 @@
 package edge
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 
@@ -27,39 +25,32 @@ func isPage(path string) bool {
 // page forwards a browser's request to the pages of a service. It reads no key, charges nothing and needs no Redis: the service
 // itself authenticates and rate-limits.
 func (e *Edge) page(w http.ResponseWriter, r *http.Request, to route.Route, service *proxy.Service) (int, error) {
-	form, err := readBody(w, r, api.MaxForm)
+	form, release, err := e.bodies.read(w, r, api.MaxForm, e.client(r))
 	if err != nil {
 		return 0, err
 	}
+	defer release()
 	response, err := service.Page(r, to.Path, form, e.client(r))
 	return e.write(w, response, err)
 }
 
 // webhook forwards a webhook event of the payment processor to billing. The body stays unchanged, because billing verifies its
-// signature.
+// signature; an event without one is rejected before its body is read.
 func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return 0, problem.New(problem.MethodNotAllowed, "This path allows only %s.", http.MethodPost)
 	}
-	event, err := readBody(w, r, api.MaxWebhookEvent)
+	if r.Header.Get(proxy.SignatureHeader) == "" {
+		return 0, problem.New(problem.InvalidParameter, "The %s header is missing.", proxy.SignatureHeader)
+	}
+	event, release, err := e.bodies.read(w, r, api.MaxWebhookEvent, e.client(r))
 	if err != nil {
 		return 0, err
 	}
+	defer release()
 	response, err := e.Billing.Event(r, to.Path, event, e.client(r))
 	return e.write(w, response, err)
-}
-
-// readBody reads a body of up to limit bytes. The service gets the complete body at once, so slow clients do not occupy it.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return nil, problem.New(problem.InvalidParameter, "The request body must be at most %d KiB.", limit>>10).Because(err)
-	}
-	if err != nil {
-		return nil, problem.New(problem.InvalidParameter, "The request body did not arrive completely. Send it again.").Because(err)
-	}
-	return body, nil
 }
 
 // redirect sends a browser to path and keeps the method, body and query.

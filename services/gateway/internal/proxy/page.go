@@ -17,8 +17,11 @@ var pageHeaders = []string{
 	"Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "User-Agent",
 }
 
+// SignatureHeader holds the payment processor's signature of a webhook event.
+const SignatureHeader = "Stripe-Signature"
+
 // eventHeaders are the headers of a payment processor that pass to the service.
-var eventHeaders = []string{"Content-Type", "Stripe-Signature", "User-Agent"}
+var eventHeaders = []string{"Content-Type", SignatureHeader, "User-Agent"}
 
 // Page sends the browser request r with its body to the service. client is the address of the browser.
 //

@@ -1,0 +1,162 @@
+package edge
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/problem"
+)
+
+// reader is a server that responds with the size of the body, over connections in memory so that a test can move time.
+type reader struct {
+	*testing.T
+	bodies *bodies
+	conns  chan net.Conn
+	once   sync.Once
+	done   chan struct{}
+	from   netip.Addr
+	hold   chan struct{} // closed: a response is written at once
+}
+
+func newReader(t *testing.T) *reader {
+	s := &reader{T: t, bodies: newBodies(), conns: make(chan net.Conn), done: make(chan struct{}), from: netip.MustParseAddr("192.0.2.1"), hold: make(chan struct{})}
+	close(s.hold)
+	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(s) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		time.Sleep(time.Second) // of the bubble: net/http waits half a second before it closes a connection
+	})
+	return s
+}
+
+func (s *reader) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.conns:
+		return c, nil
+	case <-s.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (s *reader) Close() error {
+	s.once.Do(func() { close(s.done) })
+	return nil
+}
+func (s *reader) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (s *reader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, release, err := s.bodies.read(w, r, 256<<10, s.from)
+	if err != nil {
+		problem.Writer{Log: slog.New(slog.DiscardHandler)}.Write(w, r, err)
+		return
+	}
+	defer release()
+	<-s.hold
+	fmt.Fprintf(w, "%d bytes", len(body))
+}
+
+// post sends a request that declares length bytes and has the body, and returns its connection.
+func (s *reader) post(length int, body string) net.Conn {
+	client, server := net.Pipe()
+	s.Cleanup(func() { _ = client.Close() })
+	s.conns <- server
+	go func() {
+		_, _ = fmt.Fprintf(client, "POST / HTTP/1.1\r\nHost: gateway\r\nContent-Length: %d\r\n\r\n%s", length, body)
+	}()
+	return client
+}
+
+// response returns status and body of the response on a connection, and the time that it took.
+func (s *reader) response(c net.Conn) (status int, body string, took time.Duration) {
+	began := time.Now()
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(s, err)
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	require.NoError(s, err)
+	return resp.StatusCode, string(all), time.Since(began)
+}
+
+func (s *reader) inMemory() int64 {
+	synctest.Wait()
+	s.bodies.mu.Lock()
+	defer s.bodies.mu.Unlock()
+	return s.bodies.total
+}
+
+func TestBodyIsCountedUntilTheResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newReader(t)
+		s.hold = make(chan struct{})
+		c := s.post(10_000, strings.Repeat("a", 10_000))
+		require.EqualValues(t, 3*bodyBlock, s.inMemory())
+		close(s.hold)
+		status, body, _ := s.response(c)
+		require.Equal(t, http.StatusOK, status)
+		require.Equal(t, "10000 bytes", body)
+		require.Zero(t, s.inMemory())
+	})
+}
+
+func TestStalledBodyEndsAfterTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newReader(t)
+		status, body, took := s.response(s.post(200_000, "a"))
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, body, "The request body did not arrive within 10s.")
+		require.Equal(t, bodyTimeout, took)
+		require.Zero(t, s.inMemory())
+	})
+}
+
+func TestTooLargeBodyIsRejectedBeforeItArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newReader(t)
+		status, body, took := s.response(s.post(256<<10+1, ""))
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, body, "at most 256 KiB")
+		require.Zero(t, took)
+	})
+}
+
+func TestStalledBodiesLeaveMemoryAndOtherNetworks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newReader(t)
+		almost := strings.Repeat("a", 256<<10-1)
+		var stalled []net.Conn
+		for network := range 2 * maxBodies / maxNetworkBodies {
+			s.from = netip.AddrFrom4([4]byte{192, 0, 2, byte(network)})
+			for range maxNetworkBodies / (256 << 10) {
+				stalled = append(stalled, s.post(256<<10, almost))
+				synctest.Wait()
+			}
+			if network == 0 {
+				require.EqualValues(t, maxNetworkBodies, s.inMemory())
+				status, _, took := s.response(s.post(10, "0123456789"))
+				require.Equal(t, http.StatusServiceUnavailable, status, "the network has its share")
+				require.Zero(t, took)
+				s.from = netip.MustParseAddr("198.51.100.1")
+				status, _, _ = s.response(s.post(10, "0123456789"))
+				require.Equal(t, http.StatusOK, status, "another network")
+			}
+		}
+		require.EqualValues(t, maxBodies, s.inMemory(), "of %d stalled posts", len(stalled))
+		time.Sleep(bodyTimeout)
+		require.Zero(t, s.inMemory())
+		status, _, _ := s.response(s.post(10, "0123456789"))
+		require.Equal(t, http.StatusOK, status)
+	})
+}
