@@ -63,6 +63,7 @@ try {
   await page.getByLabel('Name of the key').fill('Newsletter <b>&')
   await page.getByLabel('Use case').fill('A weekly letter on work from home for readers in Ontario.')
   await inspect(page, '10-request-a-key')
+  await page.getByLabel(/^Live key/).check()
   await page.getByLabel(/I accept the terms of use/).check()
   await press('Request key')
   await page.getByText('Waiting for approval').waitFor()

@@ -28,8 +28,9 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 		PasswordChanges: db.profiles, AddressChanges: db.profiles, AddressLinks: db.profiles, Closing: db.profiles, Events: db.accounts,
 	}
 	keys := &keypages.Pages{
-		Keys: db.keys, Requests: db.keys, Rotations: db.keys, Revocations: db.keys, Connections: db.keys, Usage: db.usage, Attempts: db.signIns,
+		Keys: db.keys, Requests: db.keys, TestKeys: db.keys, Rotations: db.keys, Revocations: db.keys, Connections: db.keys, Usage: db.usage, Attempts: db.signIns,
 		Apply: p.apply, Peppers: s.peppers, TermsVersion: terms, AutoApprove: cfg.AutoApprove,
+		ApproveTest: cfg.TestKeys,
 	}
 	usage := &usagepages.Pages{Usage: db.usage, Allowances: allowances}
 	plan := &planpages.Pages{PublicURL: cfg.PublicURL, Log: errors.Log, Tiers: s.tiers, Billing: billing, Actions: db.plan}

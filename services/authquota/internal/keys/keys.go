@@ -155,8 +155,10 @@ func (o Order) Checked() (Order, time.Duration, error) {
 }
 
 // Prefix returns the prefix of the ordered key.
-func (o Order) Prefix() string {
-	if o.Test {
+func (o Order) Prefix() string { return prefixOf(o.Test) }
+
+func prefixOf(test bool) string {
+	if test {
 		return apikey.Test
 	}
 	return apikey.Live

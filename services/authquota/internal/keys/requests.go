@@ -16,12 +16,16 @@ type Request struct {
 	Account     string
 	Name        string
 	UseCase     string
+	Test        bool // for the account's test key, which needs no operator
 	State       RequestState
 	Reason      string // of a declined one
 	RequestedAt time.Time
 	DecidedAt   *time.Time // nil while it waits for the operator
 	DecidedBy   string
 }
+
+// Prefix returns the prefix of the requested key.
+func (r Request) Prefix() string { return prefixOf(r.Test) }
 
 // RequestState is the state of a request.
 type RequestState string
@@ -57,18 +61,9 @@ func RequestNotFound() error {
 
 // RequestedKey describes the key that a person requests.
 type RequestedKey struct {
-	Name    string `json:"name"`
-	UseCase string `json:"useCase"`
-}
-
-// Checked returns the wish in its canonical form, or an error for the first invalid field.
-func (w RequestedKey) Checked() (RequestedKey, error) {
-	var err error
-	if w.Name, err = Name(w.Name); err != nil {
-		return w, err
-	}
-	w.UseCase, err = UseCase(w.UseCase)
-	return w, err
+	Name    string
+	UseCase string
+	Test    bool // the account's test key
 }
 
 // UseCase validates a use case and replaces its line breaks by spaces.

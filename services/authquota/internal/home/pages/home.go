@@ -72,7 +72,7 @@ func (p *Pages) home(v *site.Visit) (site.View, error) {
 		requested := shown.Active > 0 || shown.Pending > 0 || shown.Ready > 0
 		shown.Steps = []step{
 			{true, "Set up your authenticator", ""},
-			{requested, "Request a key and say what it is for", site.Keys},
+			{requested, "Request a key and say what it is for", site.Keys + "/new"},
 			{shown.Active > 0, "Collect the key once it is approved", site.Keys},
 			{false, "Send the first request", ""},
 		}

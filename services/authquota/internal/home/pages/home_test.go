@@ -56,6 +56,7 @@ func TestFirstSteps(t *testing.T) {
 	p := s.Get("/account").Shows(http.StatusOK, "First steps", "Request a key", "0 of 5 in use", "You have 2 recovery codes left.",
 		"ada@example.org", "https://api.example/api/v1/opportunities")
 	require.Equal(t, 1, strings.Count(p.Body, `<li class="done">`))
+	require.Contains(t, p.Body, `<a href="/account/keys/new">Request a key`)
 	store.Called = true
 	require.NotContains(t, s.Get("/account").Text(), "First steps")
 	store.Called, store.used = false, 1

@@ -12,6 +12,7 @@ type Pages struct {
 	Keys         Keys
 	Usage        Usage
 	Requests     Requests
+	TestKeys     TestKeys
 	Rotations    Rotations
 	Revocations  Revocations
 	Connections  Connections
@@ -20,6 +21,7 @@ type Pages struct {
 	Peppers      [][]byte // newest first
 	TermsVersion string   // of the terms of use in effect
 	AutoApprove  bool     // approve key requests automatically
+	ApproveTest  bool     // approve the request for an account's test key automatically
 }
 
 //go:embed templates

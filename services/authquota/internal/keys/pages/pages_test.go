@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keys/pages"
@@ -29,6 +30,7 @@ const (
 type store struct {
 	keys     []keys.Key
 	requests []keys.Request
+	hadTest  bool
 	wait     time.Duration // before another attempt to connect a key
 	err      error         // of changes
 	changes  []string
@@ -64,11 +66,13 @@ func (s *store) OwnRequests(context.Context, string) ([]keys.Request, error) {
 
 func (s *store) RequestKey(_ context.Context, _ string, wanted keys.RequestedKey, terms account.Acceptance, atOnce bool) (keys.Request, error) {
 	state := keys.Pending
-	if atOnce {
+	if atOnce || wanted.Test {
 		state = keys.Approved
 	}
 	return keys.Request{ID: requestID, State: state}, s.change("request %s|%s %t", wanted.Name, wanted.UseCase, terms.Accepted)
 }
+
+func (s *store) HadTestKey(context.Context, string) (bool, error) { return s.hadTest, nil }
 
 func (s *store) Withdraw(_ context.Context, _, id string) error { return s.change("withdraw %s", id) }
 
@@ -98,7 +102,7 @@ func start(t *testing.T, adjust ...func(*pages.Pages)) (*sitetest.Site, *store) 
 	fake := new(store)
 	s := sitetest.New(t, func(*sitetest.Site) []site.Feature {
 		p := &pages.Pages{
-			Keys: fake, Usage: fake, Requests: fake, Rotations: fake, Revocations: fake, Connections: fake, Attempts: fake,
+			Keys: fake, Usage: fake, Requests: fake, TestKeys: fake, Rotations: fake, Revocations: fake, Connections: fake, Attempts: fake,
 			Peppers: [][]byte{[]byte("the pepper that tests hash with.")}, TermsVersion: "2",
 			Apply: func(context.Context, string) error { return nil },
 		}
@@ -167,6 +171,28 @@ func TestApprovedRequestLeadsToItsKey(t *testing.T) {
 	p := s.Post(collect, "terms", "accepted", "termsVersion", "2").Shows(http.StatusOK, "Copy your key now", "curl -H 'Authorization: Bearer oda_live_")
 	require.Equal(t, "no-store", p.Header.Get("Cache-Control"))
 	require.Equal(t, "collect "+requestID+" true", store.changes[1])
+}
+
+func TestTestKeyIsOfferedOnceOnTheBaseTier(t *testing.T) {
+	const kinds = `name="kind"`
+	s, store := start(t)
+	require.NotContains(t, s.Get("/account/keys/new").Body, kinds, "switched off")
+	s.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get a test key")
+	require.Empty(t, store.changes)
+
+	s, store = start(t, func(p *pages.Pages) { p.ApproveTest = true })
+	p := s.Get("/account/keys/new").Shows(http.StatusOK, "Test key: you get it now", "an operator approves it first")
+	require.Contains(t, p.Body, `value="test" checked`)
+	s.Post("/account/keys/new", valid("kind", "live")...).Leads("/account/keys")
+	s.Post("/account/keys/new", valid("kind", "test")...).Leads("/account/keys/requests/" + requestID + "/collect")
+	store.requests = []keys.Request{{ID: requestID, Name: "Website", State: keys.Approved, Test: true}}
+	s.Post("/account/keys/requests/"+requestID+"/collect", "terms", "accepted", "termsVersion", "2").Shows(http.StatusOK, "Bearer oda_test_")
+
+	s.Person.Tier = api.Developer
+	require.NotContains(t, s.Get("/account/keys/new").Body, kinds)
+	s.Person.Tier, store.hadTest = api.BaseTier, true
+	require.NotContains(t, s.Get("/account/keys/new").Body, kinds)
+	s.Post("/account/keys/new", valid("kind", "test")...).Shows(http.StatusUnprocessableEntity, "cannot get a test key")
 }
 
 func TestAcceptedTermsAreNotAskedAgain(t *testing.T) {

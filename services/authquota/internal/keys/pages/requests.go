@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
@@ -22,22 +23,49 @@ type Requests interface {
 	Collect(ctx context.Context, accountID, request string, terms account.Acceptance, stored keys.Record) (keys.Key, error)
 }
 
+// TestKeys reads whether an account had its test key.
+type TestKeys interface {
+	HadTestKey(ctx context.Context, accountID string) (bool, error)
+}
+
 // requestForm is the data of the form for a key request: the submitted fields and the terms of use.
 type requestForm struct {
 	keys.RequestedKey
 
-	Terms site.Terms
+	OffersTest  bool // the account can have its test key
+	AutoApprove bool
+	Terms       site.Terms
 }
 
 func (p *Pages) askKey(v *site.Visit) (site.View, error) {
-	return site.View{Template: "key-ask", Title: "Request a key", Data: requestForm{Terms: p.terms(v)}}, nil
+	offers, err := p.offersTest(v)
+	return p.requestPage(v, keys.RequestedKey{Test: offers}, offers), err
+}
+
+func (p *Pages) requestPage(v *site.Visit, filled keys.RequestedKey, offersTest bool) site.View {
+	return site.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, offersTest, p.AutoApprove, p.terms(v)}}
+}
+
+// offersTest reports whether the account can get its test key, which is approved automatically.
+func (p *Pages) offersTest(v *site.Visit) (bool, error) {
+	if !p.ApproveTest || v.Person.Tier != api.BaseTier {
+		return false, nil
+	}
+	had, err := p.TestKeys.HadTestKey(v.Request.Context(), v.Person.Account)
+	return !had, err
 }
 
 func (p *Pages) request(v *site.Visit) (site.View, error) {
-	filled := keys.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase")}
-	again := site.View{Template: "key-ask", Title: "Request a key", Data: requestForm{filled, p.terms(v)}}
-	var wanted keys.RequestedKey
-	var err error
+	offers, err := p.offersTest(v)
+	if err != nil {
+		return site.View{}, err
+	}
+	filled := keys.RequestedKey{Name: v.PostForm("name"), UseCase: v.PostForm("useCase"), Test: v.PostForm("kind") == "test"}
+	again := p.requestPage(v, filled, offers)
+	wanted := keys.RequestedKey{Test: filled.Test}
+	if wanted.Test && !offers {
+		again = again.Wrong("", problem.Of(keys.NoTestKey()).Message)
+	}
 	if wanted.Name, err = keys.Name(filled.Name); err != nil {
 		again = again.Wrong("name", badName(filled.Name, err))
 	}
@@ -111,7 +139,11 @@ func (p *Pages) collect(v *site.Visit) (site.View, error) {
 		again, err := p.askCollect(v)
 		return again.Wrong("terms", missing), err
 	}
-	secret := apikey.Generate(apikey.Live)
+	r, err := p.ownRequest(v)
+	if err != nil && problem.Of(err).Code != problem.NotFound { // Collect explains why a request is not found
+		return site.View{}, err
+	}
+	secret := apikey.Generate(r.Prefix())
 	key, err := p.Requests.Collect(v.Request.Context(), v.Person.Account, v.Param("request"), accepted, keys.NewRecord(secret, p.Peppers))
 	return site.View{Template: "key-new", Title: "Your key", Data: newKey{Key: key, Secret: secret.Reveal()}}, err
 }

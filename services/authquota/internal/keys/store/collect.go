@@ -42,7 +42,7 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 		return errors.Join(
 			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": keys.Collected, "key_id": key.ID}).Error,
 			tx.Record(id, "key.issue", key.ID, map[string]any{
-				"account": id, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request,
+				"account": id, "tier": key.TierAt(tx.Now), "useCase": key.UseCase, "expiresAt": key.ExpiresAt, "request": request, "test": req.Test,
 			}),
 		)
 	})

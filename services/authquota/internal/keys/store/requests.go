@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
@@ -18,6 +19,7 @@ type requestRow struct {
 	AccountID   string
 	Name        string
 	UseCase     string
+	Test        bool
 	State       string
 	Reason      string
 	RequestedAt int64 `gorm:"column:asked_at"`
@@ -32,7 +34,7 @@ var openStates = []string{string(keys.Pending), string(keys.Approved)}
 
 func (r requestRow) toRequest() keys.Request {
 	return keys.Request{
-		ID: r.ID, Account: r.AccountID, Name: r.Name, UseCase: r.UseCase, State: keys.RequestState(r.State), Reason: r.Reason,
+		ID: r.ID, Account: r.AccountID, Name: r.Name, UseCase: r.UseCase, Test: r.Test, State: keys.RequestState(r.State), Reason: r.Reason,
 		RequestedAt: database.FromMicros(r.RequestedAt), DecidedAt: dbtx.Instant(r.DecidedAt), DecidedBy: r.DecidedBy,
 	}
 }
@@ -81,7 +83,20 @@ func (s *Store) OwnRequests(ctx context.Context, id string) ([]keys.Request, err
 	return toRequests(rows), database.Outage(err)
 }
 
-// RequestKey records a person's request for a key, and that the account accepts the terms of use. If atOnce, it approves the request.
+// HadTestKey reports whether the account got its test key, or can collect it.
+func (s *Store) HadTestKey(ctx context.Context, id string) (bool, error) {
+	had, err := hadTestKey(s.db.WithContext(ctx), id)
+	return had, database.Outage(err)
+}
+
+func hadTestKey(db *gorm.DB, id string) (bool, error) {
+	var n int64
+	err := db.Model(&requestRow{}).Where("account_id = ? AND test AND state <> ?", id, keys.Withdrawn).Count(&n).Error
+	return n > 0, err
+}
+
+// RequestKey records a person's request for a key, and that the account accepts the terms of use. It approves a request for the
+// account's test key and, if atOnce, every other one.
 func (s *Store) RequestKey(ctx context.Context, id string, wanted keys.RequestedKey, terms account.Acceptance, atOnce bool) (keys.Request, error) {
 	var req keys.Request
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
@@ -89,26 +104,23 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted keys.Requested
 		if err != nil {
 			return err
 		}
-		taken, err := keysInUse(tx, a.ID)
-		if err != nil {
+		if err := checkRequest(tx, a, wanted); err != nil {
 			return err
-		}
-		if taken >= keys.MaxActive {
-			return keys.LimitReached()
 		}
 		if err := tx.AcceptTerms(a.ID, terms); err != nil {
 			return err
 		}
 		req = keys.Request{
-			ID: keys.NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, State: keys.Pending, RequestedAt: tx.Now,
+			ID: keys.NewRequestID(), Account: a.ID, Name: wanted.Name, UseCase: wanted.UseCase, Test: wanted.Test, State: keys.Pending,
+			RequestedAt: tx.Now,
 		}
 		row := requestRow{
-			ID: req.ID, AccountID: req.Account, Name: req.Name, UseCase: req.UseCase, State: string(req.State),
+			ID: req.ID, AccountID: req.Account, Name: req.Name, UseCase: req.UseCase, Test: req.Test, State: string(req.State),
 			RequestedAt: database.Micros(tx.Now),
 		}
 		err = errors.Join(tx.Create(&row).Error,
-			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase}))
-		if err != nil || !atOnce {
+			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test}))
+		if err != nil || !atOnce && !wanted.Test {
 			return err
 		}
 		if _, err := keys.Approve().Apply(&req, "auto-approve", tx.Now); err != nil {
@@ -117,6 +129,26 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted keys.Requested
 		return saveDecision(tx, req, false) // the next page shows it
 	})
 	return req, err
+}
+
+// checkRequest returns an error if the locked account cannot have another key, or not the requested test key.
+func checkRequest(tx *dbtx.Tx, a account.Account, wanted keys.RequestedKey) error {
+	taken, err := keysInUse(tx, a.ID)
+	switch {
+	case err != nil:
+		return err
+	case taken >= keys.MaxActive:
+		return keys.LimitReached()
+	case !wanted.Test:
+		return nil
+	case a.TierAt(tx.Now) != api.BaseTier:
+		return keys.NoTestKey()
+	}
+	had, err := hadTestKey(tx.DB, a.ID)
+	if err == nil && had {
+		err = keys.NoTestKey()
+	}
+	return err
 }
 
 // Withdraw ends an open request of the account. Withdrawing again changes nothing.
