@@ -28,7 +28,7 @@ try {
   await page.goto('/account/keys/new')
   await page.getByLabel('Name of the key').fill('Phone')
   await page.getByLabel('Use case').fill('Trying it out.')
-  await page.getByLabel(/^Live key/).check()
+  await page.getByLabel(/Live key/).check()
   await page.getByLabel(/I accept the terms of use/).check()
   await press('Request key')
   const [asked] = JSON.parse(await verb('keys', 'requests', '--output', 'json')).requests

@@ -1,6 +1,7 @@
 // The whole way of a person with an account, in a browser with JavaScript: sign up, get a key, use it, see the use, rotate, revoke,
 // and come back without the authenticator.
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { base, call, code, eventually, inspect, launch, mail, person, verb } from './lib.mjs'
 
 const address = 'ada@example.org'
@@ -53,6 +54,10 @@ try {
   await inspect(page, '07-recovery-codes')
   const recovery = await page.locator('.codes code').allTextContents()
   assert.equal(recovery.length, 10)
+  const downloading = page.waitForEvent('download')
+  await page.getByRole('button', { name: 'Download as a text file' }).click()
+  const file = await readFile(await (await downloading).path(), 'utf8')
+  for (const one of recovery) assert.ok(file.includes(one), file)
   await follow('I saved my codes')
   await inspect(page, '08-home-of-a-new-account')
 
@@ -63,7 +68,7 @@ try {
   await page.getByLabel('Name of the key').fill('Newsletter <b>&')
   await page.getByLabel('Use case').fill('A weekly letter on work from home for readers in Ontario.')
   await inspect(page, '10-request-a-key')
-  await page.getByLabel(/^Live key/).check()
+  await page.getByLabel(/Live key/).check()
   await page.getByLabel(/I accept the terms of use/).check()
   await press('Request key')
   await page.getByText('Waiting for approval').waitFor()

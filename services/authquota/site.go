@@ -11,6 +11,7 @@ import (
 	peoplepages "opportunity.internal/services/authquota/internal/people/pages"
 	"opportunity.internal/services/authquota/internal/people/passkey"
 	planpages "opportunity.internal/services/authquota/internal/plan/pages"
+	codepages "opportunity.internal/services/authquota/internal/recoverycodes/pages"
 	"opportunity.internal/services/authquota/internal/site"
 	usagepages "opportunity.internal/services/authquota/internal/usage/pages"
 )
@@ -27,6 +28,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 		Passkeys: db.factors, Challenges: db.factors, Proofs: db.factors,
 		PasswordChanges: db.profiles, AddressChanges: db.profiles, AddressLinks: db.profiles, Closing: db.profiles, Events: db.accounts,
 	}
+	codes := &codepages.Pages{Renewals: db.factors, Codes: db.codes}
 	keys := &keypages.Pages{
 		Keys: db.keys, Requests: db.keys, TestKeys: db.keys, Rotations: db.keys, Revocations: db.keys, Connections: db.keys, Usage: db.usage, Attempts: db.signIns,
 		Apply: p.apply, Peppers: s.peppers, TermsVersion: terms, AutoApprove: cfg.AutoApprove,
@@ -37,7 +39,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 	home := &homepages.Pages{PublicURL: cfg.PublicURL, Overview: db.keys, Allowances: allowances}
 	return site.New(
 		site.Config{Errors: errors, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.signIns},
-		home.Feature(), people.Feature(), keys.Feature(), usage.Feature(), plan.Feature())
+		home.Feature(), people.Feature(), codes.Feature(), keys.Feature(), usage.Feature(), plan.Feature())
 }
 
 // split routes page paths to the account pages and all others to the API.

@@ -9,6 +9,7 @@ import (
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
 	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 	planstore "opportunity.internal/services/authquota/internal/plan/store"
+	codestore "opportunity.internal/services/authquota/internal/recoverycodes/store"
 	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
@@ -17,6 +18,7 @@ type stores struct {
 	signIns  *peoplestore.SignIns
 	factors  *peoplestore.Factors
 	profiles *peoplestore.Profiles
+	codes    *codestore.Store
 	keys     *keystore.Store
 	usage    *usagestore.Store
 	plan     *planstore.Store
@@ -27,7 +29,8 @@ type stores struct {
 func newStores(db *dbtx.DB) stores {
 	s := stores{
 		signIns: peoplestore.NewSignIns(db), factors: peoplestore.NewFactors(db), profiles: peoplestore.NewProfiles(db, keystore.EndAll),
-		keys: keystore.New(db, usagestore.Move), usage: usagestore.New(db), plan: planstore.New(db),
+		codes: codestore.New(db),
+		keys:  keystore.New(db, usagestore.Move), usage: usagestore.New(db), plan: planstore.New(db),
 	}
 	s.accounts = accountstore.New(db, accountstore.Features{
 		ActiveKeys: s.keys.ActiveKeys,

@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/people/totp"
+	codepages "opportunity.internal/services/authquota/internal/recoverycodes/pages"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
@@ -22,7 +23,6 @@ type Authenticators interface {
 	// ConfirmAuthenticator returns people.CodeUsed if a concurrent request was first.
 	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed people.NewSeed, step int64, codes []string,
 		tried ...throttle.Subject) (session.Admitted, error)
-	RenewCodes(ctx context.Context, accountID string, hashes []string) error
 }
 
 // seedForm is the data for setting up an authenticator.
@@ -81,7 +81,7 @@ func (p *Pages) authenticator(v *site.Visit) (site.View, error) {
 	if !ok {
 		return again.Wrong("code", wrongNewCode), nil
 	}
-	codes, hashes := newCodes()
+	codes, hashes := recovery.NewSet()
 	admitted, err := p.Authenticators.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))
 	if problem.Of(err).Code == problem.InvalidParameter {
 		return again.Wrong("code", problem.Of(err).Message), nil
@@ -90,33 +90,5 @@ func (p *Pages) authenticator(v *site.Visit) (site.View, error) {
 		return site.View{}, err
 	}
 	v.Admit(admitted)
-	return site.View{Template: "recovery-codes", Title: "Your recovery codes", Data: recoveryCodes{Codes: codes, First: true}}, nil
-}
-
-func newCodes() (codes, hashes []string) {
-	codes = recovery.Generate()
-	for _, c := range codes {
-		hashes = append(hashes, recovery.Hash(c))
-	}
-	return codes, hashes
-}
-
-// recoveryCodes is the data of the recovery codes page. It has the codes only just after they were created.
-type recoveryCodes struct {
-	Codes []string
-	First bool // created with the authenticator
-	Left  int
-}
-
-func (p *Pages) recoveryCodesForm(v *site.Visit) (site.View, error) {
-	return site.View{
-		Template: "recovery-codes", Title: "Recovery codes", Data: recoveryCodes{Left: v.Person.RecoveryCodesLeft},
-	}, nil
-}
-
-// renewCodes creates new codes and shows them once.
-func (p *Pages) renewCodes(v *site.Visit) (site.View, error) {
-	codes, hashes := newCodes()
-	err := p.Authenticators.RenewCodes(v.Request.Context(), v.Person.Account, hashes)
-	return site.View{Template: "recovery-codes", Title: "Your recovery codes", Data: recoveryCodes{Codes: codes}}, err
+	return codepages.New(v, codes, true), nil
 }

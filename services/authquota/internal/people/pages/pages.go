@@ -61,8 +61,6 @@ func (p *Pages) Feature() site.Feature {
 		site.Post("/account/sign-in/passkey", site.Halfway, p.passkeyStep),
 		site.Get("/account/authenticator", site.Halfway, p.authenticatorForm),
 		site.Post("/account/authenticator", site.Halfway, p.authenticator),
-		site.Get("/account/recovery-codes", site.SignedIn, p.recoveryCodesForm),
-		site.Post("/account/recovery-codes", site.Recent, p.renewCodes),
 		site.Get("/account/forgot", site.Open, p.forgotForm),
 		site.Post("/account/forgot", site.Open, p.forgot),
 		site.Get("/account/forgot/sent", site.Open, sent("a link to choose a new password, if there is an account with that address. It works once, for an hour")),

@@ -267,7 +267,6 @@ func TestSensitivePagesNeedRecentProof(t *testing.T) {
 	for _, act := range []string{"sessions/end", "sessions/end-all"} {
 		s.Post("/account/security/"+act, "id", "x").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity")
 	}
-	s.Post("/account/recovery-codes").Leads("/account/security/confirm?next=%2Faccount%2Frecovery-codes")
 	s.Get("/account/security").Shows(http.StatusOK, "Security", "ada@example.org")
 	require.Empty(t, store.changes)
 }

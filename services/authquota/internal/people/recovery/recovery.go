@@ -36,6 +36,15 @@ func Generate() []string {
 	return codes
 }
 
+// NewSet returns a new set of codes and their hashes.
+func NewSet() (codes, hashes []string) {
+	codes = Generate()
+	for _, c := range codes {
+		hashes = append(hashes, Hash(c))
+	}
+	return codes, hashes
+}
+
 // Hash returns the stored form of a code. It ignores case, spaces and hyphens, and maps letters that look like digits to these.
 // The hash of text that is not a code never equals that of a code.
 func Hash(code string) string {
