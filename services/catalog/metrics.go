@@ -41,11 +41,11 @@ func (f freshnessCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	for _, s := range view.StatusCounts() {
-		for status, n := range s.Count {
+		for status, n := range s.Statuses {
 			gauge(listingsDesc, float64(n), string(s.Category), string(status))
 		}
 		if total := s.Total(); total > 0 {
-			gauge(ratioDesc, float64(s.Count[api.Verified])/float64(total), string(s.Category))
+			gauge(ratioDesc, float64(s.Statuses[api.Verified])/float64(total), string(s.Category))
 		}
 	}
 	set := view.FreeSet()

@@ -100,6 +100,7 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 		states, err := feed.Serve(g.Request, server.Draining(g.Request), a.Listings.Listings)
 		return web.Reply{JSON: api.ListingFeed{Listings: states}}, err
 	}))
+	internal.GET("/internal/v1/overview", reply(a.overview))
 	internal.GET("/operator/v1/catalog", reply(a.status))
 	internal.GET("/operator/v1/listings", reply(a.listings))
 	internal.GET("/operator/v1/listings/:id", reply(a.listing))

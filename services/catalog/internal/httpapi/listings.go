@@ -146,3 +146,12 @@ func (a API) status(g *gin.Context) (web.Reply, error) {
 	}
 	return web.Reply{JSON: api.CatalogStatus{GeneratedAt: view.Now(), FreeSet: view.FreeSet()}}, nil
 }
+
+// overview describes the published records for the front page that the gateway serves.
+func (a API) overview(*gin.Context) (web.Reply, error) {
+	view, err := a.Catalog.View()
+	if err != nil {
+		return web.Reply{}, err
+	}
+	return web.Reply{JSON: view.Overview()}, nil
+}

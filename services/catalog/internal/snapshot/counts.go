@@ -1,30 +1,19 @@
 package snapshot
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"sort"
 	"time"
 
 	"opportunity.internal/pkg/api"
 )
 
-// StatusCounts counts the published records of a category by status.
-type StatusCounts struct {
-	Category api.Category
-	Count    map[api.VerificationStatus]int // has every status, including those with 0 records
-}
-
-// Total returns the number of records.
-func (s StatusCounts) Total() (n int) {
-	for _, count := range s.Count {
-		n += count
-	}
-	return n
-}
-
 // StatusCounts counts the records of each category, in the order of api.Categories. It costs a few bitmap intersections.
-func (v View) StatusCounts() []StatusCounts {
+func (v View) StatusCounts() []api.CategoryCounts {
 	end, cutoff := uint32(len(v.s.order)), uint32(v.cutoff) //nolint:gosec // positions are below 2^32
-	all := make([]StatusCounts, len(api.Categories))
+	all := make([]api.CategoryCounts, len(api.Categories))
 	for i, category := range api.Categories {
 		key := setKey{category: int8(i + 1)} //nolint:gosec // 4 categories
 		total := span{v.s.set(key), 0, end}.count()
@@ -33,7 +22,7 @@ func (v View) StatusCounts() []StatusCounts {
 		verified, stale := span{undisputedSet, 0, cutoff}.count(), span{undisputedSet, cutoff, end}.count()
 		key.condition = disputed
 		disputed := span{v.s.set(key), 0, end}.count()
-		all[i] = StatusCounts{category, map[api.VerificationStatus]int{
+		all[i] = api.CategoryCounts{Category: category, Statuses: map[api.VerificationStatus]int{
 			api.Verified: verified, api.Stale: stale, api.NeedsReview: disputed, api.Unverified: total - verified - stale - disputed,
 		}}
 	}
@@ -54,10 +43,10 @@ func (v View) FreeSet() api.FreeSet {
 	verified := 0
 	for _, s := range v.StatusCounts() {
 		set.Published += s.Total()
-		set.NeverReviewed += s.Count[api.Unverified]
-		set.NeedsReview += s.Count[api.NeedsReview]
-		set.Stale += s.Count[api.Stale]
-		verified += s.Count[api.Verified]
+		set.NeverReviewed += s.Statuses[api.Unverified]
+		set.NeedsReview += s.Statuses[api.NeedsReview]
+		set.Stale += s.Statuses[api.Stale]
+		verified += s.Statuses[api.Verified]
 	}
 	qualified := 0
 	for _, at := range v.s.index.candidates {
@@ -67,4 +56,35 @@ func (v View) FreeSet() api.FreeSet {
 	}
 	set.NotOpen, set.BeyondLimit = verified-qualified, qualified-set.Records
 	return set
+}
+
+// Overview describes the published records. Its cost grows with their number, so it is not for consumers' requests.
+func (v View) Overview() api.CatalogOverview {
+	o := api.CatalogOverview{GeneratedAt: v.at, LastChangeAt: v.lastChange(), Categories: v.StatusCounts(), Countries: []api.CountryCount{}}
+	for code, records := range v.s.index.countries {
+		o.Countries = append(o.Countries, api.CountryCount{Country: string(code[:]), Records: int(records.GetCardinality())}) //nolint:gosec // below 2^32
+	}
+	slices.SortFunc(o.Countries, func(a, b api.CountryCount) int {
+		return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Country, b.Country))
+	})
+	if free := v.free(); len(free) > 0 {
+		o.Example = v.append(nil, v.s.order[free[0]])
+	}
+	return o
+}
+
+// lastChange returns the time of the latest factual review or publication, or nil if there is none.
+func (v View) lastChange() *time.Time {
+	latest := int64(never)
+	for _, r := range v.s.order {
+		latest = max(latest, r.checked)
+		if r.published != math.MaxInt64 { // without a time of publication
+			latest = max(latest, r.published)
+		}
+	}
+	if latest == never {
+		return nil
+	}
+	at := time.Unix(0, latest).UTC()
+	return &at
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestStatusCountsMatchTheOracle(t *testing.T) {
 			want[o.Category][o.Verification.Status]++
 		}
 		for _, s := range snapshot.At(at).StatusCounts() {
-			require.Equal(t, want[s.Category], s.Count, s.Category)
+			require.Equal(t, want[s.Category], s.Statuses, s.Category)
 		}
 		for _, within := range []time.Duration{0, time.Microsecond, 7 * 24 * time.Hour, api.FreshnessWindow} {
 			due := 0
@@ -65,4 +66,54 @@ func TestFreeSetCountsExcludedRecordsByReason(t *testing.T) {
 		require.Equal(t, want.Published, sum)
 	}
 	require.Equal(t, api.FreeSet{Limit: 10}, empty.At(now).FreeSet())
+}
+
+func TestOverviewMatchesTheOracle(t *testing.T) {
+	records := oracle.Records(17, 400, now)
+	view := build(t, empty, records, 1).At(now)
+	all := oracle.Published(records, now)
+	countries := map[string]int{}
+	var last time.Time
+	for _, o := range all {
+		for _, at := range []*time.Time{o.PublishedAt, o.Verification.LastCheckedAt} {
+			if at != nil && at.After(last) {
+				last = *at
+			}
+		}
+		eligible := map[string]bool{}
+		for _, c := range o.Facts.CountryEligibility {
+			if c.Status == api.Eligible {
+				eligible[c.Country] = true
+			}
+		}
+		for country := range eligible {
+			countries[country]++
+		}
+	}
+	overview := view.Overview()
+	require.Equal(t, now, overview.GeneratedAt)
+	require.True(t, last.Equal(*overview.LastChangeAt), "want %s, got %s", last, overview.LastChangeAt)
+	require.Len(t, overview.Countries, len(countries))
+	before := len(all)
+	for _, c := range overview.Countries {
+		require.Equal(t, countries[c.Country], c.Records, c.Country)
+		require.LessOrEqual(t, c.Records, before, "most records first")
+		before = c.Records
+	}
+	sum := 0
+	for _, c := range overview.Categories {
+		for _, n := range c.Statuses {
+			sum += n
+		}
+	}
+	require.Equal(t, len(all), sum)
+
+	var example api.Opportunity
+	require.NoError(t, json.Unmarshal(overview.Example, &example))
+	require.Equal(t, oracle.Free(all)[0].ID, example.ID)
+
+	none := empty.At(now).Overview()
+	require.Nil(t, none.LastChangeAt)
+	require.Nil(t, none.Example)
+	require.Empty(t, none.Countries)
 }
