@@ -89,6 +89,10 @@ func TestPagesAreTheFiles(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, p.Title, parse(source).title, p.File)
 		require.NotEqual(t, "errors", p.Slug, "the gateway generates /docs/errors")
+		require.Contains(t, docs.Groups, p.Group, p.File)
+	}
+	for address := range consumerPages(t) {
+		require.Contains(t, append(consumerPages(t)["/docs"].links, "/docs"), address, "the index does not lead to this page")
 	}
 	files, err := fs.Glob(docs.Files, "consumers/*")
 	require.NoError(t, err)
@@ -105,7 +109,7 @@ func TestLinksOfPages(t *testing.T) {
 		codes.sections[string(e.Code)] = e.Meaning
 	}
 	pages["/docs/errors"] = codes
-	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/account", "/docs/reference", "/terms", "/privacy"} {
+	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/", "/account", "/account/usage", "/account/plan", "/docs/reference", "/llms.txt", "/terms", "/privacy", "/status"} {
 		pages[file] = page{}
 	}
 	pages["/sdk/"] = page{sections: map[string]string{"go": "", "typescript": "", "python": ""}} // the gateway's tests resolve these
