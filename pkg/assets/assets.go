@@ -62,6 +62,15 @@ func (f Files) Name(source string) (string, error) {
 	return found.name, nil
 }
 
+// All returns the content of each file by the name under which it is served.
+func (f Files) All() map[string][]byte {
+	all := map[string][]byte{}
+	for _, file := range f {
+		all[file.name] = file.body
+	}
+	return all
+}
+
 // Serve writes the file that is served as name. It writes nothing and returns false if there is none.
 func (f Files) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	found, ok := f[name]

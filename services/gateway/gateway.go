@@ -88,7 +88,8 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	admin, err := newAdmin(cfg, r.Transport(patient, "operator"), newReady(cfg, counters, shown), errorWriter)
+	ready := newReady(cfg, counters, shown)
+	admin, err := newAdmin(cfg, r.Transport(patient, "operator"), ready, errorWriter)
 	if err != nil {
 		return err
 	}
@@ -98,6 +99,10 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
+	front := newFrontPage(pages, r.Peer("catalog", cfg.CatalogURL, cfg.Tokens), r.Now)
+	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout, Do: front.Refresh})
+	health := &healthPage{pages, ready, r.Registry, r.Now, r.Now()}
+	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: health.refresh})
 	r.Cleanup(func(ctx context.Context) { // after the drain, to include its requests
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
 		defer cancel()

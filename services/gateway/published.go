@@ -27,7 +27,7 @@ func (c Config) published() (docs.Operator, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	o := docs.Operator{TermsVersion: c.TermsVersion, Now: c.Now}
+	o := docs.Operator{TermsVersion: c.TermsVersion, SellsPlans: c.BillingURL != "", Now: c.Now}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

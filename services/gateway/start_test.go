@@ -403,15 +403,20 @@ func (a *fakeAuthquota) lookupCount() int {
 // service is a fake catalog or history service that records requests. By default it responds with 200 and a small body.
 type service struct {
 	*httptest.Server
-	mu      sync.Mutex
-	seen    []*http.Request
-	handler http.HandlerFunc
+	mu       sync.Mutex
+	seen     []*http.Request
+	handler  http.HandlerFunc
+	overview http.HandlerFunc
 }
 
 func newService(t testing.TB) *service {
 	s := &service{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
+			return
+		}
+		if r.URL.Path == "/internal/v1/overview" { // for the front page, at intervals
+			s.serveOverview(w, r)
 			return
 		}
 		s.mu.Lock()
@@ -425,6 +430,17 @@ func newService(t testing.TB) *service {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// serveOverview serves the overview of a catalog. Without one it responds with 404, as an older release does.
+func (s *service) serveOverview(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	handler := s.overview
+	s.mu.Unlock()
+	if handler == nil {
+		handler = http.NotFound
+	}
+	handler(w, r)
 }
 
 // respondWith sets the handler of all later requests and forgets the recorded ones.

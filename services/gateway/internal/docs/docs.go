@@ -11,9 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
+	"mime"
 	"net/http"
-	"strings"
+	"path/filepath"
+	"sync"
 	"sync/atomic"
+	texttemplate "text/template"
 	"time"
 
 	"github.com/yuin/goldmark"
@@ -23,19 +27,27 @@ import (
 
 	"opportunity.internal/docs"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/assets"
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed page.html errors.html errorpage.html operator.html reference.html sdk.html style.css
+//go:embed *.html errors.md sdk.md static
 var files embed.FS
 
 // Site holds the rendered documents.
 type Site struct {
 	publicURL string
 	operator  Operator
+	assets    assets.Files
 	layout    *template.Template
+	sources   *texttemplate.Template // Markdown pages that are made from tables
 	markdown  goldmark.Markdown
 	documents atomic.Pointer[map[string]document] // by path
+
+	mu      sync.Mutex           // held while documents are rendered
+	figures *Figures             // nil while unknown
+	catalog *api.CatalogOverview // nil while unknown
+	health  *Health              // nil before the first check
 }
 
 type document struct {
@@ -51,13 +63,22 @@ const localURL = "http://localhost:8080"
 // New renders the site for the service at publicURL with the texts and contacts of its operator. Documents that state limits are
 // unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
-	layout, err := template.ParseFS(files, "*.html")
-	if err != nil {
+	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
+		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute()))}
+	var err error
+	if s.assets, err = assets.Load(files, "static"); err != nil {
 		return nil, err
 	}
-	s := &Site{publicURL: publicURL, operator: by, layout: layout, markdown: goldmark.New(
-		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))}
-	return s, s.render(nil)
+	if s.layout, err = assets.ParseFrame(template.New("").Funcs(template.FuncMap{"asset": s.asset})); err != nil {
+		return nil, err
+	}
+	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {
+		return nil, err
+	}
+	if s.sources, err = texttemplate.ParseFS(files, "*.md"); err != nil {
+		return nil, err
+	}
+	return s, s.render()
 }
 
 // Show renders the site with the limits of the installation.
@@ -65,13 +86,26 @@ func (s *Site) Show(f Figures) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	return s.render(&f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.figures = &f
+	return s.render()
 }
 
-// render replaces all documents; f is nil while the figures are unknown.
-func (s *Site) render(f *Figures) error {
-	rendered := rendering{s, f, map[string]document{}}
+// render replaces all documents.
+func (s *Site) render() error {
+	rendered := rendering{s, map[string]document{}}
 	if err := rendered.all(); err != nil {
+		return err
+	}
+	s.documents.Store(&rendered.documents)
+	return nil
+}
+
+// update replaces the documents that part adds.
+func (s *Site) update(part func(rendering) error) error {
+	rendered := rendering{s, maps.Clone(*s.documents.Load())}
+	if err := part(rendered); err != nil {
 		return err
 	}
 	s.documents.Store(&rendered.documents)
@@ -82,7 +116,6 @@ func (s *Site) render(f *Figures) error {
 type rendering struct {
 	*Site
 
-	figures   *Figures
 	documents map[string]document
 }
 
@@ -93,34 +126,10 @@ func (r rendering) all() error {
 			return err
 		}
 		text, cache := r.local(source)
-		var body bytes.Buffer
-		if err := r.markdown.Convert([]byte(text), &body); err != nil {
-			return fmt.Errorf("rendering %s: %w", p.File, err)
-		}
-		if err := r.page(path(p.Slug), p.Title, template.HTML(body.String()), cache); err != nil { //nolint:gosec // our own text
+		if err := r.markdownPage(page{Path: path(p.Slug), Title: p.Title, Description: p.Description, cache: cache}, text); err != nil {
 			return err
 		}
 	}
-	var codes bytes.Buffer
-	if err := r.layout.ExecuteTemplate(&codes, "errors.html", problem.Table); err != nil {
-		return err
-	}
-	if err := r.page(errorsPath, errorsTitle, template.HTML(codes.String()), cached); err != nil { //nolint:gosec // a template's output
-		return err
-	}
-	if err := r.sdkPages(); err != nil {
-		return err
-	}
-	if err := r.operatorPages(); err != nil {
-		return err
-	}
-	r.documents["/"] = r.documents[path("")]
-
-	style, err := files.ReadFile("style.css")
-	if err != nil {
-		return err
-	}
-	r.add("/docs/style.css", "text/css; charset=utf-8", style, cached)
 	text, cache := r.local(api.OpenAPIYAML)
 	if err := r.reference(text, cache); err != nil {
 		return fmt.Errorf("rendering reference: %w", err)
@@ -131,7 +140,31 @@ func (r rendering) all() error {
 	}
 	r.add("/openapi.yaml", "application/yaml", asYAML, cache)
 	r.add("/openapi.json", "application/json", asJSON, cache)
-	return nil
+	r.static()
+	return errors.Join(r.front(), r.status(), r.errorCodes(), r.sdkPages(), r.operatorPages(), r.forCrawlers())
+}
+
+// errorCodes adds the page of the error codes.
+func (r rendering) errorCodes() error {
+	var text bytes.Buffer
+	if err := r.sources.ExecuteTemplate(&text, "errors.md", problem.Table); err != nil {
+		return err
+	}
+	return r.markdownPage(page{Path: errorsPath, Title: errorsTitle, Description: errorsDescription, cache: cached}, text.String())
+}
+
+// static adds the style sheets, scripts and images.
+func (r rendering) static() {
+	for name, content := range r.assets.All() {
+		d := newDocument(mime.TypeByExtension(filepath.Ext(name)), content, "public, max-age=31536000, immutable")
+		r.documents[staticPath+name] = d
+	}
+}
+
+// asset returns the path of a static file.
+func (s *Site) asset(name string) (string, error) {
+	served, err := s.assets.Name(name)
+	return staticPath + served, err
 }
 
 // Cache-Control of the documents. Those with figures are revalidated on each use, because settings change the figures.
@@ -184,8 +217,10 @@ func uncomment(n *yaml.Node) {
 }
 
 const (
-	errorsPath  = "/docs/errors"
-	errorsTitle = "Error codes"
+	staticPath        = "/docs/static/"
+	errorsPath        = "/docs/errors"
+	errorsTitle       = "Error codes"
+	errorsDescription = "Every error code of the API, its HTTP status, what it means, and what to do about it."
 )
 
 func path(slug string) string {
@@ -193,46 +228,6 @@ func path(slug string) string {
 		return "/docs"
 	}
 	return "/docs/" + slug
-}
-
-type link struct {
-	Path, Title string
-	Current     bool
-}
-
-func (r rendering) page(at, title string, body template.HTML, cache string) error {
-	page, err := r.layoutPage(at, title, body)
-	r.add(at, "text/html; charset=utf-8", page, cache)
-	return err
-}
-
-// focusable makes blocks that scroll on their own, because they are wider than a phone, scrollable by keyboard.
-var focusable = strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<table>", `<table tabindex="0">`)
-
-// layoutPage renders body in the layout of all pages.
-func (s *Site) layoutPage(at, title string, body template.HTML) ([]byte, error) {
-	var menu []link
-	for _, p := range docs.Pages {
-		menu = append(menu, link{path(p.Slug), p.Title, path(p.Slug) == at})
-	}
-	menu = append(menu, link{referencePath, referenceTitle, at == referencePath}, link{errorsPath, errorsTitle, at == errorsPath}, link{sdkPath, sdkTitle, at == sdkPath})
-	var page bytes.Buffer
-	err := s.layout.ExecuteTemplate(&page, "page.html", map[string]any{"Title": title, "Menu": menu,
-		"Body": template.HTML(focusable.Replace(string(body))), "Contact": s.operator.Contact}) //nolint:gosec // our own text
-	return page.Bytes(), err
-}
-
-// ErrorPage returns the HTML page of an error.
-func (s *Site) ErrorPage(e *problem.Error) []byte {
-	var body bytes.Buffer
-	title := http.StatusText(e.Code.Status())
-	err := s.layout.ExecuteTemplate(&body, "errorpage.html", map[string]any{"Title": title, "Error": e, "Wait": e.Code == problem.ServiceUnavailable})
-	if err == nil {
-		if page, err := s.layoutPage("", title, template.HTML(body.String())); err == nil { //nolint:gosec // a template's output
-			return page
-		}
-	}
-	return []byte("<!DOCTYPE html><title>" + title + "</title><h1>" + title + "</h1>")
 }
 
 func (r rendering) add(path, kind string, content []byte, cache string) {
@@ -254,8 +249,8 @@ func (s *Site) Has(path string) bool {
 	return ok
 }
 
-// policy allows only the style sheet.
-const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy allows only the style sheets and the icon.
+const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Protect sets the security headers of a document.
 func Protect(h http.Header) {

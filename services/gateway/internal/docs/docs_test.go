@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"encoding/json"
+	"encoding/xml"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -40,7 +41,8 @@ var href = regexp.MustCompile(`href="(/[^"#]*)?(?:#([^"]*))?"`)
 // Every link, including those of the menu, leads to a served document with the linked anchor.
 func TestEveryLinkResolves(t *testing.T) {
 	site := newSite(t)
-	paths := []string{"/", "/docs", "/docs/errors", "/docs/reference", "/sdk/", "/terms", "/privacy"}
+	showCatalog(t, site, overview(t))
+	paths := []string{"/", "/docs", "/docs/errors", "/docs/reference", "/sdk/", "/status", "/terms", "/privacy"}
 	for _, p := range pages.Pages[1:] {
 		paths = append(paths, "/docs/"+p.Slug)
 	}
@@ -104,7 +106,7 @@ func TestErrorPageEscapesMessage(t *testing.T) {
 	page := string(newSite(t).ErrorPage(problem.New(problem.NotFound, "There is no <b>such</b> page.")))
 	require.Contains(t, page, "<title>Not Found · Opportunity Data API</title>")
 	require.Contains(t, page, "There is no &lt;b&gt;such&lt;/b&gt; page.")
-	require.Contains(t, page, `href="/docs/style.css"`)
+	require.Regexp(t, `href="/docs/static/style\.[0-9a-f]+\.css"`, page)
 	require.NotContains(t, page, "aria-current")
 }
 
@@ -119,4 +121,44 @@ func TestPagesAreCachedAndLockedDown(t *testing.T) {
 	require.NoError(t, site.Serve(again, req))
 	require.Equal(t, http.StatusNotModified, again.Code)
 	require.Zero(t, again.Body.Len())
+}
+
+// The text of each Markdown page is served as it is, with the address of this installation.
+func TestPagesAsMarkdown(t *testing.T) {
+	site := newSite(t)
+	for path, text := range map[string]string{
+		"/docs/index.md": "# Documentation\n", "/docs/quickstart.md": "OPPORTUNITY_URL=" + publicURL, "/docs/errors.md": "| 402 | [`subscription_required`](#subscription_required) |",
+		"/sdk/index.md": "npm install " + publicURL,
+	} {
+		served := get(t, site, path)
+		require.Equal(t, "text/markdown; charset=utf-8", served.Header().Get("Content-Type"))
+		require.Contains(t, served.Body.String(), text)
+	}
+	require.Contains(t, get(t, site, "/docs/quickstart").Body.String(), `<link rel="alternate" type="text/markdown" href="/docs/quickstart.md">`)
+}
+
+// Crawlers find every page, and every page states its address and what it is about.
+func TestCrawlersFindEveryPage(t *testing.T) {
+	site := newSite(t)
+	require.Contains(t, get(t, site, "/robots.txt").Body.String(), "Sitemap: "+publicURL+"/sitemap.xml\n")
+	var sitemap struct {
+		URLs []string `xml:"url>loc"`
+	}
+	require.NoError(t, xml.Unmarshal(get(t, site, "/sitemap.xml").Body.Bytes(), &sitemap))
+	require.Greater(t, len(sitemap.URLs), len(pages.Pages))
+	described := map[string]string{}
+	for _, url := range sitemap.URLs {
+		page := get(t, site, strings.TrimPrefix(url, publicURL)).Body.String()
+		require.Contains(t, page, `<link rel="canonical" href="`+url+`">`)
+		description := regexp.MustCompile(`<meta name="description" content="([^"]{50,170})">`).FindStringSubmatch(page)
+		require.NotNil(t, description, url)
+		require.Empty(t, described[description[1]], "%s has the description of another page", url)
+		described[description[1]] = url
+	}
+	list := get(t, site, "/llms.txt").Body.String()
+	links := regexp.MustCompile(`\]\(`+publicURL+`([^)]*)\): `).FindAllStringSubmatch(list, -1)
+	require.Greater(t, len(links), len(pages.Pages))
+	for _, link := range links {
+		get(t, site, link[1])
+	}
 }

@@ -20,6 +20,7 @@ type Operator struct {
 	TermsVersion    string // empty: api.TermsVersion
 	Contact         Contact
 	SecurityContact Contact // zero: Contact
+	SellsPlans      bool    // the installation sells the plans with a price
 	Now             func() time.Time
 }
 
@@ -64,17 +65,23 @@ func (r rendering) operatorPages() error {
 		r.add(securityPath, "text/plain; charset=utf-8", text, cached)
 	}
 	for _, p := range []struct {
-		path, title, version string
-		own, fallback        []byte
+		path, title, description, version string
+		own, fallback                     []byte
 	}{
-		{termsPath, "Terms of use", cmp.Or(r.operator.TermsVersion, api.TermsVersion), r.operator.Terms, defaultTerms},
-		{privacyPath, "Privacy", "", r.operator.Privacy, defaultPrivacy},
+		{
+			termsPath, "Terms of use", "The terms of use of the Opportunity Data API, which apply to every key and every plan.",
+			cmp.Or(r.operator.TermsVersion, api.TermsVersion), r.operator.Terms, defaultTerms,
+		},
+		{
+			privacyPath, "Privacy", "Which data this installation stores about people who use the API or have an account, and for how long.",
+			"", r.operator.Privacy, defaultPrivacy,
+		},
 	} {
 		source := p.own
 		if source == nil {
 			source = p.fallback
 		}
-		var text, body bytes.Buffer
+		var text bytes.Buffer
 		if err := r.markdown.Convert(source, &text); err != nil {
 			return fmt.Errorf("rendering %s: %w", p.path, err)
 		}
@@ -82,10 +89,7 @@ func (r rendering) operatorPages() error {
 		if r.operator.Contact != (Contact{}) {
 			data["Contact"] = r.operator.Contact
 		}
-		if err := r.layout.ExecuteTemplate(&body, "operator.html", data); err != nil {
-			return err
-		}
-		if err := r.page(p.path, p.title, template.HTML(body.String()), cached); err != nil { //nolint:gosec // a template's output
+		if err := r.templatePage(page{Path: p.path, Title: p.title, Description: p.description, cache: cached}, "operator.html", data); err != nil {
 			return err
 		}
 	}

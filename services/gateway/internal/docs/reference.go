@@ -12,8 +12,9 @@ import (
 
 // The reference of the API, rendered from its description.
 const (
-	referencePath  = "/docs/reference"
-	referenceTitle = "API reference"
+	referencePath        = "/docs/reference"
+	referenceTitle       = "API reference"
+	referenceDescription = "Every operation, parameter, response and schema of the API, with a call in curl, Go, TypeScript and Python."
 )
 
 // operation is a section of the reference.
@@ -58,11 +59,8 @@ func (r rendering) reference(source, cache string) error {
 	for i, s := range doc.Schemas {
 		objects[i] = r.object(s.Name, s.Value)
 	}
-	var body bytes.Buffer
-	if err := r.layout.ExecuteTemplate(&body, "reference.html", map[string]any{"Operations": operations, "Objects": objects}); err != nil {
-		return err
-	}
-	return r.page(referencePath, referenceTitle, template.HTML(body.String()), cache) //nolint:gosec // a template's output
+	return r.templatePage(page{Path: referencePath, Title: referenceTitle, Description: referenceDescription, cache: cache},
+		"reference.html", map[string]any{"Operations": operations, "Objects": objects})
 }
 
 func (r rendering) operation(from apidoc.Operation) (operation, error) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"html/template"
 	"path/filepath"
 
 	"opportunity.internal/sdk"
@@ -12,8 +11,9 @@ import (
 
 // The page of the SDKs, and the prefix of their archives.
 const (
-	sdkPath  = "/sdk/"
-	sdkTitle = "SDKs"
+	sdkPath        = "/sdk/"
+	sdkTitle       = "SDKs"
+	sdkDescription = "Clients for Go, TypeScript and Python without dependencies: how to install them, and their files with checksums."
 )
 
 // sdkPages adds the page of the SDKs and every file of their distribution.
@@ -28,14 +28,14 @@ func (r rendering) sdkPages() error {
 		sum := sha256.Sum256(content)
 		sums[name] = hex.EncodeToString(sum[:])
 	}
-	var body bytes.Buffer
-	err = r.layout.ExecuteTemplate(&body, "sdk.html", map[string]any{
+	var text bytes.Buffer
+	err = r.sources.ExecuteTemplate(&text, "sdk.md", map[string]any{
 		"URL": r.publicURL, "Tarball": sdk.Tarball, "Wheel": sdk.Wheel, "Module": sdk.Module, "Sums": sums, "Version": sdk.Version,
 	})
 	if err != nil {
 		return err
 	}
-	if err := r.page(sdkPath, sdkTitle, template.HTML(body.String()), cached); err != nil { //nolint:gosec // a template's output
+	if err := r.markdownPage(page{Path: sdkPath, Title: sdkTitle, Description: sdkDescription, cache: cached}, text.String()); err != nil {
 		return err
 	}
 	r.documents["/sdk"] = r.documents[sdkPath]

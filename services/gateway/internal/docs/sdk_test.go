@@ -15,7 +15,7 @@ func TestSDKs(t *testing.T) {
 	require.Equal(t, page, get(t, site, "/sdk").Body.String())
 	require.Contains(t, page, "npm install "+publicURL+"/sdk/"+sdk.Tarball+"\n")
 	require.Contains(t, page, "pip install "+publicURL+"/sdk/"+sdk.Wheel+"\n")
-	require.Contains(t, page, `GOPROXY="`+publicURL+`/sdk/go,`)
+	require.Contains(t, page, `GOPROXY=&quot;`+publicURL+`/sdk/go,`)
 
 	archives, err := sdk.Archives()
 	require.NoError(t, err)

@@ -1,0 +1,111 @@
+package docs
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"opportunity.internal/pkg/api"
+)
+
+const (
+	statusPath        = "/status"
+	statusTitle       = "Status"
+	statusDescription = "The state of each part of this installation now, its service level objectives, and how well it meets them."
+)
+
+// Health is the state of the installation, as one gateway sees it.
+type Health struct {
+	At       time.Time
+	Missing  []string // dependencies that are not ready, by the names of the gateway's readiness
+	Since    time.Time
+	Measured Measured // since Since
+}
+
+// Measured counts API requests for the service level objectives.
+type Measured struct {
+	Calls, Failed  int // requests that were not correctly rejected, and those of them that failed
+	Served, InTime int // served requests, and those of them within LatencyObjective
+}
+
+// Service level objectives, as in docs/operators/slo.md.
+const (
+	AvailabilityTarget = 0.999
+	LatencyTarget      = 0.99
+	LatencyObjective   = 250 * time.Millisecond
+	FreshnessTarget    = 0.95
+)
+
+// ShowHealth renders the status page.
+func (s *Site) ShowHealth(h Health) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health = &h
+	return s.update(rendering.status)
+}
+
+// part is a part of the service on the status page.
+type part struct {
+	Name, Use string
+	needs     []string
+	OK        bool
+}
+
+// objective is a service level objective on the status page.
+type objective struct{ Name, Target, Measured string }
+
+// status adds the status page.
+func (r rendering) status() error {
+	data := map[string]any{"Checked": r.health != nil, "Objectives": r.objectives()}
+	if r.health != nil {
+		parts := []part{
+			{Name: "Lists and records", Use: "Requests for lists and single records", needs: []string{"redis", "catalog"}},
+			{Name: "Verification history", Use: "Requests for the history of a record", needs: []string{"redis", "history"}},
+			{Name: "Accounts and keys", Use: "Account pages, and new or changed keys", needs: []string{"authquota"}},
+		}
+		if r.operator.SellsPlans {
+			parts = append(parts, part{Name: "Payments", Use: "Buying and changing a plan", needs: []string{"billing"}})
+		}
+		for i, p := range parts {
+			parts[i].OK = !slices.ContainsFunc(p.needs, func(name string) bool { return slices.Contains(r.health.Missing, name) })
+		}
+		data["Parts"], data["At"], data["Since"] = parts, instant(r.health.At), instant(r.health.Since)
+	}
+	return r.templatePage(page{Path: statusPath, Title: statusTitle, Description: statusDescription, cache: revalidated}, "status.html", data)
+}
+
+// objectives returns the service level objectives with the values that this gateway has measured.
+func (r rendering) objectives() []objective {
+	const unknown = "nothing measured yet"
+	availability, latency, freshness := unknown, unknown, unknown
+	if h := r.health; h != nil {
+		if m := h.Measured; m.Calls > 0 {
+			availability = fmt.Sprintf("%s of %s requests", percent(m.Calls-m.Failed, m.Calls), thousands(m.Calls))
+		}
+		if m := h.Measured; m.Served > 0 {
+			latency = fmt.Sprintf("%s of %s requests", percent(m.InTime, m.Served), thousands(m.Served))
+		}
+	}
+	if r.catalog != nil {
+		if c := newContent(*r.catalog); c.Records > 0 {
+			verified := 0
+			for _, category := range r.catalog.Categories {
+				verified += category.Statuses[api.Verified]
+			}
+			freshness = fmt.Sprintf("%s of %s records now", percent(verified, c.Records), thousands(c.Records))
+		}
+	}
+	return []objective{
+		{"Availability: requests that are not rejected for a reason of the client are served", target(AvailabilityTarget), availability},
+		{"Latency: served requests take at most 0.25 seconds", target(LatencyTarget), latency},
+		{"Freshness: public records are verified", target(FreshnessTarget), freshness},
+	}
+}
+
+func target(share float64) string { return fmt.Sprintf("%g%%", 100*share) }
+
+// percent formats a share with two decimals. It never rounds up to 100%.
+func percent(part, whole int) string {
+	hundredths := int64(part) * 10_000 / int64(whole)
+	return fmt.Sprintf("%d.%02d%%", hundredths/100, hundredths%100)
+}
