@@ -249,8 +249,8 @@ func (s *Site) Has(path string) bool {
 	return ok
 }
 
-// policy allows only the style sheets and the icon.
-const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy allows only the static files.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Protect sets the security headers of a document.
 func Protect(h http.Header) {

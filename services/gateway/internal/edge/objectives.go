@@ -32,8 +32,8 @@ func Measure(metrics prometheus.Gatherer) (docs.Measured, error) {
 				}
 			case durationsMetric:
 				if outcome == served {
-					all.Served += int(m.GetHistogram().GetSampleCount())  //nolint:gosec // far below 2^63
-					all.InTime += int(upTo(docs.LatencyObjective, m)) //nolint:gosec // as above
+					all.Served += int(m.GetHistogram().GetSampleCount()) //nolint:gosec // far below 2^63
+					all.InTime += int(upTo(docs.LatencyObjective, m))    //nolint:gosec // as above
 				}
 			}
 		}
