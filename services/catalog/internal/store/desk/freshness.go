@@ -17,26 +17,15 @@ const maxSamples = 365
 // Freshness returns the published records by status now, on past days and ahead.
 func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {
 	tx, now := s.db.WithContext(ctx), s.now().UTC()
-	f := api.Freshness{GeneratedAt: now, Days: []api.FreshnessSample{}, Ahead: []api.DueDay{}, Links: map[api.Outcome]int{}}
+	f := api.Freshness{GeneratedAt: now, Days: []api.FreshnessSample{}, Ahead: []api.DueDay{}}
 	var err error
-	if f.Now, err = sample(tx, now); err != nil {
+	if f.Now, f.Links, err = sample(tx, now); err != nil {
 		return f, err
 	}
 	err = tx.Raw(`SELECT day, verified, stale, needs_review, unverified FROM
 		(SELECT * FROM freshness_samples WHERE day < ? ORDER BY day DESC LIMIT ?) past ORDER BY day`, f.Now.Day, maxSamples).Scan(&f.Days).Error
 	if err != nil {
 		return f, database.Outage(err)
-	}
-	var links []struct {
-		LinkOutcome api.Outcome
-		Records     int
-	}
-	err = tx.Raw("SELECT link_outcome, count(*) AS records FROM listing_index WHERE visibility = 'published' GROUP BY link_outcome").Scan(&links).Error
-	if err != nil {
-		return f, database.Outage(err)
-	}
-	for _, l := range links {
-		f.Links[l.LinkOutcome] = l.Records
 	}
 	p, err := progress(tx, now)
 	if err != nil {
@@ -49,35 +38,37 @@ func (s *Store) Freshness(ctx context.Context) (api.Freshness, error) {
 	return f, nil
 }
 
-// sample counts the published records by their status at now.
-func sample(tx *gorm.DB, now time.Time) (api.FreshnessSample, error) {
-	counts := api.FreshnessSample{Day: now.Format(time.DateOnly)}
+// sample counts the published records by their status at now, and by the outcome of their latest link check.
+func sample(tx *gorm.DB, now time.Time) (counts api.FreshnessSample, links map[api.Outcome]int, err error) {
+	counts.Day, links = now.Format(time.DateOnly), map[api.Outcome]int{}
 	var rows []struct {
-		Status  api.VerificationStatus
-		Records int
+		Status      api.VerificationStatus
+		LinkOutcome api.Outcome
+		Records     int
 	}
-	err := tx.Raw(`SELECT CASE WHEN status = @verified AND due_at < @now THEN @stale ELSE status END AS status, count(*) AS records
-		FROM listing_index WHERE visibility = 'published' GROUP BY 1`,
+	err = tx.Raw(`SELECT CASE WHEN status = @verified AND due_at < @now THEN @stale ELSE status END AS status, link_outcome, count(*) AS records
+		FROM listing_index WHERE visibility = 'published' GROUP BY 1, 2`,
 		map[string]any{"verified": string(api.Verified), "stale": string(api.Stale), "now": database.Micros(now)}).Scan(&rows).Error
 	for _, row := range rows {
+		links[row.LinkOutcome] += row.Records
 		switch row.Status {
 		case api.Verified:
-			counts.Verified = row.Records
+			counts.Verified += row.Records
 		case api.Stale:
-			counts.Stale = row.Records
+			counts.Stale += row.Records
 		case api.NeedsReview:
-			counts.NeedsReview = row.Records
+			counts.NeedsReview += row.Records
 		case api.Unverified:
-			counts.Unverified = row.Records
+			counts.Unverified += row.Records
 		}
 	}
-	return counts, database.Outage(err)
+	return counts, links, database.Outage(err)
 }
 
 // SampleFreshness stores the counts of today. The last call of a day decides.
 func (s *Store) SampleFreshness(ctx context.Context) error {
 	tx := s.db.WithContext(ctx)
-	c, err := sample(tx, s.now().UTC())
+	c, _, err := sample(tx, s.now().UTC())
 	if err != nil {
 		return err
 	}
