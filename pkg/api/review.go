@@ -1,10 +1,6 @@
 package api
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // Doubt is the event that puts a record in doubt: the latest factual review if it did not succeed, otherwise the link check that
 // conflicts with that review.
@@ -53,11 +49,6 @@ type DueList struct {
 	GeneratedAt time.Time   `json:"generatedAt"`
 	Until       time.Time   `json:"until"` // records that turn stale by then are included
 	Records     []DueRecord `json:"records"`
-}
-
-// Sort sorts the records by DueAt, then by id.
-func (l DueList) Sort() {
-	slices.SortFunc(l.Records, func(a, b DueRecord) int { return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.ID, b.ID)) })
 }
 
 // ListingEdit is a change of fields that factual reviews depend on.

@@ -40,9 +40,8 @@ type Listings interface {
 	Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error)
 }
 
-// Reviews lists the factual reviews that are due, and what a reviewer needs for one.
+// Reviews has what a reviewer needs for a factual review.
 type Reviews interface {
-	Due(ctx context.Context, until time.Time) (api.DueList, error)
 	// Sheet returns the listing's part and history's part of the review sheet.
 	Sheet(ctx context.Context, id string, history api.ReviewHistory) (api.ReviewSheet, error)
 	// SaveSummary saves the summary of a record after a review, before the feed of summaries has it.
@@ -57,6 +56,8 @@ type Desk interface {
 	Candidates(ctx context.Context, f listing.Filter, after string, limit int) (api.CandidateList, error)
 	Freshness(ctx context.Context) (api.Freshness, error)
 	Changes(ctx context.Context, f listing.ActFilter) (api.ListingActList, error)
+	// Due lists the records that are due for a factual review by until.
+	Due(ctx context.Context, until time.Time) (api.DueList, error)
 	// Queue returns a page of the review queue, without api.Workday.DoneBy.
 	Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueue, error)
 	// AddWork adds the curators' part of the review sheet.

@@ -24,7 +24,7 @@ func (a API) due(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	web.Extend(g, workTime)
-	list, err := a.Reviews.Due(g.Request.Context(), a.Now().Add(within))
+	list, err := a.Desk.Due(g.Request.Context(), a.Now().Add(within))
 	return web.Reply{JSON: list}, err
 }
 

@@ -96,18 +96,6 @@ func eventReason(s api.Summary, why string, at time.Time, outcome api.Outcome) a
 }
 
 // ReasonsAt returns the reasons that apply at until. A review is still fresh at the exact end of its freshness window.
-func (r Record) ReasonsAt(until time.Time) []api.DueReason {
-	return slices.DeleteFunc(r.Reasons(), func(d api.DueReason) bool { return d.Why == api.DueStale && !d.At.Before(until) })
-}
-
-// Due returns the record's entry in the list of records due by until, and whether it is due.
-func (r Record) Due(now, until time.Time) (api.DueRecord, bool) {
-	reasons := r.ReasonsAt(until)
-	if len(reasons) == 0 {
-		return api.DueRecord{}, false
-	}
-	return api.DueRecord{
-		ID: r.Entry.ID, Company: r.Entry.Company.Name, Category: r.Entry.Category, Status: r.Summary.StatusAt(r.Entry.ChangedAt, now),
-		DueAt: reasons[0].At, Reasons: reasons, LastCheckedAt: r.Summary.LastCheckedAt,
-	}, true
+func ReasonsAt(reasons []api.DueReason, until time.Time) []api.DueReason {
+	return slices.DeleteFunc(reasons, func(d api.DueReason) bool { return d.Why == api.DueStale && !d.At.Before(until) })
 }

@@ -35,16 +35,12 @@ func TestReasonsAgreeWithStatus(t *testing.T) {
 		}
 		for _, at := range instants {
 			status := r.Summary.StatusAt(r.Entry.ChangedAt, at)
-			due, ok := r.Due(at, at)
-			require.Equal(t, status != api.Verified, ok, "%s at %s: %+v", status, at, r)
-			if !ok {
-				continue
-			}
-			require.Equal(t, status, due.Status)
+			reasons := review.ReasonsAt(r.Reasons(), at)
+			require.Equal(t, status != api.Verified, len(reasons) > 0, "%s at %s: %+v", status, at, r)
 			why := map[string]bool{}
-			for _, reason := range due.Reasons {
+			for _, reason := range reasons {
 				why[reason.Why] = true
-				require.False(t, reason.At.Before(due.DueAt))
+				require.False(t, reason.At.Before(reasons[0].At))
 				if reason.Why == api.DueEdit && reason.Actor != "" {
 					require.Equal(t, []string{"facts"}, reason.Fields)
 				}
@@ -64,15 +60,11 @@ func TestReasonsAgreeWithStatus(t *testing.T) {
 func TestVerifiedRecordIsDueAfterFreshUntil(t *testing.T) {
 	last := now.Add(-10 * 24 * time.Hour)
 	r := review.Record{Summary: api.Summary{LastCheckedAt: &last, LastOutcome: api.OutcomeVerified}}
-	_, ok := r.Due(now, now.Add(4*24*time.Hour))
-	require.False(t, ok)
-	due, ok := r.Due(now, now.Add(4*24*time.Hour+time.Microsecond))
-	require.True(t, ok)
-	require.Equal(t, api.Verified, due.Status)
-	require.Equal(t, now.Add(4*24*time.Hour), due.DueAt)
+	end := now.Add(4 * 24 * time.Hour)
+	require.Empty(t, review.ReasonsAt(r.Reasons(), end))
+	require.Equal(t, []api.DueReason{{Why: api.DueStale, At: end}}, review.ReasonsAt(r.Reasons(), end.Add(time.Microsecond)))
 
 	r.Summary.LastOutcome = api.OutcomeClosed
 	r.Summary.Doubt = &api.Doubt{EventID: "e", CheckType: api.Review, Outcome: api.OutcomeClosed, CheckedAt: last, Note: "gone"}
-	due, _ = r.Due(now, now)
-	require.Equal(t, []api.DueReason{{Why: api.DueClosed, At: last, Outcome: api.OutcomeClosed, EventID: "e", Note: "gone"}}, due.Reasons)
+	require.Equal(t, []api.DueReason{{Why: api.DueClosed, At: last, Outcome: api.OutcomeClosed, EventID: "e", Note: "gone"}}, r.Reasons())
 }

@@ -3,44 +3,14 @@ package store
 import (
 	"context"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/review"
 )
-
-// Due lists the published records that are due for a factual review by until.
-func (s *Store) Due(ctx context.Context, until time.Time) (api.DueList, error) {
-	now := s.now().UTC()
-	list := api.DueList{GeneratedAt: now, Until: until.UTC(), Records: []api.DueRecord{}}
-	tx := s.db.WithContext(ctx)
-	for last := ""; ; {
-		var rows []*listingRow
-		err := tx.Where("visibility = ? AND id > ?", listingfile.Published, last).Order("id").Limit(batch).Find(&rows).Error
-		if err != nil {
-			return api.DueList{}, database.Outage(err)
-		}
-		records, err := records(tx, rows)
-		if err != nil {
-			return api.DueList{}, err
-		}
-		for _, r := range records {
-			if due, ok := r.Due(now, until); ok {
-				list.Records = append(list.Records, due)
-			}
-		}
-		if len(rows) < batch {
-			list.Sort()
-			return list, nil
-		}
-		last = rows[len(rows)-1].ID
-	}
-}
 
 // Sheet returns the listing's part of its review sheet, and the part that history has, or problem.NotFound. It uses the summary of history,
 // which is newer than the catalog's copy.
@@ -62,7 +32,7 @@ func (s *Store) Sheet(ctx context.Context, id string, history api.ReviewHistory)
 	sheet := api.ReviewSheet{
 		GeneratedAt: now, LastEventID: r.Summary.LastEventID, Visibility: string(entry.Visibility), Record: entry.Public(r.Summary, now),
 		OwnFacts: entry.Facts, ReviewedFacts: r.Summary.Facts, Status: r.Summary.StatusAt(entry.ChangedAt, now),
-		Reasons: append([]api.DueReason{}, r.ReasonsAt(now)...), Edits: r.EditsSinceReview(),
+		Reasons: append([]api.DueReason{}, review.ReasonsAt(r.Reasons(), now)...), Edits: r.EditsSinceReview(),
 		PreviousFacts: history.PreviousFacts, Events: history.Events, Opinion: history.Opinion,
 	}
 	if entry.Curation != nil {

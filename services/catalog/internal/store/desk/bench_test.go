@@ -11,7 +11,8 @@ import (
 	"opportunity.internal/services/catalog/internal/review"
 )
 
-// seed inserts 100,000 listings with their index: 90 % published, falling due evenly over 17 days from three days ago.
+// seed inserts 100,000 listings with their index and 1,000,000 changes. 90 % are published and fall due evenly over 17 days from three
+// days ago.
 func seed(b *testing.B, s stores) {
 	b.Helper()
 	for _, statement := range []string{
@@ -21,9 +22,12 @@ func seed(b *testing.B, s stores) {
 			'site-' || n || '.example', 'r-' || n || ' company ' || n, ',CA,', 2, 'open', 'reachable',
 			CASE WHEN n % 97 = 0 THEN 'needs-review' ELSE 'verified' END, ` + dueAt + `, CASE WHEN n % 97 = 0 THEN ',link-check,' ELSE ',stale,' END,
 			'[{"why":"stale","at":"2026-11-20T00:00:00Z"}]', ` + dueAt + ` - 14 * 86400000000 FROM generate_series(1, 100000) n`,
-		`INSERT INTO leases SELECT 'r-' || n * 50, 'ben', 1, 9000000000000000 FROM generate_series(1, 500) n`,
-		`INSERT INTO drafts SELECT 'r-' || n * 20, 'ann', '{}', 1 FROM generate_series(1, 500) n`,
-		`INSERT INTO skips SELECT 'r-' || n * 30, 'ann', 'down', 1, 9000000000000000 FROM generate_series(1, 500) n`,
+		`INSERT INTO leases SELECT 'r-' || n * 50 + 1, 'ben', 1, 9000000000000000 FROM generate_series(1, 500) n`,
+		`INSERT INTO drafts SELECT 'r-' || n * 20 + 1, 'ann', '{}', 1 FROM generate_series(1, 500) n`,
+		`INSERT INTO skips SELECT 'r-' || n * 30 + 1, 'ann', 'down', 1, 9000000000000000 FROM generate_series(1, 500) n`,
+		`INSERT INTO listing_changes (listing_id, at, actor, what, fields, material)
+			SELECT 'r-' || n % 100000, 1790000000000000 + n, CASE WHEN n % 5000 = 0 THEN 'ann' ELSE 'importer' END, 'updated', 'summary', false
+			FROM generate_series(1, 1000000) n`,
 		`VACUUM ANALYZE`,
 	} {
 		require.NoError(b, s.db.Exec(statement).Error)
@@ -62,6 +66,22 @@ func BenchmarkQueue(b *testing.B) {
 			}
 		})
 	}
+	for name, f := range map[string]listing.ActFilter{"actor": {Actor: "ann"}, "since": {Since: at}, "unknown actor": {Actor: "eve"}} {
+		b.Run("changes "+name, func(b *testing.B) {
+			f.Limit = 100
+			for b.Loop() {
+				_, err := s.Changes(b.Context(), f)
+				require.NoError(b, err)
+			}
+		})
+	}
+	b.Run("due", func(b *testing.B) {
+		for b.Loop() {
+			list, err := s.Due(b.Context(), at)
+			require.NoError(b, err)
+			require.NotEmpty(b, list.Records)
+		}
+	})
 	b.Run("freshness", func(b *testing.B) {
 		for b.Loop() {
 			_, err := s.Freshness(b.Context())

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,8 +19,30 @@ import (
 const day = 24 * time.Hour
 
 // Queue returns a page of the review queue, without api.Workday.DoneBy.
-func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (api.ReviewQueue, error) {
-	tx, now := s.db.WithContext(ctx), s.now().UTC()
+func (s *Store) Queue(ctx context.Context, f review.QueueFilter) (queue api.ReviewQueue, err error) {
+	err = s.planned(ctx, func(tx *gorm.DB) error {
+		queue, err = queuePage(tx, f, s.now().UTC())
+		return err
+	})
+	return queue, err
+}
+
+// planned runs read with plans for the values of its statements. Without, Postgres uses one plan for all values after five executions: it
+// assumes that every filter matches many records, and reads the whole queue in its order.
+func (s *Store) planned(ctx context.Context, read func(tx *gorm.DB) error) error {
+	tx := s.db.WithContext(ctx)
+	if s.db.Dialect != database.Postgres {
+		return read(tx)
+	}
+	return database.Outage(tx.Transaction(func(tx *gorm.DB) error {
+		if err := tx.Exec("SET LOCAL plan_cache_mode = force_custom_plan").Error; err != nil {
+			return err
+		}
+		return read(tx)
+	}, &sql.TxOptions{ReadOnly: true}))
+}
+
+func queuePage(tx *gorm.DB, f review.QueueFilter, now time.Time) (api.ReviewQueue, error) {
 	queue := api.ReviewQueue{GeneratedAt: now, Records: []api.QueueRecord{}}
 	p, err := progress(tx, now)
 	if err != nil {
@@ -100,6 +123,28 @@ func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
 		return review.Position{DueAt: database.Micros(now.Add(review.Horizon * day))}, database.Outage(err)
 	}
 	return review.Position{DueAt: last[0].DueAt, ID: last[0].ListingID}, nil
+}
+
+// Due lists the published records that are due for a factual review by until, longest due first.
+func (s *Store) Due(ctx context.Context, until time.Time) (api.DueList, error) {
+	now := s.now().UTC()
+	list := api.DueList{GeneratedAt: now, Until: until.UTC(), Records: []api.DueRecord{}}
+	var rows []queueRow
+	err := s.db.WithContext(ctx).Raw(`SELECT listing_id, company, category, status, due_at, reasons, last_checked_at FROM listing_index
+		WHERE visibility = 'published' AND due_at <= ? ORDER BY due_at, listing_id`, database.Micros(until)).Scan(&rows).Error
+	if err != nil {
+		return list, database.Outage(err)
+	}
+	for _, row := range rows {
+		record, err := row.due(now)
+		if err != nil {
+			return list, err
+		}
+		if record.Reasons = review.ReasonsAt(record.Reasons, until); len(record.Reasons) > 0 {
+			list.Records = append(list.Records, record)
+		}
+	}
+	return list, nil
 }
 
 type queueRow struct {
@@ -195,21 +240,15 @@ func statusAt(status api.VerificationStatus, dueAt, now int64) api.VerificationS
 }
 
 func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
-	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, DueRecord: api.DueRecord{
-		ID: r.ListingID, Company: r.Company, Category: r.Category, Status: statusAt(r.Status, r.DueAt, database.Micros(now)),
-	}}
-	if err := json.Unmarshal([]byte(r.Reasons), &record.Reasons); err != nil {
-		return record, fmt.Errorf("decoding reasons of listing %s: %w", r.ListingID, err)
+	due, err := r.due(now)
+	if err != nil {
+		return api.QueueRecord{}, err
 	}
-	record.DueAt = record.Reasons[0].At
+	record := api.QueueRecord{Host: r.Host, Draft: r.Draft, DueRecord: due}
 	// A record in doubt is not due because it will turn stale.
 	record.Reasons = slices.DeleteFunc(record.Reasons, func(d api.DueReason) bool {
 		return d.Why == api.DueStale && d.At.After(now) && r.Status != api.Verified
 	})
-	if r.LastCheckedAt != nil {
-		at := database.FromMicros(*r.LastCheckedAt)
-		record.LastCheckedAt = &at
-	}
 	if r.Holder != nil {
 		lease := leaseRow{Holder: *r.Holder, TakenAt: r.TakenAt, ExpiresAt: r.ExpiresAt}.lease()
 		record.Lease = &lease
@@ -218,6 +257,22 @@ func (r queueRow) record(now time.Time) (api.QueueRecord, error) {
 		record.Skip = &api.Skip{
 			Actor: *r.Actor, Reason: *r.Reason, SkippedAt: database.FromMicros(r.SkippedAt), Until: database.FromMicros(r.EndsAt),
 		}
+	}
+	return record, nil
+}
+
+// due returns the record with all its reasons, also later ones.
+func (r queueRow) due(now time.Time) (api.DueRecord, error) {
+	record := api.DueRecord{
+		ID: r.ListingID, Company: r.Company, Category: r.Category, Status: statusAt(r.Status, r.DueAt, database.Micros(now)),
+	}
+	if err := json.Unmarshal([]byte(r.Reasons), &record.Reasons); err != nil {
+		return record, fmt.Errorf("decoding reasons of listing %s: %w", r.ListingID, err)
+	}
+	record.DueAt = record.Reasons[0].At
+	if r.LastCheckedAt != nil {
+		at := database.FromMicros(*r.LastCheckedAt)
+		record.LastCheckedAt = &at
 	}
 	return record, nil
 }
