@@ -61,10 +61,13 @@ type API struct {
 	Catalog   Catalog
 	PublicURL string // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
+
+	queries *queries
 }
 
 // Routes registers all routes on engine. Every route except readiness and checkpoints requires an internal token.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Tokens, ready http.Handler) {
+	a.queries = newQueries()
 	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
 		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint,

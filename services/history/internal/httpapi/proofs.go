@@ -38,27 +38,37 @@ const (
 var noCheckpoint = problem.New(problem.NotFound, "There is no such checkpoint. Ask for a day as YYYY-MM-DD, or for a number.")
 
 func (a API) latestCheckpoint(g *gin.Context) (web.Reply, error) {
-	ctx, cancel := context.WithTimeout(g.Request.Context(), queryTimeout)
-	defer cancel()
-	c, _, err := a.Proofs.LastCheckpoint(ctx)
+	var c checkpoint.Stored
+	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
+		c, _, err = a.Proofs.LastCheckpoint(ctx)
+		return err
+	})
 	return a.publish(c, c.Number != 0, cacheBriefly, err)
 }
 
 // checkpoint serves the checkpoint of a day or number. With HeadsSuffix in the name it serves the heads of the chains that grew,
 // one in each line, exactly as the hash in the checkpoint covers them.
 func (a API) checkpoint(g *gin.Context) (web.Reply, error) {
-	ctx, cancel := context.WithTimeout(g.Request.Context(), queryTimeout)
-	defer cancel()
 	name, heads := strings.CutSuffix(g.Param("name"), checkpoint.HeadsSuffix)
-	c, found, caching, err := a.checkpointNamed(ctx, name)
+	var (
+		c       checkpoint.Stored
+		found   bool
+		caching string
+		lines   []checkpoint.Head
+	)
+	err := a.queries.run(g.Request.Context(), func(ctx context.Context) (err error) {
+		if c, found, caching, err = a.checkpointNamed(ctx, name); err == nil && found && heads {
+			lines, err = a.Proofs.Heads(ctx, c.Number)
+		}
+		return err
+	})
 	if err != nil || !found || !heads {
 		return a.publish(c, found, caching, err)
 	}
-	lines, err := a.Proofs.Heads(ctx, c.Number)
 	return web.Reply{
 		Header: http.Header{"Cache-Control": {caching}}, Type: "text/plain; charset=utf-8",
 		Stream: func(out io.Writer) error { return checkpoint.WriteHeads(out, lines) },
-	}, err
+	}, nil
 }
 
 var number = regexp.MustCompile(`^[1-9][0-9]{0,17}$`)

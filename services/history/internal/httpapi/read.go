@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,10 +15,8 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/history/internal/event"
 )
-
-// queryTimeout limits the query for a page. The service responds with 503 when it expires.
-const queryTimeout = 2 * time.Second
 
 var notFound = problem.New(problem.NotFound, "There is no public record with this id.")
 
@@ -48,16 +44,16 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 	if !api.ValidSlug(slug) {
 		return web.Reply{}, notFound
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), queryTimeout)
-	defer cancel()
-	events, published, err := a.Store.History(ctx, slug, page.Offset(), page.Limit)
-	switch {
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return web.Reply{}, problem.Unavailable(err)
-	case err != nil:
+	var events event.Page
+	if err := a.queries.run(g.Request.Context(), func(ctx context.Context) error {
+		var published bool
+		events, published, err = a.Store.History(ctx, slug, page.Offset(), page.Limit)
+		if err == nil && !published {
+			err = notFound
+		}
+		return err
+	}); err != nil {
 		return web.Reply{}, err
-	case !published:
-		return web.Reply{}, notFound
 	}
 	now := a.Now().UTC()
 	for i := range events.Events { // the clock of the recording host may be ahead of this one
