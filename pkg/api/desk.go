@@ -263,6 +263,12 @@ type IdentifiedAct struct {
 
 // EventActList is a page of recorded events in the order of recording, newest first.
 type EventActList struct {
-	Events []RecordedEvent `json:"events"`
-	Next   int64           `json:"next,omitempty"` // the next page has the events before this position
+	Events []PlacedEvent `json:"events"`
+	Next   int64         `json:"next,omitempty"` // the next page has the events before this position
+}
+
+// PlacedEvent is a recorded event with its position in the order of recording.
+type PlacedEvent struct {
+	Position int64 `json:"position"`
+	RecordedEvent
 }

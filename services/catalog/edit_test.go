@@ -191,12 +191,12 @@ func TestChangesSayWhoDidWhat(t *testing.T) {
 		rest, _ := list(fmt.Sprintf("?limit=3&before=%d", next))
 		require.Equal(t, all[3:], rest)
 		for query, want := range map[string]int{
-			"?actor=ben": 2, "?listing=x": 3, "?action=imported": 2, "?since=2026-11-20T11:00:00Z": 2, "?actor=ann": 0,
+			"?actor=ben": 2, "?listing=x": 3, "?action=imported": 2, "?since=2026-11-20T11:00:00Z": 2, "?until=2026-11-20T11:00:00Z": 2, "?until=2026-11-20T10:00:00Z": 0, "?actor=ann": 0,
 		} {
 			got, _ := list(query)
 			require.Len(t, got, want, query)
 		}
-		for _, wrong := range []string{"?since=now", "?action=deleted", "?before=-1", "?listing=X", "?actor=%ff", "?x=1"} {
+		for _, wrong := range []string{"?since=now", "?until=now", "?action=deleted", "?before=-1", "?listing=X", "?actor=%ff", "?x=1"} {
 			require.Equal(t, 400, s.operate("ann", "GET", "changes"+wrong, "").status, wrong)
 		}
 		detail := operated[api.ListingDetail](s, 200, "ann", "GET", "listings/x", "")

@@ -120,10 +120,13 @@ func TestActsAreFilteredAndPaged(t *testing.T) {
 		}
 		list := func(query string) (slugs []string, next int64) {
 			t.Helper()
+			last := int64(0)
 			got := servicetest.Read[api.EventActList](s.Do(http.MethodGet, "/operator/v1/events"+query, ""))
 			for _, e := range got.Events {
 				slugs = append(slugs, e.Slug+" "+e.Actor)
+				last = e.Position
 			}
+			require.True(t, got.Next == 0 || got.Next == last, "want the position of the last event")
 			return slugs, got.Next
 		}
 		all, next := list("")
@@ -140,12 +143,12 @@ func TestActsAreFilteredAndPaged(t *testing.T) {
 		require.Equal(t, all, walked)
 		for query, want := range map[string]int{
 			"?actor=ann": 2, "?actor=ann&listing=a": 1, "?listing=b": 4, "?checkType=review": 2, "?since=2026-11-20T12:00:00Z": 8,
-			"?since=2026-11-20T12:00:01Z": 0, "?actor=nobody": 0,
+			"?since=2026-11-20T12:00:01Z": 0, "?until=2026-11-20T12:00:00Z": 0, "?until=2026-11-20T12:00:01Z": 8, "?actor=nobody": 0,
 		} {
 			got, _ := list(query)
 			require.Len(t, got, want, query)
 		}
-		for _, query := range []string{"?since=yesterday", "?before=0", "?limit=1001", "?checkType=call", "?who=ann"} {
+		for _, query := range []string{"?since=yesterday", "?until=yesterday", "?before=0", "?limit=1001", "?checkType=call", "?who=ann"} {
 			require.Equal(t, http.StatusBadRequest, s.Do(http.MethodGet, "/operator/v1/events"+query, "").Status, query)
 		}
 		done := func(since string) map[string]int {

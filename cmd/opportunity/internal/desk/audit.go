@@ -2,65 +2,145 @@ package desk
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"io"
+	"iter"
 	"net/url"
-	"strconv"
+	"slices"
 	"time"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/acts"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
-// auditPage is the data of the audit log.
+// auditPage is the data of the list of what people did.
 type auditPage struct {
-	Entries      []api.AuditEntry
-	Filters      url.Values
-	Export, More string
+	Acts             []acts.Act
+	Filters          url.Values
+	Kinds            []choice
+	Accounts         bool // whether the role can read the audit log of accounts
+	CSV, Lines, More string
 }
 
-var auditFilters = []string{"actor", "action", "account", "before"}
+// kinds are the kinds of acts to filter by, with the roles that can read them.
+var kinds = []struct {
+	choice
+
+	roles []api.Role
+}{
+	{choice{Value: acts.Listing, Label: "changes of listings"}, curators},
+	{choice{Value: acts.Review, Label: "reviews"}, curators},
+	{choice{Value: acts.LinkCheck, Label: "link checks"}, curators},
+	{choice{Value: acts.Account, Label: "keys and accounts"}, supporters},
+}
+
+var auditFilters = []string{"actor", "kind", "record", "account", "action", "from", "to"}
+
+// actLog returns the log that the filters select, of the kinds that the role can read. Without a kind, it leaves out link checks, which
+// are not acts of people.
+func actLog(v *visit, filters url.Values) (log acts.Log, problems []problem) {
+	log = acts.Log{Client: v.client, Filter: acts.Filter{
+		Actor: filters.Get("actor"), Record: filters.Get("record"), Account: filters.Get("account"), Action: filters.Get("action"),
+	}}
+	for name, at := range map[string]*time.Time{"from": &log.Filter.Since, "to": &log.Filter.Until} {
+		day, err := time.Parse(time.DateOnly, filters.Get(name))
+		if filters.Get(name) != "" && err != nil {
+			problems = append(problems, problem{name, "Enter a date such as 2026-11-20"})
+			continue
+		}
+		if *at = day; name == "to" && !day.IsZero() {
+			*at = day.AddDate(0, 0, 1)
+		}
+	}
+	accounts, record := log.Filter.Account+log.Filter.Action != "", log.Filter.Record != ""
+	for _, k := range kinds {
+		selected := filters.Get("kind") == k.Value || filters.Get("kind") == "" && k.Value != acts.LinkCheck
+		if selected && slices.Contains(k.roles, api.Role(v.Session.Role)) && (k.Value == acts.Account && !record || k.Value != acts.Account && !accounts) {
+			log.Kinds = append(log.Kinds, k.Value)
+		}
+	}
+	return log, problems
+}
 
 func (d *Desk) audit(v *visit) (view, error) {
 	filters := chosen(v.URL.Query(), auditFilters...)
-	list, _, err := v.client.Audit(v.Context(), append(pairs(filters), "limit", "100")...)
+	page := auditPage{Filters: filters, CSV: "/audit.csv?" + filters.Encode(), Lines: "/audit.jsonl?" + filters.Encode()}
+	for _, k := range kinds {
+		if slices.Contains(k.roles, api.Role(v.Session.Role)) {
+			page.Kinds = append(page.Kinds, k.choice)
+			page.Accounts = page.Accounts || k.Value == acts.Account
+		}
+	}
+	answer := view{Template: "audit", Title: "Audit"}
+	log, problems := actLog(v, filters)
+	after, err := acts.ParseCursor(v.FormValue("after"))
+	if err != nil {
+		problems = append(problems, problem{"", "This page does not exist any more. Start with the first one"})
+	}
+	if len(problems) > 0 {
+		answer.Errors, answer.Data = problems, page
+		return answer, nil
+	}
+	list, next, err := log.Page(v.Context(), after, 100)
 	if err != nil {
 		return view{}, err
 	}
-	page := auditPage{Entries: list.Entries, Filters: filters, Export: "/audit.csv?" + filters.Encode()}
-	if list.Next != 0 {
-		page.More = more("/audit", filters, "before", strconv.FormatInt(list.Next, 10))
+	if page.Acts = list; next != nil {
+		page.More = more("/audit", filters, "after", next.String())
 	}
-	return view{Template: "audit", Title: "Audit", Data: page}, nil
+	answer.Data = page
+	return answer, nil
 }
 
-// auditCSV exports all entries that the filters select, newest first.
-func (d *Desk) auditCSV(v *visit) (view, error) {
-	filters := chosen(v.URL.Query(), auditFilters...)
-	first, _, err := v.client.Audit(v.Context(), append(pairs(filters), "limit", "1000")...)
+// exportPage is the number of acts that an export reads at once.
+const exportPage = 1000
+
+// export streams all acts that the filters select, newest first. write writes them to a file.
+func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, iter.Seq2[acts.Act, error]) error) (view, error) {
+	log, problems := actLog(v, chosen(v.URL.Query(), auditFilters...))
+	if len(problems) > 0 {
+		return d.audit(v)
+	}
+	first, next, err := log.Page(v.Context(), nil, exportPage) // before the status is sent
 	if err != nil {
 		return view{}, err
 	}
-	return view{Type: "text/csv; charset=utf-8", Name: "audit.csv", Stream: func(out io.Writer) error {
+	return view{Type: mediaType, Name: name, Stream: func(out io.Writer) error {
+		return write(out, log.From(v.Context(), first, next, exportPage))
+	}}, nil
+}
+
+func (d *Desk) auditCSV(v *visit) (view, error) {
+	return d.export(v, "audit.csv", "text/csv; charset=utf-8", func(out io.Writer, all iter.Seq2[acts.Act, error]) error {
 		w := csv.NewWriter(out)
-		_ = w.Write([]string{"at", "actor", "action", "subject", "detail"}) // Error returns the first error
-		for page := first; ; {
-			for _, e := range page.Entries {
-				row := []string{e.At.UTC().Format(time.RFC3339), e.Actor, e.Action, e.Subject, string(e.Detail)}
-				for i := range row {
-					row[i] = operator.EscapeFormula(row[i])
-				}
-				_ = w.Write(row)
-			}
-			if page.Next == 0 {
-				break
-			}
-			filters.Set("before", strconv.FormatInt(page.Next, 10))
-			var err error
-			if page, _, err = v.client.Audit(v.Context(), append(pairs(filters), "limit", "1000")...); err != nil {
+		_ = w.Write([]string{"at", "actor", "kind", "action", "subject", "detail"}) // Error returns the first error
+		for a, err := range all {
+			if err != nil {
 				return err
 			}
+			row := []string{a.At.UTC().Format(time.RFC3339), a.Actor, a.Kind, a.Action, a.Subject, string(a.Detail)}
+			for i := range row {
+				row[i] = operator.EscapeFormula(row[i])
+			}
+			_ = w.Write(row)
 		}
 		w.Flush()
 		return w.Error()
-	}}, nil
+	})
+}
+
+func (d *Desk) auditLines(v *visit) (view, error) {
+	return d.export(v, "audit.jsonl", "application/jsonl", func(out io.Writer, all iter.Seq2[acts.Act, error]) error {
+		enc := json.NewEncoder(out)
+		for a, err := range all {
+			if err != nil {
+				return err
+			}
+			if err := enc.Encode(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -126,11 +127,84 @@ func TestChecklistOfACandidateIsShownBeforeItsPublication(t *testing.T) {
 	}
 }
 
+// audited is a desk whose operator API has an act in each log.
+func audited(t *testing.T, role api.Role) (*server, browser) {
+	t.Helper()
+	s := newServer(t)
+	s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: role}
+	at := func(minute int) time.Time { return time.Date(2026, 11, 20, 10, minute, 0, 0, time.UTC) }
+	s.api.respond("GET /changes", api.ListingActList{Acts: []api.IdentifiedAct{{ID: 7, Listing: "maple", ListingAct: api.ListingAct{At: at(1), Actor: "bob", Action: "withdrawn", Reason: "=site()"}}}})
+	s.api.respond("GET /events", api.EventActList{Events: []api.PlacedEvent{{Position: 9, RecordedEvent: api.RecordedEvent{
+		RecordedAt: at(3), Actor: "ann", VerificationEvent: api.VerificationEvent{ID: "e", Slug: "birch", Outcome: api.OutcomeVerified, Note: "all good"},
+	}}}})
+	s.api.respond("GET /audit", api.AuditList{Entries: []api.AuditEntry{{ID: 4, At: at(2), Actor: "eve", Action: "account.suspend", Subject: "acct", Detail: json.RawMessage(`{"reason":"abuse"}`)}}})
+	return s, s.signedIn()
+}
+
+func TestAuditMergesTheLogsThatTheRoleCanRead(t *testing.T) {
+	for role, want := range map[api.Role][]string{
+		api.RoleAdmin: {"review: verified", "account: account.suspend", "listing: withdrawn"}, api.RoleCurator: {"review: verified", "listing: withdrawn"},
+		api.RoleSupport: {"account: account.suspend"},
+	} {
+		s, b := audited(t, role)
+		page := b.get("/audit?actor=ann&from=2026-11-20&to=2026-11-21")
+		require.Equal(t, http.StatusOK, page.StatusCode, page.body)
+		rest := page.body
+		for _, text := range want {
+			_, after, found := strings.Cut(rest, `data-label="Action">`+text)
+			require.True(t, found, "%s: no %q in the expected order", role, text)
+			rest = after
+		}
+		require.Equal(t, len(want), strings.Count(page.body, `data-label="Action"`))
+		for _, r := range s.api.requests[1:] { // after the sign-in
+			require.Contains(t, r, "actor=ann")
+			require.Contains(t, r, "since=2026-11-20T00%3A00%3A00Z")
+			require.Contains(t, r, "until=2026-11-22T00%3A00%3A00Z", "the last day counts")
+		}
+	}
+}
+
+func TestAuditFilters(t *testing.T) {
+	s, b := audited(t, api.RoleAdmin)
+	for query, want := range map[string][]string{
+		"kind=listing": {"GET /changes"}, "kind=review": {"GET /events checkType=review"}, "kind=link-check": {"GET /events checkType=application-link"},
+		"record=maple": {"GET /changes", "GET /events checkType=review"}, "account=acct": {"GET /audit account=acct"}, "action=key.": {"GET /audit action=key."},
+		"kind=account&record=maple": nil,
+	} {
+		s.api.mu.Lock()
+		s.api.requests = nil
+		s.api.mu.Unlock()
+		require.Equal(t, http.StatusOK, b.get("/audit?"+query).StatusCode, query)
+		require.Len(t, s.api.requests, len(want), query)
+		for i, r := range want {
+			at, parameter, _ := strings.Cut(r, " checkType")
+			require.True(t, strings.HasPrefix(s.api.requests[i], strings.Fields(at)[0]+" "+strings.Fields(at)[1]+" "), "%s: %s", query, s.api.requests[i])
+			require.Contains(t, s.api.requests[i], parameter)
+		}
+	}
+	page := b.get("/audit?from=yesterday")
+	require.Equal(t, http.StatusUnprocessableEntity, page.StatusCode)
+	require.Contains(t, page.body, "Enter a date such as 2026-11-20")
+	require.Equal(t, http.StatusUnprocessableEntity, b.get("/audit?after=x").StatusCode)
+}
+
+func TestAuditIsExported(t *testing.T) {
+	_, b := audited(t, api.RoleCurator)
+	file := b.get("/audit.csv")
+	require.Equal(t, `attachment; filename="audit.csv"`, file.Header.Get("Content-Disposition"))
+	require.Equal(t, "at,actor,kind,action,subject,detail\n"+
+		`2026-11-20T10:03:00Z,ann,review,verified,birch,"{""checkedAt"":""0001-01-01T00:00:00Z"",""event"":""e"",""note"":""all good""}"`+"\n"+
+		`2026-11-20T10:01:00Z,bob,listing,withdrawn,maple,"{""fields"":null,""reason"":""=site()""}"`+"\n", file.body)
+	lines := strings.Split(strings.TrimSpace(b.get("/audit.jsonl?kind=listing").body), "\n")
+	require.Len(t, lines, 1)
+	require.JSONEq(t, `{"at":"2026-11-20T10:01:00Z","actor":"bob","kind":"listing","action":"withdrawn","subject":"maple","detail":{"fields":null,"reason":"=site()"}}`, lines[0])
+}
+
 func TestNavigationFollowsTheRole(t *testing.T) {
 	s := newServer(t)
 	for role, want := range map[api.Role][]string{
-		api.RoleCurator: {"Queue", "Candidates", "Records", "Freshness"}, api.RoleSupport: {"Key requests", "Accounts", "Audit"},
-		api.RolePublisher: {"Queue", "Candidates", "Records", "Freshness", "Import"},
+		api.RoleCurator: {"Queue", "Candidates", "Records", "Freshness", "Audit"}, api.RoleSupport: {"Key requests", "Accounts", "Audit"},
+		api.RolePublisher: {"Queue", "Candidates", "Records", "Freshness", "Import", "Audit"},
 	} {
 		s.api.mu.Lock()
 		s.api.tokens[annsToken] = api.Operator{Name: "ann", Role: role}

@@ -67,6 +67,7 @@ func routes() []route {
 		{pattern: "POST /keys/{id}/revoke", handle: (*Desk).revoke},
 		{pattern: "GET /audit", handle: (*Desk).audit},
 		{pattern: "GET /audit.csv", handle: (*Desk).auditCSV},
+		{pattern: "GET /audit.jsonl", handle: (*Desk).auditLines},
 	}
 }
 
@@ -92,7 +93,7 @@ func tabs(role string) (allowed []tab) {
 		{"/import", "Import", publishers},
 		{"/requests", "Key requests", supporters},
 		{"/accounts", "Accounts", supporters},
-		{"/audit", "Audit", supporters},
+		{"/audit", "Audit", api.Roles},
 	} {
 		if slices.Contains(t.roles, api.Role(role)) {
 			allowed = append(allowed, t)

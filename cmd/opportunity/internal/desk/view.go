@@ -87,7 +87,7 @@ func (p shown) Wrong(field string) string {
 // parse returns one template set per page: the layout, the blocks and the page itself.
 func (d *Desk) parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout.html").Funcs(template.FuncMap{
-		"asset": d.asset, "instant": instant, "day": day, "compact": compact, "join": strings.Join, "add": func(a, b int) int { return a + b },
+		"asset": d.asset, "instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
 		"reason": operator.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField, "host": host, "input": newInput, "tabs": tabs,
 		"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
 		"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
@@ -207,8 +207,8 @@ func formatted(at any, machine, people string) template.HTML {
 	return template.HTML(`<time datetime="` + t.Format(machine) + `">` + t.Format(people) + `</time>`) //nolint:gosec // digits and month names
 }
 
-// compact shortens a JSON value to one line.
-func compact(value json.RawMessage) string {
+// compact shortens a text or a JSON value.
+func compact[T ~string | ~[]byte](value T) string {
 	const most = 200
 	text := []rune(string(value))
 	if len(text) > most {

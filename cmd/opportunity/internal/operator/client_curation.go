@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"opportunity.internal/pkg/api"
 )
@@ -74,6 +75,21 @@ func (c Client) Edit(ctx context.Context, id, version string, line json.RawMessa
 		path += "?dryRun=true"
 	}
 	return call[api.EditReport](ctx, c, http.MethodPut, path, bytes.NewReader(line), "If-Match", `"`+version+`"`)
+}
+
+// Changes lists what operators did to listings, newest first. filters are name and value, one after the other; empty values are left out.
+func (c Client) Changes(ctx context.Context, filters ...string) (api.ListingActList, []byte, error) {
+	return call[api.ListingActList](ctx, c, http.MethodGet, "/changes"+query(filters...), nil)
+}
+
+// Events lists recorded events, the last recorded first. filters are as in Changes.
+func (c Client) Events(ctx context.Context, filters ...string) (api.EventActList, []byte, error) {
+	return call[api.EventActList](ctx, c, http.MethodGet, "/events"+query(filters...), nil)
+}
+
+// Usage returns the calls of the last days by day and tier.
+func (c Client) Usage(ctx context.Context, days int) (api.UsageReport, []byte, error) {
+	return call[api.UsageReport](ctx, c, http.MethodGet, "/usage"+query("days", strconv.Itoa(days)), nil)
 }
 
 // Candidates returns a page of the private listings. filters are name and value, one after the other; empty values are left out.

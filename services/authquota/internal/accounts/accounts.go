@@ -20,8 +20,9 @@ type AuditSearch struct {
 	Account string // by its person, or about it, its keys and its requests
 	Action  string // a prefix of the action
 	Actor   string
-	Since   time.Time
-	Before  int64 // an entry ID; 0 starts at the newest
+	Since   time.Time // at or after
+	Until   time.Time // before
+	Before  int64     // an entry ID; 0 starts at the newest
 	Limit   int
 }
 

@@ -106,7 +106,7 @@ func (a API) candidates(g *gin.Context) (web.Reply, error) {
 
 // changes returns a page of what operators did to listings.
 func (a API) changes(g *gin.Context) (web.Reply, error) {
-	values, err := params.Read(g.Request.URL.RawQuery, "actor", "listing", "action", "since", "before", "limit")
+	values, err := params.Read(g.Request.URL.RawQuery, "actor", "listing", "action", "since", "until", "before", "limit")
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -121,6 +121,9 @@ func (a API) changes(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	if f.Since, err = values.Time("since"); err != nil {
+		return web.Reply{}, err
+	}
+	if f.Until, err = values.Time("until"); err != nil {
 		return web.Reply{}, err
 	}
 	before, err := values.Integer("before", 1, math.MaxInt, 0)

@@ -24,7 +24,8 @@ type ActFilter struct {
 	Actor   string
 	Listing string
 	Action  string
-	Since   time.Time
-	Before  int64 // with a lower id
+	Since   time.Time // at or after
+	Until   time.Time // before
+	Before  int64     // with a lower id
 	Limit   int
 }

@@ -59,6 +59,7 @@ type ActFilter struct {
 	Slug      string
 	CheckType api.CheckType
 	Since     time.Time // recorded at or after
+	Until     time.Time // recorded before
 	Before    int64     // with a lower sequence
 	Limit     int
 }

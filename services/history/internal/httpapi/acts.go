@@ -31,17 +31,20 @@ func (a API) acts(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	list := api.EventActList{}
+	list := api.EventActList{Events: []api.PlacedEvent{}}
 	if len(records) > limit {
 		records = records[:limit]
 		list.Next = records[limit-1].Sequence
 	}
-	list.Events, err = forOperators(records)
+	events, err := forOperators(records)
+	for i, e := range events {
+		list.Events = append(list.Events, api.PlacedEvent{Position: records[i].Sequence, RecordedEvent: e})
+	}
 	return web.Reply{JSON: list}, err
 }
 
 func actFilter(query string) (f event.ActFilter, err error) {
-	values, err := params.Read(query, "actor", "listing", "checkType", "since", "before", "limit")
+	values, err := params.Read(query, "actor", "listing", "checkType", "since", "until", "before", "limit")
 	if err != nil {
 		return f, err
 	}
@@ -56,6 +59,9 @@ func actFilter(query string) (f event.ActFilter, err error) {
 		return f, params.Invalid("checkType", "must be review or application-link")
 	}
 	if f.Since, err = values.Time("since"); err != nil {
+		return f, err
+	}
+	if f.Until, err = values.Time("until"); err != nil {
 		return f, err
 	}
 	before, err := values.Integer("before", 1, math.MaxInt, 0)

@@ -42,6 +42,9 @@ func (s *Store) Acts(ctx context.Context, f event.ActFilter) ([]event.Record, er
 	if !f.Since.IsZero() {
 		q = q.Where("recorded_at >= ?", f.Since.UnixMicro())
 	}
+	if !f.Until.IsZero() {
+		q = q.Where("recorded_at < ?", f.Until.UnixMicro())
+	}
 	var rows []eventRow
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, database.Outage(err)

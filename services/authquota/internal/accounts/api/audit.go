@@ -32,7 +32,7 @@ var actionLike = regexp.MustCompile(`^[a-z_]{1,40}(\.[a-z_]{0,40})?$`)
 
 // listAudit returns entries of the audit log. Reading the log is not recorded.
 func (a API) listAudit(g *gin.Context) (web.Reply, error) {
-	query, err := params.Read(g.Request.URL.RawQuery, "account", "action", "actor", "since", "before", "limit")
+	query, err := params.Read(g.Request.URL.RawQuery, "account", "action", "actor", "since", "until", "before", "limit")
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -42,9 +42,11 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 		before, err = query.Integer("before", 1, math.MaxInt, 0)
 	}
 	search.Before = int64(before)
-	if since, given := query["since"]; given && err == nil {
-		if search.Since, err = time.Parse(time.RFC3339, since); err != nil {
-			err = params.Invalid("since", "must be a time such as 2026-11-20T00:00:00Z")
+	for name, at := range map[string]*time.Time{"since": &search.Since, "until": &search.Until} {
+		if text, given := query[name]; given && err == nil {
+			if *at, err = time.Parse(time.RFC3339, text); err != nil {
+				err = params.Invalid(name, "must be a time such as 2026-11-20T00:00:00Z")
+			}
 		}
 	}
 	switch {

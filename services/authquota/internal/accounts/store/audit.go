@@ -25,6 +25,9 @@ func (s *Store) Audit(ctx context.Context, search accounts.AuditSearch) (entries
 	if !search.Since.IsZero() {
 		q = q.Where("at >= ?", database.Micros(search.Since))
 	}
+	if !search.Until.IsZero() {
+		q = q.Where("at < ?", database.Micros(search.Until))
+	}
 	if search.Before > 0 {
 		q = q.Where("id < ?", search.Before)
 	}

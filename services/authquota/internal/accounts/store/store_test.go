@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,6 +95,12 @@ func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, more)
 		require.Equal(t, "account.suspend", older[0].Action)
+		before, _, err := s.Audit(ctx, accounts.AuditSearch{Until: entries[0].At, Limit: 1})
+		require.NoError(t, err)
+		require.Empty(t, before)
+		until, _, err := s.Audit(ctx, accounts.AuditSearch{Actor: "bob", Until: entries[0].At.Add(time.Microsecond), Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, entries, until)
 	})
 }
 

@@ -27,6 +27,9 @@ func (s *Store) Changes(ctx context.Context, f listing.ActFilter) (api.ListingAc
 	if !f.Since.IsZero() {
 		q = q.Where("at >= ?", database.Micros(f.Since))
 	}
+	if !f.Until.IsZero() {
+		q = q.Where("at < ?", database.Micros(f.Until))
+	}
 	var rows []struct {
 		ID                                     int64
 		At                                     int64
