@@ -42,6 +42,7 @@ type Site struct {
 	layout    *template.Template
 	sources   *texttemplate.Template // Markdown pages that are made from tables
 	markdown  goldmark.Markdown
+	firstCall string
 	documents atomic.Pointer[map[string]document] // by path
 
 	mu      sync.Mutex           // held while documents are rendered
@@ -76,6 +77,9 @@ func New(publicURL string, by Operator) (*Site, error) {
 		return nil, err
 	}
 	if s.sources, err = texttemplate.ParseFS(files, "*.md"); err != nil {
+		return nil, err
+	}
+	if s.firstCall, err = firstCall(); err != nil {
 		return nil, err
 	}
 	return s, s.render()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/sdk"
+	"opportunity.internal/pkg/apidoc"
 )
 
 // frontDescription describes the service in one sentence.
@@ -55,18 +55,29 @@ func (s *Site) showCatalog(overview *api.CatalogOverview) error {
 
 // front adds the front page. While the figures are unknown it has no plans.
 func (r rendering) front() error {
-	call, err := sdk.Samples.ReadFile("samples/reference/list/main.sh")
-	if err != nil {
-		return err
-	}
-	data := map[string]any{"URL": r.publicURL, "Call": string(call), "Plans": r.offers()}
+	data := map[string]any{"URL": r.publicURL, "Call": r.firstCall, "Plans": r.offers()}
 	if r.catalog != nil {
-		data["Catalog"] = newContent(*r.catalog)
-		if data["Record"], err = newSpecimen(*r.catalog); err != nil {
+		record, err := newSpecimen(*r.catalog)
+		if err != nil {
 			return err
 		}
+		data["Catalog"], data["Record"] = newContent(*r.catalog), record
 	}
 	return r.templatePage(page{Path: "/", Title: siteName, Description: frontDescription, Wide: true, cache: revalidated}, "front.html", data)
+}
+
+// firstCall returns the commands of a first call.
+func firstCall() (string, error) {
+	doc, err := apidoc.Parse(api.OpenAPIYAML)
+	if err != nil {
+		return "", err
+	}
+	list, _ := doc.Operation("listOpportunities")
+	programs, err := apidoc.Call{Operation: list, Values: map[string]string{"country": "CA", "category": string(api.Sell)}}.Programs()
+	if err != nil {
+		return "", err
+	}
+	return programs[0].Code, nil // curl
 }
 
 // offer is a tier on the front page.
