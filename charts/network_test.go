@@ -16,6 +16,7 @@ import (
 var (
 	service    = tcp(8080)
 	admin      = tcp(8081)
+	deskPort   = tcp(8082)
 	operations = tcp(9090)
 	dns        = []port{{53, corev1.ProtocolUDP}, {53, corev1.ProtocolTCP}}
 	collector  = []port{tcp(4317), tcp(4318)}
@@ -23,7 +24,7 @@ var (
 	redis      = tcp(6379)
 	smtp       = []port{tcp(587), tcp(465)}
 	web        = []port{tcp(80), tcp(443)}
-	all        = slices.Concat([]port{service, admin, operations, postgres, redis, tcp(22)}, dns, collector, smtp, web)
+	all        = slices.Concat([]port{service, admin, deskPort, operations, postgres, redis, tcp(22)}, dns, collector, smtp, web)
 )
 
 func tcp(number int32) port { return port{number, corev1.ProtocolTCP} }
@@ -35,6 +36,8 @@ type connections map[string]map[string][]port
 var allowed = connections{
 	"ingress controller":  {"gateway": {service}},
 	"operator":            {"gateway": {admin}},
+	"desk's proxy":        {"desk": {deskPort}},
+	"desk":                {"gateway": {admin}},
 	"prometheus":          {"gateway": {operations}, "catalog": {operations}, "history": {operations}, "authquota": {operations}, "billing": {operations}},
 	"gateway":             {"authquota": {service}, "catalog": {service}, "history": {service}, "billing": {service}, "redis": {redis}},
 	"authquota":           {"billing": {service}, "postgres": {postgres}, "redis": {redis}, "public": smtp},
@@ -64,6 +67,7 @@ var around = []party{
 	{"another release", namespace, map[string]string{
 		"app.kubernetes.io/name": "opportunity", "app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "gateway",
 	}, ip("10.244.1.10")},
+	{"desk's proxy", namespace, map[string]string{"app.kubernetes.io/name": "oauth2-proxy"}, ip("10.244.1.11")},
 	{"a foreign pod with a public address", "elsewhere", map[string]string{"app.kubernetes.io/name": "stranger"}, ip("203.0.113.9")},
 	{"the API server", "", nil, ip("10.96.0.1")},
 	{"a node", "", nil, ip("192.168.1.10")},
@@ -120,8 +124,9 @@ func requireOnly(t *testing.T, table connections, manifests []manifest) {
 }
 
 func TestOnlyDocumentedConnectionsAreAllowed(t *testing.T) {
-	given := set(least(), "networkPolicy.clusterRanges", []any{"203.0.113.0/24", "2600:1f00::/24"})
+	given := set(withDesk(), "networkPolicy.clusterRanges", []any{"203.0.113.0/24", "2600:1f00::/24"})
 	set(given, "networkPolicy.operators.peers", []any{values{"podSelector": values{"matchLabels": values{"app.kubernetes.io/name": "operator"}}}})
+	set(given, "networkPolicy.desk.peers", []any{values{"podSelector": values{"matchLabels": values{"app.kubernetes.io/name": "oauth2-proxy"}}}})
 	requireOnly(t, allowed, rendered(t, given))
 }
 

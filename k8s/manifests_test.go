@@ -79,7 +79,7 @@ func pods(t *testing.T) map[string]corev1.PodTemplateSpec {
 			templates[name] = o.Spec.Template
 		}
 	}
-	require.Len(t, templates, 6)
+	require.Len(t, templates, 7)
 	return templates
 }
 

@@ -77,7 +77,8 @@ egress: {{- . | nindent 2 }}
 {{- $root := index . 0 -}}
 {{- $peers := list -}}
 {{- range slice . 3 -}}
-{{- if or (ne . "billing") $root.Values.billing.enabled -}}
+{{- $optional := has . (list "billing" "desk") -}}
+{{- if or (not $optional) (index $root.Values .).enabled -}}
 {{- $peers = append $peers (include "opportunity.peer" (list $root .)) -}}
 {{- end -}}
 {{- end -}}

@@ -1,0 +1,45 @@
+package charts_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func withDesk() values {
+	return with("desk", values{"enabled": true, "publicURL": "https://desk.example.com"})
+}
+
+func TestDeskIsOptional(t *testing.T) {
+	for _, m := range rendered(t, least()) {
+		require.NotContains(t, m.text, "desk", m.file)
+	}
+	require.Len(t, of[*appsv1.Deployment](rendered(t, withDesk())), len(services)+1)
+}
+
+// TestDeskHasOnePodAndNoSecret checks that two pods never serve at once, because each rejects the sessions of the other, and that a page
+// can only do what the operator token of its visitor allows.
+func TestDeskHasOnePodAndNoSecret(t *testing.T) {
+	desk := named[*appsv1.Deployment](t, rendered(t, withDesk()), "opportunity-desk")
+	require.EqualValues(t, 1, *desk.Spec.Replicas)
+	require.Equal(t, appsv1.RecreateDeploymentStrategyType, desk.Spec.Strategy.Type)
+	c := desk.Spec.Template.Spec.Containers[0]
+	require.Empty(t, c.EnvFrom)
+	require.Empty(t, c.Env)
+	require.Equal(t, []string{
+		"desk", "--listen=:8082", "--public-url=https://desk.example.com", "--admin-url=http://opportunity-gateway-admin:8081",
+	}, c.Args)
+	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		require.Equal(t, "/readyz", probe.HTTPGet.Path)
+		require.Equal(t, c.Ports[0].Name, probe.HTTPGet.Port.String())
+	}
+}
+
+func TestDeskAndTestHaveTheImageOfTheCommand(t *testing.T) {
+	for _, p := range pods(rendered(t, set(withDesk(), "test.image", "r.example/opportunity@sha256:0"))) {
+		own := p.owner == "Deployment opportunity-desk" || p.owner == "Pod opportunity-test"
+		require.Equal(t, own, p.spec.Containers[0].Image == "r.example/opportunity@sha256:0", p.owner)
+	}
+}
