@@ -19,6 +19,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/desk/session"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/assets"
 )
 
 //go:embed templates/*.html
@@ -74,6 +75,21 @@ func (p shown) In(paths ...string) bool {
 	return false
 }
 
+// Frame returns the header and the footer of the page.
+func (p shown) Frame() assets.Frame {
+	shortcuts := assets.Link{Path: "/help", Label: "Keyboard shortcuts", Current: p.Path == "/help"}
+	f := assets.Frame{Name: "Curation desk", Home: "/queue", Footer: []assets.Link{shortcuts}}
+	if p.Session.ID == "" {
+		return f
+	}
+	f.Links, f.SignOut, f.TabsLabel = []assets.Link{shortcuts}, "/sign-out", "Desk"
+	f.Person = &assets.Link{Path: "/sessions", Label: p.Session.Name + " (" + p.Session.Role + ")"}
+	for _, t := range tabs(p.Session.Role) {
+		f.Tabs = append(f.Tabs, assets.Link{Path: t.Path, Label: t.Label, Current: p.In(t.Path)})
+	}
+	return f
+}
+
 // Wrong returns the problem of a field, or an empty string.
 func (p shown) Wrong(field string) string {
 	for _, e := range p.Errors {
@@ -86,17 +102,20 @@ func (p shown) Wrong(field string) string {
 
 // parse returns one template set per page: the layout, the blocks and the page itself.
 func (d *Desk) parse() (map[string]*template.Template, error) {
-	layout, err := template.New("layout.html").Funcs(template.FuncMap{
+	layout, err := assets.ParseFrame(template.New("layout.html").Funcs(template.FuncMap{
 		"asset": d.asset, "instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
-		"reason": operator.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField, "host": host, "input": newInput, "tabs": tabs,
+		"reason": operator.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField, "host": host, "input": newInput,
 		"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
 		"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
 		"statuses": func() []api.VerificationStatus {
 			return []api.VerificationStatus{api.Verified, api.Unverified, api.Stale, api.NeedsReview}
 		},
 		"percent": func(part, whole int) int { return min(100, 100*part/max(whole, 1)) },
-	}).ParseFS(sources, "templates/layout.html", "templates/blocks.html")
+	}))
 	if err != nil {
+		return nil, err
+	}
+	if _, err := layout.ParseFS(sources, "templates/layout.html", "templates/blocks.html"); err != nil {
 		return nil, err
 	}
 	names, err := fs.Glob(sources, "templates/*.html")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"opportunity.internal/pkg/assets"
 	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
@@ -21,10 +22,14 @@ var (
 
 // layout returns the templates that every page includes: the layout and the shared blocks.
 func (s *Site) layout() (*template.Template, error) {
-	return template.New("layout.html").Funcs(template.FuncMap{
+	t, err := assets.ParseFrame(template.New("layout.html").Funcs(template.FuncMap{
 		"asset": s.asset, "instant": instant, "day": day, "count": chart.Count, "class": chart.Class, "public": func() string { return s.PublicURL },
 		"operator": s.operator,
-	}).ParseFS(layoutFS, "layout/*.html")
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return t.ParseFS(layoutFS, "layout/*.html")
 }
 
 // parsePages adds one template set per page to pages, by its name: the layout and the page's file.
