@@ -142,12 +142,25 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 	return json.Unmarshal(reply, out)
 }
 
-// CheckReady returns an error unless the service at base is ready. It ignores proxy settings in the environment, because a proxy would
-// respond in place of the service.
-func CheckReady(ctx context.Context, base string) error {
+// ErrTokenRejected means that a service does not accept the internal token of another one.
+var ErrTokenRejected = errors.New("the internal token was rejected: the services have different OPPORTUNITY_INTERNAL_TOKENS")
+
+// CheckReady returns an error unless the service at base is ready.
+func CheckReady(ctx context.Context, base string) error { return checkReady(ctx, base, "") }
+
+// CheckReady is like the function CheckReady, and returns ErrTokenRejected unless the service accepts the first token.
+func (t Tokens) CheckReady(ctx context.Context, base string) error {
+	return checkReady(ctx, base, "Bearer "+t.Values[0])
+}
+
+// checkReady ignores proxy settings in the environment, because a proxy would respond in place of the service.
+func checkReady(ctx context.Context, base, authorization string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
 	if err != nil {
 		return err
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
 	}
 	transport := Transport()
 	transport.DisableKeepAlives = true
@@ -156,8 +169,23 @@ func CheckReady(ctx context.Context, base string) error {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s is not ready: status %d", base, resp.StatusCode)
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%s: %w", base, ErrTokenRejected)
 	}
-	return nil
+	return fmt.Errorf("%s is not ready: status %d", base, resp.StatusCode)
+}
+
+// Readiness returns the handler of /readyz. It responds with 401 to a service whose token is wrong, and otherwise calls ready: the probes
+// of the platform have no token.
+func (t Tokens) Readiness(ready http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if sent := r.Header.Get("Authorization"); sent != "" && !t.Accept(sent) {
+			http.Error(w, ErrTokenRejected.Error(), http.StatusUnauthorized)
+			return
+		}
+		ready.ServeHTTP(w, r)
+	})
 }

@@ -74,3 +74,16 @@ func TestShortTokensAreRejected(t *testing.T) {
 	require.ErrorContains(t, err, "OPPORTUNITY_INTERNAL_TOKENS")
 	require.NotContains(t, err.Error(), "short")
 }
+
+func TestReadinessChecksTheToken(t *testing.T) {
+	s := httptest.NewServer(tokens.Readiness(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	defer s.Close()
+	require.NoError(t, peer.CheckReady(t.Context(), s.URL), "probes have no token")
+	require.NoError(t, tokens.CheckReady(t.Context(), s.URL))
+	require.NoError(t, peer.Tokens{Values: tokens.Values[1:]}.CheckReady(t.Context(), s.URL), "the older token, during a rotation")
+	other := peer.Tokens{Values: []string{strings.Repeat("x", 32)}}
+	err := other.CheckReady(t.Context(), s.URL)
+	require.ErrorIs(t, err, peer.ErrTokenRejected)
+	require.ErrorContains(t, err, s.URL)
+	require.NotContains(t, err.Error(), other.Values[0])
+}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,11 @@ type check struct {
 	ok   func(context.Context) error
 }
 
+// Detail is an error of a condition whose text operators may see next to its name.
+type Detail string
+
+func (d Detail) Error() string { return string(d) }
+
 // Add adds a condition. Every probe checks it. It must return within a second.
 func (r *Ready) Add(name string, ok func(context.Context) error) {
 	r.mu.Lock()
@@ -34,7 +40,7 @@ func (r *Ready) stop() {
 	}
 }
 
-// Missing returns the names of the conditions that do not hold.
+// Missing returns the names of the conditions that do not hold, with the Detail of the error in parentheses.
 func (r *Ready) Missing(ctx context.Context) []string {
 	if r.stopping.Load() {
 		return []string{"stopping"}
@@ -48,8 +54,11 @@ func (r *Ready) Missing(ctx context.Context) []string {
 	var all sync.WaitGroup
 	for i, c := range checks {
 		all.Go(func() {
-			if c.ok(ctx) != nil {
+			if err := c.ok(ctx); err != nil {
 				missing[i] = c.name
+				if detail := Detail(""); errors.As(err, &detail) {
+					missing[i] += " (" + string(detail) + ")"
+				}
 			}
 		})
 	}

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"time"
 
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -72,5 +71,5 @@ func start(r *service.Runtime, cfg Config) error {
 }
 
 func check(ctx context.Context, r *service.Runtime, cfg Config) error {
-	return errors.Join(newComponents(r, cfg).processor.CheckOffer(ctx), peer.CheckReady(ctx, cfg.AuthquotaURL))
+	return errors.Join(newComponents(r, cfg).processor.CheckOffer(ctx), cfg.Tokens.CheckReady(ctx, cfg.AuthquotaURL))
 }

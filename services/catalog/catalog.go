@@ -8,7 +8,6 @@ import (
 	"context"
 	"time"
 
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -26,7 +25,7 @@ var definition = service.Definition[Config]{
 		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, Now: c.Now}
 	},
 	Check: func(ctx context.Context, _ *service.Runtime, c Config) error {
-		return peer.CheckReady(ctx, c.HistoryURL)
+		return c.Tokens.CheckReady(ctx, c.HistoryURL)
 	},
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/gateway"
 )
 
@@ -43,6 +44,28 @@ func TestReadiness(t *testing.T) {
 	status, missing = ready()
 	require.Equal(t, 503, status)
 	require.ElementsMatch(t, []string{"redis", "authquota", "history"}, missing)
+}
+
+func TestReadinessNamesTheServiceThatRejectsTheToken(t *testing.T) {
+	w, gw, _ := startWithKey(t)
+	gw.documented(t)
+	w.catalog.rejectToken()
+	a := gw.operate(t, "GET", "/readyz", "", nil, nil)
+	require.Equal(t, 503, a.status)
+	require.Contains(t, a.body, `"missing":["catalog (rejects the internal token of the gateway: compare OPPORTUNITY_INTERNAL_TOKENS)"]`)
+}
+
+// A gateway that never reached Redis is not ready, and one that lost it is.
+func TestReadyOnceRedisWasReached(t *testing.T) {
+	w := newEnvironment(t)
+	w.redis.Stop()
+	gw := w.start()
+	status := func() int { return replica{url: gw.operations}.do(t, request{method: "GET", path: "/readyz"}).status }
+	require.Equal(t, 503, status())
+	w.redis.Start()
+	storetest.Eventually(t, "ready", func() bool { return status() == 200 })
+	w.redis.Stop()
+	require.Equal(t, 200, status())
 }
 
 func TestOperatorAPI(t *testing.T) {

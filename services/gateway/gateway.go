@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,7 +52,8 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 }
 
 // Run serves until ctx ends, and then drains. It starts without Redis and the services and responds with 503 while they are
-// unavailable, so consumers get the errors of the API contract and not those of a load balancer. Its own readiness has no conditions.
+// unavailable, so consumers get the errors of the API contract and not those of a load balancer. It is ready once it has reached Redis,
+// so that a rollout with a wrong URL keeps the old replicas, and stays ready when Redis is lost later.
 func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg) }
 
 // finalFlushTimeout bounds the wait for authquota at shutdown.
@@ -93,6 +95,7 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	r.Ready.Add("redis", once(func(ctx context.Context) error { return counters.Ping(ctx).Err() }))
 	r.Handle(adminPort, r.Handler(admin))
 	r.Handle(server.ServicePort, public)
 	r.Go("usage batches", recorder.Run)
@@ -148,13 +151,34 @@ func newReady(cfg Config, counters *redis.Client, shown *figures) *server.Ready 
 	ready := new(server.Ready)
 	ready.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
 	for name, base := range cfg.services() {
-		ready.Add(name, func(ctx context.Context) error { return peer.CheckReady(ctx, base) })
+		ready.Add(name, func(ctx context.Context) error {
+			err := cfg.Tokens.CheckReady(ctx, base)
+			if errors.Is(err, peer.ErrTokenRejected) {
+				return server.Detail("rejects the internal token of the gateway: compare OPPORTUNITY_INTERNAL_TOKENS")
+			}
+			return err
+		})
 	}
 	ready.Add("documentation", shown.ready)
 	if cfg.Filled != nil {
 		ready.Add("first start", func(context.Context) error { return cfg.Filled() })
 	}
 	return ready
+}
+
+// once returns a condition that holds permanently after check has succeeded once.
+func once(check func(context.Context) error) func(context.Context) error {
+	var held atomic.Bool
+	return func(ctx context.Context) error {
+		if held.Load() {
+			return nil
+		}
+		err := check(ctx)
+		if err == nil {
+			held.Store(true)
+		}
+		return err
+	}
 }
 
 func newFigures(cfg Config, pages *docs.Site, authquota *peer.Client) *figures {
@@ -249,7 +273,7 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 		errs = append(errs, fmt.Errorf("redis: %w", err))
 	}
 	for name, base := range cfg.services() {
-		if err := peer.CheckReady(ctx, base); err != nil {
+		if err := cfg.Tokens.CheckReady(ctx, base); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func newEnvironment(t testing.TB) *environment {
 }
 
 // replica is one running gateway.
-type replica struct{ url, admin string }
+type replica struct{ url, admin, operations string }
 
 // start runs a gateway with gateway.Run until the test ends.
 func (w *environment) start(adjust ...func(*gateway.Config)) replica {
@@ -102,7 +103,8 @@ func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica,
 		require.NoError(w.t, <-ended)
 	})
 	w.t.Cleanup(end)
-	return replica{"http://" + public.Addr().String(), "http://" + admin.Addr().String()}, end
+	at := func(ln net.Listener) string { return "http://" + ln.Addr().String() }
+	return replica{at(public), at(admin), at(operations)}, end
 }
 
 func listen(t testing.TB) net.Listener {
@@ -407,12 +409,16 @@ type service struct {
 	seen     []*http.Request
 	handler  http.HandlerFunc
 	overview http.HandlerFunc
+	tokens   peer.Tokens // for /readyz
 }
 
 func newService(t testing.TB) *service {
-	s := &service{}
+	s := &service{tokens: peer.Tokens{Values: []string{internalToken}}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.tokens.Readiness(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
 			return
 		}
 		if r.URL.Path == "/internal/v1/overview" { // for the front page, at intervals
@@ -430,6 +436,13 @@ func newService(t testing.TB) *service {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// rejectToken gives the service another internal token.
+func (s *service) rejectToken() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens = peer.Tokens{Values: []string{strings.Repeat("x", 32)}}
 }
 
 // serveOverview serves the overview of a catalog. Without one it responds with 404, as an older release does.

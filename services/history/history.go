@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/progress"
 	"opportunity.internal/pkg/server"
@@ -24,7 +23,7 @@ var definition = service.Definition[Config]{
 		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, Now: c.Now}
 	},
 	Check: func(ctx context.Context, _ *service.Runtime, c Config) error {
-		return peer.CheckReady(ctx, c.CatalogURL)
+		return c.Tokens.CheckReady(ctx, c.CatalogURL)
 	},
 }
 

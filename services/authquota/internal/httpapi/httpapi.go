@@ -40,7 +40,7 @@ func Put(path string, handle func(*gin.Context) (web.Reply, error)) Route {
 // Handler serves the routes of all features and /readyz. All routes need an internal token.
 func Handler(errors problem.Writer, tokens peer.Tokens, ready http.Handler, features ...[]Route) http.Handler {
 	e := web.New(errors)
-	e.GET("/readyz", gin.WrapH(ready))
+	e.GET("/readyz", gin.WrapH(tokens.Readiness(ready)))
 	inside := e.Group("/", web.Internal(errors, tokens.Accept))
 	for _, routes := range features {
 		for _, r := range routes {

@@ -52,7 +52,7 @@ const processorTimeout = 8 * time.Second
 // Handler returns the handler of all routes.
 func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
-	e.GET("/readyz", gin.WrapH(a.Ready))
+	e.GET("/readyz", gin.WrapH(a.Tokens.Readiness(a.Ready)))
 	if a.Webhook != nil {
 		e.POST(WebhookPath, web.Handler(a.Errors, a.Webhook.serve))
 	}

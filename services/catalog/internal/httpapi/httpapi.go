@@ -87,7 +87,7 @@ type API struct {
 
 // Routes registers every route. All except /readyz need an internal token.
 func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tokens, ready http.Handler) {
-	engine.GET("/readyz", gin.WrapH(ready))
+	engine.GET("/readyz", gin.WrapH(tokens.Readiness(ready)))
 	internal := engine.Group("", web.Internal(problems, tokens.Accept))
 	reply := func(handle func(*gin.Context) (web.Reply, error)) gin.HandlerFunc {
 		return web.Handler(problems, handle)

@@ -68,7 +68,7 @@ type API struct {
 // Routes registers all routes on engine. Every route except readiness and checkpoints requires an internal token.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Tokens, ready http.Handler) {
 	a.queries = newQueries()
-	engine.GET("/readyz", gin.WrapH(ready))
+	engine.GET("/readyz", gin.WrapH(tokens.Readiness(ready)))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
 		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint,
 	} {
