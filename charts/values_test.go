@@ -8,17 +8,22 @@ import (
 
 // TestInvalidValuesAreRejected checks that the message names the value and what was expected.
 func TestInvalidValuesAreRejected(t *testing.T) {
-	_, err := render(t, least())
-	require.NoError(t, err)
+	for _, valid := range []values{
+		least(), with("secretsRevision", 2), with("publicURL", "http://localhost:8080"), with("publicURL", "https://example.com/data"),
+		with("mailFrom", "Data <no-reply@example.com>"),
+	} {
+		_, err := render(t, valid)
+		require.NoError(t, err)
+	}
 	for _, c := range []struct {
 		path    string
 		value   any
 		message string
 	}{
-		{"publicURL", "", "at '/publicURL': '' does not match pattern"},
-		{"publicURL", "data.example.com", "at '/publicURL': 'data.example.com' does not match pattern '^https?://"},
-		{"publicURL", "https://data.example.com/", "at '/publicURL'"},
-		{"mailFrom", "nobody", "at '/mailFrom': 'nobody' does not match pattern"},
+		{"publicURL", "", `publicURL must be an http or https URL without a trailing slash, such as https://data.example.com, not ""`},
+		{"publicURL", "data.example.com", `not "data.example.com"`},
+		{"publicURL", "https://data.example.com/", "without a trailing slash"},
+		{"mailFrom", "nobody", `mailFrom must be an address, or a name and the address in angle brackets, such as Data <no-reply@example.com>, not "nobody"`},
 		{"gatway.replicas", 2, "additional properties 'gatway' not allowed"},
 		{"gateway.replica", 2, "at '/gateway': additional properties 'replica' not allowed"},
 		{"gateway.replicas", 0, "at '/gateway/replicas': minimum: got 0, want 1"},
@@ -28,6 +33,9 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		{"gateway.service.type", "ExternalName", "at '/gateway/service/type': value must be one of 'ClusterIP', 'LoadBalancer', 'NodePort'"},
 		{"gateway.service.port", 70000, "at '/gateway/service/port': maximum"},
 		{"gateway.env.OPPORTUNITY_SERVICE_CAPACITY", 5, "at '/gateway/env/OPPORTUNITY_SERVICE_CAPACITY': got number, want string"},
+		{"gateway.env.OPPORTUNITY_SERVICE_CAPACTY", "5", "gateway.env.OPPORTUNITY_SERVICE_CAPACTY is not a setting: docs/configuration.md lists them"},
+		{"env.OPPORTUNITY_LOGLEVEL", "DEBUG", "env.OPPORTUNITY_LOGLEVEL is not a setting"},
+		{"catalog.env.OPPORTUNITY_SERVICE_CAPACITY", "5", "catalog.env.OPPORTUNITY_SERVICE_CAPACITY has no effect: it is a setting of gateway"},
 		{"gateway.env.PATH", "/", "at '/gateway/env': additional properties 'PATH' not allowed"},
 		{"gateway.env.OPPORTUNITY_ADMIN_LISTEN", ":8080", "gateway.env.OPPORTUNITY_ADMIN_LISTEN is set by the chart itself: take it out"},
 		{"authquota.env.OPPORTUNITY_TERMS_VERSION", "2", "authquota.env.OPPORTUNITY_TERMS_VERSION must be env.OPPORTUNITY_TERMS_VERSION"},

@@ -18,9 +18,12 @@ import (
 	"opportunity.internal/services/history"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/configuration.md")
+var update = flag.Bool("update", false, "rewrite docs/configuration.md and the list of settings of the chart")
 
-const settingsPage = "../../docs/configuration.md"
+const (
+	settingsPage  = "../../docs/configuration.md"
+	chartSettings = "../../charts/opportunity/settings.yaml"
+)
 
 const settingsHead = `# Settings
 
@@ -33,7 +36,10 @@ secrets itself and reads the rest from its environment. For the variables of the
 |---|---|---|---|
 `
 
-// TestSettingsPage checks that docs/configuration.md is up to date with the settings of all services.
+const chartHead = `# The settings of the services, with which the chart checks env and Secrets. Generated from the code by "make generate".
+`
+
+// TestSettingsPage checks that docs/configuration.md and the list of the chart are up to date with the settings of all services.
 func TestSettingsPage(t *testing.T) {
 	var all []config.Setting
 	services := map[string][]string{}
@@ -53,9 +59,11 @@ func TestSettingsPage(t *testing.T) {
 			services[setting.Name] = append(services[setting.Name], s.name)
 		}
 	}
-	page := new(strings.Builder)
+	page, list := new(strings.Builder), new(strings.Builder)
 	page.WriteString(settingsHead)
+	list.WriteString(chartHead)
 	for _, s := range all {
+		fmt.Fprintf(list, "%s: {services: [%s], required: %t, secret: %t}\n", s.Name, strings.Join(services[s.Name], ", "), s.Required, strings.HasPrefix(s.Doc, "Secret."))
 		where, without := strings.Join(services[s.Name], ", "), ""
 		if len(services[s.Name]) == 5 {
 			where = "all"
@@ -68,10 +76,12 @@ func TestSettingsPage(t *testing.T) {
 		}
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", s.Name, where, without, strings.ReplaceAll(s.Doc, "|", `\|`))
 	}
-	if *update {
-		require.NoError(t, os.WriteFile(settingsPage, []byte(page.String()), 0o644))
+	for file, want := range map[string]string{settingsPage: page.String(), chartSettings: list.String()} {
+		if *update {
+			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+		}
+		have, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, want, string(have), "%s: run make generate", file)
 	}
-	have, err := os.ReadFile(settingsPage)
-	require.NoError(t, err)
-	require.Equal(t, page.String(), string(have), "run make generate")
 }

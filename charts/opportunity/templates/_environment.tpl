@@ -1,19 +1,5 @@
 {{/* The environment of a container: settings from the chart, .Values.env and <service>.env. */}}
 
-{{/* Secret settings. They come from existing Secrets, never from the values. */}}
-{{- define "opportunity.secrets" -}}
-- OPPORTUNITY_INTERNAL_TOKENS
-- OPPORTUNITY_OPERATOR_TOKENS
-- OPPORTUNITY_KEY_PEPPERS
-- OPPORTUNITY_ENCRYPTION_KEYS
-- OPPORTUNITY_DATABASE_URL
-- OPPORTUNITY_REDIS_URL
-- OPPORTUNITY_SMTP_URL
-- OPPORTUNITY_HISTORY_SIGNING_KEY
-- OPPORTUNITY_STRIPE_API_KEY
-- OPPORTUNITY_STRIPE_WEBHOOK_SECRETS
-{{- end -}}
-
 {{/* Settings that the chart sets: other values would not match the ports, the Services or the pods' grace period. */}}
 {{- define "opportunity.made" -}}
 - OPPORTUNITY_LISTEN
@@ -33,23 +19,39 @@
 - SSL_CERT_DIR
 {{- end -}}
 
+{{/* Fails with a message in words, which a pattern in the schema would not have. */}}
+{{- define "opportunity.checkAddresses" -}}
+{{- if not (regexMatch `^https?://[^\s/?#@]+(/[^\s?#]*[^\s/?#])?$` .Values.publicURL) -}}
+{{- fail (printf "publicURL must be an http or https URL without a trailing slash, such as https://data.example.com, not %q" .Values.publicURL) -}}
+{{- end -}}
+{{- if not (regexMatch `^([^<>]+<[^<>@\s]+@[^<>@\s]+>|[^<>@\s]+@[^<>@\s]+)$` .Values.mailFrom) -}}
+{{- fail (printf "mailFrom must be an address, or a name and the address in angle brackets, such as Data <no-reply@example.com>, not %q" .Values.mailFrom) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Takes (list $ "service" $set), where $set has the chart's own settings for this container. */}}
 {{- define "opportunity.environment" -}}
 {{- $root := index . 0 -}}
 {{- $service := index . 1 -}}
-{{- $secrets := include "opportunity.secrets" $root | fromYamlArray -}}
+{{- $settings := $root.Files.Get "settings.yaml" | fromYaml -}}
 {{- $made := include "opportunity.made" $root | fromYamlArray -}}
 {{- range $where, $given := dict "env" $root.Values.env (printf "%s.env" $service) (index $root.Values $service).env -}}
 {{- range $name, $value := $given -}}
-{{- if has $name $secrets -}}
+{{- $setting := get $settings $name | default dict -}}
+{{- if $setting.secret -}}
 {{- fail (printf "%s.%s is a secret: put it into the Secret %s, never into the values" $where $name (include "opportunity.secretName" (list $root $service))) -}}
 {{- else if has $name $made -}}
 {{- fail (printf "%s.%s is set by the chart itself: take it out" $where $name) -}}
 {{- else if and (eq $name "OPPORTUNITY_TERMS_VERSION") (ne $where "env") -}}
 {{- fail (printf "%s.%s must be env.%[2]s: the gateway shows the version of the terms and authquota records its acceptance" $where $name) -}}
+{{- else if and (hasPrefix "OPPORTUNITY_" $name) (not $setting) -}}
+{{- fail (printf "%s.%s is not a setting: docs/configuration.md lists them" $where $name) -}}
+{{- else if and (hasPrefix "OPPORTUNITY_" $name) (ne $where "env") (not (has $service $setting.services)) -}}
+{{- fail (printf "%s.%s has no effect: it is a setting of %s" $where $name (join ", " $setting.services)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- include "opportunity.checkAddresses" $root -}}
 {{- $all := dict "OPPORTUNITY_PUBLIC_URL" $root.Values.publicURL -}}
 {{- with $root.Values.telemetry.endpoint -}}{{- $_ := set $all "OTEL_EXPORTER_OTLP_ENDPOINT" . -}}{{- end -}}
 {{- if $root.Values.trustedCA.configMapName -}}{{- $_ := set $all "SSL_CERT_DIR" "/etc/opportunity/trusted-ca" -}}{{- end -}}
