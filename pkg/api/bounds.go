@@ -14,9 +14,11 @@ const (
 
 // Sizes of request bodies in bytes. The gateway and the service behind it enforce the same.
 const (
-	MaxForm         = 64 << 10  // a form of a page
-	MaxWebhookEvent = 256 << 10 // an event of a payment processor
-	MaxFile         = 64 << 20  // a file of listings, events or keys; it is validated as a whole, so it is held in memory
+	MaxForm           = 64 << 10  // a form of a page
+	MaxWebhookEvent   = 256 << 10 // an event of a payment processor
+	MaxExplorerBody   = 256 << 10 // a response body that the explorer shows; the rest is cut off
+	MaxExplorerResult = 512 << 10 // an ExplorerResult
+	MaxFile           = 64 << 20  // a file of listings, events or keys; it is validated as a whole, so it is held in memory
 )
 
 // Sizes of pages.

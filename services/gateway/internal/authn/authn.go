@@ -147,7 +147,10 @@ func (a *Authenticator) Close() {
 // two the principal is returned as well. A suspended account is no error here, because the cached suspension may be outdated: compare
 // its epoch first.
 func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (*Principal, error) {
-	p, err := a.cache.Get(context.WithoutCancel(ctx), key.of, lookup{a, key, from})
+	p, err := key.resolved, error(nil)
+	if p == nil {
+		p, err = a.cache.Get(context.WithoutCancel(ctx), key.of, lookup{a, key, from})
+	}
 	switch {
 	case errors.Is(err, otter.ErrNotFound):
 		return nil, problem.New(problem.InvalidAPIKey, "This API key is not valid.")

@@ -5,19 +5,27 @@ import (
 	"fmt"
 	"strings"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 )
 
 // Key is an API key as the client sent it, in our form or in that of older keys. It is a secret; see apikey.Key.
 type Key struct {
-	of   fingerprint
-	ours apikey.Key
+	of       fingerprint
+	ours     apikey.Key
+	resolved *Principal // nil for a key that a client sent
 }
 
 // KeyOf returns the Key of a key in our form.
 func KeyOf(key apikey.Key) Key {
-	return Key{sha256.Sum256([]byte(key.Reveal())), key}
+	return Key{of: sha256.Sum256([]byte(key.Reveal())), ours: key}
+}
+
+// Resolved stands for the key of a principal that authquota returned for this request only. Resolve checks it without a lookup.
+func Resolved(p api.Principal) (Key, error) {
+	resolved, err := newPrincipal(p, fingerprint{})
+	return Key{resolved: resolved}, err
 }
 
 // Format never shows the key.

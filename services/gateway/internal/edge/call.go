@@ -19,13 +19,9 @@ type call struct {
 	outcome api.CallOutcome
 }
 
-// call serves an API route: it reads the key, charges the call, forwards it, refunds the charge if the response is not billable,
-// and records the outcome for the account's usage chart.
-func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route, end *observation) (int, error) {
-	key, err := authn.Read(r.Header["Authorization"], e.OlderKeys)
-	if err != nil {
-		return 0, err
-	}
+// call serves an API route: it charges the call to the account of the key, forwards it, refunds the charge if the response is not
+// billable, and records the outcome for the account's usage chart.
+func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route, key authn.Key, end *observation) (int, error) {
 	c := call{end: end, outcome: api.CallFailed} // the outcome after a panic
 	defer e.record(&c)
 	status, err := e.chargeAndForward(w, r, to, key, &c)

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
@@ -52,7 +54,7 @@ func (e Edge) Handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain := http.HandlerFunc(e.observed)
+	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.observed(w, r, e.serve) })
 	compressed := compress(plain)
 	return e.strip(e.Telemetry.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if e.HTTPS {
@@ -84,8 +86,12 @@ func (l lengthless) WriteHeader(status int) {
 
 func (l lengthless) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
+// handler handles a request and stores its route and tier in end. It returns the status of the response that it wrote, or an error for
+// which its caller writes the response.
+type handler func(w http.ResponseWriter, r *http.Request, end *observation) (int, error)
+
 // observed records the metrics of a request and turns errors and panics into responses.
-func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
+func (e *Edge) observed(w http.ResponseWriter, r *http.Request, handle handler) {
 	outcome, end := ourFault, observation{unmatched, noTier, time.Now()}
 	defer func() { e.meters.observe(&end, outcome) }()
 	defer func() {
@@ -96,7 +102,7 @@ func (e *Edge) observed(w http.ResponseWriter, r *http.Request) {
 			e.writeError(w, r, fmt.Errorf("panic: %v", cause))
 		}
 	}()
-	status, err := e.serve(w, r, &end)
+	status, err := handle(w, r, &end)
 	var fault upstream
 	switch {
 	case err == nil && status < http.StatusBadRequest:
@@ -121,8 +127,7 @@ type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }
 
-// serve handles a request and stores its route and tier in end. It returns the status of the response that it wrote, or an error
-// for which the caller writes the response.
+// serve is the handler of the public listener.
 func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *observation) (int, error) {
 	to, ok := route.Match(r.URL)
 	if !ok && r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) { // no document has an escaped path
@@ -140,6 +145,9 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *observation) (
 	telemetry.SetRoute(r.Context(), string(end.route))
 	switch to.Operation {
 	case route.Account:
+		if r.Method == http.MethodPost && strings.HasPrefix(to.Path, api.ExplorerPath+"/") {
+			return e.explore(w, r, to)
+		}
 		return e.page(w, r, to, e.Account)
 	case route.Sandbox:
 		return e.page(w, r, to, e.Billing)
@@ -162,5 +170,9 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *observation) (
 	case route.Checkpoints, route.Checkpoint:
 		return e.document(w, r, to)
 	}
-	return e.call(w, r, to, end)
+	key, err := authn.Read(r.Header["Authorization"], e.OlderKeys)
+	if err != nil {
+		return 0, err
+	}
+	return e.call(w, r, to, key, end)
 }

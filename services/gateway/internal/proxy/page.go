@@ -31,6 +31,15 @@ func (s *Service) Page(r *http.Request, path string, body []byte, client netip.A
 	return s.sendPage(r, path, pick(r, pageHeaders), body, client)
 }
 
+// Explored sends the result of a call of the explorer, an api.ExplorerResult as JSON, with the headers of the submitted form r.
+// Otherwise it works like Page.
+func (s *Service) Explored(r *http.Request, path string, result []byte, client netip.Addr) (Response, error) {
+	header := pick(r, pageHeaders)
+	header["Content-Type"] = []string{"application/json"}
+	header[api.ExplorerHeader] = []string{"result"}
+	return s.sendPage(r, path, header, result, client)
+}
+
 // Event sends a webhook event of a payment processor. Otherwise it works like Page.
 func (s *Service) Event(r *http.Request, path string, body []byte, client netip.Addr) (Response, error) {
 	return s.sendPage(r, path, pick(r, eventHeaders), body, client)

@@ -32,6 +32,11 @@ const (
 // Operations lists every operation.
 var Operations = []Operation{List, Alias, Detail, History, Docs, Account, Checkpoints, Checkpoint, Webhook, Sandbox}
 
+// IsCall reports whether the operation requires a key and is charged.
+func (o Operation) IsCall() bool {
+	return o == List || o == Alias || o == Detail || o == History
+}
+
 // Allow is the Allow header of all read-only routes.
 const Allow = "GET, HEAD, OPTIONS"
 

@@ -1,0 +1,210 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+)
+
+const explorerForm = api.ExplorerPath + "/listOpportunities"
+
+// explore submits a form of the explorer, for which authquota names the call c. It returns the response, and the result that authquota
+// received.
+func (w *environment) explore(gw replica, c api.ExplorerCall) (response, api.ExplorerResult) {
+	w.t.Helper()
+	w.authquota.set(func() {
+		w.authquota.page = func(rw http.ResponseWriter, r *http.Request) {
+			if r.Header.Get(api.ExplorerHeader) != "" {
+				html(http.StatusOK, "result", nil)(rw, r)
+				return
+			}
+			text, err := json.Marshal(c)
+			require.NoError(w.t, err)
+			rw.Header().Set(api.ExplorerHeader, string(text))
+			rw.WriteHeader(http.StatusNoContent)
+		}
+	})
+	w.authquota.takePages()
+	a := gw.do(w.t, request{method: http.MethodPost, path: explorerForm, body: strings.NewReader("country=CA"), header: http.Header{
+		"Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"__Host-session=1"}, "Origin": {publicURL},
+		"Authorization": {"Bearer x"}, api.ExplorerHeader: {"forged"},
+	}})
+	pages, forms := w.authquota.takePages()
+	require.Len(w.t, pages, 2)
+	require.Equal(w.t, "country=CA", forms[0])
+	require.Equal(w.t, "__Host-session=1", pages[1].Header.Get("Cookie"), "authquota checks the session again")
+	require.Equal(w.t, publicURL, pages[1].Header.Get("Origin"))
+	require.Equal(w.t, explorerForm, pages[1].URL.Path)
+	var result api.ExplorerResult
+	require.NoError(w.t, json.Unmarshal([]byte(forms[1]), &result))
+	require.Equal(w.t, "country=CA", string(result.Form))
+	return a, result
+}
+
+// principal returns a principal of the account with the current epoch.
+func (w *environment) principal(account string, limits api.Limits) api.Principal {
+	w.t.Helper()
+	w.counters.HSetNX(w.t.Context(), counter.Epochs, account, 1)
+	epoch, err := w.counters.HGet(w.t.Context(), counter.Epochs, account).Int64()
+	require.NoError(w.t, err)
+	return api.Principal{
+		Key: "key_" + account, Account: account, Tier: api.Developer, Limits: limits, Epoch: epoch, ExpiresAt: time.Now().Add(time.Hour),
+	}
+}
+
+// The call counts once for the key, and has the response that a program would get.
+func TestExplorerMakesTheCall(t *testing.T) {
+	w := newEnvironment(t)
+	gw, end := w.startAndStop()
+	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
+		require.Empty(t, r.Header.Get("Cookie"))
+		require.Equal(t, "Bearer "+internalToken, r.Header.Get("Authorization"))
+		require.JSONEq(t, `{"tier":"developer","pageSize":0,"history":false}`, r.Header.Get(api.CallerHeader))
+		require.Equal(t, `W/"x"`, r.Header.Get("If-None-Match"))
+		respond(http.StatusOK, `{"path":"`+r.URL.RequestURI()+`"}`)(rw, r)
+	})
+	a, result := w.explore(gw, api.ExplorerCall{
+		Principal: w.principal("acc_a", api.Limits{PerMinute: 5, PerDay: 7}), Target: "/api/jobs?country=CA", Header: http.Header{"If-None-Match": {`W/"x"`}},
+	})
+	require.Equal(t, http.StatusOK, a.status)
+	require.Equal(t, "result", a.body)
+	require.Empty(t, a.header.Get("X-RateLimit-Limit"), "the limits are those of the call")
+	require.Empty(t, a.header.Get(api.ExplorerHeader))
+	require.Equal(t, http.StatusOK, result.Status)
+	require.JSONEq(t, `{"path":"/api/jobs?country=CA"}`, string(result.Body))
+	require.Equal(t, len(result.Body), result.Size)
+	require.True(t, result.Charged)
+	require.Equal(t, "6", result.Value("X-RateLimit-Remaining"))
+	require.Equal(t, `W/"1"`, result.Value("Etag"))
+	require.Equal(t, a.header.Get(api.RequestIDHeader), result.Value(api.RequestIDHeader))
+	metrics := w.metrics()
+	require.Contains(t, metrics, `gateway_requests_total{outcome="served",route="/api/jobs",tier="developer"} 1`)
+	require.Contains(t, metrics, `gateway_requests_total{outcome="served",route="/account",tier="none"} 1`)
+	end()
+	calls, all := w.charged("acc_a")
+	require.Equal(t, []int{1, 1}, []int{calls, all})
+	require.Equal(t, map[api.CallOutcome]int{api.CallServed: 1}, w.authquota.usageOf("key_acc_a"))
+}
+
+func TestExplorerRejectsLikeTheAPI(t *testing.T) {
+	w := newEnvironment(t)
+	gw, end := w.startAndStop()
+	past, one := time.Now().Add(-time.Second), api.Limits{PerMinute: 9, PerDay: 1}
+	for name, c := range map[string]struct {
+		limits  api.Limits
+		adjust  func(*api.Principal)
+		target  string
+		service http.HandlerFunc
+		earlier int // calls before
+		status  int
+		code    string
+		charged int // of all calls
+		outcome api.CallOutcome
+	}{
+		"bad_request":  {limits: developer, service: respond(400, `{"error":{"code":"invalid_parameter"}}`), status: 400, code: "invalid_parameter", outcome: api.CallBadRequest},
+		"subscription": {limits: developer, service: respond(402, `{"error":{"code":"subscription_required"}}`), status: 402, code: "subscription_required", outcome: api.CallSubscriptionRequired},
+		"not_found":    {limits: developer, service: respond(404, `{"error":{"code":"not_found"}}`), status: 404, code: "not_found", charged: 1, outcome: api.CallNotFound},
+		"failed":       {limits: developer, service: respond(502, ``), status: 503, code: "service_unavailable", outcome: api.CallFailed},
+		"truncated":    {limits: developer, service: truncated, status: 503, code: "service_unavailable", outcome: api.CallFailed},
+		"minute":       {limits: api.Limits{PerMinute: 1, PerDay: 9}, earlier: 1, status: 429, code: "minute_limit_reached", charged: 1, outcome: api.CallMinuteLimitReached},
+		"day":          {limits: one, earlier: 1, status: 429, code: "daily_limit_reached", charged: 1, outcome: api.CallDailyLimitReached},
+		"revoked":      {limits: developer, adjust: func(p *api.Principal) { p.RevokedAt = &past }, status: 401, code: "revoked_api_key", outcome: api.CallRevokedAPIKey},
+		"expired":      {limits: developer, adjust: func(p *api.Principal) { p.ExpiresAt = past }, status: 401, code: "expired_api_key", outcome: api.CallExpiredAPIKey},
+		"suspended":    {limits: developer, adjust: func(p *api.Principal) { p.Suspended = true }, status: 403, code: "account_suspended", outcome: api.CallAccountSuspended},
+		// The account changed after authquota read the key: a revocation, for example.
+		"outdated":      {limits: developer, adjust: func(p *api.Principal) { p.Epoch-- }, status: 503, code: "service_unavailable", outcome: api.CallFailed},
+		"other_path":    {limits: developer, target: "/account/keys", status: 404, code: "not_found"},
+		"encoded_slash": {limits: developer, target: "/api/v1/opportunities/a%2Fhistory", status: 404, code: "not_found"},
+		"dot_segment":   {limits: developer, target: "/api/v1/opportunities/..", status: 404, code: "not_found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := api.ExplorerCall{Principal: w.principal("acc_"+name, c.limits), Target: "/api/v1/opportunities"}
+			w.catalog.respondWith(c.service)
+			for range c.earlier {
+				_, result := w.explore(gw, call)
+				require.Equal(t, http.StatusOK, result.Status)
+			}
+			if c.adjust != nil {
+				c.adjust(&call.Principal)
+			}
+			if c.target != "" {
+				call.Target = c.target
+			}
+			a, result := w.explore(gw, call)
+			require.Equal(t, http.StatusOK, a.status)
+			require.Equal(t, c.status, result.Status)
+			require.Equal(t, c.code, response{body: string(result.Body)}.code(t))
+			if c.status == http.StatusTooManyRequests {
+				require.NotEmpty(t, result.Value("Retry-After"))
+				require.NotEmpty(t, result.Value("X-RateLimit-Remaining"))
+			}
+			require.Equal(t, c.charged > c.earlier, result.Charged)
+			calls, _ := w.charged("acc_" + name)
+			require.Equal(t, c.charged, calls)
+		})
+	}
+	end()
+	require.Equal(t, map[api.CallOutcome]int{api.CallServed: 1, api.CallDailyLimitReached: 1}, w.authquota.usageOf("key_acc_day"))
+	require.Equal(t, map[api.CallOutcome]int{api.CallAccountSuspended: 1}, w.authquota.usageOf("key_acc_suspended"))
+	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 1}, w.authquota.usageOf("key_acc_truncated"))
+	require.Empty(t, w.authquota.usageOf("key_acc_other_path"))
+}
+
+// truncated responds with the start of a body.
+func truncated(rw http.ResponseWriter, _ *http.Request) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.Header().Set("Content-Length", "100000")
+	_, _ = io.WriteString(rw, strings.Repeat(" ", 50000))
+	panic(http.ErrAbortHandler)
+}
+
+func TestExplorerCutsLongBodies(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start()
+	const size = api.MaxExplorerBody + 10
+	w.catalog.respondWith(respond(http.StatusOK, strings.Repeat("x", size)))
+	_, result := w.explore(gw, api.ExplorerCall{Principal: w.principal("acc_a", developer), Target: "/api/v1/opportunities"})
+	require.Len(t, result.Body, api.MaxExplorerBody)
+	require.Equal(t, size, result.Size)
+}
+
+// Without a call from authquota, its response passes unchanged: a redirect to the sign-in, a rejected form, a form of another site.
+func TestExplorerWithoutACall(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start()
+	for _, status := range []int{http.StatusSeeOther, http.StatusForbidden, http.StatusUnprocessableEntity} {
+		w.authquota.set(func() { w.authquota.page = html(status, "page", http.Header{"Location": {"/account/sign-in"}}) })
+		a := gw.do(t, request{method: http.MethodPost, path: explorerForm, header: http.Header{api.ExplorerHeader: {"result"}}, body: strings.NewReader("{}")})
+		require.Equal(t, status, a.status)
+		require.Equal(t, "page", a.body)
+		pages, _ := w.authquota.takePages()
+		require.Len(t, pages, 1)
+		require.Empty(t, pages[0].Header.Get(api.ExplorerHeader), "a browser cannot send a result")
+	}
+	require.Empty(t, w.catalog.requests())
+}
+
+// Only a submitted form of the explorer makes a call.
+func TestOtherPagesMakeNoCall(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start()
+	text, err := json.Marshal(api.ExplorerCall{Principal: w.principal("acc_a", developer), Target: "/api/v1/opportunities"})
+	require.NoError(t, err)
+	w.authquota.set(func() {
+		w.authquota.page = html(http.StatusOK, "page", http.Header{api.ExplorerHeader: {string(text)}})
+	})
+	for _, q := range []request{{path: explorerForm}, {path: api.ExplorerPath, method: http.MethodPost}, {path: "/account/keys", method: http.MethodPost}} {
+		a := gw.do(t, q)
+		require.Equal(t, "page", a.body)
+		require.Empty(t, a.header.Get(api.ExplorerHeader))
+	}
+	require.Empty(t, w.catalog.requests())
+}

@@ -1,0 +1,98 @@
+package edge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/gateway/internal/authn"
+	"opportunity.internal/services/gateway/internal/proxy"
+	"opportunity.internal/services/gateway/internal/route"
+)
+
+// explore serves a submitted form of the explorer. authquota checks the session and the form, and names the call to make. The call is
+// admitted, charged and recorded like one with the key itself. authquota then renders its response.
+//
+// The gateway takes the principal from a response of authquota only. So there is no endpoint through which a stolen internal token
+// could make calls for an account.
+func (e *Edge) explore(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
+	form, release, err := e.bodies.read(w, r, api.MaxForm, e.client(r))
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	response, err := e.Account.Page(r, to.Path, form, e.client(r))
+	if err != nil || response.Header.Get(api.ExplorerHeader) == "" { // such as a redirect to the sign-in, or a problem of the form
+		return e.write(w, response, err)
+	}
+	response.Body.Close()
+	var call api.ExplorerCall
+	if err := json.Unmarshal([]byte(response.Header.Get(api.ExplorerHeader)), &call); err != nil {
+		return 0, upstream{err}
+	}
+	result, err := e.explorerCall(w, r, call)
+	if err != nil {
+		return 0, upstream{err}
+	}
+	result.Form = form
+	body, err := json.Marshal(result)
+	if err != nil {
+		return 0, err
+	}
+	response, err = e.Account.Explored(r, to.Path, body, e.client(r))
+	return e.write(w, response, err)
+}
+
+// explorerCall makes a call and returns its response, which can be an error of the API. An error means that authquota's message is
+// invalid.
+func (e *Edge) explorerCall(w http.ResponseWriter, r *http.Request, c api.ExplorerCall) (api.ExplorerResult, error) {
+	key, err := authn.Resolved(c.Principal)
+	if err != nil {
+		return api.ExplorerResult{}, err
+	}
+	target, err := url.ParseRequestURI(c.Target)
+	if err != nil {
+		return api.ExplorerResult{}, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), api.GatewayTimeout)
+	defer cancel()
+	call := (&http.Request{Method: http.MethodGet, URL: target, Header: c.Header, Body: http.NoBody, RemoteAddr: r.RemoteAddr}).WithContext(ctx)
+	kept := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}}
+	e.observed(kept, call, func(w http.ResponseWriter, r *http.Request, end *observation) (int, error) {
+		to, ok := route.Match(r.URL)
+		if !ok || !to.Operation.IsCall() {
+			return 0, problem.New(problem.NotFound, "There is nothing at this address.")
+		}
+		end.route = to.Operation
+		status, err := e.call(w, r, to, key, end)
+		if errors.Is(err, proxy.ErrTruncated) {
+			return 0, upstream{problem.Unavailable(errors.New(err.Error()))} // the buffer drops the part that arrived
+		}
+		return status, err
+	})
+	result := api.ExplorerResult{Status: kept.status, Header: kept.header, Body: kept.body, Size: kept.size}
+	result.Charged = isCharged(kept.status) && result.Value("X-RateLimit-Limit") != "" // otherwise it was rejected before the charge
+	return result, nil
+}
+
+// responseBuffer holds the response of a call of the explorer. A second response replaces the first.
+type responseBuffer struct {
+	header http.Header
+	status int
+	body   []byte // at most api.MaxExplorerBody
+	size   int    // of the whole body
+}
+
+func (b *responseBuffer) Header() http.Header { return b.header }
+
+func (b *responseBuffer) WriteHeader(status int) { b.status, b.body, b.size = status, nil, 0 }
+
+func (b *responseBuffer) Write(p []byte) (int, error) {
+	b.size += len(p)
+	b.body = append(b.body, p[:min(len(p), api.MaxExplorerBody-len(b.body))]...)
+	return len(p), nil
+}
