@@ -109,7 +109,7 @@ func TestLinksOfPages(t *testing.T) {
 		codes.sections[string(e.Code)] = e.Meaning
 	}
 	pages["/docs/errors"] = codes
-	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/", "/account", "/account/usage", "/account/plan", "/docs/reference", "/llms.txt", "/terms", "/privacy", "/status"} {
+	for _, file := range []string{"/openapi.yaml", "/openapi.json", "/", "/account", "/account/explorer", "/account/usage", "/account/plan", "/docs/reference", "/llms.txt", "/terms", "/privacy", "/status"} {
 		pages[file] = page{}
 	}
 	pages["/sdk/"] = page{sections: map[string]string{"go": "", "typescript": "", "python": ""}} // the gateway's tests resolve these

@@ -5,7 +5,9 @@ import (
 	"net/http"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/problem"
+	explorerpages "opportunity.internal/services/authquota/internal/explorer/pages"
 	homepages "opportunity.internal/services/authquota/internal/home/pages"
 	keypages "opportunity.internal/services/authquota/internal/keys/pages"
 	peoplepages "opportunity.internal/services/authquota/internal/people/pages"
@@ -37,9 +39,14 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 	usage := &usagepages.Pages{Usage: db.usage, Allowances: allowances}
 	plan := &planpages.Pages{PublicURL: cfg.PublicURL, Log: errors.Log, Tiers: s.tiers, Billing: billing, Actions: db.plan}
 	home := &homepages.Pages{PublicURL: cfg.PublicURL, Overview: db.keys, Allowances: allowances}
+	description, err := apidoc.Parse(api.OpenAPIYAML)
+	if err != nil {
+		return nil, err
+	}
+	explorer := &explorerpages.Pages{PublicURL: cfg.PublicURL, API: description, Keys: db.keys, Epochs: p.epochs, Tiers: s.tiers}
 	return site.New(
 		site.Config{Errors: errors, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.signIns},
-		home.Feature(), people.Feature(), codes.Feature(), keys.Feature(), usage.Feature(), plan.Feature())
+		home.Feature(), people.Feature(), codes.Feature(), keys.Feature(), explorer.Feature(), usage.Feature(), plan.Feature())
 }
 
 // split routes page paths to the account pages and all others to the API.

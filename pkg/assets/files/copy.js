@@ -16,7 +16,7 @@ for (const source of document.querySelectorAll("h1, h2, h3, h4, summary, pre, [d
   const shown = document.createTextNode("Copy");
   const name = document.createElement("span");
   name.className = "visually-hidden";
-  name.textContent = `: ${document.getElementById(source.getAttribute("aria-labelledby"))?.textContent ?? heading}`;
+  name.textContent = ` ${document.getElementById(source.getAttribute("aria-labelledby"))?.textContent ?? heading}`;
   button.append(shown, name);
   button.addEventListener("click", async () => {
     try {

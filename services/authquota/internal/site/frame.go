@@ -1,11 +1,15 @@
 package site
 
-import "opportunity.internal/pkg/assets"
+import (
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/assets"
+)
 
 // sections are the pages to which every page of a signed-in person links.
 var sections = []assets.Link{
 	{Path: Home, Label: "Overview"},
 	{Path: Home + "/keys", Label: "Keys"},
+	{Path: api.ExplorerPath, Label: "Explorer"},
 	{Path: Home + "/usage", Label: "Usage"},
 	{Path: Home + "/plan", Label: "Plan"},
 	{Path: Home + "/security", Label: "Security"},

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/assets"
 	"opportunity.internal/pkg/problem"
 )
@@ -27,6 +29,8 @@ func (s *Site) write(v *Visit, shown View) error {
 		}
 		redirect(v, shown.Redirect)
 		return nil
+	case shown.Call != nil:
+		return delegate(v, *shown.Call)
 	case shown.Stream != nil:
 		return stream(v, shown)
 	}
@@ -54,6 +58,18 @@ func redirect(v *Visit, to string) {
 	v.Header("Location", to)
 	v.Status(http.StatusSeeOther)
 	v.Writer.WriteHeaderNow()
+}
+
+// delegate asks the gateway to make a call.
+func delegate(v *Visit, call api.ExplorerCall) error {
+	text, err := json.Marshal(call)
+	if err != nil {
+		return err
+	}
+	v.Header(api.ExplorerHeader, string(text))
+	v.Status(http.StatusNoContent)
+	v.Writer.WriteHeaderNow()
+	return nil
 }
 
 func (s *Site) render(v *Visit, shown View) ([]byte, error) {

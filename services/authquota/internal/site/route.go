@@ -17,16 +17,18 @@ type Route struct {
 	Path   string
 	Access Access
 	Handle Handler
+
+	MaxBody int64 // of a request, in bytes; 0 means api.MaxForm
 }
 
 // Get returns the route of a page.
 func Get(path string, access Access, handle Handler) Route {
-	return Route{http.MethodGet, path, access, handle}
+	return Route{Method: http.MethodGet, Path: path, Access: access, Handle: handle}
 }
 
 // Post returns the route of a form.
 func Post(path string, access Access, handle Handler) Route {
-	return Route{http.MethodPost, path, access, handle}
+	return Route{Method: http.MethodPost, Path: path, Access: access, Handle: handle}
 }
 
 // Handler handles a request. The site renders its View or error.

@@ -7,6 +7,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -95,31 +96,31 @@ func Under(path string) bool { return path == Home || strings.HasPrefix(path, Ho
 func (s *Site) Handler() http.Handler {
 	e := web.New(s.Errors)
 	e.Use(web.Internal(s.Errors, s.Tokens.Accept))
-	e.NoRoute(web.Internal(s.Errors, s.Tokens.Accept), s.page(Open, func(*Visit) (View, error) {
+	e.NoRoute(web.Internal(s.Errors, s.Tokens.Accept), s.page(Route{Handle: func(*Visit) (View, error) {
 		return View{}, problem.New(problem.NotFound, "This page does not exist.")
-	}))
-	e.NoMethod(web.Internal(s.Errors, s.Tokens.Accept), s.page(Open, func(*Visit) (View, error) {
+	}}))
+	e.NoMethod(web.Internal(s.Errors, s.Tokens.Accept), s.page(Route{Handle: func(*Visit) (View, error) {
 		return View{}, problem.New(problem.MethodNotAllowed, "This page does not support this method.")
-	}))
+	}}))
 	e.GET(Home+"/static/:file", s.static)
 	e.HEAD(Home+"/static/:file", s.static)
 	for _, r := range s.routes {
-		e.Handle(r.Method, r.Path, s.page(r.Access, r.Handle))
+		e.Handle(r.Method, r.Path, s.page(r))
 		if r.Method == http.MethodGet {
-			e.HEAD(r.Path, s.page(r.Access, r.Handle))
+			e.HEAD(r.Path, s.page(r))
 		}
 	}
 	return e
 }
 
-// page adapts a handler to gin. Only it and static write responses.
-func (s *Site) page(level Access, handle Handler) gin.HandlerFunc {
+// page adapts a route to gin. Only it and static write responses.
+func (s *Site) page(r Route) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		for name, value := range s.headers {
 			g.Header(name, value)
 		}
 		v := &Visit{Context: g, Now: s.Now().UTC()}
-		shown, err := s.call(v, level, handle)
+		shown, err := s.call(v, r)
 		if err == nil {
 			err = s.write(v, shown)
 		}
@@ -130,7 +131,7 @@ func (s *Site) page(level Access, handle Handler) gin.HandlerFunc {
 }
 
 // call checks the origin, the form and the access of a request before it calls the handler. It returns a panic as an error.
-func (s *Site) call(v *Visit, level Access, handle Handler) (shown View, err error) {
+func (s *Site) call(v *Visit, r Route) (shown View, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
@@ -142,13 +143,13 @@ func (s *Site) call(v *Visit, level Access, handle Handler) (shown View, err err
 			Data: "Your browser reports that another site sent this form. Reload the page and submit it again.",
 		}, nil
 	}
-	v.Request.Body = http.MaxBytesReader(v.Writer, v.Request.Body, api.MaxForm)
+	v.Request.Body = http.MaxBytesReader(v.Writer, v.Request.Body, cmp.Or(r.MaxBody, api.MaxForm))
 	if err := v.Request.ParseForm(); err != nil {
 		return View{}, problem.New(problem.InvalidParameter, "The form could not be read.").Because(err)
 	}
-	elsewhere, err := s.enter(v, level)
+	elsewhere, err := s.enter(v, r.Access)
 	if err != nil || elsewhere != "" {
 		return View{Redirect: elsewhere}, err
 	}
-	return handle(v)
+	return r.Handle(v)
 }

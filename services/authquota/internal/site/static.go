@@ -19,8 +19,8 @@ func (s *Site) asset(name string) (string, error) {
 
 func (s *Site) static(g *gin.Context) {
 	if !s.files.Serve(g.Writer, g.Request, g.Param("file")) {
-		s.page(Open, func(*Visit) (View, error) {
+		s.page(Route{Handle: func(*Visit) (View, error) {
 			return View{}, problem.New(problem.NotFound, "This file does not exist.")
-		})(g)
+		}})(g)
 	}
 }

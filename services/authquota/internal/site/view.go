@@ -6,11 +6,12 @@ import (
 	"io"
 	"math"
 	"net/http"
-
-	"opportunity.internal/services/authquota/internal/people"
 	"strconv"
 	"strings"
 	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 // View is the response to a request: a page, a redirect or a file.
@@ -24,6 +25,8 @@ type View struct {
 	LeaveTo  string      // 303 to a page of another site, which the handler has verified
 	FormsTo  []string    // origins of other sites that forms of the page lead to
 	Notice   string      // shown on this page, or after Redirect on the next one
+
+	Call *api.ExplorerCall // a call that the gateway makes before it requests the page again, with the result
 
 	Stream func(io.Writer) error // a file; an error closes the connection, so that a partial file is not taken for a complete one
 	Type   string                // media type of the file

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
 )
 
@@ -25,6 +26,7 @@ type operation struct {
 	Parameters  []row
 	Responses   []row
 	Programs    []apidoc.Program // of the example
+	Explorer    string           // path of the explorer's form with the values of the example
 }
 
 // row is a parameter, a response, or a field of a schema.
@@ -64,7 +66,8 @@ func (r rendering) reference(source, cache string) error {
 }
 
 func (r rendering) operation(from apidoc.Operation) (operation, error) {
-	o := operation{Operation: from, Description: r.prose(from.Description)}
+	call := from.ExampleCall()
+	o := operation{Operation: from, Description: r.prose(from.Description), Explorer: api.ExplorerPath + "/" + from.ID + "?" + call.Link()}
 	for _, p := range from.Parameters {
 		place := template.HTML(" in " + template.HTMLEscapeString(p.In)) //nolint:gosec // escaped
 		o.Parameters = append(o.Parameters, row{p.Name, typeOf(p.Schema) + place, r.prose(p.Description)})
@@ -73,7 +76,7 @@ func (r rendering) operation(from apidoc.Operation) (operation, error) {
 		o.Responses = append(o.Responses, row{status.Name, typeOf(status.Value.JSON()), r.prose(status.Value.Description)})
 	}
 	var err error
-	o.Programs, err = from.ExampleCall().Programs()
+	o.Programs, err = call.Programs()
 	return o, err
 }
 

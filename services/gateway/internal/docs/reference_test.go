@@ -29,6 +29,7 @@ func TestReference(t *testing.T) {
 	require.NotEmpty(t, doc.Paths)
 	for path, item := range doc.Paths {
 		section := sectionOf(t, page, item.Get.OperationID)
+		require.Contains(t, section, `<a href="/account/explorer/`+item.Get.OperationID+`?`)
 		require.Contains(t, section, `<span class="path">`+path+"</span>")
 		for _, part := range []string{"&#34;meta&#34;: {", "GET /api/", `class="language-sh"`, `class="language-go"`, `class="language-js"`, `class="language-python"`} {
 			require.Contains(t, section, part, path)
@@ -41,6 +42,7 @@ func TestReference(t *testing.T) {
 		}
 	}
 	order := sectionOf(t, page, "getOpportunity")
+	require.Contains(t, sectionOf(t, page, "listOpportunities"), `href="/account/explorer/listOpportunities?country=CA&amp;limit=1&amp;province=ON"`)
 	require.Less(t, strings.Index(order, "&#34;id&#34;"), strings.Index(order, "&#34;category&#34;"), "fields keep the order of the description")
 	require.Contains(t, sectionOf(t, page, "Facts"), `<a href="#Pay">Pay</a> or null`)
 }

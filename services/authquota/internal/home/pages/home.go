@@ -6,6 +6,7 @@ import (
 	"embed"
 	"time"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/plan"
 	"opportunity.internal/services/authquota/internal/site"
@@ -78,6 +79,9 @@ func (p *Pages) home(v *site.Visit) (site.View, error) {
 		}
 		if !requested {
 			shown.Steps[2].Path = "" // the step before it leads there
+		}
+		if shown.Active > 0 {
+			shown.Steps[3].Path = api.ExplorerPath
 		}
 	}
 	return site.View{Template: "home", Title: "Overview", Data: shown}, nil

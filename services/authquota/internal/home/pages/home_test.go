@@ -57,6 +57,8 @@ func TestFirstSteps(t *testing.T) {
 		"ada@example.org", "https://api.example/api/v1/opportunities")
 	require.Equal(t, 1, strings.Count(p.Body, `<li class="done">`))
 	require.Contains(t, p.Body, `<a href="/account/keys/new">Request a key`)
+	store.Active = 1
+	require.Contains(t, s.Get("/account").Body, `<a href="/account/explorer">Send the first request</a>`)
 	store.Called = true
 	require.NotContains(t, s.Get("/account").Text(), "First steps")
 	store.Called, store.used = false, 1

@@ -45,20 +45,8 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	now := a.Now()
-	tier := key.TierAt(now)
-	limits, ok := a.Tiers[tier]
-	if !ok {
-		return web.Reply{}, fmt.Errorf("account %s has the unknown tier %q", key.Account, tier)
-	}
-	principal := api.Principal{
-		Key: key.ID, Account: key.Account, Tier: tier, Limits: limits, Epoch: epoch,
-		ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, Suspended: suspended,
-	}
-	if at, to, ok := key.ChangeAfter(now); ok {
-		principal.Next = &api.PrincipalChange{At: at, Tier: to, Limits: a.Tiers[to]}
-	}
-	return web.Reply{JSON: principal}, nil
+	principal, err := key.Principal(a.Now(), a.Tiers, suspended, epoch)
+	return web.Reply{JSON: principal}, err
 }
 
 // lookup returns a key with the epoch of its account.

@@ -157,8 +157,14 @@ func (s *Store) OwnKeys(ctx context.Context, id string) ([]keys.Key, error) {
 
 // OwnKey returns a key of the account.
 func (s *Store) OwnKey(ctx context.Context, id, key string) (keys.Key, error) {
+	own, _, err := s.ResolveOwn(ctx, id, key)
+	return own, err
+}
+
+// ResolveOwn returns a key of the account, and whether the account is suspended.
+func (s *Store) ResolveOwn(ctx context.Context, id, key string) (own keys.Key, suspended bool, err error) {
 	row, err := findKey(s.db.WithContext(ctx), "WHERE k.id = ? AND k.account_id = ?", key, id)
-	return row.toKey(), database.Outage(err)
+	return row.toKey(), row.SuspendedAt != nil, database.Outage(err)
 }
 
 // Rename sets the name, which must be valid, of a key of the account.

@@ -99,7 +99,22 @@ func (s *Site) Post(path string, fields ...string) Page {
 // Send sends a request as the gateway does. A nil form sends none.
 func (s *Site) Send(method, path string, form url.Values, header http.Header) Page {
 	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(form.Encode()))
+	kind := ""
+	if form != nil {
+		kind = "application/x-www-form-urlencoded"
+	}
+	return s.send(method, path, kind, form.Encode(), header)
+}
+
+// SendJSON posts a JSON value as the gateway does.
+func (s *Site) SendJSON(path string, value []byte, header http.Header) Page {
+	s.t.Helper()
+	return s.send(http.MethodPost, path, "application/json", string(value), header)
+}
+
+func (s *Site) send(method, path, kind, body string, header http.Header) Page {
+	s.t.Helper()
+	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
 	r.Header = http.Header{
 		"Authorization": {"Bearer " + token}, http.CanonicalHeaderKey(api.ClientHeader): {"203.0.113.7"},
 		"User-Agent": {"Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"},
@@ -107,8 +122,8 @@ func (s *Site) Send(method, path string, form url.Values, header http.Header) Pa
 	for name, values := range header {
 		r.Header[name] = values
 	}
-	if form != nil {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
 	}
 	for name, value := range s.Cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value}) //nolint:gosec // a request has no cookie attributes
@@ -117,7 +132,7 @@ func (s *Site) Send(method, path string, form url.Values, header http.Header) Pa
 	s.handler.ServeHTTP(w, r)
 	response := w.Result()
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	read, err := io.ReadAll(response.Body)
 	require.NoError(s.t, err)
 	for _, c := range response.Cookies() {
 		s.Cookies[c.Name] = c.Value
@@ -125,7 +140,7 @@ func (s *Site) Send(method, path string, form url.Values, header http.Header) Pa
 			delete(s.Cookies, c.Name)
 		}
 	}
-	return Page{s.t, response.StatusCode, response.Header, string(body)}
+	return Page{s.t, response.StatusCode, response.Header, string(read)}
 }
 
 // Page is a response.

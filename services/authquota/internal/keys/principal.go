@@ -1,0 +1,27 @@
+package keys
+
+import (
+	"fmt"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/plan/tier"
+)
+
+// Principal returns the key as gateways see it at now, revoked and expired keys included. epoch must have been read before the key and
+// suspended. It returns an error if the tier of the account is unknown.
+func (k Key) Principal(now time.Time, tiers tier.Table, suspended bool, epoch int64) (api.Principal, error) {
+	current := k.TierAt(now)
+	limits, ok := tiers[current]
+	if !ok {
+		return api.Principal{}, fmt.Errorf("account %s has the unknown tier %q", k.Account, current)
+	}
+	p := api.Principal{
+		Key: k.ID, Account: k.Account, Tier: current, Limits: limits, Epoch: epoch,
+		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, Suspended: suspended,
+	}
+	if at, to, ok := k.ChangeAfter(now); ok {
+		p.Next = &api.PrincipalChange{At: at, Tier: to, Limits: tiers[to]}
+	}
+	return p, nil
+}
