@@ -50,16 +50,7 @@ func queuePage(tx *gorm.DB, f review.QueueFilter, now time.Time) (api.ReviewQueu
 	}
 	queue.Due = p.due
 	queue.Today = api.Workday{Target: review.Level(p.backlog, p.done, now), Done: p.done, DoneBy: map[string]int{}}
-	until := review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
-	if !f.Until.IsZero() {
-		until.DueAt = database.Micros(f.Until)
-	}
-	if f.Today {
-		if until, err = endOfToday(tx, now, queue.Today.Target-p.done-p.due); err != nil {
-			return queue, err
-		}
-	}
-	rows, err := queueRows(tx, f, until, now)
+	rows, err := rowsOfScope(tx, f, now, queue.Today.Target-p.done-p.due)
 	if err != nil {
 		return queue, err
 	}
@@ -105,12 +96,29 @@ func progress(tx *gorm.DB, now time.Time) (p progressCounts, err error) {
 	return p, database.Outage(err)
 }
 
-// endOfToday returns the position of the last record of today: the due ones, and n more that are not skipped.
+// rowsOfScope returns the rows of a page, and one more if there is another page. early is the number of records that are not due yet and
+// belong to today.
+func rowsOfScope(tx *gorm.DB, f review.QueueFilter, now time.Time, early int) ([]queueRow, error) {
+	until := review.Position{DueAt: database.Micros(now.Add(100 * 365 * day))}
+	if !f.Until.IsZero() {
+		until.DueAt = database.Micros(f.Until)
+	}
+	if f.Today {
+		until.DueAt = database.Micros(now)
+	}
+	rows, err := queueRows(tx, f, until, now)
+	if err != nil || !f.Today || early <= 0 || len(rows) > f.Limit {
+		return rows, err
+	}
+	if until, err = endOfToday(tx, now, early); err != nil {
+		return nil, err
+	}
+	return queueRows(tx, f, until, now)
+}
+
+// endOfToday returns the position of the last record of today, the nth record after the due ones that is not skipped.
 func endOfToday(tx *gorm.DB, now time.Time, n int) (review.Position, error) {
 	us := database.Micros(now)
-	if n <= 0 {
-		return review.Position{DueAt: us}, nil
-	}
 	var last []struct {
 		DueAt     int64
 		ListingID string
