@@ -48,7 +48,7 @@ func reviewing(t *testing.T) (*server, browser) {
 }
 
 // input returns what a browser submits from a page: hidden and text fields, text areas, and what is checked or selected.
-func (r response) input(t *testing.T, class string) url.Values {
+func (r response) input(t testing.TB, class string) url.Values {
 	t.Helper()
 	_, form, found := strings.Cut(r.body, `class="`+class+`"`)
 	require.True(t, found, r.body)
