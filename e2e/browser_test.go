@@ -13,12 +13,14 @@ import (
 // TestInTheBrowser walks through the account pages as a person does, in Chromium. Pictures of every page stay in
 // e2e/browser/artifacts, at desktop and phone width.
 func TestInTheBrowser(t *testing.T) {
+	t.Parallel()
 	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")
 	require.NotEmpty(t, chromium, "run the tests with scripts/with-browser, as make test does")
 	artifacts, err := filepath.Abs("browser/artifacts")
 	require.NoError(t, err)
 	for _, walk := range []string{"walk.mjs", "plain.mjs", "plan.mjs"} {
 		t.Run(walk, func(t *testing.T) {
+			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			u := up(t, dir, "OPPORTUNITY_AUTO_APPROVE=false")
 			cmd := exec.CommandContext(t.Context(), "node", walk)

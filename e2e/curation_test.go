@@ -13,6 +13,7 @@ import (
 
 // TestReviewsFromTheListToTheReview lists a due listing and reviews it, and checks that a dry run shows which change makes it due again.
 func TestReviewsFromTheListToTheReview(t *testing.T) {
+	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	example := u.verb(t, "", "listings", "schema", "--example")
 	require.Contains(t, u.verb(t, example, "listings", "import", "--dry-run", "-"), "would create 1, update 0")

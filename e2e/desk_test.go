@@ -18,6 +18,7 @@ var oneTimeURL = regexp.MustCompile(`(?m)^Curation desk: (http://localhost:\d+)(
 // TestDeskInTheBrowser walks through the curation desk as two curators do, with the keyboard alone, without JavaScript and on a phone.
 // It prints what a review costs. Pictures of every page stay in e2e/browser/artifacts.
 func TestDeskInTheBrowser(t *testing.T) {
+	t.Parallel()
 	chromium := os.Getenv("OPPORTUNITY_TEST_CHROMIUM")
 	require.NotEmpty(t, chromium, "run the tests with scripts/with-browser, as make test does")
 	artifacts, err := filepath.Abs("browser/artifacts")

@@ -27,6 +27,7 @@ import (
 // TestExamplesAreLive compares every example that consumers read, in the served openapi.yaml and on the served pages, with the
 // responses of this service. The figures differ from the defaults: a document that ignores the settings fails as well.
 func TestExamplesAreLive(t *testing.T) {
+	t.Parallel()
 	settings := []string{"OPPORTUNITY_LINK_CHECKS=false"}
 	if !*update { // the sources state the defaults
 		settings = append(settings, "OPPORTUNITY_SERVICE_CAPACITY=300",

@@ -19,6 +19,7 @@ import (
 // TestGeneratedClients builds a program with each generator's output for the served description. The program must read the live
 // response, and the same response with fields that a later version of the API might add.
 func TestGeneratedClients(t *testing.T) {
+	t.Parallel()
 	d := sample(t)
 	file := filepath.Join(t.TempDir(), "openapi.yaml")
 	require.NoError(t, os.WriteFile(file, do(t, d.url, call{path: "/openapi.yaml"}).body, 0o600))

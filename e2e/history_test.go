@@ -19,6 +19,7 @@ import (
 // TestWhatWasServedIsWhatIsKnownOfThen checks that `history show --at` returns what consumers saw at that time, even after later events.
 // It also checks that the published checkpoint verifies, and that verification fails with another signing key.
 func TestWhatWasServedIsWhatIsKnownOfThen(t *testing.T) {
+	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	u.verb(t, `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},"applicationUrl":"https://good.example/a",`+
 		`"category":"online","summary":"s","visibility":"published","sources":[{"url":"https://good.example/"}]}`, "listings", "import", "-")

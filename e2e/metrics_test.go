@@ -68,6 +68,7 @@ func series(family *dto.MetricFamily) []string {
 
 // TestWhatOperatorsWatch checks that every metric in dashboards, rules and docs exists, and that no label identifies a caller.
 func TestWhatOperatorsWatch(t *testing.T) {
+	t.Parallel()
 	s := newStack(t, "OPPORTUNITY_HISTORY_SIGNING_KEY="+strings.Repeat("0a", 32))
 	s.verb(t, "", "sample")
 	s.bill(t)

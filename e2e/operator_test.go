@@ -82,6 +82,7 @@ func TestRefusedFiles(t *testing.T) {
 
 // TestRealPlatforms imports 592 real platforms as candidates, and checks that they stay private until published and export unchanged.
 func TestRealPlatforms(t *testing.T) {
+	t.Parallel()
 	const path = "../services/catalog/testdata/platforms.jsonl"
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	file, err := os.ReadFile(path)

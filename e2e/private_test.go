@@ -35,6 +35,7 @@ func sets(t testing.TB, file string, without ...string) map[string]string {
 // TestNothingPrivateGetsOut checks that curators' notes, private records and keys appear in no response, header or log of the public
 // side.
 func TestNothingPrivateGetsOut(t *testing.T) {
+	t.Parallel()
 	u := up(t, filepath.Join(t.TempDir(), "data"))
 	secrets := []string{ // of the sample
 		"curator-desk@", "Sample note for curators", "private-contact@", "Private sample candidate",

@@ -95,6 +95,7 @@ func runCommand(t *testing.T, dir, address, key string, command ...string) strin
 
 // TestCopiesEqualTheAPI keeps a copy with each SDK while records change and vanish between the pages of a walk.
 func TestCopiesEqualTheAPI(t *testing.T) {
+	t.Parallel()
 	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LINK_CHECKS=false", "OPPORTUNITY_TIERS=free=9/90/10,developer=90/900/3,commercial=300/900/100")
 	ids := u.copied(t)
 	require.Greater(t, len(ids), 9)

@@ -119,6 +119,7 @@ func TestDay(t *testing.T) {
 // TestChangesHoldOnTheNextRequest checks that an operator's change of a key or account applies to the next request at every replica, even
 // if the replica has just served that key.
 func TestChangesHoldOnTheNextRequest(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	s.fill(t, sample(t))
 	history := call{path: "/api/v1/opportunities/maple-scribe/history"}

@@ -123,6 +123,7 @@ func TestRestart(t *testing.T) {
 
 // TestKilledFirstStart checks that the next start completes a first start that was killed at any point.
 func TestKilledFirstStart(t *testing.T) {
+	t.Parallel()
 	for _, until := range []string{"operator-token", "seed.json", "demo-keys.json"} {
 		t.Run(until, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")

@@ -141,7 +141,7 @@ try {
   await page.getByLabel('Key', { exact: true }).fill(older.key)
   await inspect(page, '21-connect')
   await press('Connect key')
-  await page.getByRole('status').waitFor()
+  await page.getByRole('status').getByText('The key is connected').waitFor()
   assert.equal((await call(older.key)).body.meta.tier, 'developer')
 
   step('a passkey')
