@@ -108,5 +108,9 @@ mutate: ## Print the small changes to FOLDER that its tests miss: make mutate FO
 bench: ## Measure the ratios of docs/benchmarks.md
 	@scripts/with-stores scripts/bench
 
+.PHONY: lighthouse
+lighthouse: ## Audit every public page with Lighthouse at 360 and 1280 px (minutes)
+	@scripts/with-browser scripts/lighthouse/run
+
 .PHONY: check
 check: lint alone generate-check test try-image ## Everything that CI runs

@@ -3,6 +3,8 @@ package docs_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -140,4 +142,16 @@ func TestStatusPage(t *testing.T) {
 	page = get(t, site, "/status").Body.String()
 	require.NotContains(t, page, `Lists and records</th><td><span class="badge good">`, "no call is admitted without Redis")
 	require.Contains(t, page, `<th scope="row">Accounts and keys</th><td><span class="badge good">`)
+}
+
+// The status page has the targets of the page for operators.
+func TestObjectivesAreThoseOfTheOperators(t *testing.T) {
+	slo, err := os.ReadFile("../../../../docs/operators/slo.md")
+	require.NoError(t, err)
+	for _, target := range []string{
+		fmt.Sprintf("%g%% are served", 100*docs.AvailabilityTarget), fmt.Sprintf("%g%% within %g s", 100*docs.LatencyTarget, docs.LatencyObjective.Seconds()),
+		fmt.Sprintf("%g%% are verified", 100*docs.FreshnessTarget),
+	} {
+		require.Contains(t, string(slo), target)
+	}
 }
