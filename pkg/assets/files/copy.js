@@ -34,5 +34,5 @@ for (const source of document.querySelectorAll("h1, h2, h3, h4, summary, pre, [d
   block.className = "copyable";
   source.replaceWith(block);
   block.append(source, button);
+  if (!said.isConnected) document.body.append(said);
 }
-document.body.append(said);
