@@ -83,6 +83,7 @@ tidy: ## Tidy every module
 .PHONY: generate
 generate: $(DOCS) ## Regenerate files derived from the code
 	@go test ./cmd/opportunity -run TestSettingsPage -update
+	@go run scripts/changelog.go
 	@go test ./docs -run UpToDate -update
 	@cd sdk && go run ./generate
 	@$(DOCS) --log-level warning -c charts/opportunity
