@@ -8,6 +8,7 @@ import (
 	"opportunity.internal/services/authquota/internal/httpapi"
 	keysapi "opportunity.internal/services/authquota/internal/keys/api"
 	planapi "opportunity.internal/services/authquota/internal/plan/api"
+	logapi "opportunity.internal/services/authquota/internal/requestlog/api"
 	usageapi "opportunity.internal/services/authquota/internal/usage/api"
 )
 
@@ -20,5 +21,6 @@ func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.
 	}
 	plan := planapi.API{Entitlements: db.plan, Epochs: p.epochs, Tiers: s.tiers}
 	usage := usageapi.API{Ledger: db.usage, Batches: db.usage, Charts: db.usage, Log: errors.Log, Now: cfg.Now}
-	return httpapi.Handler(errors, cfg.Tokens, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes())
+	log := logapi.API{Log: db.log, Now: cfg.Now}
+	return httpapi.Handler(errors, cfg.Tokens, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes(), log.Routes())
 }

@@ -93,6 +93,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	}
 	loop("forgetting", time.Hour, p.deleteExpired)
 	loop("merges", merge.Interval, func(ctx context.Context) error { return p.merges.Deliver(ctx, "") })
+	loop("request log", time.Minute, p.stores.log.Prune)
 	loop("sealing", time.Hour, p.reseal)
 	loop("ledger", ledger.Interval, p.ledger.Copy)
 	loop("notices", time.Minute, p.stores.keys.Remind)

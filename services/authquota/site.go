@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/services/authquota/internal/people/passkey"
 	planpages "opportunity.internal/services/authquota/internal/plan/pages"
 	codepages "opportunity.internal/services/authquota/internal/recoverycodes/pages"
+	logpages "opportunity.internal/services/authquota/internal/requestlog/pages"
 	"opportunity.internal/services/authquota/internal/site"
 	usagepages "opportunity.internal/services/authquota/internal/usage/pages"
 )
@@ -37,6 +38,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 		ApproveTest: cfg.TestKeys,
 	}
 	usage := &usagepages.Pages{Usage: db.usage, Allowances: allowances}
+	log := &logpages.Pages{Log: db.log}
 	plan := &planpages.Pages{PublicURL: cfg.PublicURL, Log: errors.Log, Tiers: s.tiers, Billing: billing, Actions: db.plan}
 	home := &homepages.Pages{PublicURL: cfg.PublicURL, Overview: db.keys, Allowances: allowances}
 	description, err := apidoc.Parse(api.OpenAPIYAML)
@@ -46,7 +48,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 	explorer := &explorerpages.Pages{PublicURL: cfg.PublicURL, API: description, Keys: db.keys, Epochs: p.epochs, Tiers: s.tiers}
 	return site.New(
 		site.Config{Errors: errors, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.signIns},
-		home.Feature(), people.Feature(), codes.Feature(), keys.Feature(), explorer.Feature(), usage.Feature(), plan.Feature())
+		home.Feature(), people.Feature(), codes.Feature(), keys.Feature(), explorer.Feature(), usage.Feature(), log.Feature(), plan.Feature())
 }
 
 // split routes page paths to the account pages and all others to the API.

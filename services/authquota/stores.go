@@ -10,6 +10,7 @@ import (
 	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 	planstore "opportunity.internal/services/authquota/internal/plan/store"
 	codestore "opportunity.internal/services/authquota/internal/recoverycodes/store"
+	logstore "opportunity.internal/services/authquota/internal/requestlog/store"
 	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
@@ -21,6 +22,7 @@ type stores struct {
 	codes    *codestore.Store
 	keys     *keystore.Store
 	usage    *usagestore.Store
+	log      *logstore.Store
 	plan     *planstore.Store
 	accounts *accountstore.Store
 }
@@ -30,7 +32,7 @@ func newStores(db *dbtx.DB) stores {
 	s := stores{
 		signIns: peoplestore.NewSignIns(db), factors: peoplestore.NewFactors(db), profiles: peoplestore.NewProfiles(db, keystore.EndAll),
 		codes: codestore.New(db),
-		keys:  keystore.New(db, usagestore.Move), usage: usagestore.New(db), plan: planstore.New(db),
+		keys:  keystore.New(db, usagestore.Move), usage: usagestore.New(db), log: logstore.New(db), plan: planstore.New(db),
 	}
 	s.accounts = accountstore.New(db, accountstore.Features{
 		ActiveKeys: s.keys.ActiveKeys,

@@ -1,0 +1,122 @@
+// Package requestlog defines the log of an account's latest requests, validates what gateways send, and filters it.
+package requestlog
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
+)
+
+// Request is a logged request with its key.
+type Request struct {
+	api.LoggedRequest
+
+	KeyName  string // may be empty
+	KeyShown string // how the key is displayed, such as oda_live_…A1b2
+}
+
+// Took returns the duration for display.
+func (r Request) Took() string { return r.Duration.Round(time.Millisecond / 10).String() }
+
+var (
+	requestID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	route     = regexp.MustCompile(`^/api(/[a-z0-9]+|/\{id\})+$`)
+)
+
+// Check validates a batch and returns its requests within the retention. Times in the future, from a gateway whose clock is ahead, count
+// as now. Parameters and error codes that only another release knows are left out.
+func Check(sent api.RequestLogBatch, now time.Time) ([]api.LoggedRequest, error) {
+	if len(sent.Requests) > api.MaxLogBatch {
+		return nil, account.Invalid("requests", fmt.Sprintf("must have at most %d entries", api.MaxLogBatch))
+	}
+	var recent []api.LoggedRequest
+	for i, r := range sent.Requests {
+		if field := invalid(r); field != "" {
+			return nil, problem.New(problem.InvalidParameter, "Field requests[%d].%s is invalid.", i, field)
+		}
+		r.Params = api.LoggedParams(r.Params)
+		if !slices.ContainsFunc(problem.Table, func(e problem.Entry) bool { return string(e.Code) == r.Code }) {
+			r.Code = ""
+		}
+		if r.At.After(now) {
+			r.At = now
+		}
+		if r.At.After(now.Add(-api.RequestLogDuration)) {
+			recent = append(recent, r)
+		}
+	}
+	return recent, nil
+}
+
+// invalid returns the name of an invalid field, or "".
+func invalid(r api.LoggedRequest) string {
+	switch {
+	case !requestID.MatchString(r.ID):
+		return "id"
+	case keys.Known(r.Key) != nil:
+		return "key"
+	case !route.MatchString(r.Route):
+		return "route"
+	case r.Status < 100 || r.Status > 599:
+		return "status"
+	case r.Duration < 0 || r.Duration > 24*time.Hour:
+		return "duration"
+	}
+	return ""
+}
+
+// Result is a group of responses.
+type Result string
+
+const (
+	Successful Result = "successful" // 2xx and 304
+	Rejected   Result = "rejected"   // other than by an error of the service
+	Failed     Result = "failed"
+)
+
+// Results lists the groups in the order of the page.
+var Results = []Result{Successful, Rejected, Failed}
+
+// ResultOf returns the group of a status.
+func ResultOf(status int) Result {
+	switch {
+	case status >= 500:
+		return Failed
+	case status >= 400:
+		return Rejected
+	}
+	return Successful
+}
+
+// Filter selects requests. Empty fields select all.
+type Filter struct {
+	ID     string // of the request
+	Key    string
+	Result Result
+}
+
+// Apply returns the selected requests.
+func (f Filter) Apply(all []Request) (selected []Request) {
+	for _, r := range all {
+		if (f.ID == "" || f.ID == r.ID) && (f.Key == "" || f.Key == r.Key) && (f.Result == "" || f.Result == ResultOf(r.Status)) {
+			selected = append(selected, r)
+		}
+	}
+	return selected
+}
+
+// PageSize is the number of requests on a page.
+const PageSize = 50
+
+// Page returns the requests of a page that come after the one with an id, and whether more follow. An unknown id, such as that of a
+// request that has left the log, gives the first page.
+func Page(selected []Request, after string) (page []Request, more bool) {
+	selected = selected[slices.IndexFunc(selected, func(r Request) bool { return r.ID == after })+1:]
+	return selected[:min(len(selected), PageSize)], len(selected) > PageSize
+}
