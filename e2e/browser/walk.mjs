@@ -105,6 +105,16 @@ try {
   await inspect(page, '14-usage')
   const csv = await (await page.request.get('/account/usage.csv')).text()
   for (const outcome of ['served', 'not_found', 'bad_request']) assert.match(csv, new RegExp(`,${outcome},1\\r?\\n`), csv)
+  const [bad] = await eventually('the calls in the request log', async () => {
+    await page.goto('/account/usage/requests?result=rejected')
+    const ids = await page.getByRole('cell', { name: /^[0-9a-f-]{36}$/ }).allTextContents()
+    return ids.length > 0 && ids
+  })
+  await page.getByLabel('Request ID').fill(bad)
+  await press('Show requests')
+  await page.getByText('1 request, newest first').waitFor()
+  await inspect(page, '14-requests')
+
   step('make a call in the explorer, without a key in the browser')
   await page.goto('/docs/reference')
   await page.locator('section', { has: page.locator('#getVerificationHistory') }).getByRole('link', { name: 'Try it in the explorer' }).click()

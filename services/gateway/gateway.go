@@ -82,10 +82,11 @@ func start(r *service.Runtime, cfg Config) error {
 	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens, r.Transport(transport, "authquota"))
 	keys := newKeys(cfg, authquota, r)
 	recorder := newRecorder(authquota, r.Telemetry)
+	requests := newRequestLog(authquota, r.Telemetry)
 	shown := newFigures(cfg, pages, authquota)
 	limiter := newLimiter(cfg, counters, authquota, r)
 	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: limiter, Usage: recorder, Pages: pages, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
+		Keys: keys, Limiter: limiter, Usage: recorder, Log: requests, Pages: pages, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
 	}, transport)
 	if err != nil {
 		return err
@@ -99,6 +100,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Handle(adminPort, r.Handler(admin))
 	r.Handle(server.ServicePort, public)
 	r.Go("usage batches", recorder.Run)
+	r.Go("request log", requests.Run)
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
@@ -110,6 +112,7 @@ func start(r *service.Runtime, cfg Config) error {
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
 		defer cancel()
 		recorder.Close(ctx)
+		requests.Close(ctx)
 	})
 	return nil
 }
@@ -200,6 +203,20 @@ func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Record
 			Name: "gateway_tallied_calls_lost_total", Help: "Calls permanently missing from the usage charts; the limits counted them.",
 		}, func() float64 { return float64(recorder.Lost()) }))
 	return recorder
+}
+
+func newRequestLog(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Log {
+	requests := usage.NewLog(func(ctx context.Context, batch api.RequestLogBatch) error {
+		return authquota.Post(ctx, "/internal/v1/request-log", batch, nil)
+	}, tel.Log)
+	tel.Registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "gateway_logged_requests_pending", Help: "Requests not yet sent to authquota for the request logs of accounts.",
+		}, func() float64 { return float64(requests.Pending()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "gateway_logged_requests_lost_total", Help: "Requests permanently missing from the request logs of accounts.",
+		}, func() float64 { return float64(requests.Lost()) }))
+	return requests
 }
 
 func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, r *service.Runtime) *admission.Limiter {

@@ -203,6 +203,7 @@ type fakeAuthquota struct {
 	usage        map[usageKey]int // received calls
 	batches      map[string]int   // received copies of each batch, by id
 	tiers        []api.TierLimits
+	logged       []api.LoggedRequest
 	losesReplies bool // accepts usage batches without a reply
 	down         bool
 }
@@ -227,6 +228,7 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 	})
 	mux.HandleFunc("GET /internal/v1/tiers", a.tierTable)
 	mux.HandleFunc("POST /internal/v1/tallies", a.acceptUsage)
+	mux.HandleFunc("POST /internal/v1/request-log", a.acceptRequests)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -302,6 +304,21 @@ func (a *fakeAuthquota) tierTable(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(a.tiers)
 }
 
+func (a *fakeAuthquota) acceptRequests(w http.ResponseWriter, r *http.Request) {
+	var batch api.RequestLogBatch
+	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&batch) != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.down {
+		panic(http.ErrAbortHandler)
+	}
+	a.logged = append(a.logged, batch.Requests...)
+	w.WriteHeader(http.StatusNoContent)
+}
+
 func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	var batch api.UsageBatch
 	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&batch) != nil {
@@ -333,6 +350,19 @@ func (a *fakeAuthquota) usageOf(key string) map[api.CallOutcome]int {
 	for k, calls := range a.usage {
 		if k.key == key {
 			out[k.outcome] += calls
+		}
+	}
+	return out
+}
+
+// loggedOf returns the number of logged requests of a key by status and error code.
+func (a *fakeAuthquota) loggedOf(key string) map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[string]int{}
+	for _, r := range a.logged {
+		if r.Key == key {
+			out[fmt.Sprint(r.Status, " ", r.Code)]++
 		}
 	}
 	return out

@@ -2,9 +2,11 @@ package edge
 
 import (
 	"net/http"
+	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/proxy"
@@ -17,15 +19,21 @@ type call struct {
 	caller  *authn.Principal // nil until the key is resolved
 	charge  admission.Decision
 	outcome api.CallOutcome
+	status  int
+	code    problem.Code // of an error
 }
 
 // call serves an API route: it charges the call to the account of the key, forwards it, refunds the charge if the response is not
-// billable, and records the outcome for the account's usage chart.
+// billable, and records the outcome for the account's usage chart and request log.
 func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route, key authn.Key, end *observation) (int, error) {
-	c := call{end: end, outcome: api.CallFailed} // the outcome after a panic
-	defer e.record(&c)
+	c := call{end: end, outcome: api.CallFailed, status: http.StatusInternalServerError, code: problem.InternalError} // after a panic
+	defer e.record(r, to, &c)
 	status, err := e.chargeAndForward(w, r, to, key, &c)
-	c.outcome = outcome(status, err)
+	c.outcome, c.status = outcome(status, err), status
+	if err != nil {
+		c.code = problem.Of(err).Code
+		c.status = c.code.Status()
+	}
 	return status, err
 }
 
@@ -51,6 +59,7 @@ func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route
 	if err != nil {
 		return 0, err
 	}
+	code := errorCode(response)
 	if isCharged(response.StatusCode) {
 		c.charge.SetHeaders(w.Header())
 	} else {
@@ -59,7 +68,7 @@ func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route
 	if err := response.Write(w); err != nil {
 		return 0, upstream{err}
 	}
-	settled = true
+	settled, c.code = true, code
 	return response.StatusCode, nil
 }
 
@@ -74,16 +83,34 @@ func (e *Edge) refund(r *http.Request, c *call) {
 	}
 }
 
-// record adds the call to its key's usage for the day it was charged to.
-func (e *Edge) record(c *call) {
+// errorCode returns the code of a response, or "" without an error. Only a 400 can have several codes.
+func errorCode(response proxy.Response) problem.Code {
+	switch response.StatusCode {
+	case http.StatusBadRequest:
+		return response.ErrorCode()
+	case http.StatusPaymentRequired:
+		return problem.SubscriptionRequired
+	case http.StatusNotFound:
+		return problem.NotFound
+	}
+	return ""
+}
+
+// record adds the call to its key's usage for the day it was charged to, and to the request log.
+func (e *Edge) record(r *http.Request, to route.Route, c *call) {
 	if c.caller == nil {
 		return
 	}
+	now, took := e.Now(), time.Since(c.end.since)
 	at := c.charge.Clock
 	if at.IsZero() { // nothing was charged
-		at = e.Now()
+		at = now
 	}
 	e.Usage.Record(c.caller.Key, c.outcome, at)
+	e.Log.Record(api.LoggedRequest{
+		ID: telemetry.RequestID(r.Context()), Key: c.caller.Key, At: now.Add(-took), Route: string(to.Operation), Params: r.URL.RawQuery,
+		Status: c.status, Code: string(c.code), Duration: took,
+	})
 }
 
 // outcome classifies a call by the status of its response or by its error.

@@ -31,6 +31,7 @@ type Edge struct {
 	OlderKeys apikey.OlderForm
 	Limiter   *admission.Limiter
 	Usage     *usage.Recorder
+	Log       *usage.Log
 	Catalog   *proxy.Service
 	History   *proxy.Service
 	Account   *proxy.Service // the account pages

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -59,8 +60,15 @@ func TestPanicRefundsCharge(t *testing.T) {
 		}
 		return nil
 	}, tel.Log)
+	codes := map[string]int{}
+	requests := usage.NewLog(func(_ context.Context, b api.RequestLogBatch) error {
+		for _, r := range b.Requests {
+			codes[fmt.Sprint(r.Status, r.Code)]++
+		}
+		return nil
+	}, tel.Log)
 	h, err := Edge{
-		Usage: recorder, Now: time.Now,
+		Usage: recorder, Log: requests, Now: time.Now,
 		Keys: keys, Catalog: catalog, History: history, Pages: pages, Telemetry: tel, Errors: problem.Writer{Log: tel.Log},
 		Limiter: admission.New(admission.Config{
 			Redis: counters, Tracer: tel.Tracer, Log: tel.Log, Capacity: 10, Now: time.Now,
@@ -89,4 +97,6 @@ func TestPanicRefundsCharge(t *testing.T) {
 	storetest.Eventually(t, "both calls are recorded", func() bool { return recorder.Pending() == 2 })
 	require.NoError(t, recorder.Flush(t.Context()))
 	require.Equal(t, map[api.CallOutcome]int{api.CallFailed: 2}, recorded, "recorded calls")
+	require.NoError(t, requests.Flush(t.Context()))
+	require.Equal(t, map[string]int{"500internal_error": 2}, codes, "logged requests")
 }

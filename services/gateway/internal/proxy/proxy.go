@@ -8,6 +8,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,6 +125,18 @@ func checkContract(resp *http.Response, kind string) error {
 	default:
 		return problem.Of(fmt.Errorf("status %d", status))
 	}
+}
+
+// ErrorCode reads the code of an error response, or "" if it has none, as the response to a HEAD request. The body can still be written.
+func (r Response) ErrorCode() problem.Code {
+	start, _ := io.ReadAll(io.LimitReader(r.Body, 4<<10)) // Write meets the same read error
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(start), r.Body), r.Body}
+	var body api.Error
+	_ = json.Unmarshal(start, &body)
+	return problem.Code(body.Error.Code)
 }
 
 // ErrTruncated is returned by Write if the response of the service ended early.
