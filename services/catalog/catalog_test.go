@@ -44,7 +44,13 @@ type service struct {
 	logs    *logBuffer
 }
 
-// start runs the catalog on the given database, and stops it at the end of the test.
+var schema = storetest.NewSchema(func(url string) error {
+	return catalog.Migrate(context.Background(), catalog.Config{
+		Telemetry: telemetry.Config{LogOutput: io.Discard}, Database: database.Config{URL: url, MaxConnections: 2},
+	})
+})
+
+// start runs the catalog on a migrated database, and stops it at the end of the test.
 func start(t testing.TB, databaseURL string) *service {
 	t.Helper()
 	s := &service{t: t, history: &historyServer{}, clock: &clock{at: startTime}, logs: &logBuffer{}}
@@ -59,7 +65,6 @@ func start(t testing.TB, databaseURL string) *service {
 		Tokens:    peer.Tokens{Values: []string{token}},
 		PublicURL: public, HistoryURL: peerServer.URL, Now: s.clock.Now,
 	}
-	require.NoError(t, catalog.Migrate(context.Background(), cfg))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- catalog.Run(ctx, cfg) }()

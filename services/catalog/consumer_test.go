@@ -21,9 +21,7 @@ import (
 
 // onEachDatabase runs a test with each supported database.
 func onEachDatabase(t *testing.T, test func(t *testing.T, s *service)) {
-	for dialect, address := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) { test(t, start(t, address)) })
-	}
+	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
 }
 
 var filterValues = func() map[string][]string {
@@ -83,24 +81,24 @@ func (s *service) walk(tier api.Tier, path string) (all []api.Opportunity) {
 	}
 }
 
+// Lists are served from memory, so one database is enough.
 func TestPagesOfEveryFilterMatchTheOracle(t *testing.T) {
-	onEachDatabase(t, func(t *testing.T, s *service) {
-		records := oracle.Records(21, 160, startTime)
-		s.load(records)
-		all := oracle.Published(records, startTime)
-		for i, f := range filters(250) {
-			tier := []api.Tier{api.Free, api.Developer, api.Commercial}[i%3]
-			path := "/api/v1/opportunities"
-			if i%2 == 0 {
-				path = "/api/jobs"
-			}
-			want := oracle.List(all, tier, f)
-			f.Set("limit", strconv.Itoa(7+i%20))
-			got := s.walk(tier, path+"?"+f.Encode())
-			require.Equal(t, ids(want), ids(got), "%s %s", tier, f.Encode())
-			require.Equal(t, string(encode(t, want)), string(encode(t, got)))
+	s := start(t, schema.SQLite(t))
+	records := oracle.Records(21, 160, startTime)
+	s.load(records)
+	all := oracle.Published(records, startTime)
+	for i, f := range filters(250) {
+		tier := []api.Tier{api.Free, api.Developer, api.Commercial}[i%3]
+		path := "/api/v1/opportunities"
+		if i%2 == 0 {
+			path = "/api/jobs"
 		}
-	})
+		want := oracle.List(all, tier, f)
+		f.Set("limit", strconv.Itoa(7+i%20))
+		got := s.walk(tier, path+"?"+f.Encode())
+		require.Equal(t, ids(want), ids(got), "%s %s", tier, f.Encode())
+		require.Equal(t, string(encode(t, want)), string(encode(t, got)))
+	}
 }
 
 func ids(all []api.Opportunity) []string {
@@ -112,7 +110,7 @@ func ids(all []api.Opportunity) []string {
 }
 
 func TestResponsesFollowTheSpecification(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	s.load(oracle.Records(3, 60, startTime))
 
 	t.Run("limit is reduced to the tier's page size", func(t *testing.T) {
@@ -188,7 +186,7 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 }
 
 func TestConditionalRequests(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	records := oracle.Records(4, 40, startTime)
 	s.load(records)
 	request := func(path string, tier api.Tier, etag string) response {
@@ -226,7 +224,7 @@ func TestConditionalRequests(t *testing.T) {
 }
 
 func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	records := oracle.Records(8, 30, startTime)
 	s.load(records)
 	for _, r := range records {
@@ -252,7 +250,7 @@ func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
 }
 
 func TestFreeTierSeesTheSameSetInEveryFilter(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	records := oracle.Records(5, 200, startTime)
 	s.load(records)
 	set := ids(oracle.Free(oracle.Published(records, startTime)))

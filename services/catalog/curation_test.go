@@ -223,7 +223,7 @@ func jsonNumber(n int64) string {
 }
 
 func TestAmbiguousOperatorRequestsAreRejected(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	for path, bodies := range map[string][]string{
 		"publish":  {"", "{}", "[]", `{"ids":[]}`, `{"ids":["a"],"all":true}`, `{"id":"a"}`},
 		"withdraw": {"", "{}", `{"all":true}`},

@@ -305,7 +305,7 @@ func TestDraftsAndSkips(t *testing.T) {
 
 // Private work of curators must not reach consumers or the history service.
 func TestWorkOfCuratorsIsPrivate(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	s.curate("import", listingLine("x", `,"visibility":"published"`))
 	operated[api.Draft](s, 200, "ann", "PUT", "reviews/records/x/draft", `"Hush"`)
 	operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", submission(t, s.sheetFor("ben", "x"), "", `,"quotes":[{"fact":"pay","sourceUrl":"https://acme.example","text":"Hush"}]`))

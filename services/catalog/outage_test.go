@@ -40,7 +40,7 @@ func allowConnections(t *testing.T, databaseURL string, allow bool) {
 }
 
 func TestDatabaseOutage(t *testing.T) {
-	address := storetest.Postgres(t)
+	address := schema.Postgres(t)
 	s := start(t, address)
 	records := oracle.Records(2, 30, startTime)
 	s.load(records)
@@ -121,39 +121,37 @@ func TestSummariesOfOlderRulesAreRejected(t *testing.T) {
 }
 
 func TestUnreadableDocumentHidesOnlyItsListing(t *testing.T) {
-	for dialect, address := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) {
-			s := start(t, address)
-			s.curate("import", listingLine("a", `,"visibility":"published"`)+listingLine("b", `,"visibility":"published"`)+listingLine("c", `,"visibility":"published"`))
-			status := func(id string) int { return s.get(api.Commercial, "/api/v1/opportunities/"+id).status }
-			storetest.Eventually(t, "all are served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 3 })
+	schema.OnBothDatabases(t, func(t *testing.T, address string) {
+		s := start(t, address)
+		s.curate("import", listingLine("a", `,"visibility":"published"`)+listingLine("b", `,"visibility":"published"`)+listingLine("c", `,"visibility":"published"`))
+		status := func(id string) int { return s.get(api.Commercial, "/api/v1/opportunities/"+id).status }
+		storetest.Eventually(t, "all are served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 3 })
 
-			tel, err := telemetry.Start(t.Context(), "catalog", telemetry.Config{LogOutput: io.Discard})
-			require.NoError(t, err)
-			db, err := database.Open(database.Config{URL: address, MaxConnections: 1}, tel)
-			require.NoError(t, err)
-			defer db.Close()
-			require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
-				sequence, err := database.NextSequence(tx)
-				if err != nil {
-					return err
-				}
-				return tx.Exec("UPDATE listings SET document = '{', sequence = ? WHERE id = 'b'", sequence).Error
-			}))
-			storetest.Eventually(t, "b is not served", func() bool { return status("b") == http.StatusNotFound })
-			require.Equal(t, 1, s.curate("withdraw", `{"ids":["a"]}`).Updated)
-			storetest.Eventually(t, "a is withdrawn", func() bool { return status("a") == http.StatusNotFound })
-			require.Equal(t, http.StatusOK, status("c"))
-			require.Contains(t, s.logs.String(), `"listing_id":"b"`)
+		tel, err := telemetry.Start(t.Context(), "catalog", telemetry.Config{LogOutput: io.Discard})
+		require.NoError(t, err)
+		db, err := database.Open(database.Config{URL: address, MaxConnections: 1}, tel)
+		require.NoError(t, err)
+		defer db.Close()
+		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
+			sequence, err := database.NextSequence(tx)
+			if err != nil {
+				return err
+			}
+			return tx.Exec("UPDATE listings SET document = '{', sequence = ? WHERE id = 'b'", sequence).Error
+		}))
+		storetest.Eventually(t, "b is not served", func() bool { return status("b") == http.StatusNotFound })
+		require.Equal(t, 1, s.curate("withdraw", `{"ids":["a"]}`).Updated)
+		storetest.Eventually(t, "a is withdrawn", func() bool { return status("a") == http.StatusNotFound })
+		require.Equal(t, http.StatusOK, status("c"))
+		require.Contains(t, s.logs.String(), `"listing_id":"b"`)
 
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.metrics, nil)
-			require.NoError(t, err)
-			resp, err := http.DefaultClient.Do(r)
-			require.NoError(t, err)
-			defer resp.Body.Close()
-			metrics, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-			require.Contains(t, string(metrics), "\ncatalog_records_left_out 1\n")
-		})
-	}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.metrics, nil)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		metrics, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(metrics), "\ncatalog_records_left_out 1\n")
+	})
 }

@@ -85,7 +85,7 @@ func TestDryRunPredictsTheImport(t *testing.T) {
 }
 
 func TestDryRunShowsChangedFields(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	s.curate("import", string(listingfile.Example))
 	edited := strings.NewReplacer(`"minimum":0.75`, `"minimum":0.5`, `"excludedRegions":["QC"]`, `"excludedRegions":["QC","YT"]`,
 		`"startingCost":"None"`, `"startingCost":"<5> CAD"`, `"visibility":"private"`, `"visibility":"published"`, `,"curation":{`, `,"curation":{"notes":"x",`,
@@ -112,7 +112,7 @@ func TestDryRunShowsChangedFields(t *testing.T) {
 
 // TestImportAndLintAgree checks that an import rejects the same lines as "listings lint", which uses the same reader.
 func TestImportAndLintAgree(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	for _, file := range []string{
 		listingLine("a", `,"kind":"x"`) + listingLine("a", ""), `{"format":"opportunity-listings","version":7}` + "\n" + listingLine("a", ""), "[]\n{}\n\"\xff\"\n",
 		strings.Repeat("{}\n", api.MaxReported+3), listingLine("a", "")[:40], listingLine("a", `,"facts":{"pay":{"minimum":2,"maximum":1}}`),

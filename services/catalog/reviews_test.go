@@ -114,7 +114,7 @@ func TestDueReasons(t *testing.T) {
 }
 
 func TestFreshnessMetrics(t *testing.T) {
-	s := start(t, storetest.SQLite(t))
+	s := start(t, schema.SQLite(t))
 	records := oracle.Records(19, 80, startTime)
 	s.load(records)
 	total, verified, due := map[api.Category]int{}, map[api.Category]int{}, 0

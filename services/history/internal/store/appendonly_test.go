@@ -37,7 +37,7 @@ func (s testStore) rejects(t *testing.T, why string, statements ...string) {
 }
 
 func TestSQLiteRejectsEveryChangeOfAnEvent(t *testing.T) {
-	s := open(t, migrated(t, storetest.SQLite(t)))
+	s := open(t, schema.SQLite(t))
 	s.add(t, review("a", 1, ""))
 	s.rejects(t, "append-only", append(changes,
 		"INSERT OR REPLACE INTO verification_events SELECT * FROM verification_events",
@@ -48,7 +48,7 @@ func TestSQLiteRejectsEveryChangeOfAnEvent(t *testing.T) {
 
 // REPLACE does not fire delete triggers on a connection without the pragma recursive_triggers.
 func TestSQLiteRejectsReplaceWithoutPragma(t *testing.T) {
-	url := migrated(t, storetest.SQLite(t))
+	url := schema.SQLite(t)
 	s := open(t, url)
 	s.add(t, review("a", 1, ""), review("a", 2, ""))
 	s.publish(t, "a")
@@ -69,7 +69,7 @@ func TestSQLiteRejectsReplaceWithoutPragma(t *testing.T) {
 }
 
 func TestPostgresRejectsEveryChangeOfAnEventByOwner(t *testing.T) {
-	s := open(t, migrated(t, storetest.Postgres(t)))
+	s := open(t, schema.Postgres(t))
 	s.add(t, review("a", 1, ""))
 	s.rejects(t, "append-only", append(changes, upsert, "TRUNCATE verification_events", "TRUNCATE verification_events, summaries CASCADE",
 		"SET session_replication_role = replica; DELETE FROM verification_events")...)

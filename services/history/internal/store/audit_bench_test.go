@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/storetest"
 )
 
 var verifyListings = flag.Int("verify.listings", 1_000, "listings of BenchmarkVerify, with a hundred events each")
@@ -19,9 +18,9 @@ var verifyListings = flag.Int("verify.listings", 1_000, "listings of BenchmarkVe
 func BenchmarkVerify(b *testing.B) {
 	const each, atOnce = 100, 50
 	listings := *verifyListings
-	for dialect, url := range storetest.Databases(b) {
+	for dialect, url := range map[string]string{"postgres": schema.Postgres(b), "sqlite": schema.SQLite(b)} {
 		b.Run(dialect, func(b *testing.B) {
-			s, k := open(b, migrated(b, url)), keys(b, seed)
+			s, k := open(b, url), keys(b, seed)
 			var events []api.VerificationEvent
 			for slug := range listings { // all events of a listing in one append, which reads the listing's history
 				for i := range each {

@@ -10,13 +10,12 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/eventfile"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/event"
 )
 
 // BenchmarkReview measures the sheet's part of the history service and a review, with 1,000,000 events of 100,000 listings on Postgres.
 func BenchmarkReview(b *testing.B) {
-	s := open(b, migrated(b, storetest.Postgres(b)))
+	s := open(b, schema.Postgres(b))
 	require.NoError(b, s.db.Exec(`INSERT INTO verification_events SELECT n, 'e-' || n, 'r-' || n % 100000, 1790000000000000 + n, 'application-link',
 		'reachable', '[]', NULL, '', 'link-checker', 1790000000000000 + n, 'c' || n, 'p' || n, 'h' || n FROM generate_series(1, 1000000) n`).Error)
 	require.NoError(b, s.db.Exec("UPDATE change_sequence SET value = 1000000").Error)

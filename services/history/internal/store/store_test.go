@@ -33,12 +33,18 @@ type testStore struct {
 	url string
 }
 
-// onBoth runs a test on a fresh store of each dialect.
+var schema = storetest.NewSchema(func(url string) error {
+	tel, err := telemetry.Start(context.Background(), "history", telemetry.Config{LogOutput: io.Discard})
+	if err != nil {
+		return err
+	}
+	return database.Migrate(context.Background(), database.Config{URL: url, MaxConnections: 2}, tel, migrations.Files)
+})
+
+// onBoth runs a test on a new store of each dialect.
 func onBoth(t *testing.T, test func(t *testing.T, s testStore)) {
 	t.Helper()
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) { test(t, open(t, migrated(t, url))) })
-	}
+	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, open(t, url)) })
 }
 
 func silent(t testing.TB) *telemetry.Telemetry {
@@ -46,12 +52,6 @@ func silent(t testing.TB) *telemetry.Telemetry {
 	tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
 	return tel
-}
-
-func migrated(t testing.TB, url string) string {
-	t.Helper()
-	require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 2}, silent(t), migrations.Files))
-	return url
 }
 
 func open(t testing.TB, url string) testStore {
@@ -119,7 +119,12 @@ func (s testStore) events(t testing.TB, slug string) []api.VerificationEvent {
 
 func (s testStore) summaries(t testing.TB) map[string]api.Summary {
 	t.Helper()
-	all, err := s.Summaries(t.Context(), 0, 100000)
+	return s.summariesAfter(t, 0)
+}
+
+func (s testStore) summariesAfter(t testing.TB, sequence int64) map[string]api.Summary {
+	t.Helper()
+	all, err := s.Summaries(t.Context(), sequence, 100000)
 	require.NoError(t, err)
 	out := map[string]api.Summary{}
 	for _, sum := range apitest.Decoded(all) {
@@ -407,7 +412,7 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 	for name, unavailable := range map[string]func(t *testing.T) testStore{
 		"postgres": func(t *testing.T) testStore { return open(t, "postgres://nobody@127.0.0.1:1/nothing") },
 		"sqlite": func(t *testing.T) testStore {
-			s := open(t, migrated(t, storetest.SQLite(t)))
+			s := open(t, schema.SQLite(t))
 			require.NoError(t, s.db.Close())
 			return s
 		},
