@@ -55,7 +55,8 @@ func (e Edge) Handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.observed(w, r, e.serve) })
+	serve := handler(e.serve) // bound once: each evaluation allocates
+	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.observed(w, r, serve) })
 	compressed := compress(plain)
 	return e.strip(e.Telemetry.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if e.HTTPS {
