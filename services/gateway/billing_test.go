@@ -142,7 +142,7 @@ func TestBillingUnavailable(t *testing.T) {
 	s.CloseClientConnections()
 	s.Close()
 	for _, path := range []string{"/billing/stripe/webhook", "/billing/sandbox"} {
-		a := gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x")})
+		a := gw.do(t, request{method: http.MethodPost, path: path, body: strings.NewReader("x"), header: http.Header{"Stripe-Signature": {"t=1"}}})
 		require.Equal(t, "service_unavailable", a.code(t))
 		require.Equal(t, "1", a.header.Get("Retry-After"))
 	}
