@@ -1,9 +1,7 @@
 package authquota_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -21,13 +19,13 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 )
 
 func TestAccountIsSuspendedResumedAndGranted(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		other := svc.issue(nil)
@@ -41,54 +39,54 @@ func TestAccountIsSuspendedResumedAndGranted(t *testing.T) {
 			return p
 		}
 
-		suspended := read[listedAccount](svc.change(key.Account, "suspend", `{"reason":" unpaid "}`))
+		suspended := servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":" unpaid "}`))
 		require.True(t, suspended.Suspended)
 		require.Equal(t, "unpaid", *suspended.SuspendReason)
 		require.NotNil(t, suspended.SuspendedAt)
 		require.True(t, next().Suspended)
-		again := read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"another"}`))
+		again := servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"another"}`))
 		require.Empty(t, cmp.Diff(suspended, again), "twice is once")
 
-		resumed := read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))
+		resumed := servicetest.Read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))
 		require.False(t, resumed.Suspended)
 		require.Nil(t, resumed.SuspendedAt)
 		require.Nil(t, resumed.SuspendReason)
 		require.False(t, next().Suspended)
-		require.Empty(t, cmp.Diff(resumed, read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))))
+		require.Empty(t, cmp.Diff(resumed, servicetest.Read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))))
 
-		granted := read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+		granted := servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 		require.Equal(t, api.Developer, granted.Tier)
 		p := next()
 		require.Equal(t, api.Developer, p.Tier)
 		require.Equal(t, 1000, p.Limits.PerDay)
 		require.True(t, p.Limits.History)
-		read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+		servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 		require.Equal(t, p, svc.principal(key.Key), "an act that changes nothing raises nothing")
 		require.Equal(t, otherBefore, svc.principal(other.Key), "nobody else is touched")
 	})
 }
 
 func TestInvalidAccountChangesAreRejected(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		for _, act := range []string{"suspend", "resume"} {
-			svc.change(key.Account, act, nil).rejected(problem.InvalidParameter, "reason")
-			svc.change(key.Account, act, `{"reason":""}`).rejected(problem.InvalidParameter, "reason")
-			svc.change(key.Account, act, `{"reason":"a\nb"}`).rejected(problem.InvalidParameter, "reason", "one line")
-			svc.change(key.Account, act, `{"reason":"x","until":"tomorrow"}`).rejected(problem.InvalidParameter, "until")
+			svc.change(key.Account, act, nil).RequireError(problem.InvalidParameter, "reason")
+			svc.change(key.Account, act, `{"reason":""}`).RequireError(problem.InvalidParameter, "reason")
+			svc.change(key.Account, act, `{"reason":"a\nb"}`).RequireError(problem.InvalidParameter, "reason", "one line")
+			svc.change(key.Account, act, `{"reason":"x","until":"tomorrow"}`).RequireError(problem.InvalidParameter, "until")
 		}
-		svc.change(key.Account, "grant", nil).rejected(problem.InvalidParameter, "tier")
-		svc.change(key.Account, "grant", `{"tier":"business"}`).rejected(problem.InvalidParameter, "tier", "commercial")
-		svc.change(key.Account, "close", `{}`).rejected(problem.NotFound)
-		svc.do(http.MethodPost, "/operator/v1/keys/"+key.ID+"/revoke", `{"reason":"x"}`).rejected(problem.InvalidParameter, "reason")
+		svc.change(key.Account, "grant", nil).RequireError(problem.InvalidParameter, "tier")
+		svc.change(key.Account, "grant", `{"tier":"business"}`).RequireError(problem.InvalidParameter, "tier", "commercial")
+		svc.change(key.Account, "close", `{}`).RequireError(problem.NotFound)
+		svc.do(http.MethodPost, "/operator/v1/keys/"+key.ID+"/revoke", `{"reason":"x"}`).RequireError(problem.InvalidParameter, "reason")
 		for _, id := range []string{"x", "%00", key.ID, "acc_0199a7a0000070008000000000000000"} {
-			svc.change(id, "suspend", `{"reason":"x"}`).rejected(problem.NotFound)
-			svc.change(id, "grant", `{"tier":"free"}`).rejected(problem.NotFound)
+			svc.change(id, "suspend", `{"reason":"x"}`).RequireError(problem.NotFound)
+			svc.change(id, "grant", `{"tier":"free"}`).RequireError(problem.NotFound)
 		}
 		nobody := svc.doAs(http.MethodPost, "/operator/v1/accounts/"+key.Account+"/grant", `{"tier":"developer"}`,
-			http.Header{"Authorization": {"Bearer " + token}})
-		require.GreaterOrEqual(t, nobody.status, 400, "no act without a name to record")
+			http.Header{"Authorization": {"Bearer " + servicetest.Token}})
+		require.GreaterOrEqual(t, nobody.Status, 400, "no act without a name to record")
 		require.Equal(t, api.Free, svc.listAccounts()[0].Tier)
 		require.False(t, svc.listAccounts()[0].Suspended)
 	})
@@ -106,23 +104,23 @@ func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 
 		s.Stop()
 		down := svc.resolve(revoked.Key)
-		down.rejected(problem.ServiceUnavailable)
-		require.Equal(t, "1", down.header.Get("Retry-After"))
-		svc.resolve("oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8").rejected(problem.ServiceUnavailable)
-		svc.revoke(revoked.ID).rejected(problem.ServiceUnavailable, "The change is saved")
-		svc.revoke(revoked.ID).rejected(problem.ServiceUnavailable, "The change is saved")
-		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).rejected(problem.ServiceUnavailable, "The change is saved")
-		svc.change(granted.Account, "grant", `{"tier":"developer"}`).rejected(problem.ServiceUnavailable, "The change is saved")
+		down.RequireError(problem.ServiceUnavailable)
+		require.Equal(t, "1", down.Header.Get("Retry-After"))
+		svc.resolve("oda_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg_2MILV8").RequireError(problem.ServiceUnavailable)
+		svc.revoke(revoked.ID).RequireError(problem.ServiceUnavailable, "The change is saved")
+		svc.revoke(revoked.ID).RequireError(problem.ServiceUnavailable, "The change is saved")
+		svc.change(suspended.Account, "suspend", `{"reason":"x"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
+		svc.change(granted.Account, "grant", `{"tier":"developer"}`).RequireError(problem.ServiceUnavailable, "The change is saved")
 		require.Equal(t, "revoked", svc.listKeys("?account=" + revoked.Account)[0].Status)
 		late := svc.issue(nil) // a new key needs no epoch
 		storetest.Eventually(t, "a count of what is pending", func() bool {
-			return strings.Contains(svc.metrics(), "authquota_epoch_raises_pending 3")
+			return strings.Contains(svc.Metrics(), "authquota_epoch_raises_pending 3")
 		})
 
 		s.Start() // with all data lost
 		storetest.Eventually(t, "delivered without being asked", func() bool {
 			n, err := s.Client().HLen(t.Context(), counter.Epochs).Result()
-			return err == nil && n == 3 && strings.Contains(svc.metrics(), "authquota_epoch_raises_pending 0")
+			return err == nil && n == 3 && strings.Contains(svc.Metrics(), "authquota_epoch_raises_pending 0")
 		})
 		for _, k := range []issued{revoked, suspended, granted} {
 			require.Greater(t, svc.principal(k.Key).Epoch, before[k.ID].Epoch)
@@ -131,18 +129,18 @@ func TestChangesAreSavedDuringRedisOutage(t *testing.T) {
 		require.True(t, svc.principal(suspended.Key).Suspended)
 		require.Equal(t, api.Developer, svc.principal(granted.Key).Tier)
 		require.Equal(t, late.ID, svc.principal(late.Key).Key)
-		read[listedKey](svc.revoke(revoked.ID)) // now it is in effect, and a repetition confirms it
+		servicetest.Read[listedKey](svc.revoke(revoked.ID)) // now it is in effect, and a repetition confirms it
 	})
 }
 
 // A service that ends between a change and its delivery leaves the delivery to the next one.
 func TestPendingEpochIncrementsAreDeliveredAfterRestart(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		before := svc.principal(key.Key)
 		s.Stop()
-		svc.revoke(key.ID).rejected(problem.ServiceUnavailable)
+		svc.revoke(key.ID).RequireError(problem.ServiceUnavailable)
 		svc.stop()
 		s.Start()
 		svc = s.start(t)
@@ -155,14 +153,14 @@ func TestPendingEpochIncrementsAreDeliveredAfterRestart(t *testing.T) {
 }
 
 func TestEpochsRecoverAfterFlush(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		before := svc.principal(key.Key)
 		s.Flush()
 		after := svc.principal(key.Key)
 		require.Greater(t, after.Epoch, before.Epoch, "nobody may go on with an answer from before")
-		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
+		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
 		require.Greater(t, svc.principal(key.Key).Epoch, after.Epoch)
 		ttl := s.Client().TTL(t.Context(), counter.Epochs).Val()
 		require.Greater(t, ttl, 47*time.Hour)
@@ -172,20 +170,20 @@ func TestEpochsRecoverAfterFlush(t *testing.T) {
 
 // Setting the clock back must not restore an epoch that a gateway may still have cached.
 func TestEpochsIncreaseWhenClockIsSetBack(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		require.NoError(t, s.Client().HSet(t.Context(), counter.Epochs, key.Account, ahead).Err())
 		require.Equal(t, ahead, svc.principal(key.Key).Epoch)
-		read[listedKey](svc.revoke(key.ID))
+		servicetest.Read[listedKey](svc.revoke(key.ID))
 		require.Greater(t, svc.principal(key.Key).Epoch, ahead) // by one, or by two if the loop delivers the same increment
 	})
 }
 
 // A response without the change never carries the epoch after it, however revocations and lookups interleave.
 func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key := svc.issue(nil)
 		var done atomic.Bool
@@ -210,7 +208,7 @@ func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
 			if i%2 == 1 {
 				to = api.Free
 			}
-			read[listedAccount](svc.change(key.Account, "grant", map[string]any{"tier": to}))
+			servicetest.Read[listedAccount](svc.change(key.Account, "grant", map[string]any{"tier": to}))
 			// From here on, every gateway that compares epochs looks up the key again and sees the change.
 			now, err := s.Client().HGet(t.Context(), counter.Epochs, key.Account).Int64()
 			require.NoError(t, err)
@@ -230,17 +228,17 @@ func TestStaleResponseNeverCarriesNewEpoch(t *testing.T) {
 }
 
 func TestEveryAccountChangeIsInTheAuditLog(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 		key := svc.issue(map[string]any{"useCase": "a newsletter", "expiresIn": "1h"})
-		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`))
-		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`)) // changes nothing: no entry
-		read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))
-		read[listedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
-		read[listedKey](svc.revoke(key.ID))
-		read[listedKey](svc.revoke(key.ID))
-		svc.change(key.Account, "grant", `{"tier":"gold"}`).rejected(problem.InvalidParameter) // rejected: no entry
+		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`))
+		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"unpaid"}`)) // changes nothing: no entry
+		servicetest.Read[listedAccount](svc.change(key.Account, "resume", `{"reason":"paid"}`))
+		servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
+		servicetest.Read[listedKey](svc.revoke(key.ID))
+		servicetest.Read[listedKey](svc.revoke(key.ID))
+		svc.change(key.Account, "grant", `{"tier":"gold"}`).RequireError(problem.InvalidParameter) // rejected: no entry
 
 		db := s.open(t)
 		var log []string
@@ -300,8 +298,8 @@ func TestTheServingRoleServesAndCannotRewriteTheAuditLog(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 	key := svc.issue(nil)
-	read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
-	read[listedKey](svc.revoke(key.ID))
+	servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+	servicetest.Read[listedKey](svc.revoke(key.ID))
 	require.NotNil(t, svc.principal(key.Key).RevokedAt)
 	s.charge(t, "2026-11-20", map[string]int{key.Account: 3})
 	storetest.Eventually(t, "copied", func() bool { return svc.listAccounts()[0].UsedToday == 3 })
@@ -314,31 +312,31 @@ func TestTheServingRoleServesAndCannotRewriteTheAuditLog(t *testing.T) {
 }
 
 func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		key, test := svc.issue(nil), svc.issue(map[string]any{"test": true})
 		svc.principal(key.Key)
 		svc.listKeys("")
 		svc.listAccounts()
-		read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
-		read[listedKey](svc.revoke(test.ID))
-		svc.do(http.MethodPost, "/internal/v1/principals", `{"digests":["`+key.Key+`"]}`).rejected(problem.InvalidParameter)
-		svc.do(http.MethodGet, "/operator/v1/keys?account="+key.Key, nil).rejected(problem.NotFound)
-		svc.do(http.MethodGet, "/operator/v1/keys?"+key.Key+"=x", nil).rejected(problem.UnknownParameter)
-		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","`+key.Key+`":1}`).rejected(problem.InvalidParameter)
-		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+key.Key+`"}`).rejected(problem.NotFound)
-		svc.revoke(key.Key).rejected(problem.NotFound)
-		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"instead of `+key.Key+`"}`).rejected(problem.InvalidParameter, "useCase")
-		svc.change(key.Account, "resume", `{"reason":"`+key.Key+`"}`).rejected(problem.InvalidParameter, "reason")
+		servicetest.Read[listedAccount](svc.change(key.Account, "suspend", `{"reason":"x"}`))
+		servicetest.Read[listedKey](svc.revoke(test.ID))
+		svc.do(http.MethodPost, "/internal/v1/principals", `{"digests":["`+key.Key+`"]}`).RequireError(problem.InvalidParameter)
+		svc.do(http.MethodGet, "/operator/v1/keys?account="+key.Key, nil).RequireError(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?"+key.Key+"=x", nil).RequireError(problem.UnknownParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","`+key.Key+`":1}`).RequireError(problem.InvalidParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+key.Key+`"}`).RequireError(problem.NotFound)
+		svc.revoke(key.Key).RequireError(problem.NotFound)
+		svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"instead of `+key.Key+`"}`).RequireError(problem.InvalidParameter, "useCase")
+		svc.change(key.Account, "resume", `{"reason":"`+key.Key+`"}`).RequireError(problem.InvalidParameter, "reason")
 		s.Stop()
-		svc.revoke(key.ID).rejected(problem.ServiceUnavailable)
-		svc.metrics()
+		svc.revoke(key.ID).RequireError(problem.ServiceUnavailable)
+		svc.Metrics()
 		s.Start()
 		svc.handledByAPerson(t)
 		svc.stop()
 
-		places := map[string]string{"answers": svc.seen.String(), "log": svc.log.String()}
-		for table, rows := range s.dump(t) {
+		places := map[string]string{"answers": svc.seen.String(), "log": svc.Log.String()}
+		for table, rows := range s.open(t).Dump(t) {
 			places["table "+table] = rows
 		}
 		for _, m := range s.mails(t) {
@@ -352,7 +350,7 @@ func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
 				require.NotContains(t, text, random, place)
 				require.NotContains(t, text, random[:16], place)
 				require.NotContains(t, text, string(pepper), place)
-				require.NotContains(t, text, token, place)
+				require.NotContains(t, text, servicetest.Token, place)
 			}
 		}
 	})
@@ -365,64 +363,22 @@ func (s *service) handledByAPerson(t *testing.T) {
 	ours := s.issue(nil)
 	require.True(t, s.importKeys(olderLine(older, map[string]any{"expiresAt": time.Now().AddDate(0, 6, 0)})).Applied)
 	b := s.browser()
-	b.signIn("ada@example.org")
+	b.signUp("ada@example.org")
 	_, id := b.obtain("Website")
-	_, _ = b.secret(b.post("/account/keys/" + id + "/rotate"))
-	b.post("/account/keys/"+id+"/name", "name", ours.Key).shows(http.StatusUnprocessableEntity)
-	b.requestKey("name", "x", "useCase", "instead of "+ours.Key).shows(http.StatusUnprocessableEntity)
+	_, _ = b.secret(b.Post("/account/keys/" + id + "/rotate"))
+	b.Post("/account/keys/"+id+"/name", "name", ours.Key).Shows(http.StatusUnprocessableEntity)
+	b.requestKey("name", "x", "useCase", "instead of "+ours.Key).Shows(http.StatusUnprocessableEntity)
 	for _, key := range []string{ours.Key, older} {
-		require.NotContains(t, b.connect(key+"x").shows(http.StatusUnprocessableEntity, "This key is unknown").body, key)
-		b.connect(key).leads("/account/keys")
-		b.get("/account/keys?" + key)
-		b.get("/account/keys/" + key).shows(http.StatusNotFound)
+		require.NotContains(t, b.connect(key+"x").Shows(http.StatusUnprocessableEntity, "This key is unknown").Body, key)
+		b.connect(key).Leads("/account/keys")
+		b.Get("/account/keys?" + key)
+		b.Get("/account/keys/" + key).Shows(http.StatusNotFound)
 	}
-	pages := b.get("/account/keys").body
-	for _, k := range s.listKeys("?account=" + b.account) {
-		pages += b.get("/account/keys/" + k.ID).body
+	pages := b.Get("/account/keys").Body
+	for _, k := range s.listKeys("?account=" + b.Account) {
+		pages += b.Get("/account/keys/" + k.ID).Body
 	}
 	_, _ = s.seen.Write([]byte(pages))
 	s.keys = append(s.keys, older, string(apikey.OlderOf(older)))
 	storetest.Eventually(t, "mails are written", func() bool { return s.waiting(t) == 0 })
-}
-
-// open opens a second connection to the service's database.
-func (s *stores) open(t *testing.T) *database.DB {
-	t.Helper()
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: new(buffer)})
-	require.NoError(t, err)
-	db, err := database.Open(database.Config{URL: s.database, MaxConnections: 2}, tel)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-// dump returns every row of every table as text.
-func (s *stores) dump(t *testing.T) map[string]string {
-	t.Helper()
-	db := s.open(t)
-	names := "SELECT name FROM sqlite_master WHERE type = 'table'"
-	if db.Dialect == database.Postgres {
-		names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
-	}
-	var tables []string
-	require.NoError(t, db.Raw(names).Scan(&tables).Error)
-	dump := map[string]string{}
-	for _, table := range tables {
-		var rows []map[string]any
-		require.NoError(t, db.Table(table).Find(&rows).Error)
-		dump[table] = fmt.Sprint(rows)
-	}
-	return dump
-}
-
-func (s *service) metrics() string {
-	s.t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.ops+"/metrics", nil)
-	require.NoError(s.t, err)
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(s.t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
-	return string(text)
 }

@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
@@ -55,7 +56,7 @@ func ask(b *testing.B, url, secret string) {
 	b.Helper()
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, nil)
 	require.NoError(b, err)
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Authorization", "Bearer "+servicetest.Token)
 	req.AddCookie(&http.Cookie{Name: "__Host-session", Value: secret})
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	require.NoError(b, err)
@@ -81,7 +82,7 @@ func busyService(b *testing.B, dialect string) (base, secret string) {
 	require.NoError(b, authquota.Migrate(b.Context(), cfg))
 	secret = fill(b, cfg.Database)
 	cfg.Mail = courier.Config{URL: "file://" + b.TempDir(), From: "no-reply@api.example"}
-	cfg.Server.Listener, cfg.Server.OperationsListener = listen(b), listen(b)
+	cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(b), servicetest.Listen(b)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- authquota.Run(ctx, cfg) }()

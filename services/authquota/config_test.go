@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 )
@@ -16,7 +17,7 @@ func environment(s *stores, changes map[string]string) func(string) (string, boo
 	set := map[string]string{
 		"OPPORTUNITY_DATABASE_URL":    s.database,
 		"OPPORTUNITY_REDIS_URL":       s.redis,
-		"OPPORTUNITY_INTERNAL_TOKENS": token,
+		"OPPORTUNITY_INTERNAL_TOKENS": servicetest.Token,
 		"OPPORTUNITY_PUBLIC_URL":      "https://api.example",
 		"OPPORTUNITY_KEY_PEPPERS":     strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 40),
 		"OPPORTUNITY_ENCRYPTION_KEYS": strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 32),

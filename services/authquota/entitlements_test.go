@@ -12,13 +12,14 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
 // entitle pushes an entitlement, as billing does.
-func (s *service) entitle(id string, e api.Entitlement) answer {
+func (s *service) entitle(id string, e api.Entitlement) servicetest.Response {
 	s.t.Helper()
 	return s.do(http.MethodPut, "/internal/v1/entitlements/"+id, e)
 }
@@ -26,7 +27,7 @@ func (s *service) entitle(id string, e api.Entitlement) answer {
 func (s *service) entitled(id string, e api.Entitlement) {
 	s.t.Helper()
 	a := s.entitle(id, e)
-	require.Equal(s.t, http.StatusNoContent, a.status, "%s", a.body)
+	require.Equal(s.t, http.StatusNoContent, a.Status, "%s", a.Body)
 }
 
 // paid returns the entitlement of a month from a time on.
@@ -50,12 +51,12 @@ func limits(t api.Tier) api.Limits {
 
 func (s *service) shown(id string) api.AccountDetail {
 	s.t.Helper()
-	return read[api.AccountDetail](s.do(http.MethodGet, "/operator/v1/accounts/"+id, nil))
+	return servicetest.Read[api.AccountDetail](s.do(http.MethodGet, "/operator/v1/accounts/"+id, nil))
 }
 
 func TestPaidTierEndsOnTime(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, now := s.startMoved(t, begin)
+		svc, now := s.startAt(t, begin)
 		key := svc.issue(nil)
 		before := svc.principal(key.Key)
 		require.Nil(t, before.Next)
@@ -77,19 +78,19 @@ func TestPaidTierEndsOnTime(t *testing.T) {
 		again := svc.issue(map[string]any{"account": key.Account, "tier": "commercial"})
 		require.Equal(t, api.Commercial, again.Tier)
 
-		read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
+		servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 		got = svc.principal(key.Key)
 		require.Equal(t, api.Commercial, got.Tier, "what is paid for is better")
 		require.Equal(t, api.Developer, got.Next.Tier)
 		require.Equal(t, limits(api.Developer), got.Next.Limits)
-		granted := read[listedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
+		granted := servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"commercial"}`))
 		require.Equal(t, api.Commercial, granted.Granted)
 		require.Nil(t, svc.principal(key.Key).Next, "nothing changes when the paid period ends")
-		read[listedAccount](svc.change(key.Account, "grant", `{"tier":"free"}`))
+		servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"free"}`))
 
-		now.move(e.PaidUntil.Sub(begin) - time.Microsecond)
+		now.Advance(e.PaidUntil.Sub(begin) - time.Microsecond)
 		require.Equal(t, api.Commercial, svc.principal(key.Key).Tier)
-		now.move(time.Microsecond)
+		now.Advance(time.Microsecond)
 		ended := svc.principal(key.Key)
 		require.Equal(t, api.Free, ended.Tier)
 		require.Equal(t, limits(api.Free), ended.Limits)
@@ -103,12 +104,12 @@ func TestPaidTierEndsOnTime(t *testing.T) {
 // entitlements returns the number of accepted entitlements of an account.
 func entitlements(svc *service, id string) int {
 	svc.t.Helper()
-	return len(read[api.AuditList](svc.do(http.MethodGet, "/operator/v1/audit?action=account.entitle&account="+id, nil)).Entries)
+	return len(servicetest.Read[api.AuditList](svc.do(http.MethodGet, "/operator/v1/audit?action=account.entitle&account="+id, nil)).Entries)
 }
 
 func TestInvalidEntitlementsAreRejected(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
+	onStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startAt(t, begin)
 		key := svc.issue(nil)
 		path := "/internal/v1/entitlements/" + key.Account
 		for body, words := range map[string]string{
@@ -132,15 +133,15 @@ func TestInvalidEntitlementsAreRejected(t *testing.T) {
 			`{"tier":"` + strings.Repeat("x", 65<<10) + `","paidUntil":null,"renews":false,"trouble":"","version":1}`: "at most 65536 bytes",
 			"{\"tier\":\"free\",\"paidUntil\":null,\"renews\":false,\"trouble\":\"\\u0000\",\"version\":1}":           "trouble must be",
 		} {
-			svc.do(http.MethodPut, path, body).rejected(problem.InvalidParameter, words)
+			svc.do(http.MethodPut, path, body).RequireError(problem.InvalidParameter, words)
 		}
 		good := paid(begin, 1)
-		svc.do(http.MethodPut, path+"?force=1", good).rejected(problem.UnknownParameter)
+		svc.do(http.MethodPut, path+"?force=1", good).RequireError(problem.UnknownParameter)
 		for _, id := range []string{"acc_0199a7a0000070008000000000000000", "x", key.ID, "%00"} {
-			svc.entitle(id, good).rejected(problem.NotFound)
+			svc.entitle(id, good).RequireError(problem.NotFound)
 		}
 		for _, header := range []http.Header{{}, {"Authorization": {"Bearer " + strings.Repeat("x", 40)}}} {
-			require.Equal(t, http.StatusUnauthorized, svc.doAs(http.MethodPut, path, good, header).status)
+			require.Equal(t, http.StatusUnauthorized, svc.doAs(http.MethodPut, path, good, header).Status)
 		}
 		require.Nil(t, svc.shown(key.Account).Paid)
 		require.Zero(t, entitlements(svc, key.Account))
@@ -149,13 +150,13 @@ func TestInvalidEntitlementsAreRejected(t *testing.T) {
 
 // Without Redis an entitlement is saved and takes effect as soon as Redis is back, even if billing does not retry.
 func TestEntitlementIsSavedDuringRedisOutage(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startMoved(t, begin)
+	onStores(t, func(t *testing.T, s *stores) {
+		svc, _ := s.startAt(t, begin)
 		key := svc.issue(nil)
 		before := svc.principal(key.Key)
 		s.Stop()
-		svc.entitle(key.Account, paid(begin, 1)).rejected(problem.ServiceUnavailable, "The change is saved")
-		svc.entitle(key.Account, paid(begin, 1)).rejected(problem.ServiceUnavailable, "The change is saved")
+		svc.entitle(key.Account, paid(begin, 1)).RequireError(problem.ServiceUnavailable, "The change is saved")
+		svc.entitle(key.Account, paid(begin, 1)).RequireError(problem.ServiceUnavailable, "The change is saved")
 		s.Start()
 		svc.entitled(key.Account, paid(begin, 1))
 		got := svc.principal(key.Key)
@@ -172,14 +173,14 @@ func TestEntitlementPushesInAnyOrder(t *testing.T) {
 	r.Start()
 	t.Cleanup(r.Stop)
 	s := &stores{database: dbtxtest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
-	svc, now := s.startMoved(t, begin)
+	svc, now := s.startAt(t, begin)
 	fewer(t, 25) // each waits for its mails
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		round++
-		key := svc.issue(nil)
-		email := fmt.Sprintf("person%d@example.org", round)
-		s.person(t, key.Account, email)
+		b, email := svc.browser(), fmt.Sprintf("person%d@example.org", round)
+		b.signUp(email)
+		key := svc.issue(map[string]any{"account": b.Account})
 		var versions []api.Entitlement
 		for v := range rapid.IntRange(1, 5).Draw(rt, "versions") {
 			e := api.Entitlement{
@@ -194,7 +195,7 @@ func TestEntitlementPushesInAnyOrder(t *testing.T) {
 		}
 		kept, on, accepted, mails := api.Entitlement{Tier: api.Free}, false, 0, 0
 		for range rapid.IntRange(1, 8).Draw(rt, "pushes") {
-			now.move(time.Duration(rapid.IntRange(0, 90).Draw(rt, "minutes")) * time.Minute)
+			now.Advance(time.Duration(rapid.IntRange(0, 90).Draw(rt, "minutes")) * time.Minute)
 			e := versions[rapid.IntRange(0, len(versions)-1).Draw(rt, "which")]
 			svc.entitled(key.Account, e)
 			if e.Version > kept.Version {

@@ -9,6 +9,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 func (s *service) keyDigests(after api.KeyPosition) api.KeyDigests {
@@ -17,7 +18,7 @@ func (s *service) keyDigests(after api.KeyPosition) api.KeyDigests {
 	if after.Sequence > 0 {
 		path += fmt.Sprintf("?after=%d&digest=%s", after.Sequence, after.Digest)
 	}
-	return read[api.KeyDigests](s.do(http.MethodGet, path, nil))
+	return servicetest.Read[api.KeyDigests](s.do(http.MethodGet, path, nil))
 }
 
 // shortened returns the shortened digest of a key, as gateways cache it.
@@ -29,7 +30,7 @@ func shortened(t *testing.T, key string) string {
 }
 
 func TestKeyDigestsAreListedForGateways(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		require.Empty(t, svc.keyDigests(api.KeyPosition{}).Digests)
 		key := svc.issue(nil)
@@ -38,6 +39,6 @@ func TestKeyDigestsAreListedForGateways(t *testing.T) {
 		svc.importKeys(olderLine(olderKey, nil))
 		older := apikey.OlderOf(olderKey).Digests([][]byte{pepper})[0][:api.KeyDigestLength]
 		require.Equal(t, []string{older}, svc.keyDigests(page.Last).Digests)
-		require.Equal(t, http.StatusBadRequest, svc.do(http.MethodGet, "/internal/v1/key-digests?after=x", nil).status)
+		require.Equal(t, http.StatusBadRequest, svc.do(http.MethodGet, "/internal/v1/key-digests?after=x", nil).Status)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota"
 )
 
@@ -27,9 +28,9 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 		now := start.Truncate(time.Microsecond)
 
 		made := svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"  a newsletter  ","tier":"developer","expiresIn":"30d"}`)
-		require.Equal(t, http.StatusCreated, made.status)
-		require.Equal(t, "no-store", made.header.Get("Cache-Control"))
-		key := read[issued](made)
+		require.Equal(t, http.StatusCreated, made.Status)
+		require.Equal(t, "no-store", made.Header.Get("Cache-Control"))
+		key := servicetest.Read[issued](made)
 		svc.keys = append(svc.keys, key.Key)
 		require.True(t, strings.HasPrefix(key.Key, apikey.Live))
 		require.Equal(t, api.Developer, key.Tier)
@@ -54,14 +55,14 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 		revokedAt := start.Add(time.Hour).Truncate(time.Microsecond)
 		at.Store(&revokedAt)
 		listed.RevokedAt, listed.Status = &revokedAt, "revoked"
-		require.Empty(t, cmp.Diff(listed, read[listedKey](svc.revoke(key.ID))))
+		require.Empty(t, cmp.Diff(listed, servicetest.Read[listedKey](svc.revoke(key.ID))))
 		after := svc.principal(key.Key)
 		require.Greater(t, after.Epoch, got.Epoch, "gateways that keep the old answer must notice")
 		require.Equal(t, &revokedAt, after.RevokedAt)
 
 		later := revokedAt.Add(time.Hour)
 		at.Store(&later)
-		require.Empty(t, cmp.Diff(listed, read[listedKey](svc.revoke(key.ID))), "twice is once")
+		require.Empty(t, cmp.Diff(listed, servicetest.Read[listedKey](svc.revoke(key.ID))), "twice is once")
 		require.Equal(t, after, svc.principal(key.Key))
 		expired := key.ExpiresAt.Add(time.Hour)
 		at.Store(&expired)
@@ -71,7 +72,7 @@ func TestAKeyFromIssueToRevocation(t *testing.T) {
 }
 
 func TestDefaultsOfAKey(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) {
 			c.Now, c.Tiers = func() time.Time { return now }, "free=20/200/5"
@@ -97,7 +98,7 @@ func TestDefaultsOfAKey(t *testing.T) {
 }
 
 func TestAnExpiredKeyIsAnswered(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		var at atomic.Pointer[time.Time]
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		at.Store(&now)
@@ -112,21 +113,21 @@ func TestAnExpiredKeyIsAnswered(t *testing.T) {
 }
 
 func TestUnknownKeys(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		svc.issue(nil)
-		svc.resolve(apikey.Generate(apikey.Live).Reveal()).rejected(problem.NotFound)
-		svc.revoke("key_0199a7a0000070008000000000000000").rejected(problem.NotFound)
+		svc.resolve(apikey.Generate(apikey.Live).Reveal()).RequireError(problem.NotFound)
+		svc.revoke("key_0199a7a0000070008000000000000000").RequireError(problem.NotFound)
 		for _, id := range []string{"x", "key_", "acc_0199a7a0000070008000000000000000", "key_%00", "key_0199A7A0000070008000000000000000"} {
-			svc.revoke(id).rejected(problem.NotFound)
+			svc.revoke(id).RequireError(problem.NotFound)
 		}
-		svc.do(http.MethodGet, "/operator/v1/keys?account=acc_0199a7a0000070008000000000000000", nil).rejected(problem.NotFound)
-		svc.do(http.MethodGet, "/operator/v1/keys?account=x", nil).rejected(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?account=acc_0199a7a0000070008000000000000000", nil).RequireError(problem.NotFound)
+		svc.do(http.MethodGet, "/operator/v1/keys?account=x", nil).RequireError(problem.NotFound)
 	})
 }
 
 func TestAtMostFiveActiveKeys(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		var at atomic.Pointer[time.Time]
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		at.Store(&now)
@@ -134,7 +135,7 @@ func TestAtMostFiveActiveKeys(t *testing.T) {
 		first := svc.issue(map[string]any{"expiresIn": "1h"})
 		order := map[string]any{"useCase": "one of many", "account": first.Account}
 
-		answers := make([]answer, 20)
+		answers := make([]servicetest.Response, 20)
 		var all sync.WaitGroup
 		for i := range answers {
 			all.Go(func() { answers[i] = svc.do(http.MethodPost, "/operator/v1/keys", order) })
@@ -142,28 +143,28 @@ func TestAtMostFiveActiveKeys(t *testing.T) {
 		all.Wait()
 		var made []issued
 		for _, a := range answers {
-			if a.status == http.StatusCreated {
-				made = append(made, read[issued](a))
+			if a.Status == http.StatusCreated {
+				made = append(made, servicetest.Read[issued](a))
 				continue
 			}
-			a.rejected(problem.InvalidParameter, "account", "5 active keys")
+			a.RequireError(problem.InvalidParameter, "account", "5 active keys")
 		}
 		require.Len(t, made, 4, "beside the first")
 		require.Len(t, svc.listKeys("?account="+first.Account), 5)
 
-		read[listedKey](svc.revoke(made[0].ID))
+		servicetest.Read[listedKey](svc.revoke(made[0].ID))
 		svc.issue(order) // a revoked key frees capacity
-		svc.do(http.MethodPost, "/operator/v1/keys", order).rejected(problem.InvalidParameter, "5 active keys")
+		svc.do(http.MethodPost, "/operator/v1/keys", order).RequireError(problem.InvalidParameter, "5 active keys")
 		later := now.Add(time.Hour)
 		at.Store(&later)
 		svc.issue(order) // so does an expired one
-		svc.do(http.MethodPost, "/operator/v1/keys", order).rejected(problem.InvalidParameter, "5 active keys")
+		svc.do(http.MethodPost, "/operator/v1/keys", order).RequireError(problem.InvalidParameter, "5 active keys")
 		require.Equal(t, 5, svc.listAccounts()[0].Keys)
 	})
 }
 
 func TestPeppersRotate(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		older, newer := pepper, []byte("the pepper that comes after it..")
 		svc := s.start(t)
 		old := svc.issue(nil)
@@ -174,18 +175,18 @@ func TestPeppersRotate(t *testing.T) {
 		})
 		fresh := svc.issue(nil)
 		for _, key := range []issued{old, fresh} {
-			require.Equal(t, key.ID, read[api.Principal](svc.resolve(key.Key, newer, older)).Key)
+			require.Equal(t, key.ID, servicetest.Read[api.Principal](svc.resolve(key.Key, newer, older)).Key)
 		}
 		svc.stop()
 
 		svc = s.start(t, func(c *authquota.Config) { c.Peppers = []string{hex.EncodeToString(newer)} })
-		require.Equal(t, fresh.ID, read[api.Principal](svc.resolve(fresh.Key, newer)).Key, "new keys are kept under the newest")
-		svc.resolve(old.Key, newer).rejected(problem.NotFound)
+		require.Equal(t, fresh.ID, servicetest.Read[api.Principal](svc.resolve(fresh.Key, newer)).Key, "new keys are kept under the newest")
+		svc.resolve(old.Key, newer).RequireError(problem.NotFound)
 	})
 }
 
 func TestBadOrders(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		free := svc.issue(nil)
 		for body, words := range map[string][]string{
@@ -218,12 +219,12 @@ func TestBadOrders(t *testing.T) {
 				free.Account + " has the tier free, not commercial", "Leave the tier out to issue a free key", "opportunity accounts grant " + free.Account + " commercial",
 			},
 		} {
-			svc.do(http.MethodPost, "/operator/v1/keys", body).rejected(problem.InvalidParameter, words...)
+			svc.do(http.MethodPost, "/operator/v1/keys", body).RequireError(problem.InvalidParameter, words...)
 		}
 		for _, account := range []string{"x", "acc_0199a7a0000070008000000000000000", `\u0000`} {
-			svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+account+`"}`).rejected(problem.NotFound)
+			svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x","account":"`+account+`"}`).RequireError(problem.NotFound)
 		}
-		svc.do(http.MethodPost, "/operator/v1/keys?tier=free", `{"useCase":"x"}`).rejected(problem.UnknownParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys?tier=free", `{"useCase":"x"}`).RequireError(problem.UnknownParameter)
 		require.Len(t, svc.listKeys(""), 1, "nothing was made on the way")
 		require.Len(t, svc.listAccounts(), 1)
 
@@ -233,7 +234,7 @@ func TestBadOrders(t *testing.T) {
 }
 
 func TestInvalidLookupsAreRejected(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
 		digest := strings.Repeat("0a", 32)
 		nine := `"` + strings.Join([]string{digest, digest, digest, digest, digest, digest, digest, digest, digest}, `","`) + `"`
@@ -246,22 +247,22 @@ func TestInvalidLookupsAreRejected(t *testing.T) {
 			`{"digests":"` + digest + `"}`:          {"digests"},
 			`{"digest":["` + digest + `"]}`:         {"digest", "unknown"},
 		} {
-			svc.do(http.MethodPost, "/internal/v1/principals", body).rejected(problem.InvalidParameter, words...)
+			svc.do(http.MethodPost, "/internal/v1/principals", body).RequireError(problem.InvalidParameter, words...)
 		}
 		for _, day := range []string{"today", "2026-1-1", "2026-02-30", "2026-11-20T00:00:00Z"} {
-			svc.do(http.MethodGet, "/internal/v1/usage/"+day, nil).rejected(problem.InvalidParameter, "day")
+			svc.do(http.MethodGet, "/internal/v1/usage/"+day, nil).RequireError(problem.InvalidParameter, "day")
 		}
-		svc.do(http.MethodGet, "/operator/v1/keys?owner=x", nil).rejected(problem.UnknownParameter)
-		svc.do(http.MethodGet, "/operator/v1/accounts?page=1", nil).rejected(problem.UnknownParameter)
-		svc.do(http.MethodGet, "/operator/v1/nothing", nil).rejected(problem.NotFound)
-		svc.do(http.MethodDelete, "/operator/v1/keys", nil).rejected(problem.MethodNotAllowed)
+		svc.do(http.MethodGet, "/operator/v1/keys?owner=x", nil).RequireError(problem.UnknownParameter)
+		svc.do(http.MethodGet, "/operator/v1/accounts?page=1", nil).RequireError(problem.UnknownParameter)
+		svc.do(http.MethodGet, "/operator/v1/nothing", nil).RequireError(problem.NotFound)
+		svc.do(http.MethodDelete, "/operator/v1/keys", nil).RequireError(problem.MethodNotAllowed)
 	})
 }
 
 func TestRequestsNeedTheInternalToken(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
-		for _, authorization := range []string{"", "Bearer", "Bearer wrong", "Bearer " + token + "x", token} {
+		for _, authorization := range []string{"", "Bearer", "Bearer wrong", "Bearer " + servicetest.Token + "x", servicetest.Token} {
 			for path, method := range map[string]string{
 				"/internal/v1/principals": http.MethodPost, "/internal/v1/usage/2026-11-20": http.MethodGet,
 				"/internal/v1/tiers": http.MethodGet,
@@ -271,12 +272,12 @@ func TestRequestsNeedTheInternalToken(t *testing.T) {
 			} {
 				require.Equal(t, http.StatusUnauthorized, svc.doAs(method, path, `{"useCase":"x"}`, http.Header{
 					"Authorization": {authorization}, http.CanonicalHeaderKey(api.ActorHeader): {actor},
-				}).status, "%s with %q", path, authorization)
+				}).Status, "%s with %q", path, authorization)
 			}
 		}
 		require.Empty(t, svc.listKeys(""))
-		before := svc.doAs(http.MethodGet, "/operator/v1/accounts", nil, http.Header{"Authorization": {"Bearer " + olderToken}})
-		require.Equal(t, http.StatusOK, before.status, "both tokens hold while they are exchanged")
-		require.Equal(t, http.StatusOK, svc.doAs(http.MethodGet, "/readyz", nil, nil).status, "probes have no token")
+		before := svc.doAs(http.MethodGet, "/operator/v1/accounts", nil, http.Header{"Authorization": {"Bearer " + servicetest.OlderToken}})
+		require.Equal(t, http.StatusOK, before.Status, "both tokens hold while they are exchanged")
+		require.Equal(t, http.StatusOK, svc.doAs(http.MethodGet, "/readyz", nil, nil).Status, "probes have no token")
 	})
 }

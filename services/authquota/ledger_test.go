@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 )
@@ -34,7 +35,7 @@ func (s *stores) charge(t *testing.T, day string, counts map[string]int) {
 
 func (s *service) day(day string) api.DayUsage {
 	s.t.Helper()
-	return read[api.DayUsage](s.do(http.MethodGet, "/internal/v1/usage/"+day, nil))
+	return servicetest.Read[api.DayUsage](s.do(http.MethodGet, "/internal/v1/usage/"+day, nil))
 }
 
 func (s *service) eventually(want api.DayUsage) {
@@ -70,7 +71,7 @@ func TestLedgerStoresTheGreatestCounts(t *testing.T) {
 }
 
 func TestTheLastCallsAreCopiedAtShutdown(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		clock := func(c *authquota.Config) { c.Now = func() time.Time { return now } }
 		svc := s.start(t, clock)
@@ -85,7 +86,7 @@ func TestTheLastCallsAreCopiedAtShutdown(t *testing.T) {
 }
 
 func TestBothDaysAreCopiedAroundMidnight(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		var at atomic.Pointer[time.Time]
 		set := func(h, m, sec int) {
 			now := time.Date(2026, 11, 20, h, m, sec, 0, time.UTC)
@@ -104,7 +105,7 @@ func TestBothDaysAreCopiedAroundMidnight(t *testing.T) {
 }
 
 func TestOperatorsSeeWhatWasUsedToday(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 		busy, idle := svc.issue(map[string]any{"tier": "commercial"}), svc.issue(nil)
@@ -121,15 +122,15 @@ func TestOperatorsSeeWhatWasUsedToday(t *testing.T) {
 
 // The ledger resumes automatically after an outage; meanwhile a metric shows its age.
 func TestLedgerResumesAfterRedisOutage(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 		s.Stop()
-		storetest.Eventually(t, "the outage is told", func() bool { return strings.Contains(svc.log.String(), `"msg":"background loop failing"`) })
+		storetest.Eventually(t, "the outage is told", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop failing"`) })
 		s.Start()
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 4, ann: 4})
 		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 4, Accounts: map[string]int{ann: 4}})
-		storetest.Eventually(t, "its end is told", func() bool { return strings.Contains(svc.log.String(), `"msg":"background loop recovered"`) })
-		require.Contains(t, svc.metrics(), "authquota_ledger_lag_seconds")
+		storetest.Eventually(t, "its end is told", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop recovered"`) })
+		require.Contains(t, svc.Metrics(), "authquota_ledger_lag_seconds")
 	})
 }

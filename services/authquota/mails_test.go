@@ -1,7 +1,6 @@
 package authquota_test
 
 import (
-	"encoding/json"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -16,37 +15,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
-// post writes a mail to the outbox as the service does, due immediately by the test's clock.
-func (s *stores) post(t *testing.T, at time.Time, m mail.Message) (id string) {
+// post writes a mail to the outbox, due at a time.
+func (s *stores) post(t *testing.T, at time.Time, m mail.Message) {
 	t.Helper()
-	box, err := secretbox.Parse(s.config().Encryption)
-	require.NoError(t, err)
-	letter, err := mail.NewWriter("https://api.example").Write(m)
-	require.NoError(t, err)
-	plain, err := json.Marshal(letter)
-	require.NoError(t, err)
-	id = mail.NewID()
-	require.NoError(t, s.open(t).Exec("INSERT INTO mails (id, template, letter, created_at, due_at) VALUES (?, ?, ?, ?, ?)",
-		id, m.Template, box.Seal(plain, "mail "+id), at.UnixMicro(), at.UnixMicro()).Error)
-	return id
+	db := dbtxtest.Open(t, s.database, func() time.Time { return at })
+	require.NoError(t, db.Change(t.Context(), func(tx *dbtx.Tx) error { return tx.Post(m) }))
 }
 
-func (s *stores) waiting(t *testing.T) (n int) {
+// waiting returns the number of mails in the outbox.
+func (s *stores) waiting(t *testing.T) int {
 	t.Helper()
-	require.NoError(t, s.open(t).Raw("SELECT count(*) FROM mails").Scan(&n).Error)
+	n, _, err := s.open(t).PendingMails(t.Context())
+	require.NoError(t, err)
 	return n
 }
 
 // received is a parsed mail.
 type received struct {
-	header             netmail.Header
-	subject            string
-	plain, html        string
-	name, raw, address string
+	header        netmail.Header
+	subject       string
+	plain, html   string
+	name, raw, to string
 }
 
 func readMail(t *testing.T, raw string) received {
@@ -59,7 +53,7 @@ func readMail(t *testing.T, raw string) received {
 	to, err := m.Header.AddressList("To")
 	require.NoError(t, err)
 	require.Len(t, to, 1)
-	r.address = to[0].Address
+	r.to = to[0].Address
 	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
 	require.NoError(t, err)
 	require.Equal(t, "multipart/alternative", kind)
@@ -84,8 +78,18 @@ func readMail(t *testing.T, raw string) received {
 	return r
 }
 
-// mails returns the mails written to files, oldest first.
-func (s *stores) mails(t *testing.T) (all []received) {
+// mails returns the mails written to files, oldest first, without those that confirm an address: signing up sends them.
+func (s *stores) mails(t *testing.T) (mails []received) {
+	t.Helper()
+	for _, m := range s.allMails(t) {
+		if !strings.Contains(m.name, "-confirm-address-") {
+			mails = append(mails, m)
+		}
+	}
+	return mails
+}
+
+func (s *stores) allMails(t *testing.T) (all []received) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(s.mailbox, "*.eml"))
 	require.NoError(t, err)
@@ -100,23 +104,23 @@ func (s *stores) mails(t *testing.T) (all []received) {
 }
 
 func TestMailsBecomeFiles(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 250_000_000, time.UTC)
 		svc := s.start(t)
 		link := "https://api.example/account/confirm?token=a-secret-of-one-mail&more=1"
 		s.post(t, now.Add(time.Second), mail.Message{
 			To: "ada@example.org", Template: "key-request-approved", Data: map[string]string{"use_case": "journal d’été\r\nBcc: bob@example.org", "link": link},
 		})
-		id := s.post(t, now, mail.Message{To: "ada@example.org", Template: "confirm-address", Data: map[string]string{"link": link}})
-		storetest.Eventually(t, "written", func() bool { return len(s.mails(t)) == 2 && s.waiting(t) == 0 })
+		s.post(t, now, mail.Message{To: "ada@example.org", Template: "confirm-address", Data: map[string]string{"link": link}})
+		storetest.Eventually(t, "written", func() bool { return len(s.allMails(t)) == 2 && s.waiting(t) == 0 })
 
-		first, second := s.mails(t)[0], s.mails(t)[1]
-		require.Equal(t, "20261120T100000.250000Z-confirm-address-"+strings.TrimPrefix(id, "mail_")+".eml", first.name)
+		first, second := s.allMails(t)[0], s.allMails(t)[1]
+		require.Regexp(t, `^20261120T100000\.250000Z-confirm-address-[0-9a-f]{32}\.eml$`, first.name)
 		require.Equal(t, "Confirm your e-mail address", first.subject)
-		require.Equal(t, "ada@example.org", first.address)
+		require.Equal(t, "ada@example.org", first.to)
 		require.Equal(t, `"Opportunity Data API" <no-reply@api.example>`, first.header.Get("From"))
 		require.Equal(t, "Fri, 20 Nov 2026 10:00:00 +0000", first.header.Get("Date"))
-		require.Equal(t, "<"+id+"@api.example>", first.header.Get("Message-ID"))
+		require.Equal(t, "<mail_"+first.name[len("20261120T100000.250000Z-confirm-address-"):len(first.name)-len(".eml")]+"@api.example>", first.header.Get("Message-ID"))
 		require.Equal(t, "auto-generated", first.header.Get("Auto-Submitted"))
 		require.Contains(t, first.plain, "\n"+link+"\n")
 		require.Contains(t, first.html, `href="`+strings.ReplaceAll(link, "&", "&amp;")+`"`)
@@ -126,12 +130,12 @@ func TestMailsBecomeFiles(t *testing.T) {
 		file, err := os.Stat(filepath.Join(s.mailbox, first.name))
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), file.Mode().Perm())
-		require.Contains(t, svc.log.String(), "mail written to a file, not sent")
+		require.Contains(t, svc.Log.String(), "mail written to a file, not sent")
 		for _, private := range []string{"a-secret-of-one-mail", "ada@", "d’été"} {
-			require.NotContains(t, svc.log.String(), private)
+			require.NotContains(t, svc.Log.String(), private)
 		}
 		storetest.Eventually(t, "counted", func() bool {
-			metrics := svc.metrics()
+			metrics := svc.Metrics()
 			return strings.Contains(metrics, "authquota_mails_pending 0") &&
 				strings.Contains(metrics, `authquota_mails_sent_total{template="confirm-address"} 1`)
 		})

@@ -6,26 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
 )
-
-// person adds a person to an account created by an operator.
-func (s *stores) person(t *testing.T, accountID, email string) {
-	t.Helper()
-	require.NoError(t, s.open(t).Exec("INSERT INTO people (account_id, email, password_hash, created_at) VALUES (?, ?, 'none', 0)", accountID, email).Error)
-}
-
-func on(c *clock) func(*authquota.Config) {
-	return func(cfg *authquota.Config) { cfg.Now = c.Now }
-}
 
 // subjects returns the subjects of the mails to an address, oldest first.
 func (s *stores) subjects(t *testing.T, to string) (all []string) {
 	t.Helper()
 	for _, m := range s.mails(t) {
-		if m.address == to {
+		if m.to == to {
 			all = append(all, m.subject)
 		}
 	}
@@ -33,13 +23,14 @@ func (s *stores) subjects(t *testing.T, to string) (all []string) {
 }
 
 func TestNoticeIsSentBeforeAKeyExpires(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		now := clockAt(tenOClock)
+	onStores(t, func(t *testing.T, s *stores) {
+		now := servicetest.NewClock(begin)
 		svc := s.start(t, on(now))
-		key := svc.issue(nil)
-		s.person(t, key.Account, "ada@example.org")
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		key := svc.issue(map[string]any{"account": b.Account})
 		svc.stop()
-		now.move(335 * 24 * time.Hour)
+		now.Advance(335 * 24 * time.Hour)
 		s.start(t, on(now))
 		storetest.Eventually(t, "notified", func() bool { return len(s.mails(t)) == 1 && s.waiting(t) == 0 })
 		require.Equal(t, []string{"Your key Unnamed key expires within 30 days"}, s.subjects(t, "ada@example.org"))
@@ -50,18 +41,19 @@ func TestNoticeIsSentBeforeAKeyExpires(t *testing.T) {
 }
 
 func TestMailsAreSentForOperatorChanges(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		now := clockAt(tenOClock)
+	onStores(t, func(t *testing.T, s *stores) {
+		now := servicetest.NewClock(begin)
 		svc := s.start(t, on(now))
-		key, other := svc.issue(nil), svc.issue(nil)
-		s.person(t, key.Account, "ada@example.org")
+		b := svc.browser()
+		b.signUp("ada@example.org")
+		key, other := svc.issue(map[string]any{"account": b.Account}), svc.issue(nil)
 		for _, act := range [][2]string{
 			{"suspend", `{"reason":"an unpaid invoice"}`}, {"suspend", `{"reason":"once more"}`}, {"resume", `{"reason":"paid"}`},
 			{"grant", `{"tier":"developer"}`}, {"grant", `{"tier":"developer"}`},
 		} {
-			now.move(time.Second)
-			read[listedAccount](svc.change(key.Account, act[0], act[1]))
-			read[listedAccount](svc.change(other.Account, act[0], act[1]))
+			now.Advance(time.Second)
+			servicetest.Read[listedAccount](svc.change(key.Account, act[0], act[1]))
+			servicetest.Read[listedAccount](svc.change(other.Account, act[0], act[1]))
 		}
 		storetest.Eventually(t, "told", func() bool { return len(s.mails(t)) == 3 && s.waiting(t) == 0 })
 		require.Equal(t, []string{"Your account is suspended", "Your account is no longer suspended", "Your plan is now developer"},

@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 )
@@ -33,7 +34,7 @@ func olderLine(key string, fields map[string]any) string {
 
 func (s *service) importKeys(lines ...string) api.ImportReport {
 	s.t.Helper()
-	return read[api.ImportReport](s.do(http.MethodPost, "/operator/v1/keys/import", strings.Join(lines, "\n")))
+	return servicetest.Read[api.ImportReport](s.do(http.MethodPost, "/operator/v1/keys/import", strings.Join(lines, "\n")))
 }
 
 func (s *service) olderPrincipal(key string, peppers ...[]byte) api.Principal {
@@ -41,7 +42,7 @@ func (s *service) olderPrincipal(key string, peppers ...[]byte) api.Principal {
 	if len(peppers) == 0 {
 		peppers = [][]byte{pepper}
 	}
-	return read[api.Principal](s.do(http.MethodPost, "/internal/v1/principals", api.PrincipalQuery{Digests: apikey.OlderOf(key).Digests(peppers)}))
+	return servicetest.Read[api.Principal](s.do(http.MethodPost, "/internal/v1/principals", api.PrincipalQuery{Digests: apikey.OlderOf(key).Digests(peppers)}))
 }
 
 const (
@@ -54,7 +55,7 @@ func at(now time.Time) func(*authquota.Config) {
 }
 
 func TestOlderKeysAreImportedByHash(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, at(now))
 		first := olderLine(olderKey, map[string]any{"name": "Job board"})
@@ -72,7 +73,7 @@ func TestOlderKeysAreImportedByHash(t *testing.T) {
 		require.Equal(t, "Job board", keys[0].Name)
 		require.Equal(t, "an older use", keys[0].UseCase)
 
-		read[listedKey](svc.revoke(p.Key))
+		servicetest.Read[listedKey](svc.revoke(p.Key))
 		require.Empty(t, cmp.Diff(api.ImportReport{Applied: true, Unchanged: 1, Rejected: []api.RejectedLine{}}, svc.importKeys(first)), "again")
 		require.NotNil(t, svc.olderPrincipal(olderKey).RevokedAt, "what was revoked stays so")
 		svc.stop()
@@ -110,7 +111,7 @@ func TestAnImportWarnsOfKeysThatTheGatewayRejects(t *testing.T) {
 }
 
 func TestAnImportWithABadLineChangesNothing(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t, at(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)))
 		report := svc.importKeys(
 			olderLine(olderKey, nil),
@@ -142,7 +143,7 @@ func TestAnImportWithABadLineChangesNothing(t *testing.T) {
 		require.Equal(t, api.RejectedLine{Line: 2, Problems: api.Problems{"expiresAt: must be in the future, at most 365 days from now"}}, report.Rejected[0])
 		require.Empty(t, svc.listKeys(""))
 		require.Empty(t, svc.listAccounts())
-		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").rejected(problem.UnknownParameter)
+		svc.do(http.MethodPost, "/operator/v1/keys/import?x=1", "").RequireError(problem.UnknownParameter)
 		require.True(t, svc.importKeys().Applied, "nothing is no mistake")
 	})
 }

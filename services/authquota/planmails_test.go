@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 )
 
@@ -16,7 +17,7 @@ type subscriber struct {
 	t       *testing.T
 	stores  *stores
 	svc     *service
-	now     *clock
+	now     *servicetest.Clock
 	account string
 	version int64
 	told    []string
@@ -24,10 +25,10 @@ type subscriber struct {
 
 func (s *stores) subscriber(t *testing.T) *subscriber {
 	t.Helper()
-	svc, now := s.startMoved(t, begin)
-	key := svc.issue(nil)
-	s.person(t, key.Account, "ada@example.org")
-	return &subscriber{t: t, stores: s, svc: svc, now: now, account: key.Account}
+	svc, now := s.startAt(t, begin)
+	b := svc.browser()
+	b.signUp("ada@example.org")
+	return &subscriber{t: t, stores: s, svc: svc, now: now, account: b.Account}
 }
 
 // hears requires exactly these new mails.
@@ -51,7 +52,7 @@ func (p *subscriber) pushed(e api.Entitlement) {
 	p.t.Helper()
 	p.version++
 	e.Version = p.version
-	p.now.move(time.Millisecond) // keeps the mail files in order
+	p.now.Advance(time.Millisecond) // keeps the mail files in order
 	p.svc.entitled(p.account, e)
 }
 
@@ -59,7 +60,7 @@ func (p *subscriber) pushed(e api.Entitlement) {
 func (p *subscriber) waits(until time.Time) {
 	p.t.Helper()
 	p.svc.stop()
-	p.now.move(until.Sub(p.now.Now()))
+	p.now.Advance(until.Sub(p.now.Now()))
 	p.svc = p.stores.start(p.t, on(p.now))
 }
 
@@ -84,7 +85,7 @@ func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {
 
 		p.waits(*month.PaidUntil) // the renewal is on its way
 		p.hears()
-		p.now.move(time.Hour)
+		p.now.Advance(time.Hour)
 		month = paid(begin.AddDate(0, 1, 0), 0)
 		p.pushed(month)
 		p.hears() // it was late; no mail about an end was sent
@@ -103,7 +104,7 @@ func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {
 }
 
 func TestMailsOfFailedPayments(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		p := s.subscriber(t)
 		month := paid(begin, 0)
 		p.pushed(month)
@@ -119,7 +120,7 @@ func TestMailsOfFailedPayments(t *testing.T) {
 		p.hears("Your plan has started")
 
 		p.waits(*month.PaidUntil)
-		p.now.move(time.Hour)
+		p.now.Advance(time.Hour)
 		month.Trouble = api.PaymentFailed
 		p.pushed(month) // the charge for the next month, an hour after it started
 		p.hears("Your plan has ended because a payment failed")
@@ -135,13 +136,13 @@ func TestMailsOfFailedPayments(t *testing.T) {
 }
 
 func TestMailsOfRefundsAndDisputes(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		p := s.subscriber(t)
-		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
+		servicetest.Read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
 		p.hears("Your plan is now developer")
 		p.pushed(paid(begin, 0))
-		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"free"}`)) // no change while more is paid for
-		read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
+		servicetest.Read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"free"}`)) // no change while more is paid for
+		servicetest.Read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
 		p.hears("Your plan has started")
 		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Refunded})
 		p.hears("Your payment was refunded and your plan has ended")
@@ -159,27 +160,27 @@ func TestMailsOfRefundsAndDisputes(t *testing.T) {
 
 // The entitlement moves when its account is merged into another; billing continues to push it under the old ID.
 func TestEntitlementMovesWithConnectedAccount(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, now := s.startMoved(t, begin)
+	onStores(t, func(t *testing.T, s *stores) {
+		svc, now := s.startAt(t, begin)
 		b := svc.browser()
-		b.signIn("ada@example.org")
+		b.signUp("ada@example.org")
 		own, _ := b.obtain("Mine")
 		older := svc.issue(nil)
 		svc.entitled(older.Account, paid(begin, 1))
-		b.connect(older.Key).leads("/account/keys")
+		b.connect(older.Key).Leads("/account/keys")
 		require.Equal(t, api.Commercial, svc.principal(own).Tier)
 		require.Equal(t, begin.AddDate(0, 1, 0), svc.principal(older.Key).Next.At)
 		storetest.Eventually(t, "told", func() bool { return slices.Contains(s.subjects(t, "ada@example.org"), "Your plan is now commercial") })
-		b.get("/account/plan").shows(200, "commercial")
+		b.Get("/account/plan").Shows(200, "commercial")
 
 		before := svc.principal(own).Epoch
 		svc.entitled(older.Account, paid(begin.AddDate(0, 1, 0), 2))
 		require.Equal(t, begin.AddDate(0, 2, 0), svc.principal(own).Next.At)
 		require.Greater(t, svc.principal(own).Epoch, before)
-		svc.entitled(b.account, paid(begin, 1))
+		svc.entitled(b.Account, paid(begin, 1))
 		require.Equal(t, begin.AddDate(0, 2, 0), svc.principal(own).Next.At, "the later of both")
-		require.Equal(t, int64(2), svc.shown(b.account).Paid.Version)
-		now.move(62 * 24 * time.Hour)
+		require.Equal(t, int64(2), svc.shown(b.Account).Paid.Version)
+		now.Advance(62 * 24 * time.Hour)
 		require.Equal(t, api.Free, svc.principal(own).Tier)
 	})
 }

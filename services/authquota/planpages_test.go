@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota"
 )
 
@@ -37,7 +38,7 @@ func startTill(t *testing.T) *till {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		if r.Header.Get("Authorization") != "Bearer "+token {
+		if r.Header.Get("Authorization") != "Bearer "+servicetest.Token {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -73,74 +74,72 @@ func (b *till) is(change func()) {
 }
 
 // seller returns a signed-in person of a service that sells plans.
-func (s *stores) seller(t *testing.T) (*browser, *till, *clock) {
+func (s *stores) seller(t *testing.T) (*browser, *till, *servicetest.Clock) {
 	t.Helper()
-	billing, c := startTill(t), new(clock)
-	c.set(t, "2026-11-20T10:00:00Z")
-	svc := s.start(t, func(cfg *authquota.Config) { cfg.Now, cfg.BillingURL = c.Now, billing.URL })
-	svc.now = c.Now
+	billing := startTill(t)
+	svc, c := s.startAt(t, begin, func(cfg *authquota.Config) { cfg.BillingURL = billing.URL })
 	b := svc.browser()
-	b.signIn("ada@example.org")
+	b.signUp("ada@example.org")
 	return b, billing, c
 }
 
 // entitle pushes an entitlement, as billing does.
 func (b *browser) entitle(e api.Entitlement) {
 	b.svc.t.Helper()
-	said := b.svc.do(http.MethodPut, "/internal/v1/entitlements/"+b.account, e)
-	require.Equal(b.svc.t, http.StatusNoContent, said.status, "%s", said.body)
+	said := b.svc.do(http.MethodPut, "/internal/v1/entitlements/"+b.Account, e)
+	require.Equal(b.svc.t, http.StatusNoContent, said.Status, "%s", said.Body)
 }
 
-func until(c *clock, d time.Duration) *time.Time {
+func until(c *servicetest.Clock, d time.Duration) *time.Time {
 	at := c.Now().Add(d)
 	return &at
 }
 
 func TestBuyingAPlan(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		b, billing, c := s.seller(t)
-		b.get("/account/plan").shows(http.StatusOK, "Upgrade to Business")
+		b.Get("/account/plan").Shows(http.StatusOK, "Upgrade to Business")
 
-		b.post("/account/plan/upgrade").leads("https://checkout.stripe.com/c/pay/cs_1")
+		b.Post("/account/plan/upgrade").Leads("https://checkout.stripe.com/c/pay/cs_1")
 		require.Equal(t, []string{
-			`/internal/v1/checkouts {"account":"` + b.account + `","email":"ada@example.org","returnUrl":"https://api.example/account/plan"}`,
+			`/internal/v1/checkouts {"account":"` + b.Account + `","email":"ada@example.org","returnUrl":"https://api.example/account/plan"}`,
 		}, billing.asked)
 
-		b.get("/account/plan?checkout=done").shows(http.StatusOK, "Your payment is not confirmed yet", "Your plan: Free")
+		b.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is not confirmed yet", "Your plan: Free")
 
 		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, 30*24*time.Hour), Renews: true, Version: 1})
 		billing.is(func() { billing.stands = api.Subscription{Customer: true, Renewing: true, Sandbox: true} })
-		b.get("/account/plan?checkout=done").shows(http.StatusOK, "Your payment is confirmed", "Your plan: Business",
+		b.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is confirmed", "Your plan: Business",
 			"Paid until 20 December 2026, 10:00 UTC Renews automatically.", "Cancel Business", "Card and invoices")
 
-		b.get("/account/plan/cancel").shows(http.StatusOK, "Cancel Business?")
-		b.post("/account/plan/cancel").leads("/account/plan")
-		b.get("/account/plan").shows(http.StatusOK, "Resume Business")
-		b.post("/account/plan/resume").leads("/account/plan")
+		b.Get("/account/plan/cancel").Shows(http.StatusOK, "Cancel Business?")
+		b.Post("/account/plan/cancel").Leads("/account/plan")
+		b.Get("/account/plan").Shows(http.StatusOK, "Resume Business")
+		b.Post("/account/plan/resume").Leads("/account/plan")
 		require.Equal(t, []string{
-			"/internal/v1/subscriptions/" + b.account + "/cancel {}", "/internal/v1/subscriptions/" + b.account + "/resume {}",
+			"/internal/v1/subscriptions/" + b.Account + "/cancel {}", "/internal/v1/subscriptions/" + b.Account + "/resume {}",
 		}, billing.asked[1:])
 
 		billing.is(func() { billing.refuses = true })
-		b.post("/account/plan/portal").shows(http.StatusBadRequest, "The payment processor rejected the request.")
+		b.Post("/account/plan/portal").Shows(http.StatusBadRequest, "The payment processor rejected the request.")
 		billing.is(func() { billing.refuses = false; billing.page = "https://billing.stripe.com/p/session/1" })
-		b.post("/account/plan/portal").leads("https://billing.stripe.com/p/session/1")
+		b.Post("/account/plan/portal").Leads("https://billing.stripe.com/p/session/1")
 		require.Subset(t, b.actions(), []string{"plan.upgrade", "plan.cancel", "plan.resume", "plan.portal"})
-		b.get("/account/security").shows(http.StatusOK, "Checkout opened", "Payment portal opened")
+		b.Get("/account/security").Shows(http.StatusOK, "Checkout opened", "Payment portal opened")
 	})
 }
 
 func TestPlanPageDuringBillingOutage(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
+	onStores(t, func(t *testing.T, s *stores) {
 		b, billing, c := s.seller(t)
 		b.entitle(api.Entitlement{Tier: api.Commercial, PaidUntil: until(c, time.Hour), Renews: true, Version: 1})
 		billing.is(func() { billing.away = true })
-		p := b.get("/account/plan").shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
+		p := b.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
 			"The payment service is temporarily unavailable", "Reload")
-		require.NotContains(t, p.text(), "Upgrade to")
+		require.NotContains(t, p.Text(), "Upgrade to")
 		for _, act := range []string{"upgrade", "portal", "cancel", "resume"} {
-			b.post("/account/plan/"+act).shows(http.StatusServiceUnavailable, "The payment service is temporarily unavailable", "Check your plan before you try again.")
+			b.Post("/account/plan/"+act).Shows(http.StatusServiceUnavailable, "The payment service is temporarily unavailable", "Check your plan before you try again.")
 		}
-		b.get("/account/plan/cancel").shows(http.StatusOK, "Cancel Business?")
+		b.Get("/account/plan/cancel").Shows(http.StatusOK, "Cancel Business?")
 	})
 }

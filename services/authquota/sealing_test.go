@@ -3,67 +3,62 @@ package authquota_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	"opportunity.internal/services/authquota/internal/secretbox"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/people/peopletest"
+	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 )
-
-// seeds returns the sealed seeds in the database.
-func (s *stores) seeds(t *testing.T) (texts []string) {
-	t.Helper()
-	require.NoError(t, s.open(t).Raw("SELECT totp_seed FROM people WHERE totp_seed <> '' UNION SELECT new_seed FROM sessions WHERE new_seed <> ''").
-		Scan(&texts).Error)
-	return texts
-}
 
 // An encryption key is rotated in three steps: add the new one in front, restart to seal everything again, remove the old one.
 func TestEncryptionKeysRotate(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		older, newer := strings.Repeat("0f", 32), strings.Repeat("f0", 32)
+	onStores(t, func(t *testing.T, s *stores) {
+		older, newer := s.config().Encryption[0], strings.Repeat("f0", 32)
 		with := func(keys ...string) func(*authquota.Config) {
 			return func(c *authquota.Config) { c.Encryption = keys }
 		}
-		svc, _ := s.startWithClock(t, with(older))
+		svc, clock := s.startAt(t, begin, with(older))
 		b := svc.browser()
 		b.signUp("ada@example.org")
-		b.get("/account/security/authenticator") // a second seed, of a set-up in progress
-		require.Len(t, s.seeds(t), 2)
-		for _, text := range s.seeds(t) {
-			require.NotContains(t, text, b.seed)
+		shown := peopletest.Seed(b.Get("/account/security/authenticator")) // a second seed, of a set-up in progress
+		for table, rows := range s.open(t).Dump(t) {
+			require.NotContains(t, rows, b.Seed, table)
+			require.NotContains(t, rows, shown, table)
 		}
 		svc.stop()
 
-		box, err := secretbox.Parse([]string{newer})
+		svc = s.start(t, on(clock), with(newer, older))
+		db := s.open(t)
+		db.Box = dbtxtest.Box(t, "f0")
+		current, _, err := peoplestore.NewSignIns(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
 		require.NoError(t, err)
-		svc, _ = s.startWithClock(t, with(newer, older))
-		storetest.Eventually(t, "sealed anew at the start", func() bool {
-			for _, text := range s.seeds(t) {
-				if !box.Current(text) {
-					return false
-				}
-			}
-			return true
+		storetest.Eventually(t, "sealed again at the start", func() bool {
+			factors := peoplestore.NewFactors(db.DB)
+			seed, err := factors.Seed(t.Context(), b.Account)
+			next, errNext := factors.NewSeed(t.Context(), current)
+			return err == nil && errNext == nil && seed == b.Seed && next.Seed == shown
 		})
 		svc.stop()
 
-		svc, clock := s.startWithClock(t, with(newer))
-		b.svc = svc
-		back := b.other()
-		back.signInAgain(clock)
+		svc = s.start(t, on(clock), with(newer))
+		b = b.at(svc)
+		require.Equal(t, shown, peopletest.Seed(b.Get("/account/security/authenticator")))
+		clock.Advance(time.Minute)
+		b.other().SignIn()
 		svc.stop()
 
 		// too early: an error is logged, and signing in fails
-		svc, _ = s.startWithClock(t, with(older))
+		svc = s.start(t, on(clock), with(older))
 		storetest.Eventually(t, "said", func() bool {
-			return strings.Contains(svc.log.String(), "sealed texts do not open")
+			return strings.Contains(svc.Log.String(), "sealed texts do not open")
 		})
-		b.svc = svc
-		again := b.other()
-		again.enterPassword().leads("/account/sign-in/code")
-		again.post("/account/sign-in/code", "code", again.code()).shows(500)
-		require.NotContains(t, svc.log.String(), b.seed)
+		again := b.at(svc).other()
+		again.EnterPassword().Leads("/account/sign-in/code")
+		again.Post("/account/sign-in/code", "code", again.Code()).Shows(500)
+		require.NotContains(t, svc.Log.String(), b.Seed)
 	})
 }

@@ -1,22 +1,338 @@
 package authquota_test
 
 import (
+	"context"
+	"encoding/hex"
+	"flag"
+	"io"
+	"log/slog"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/redisdb"
+	"opportunity.internal/pkg/redisdb/embedded"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/mail/courier"
 )
 
-// A person who cannot set up the authenticator can sign out.
-func TestThePageOfTheAuthenticatorHasASignOut(t *testing.T) {
-	onBothStores(t, func(t *testing.T, s *stores) {
-		svc, _ := s.startWithClock(t)
-		b := svc.browser()
-		b.confirm(b.askFor("/account/sign-up", "ada@example.org", "confirm-address", 1))
-		require.Contains(t, b.get("/account/authenticator").shows(http.StatusOK, "Sign out").body, `action="/account/sign-out"`)
-		kept := *b
-		kept.cookies = map[string]string{"__Host-session": b.cookies["__Host-session"]}
-		b.post("/account/sign-out").leads("/account/sign-in")
-		kept.get("/account/authenticator").leads("/account/sign-in")
+// TestMain runs more tests in parallel than there are processors, because most of them wait for background loops.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	servicetest.Main(m)
+}
+
+const actor = servicetest.Actor
+
+var (
+	pepper = []byte("the pepper that tests hash with.")
+	begin  = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+)
+
+// counters is the Redis of one test.
+type counters interface {
+	Stop()
+	Start()
+	Flush()
+	Client() *redis.Client
+}
+
+// onStores runs a test on the stores of production. What differs between databases is tested beside each store.
+func onStores(t *testing.T, test func(t *testing.T, s *stores)) {
+	t.Parallel()
+	test(t, productionStores(t))
+}
+
+// onBothStores runs a test on the stores of production and on those for local use. It is for a few tests that together use every part of
+// the service.
+func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
+	t.Parallel()
+	t.Run("Postgres and Redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, productionStores(t))
 	})
+	t.Run("SQLite and embedded Redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, localStores(t))
+	})
+}
+
+func productionStores(t *testing.T) *stores {
+	r := storetest.Redis(t)
+	return &stores{database: dbtxtest.Schema.Postgres(t), redis: r.URL, counters: r}
+}
+
+func localStores(t *testing.T) *stores {
+	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
+	r.Start()
+	t.Cleanup(r.Stop)
+	return &stores{database: dbtxtest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
+}
+
+type embeddedRedis struct {
+	t      *testing.T
+	addr   string
+	server *embedded.Server
+}
+
+func (r *embeddedRedis) Start() {
+	r.t.Helper()
+	s, err := embedded.Start(r.addr)
+	require.NoError(r.t, err)
+	r.server, r.addr = s, strings.TrimPrefix(s.URL(), "redis://")
+}
+
+func (r *embeddedRedis) Stop() {
+	if r.server != nil {
+		r.server.Close()
+		r.server = nil
+	}
+}
+
+func (r *embeddedRedis) Flush() {
+	require.NoError(r.t, r.Client().FlushAll(context.Background()).Err())
+}
+
+func (r *embeddedRedis) Client() *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: r.addr})
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// stores outlive the services that a test starts on them.
+type stores struct {
+	database string
+	redis    string
+
+	counters
+	away    bool             // the test has stopped a store
+	back    bool             // the test has started it again: connections in the pools are broken
+	mailbox string           // directory of the mails
+	now     func() time.Time // of the service started last
+}
+
+func (s *stores) Stop()  { s.counters.Stop(); s.away = true }
+func (s *stores) Start() { s.counters.Start(); s.restored() }
+
+// restored tells s that a store is available again after an outage.
+func (s *stores) restored() { s.away, s.back = false, true }
+
+// open opens the database of the service.
+func (s *stores) open(t *testing.T) dbtxtest.DB {
+	t.Helper()
+	return dbtxtest.Open(t, s.database, s.now)
+}
+
+// service is a running authquota, as in production.
+type service struct {
+	*servicetest.Service
+	*stores
+
+	t       *testing.T
+	retries atomic.Int32 // requests that do has repeated
+
+	seen *servicetest.Log // every response to do except those that show a key
+	keys []string
+}
+
+func (s *stores) config() authquota.Config {
+	return authquota.Config{
+		Database: database.Config{URL: s.database, MaxConnections: 10}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
+		Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
+		Peppers: []string{hex.EncodeToString(pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
+		Telemetry: telemetry.Config{LogOutput: io.Discard},
+	}
+}
+
+// start runs the service. adjust changes its settings.
+func (s *stores) start(t *testing.T, adjust ...func(*authquota.Config)) *service {
+	t.Helper()
+	cfg := s.config()
+	if s.mailbox == "" {
+		s.mailbox = t.TempDir()
+	}
+	cfg.Mail = courier.Config{URL: "file://" + s.mailbox, From: "Opportunity Data API <no-reply@api.example>"}
+	for _, a := range adjust {
+		a(&cfg)
+	}
+	if s.now = cfg.Now; s.now == nil {
+		s.now = time.Now
+	}
+	svc := &service{stores: s, t: t, seen: new(servicetest.Log)}
+	svc.Service = servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		cfg.Server, cfg.Telemetry = server, telemetry
+		cfg.Telemetry.LogLevel = slog.LevelDebug
+		return authquota.Run(ctx, cfg)
+	})
+	svc.WaitReady()
+	return svc
+}
+
+// startAt runs the service on a clock that the test moves.
+func (s *stores) startAt(t *testing.T, at time.Time, adjust ...func(*authquota.Config)) (*service, *servicetest.Clock) {
+	t.Helper()
+	c := servicetest.NewClock(at)
+	return s.start(t, append(adjust, on(c))...), c
+}
+
+// on makes the service use a clock.
+func on(c *servicetest.Clock) func(*authquota.Config) {
+	return func(cfg *authquota.Config) { cfg.Now = c.Now }
+}
+
+// stop stops the service. Stop is that of Redis.
+func (s *service) stop() { s.Service.Stop() }
+
+// doAs sends a request with exactly these headers.
+func (s *service) doAs(method, path string, body any, header http.Header) servicetest.Response {
+	s.t.Helper()
+	return servicetest.Send(s.t, method, s.URL+path, body, header)
+}
+
+// maxRetries is the maximum number of repeated requests of one service after an outage.
+const maxRetries = 20
+
+// do sends a request as the gateway does. After an outage that the test has caused, it repeats a request that got a 503, at most maxRetries
+// times for the service. In every other test a 503 is the response.
+func (s *service) do(method, path string, body any) servicetest.Response {
+	s.t.Helper()
+	for {
+		a := s.Do(method, path, body)
+		if a.Status == http.StatusServiceUnavailable && !s.away && s.back {
+			require.LessOrEqual(s.t, s.retries.Add(1), int32(maxRetries), "503 although all stores are available again")
+			continue
+		}
+		if a.Status != http.StatusCreated {
+			_, _ = io.WriteString(s.seen, a.Body)
+		}
+		return a
+	}
+}
+
+type issued struct {
+	ID        string    `json:"id"`
+	Key       string    `json:"key"`
+	Account   string    `json:"account"`
+	Tier      api.Tier  `json:"tier"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+type listedKey struct {
+	ID        string     `json:"id"`
+	Account   string     `json:"account"`
+	Tier      api.Tier   `json:"tier"`
+	Prefix    string     `json:"prefix"`
+	LastFour  string     `json:"lastFour"`
+	UseCase   string     `json:"useCase"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt time.Time  `json:"expiresAt"`
+	RevokedAt *time.Time `json:"revokedAt"`
+	Status    string     `json:"status"`
+
+	Name       string     `json:"name"`
+	ReplacedAt *time.Time `json:"replacedAt"`
+	Successor  string     `json:"successor"`
+	LastUsedAt *time.Time `json:"lastUsedAt"`
+}
+
+type listedAccount struct {
+	ID            string     `json:"id"`
+	Status        string     `json:"status"`
+	ClosedAt      *time.Time `json:"closedAt"`
+	Email         string     `json:"email"`
+	Tier          api.Tier   `json:"tier"`
+	Suspended     bool       `json:"suspended"`
+	SuspendedAt   *time.Time `json:"suspendedAt"`
+	SuspendReason *string    `json:"suspendReason"`
+	MergedInto    string     `json:"mergedInto"`
+	CreatedAt     time.Time  `json:"createdAt"`
+	UsedToday     int        `json:"usedToday"`
+	Keys          int        `json:"keys"`
+
+	Granted api.Tier         `json:"granted"`
+	Paid    *api.Entitlement `json:"paid"`
+}
+
+// issue issues a key. fields override those of the request.
+func (s *service) issue(fields map[string]any) issued {
+	s.t.Helper()
+	order := map[string]any{"useCase": "testing"}
+	for k, v := range fields {
+		order[k] = v
+	}
+	key := servicetest.Read[issued](s.do(http.MethodPost, "/operator/v1/keys", order))
+	s.keys = append(s.keys, key.Key)
+	return key
+}
+
+func (s *service) revoke(id string) servicetest.Response {
+	s.t.Helper()
+	return s.do(http.MethodPost, "/operator/v1/keys/"+id+"/revoke", nil)
+}
+
+func (s *service) change(id, act string, body any) servicetest.Response {
+	s.t.Helper()
+	return s.do(http.MethodPost, "/operator/v1/accounts/"+id+"/"+act, body)
+}
+
+// resolve looks up a key as a gateway with these peppers does.
+func (s *service) resolve(key string, peppers ...[]byte) servicetest.Response {
+	s.t.Helper()
+	if len(peppers) == 0 {
+		peppers = [][]byte{pepper}
+	}
+	parsed, ok := apikey.Parse(key)
+	require.True(s.t, ok)
+	return s.do(http.MethodPost, "/internal/v1/principals", api.PrincipalQuery{Digests: parsed.Digests(peppers)})
+}
+
+func (s *service) principal(key string) api.Principal {
+	s.t.Helper()
+	return servicetest.Read[api.Principal](s.resolve(key))
+}
+
+func (s *service) listKeys(query string) []listedKey {
+	s.t.Helper()
+	return servicetest.Read[struct{ Keys []listedKey }](s.do(http.MethodGet, "/operator/v1/keys"+query, nil)).Keys
+}
+
+func (s *service) listAccounts() []listedAccount {
+	s.t.Helper()
+	return servicetest.Read[struct{ Accounts []listedAccount }](s.do(http.MethodGet, "/operator/v1/accounts", nil)).Accounts
+}
+
+// A failed start closes all listeners.
+func TestAStartThatFailsClosesItsListeners(t *testing.T) {
+	for what, spoil := range map[string]func(*authquota.Config){
+		"peppers":    func(c *authquota.Config) { c.Peppers = []string{"short"} },
+		"tiers":      func(c *authquota.Config) { c.Tiers = "free=1" },
+		"database":   func(c *authquota.Config) { c.Database.URL = "mysql://x" },
+		"mail":       func(c *authquota.Config) { c.Mail.URL = "gopher://x" },
+		"public URL": func(c *authquota.Config) { c.PublicURL = "http://[" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			cfg := localStores(t).config()
+			cfg.Mail = courier.Config{URL: "file://" + t.TempDir(), From: "no-reply@api.example"}
+			cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(t), servicetest.Listen(t)
+			spoil(&cfg)
+			require.Error(t, authquota.Run(t.Context(), cfg))
+			servicetest.RequireClosed(t, cfg.Server.Listener, cfg.Server.OperationsListener)
+		})
+	}
 }

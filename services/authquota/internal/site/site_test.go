@@ -18,6 +18,8 @@ import (
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 // start returns a site with a page of each access level, and pages for the responses of a handler.
 func start(t *testing.T) *sitetest.Site {
 	t.Helper()

@@ -3,22 +3,20 @@ package dbtxtest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/session"
-	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/migrations"
 )
@@ -26,22 +24,22 @@ import (
 // Start is the time at which the clock of a DB starts.
 var Start = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// DB is a new database with the current schema, and a clock that the test moves.
+// DB is a database with the current schema.
 type DB struct {
 	*dbtx.DB
 
-	clock *clock
-}
-
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
+	Clock *servicetest.Clock // nil if Open was called
 }
 
 // OnBoth runs a test on Postgres and on SQLite.
 func OnBoth(t *testing.T, test func(t *testing.T, db DB)) {
 	t.Helper()
-	Schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, open(t, url)) })
+	Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		clock := servicetest.NewClock(Start)
+		db := Open(t, url, clock.Now)
+		db.Clock = clock
+		test(t, db)
+	})
 }
 
 // Schema is the current schema.
@@ -55,19 +53,19 @@ var Schema = storetest.NewSchema(func(url string) error {
 
 func config(url string) database.Config { return database.Config{URL: url, MaxConnections: 10} }
 
-func open(t *testing.T, url string) DB {
+// Open opens a database. It is closed after the test.
+func Open(t testing.TB, url string, now func() time.Time) DB {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(t, err)
 	opened, err := database.Open(config(url), tel)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
-	at := &clock{now: Start}
-	return DB{&dbtx.DB{DB: opened, Now: at.read, Box: Box(t, "e7"), Mails: mail.NewWriter("https://api.example")}, at}
+	return DB{DB: &dbtx.DB{DB: opened, Now: now, Box: Box(t, "e7"), Mails: mail.NewWriter(servicetest.PublicURL)}}
 }
 
 // Box returns a Box with one key for each given byte in hexadecimal, newest first.
-func Box(t *testing.T, keys ...string) secretbox.Box {
+func Box(t testing.TB, keys ...string) secretbox.Box {
 	t.Helper()
 	encoded := make([]string, len(keys))
 	for i, key := range keys {
@@ -78,21 +76,11 @@ func Box(t *testing.T, keys ...string) secretbox.Box {
 	return box
 }
 
-func (c *clock) read() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
 // Advance moves the clock forward.
-func (db DB) Advance(by time.Duration) {
-	db.clock.mu.Lock()
-	defer db.clock.mu.Unlock()
-	db.clock.now = db.clock.now.Add(by)
-}
+func (db DB) Advance(by time.Duration) { db.Clock.Advance(by) }
 
-// TakeMails removes all mails from the outbox and returns them, oldest first.
-func (db DB) TakeMails(t *testing.T) (mails []mail.Letter) {
+// TakePosted removes all mails that are due from the outbox and returns them, oldest first.
+func (db DB) TakePosted(t testing.TB) (mails []mail.Posted) {
 	t.Helper()
 	for {
 		posted, ok, err := db.ClaimMail(t.Context(), time.Hour)
@@ -101,12 +89,21 @@ func (db DB) TakeMails(t *testing.T) (mails []mail.Letter) {
 			return mails
 		}
 		require.NoError(t, db.DeleteMail(t.Context(), posted.ID))
-		mails = append(mails, posted.Letter)
+		mails = append(mails, posted)
 	}
 }
 
+// TakeMails is TakePosted with the letter of each.
+func (db DB) TakeMails(t testing.TB) (letters []mail.Letter) {
+	t.Helper()
+	for _, m := range db.TakePosted(t) {
+		letters = append(letters, m.Letter)
+	}
+	return letters
+}
+
 // TakeSubjects is TakeMails with the address and subject of each.
-func (db DB) TakeSubjects(t *testing.T) (subjects []string) {
+func (db DB) TakeSubjects(t testing.TB) (subjects []string) {
 	t.Helper()
 	for _, m := range db.TakeMails(t) {
 		subjects = append(subjects, m.To+": "+m.Subject)
@@ -114,15 +111,22 @@ func (db DB) TakeSubjects(t *testing.T) (subjects []string) {
 	return subjects
 }
 
+// Actions returns the actions of an actor in the audit log, oldest first.
+func (db DB) Actions(t testing.TB, actor string) (actions []string) {
+	t.Helper()
+	require.NoError(t, db.Model(&dbtx.AuditRow{}).Where("actor = ?", actor).Order("id").Pluck("action", &actions).Error)
+	return actions
+}
+
 // Audit returns the actions of the audit log, oldest first.
-func (db DB) Audit(t *testing.T) (actions []string) {
+func (db DB) Audit(t testing.TB) (actions []string) {
 	t.Helper()
 	require.NoError(t, db.Model(&dbtx.AuditRow{}).Order("id").Pluck("action", &actions).Error)
 	return actions
 }
 
 // Raises returns the accounts with a pending epoch increment.
-func (db DB) Raises(t *testing.T) (accounts []string) {
+func (db DB) Raises(t testing.TB) (accounts []string) {
 	t.Helper()
 	raises, err := db.PendingRaises(t.Context(), "", 1000)
 	require.NoError(t, err)
@@ -132,21 +136,20 @@ func (db DB) Raises(t *testing.T) (accounts []string) {
 	return accounts
 }
 
-// Person signs up a person with an authenticator. It returns the account and the secret of the session.
-func (db DB) Person(t *testing.T, email string) (accountID, secret string) {
+// Dump returns every row of every table as text.
+func (db DB) Dump(t testing.TB) map[string]string {
 	t.Helper()
-	ctx, signIns, factors := t.Context(), peoplestore.NewSignIns(db.DB), peoplestore.NewFactors(db.DB)
-	confirm := link.New(link.Confirm, "", email, db.Now())
-	message := mail.Message{To: email, Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"}}
-	require.NoError(t, signIns.RequestSignUp(ctx, confirm, message, message))
-	admitted, err := signIns.SignUp(ctx, confirm.Secret, "hash", session.Entry{})
-	require.NoError(t, err)
-	half, _, err := signIns.Session(ctx, admitted.Session)
-	require.NoError(t, err)
-	seed, err := factors.NewSeed(ctx, half)
-	require.NoError(t, err)
-	admitted, err = factors.ConfirmAuthenticator(ctx, half, session.Entry{}, seed, 0, nil)
-	require.NoError(t, err)
-	db.TakeMails(t)
-	return half.Account, admitted.Session
+	names := "SELECT name FROM sqlite_master WHERE type = 'table'"
+	if db.Dialect == database.Postgres {
+		names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+	}
+	var tables []string
+	require.NoError(t, db.Raw(names).Scan(&tables).Error)
+	dump := map[string]string{}
+	for _, table := range tables {
+		var rows []map[string]any
+		require.NoError(t, db.Table(table).Find(&rows).Error)
+		dump[table] = fmt.Sprint(rows)
+	}
+	return dump
 }

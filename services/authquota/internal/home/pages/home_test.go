@@ -18,6 +18,8 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 // store is a fake of the account's summary and usage.
 type store struct {
 	keys.Overview

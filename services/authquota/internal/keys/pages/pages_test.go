@@ -21,6 +21,8 @@ import (
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 const (
 	keyID     = "key_0199a7a0000070008000000000000000"
 	requestID = "req_0199a7a0000070008000000000000000"
@@ -263,6 +265,14 @@ func TestRotationIsOfferedOnce(t *testing.T) {
 	s.Post(rotate).Shows(http.StatusOK, "Copy your key now")
 	store.keys[0].ReplacedAt = &s.Now
 	s.Get(rotate).Shows(http.StatusBadRequest, "already rotated")
+}
+
+func TestRevocationIsConfirmed(t *testing.T) {
+	s, store := start(t)
+	s.Get("/account/keys/"+keyID+"/revoke").Shows(http.StatusOK, "Website", "cannot be undone")
+	require.Empty(t, store.changes)
+	s.Post("/account/keys/" + keyID + "/revoke").Leads("/account/keys")
+	require.Equal(t, []string{"revoke " + keyID}, store.changes)
 }
 
 // A new key cannot be shown again, so it is shown even if its change takes effect later.

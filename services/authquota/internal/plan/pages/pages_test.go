@@ -18,6 +18,8 @@ import (
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 // billing is a fake of the billing service and of the audit log.
 type billing struct {
 	err          error

@@ -18,6 +18,8 @@ import (
 	"opportunity.internal/services/authquota/internal/usage/pages"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 // store is a fake of the usage statistics, the ledger and the live counters.
 type store struct {
 	days    []usage.DayCount
