@@ -8,26 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account/accounttest"
 	"opportunity.internal/services/authquota/internal/plan"
 )
-
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-
-func minutes(n int) *time.Time {
-	at := noon.Add(time.Duration(n) * time.Minute)
-	return &at
-}
-
-func anyEntitlement(t *rapid.T) api.Entitlement {
-	e := api.Entitlement{
-		Tier: rapid.SampledFrom([]api.Tier{api.Free, api.Developer, api.Commercial}).Draw(t, "tier"), Version: 1, Renews: rapid.Bool().Draw(t, "renews"),
-		Trouble: rapid.SampledFrom([]api.Trouble{"", api.PaymentFailed, api.Refunded, api.Disputed}).Draw(t, "trouble"),
-	}
-	if e.Tier != api.Free {
-		e.PaidUntil = minutes(rapid.IntRange(0, 9).Draw(t, "until"))
-	}
-	return e
-}
 
 func TestInvalidEntitlements(t *testing.T) {
 	far, before := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)
@@ -35,13 +18,13 @@ func TestInvalidEntitlements(t *testing.T) {
 		e    api.Entitlement
 		want string // in the error
 	}{
-		"paid":             {api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(1), Version: 1, Renews: true}, ""},
+		"paid":             {api.Entitlement{Tier: api.Commercial, PaidUntil: accounttest.Minutes(1), Version: 1, Renews: true}, ""},
 		"nothing":          {api.Entitlement{Tier: api.Free, Version: 1}, ""},
 		"refunded":         {api.Entitlement{Tier: api.Free, Version: 9, Trouble: api.Refunded, Renews: true}, ""},
-		"no plan gives it": {api.Entitlement{Tier: api.Developer, PaidUntil: minutes(1), Version: 1}, "tier must be that of a plan: free, commercial"},
-		"unknown tier":     {api.Entitlement{Tier: "gold", PaidUntil: minutes(1), Version: 1}, "tier must be"},
+		"no plan gives it": {api.Entitlement{Tier: api.Developer, PaidUntil: accounttest.Minutes(1), Version: 1}, "tier must be that of a plan: free, commercial"},
+		"unknown tier":     {api.Entitlement{Tier: "gold", PaidUntil: accounttest.Minutes(1), Version: 1}, "tier must be"},
 		"no tier":          {api.Entitlement{Version: 1}, "tier must be"},
-		"free until":       {api.Entitlement{Tier: api.Free, PaidUntil: minutes(1), Version: 1}, "paidUntil must be null"},
+		"free until":       {api.Entitlement{Tier: api.Free, PaidUntil: accounttest.Minutes(1), Version: 1}, "paidUntil must be null"},
 		"paid for ever":    {api.Entitlement{Tier: api.Commercial, Version: 1}, "paidUntil must be an instant"},
 		"too far":          {api.Entitlement{Tier: api.Commercial, PaidUntil: &far, Version: 1}, "paidUntil must be after 1970"},
 		"too early":        {api.Entitlement{Tier: api.Commercial, PaidUntil: &before, Version: 1}, "paidUntil must be after 1970"},
@@ -61,8 +44,8 @@ func TestInvalidEntitlements(t *testing.T) {
 }
 
 func TestNewsOfAPlan(t *testing.T) {
-	none, ended := api.Entitlement{Tier: api.Free}, api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(0)}
-	paid := api.Entitlement{Tier: api.Commercial, PaidUntil: minutes(60), Renews: true}
+	none, ended := api.Entitlement{Tier: api.Free}, api.Entitlement{Tier: api.Commercial, PaidUntil: accounttest.Minutes(0)}
+	paid := api.Entitlement{Tier: api.Commercial, PaidUntil: accounttest.Minutes(60), Renews: true}
 	with := func(e api.Entitlement, change func(*api.Entitlement)) api.Entitlement { change(&e); return e }
 	cancelled := with(paid, func(e *api.Entitlement) { e.Renews = false })
 	failed := with(paid, func(e *api.Entitlement) { e.Trouble = api.PaymentFailed })
@@ -70,8 +53,8 @@ func TestNewsOfAPlan(t *testing.T) {
 	disputed := with(none, func(e *api.Entitlement) { e.Trouble = api.Disputed })
 	due := with(ended, func(e *api.Entitlement) { e.Renews = true })
 	unpaid := with(due, func(e *api.Entitlement) { e.Trouble = api.PaymentFailed })
-	longer := with(paid, func(e *api.Entitlement) { e.PaidUntil = minutes(120) })
-	overdue := with(due, func(e *api.Entitlement) { e.PaidUntil = minutes(-180) })
+	longer := with(paid, func(e *api.Entitlement) { e.PaidUntil = accounttest.Minutes(120) })
+	overdue := with(due, func(e *api.Entitlement) { e.PaidUntil = accounttest.Minutes(-180) })
 	for name, c := range map[string]struct {
 		on            bool
 		before, after api.Entitlement
@@ -104,7 +87,7 @@ func TestNewsOfAPlan(t *testing.T) {
 		"never was":                           {false, none, none, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mail, on := plan.News(c.on, c.before, c.after, noon)
+			mail, on := plan.News(c.on, c.before, c.after, accounttest.Noon)
 			require.Equal(t, c.mail, mail)
 			require.Equal(t, c.nowOn, on)
 		})
@@ -114,7 +97,7 @@ func TestNewsOfAPlan(t *testing.T) {
 // Mails about the start and the end of a plan alternate, whatever changes arrive in whatever order, and the last one is true.
 func TestPlanMailsAlternate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		on, told, now, kept := false, false, noon, api.Entitlement{Tier: api.Free}
+		on, told, now, kept := false, false, accounttest.Noon, api.Entitlement{Tier: api.Free}
 		hear := func(mail string) {
 			switch mail {
 			case "":
@@ -136,7 +119,7 @@ func TestPlanMailsAlternate(t *testing.T) {
 			if rapid.Bool().Draw(t, "clock") {
 				mail, on = plan.EndNews(on, kept, now)
 			} else {
-				next := anyEntitlement(t)
+				next := accounttest.Entitlement(t)
 				mail, on = plan.News(on, kept, next, now)
 				kept = next
 			}
