@@ -61,7 +61,7 @@ type parts struct {
 
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
-	p.stores = newStores(p.db)
+	p.stores = newStores(p.db, s.tiers)
 	p.epochs, p.merges = epoch.New(client, p.db), merge.New(client, p.stores.usage, cfg.Now)
 	p.ledger = ledger.New(client, p.stores.usage, cfg.Now)
 	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -97,6 +97,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("sealing", time.Hour, p.reseal)
 	loop("ledger", ledger.Interval, p.ledger.Copy)
 	loop("notices", time.Minute, p.stores.keys.Remind)
+	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)
 	loop("plans", time.Minute, p.stores.plan.EndPlans)
 	loop("closing", closing.Interval, p.cancelClosed)
 	loop("epochs", epoch.Interval, p.deliverEpochs)
@@ -104,7 +105,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {
-	return errors.Join(p.stores.usage.DeleteExpired(ctx), p.stores.signIns.DeleteExpired(ctx))
+	return errors.Join(p.stores.usage.DeleteExpired(ctx), p.stores.signIns.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
 }
 
 func (p *parts) reseal(ctx context.Context) error {

@@ -10,6 +10,7 @@ import (
 	explorerpages "opportunity.internal/services/authquota/internal/explorer/pages"
 	homepages "opportunity.internal/services/authquota/internal/home/pages"
 	keypages "opportunity.internal/services/authquota/internal/keys/pages"
+	noticepages "opportunity.internal/services/authquota/internal/notices/pages"
 	peoplepages "opportunity.internal/services/authquota/internal/people/pages"
 	"opportunity.internal/services/authquota/internal/people/passkey"
 	planpages "opportunity.internal/services/authquota/internal/plan/pages"
@@ -38,6 +39,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 		ApproveTest: cfg.TestKeys,
 	}
 	usage := &usagepages.Pages{Usage: db.usage, Allowances: allowances}
+	notices := &noticepages.Pages{Choices: db.notices}
 	log := &logpages.Pages{Log: db.log}
 	plan := &planpages.Pages{PublicURL: cfg.PublicURL, Log: errors.Log, Tiers: s.tiers, Billing: billing, Actions: db.plan}
 	home := &homepages.Pages{PublicURL: cfg.PublicURL, Overview: db.keys, Allowances: allowances}
@@ -48,7 +50,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 	explorer := &explorerpages.Pages{PublicURL: cfg.PublicURL, API: description, Keys: db.keys, Epochs: p.epochs, Tiers: s.tiers}
 	return site.New(
 		site.Config{Errors: errors, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.signIns},
-		home.Feature(), people.Feature(), codes.Feature(), keys.Feature(), explorer.Feature(), usage.Feature(), log.Feature(), plan.Feature())
+		home.Feature(), people.Feature(), codes.Feature(), keys.Feature(), explorer.Feature(), usage.Feature(), log.Feature(), notices.Feature(), plan.Feature())
 }
 
 // split routes page paths to the account pages and all others to the API.

@@ -7,8 +7,10 @@ import (
 	accountstore "opportunity.internal/services/authquota/internal/accounts/store"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
+	noticestore "opportunity.internal/services/authquota/internal/notices/store"
 	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 	planstore "opportunity.internal/services/authquota/internal/plan/store"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 	codestore "opportunity.internal/services/authquota/internal/recoverycodes/store"
 	logstore "opportunity.internal/services/authquota/internal/requestlog/store"
 	usagestore "opportunity.internal/services/authquota/internal/usage/store"
@@ -23,16 +25,17 @@ type stores struct {
 	keys     *keystore.Store
 	usage    *usagestore.Store
 	log      *logstore.Store
+	notices  *noticestore.Store
 	plan     *planstore.Store
 	accounts *accountstore.Store
 }
 
 // newStores connects the features: where a transaction of one feature changes another, it calls a function of the other's store.
-func newStores(db *dbtx.DB) stores {
+func newStores(db *dbtx.DB, tiers tier.Table) stores {
 	s := stores{
 		signIns: peoplestore.NewSignIns(db), factors: peoplestore.NewFactors(db), profiles: peoplestore.NewProfiles(db, keystore.EndAll),
 		codes: codestore.New(db),
-		keys:  keystore.New(db, usagestore.Move), usage: usagestore.New(db), log: logstore.New(db), plan: planstore.New(db),
+		keys:  keystore.New(db, usagestore.Move), usage: usagestore.New(db), log: logstore.New(db), notices: noticestore.New(db, tiers), plan: planstore.New(db),
 	}
 	s.accounts = accountstore.New(db, accountstore.Features{
 		ActiveKeys: s.keys.ActiveKeys,

@@ -65,6 +65,11 @@ func News(on bool, before, after api.Entitlement, now time.Time) (mail string, n
 	return "", true
 }
 
+// Renewed reports whether after extends the paid period of a plan that the person considers active.
+func Renewed(on bool, before, after api.Entitlement, now time.Time) bool {
+	return on && after.Live(now) && before.Tier == after.Tier && after.PaidUntil.After(*before.PaidUntil)
+}
+
 // EndNews is News for the passage of time without a change.
 func EndNews(on bool, e api.Entitlement, now time.Time) (mail string, nowOn bool) {
 	switch {

@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/notices"
 )
 
 type noticeRow struct {
@@ -84,7 +85,7 @@ func (s *Store) remind(ctx context.Context, id string) error {
 		if claim.Error != nil || claim.RowsAffected == 0 {
 			return claim.Error
 		}
-		return tx.Notify(key.Account, "key-expires", map[string]string{
+		return tx.NotifyWanted(notices.KeyExpiry, key.Account, "key-expires", map[string]string{
 			"name": key.Title(), "key": key.Shown(), "when": account.When(key.ExpiresAt), "days": strconv.Itoa(days),
 		})
 	})

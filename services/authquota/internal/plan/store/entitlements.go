@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
@@ -30,6 +31,9 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 			return nil
 		}
 		mail, on := plan.News(before.ToldOn, before.Entitlement(), e, tx.Now)
+		if mail == "" && plan.Renewed(before.ToldOn, before.Entitlement(), e, tx.Now) {
+			mail = "plan-renewed"
+		}
 		row := dbtx.EntitlementRow{
 			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: dbtx.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
 			Version: e.Version, ToldOn: on,
@@ -87,8 +91,14 @@ func notifyPlan(tx *dbtx.Tx, row dbtx.EntitlementRow, mail string) error {
 			then = "it renews automatically until you cancel it"
 		}
 		data["tier"], data["until"], data["then"] = string(a.TierAt(tx.Now)), account.When(*e.PaidUntil), then
-	case "plan-cancelled", "payment-failed":
+	case "payment-failed":
 		data["until"], data["tier"] = account.When(*e.PaidUntil), string(a.TierAt(*e.PaidUntil))
+		return tx.NotifyWanted(notices.PaymentFailed, row.HolderID, mail, data)
+	case "plan-cancelled":
+		data["until"], data["tier"] = account.When(*e.PaidUntil), string(a.TierAt(*e.PaidUntil))
+	case "plan-renewed":
+		data["until"] = account.When(*e.PaidUntil)
+		return tx.NotifyWanted(notices.PlanRenewal, row.HolderID, mail, data)
 	case "plan-resumed":
 		data["until"] = account.When(*e.PaidUntil)
 	default: // it has ended

@@ -1,0 +1,144 @@
+// Package store stores which notices people want, and posts those about usage.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/notices"
+	"opportunity.internal/services/authquota/internal/plan/tier"
+)
+
+// Store stores choices. It reads accounts and their usage from the tables of other features.
+type Store struct {
+	db    *dbtx.DB
+	tiers tier.Table
+}
+
+// New returns a Store for installations with these tiers.
+func New(db *dbtx.DB, tiers tier.Table) *Store { return &Store{db, tiers} }
+
+// Choices returns which notices an account gets.
+func (s *Store) Choices(ctx context.Context, accountID string) (map[notices.Kind]bool, error) {
+	wanted, err := dbtx.Wanted(s.db.WithContext(ctx), accountID)
+	return wanted, database.Outage(err)
+}
+
+// Choose stores the choice about each kind of notice.
+func (s *Store) Choose(ctx context.Context, accountID string, wanted map[notices.Kind]bool) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		var rows []dbtx.ChoiceRow
+		detail := map[string]any{}
+		for _, c := range notices.All {
+			rows = append(rows, dbtx.ChoiceRow{AccountID: accountID, Kind: string(c.Kind), Wanted: wanted[c.Kind]})
+			detail[string(c.Kind)] = wanted[c.Kind]
+		}
+		return errors.Join(tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rows).Error, tx.Record(accountID, "notices.choose", accountID, detail))
+	})
+}
+
+// due is the usage of an account today, for a notice that it wants and has not got.
+type due struct {
+	AccountID string
+	Kind      string
+	Calls     int
+}
+
+const unsent = ` AND c.wanted AND NOT EXISTS (SELECT 1 FROM notice_events e WHERE e.account_id = c.account_id AND e.kind = c.kind AND e.event = ?)`
+
+// NotifyUsage posts the notices about today's usage, each once a day. Several processes may call it concurrently.
+func (s *Store) NotifyUsage(ctx context.Context) error {
+	day := counter.DayOf(s.db.Now())
+	return errors.Join(s.notifyDay(ctx, day), s.notifyMinute(ctx, day))
+}
+
+func (s *Store) notifyDay(ctx context.Context, day string) error {
+	var rows []due
+	err := s.db.WithContext(ctx).Raw(`SELECT c.account_id, c.kind, u.calls FROM notice_choices c
+		JOIN usage_days u ON u.account_id = c.account_id AND u.day = ? WHERE c.kind IN ?`+unsent+` ORDER BY c.account_id`,
+		day, []notices.Kind{notices.DayNearlyUsed, notices.DayUsed}, day).Scan(&rows).Error
+	if err != nil {
+		return database.Outage(err)
+	}
+	kinds, calls := map[string]map[notices.Kind]bool{}, map[string]int{}
+	for _, r := range rows {
+		if kinds[r.AccountID] == nil {
+			kinds[r.AccountID] = map[notices.Kind]bool{}
+		}
+		kinds[r.AccountID][notices.Kind(r.Kind)], calls[r.AccountID] = true, r.Calls
+	}
+	var failures []error // an error of one account does not block the others
+	for id, used := range calls {
+		failures = append(failures, s.notifyAccount(ctx, day, id, used, kinds[id]))
+	}
+	return errors.Join(failures...)
+}
+
+func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kinds map[notices.Kind]bool) error {
+	db := s.db.WithContext(ctx)
+	var row dbtx.AccountRow
+	if err := db.Take(&row, "id = ?", id).Error; err != nil {
+		return database.Outage(err)
+	}
+	a, err := row.WithPaid(db)
+	if err != nil {
+		return database.Outage(err)
+	}
+	limits, known := s.tiers[a.TierAt(s.db.Now())]
+	if !known {
+		return fmt.Errorf("account %s has an unknown tier", id)
+	}
+	kind := notices.OfDay(used, limits.PerDay, kinds)
+	if kind == "" {
+		return nil
+	}
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		first, err := tx.ClaimNotice(kind, id, day)
+		if err != nil || !first {
+			return err
+		}
+		percent := "80"
+		if kind == notices.DayUsed {
+			percent = "100"
+			if _, err := tx.ClaimNotice(notices.DayNearlyUsed, id, day); err != nil { // it would come too late
+				return err
+			}
+		}
+		return tx.NotifyWanted(kind, id, "quota-used", map[string]string{
+			"percent": percent, "used": strconv.Itoa(used), "limit": strconv.Itoa(limits.PerDay),
+		})
+	})
+}
+
+func (s *Store) notifyMinute(ctx context.Context, day string) error {
+	var rows []due
+	err := s.db.WithContext(ctx).Raw(`SELECT c.account_id, o.calls FROM notice_choices c
+		JOIN usage_outcomes o ON o.account_id = c.account_id AND o.day = ? AND o.outcome = ? WHERE c.kind = ? AND o.calls >= ?`+unsent,
+		day, api.CallMinuteLimitReached, notices.MinuteLimit, notices.MinuteLimitCalls, day).Scan(&rows).Error
+	failures := []error{database.Outage(err)}
+	for _, r := range rows {
+		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error {
+			first, err := tx.ClaimNotice(notices.MinuteLimit, r.AccountID, day)
+			if err != nil || !first {
+				return err
+			}
+			return tx.NotifyWanted(notices.MinuteLimit, r.AccountID, "minute-limit", map[string]string{
+				"calls": strconv.Itoa(r.Calls),
+			})
+		}))
+	}
+	return errors.Join(failures...)
+}
+
+// DeleteExpired forgets which notices were sent long ago.
+func (s *Store) DeleteExpired(ctx context.Context) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return tx.DeleteOldNotices() })
+}
