@@ -49,7 +49,9 @@ func TestFiguresOfTheInstallation(t *testing.T) {
 
 	all := []string{"/openapi.yaml", "/docs", "/docs/reference"}
 	for _, p := range pages.Pages[1:] {
-		all = append(all, "/docs/"+p.Slug)
+		if p.Slug != "changelog" { // states figures of releases, not limits of the installation
+			all = append(all, "/docs/"+p.Slug)
+		}
 	}
 	for _, path := range all {
 		require.NotRegexp(t, `\b(1,000|10,000|50,000|1000|10000|50000)\b|q=(10|60|100|300);|(of |\()(10|60|100|300) requests`,

@@ -74,7 +74,9 @@ func TestFrontPageShowsARecordWithItsEvidence(t *testing.T) {
 		require.Contains(t, page, shown)
 	}
 	showCatalog(t, site, api.CatalogOverview{})
-	require.NotContains(t, get(t, site, "/").Body.String(), "Maple", "the free set is empty")
+	page = get(t, site, "/").Body.String()
+	require.NotContains(t, page, "Maple", "the free set is empty")
+	require.Contains(t, page, "No record is public yet")
 }
 
 // While the catalog is unavailable, the front page shows the last copy for five minutes, and then no records.
