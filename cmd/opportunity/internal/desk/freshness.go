@@ -8,30 +8,18 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// Size of a chart in its own units. Charts scale with the page.
-const (
-	chartWidth  = 700
-	chartHeight = 160
-)
-
 // freshnessPage is the data of the freshness page.
 type freshnessPage struct {
 	api.Freshness
 
-	History []stack // a column for each day
+	History []sample // a column for each day
 	Due     []column
 	Most    int // records of the highest column of Due
 	Checks  []linkCount
 }
 
-// bar is a rectangle of a chart.
-type bar struct {
-	X, Y, Width, Height float64
-	Class               string
-}
-
-// stack is the column of a day, with the share of each status.
-type stack struct {
+// sample is the column of a day, with the share of each status.
+type sample struct {
 	api.FreshnessSample
 
 	Bars []bar
@@ -68,21 +56,12 @@ func (d *Desk) freshness(v *visit) (view, error) {
 const maxDays = 90
 
 // stacks draws the latest samples: from below verified, stale, needs-review and unverified.
-func stacks(samples []api.FreshnessSample) (all []stack) {
+func stacks(samples []api.FreshnessSample) (all []sample) {
 	samples = samples[max(0, len(samples)-maxDays):]
-	width := float64(chartWidth) / float64(len(samples))
 	for i, s := range samples {
-		drawn, y := stack{FreshnessSample: s}, float64(chartHeight)
-		total := float64(max(1, s.Verified+s.Stale+s.NeedsReview+s.Unverified))
-		for _, part := range []struct {
-			class string
-			n     int
-		}{{"verified", s.Verified}, {"stale", s.Stale}, {"needs-review", s.NeedsReview}, {"unverified", s.Unverified}} {
-			height := chartHeight * float64(part.n) / total
-			y -= height
-			drawn.Bars = append(drawn.Bars, bar{float64(i) * width, y, width * 0.9, height, part.class})
-		}
-		all = append(all, drawn)
+		all = append(all, sample{s, stack(i, len(samples), s.Verified+s.Stale+s.NeedsReview+s.Unverified, []part{
+			{"verified", s.Verified}, {"stale", s.Stale}, {"needs-review", s.NeedsReview}, {"unverified", s.Unverified},
+		})})
 	}
 	return all
 }

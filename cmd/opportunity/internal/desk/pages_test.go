@@ -203,7 +203,7 @@ func TestAuditIsExported(t *testing.T) {
 func TestNavigationFollowsTheRole(t *testing.T) {
 	s := newServer(t)
 	for role, want := range map[api.Role][]string{
-		api.RoleCurator: {"Queue", "Candidates", "Records", "Freshness", "Audit"}, api.RoleSupport: {"Key requests", "Accounts", "Audit"},
+		api.RoleCurator: {"Queue", "Candidates", "Records", "Freshness", "Audit"}, api.RoleSupport: {"Key requests", "Accounts", "Usage", "Audit"},
 		api.RolePublisher: {"Queue", "Candidates", "Records", "Freshness", "Import", "Audit"},
 	} {
 		s.api.mu.Lock()
@@ -239,6 +239,26 @@ func TestCompareShowsAnyTwoEventsAndTheListing(t *testing.T) {
 	page = b.get("/records/maple/compare?a=link&b=new")
 	require.Contains(t, page.body, "The first event has no facts")
 	require.Contains(t, page.body, ">o-link<")
+}
+
+func TestUsageIsDrawnOnTheServer(t *testing.T) {
+	s := newServer(t)
+	s.api.respond("GET /usage", api.UsageReport{Days: []api.TierUsage{
+		{Date: "2026-11-21", Tier: api.Free, Calls: 30, Refused: map[api.CallOutcome]int{api.CallMinuteLimitReached: 5}, Failed: 2},
+		{Date: "2026-11-21", Tier: api.Commercial, Calls: 10}, {Date: "2026-11-22", Tier: api.Free, Calls: 20}, {Date: "2020-01-01", Tier: api.Free, Calls: 1000},
+	}})
+	page := s.signedIn().get("/usage?days=7")
+	require.Equal(t, http.StatusOK, page.StatusCode, page.body)
+	require.Contains(t, s.api.requests, "GET /usage days=7 ")
+	require.Contains(t, page.body, "<strong>60</strong> calls with a known key, 5 rejected, 2 failed")
+	require.Contains(t, page.body, `<title>2026-11-21: 40, free 30, commercial 10</title><rect class="series-0" x="500.0" y="40.0" width="90.0" height="120.0"/><rect class="series-2" x="500.0" y="0.0" width="90.0" height="40.0"/>`)
+	require.Contains(t, page.body, `<title>2026-11-22: 20, free 20</title><rect class="series-0" x="600.0" y="80.0"`)
+	require.Contains(t, page.body, `<tr><th scope="row">2026-11-21</th><td>5</td><td>5</td></tr>`)
+	require.Contains(t, page.body, `<th scope="col">minute limit reached</th>`)
+	s.api.respond("GET /usage", api.UsageReport{})
+	page = s.signedIn().get("/usage?days=10000")
+	require.Contains(t, page.body, "No call was rejected.")
+	require.Contains(t, s.api.requests, "GET /usage days=30 ")
 }
 
 func TestFreshnessIsDrawnOnTheServer(t *testing.T) {

@@ -1,7 +1,9 @@
 package desk_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
 )
 
 const (
@@ -283,6 +286,23 @@ func TestOutageOfTheAPIKeepsTheSession(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.get("/help").StatusCode)
 }
 
+// replaced returns a value with every text replaced.
+func replaced(value any, text string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = replaced(v[name], text)
+		}
+	case []any:
+		for i := range v {
+			v[i] = replaced(v[i], text)
+		}
+	case string:
+		return text
+	}
+	return value
+}
+
 // Text of a listing, a source or a note cannot put markup or a script into the desk.
 func TestStoredMarkupIsShownAsText(t *testing.T) {
 	const attack = `"><img src=x onerror=alert(1)><script>alert(1)</script>`
@@ -311,7 +331,9 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 		Lease: &api.Lease{Holder: attack}, Skip: &api.Skip{Actor: attack, Reason: attack},
 	}}})
 	s.api.respond("GET /reviews/second-opinions", api.OpinionList{Requests: []api.OpinionRequest{{ID: attack, EventID: attack}}})
-	text, err := json.Marshal(map[string]any{"visibility": attack, "curation": api.CurationNotes{Contact: attack, Notes: attack}})
+	var listing any // with the attack in every text field
+	require.NoError(t, json.Unmarshal(bytes.Split(listingfile.Example, []byte("\n"))[1], &listing))
+	text, err := json.Marshal(replaced(listing, attack))
 	require.NoError(t, err)
 	r.ApplicationURL, r.Subcategory, r.Overview, r.StartingCost, r.WorkModel, r.Facts = "javascript:alert(1)", ptr(attack), attack, attack, attack, *f
 	s.api.respond("GET /listings/maple", api.ListingDetail{Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack, Action: attack, Fields: []string{attack}}}})
@@ -319,12 +341,29 @@ func TestStoredMarkupIsShownAsText(t *testing.T) {
 	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{{
 		ID: attack, Company: attack, Category: attack, Host: attack, Missing: []string{attack}, Duplicates: []api.Duplicate{{ID: attack, Visibility: attack, By: attack}},
 	}}})
-	for _, path := range []string{"/records/maple", "/records/maple/compare", "/records", "/candidates", "/reviews/maple", "/queue", "/queue?text=" + url.QueryEscape(attack)} {
+	s.api.respond("GET /changes", api.ListingActList{Acts: []api.IdentifiedAct{{Listing: attack, ListingAct: api.ListingAct{Actor: attack, Action: attack, Fields: []string{attack}, Reason: attack}}}})
+	s.api.respond("GET /events", api.EventActList{Events: []api.PlacedEvent{{RecordedEvent: api.RecordedEvent{Actor: attack, VerificationEvent: api.VerificationEvent{Slug: attack, Outcome: attack, Note: attack}}}}})
+	s.api.respond("GET /audit", api.AuditList{Entries: []api.AuditEntry{{Actor: attack, Action: attack, Subject: attack, Detail: json.RawMessage(fmt.Sprintf("%q", attack))}}})
+	s.api.respond("POST /listings/publish", api.ImportReport{Rejected: []api.RejectedLine{{ID: attack, Problems: api.Problems{attack}}}})
+	for _, path := range []string{"/records/maple", "/records/maple/edit", "/records/maple/publish", "/audit", "/records/maple/compare", "/records", "/candidates", "/reviews/maple", "/queue", "/queue?text=" + url.QueryEscape(attack)} {
 		page := b.get(path)
 		require.Equal(t, http.StatusOK, page.StatusCode)
 		require.NotContains(t, page.body, "<img src=x", path)
 		require.NotContains(t, page.body, "<script>", path)
 		require.NotContains(t, page.body, `href="javascript:`, path)
+		require.Contains(t, page.body, "&lt;script&gt;", "the attack is not on the page")
+	}
+	difference := []api.FieldChange{{Field: attack, Old: json.RawMessage(fmt.Sprintf("%q", attack)), New: json.RawMessage(`"` + attack + `"`)}}
+	s.api.respond("POST /listings/import", api.ImportPreview{SHA256: attack, Changes: []api.ListingChange{{ID: attack, Change: attack, Fields: difference}}, KeptWithdrawn: []string{attack}})
+	input := b.get("/records/maple/edit").input(t, "edit")
+	newer := api.ListingDetail{Version: attack, Listing: text, Record: *r, Changes: []api.ListingAct{{Actor: attack}}}
+	s.api.respond("PUT /listings/maple", api.EditReport{Fields: []string{attack}, Change: &api.ListingChange{Fields: difference}, Current: &api.ListingDetail{Version: input.Get("version"), Listing: text, Record: *r}})
+	pages := []response{b.uploaded("<script>.jsonl", "{}"), b.post("/records/maple/edit", input)}
+	input.Set("base", strings.Replace(input.Get("base"), "onerror", "onload", 1))
+	s.api.respondWith("PUT /listings/maple", http.StatusPreconditionFailed, api.EditReport{Current: &newer})
+	for _, page := range append(pages, b.post("/records/maple/edit", input)) {
+		require.NotContains(t, page.body, "<img src=x")
+		require.NotContains(t, page.body, "<script>")
 		require.Contains(t, page.body, "&lt;script&gt;", "the attack is not on the page")
 	}
 }

@@ -65,6 +65,7 @@ func routes() []route {
 		{pattern: "POST /accounts/{id}/grant", handle: (*Desk).grant},
 		{pattern: "GET /keys/{id}/revoke", handle: (*Desk).askRevoke},
 		{pattern: "POST /keys/{id}/revoke", handle: (*Desk).revoke},
+		{pattern: "GET /usage", handle: (*Desk).usage},
 		{pattern: "GET /audit", handle: (*Desk).audit},
 		{pattern: "GET /audit.csv", handle: (*Desk).auditCSV},
 		{pattern: "GET /audit.jsonl", handle: (*Desk).auditLines},
@@ -93,6 +94,7 @@ func tabs(role string) (allowed []tab) {
 		{"/import", "Import", publishers},
 		{"/requests", "Key requests", supporters},
 		{"/accounts", "Accounts", supporters},
+		{"/usage", "Usage", supporters},
 		{"/audit", "Audit", api.Roles},
 	} {
 		if slices.Contains(t.roles, api.Role(role)) {

@@ -104,7 +104,8 @@ func (p shown) Wrong(field string) string {
 func (d *Desk) parse() (map[string]*template.Template, error) {
 	layout, err := assets.ParseFrame(template.New("layout.html").Funcs(template.FuncMap{
 		"asset": d.asset, "instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
-		"reason": operator.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField, "host": host, "input": newInput,
+		"reason": operator.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField,
+		"host": host, "input": newInput, "usageChart": newShownChart,
 		"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
 		"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },
 		"statuses": func() []api.VerificationStatus {

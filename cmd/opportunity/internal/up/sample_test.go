@@ -41,14 +41,14 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// running starts `up` in this process and returns its data directory, its address and the demo keys.
-func running(t *testing.T) (dir, base string, keys map[api.Tier]string) {
+// running starts `up` in this process and returns its data directory, its address, that of the admin listener, and the demo keys.
+func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.Tier]string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
 	ctx, stop := context.WithCancel(t.Context())
 	ended, out, errs := make(chan error, 1), new(screen), new(screen)
 	go func() {
-		ended <- Run(ctx, Options{Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DeskListen: "127.0.0.1:0", DataDir: dir, Seed: "sample", Out: out, Err: errs})
+		ended <- Run(ctx, Options{Listen: "127.0.0.1:0", AdminListen: "127.0.0.1:0", DeskListen: "127.0.0.1:0", DataDir: dir, Seed: seed, Out: out, Err: errs})
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -63,10 +63,13 @@ func running(t *testing.T) (dir, base string, keys map[api.Tier]string) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	_, after, _ := strings.Cut(out.String(), "  API             ")
-	base, _, _ = strings.Cut(after, "\n")
+	address := func(label string) string {
+		_, after, _ := strings.Cut(out.String(), label)
+		url, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
+		return url
+	}
 	require.NoError(t, (&dataDir{path: dir}).read(keysFile, &keys))
-	return dir, base, keys
+	return dir, address("  API "), address("  Admin listener "), keys
 }
 
 func get(t *testing.T, url, key string) (status int, body []byte) {
@@ -107,7 +110,7 @@ var unseen = map[string]string{
 // enumeration, each null, both values of every boolean, and every array both empty and not. A new value in the contract fails the test
 // until a record shows it.
 func TestTheSampleShowsEverything(t *testing.T) {
-	dir, base, keys := running(t)
+	dir, base, _, keys := running(t, "sample")
 	verified(t, dir)
 	var doc struct {
 		Components struct{ Schemas contract }
