@@ -56,6 +56,28 @@ async function submit() {
   await page.waitForURL(url => url.href !== before, { waitUntil: 'domcontentloaded' })
 }
 
+// operate sends a request to the operator API.
+async function operate(actor, method, path, body) {
+  const response = await fetch(`${process.env.OPPORTUNITY_ADMIN_URL}/operator/v1/${path}`, {
+    method, body: body && JSON.stringify(body), headers: { Authorization: `Bearer ${token}`, 'X-Opportunity-Actor': actor, 'Content-Type': 'application/json' },
+  })
+  assert.equal(response.status, 200, `${method} ${path}`)
+  return response.json()
+}
+
+// drawnReview records reviews by carol until one is drawn for a second opinion, as one in twenty is, and returns its event.
+async function drawnReview(id) {
+  for (let i = 0; i < 400; i++) {
+    const { generatedAt, lastEventId, record } = await operate('carol', 'GET', `reviews/records/${id}`)
+    const { eventId } = await operate('carol', 'POST', `reviews/records/${id}`, { review: {
+      checkedAt: generatedAt, lastEventId, outcome: 'verified', sourceUrls: [record.sources[0].url], note: 'What carol found.', facts: { ...record.facts, remote: true },
+    } })
+    const { requests } = await operate('ann', 'GET', 'reviews/second-opinions')
+    if (requests.some(r => r.eventId === eventId)) return eventId
+  }
+  assert.fail('no review was drawn')
+}
+
 const events = async id => JSON.parse(await verb('history', 'show', id, '--output', 'json')).events.length
 
 try {
@@ -177,6 +199,40 @@ try {
   assert.deepEqual(sent.map(r => r.status()), [303, 303])
   assert.equal(await events('candidate-02'), 1)
 
+  step('a second opinion does not show the first review, and a disagreement needs another one')
+  const drawn = await drawnReview('candidate-10')
+  await page.goto('/queue')
+  await page.locator(`a[href="/reviews/candidate-10?opinion=${drawn}"]`).press('Enter')
+  await page.getByText('This is a second opinion').waitFor()
+  await inspect(page, 'desk-16-opinion')
+  const sheet = await page.locator('main').innerHTML()
+  for (const secret of ['carol', 'What carol found.', '>verified<']) assert.ok(!sheet.includes(secret), `the page of the second opinion shows ${secret}`)
+  await press('1', '1', 'u', 'v', 'f', 'r', 'n')
+  await submit()
+  await page.getByText('Your opinion differs in: Remote.').waitFor()
+  await page.goto('/reviews/candidate-10')
+  await page.locator('.lead').getByText('needs-review').waitFor()
+  await page.getByText('ann gave a second opinion that differs in: Remote.').waitFor()
+  assert.match(await page.locator('[id="recorded.remote"]').innerText(), /^Yes/, 'the facts of the first review stay in effect')
+
+  step('an edit shows its consequences, and keeps the input of a conflict')
+  await page.goto('/records/candidate-00/edit')
+  await inspect(page, 'desk-17-edit')
+  await bob.page.goto('/records/candidate-00/edit')
+  await bob.page.getByLabel('Work model').fill('Contractor')
+  await bob.page.getByRole('button', { name: 'Show what saving does' }).press('Enter')
+  await bob.page.getByRole('button', { name: 'Save changes' }).press('Enter')
+  await bob.page.getByText('Saved: Work model.').waitFor()
+  await page.getByLabel('Starting cost').fill('10 CAD')
+  await page.getByRole('button', { name: 'Show what saving does' }).press('Enter')
+  await page.getByText('bob changed this listing').waitFor()
+  await page.getByRole('button', { name: 'Show what saving does' }).press('Enter')
+  await page.getByText('Consumers see the change from now on').waitFor()
+  await inspect(page, 'desk-18-edit-outcome')
+  await page.getByRole('button', { name: 'Save changes' }).press('Enter')
+  await page.getByText('Saved: Starting cost.').waitFor()
+  assert.match(await verb('listings', 'show', 'candidate-00', '--output', 'json'), /"startingCost":\s*"10 CAD".*"workModel":\s*"Contractor"/s)
+
   step('a draft survives the browser, and an ended session')
   await page.goto('/reviews/candidate-03')
   await press('1', 'm')
@@ -228,13 +284,13 @@ try {
   const audit = await page.goto('/audit.csv').catch(() => null)
   assert.equal(audit, null, 'the export is a file')
   const pages = ['/queue', '/queue?scope=all', '/records', '/records?visibility=private', '/records/candidate-01', '/records/candidate-01/compare', '/records/candidate-00/withdraw', '/requests',
-    '/accounts', '/candidates', '/freshness', '/audit', '/help', '/sessions', '/import', '/nothing-here', '/reviews/candidate-05']
+    '/accounts', '/candidates', '/freshness', '/usage', '/audit', '/help', '/sessions', '/import', '/nothing-here', '/reviews/candidate-05']
   for (const [i, path] of pages.entries()) {
     await small(page, path)
     await inspect(page, `desk-20-${String(i).padStart(2, '0')}`)
   }
   await page.emulateMedia({ colorScheme: 'dark' })
-  for (const path of ['/queue', '/reviews/candidate-05', '/records/candidate-01/compare', '/accounts']) {
+  for (const path of ['/queue', '/reviews/candidate-05', '/records/candidate-00/edit', '/usage', '/records/candidate-01/compare', '/accounts']) {
     await page.goto(path)
     await inspect(page, `desk-30${path.replaceAll('/', '-')}-dark`)
   }

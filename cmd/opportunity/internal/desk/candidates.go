@@ -2,6 +2,8 @@ package desk
 
 import (
 	"net/url"
+	"slices"
+	"strings"
 
 	"opportunity.internal/pkg/api"
 )
@@ -21,10 +23,16 @@ func (d *Desk) candidate(v *visit, id string) (*api.Candidate, error) {
 	}
 	for _, c := range list.Candidates {
 		if c.ID == id {
+			c.Missing = missing(c)
 			return &c, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // no candidate
+}
+
+// missing returns the empty fields of a candidate. After a review, its facts count instead of the listing's own.
+func missing(c api.Candidate) []string {
+	return slices.DeleteFunc(c.Missing, func(field string) bool { return c.Reviewed && strings.HasPrefix(field, "facts.") })
 }
 
 // candidates lists the private records: what each lacks and what it may duplicate.
@@ -33,6 +41,9 @@ func (d *Desk) candidates(v *visit) (view, error) {
 	list, _, err := v.client.Candidates(v.Context(), append(pairs(filters), "limit", "50")...)
 	if err != nil {
 		return view{}, err
+	}
+	for i, c := range list.Candidates {
+		list.Candidates[i].Missing = missing(c)
 	}
 	page := candidatesPage{Candidates: list.Candidates, Filters: filters}
 	if list.Next != "" {

@@ -275,3 +275,13 @@ func TestFreshnessIsDrawnOnTheServer(t *testing.T) {
 	s.api.respond("GET /reviews/freshness", api.Freshness{})
 	require.Equal(t, http.StatusOK, s.signedIn().get("/freshness").StatusCode)
 }
+
+func TestReviewedFactsAreNotMissing(t *testing.T) {
+	s, b := reviewing(t)
+	c := api.Candidate{ID: "maple", Company: "Maple", Missing: []string{"overview", "facts.countryEligibility"}}
+	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{c}})
+	require.Contains(t, b.get("/candidates").body, "Overview, Facts of the listing, Countries</td>")
+	c.Reviewed = true
+	s.api.respond("GET /reviews/candidates", api.CandidateList{Candidates: []api.Candidate{c}})
+	require.Contains(t, b.get("/candidates").body, "Overview</td>")
+}
