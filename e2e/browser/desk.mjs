@@ -65,15 +65,17 @@ async function operate(actor, method, path, body) {
   return response.json()
 }
 
-// drawnReview records reviews by carol until one is drawn for a second opinion, as one in twenty is, and returns its event.
+// drawnReview records reviews by different curators until one is drawn for a second opinion, as one in twenty is. It returns the event, its
+// author and the language that only this review has.
 async function drawnReview(id) {
   for (let i = 0; i < 400; i++) {
-    const { generatedAt, lastEventId, record } = await operate('carol', 'GET', `reviews/records/${id}`)
-    const { eventId } = await operate('carol', 'POST', `reviews/records/${id}`, { review: {
-      checkedAt: generatedAt, lastEventId, outcome: 'verified', sourceUrls: [record.sources[0].url], note: 'What carol found.', facts: { ...record.facts, remote: true },
+    const author = `carol-${i}-`, language = `Language ${i}.`
+    const { generatedAt, lastEventId, record } = await operate(author, 'GET', `reviews/records/${id}`)
+    const { eventId } = await operate(author, 'POST', `reviews/records/${id}`, { review: {
+      checkedAt: generatedAt, lastEventId, outcome: 'verified', sourceUrls: [record.sources[0].url], note: `Found by ${author}.`, facts: { ...record.facts, remote: true, languages: [language] },
     } })
     const { requests } = await operate('ann', 'GET', 'reviews/second-opinions')
-    if (requests.some(r => r.eventId === eventId)) return eventId
+    if (requests.some(r => r.eventId === eventId)) return { eventId, author, language }
   }
   assert.fail('no review was drawn')
 }
@@ -202,18 +204,18 @@ try {
   step('a second opinion does not show the first review, and a disagreement needs another one')
   const drawn = await drawnReview('candidate-10')
   await page.goto('/queue')
-  await page.locator(`a[href="/reviews/candidate-10?opinion=${drawn}"]`).press('Enter')
+  await page.locator(`a[href="/reviews/candidate-10?opinion=${drawn.eventId}"]`).press('Enter')
   await page.getByText('This is a second opinion').waitFor()
   await inspect(page, 'desk-16-opinion')
   const sheet = await page.locator('main').innerHTML()
-  for (const secret of ['carol', 'What carol found.', '>verified<']) assert.ok(!sheet.includes(secret), `the page of the second opinion shows ${secret}`)
+  for (const secret of [drawn.author, drawn.language]) assert.ok(!sheet.includes(secret), `the page of the second opinion shows ${secret}`)
   await press('1', '1', 'u', 'v', 'f', 'r', 'n')
   await submit()
-  await page.getByText('Your opinion differs in: Remote.').waitFor()
+  await page.getByText('Your opinion differs in: Remote, Languages.').waitFor()
   await page.goto('/reviews/candidate-10')
   await page.locator('.lead').getByText('needs-review').waitFor()
-  await page.getByText('ann gave a second opinion that differs in: Remote.').waitFor()
-  assert.match(await page.locator('[id="recorded.remote"]').innerText(), /^Yes/, 'the facts of the first review stay in effect')
+  await page.getByText('ann gave a second opinion that differs in: Remote, Languages.').waitFor()
+  assert.ok((await page.locator('[id="recorded.languages"]').innerText()).startsWith(drawn.language), 'the facts of the first review stay in effect')
 
   step('an edit shows its consequences, and keeps the input of a conflict')
   await page.goto('/records/candidate-00/edit')

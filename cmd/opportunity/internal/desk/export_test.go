@@ -2,12 +2,11 @@ package desk
 
 import "strings"
 
-// Forms returns the paths of all forms, and which of them need no session.
-func Forms() (paths map[string]bool) {
-	paths = map[string]bool{}
+// Forms returns the paths of all forms.
+func Forms() (paths []string) {
 	for _, r := range routes() {
 		if path, ok := strings.CutPrefix(r.pattern, "POST "); ok {
-			paths[strings.NewReplacer("{id}", "maple").Replace(path)] = r.open
+			paths = append(paths, strings.ReplaceAll(path, "{id}", "maple"))
 		}
 	}
 	return paths
