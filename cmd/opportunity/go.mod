@@ -13,6 +13,7 @@ require (
 	opportunity.internal/services/catalog v0.0.0
 	opportunity.internal/services/gateway v0.0.0
 	opportunity.internal/services/history v0.0.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (
@@ -124,6 +125,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.11.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	golang.org/x/arch v0.22.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
