@@ -113,11 +113,13 @@ func TestWrongPasswordsDelayOnlyTheirSender(t *testing.T) {
 		for _, email := range []string{"ada@example.org", "nobody@example.org"} {
 			thief := f.visitor()
 			thief.Address = "198.51.100.1"
-			for i := range 10 {
-				thief.Address = fmt.Sprintf("198.51.100.%d", i) // one network
-				thief.Post("/account/sign-in", "email", email, "password", "a guess that is wrong").
-					Shows(http.StatusUnprocessableEntity, "address or the password is wrong")
+			for i := range 9 { // as the page counts them, without the time of a hash for each
+				_, err := f.signIns.CountAttempt(t.Context(), throttle.OfAddress(email, fmt.Sprintf("198.51.100.%d", i)))
+				require.NoError(t, err)
 			}
+			thief.Address = "198.51.100.9" // the same network
+			thief.Post("/account/sign-in", "email", email, "password", "a guess that is wrong").
+				Shows(http.StatusUnprocessableEntity, "address or the password is wrong")
 			thief.Post("/account/sign-in", "email", email, "password", dbtxtest.Password).Shows(http.StatusTooManyRequests, "30 seconds")
 		}
 		owner := b.Other()

@@ -85,7 +85,7 @@ func TestASessionIsCountedAlone(t *testing.T) {
 		phone := b.Other()
 		f.signInAgain(phone)
 		for range 10 {
-			phone.Post("/account/security/confirm", "password", otherPassword).Shows(http.StatusUnprocessableEntity)
+			phone.Post("/account/security/confirm", "code", phone.WrongCode()).Shows(http.StatusUnprocessableEntity)
 		}
 		phone.Post("/account/security/confirm", "password", dbtxtest.Password).Shows(http.StatusTooManyRequests)
 		b.Post("/account/security/confirm", "password", dbtxtest.Password).Leads("/account/security")
