@@ -81,17 +81,15 @@ func openDatabase(t *testing.T, url string) *database.DB {
 }
 
 func onBothDatabases(t *testing.T, test func(t *testing.T, d *testSandbox)) {
-	for dialect, url := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) {
-			d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
-			d.Sandbox = sandbox.New(openDatabase(t, url), public, d.now)
-			var err error
-			d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org", "")
-			require.NoError(t, err)
-			t.Cleanup(d.run(d.handle))
-			test(t, d)
-		})
-	}
+	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+		d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
+		d.Sandbox = sandbox.New(openDatabase(t, url), public, d.now)
+		var err error
+		d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org", "")
+		require.NoError(t, err)
+		t.Cleanup(d.run(d.handle))
+		test(t, d)
+	})
 }
 
 // run processes events in the background, as the service does, until the returned function is called.
