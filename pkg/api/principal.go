@@ -59,17 +59,20 @@ type ListingState struct {
 	ID             string `json:"id"`
 	Published      bool   `json:"published"`
 	ApplicationURL string `json:"applicationUrl"`
+	Change         string `json:"change,omitempty"` // id of the change with this sequence; only in the last state of a page
 }
 
 // ListingFeed is a page of listing states after the requested sequence, in sequence order.
 type ListingFeed struct {
-	Listings []ListingState `json:"listings"`
+	Listings  []ListingState `json:"listings"`
+	StartOver bool           `json:"startOver,omitempty"`
 }
 
 // SummaryFeed is a page of summaries after the requested sequence, in sequence order.
 type SummaryFeed struct {
 	Rules     int              `json:"rules"` // SummaryRules of the service that derived them; 0 from releases without it
 	Summaries []EncodedSummary `json:"summaries"`
+	StartOver bool             `json:"startOver,omitempty"`
 }
 
 // KeyDigestLength is the length of a shortened key digest: the first characters of the hexadecimal digest under which authquota

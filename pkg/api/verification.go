@@ -100,9 +100,10 @@ type Summary struct {
 // EncodedSummary is a Summary as the history service encoded it. The feed, the catalog's database and its snapshot use the same bytes, so
 // fields that this release does not know survive.
 type EncodedSummary struct {
-	Slug     string
-	Sequence int64
-	JSON     string
+	Slug        string
+	Sequence    int64
+	LastEventID string // decoded from JSON; not set by history
+	JSON        string
 }
 
 // MarshalJSON returns the summary's own bytes.
@@ -111,13 +112,14 @@ func (s EncodedSummary) MarshalJSON() ([]byte, error) { return []byte(s.JSON), n
 // UnmarshalJSON keeps b and decodes only the fields by which summaries are stored.
 func (s *EncodedSummary) UnmarshalJSON(b []byte) error {
 	var key struct {
-		Slug     string `json:"slug"`
-		Sequence int64  `json:"sequence"`
+		Slug        string `json:"slug"`
+		Sequence    int64  `json:"sequence"`
+		LastEventID string `json:"lastEventId"`
 	}
 	if err := json.Unmarshal(b, &key); err != nil {
 		return err
 	}
-	*s = EncodedSummary{key.Slug, key.Sequence, string(b)}
+	*s = EncodedSummary{key.Slug, key.Sequence, key.LastEventID, string(b)}
 	return nil
 }
 

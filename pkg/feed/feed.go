@@ -1,6 +1,9 @@
 // Package feed replicates data from one service to another by long polling. The client requests all changes after the latest sequence of
 // its copy; the server holds the request open until there are changes. Pulling needs no outbox, survives an outage of either side, and
 // can be repeated safely.
+//
+// A pull has the mark of the newest change that the client has seen. The server verifies that its store still has that change, because a
+// store that was restored from a backup assigns the same sequences again, to other changes.
 package feed
 
 import (
@@ -9,16 +12,18 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 )
 
-// Page is the maximum number of changes in one response.
-const Page = 1000
+// PageSize is the maximum number of changes in one response.
+const PageSize = 1000
 
 const (
 	maxWait      = 25 * time.Second       // for which a request is held open
@@ -28,25 +33,51 @@ const (
 	maxPause     = 10 * time.Second
 )
 
-// Query returns the query string of a pull: the sequence to continue after, and the time to wait.
-func Query(after int64, wait time.Duration) string {
-	return fmt.Sprintf("?after=%d&wait=%s", after, wait)
+// Page is the response to a pull.
+type Page[T any] struct {
+	Changes   []T
+	StartOver bool // an operator accepted the loss of the marked change: the client must copy everything again
 }
 
-// Serve handles one pull. It returns the changes that read returns after the requested sequence. If there are none it polls read until
-// there are, the wait time is over, the caller disconnects, or draining is closed because the server stops.
-func Serve[T any](r *http.Request, draining <-chan struct{}, read func(ctx context.Context, after int64, limit int) ([]T, error)) ([]T, error) {
-	after, wait, err := parse(r.URL.RawQuery)
+// Query returns the query string of a pull: the sequence to continue after, the newest change that the client has seen, if it has an id, and
+// the time to wait.
+func Query(after int64, seen api.FeedMark, wait time.Duration) string {
+	query := fmt.Sprintf("?after=%d&wait=%s", after, wait)
+	if seen.ID != "" {
+		query += "&mark=" + url.QueryEscape(seen.String())
+	}
+	return query
+}
+
+// Source is the store whose changes a feed has.
+type Source[T any] struct {
+	// Changes returns up to limit changes with a sequence above after, ordered by sequence.
+	Changes func(ctx context.Context, after int64, limit int) ([]T, error)
+	// Verify returns an error if the store lacks the change, or startOver if an operator has accepted that.
+	Verify func(ctx context.Context, seen api.FeedMark) (startOver bool, err error)
+}
+
+// Serve handles one pull. It returns the changes after the requested sequence. If there are none it polls the source until there are, the
+// wait time is over, the caller disconnects, or draining is closed because the server stops. It verifies the client's mark at each poll, so
+// it also notices a store that is replaced meanwhile.
+func Serve[T any](r *http.Request, draining <-chan struct{}, source Source[T]) (Page[T], error) {
+	after, seen, wait, err := parse(r.URL.RawQuery)
 	if err != nil {
-		return nil, err
+		return Page[T]{}, err
 	}
 	deadline, ticker := time.NewTimer(wait), time.NewTicker(poll)
 	defer deadline.Stop()
 	defer ticker.Stop()
 	for waiting := wait > 0; ; {
-		changes, err := read(r.Context(), after, Page)
-		if err != nil || len(changes) > 0 || !waiting {
-			return changes, err
+		changes, err := source.Changes(r.Context(), after, PageSize)
+		if err != nil {
+			return Page[T]{}, err
+		}
+		if startOver, err := source.Verify(r.Context(), seen); err != nil || startOver {
+			return Page[T]{StartOver: startOver}, err
+		}
+		if len(changes) > 0 || !waiting {
+			return Page[T]{Changes: changes}, nil
 		}
 		select {
 		case <-ticker.C:
@@ -55,36 +86,49 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, read func(ctx conte
 		case <-draining:
 			waiting = false
 		case <-r.Context().Done():
-			return nil, r.Context().Err()
+			return Page[T]{}, r.Context().Err()
 		}
 	}
 }
 
-func parse(raw string) (after int64, wait time.Duration, err error) {
-	values, err := params.Read(raw, "after", "wait")
+func parse(raw string) (after int64, seen api.FeedMark, wait time.Duration, err error) {
+	values, err := params.Read(raw, "after", "mark", "wait")
 	if err != nil {
-		return 0, 0, err
+		return 0, seen, 0, err
 	}
 	if s, ok := values["after"]; ok {
 		if after, err = strconv.ParseInt(s, 10, 64); err != nil || after < 0 {
-			return 0, 0, params.Invalid("after", "must be a sequence: an integer from 0")
+			return 0, seen, 0, params.Invalid("after", "must be a sequence: an integer from 0")
+		}
+	}
+	seen.Sequence = after
+	if s, ok := values["mark"]; ok {
+		if seen, err = api.ParseFeedMark(s); err != nil {
+			return 0, seen, 0, params.Invalid("mark", "must be a sequence and an id, separated by a dot")
 		}
 	}
 	if s, ok := values["wait"]; ok {
 		if wait, err = time.ParseDuration(s); err != nil || wait < 0 || wait > maxWait {
-			return 0, 0, params.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
+			return 0, seen, 0, params.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
 		}
 	}
-	return after, wait, nil
+	return after, seen, wait, nil
 }
 
 // Copy keeps a copy of another service's changes up to date.
 type Copy[T any] struct {
-	Name     string                                               // in logs, errors and metrics
-	Fetch    func(ctx context.Context, query string) ([]T, error) // requests a page; query is that of Query
-	Sequence func(change T) int64                                 // the change's position in the feed
-	Position func(ctx context.Context) (int64, error)             // sequence of the last saved change
-	Save     func(ctx context.Context, changes []T) error         // saves a page; replicas may save the same page concurrently
+	Name     string                                                   // in logs, errors and metrics
+	Fetch    func(ctx context.Context, query string) (Page[T], error) // requests a page; query is that of Query
+	Sequence func(change T) int64                                     // the change's position in the feed
+	// Position returns the sequence of the last saved change, and the mark of the newest change that the copy has seen.
+	Position func(ctx context.Context) (after int64, seen api.FeedMark, err error)
+	// Save saves a page and its mark. Replicas may save the same page concurrently.
+	Save func(ctx context.Context, changes []T) error
+	// StartOver sets the position to 0 and forgets the mark, unless the copy has seen another change since. It keeps the data until
+	// newer data replaces it.
+	StartOver func(ctx context.Context, seen api.FeedMark) error
+	// Prune deletes the data from before StartOver that was not replaced. It is called when the copy is complete.
+	Prune func(ctx context.Context) error
 }
 
 // Follow pulls until ctx is done. It retries failures with backoff, and registers the feed's metrics with registry.
@@ -124,20 +168,33 @@ func (c Copy[T]) CatchUp(ctx context.Context) error {
 	}
 }
 
-// pull requests the changes after the position of the copy, waits for them up to wait, saves them, and returns their number.
+// pull requests the changes after the position of the copy, waits for them up to wait, saves them, and returns their number. It returns
+// PageSize if the copy has to start over, because there is more to pull.
 func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+responseTime)
 	defer cancel()
-	after, err := c.Position(ctx)
+	after, seen, err := c.Position(ctx)
 	if err != nil {
 		return 0, err
 	}
-	changes, err := c.Fetch(ctx, Query(after, wait))
-	if err != nil || len(changes) == 0 {
+	page, err := c.Fetch(ctx, Query(after, seen, wait))
+	if err != nil {
 		return 0, err
 	}
-	if last := c.Sequence(changes[len(changes)-1]); last <= after { // the same request would be repeated forever
-		return 0, fmt.Errorf("page of feed %s ends at sequence %d: want above %d", c.Name, last, after)
+	if page.StartOver {
+		return PageSize, c.StartOver(ctx, seen)
 	}
-	return len(changes), c.Save(ctx, changes)
+	n := len(page.Changes)
+	if n > 0 {
+		if last := c.Sequence(page.Changes[n-1]); last <= after { // the same request would be repeated forever
+			return 0, fmt.Errorf("page of feed %s ends at sequence %d: want above %d", c.Name, last, after)
+		}
+		if err := c.Save(ctx, page.Changes); err != nil {
+			return 0, err
+		}
+	}
+	if n < PageSize {
+		return n, c.Prune(ctx)
+	}
+	return n, nil
 }

@@ -33,7 +33,7 @@ func (m *Metrics) Observe(changes int, err error) {
 	switch {
 	case err != nil:
 		m.failures.Inc()
-	case changes < Page:
+	case changes < PageSize:
 		m.complete.Store(int64(time.Since(m.started)))
 	}
 }

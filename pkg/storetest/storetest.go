@@ -130,6 +130,33 @@ func Role(t testing.TB, database string) (role, asRole string) {
 	return role, u.String()
 }
 
+// Backup copies a database. Nothing may be connected to it. restore replaces the database with the copy and may be called once; on Postgres it
+// ends all connections, while nothing may have an SQLite file open.
+func Backup(t testing.TB, database string) (restore func()) {
+	t.Helper()
+	if file, ok := strings.CutPrefix(database, "sqlite://"); ok {
+		content, err := os.ReadFile(file) // without connections, everything is in this file
+		require.NoError(t, err)
+		return func() {
+			for _, end := range []string{"-wal", "-shm"} {
+				require.NoError(t, os.RemoveAll(file+end))
+			}
+			require.NoError(t, os.WriteFile(file, content, 0o600))
+		}
+	}
+	server := os.Getenv(PostgresVariable)
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	name := strings.TrimPrefix(u.Path, "/")
+	saved := name + "_saved"
+	require.NoError(t, administer(server, "CREATE DATABASE "+saved+" TEMPLATE "+name))
+	t.Cleanup(func() { require.NoError(t, administer(server, "DROP DATABASE IF EXISTS "+saved)) })
+	return func() {
+		require.NoError(t, administer(server, "DROP DATABASE "+name+" WITH (FORCE)"))
+		require.NoError(t, administer(server, "ALTER DATABASE "+saved+" RENAME TO "+name))
+	}
+}
+
 func administer(server, statement string) error {
 	db, err := sql.Open("pgx", server)
 	if err != nil {

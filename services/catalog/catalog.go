@@ -6,8 +6,10 @@ package catalog
 
 import (
 	"context"
+	"os"
 	"time"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -30,9 +32,13 @@ var definition = service.Definition[Config]{
 }
 
 // Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
-// verifies the settings, the schema and that the history service is reachable.
+// verifies the settings, the schema and that the history service is reachable; recover accepts that the database was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
-	return definition.Main(ctx, lookup, args, nil)
+	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
+		"recover": {Load: RecoverConfig, Usage: "--accept --operator NAME", Run: func(ctx context.Context, c Config, args []string) error {
+			return Recover(ctx, c, args, os.Stdout)
+		}},
+	})
 }
 
 // Migrate updates the schema of cfg.Database to the version this binary needs.
@@ -51,7 +57,8 @@ func start(r *service.Runtime, cfg Config) error {
 	work := desk.New(r.DB, r.Now)
 	live := snapshot.NewLive(listings, r.Now, r.Log)
 	history := r.Peer("history", cfg.HistoryURL, cfg.Tokens)
-	copied := summaries(history, listings)
+	copied := summaries(history, listings, r.Log)
+	guard := r.Guard("catalog", listings.Has, seenByHistory(history))
 	r.Ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
 	r.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
 
@@ -59,9 +66,9 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	httpapi.API{
 		Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
-		Now: r.Now, PublicURL: cfg.PublicURL,
+		Verify: guard.Verify, Now: r.Now, PublicURL: cfg.PublicURL,
 	}.Routes(engine, problems, cfg.Tokens, &r.Ready)
-	r.Handle(server.ServicePort, r.Handler(engine))
+	r.Handle(server.ServicePort, r.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath)))
 
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})

@@ -2,6 +2,9 @@ package history
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,7 +16,7 @@ import (
 
 // listings returns the copy of the catalog's listing states in events. Requests use the copy to check whether a listing is public, so
 // an outage of the catalog does not affect readers.
-func listings(catalog *peer.Client, events *store.Store, registry prometheus.Registerer) feed.Copy[api.ListingState] {
+func listings(catalog *peer.Client, events *store.Store, registry prometheus.Registerer, log *slog.Logger) feed.Copy[api.ListingState] {
 	cursor := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "history_listings_cursor", Help: "Sequence of the last listing state that this process copied from the catalog.",
 	})
@@ -22,10 +25,15 @@ func listings(catalog *peer.Client, events *store.Store, registry prometheus.Reg
 		Name:     "listings",
 		Sequence: func(l api.ListingState) int64 { return l.Sequence },
 		Position: events.ListingsCursor,
-		Fetch: func(ctx context.Context, query string) ([]api.ListingState, error) {
+		Prune:    events.PruneListings,
+		StartOver: func(ctx context.Context, seen api.FeedMark) error {
+			log.WarnContext(ctx, "copying all listing states again: the catalog accepted the loss of changes", "last_seen", seen.String())
+			return events.StartListingsOver(ctx, seen)
+		},
+		Fetch: func(ctx context.Context, query string) (feed.Page[api.ListingState], error) {
 			var page api.ListingFeed
 			err := catalog.Get(ctx, "/internal/v1/listings"+query, &page)
-			return page.Listings, err
+			return feed.Page[api.ListingState]{Changes: page.Listings, StartOver: page.StartOver}, err
 		},
 		Save: func(ctx context.Context, states []api.ListingState) error {
 			if err := events.SaveListings(ctx, states); err != nil {
@@ -34,5 +42,21 @@ func listings(catalog *peer.Client, events *store.Store, registry prometheus.Reg
 			cursor.Set(float64(states[len(states)-1].Sequence))
 			return nil
 		},
+	}
+}
+
+// reportToCatalog reports the newest checkpoint to the catalog, and returns what the catalog has seen of the history. It is the zero value
+// for a release without that endpoint.
+func reportToCatalog(catalog *peer.Client, events *store.Store) func(context.Context) (api.Seen, error) {
+	return func(ctx context.Context) (seen api.Seen, err error) {
+		newest, _, err := events.LastCheckpoint(ctx)
+		if err != nil {
+			return seen, err
+		}
+		err = catalog.Post(ctx, api.SeenPath, api.SignedCheckpoint{Number: newest.Number, Note: newest.Note}, &seen)
+		if failed := new(peer.StatusError); errors.As(err, &failed) && failed.Status == http.StatusNotFound {
+			err = nil
+		}
+		return seen, err
 	}
 }

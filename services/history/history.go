@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/progress"
 	"opportunity.internal/pkg/server"
@@ -34,14 +35,22 @@ var definition = service.Definition[Config]{
 //   - check checks the settings, the schema and the connection to the catalog.
 //   - check-links checks the due application links.
 //   - checkpoint signs a checkpoint now.
+//   - export writes all events and checkpoints.
+//   - recover decides what becomes of a database that was set back; see Recover.
 //   - verify verifies all events against the signed checkpoints. It returns ErrMismatch if they do not match.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
 		"check-links": {Load: loadForLinks, Run: func(ctx context.Context, c Config, _ []string) error {
 			return checkLinks(ctx, c, os.Stdout)
 		}},
-		"checkpoint": {Load: ProofConfig, Run: func(ctx context.Context, c Config, _ []string) error {
+		"checkpoint": {Run: func(ctx context.Context, c Config, _ []string) error {
 			return SignNow(ctx, c, os.Stdout)
+		}},
+		"export": {Load: ProofConfig, Run: func(ctx context.Context, c Config, _ []string) error {
+			return Export(ctx, c, os.Stdout)
+		}},
+		"recover": {Load: ProofConfig, Usage: "--accept --operator NAME | --replay FILE", Run: func(ctx context.Context, c Config, args []string) error {
+			return Recover(ctx, c, args, os.Stdout)
 		}},
 		"verify": {Load: ProofConfig, Usage: "[--against FILE]... [--output text|json]",
 			Run: func(ctx context.Context, c Config, args []string) error {
@@ -65,14 +74,16 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	events := store.New(r.DB)
-	copied := listings(r.Peer("catalog", cfg.CatalogURL, cfg.Tokens), events, r.Registry)
+	catalog := r.Peer("catalog", cfg.CatalogURL, cfg.Tokens)
+	copied := listings(catalog, events, r.Registry, r.Log)
+	guard := r.Guard("history", events.Has, reportToCatalog(catalog, events))
 	r.Registry.MustRegister(appended(events), storedMetrics{events})
 	r.Ready.Add("schema", r.SchemaCurrent)
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
-	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, PublicURL: cfg.PublicURL, Now: r.Now}.Routes(engine, problems, cfg.Tokens, &r.Ready)
-	r.Handle(server.ServicePort, r.Handler(engine))
+	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, Verify: guard.Verify, PublicURL: cfg.PublicURL, Now: r.Now}.Routes(engine, problems, cfg.Tokens, &r.Ready)
+	r.Handle(server.ServicePort, r.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath)))
 
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	failures := checkpointFailures(r.Registry)
@@ -80,7 +91,7 @@ func start(r *service.Runtime, cfg Config) error {
 		r.Log.Warn("checkpoints disabled: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 		return nil
 	}
-	daily := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Failed: failures.Inc}
+	daily := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Witness: guard.Compare, Failed: failures.Inc}
 	r.Every(service.Loop{Name: "daily checkpoint", Interval: time.Second, Retry: 10 * time.Second, Do: daily.SignDaily})
 	return nil
 }

@@ -51,6 +51,9 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 	checker.Progress = cfg.Progress
 	var report LinkReport
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		if err := r.NotSetBack(ctx); err != nil {
+			return err
+		}
 		report, err = checker.Once(ctx, store.New(r.DB))
 		switch {
 		case errors.Is(err, ErrLinksBusy):

@@ -37,6 +37,18 @@ type catalog struct {
 	changed chan struct{} // closed by the next change
 	noPolls bool          // long polls return nothing, so only requests without a wait see changes
 	failing bool
+	seen    api.Seen // of history
+}
+
+// witness records the checkpoint that history reports, like the catalog.
+func (c *catalog) witness(r *http.Request) api.Seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var reported api.SignedCheckpoint
+	if json.NewDecoder(r.Body).Decode(&reported) == nil && reported.Number > c.seen.Checkpoint.Number {
+		c.seen.Checkpoint = reported
+	}
+	return c.seen
 }
 
 func newCatalog(t testing.TB) *catalog {
@@ -49,6 +61,10 @@ func newCatalog(t testing.TB) *catalog {
 
 func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/readyz" {
+		return
+	}
+	if r.URL.Path == api.SeenPath {
+		_ = json.NewEncoder(w).Encode(c.witness(r))
 		return
 	}
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service"
@@ -25,14 +26,15 @@ type proofSettings struct {
 	Proof     checkpoint.Config
 }
 
-// ProofConfig loads the settings for Verify and SignNow.
+// ProofConfig loads the settings for Verify, Export and Recover.
 func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[proofSettings](lookup)
 	err = errors.Join(err, s.Database.Validate(), s.Proof.Validate())
 	return Config{Telemetry: s.Telemetry, Database: s.Database, Proof: s.Proof}, err
 }
 
-// SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out.
+// SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out. The catalog must be reachable, because it
+// is the witness.
 func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	keys, err := cfg.Proof.Keys()
 	if err != nil {
@@ -43,7 +45,9 @@ func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	}
 	cfg.Database.Access = database.Existing
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
-		signer := notary.Notary{Store: store.New(r.DB), Keys: keys, Now: r.Now, Log: r.Log}
+		events := store.New(r.DB)
+		guard := r.Guard("history", events.Has, reportToCatalog(r.Peer("catalog", cfg.CatalogURL, cfg.Tokens), events))
+		signer := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Witness: guard.Compare}
 		c, made, err := signer.Make(ctx, "")
 		if err != nil {
 			return err
@@ -98,8 +102,13 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
 			}
 		}
+		setBacks, err := r.DB.SetBacks(ctx)
+		if err != nil {
+			return err
+		}
+		seen, lost := seenByCatalog(setBacks)
 		return s.Audit(ctx, func(source audit.Source) error {
-			report, err = audit.Run(&progressSource{Source: source, progress: progress}, keys, saved)
+			report, err = audit.Run(&progressSource{Source: source, progress: progress}, keys, append(saved, seen...), lost)
 			return err
 		})
 	})
@@ -116,6 +125,20 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 		err = ErrMismatch
 	}
 	return err
+}
+
+// seenByCatalog returns what the catalog has seen and the database lacks, unless an operator accepted that.
+func seenByCatalog(all []database.SetBack) (checkpoints []audit.Saved, events []api.FeedMark) {
+	for _, s := range all {
+		switch {
+		case !s.Open():
+		case s.Kind == database.Checkpoint:
+			checkpoints = append(checkpoints, audit.Saved{Name: "the catalog", Note: s.Note})
+		default:
+			events = append(events, api.FeedMark{Sequence: s.Number, ID: s.ID})
+		}
+	}
+	return checkpoints, events
 }
 
 // progressSource reports the number of events that were read.

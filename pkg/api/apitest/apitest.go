@@ -60,7 +60,7 @@ func Encoded(summaries ...api.Summary) []api.EncodedSummary {
 		if err != nil {
 			panic(err)
 		}
-		encoded[i] = api.EncodedSummary{Slug: s.Slug, Sequence: s.Sequence, JSON: string(text)}
+		encoded[i] = api.EncodedSummary{Slug: s.Slug, Sequence: s.Sequence, LastEventID: s.LastEventID, JSON: string(text)}
 	}
 	return encoded
 }

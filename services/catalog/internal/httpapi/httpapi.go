@@ -38,6 +38,8 @@ type Curation interface {
 type Listings interface {
 	// Listings returns up to limit states with a sequence above after, in that order.
 	Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error)
+	// Witness records a checkpoint that history reports, and returns what the catalog has seen of history.
+	Witness(ctx context.Context, reported api.SignedCheckpoint) (api.Seen, error)
 }
 
 // Reviews has what a reviewer needs for a factual review.
@@ -80,10 +82,14 @@ type API struct {
 	Listings  Listings
 	Reviews   Reviews
 	Desk      Desk
+	Verify    func(ctx context.Context, seen api.FeedMark) (startOver bool, err error) // of a pull from the feed of listings
 	History   *peer.Client
 	Now       func() time.Time
 	PublicURL string // base URL for consumers, without a trailing slash
 }
+
+// FeedPath is the path of the feed of listing states.
+const FeedPath = "/internal/v1/listings"
 
 // Routes registers every route. All except /readyz need an internal token.
 func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tokens, ready http.Handler) {
@@ -97,9 +103,17 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 		internal.Handle(method, aliasPath, reply(a.list))
 		internal.Handle(method, listPath+"/:id", reply(a.detail))
 	}
-	internal.GET("/internal/v1/listings", reply(func(g *gin.Context) (web.Reply, error) {
-		states, err := feed.Serve(g.Request, server.Draining(g.Request), a.Listings.Listings)
-		return web.Reply{JSON: api.ListingFeed{Listings: states}}, err
+	internal.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
+		page, err := feed.Serve(g.Request, server.Draining(g.Request), feed.Source[api.ListingState]{Changes: a.Listings.Listings, Verify: a.Verify})
+		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes, StartOver: page.StartOver}}, err
+	}))
+	internal.POST(api.SeenPath, reply(func(g *gin.Context) (web.Reply, error) {
+		var newest api.SignedCheckpoint
+		if err := web.Decode(g, &newest, maxRequest); err != nil {
+			return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a checkpoint.").Because(err)
+		}
+		seen, err := a.Listings.Witness(g.Request.Context(), newest)
+		return web.Reply{JSON: seen}, err
 	}))
 	internal.GET("/internal/v1/overview", reply(a.overview))
 	internal.GET("/operator/v1/catalog", reply(a.status))

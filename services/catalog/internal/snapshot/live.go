@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -21,6 +22,8 @@ import (
 type Source interface {
 	// Sequence returns the sequence of the latest change.
 	Sequence(ctx context.Context) (int64, error)
+	// Mark returns the mark of the change that has the sequence, or the zero value if there is none.
+	Mark(ctx context.Context, sequence int64) (api.FeedMark, error)
 	// Changes calls each for every listing with a sequence above after, in that order.
 	Changes(ctx context.Context, after int64, each func(Row) error) error
 }
@@ -46,6 +49,7 @@ type Live struct {
 	current        atomic.Pointer[Snapshot] // nil before the first load
 	lastPoll       atomic.Int64             // start of the last successful poll, Unix nanoseconds
 	polledSequence int64                    // the source's sequence at that poll
+	polledMark     api.FeedMark             // of the change with that sequence
 	scheduled      map[string]Row           // published rows whose PublishedAt is in the future, by id
 	buildTime      atomic.Int64             // of the newest snapshot, nanoseconds
 	builtAt        atomic.Int64             // of the newest snapshot, Unix nanoseconds
@@ -66,6 +70,14 @@ func (l *Live) Poll(ctx context.Context) error {
 		return err
 	}
 	current := l.current.Load()
+	replaced, err := l.replaced(short, sequence)
+	if err != nil {
+		return err
+	}
+	if replaced {
+		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence, "loaded_sequence", l.polledSequence)
+		current, l.scheduled = nil, nil
+	}
 	if current == nil || sequence != l.polledSequence || l.scheduledIsPublic(started) {
 		start := time.Now()
 		next, scheduled, n, err := l.load(ctx, current, started)
@@ -73,6 +85,9 @@ func (l *Live) Poll(ctx context.Context) error {
 			return err
 		}
 		l.scheduled = scheduled
+		if l.polledMark, err = l.source.Mark(ctx, sequence); err != nil {
+			return err
+		}
 		if l.polledSequence = sequence; next != current {
 			l.current.Store(next)
 			l.buildTime.Store(int64(time.Since(start)))
@@ -82,6 +97,16 @@ func (l *Live) Poll(ctx context.Context) error {
 	}
 	l.lastPoll.Store(started.UnixNano())
 	return nil
+}
+
+// replaced reports whether the source lacks the newest change of the last poll: its database was restored from a backup, or a replica that
+// lagged has taken over.
+func (l *Live) replaced(ctx context.Context, sequence int64) (bool, error) {
+	if sequence == l.polledSequence || l.polledMark.Sequence != l.polledSequence {
+		return false, nil
+	}
+	mark, err := l.source.Mark(ctx, l.polledSequence)
+	return mark != l.polledMark, err
 }
 
 // scheduledIsPublic reports whether a scheduled row is public at now.

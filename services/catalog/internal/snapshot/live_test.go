@@ -25,6 +25,7 @@ type memorySource struct {
 	mu         sync.Mutex
 	rows       map[string]Row
 	sequence   int64
+	timeline   string // changes when the source is replaced
 	err        error // returned by both methods
 	changesErr error // returned by Changes after it has passed on every row
 	rowsRead   int   // by Changes
@@ -34,6 +35,12 @@ func (s *memorySource) Sequence(context.Context) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sequence, s.err
+}
+
+func (s *memorySource) Mark(_ context.Context, sequence int64) (api.FeedMark, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return api.FeedMark{Sequence: sequence, ID: s.timeline}, s.err
 }
 
 func (s *memorySource) Changes(_ context.Context, after int64, each func(Row) error) error {
@@ -48,6 +55,18 @@ func (s *memorySource) Changes(_ context.Context, after int64, each func(Row) er
 		}
 	}
 	return errors.Join(s.err, s.changesErr)
+}
+
+// replace makes the source one that was restored to a sequence and has changed since.
+func (s *memorySource) replace(sequence int64, timeline string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, r := range s.rows {
+		if r.Sequence > sequence {
+			delete(s.rows, id)
+		}
+	}
+	s.sequence, s.timeline = sequence, timeline
 }
 
 func (s *memorySource) put(t *testing.T, records ...oracle.Record) {
@@ -214,4 +233,21 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	public(time.Hour, 19)
 	public(4*time.Hour, 19)
 	require.Len(t, versions, 4, "each changed list has a new version")
+}
+
+// A restored source reaches the sequence of the last poll again, with other changes. What was loaded before must not be served beside them.
+func TestReplacedSourceIsLoadedAgain(t *testing.T) {
+	for name, after := range map[string]int64{"below the last poll": 0, "above it": 20} {
+		s := &memorySource{rows: map[string]Row{}}
+		records := oracle.Records(1, 30, now)
+		s.put(t, records[:10]...)
+		l := NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+		require.NoError(t, l.Poll(t.Context()))
+		require.Equal(t, 10, l.Stats().Records, name)
+
+		s.replace(5, "restored")
+		s.put(t, records[10:10+after]...)
+		require.NoError(t, l.Poll(t.Context()))
+		require.Equal(t, Stats{Records: int(5 + after), Sequence: 5 + after}, counters(l.Stats()), name)
+	}
 }

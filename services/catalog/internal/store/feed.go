@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"opportunity.internal/pkg/listingfile"
 )
 
-// Listings returns the states of up to limit listings with a sequence above after, in that order.
+// Listings returns the states of up to limit listings with a sequence above after, in that order. The last one has the id of its change.
 func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error) {
 	var rows []listingRow
 	err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
@@ -34,7 +35,13 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published, ApplicationURL: l.ApplicationURL,
 		}
 	}
-	return states, nil
+	if len(states) == 0 {
+		return states, nil
+	}
+	last := &states[len(states)-1]
+	mark, err := s.Mark(ctx, last.Sequence)
+	last.Change = mark.ID
+	return states, err
 }
 
 type summaryRow struct {
@@ -45,23 +52,69 @@ type summaryRow struct {
 
 func (summaryRow) TableName() string { return "summaries" }
 
-// Cursor returns the position in history's feed up to which summaries have been saved.
-func (s *Store) Cursor(ctx context.Context) (int64, error) {
-	var value int64
-	err := s.db.WithContext(ctx).Raw("SELECT position FROM feed_cursor WHERE id = 1").Scan(&value).Error
-	return value, database.Outage(err)
+// feedName is the name of history's feed in feed_copies.
+const feedName = "summaries"
+
+// Cursor returns the position in history's feed up to which summaries have been saved, and the mark of the newest event seen.
+func (s *Store) Cursor(ctx context.Context) (position int64, seen api.FeedMark, err error) {
+	db := s.db.WithContext(ctx)
+	if err := db.Raw("SELECT position FROM feed_cursor WHERE id = 1").Scan(&position).Error; err != nil {
+		return 0, seen, database.Outage(err)
+	}
+	seen, _, err = database.SeenMark(db, feedName)
+	return position, seen, err
+}
+
+// StartOver sets the cursor to 0, unless the newest event seen is another one than seen. The summaries stay until history's replace them:
+// their sequence is 0, which no event has.
+func (s *Store) StartOver(ctx context.Context, seen api.FeedMark) error {
+	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
+		started, err := database.StartCopyOver(tx, feedName, seen)
+		if err != nil || !started {
+			return err
+		}
+		*next++ // commit without a changed listing
+		return errors.Join(tx.Exec("UPDATE summaries SET sequence = 0").Error, tx.Exec("UPDATE feed_cursor SET position = 0 WHERE id = 1").Error)
+	})
+}
+
+// Prune deletes the summaries that history no longer has. Call it when the copy is complete.
+func (s *Store) Prune(ctx context.Context) error {
+	if _, startedOver, err := database.SeenMark(s.db.WithContext(ctx), feedName); err != nil || !startedOver {
+		return err
+	}
+	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
+		*next++
+		var gone []string
+		if err := tx.Raw("DELETE FROM summaries WHERE sequence = 0 RETURNING listing_id").Scan(&gone).Error; err != nil {
+			return err
+		}
+		for part := range slices.Chunk(gone, batch) {
+			var sequences []any
+			for _, id := range part {
+				*next++
+				sequences = append(sequences, id, *next)
+			}
+			if err := setSequences(tx, sequences); err != nil {
+				return err
+			}
+		}
+		return database.EndCopyOver(tx, feedName)
+	})
 }
 
 // SaveSummaries saves the summaries and moves the cursor past them, in one transaction. It ignores summaries that are not newer than the
 // saved ones, so several replicas can read the same feed, and any part of it can be read again.
 func (s *Store) SaveSummaries(ctx context.Context, summaries []api.EncodedSummary) error {
 	newest := map[string]api.EncodedSummary{}
-	var cursor int64
+	var last api.EncodedSummary
 	for _, summary := range summaries {
 		if summary.Sequence > newest[summary.Slug].Sequence {
 			newest[summary.Slug] = summary
 		}
-		cursor = max(cursor, summary.Sequence)
+		if summary.Sequence > last.Sequence {
+			last = summary
+		}
 	}
 	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
 		slugs := make([]string, 0, len(newest))
@@ -74,18 +127,26 @@ func (s *Store) SaveSummaries(ctx context.Context, summaries []api.EncodedSummar
 				return err
 			}
 		}
-		moved := tx.Exec("UPDATE feed_cursor SET position = ? WHERE id = 1 AND position < ?", cursor, cursor)
+		moved := tx.Exec("UPDATE feed_cursor SET position = ? WHERE id = 1 AND position < ?", last.Sequence, last.Sequence)
+		if moved.Error != nil {
+			return moved.Error
+		}
 		if moved.RowsAffected > 0 {
 			*next++ // commit the cursor even if no listing changed
 		}
-		return moved.Error
+		return database.SaveMark(tx, feedName, markOf(last))
 	})
+}
+
+func markOf(s api.EncodedSummary) api.FeedMark {
+	return api.FeedMark{Sequence: s.Sequence, ID: s.LastEventID}
 }
 
 // SaveSummary saves one summary ahead of the feed. It ignores a summary that is not newer than the saved one.
 func (s *Store) SaveSummary(ctx context.Context, summary api.EncodedSummary) error {
 	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
-		return saveSummaries(tx, next, []string{summary.Slug}, map[string]api.EncodedSummary{summary.Slug: summary})
+		err := saveSummaries(tx, next, []string{summary.Slug}, map[string]api.EncodedSummary{summary.Slug: summary})
+		return errors.Join(err, database.SaveMark(tx, feedName, markOf(summary)))
 	})
 }
 
@@ -101,14 +162,16 @@ func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]a
 	var rows []summaryRow
 	var sequences []any // listing id, new sequence, ...
 	for _, slug := range slugs {
-		summary := newest[slug]
+		summary, old := newest[slug], known[slug]
 		// A summary with the same sequence differs if history derived it again by newer rules.
-		if old := known[slug]; summary.Sequence < old.Sequence || summary.Sequence == old.Sequence && summary.JSON == old.Document {
+		if summary.Sequence < old.Sequence || summary.Sequence == old.Sequence && summary.JSON == old.Document {
 			continue
 		}
-		*next++
 		rows = append(rows, summaryRow{slug, summary.Sequence, summary.JSON})
-		sequences = append(sequences, slug, *next)
+		if summary.JSON != old.Document { // equal if the copy started over
+			*next++
+			sequences = append(sequences, slug, *next)
+		}
 	}
 	if len(rows) == 0 {
 		return nil
@@ -116,7 +179,15 @@ func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]a
 	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, batch).Error; err != nil {
 		return err
 	}
+	return setSequences(tx, sequences)
+}
+
+// setSequences sets the sequences of listings. sequences has the id and the new sequence of each.
+func setSequences(tx *gorm.DB, sequences []any) error {
+	if len(sequences) == 0 {
+		return nil
+	}
 	// Both dialects name the columns of VALUES column1 and column2.
-	values := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint)),", len(rows)), ",")
+	values := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint)),", len(sequences)/2), ",")
 	return tx.Exec("UPDATE listings SET sequence = v.column2 FROM (VALUES "+values+") AS v WHERE listings.id = v.column1", sequences...).Error
 }

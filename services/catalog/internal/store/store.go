@@ -7,6 +7,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -149,6 +150,9 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 		if err := indexChanged(tx, before); err != nil {
 			return err
 		}
+		if err := tx.Create(&markRow{next, rand.Text()}).Error; err != nil {
+			return err
+		}
 		return tx.Exec("UPDATE change_sequence SET value = ? WHERE id = 1", next).Error
 	})
 	switch {
@@ -158,6 +162,35 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 		return problem.Unavailable(err)
 	}
 	return database.Outage(err)
+}
+
+// markRow identifies a change. Sequences between two rows belong to the later change.
+type markRow struct {
+	Sequence int64 `gorm:"primaryKey;autoIncrement:false"`
+	ID       string
+}
+
+func (markRow) TableName() string { return "changes" }
+
+// Mark returns the mark of the change that has the sequence, or the zero value. Changes by a release without marks have that of the next
+// change.
+func (s *Store) Mark(ctx context.Context, sequence int64) (api.FeedMark, error) {
+	var rows []markRow
+	err := s.db.WithContext(ctx).Where("sequence >= ?", sequence).Order("sequence").Limit(1).Find(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return api.FeedMark{}, database.Outage(err)
+	}
+	return api.FeedMark(rows[0]), nil
+}
+
+// Has reports whether the database has a change that history has seen.
+func (s *Store) Has(ctx context.Context, seen database.SetBack) (bool, error) {
+	if seen.ID == "" {
+		last, err := s.Sequence(ctx)
+		return last >= seen.Number, err
+	}
+	mark, err := s.Mark(ctx, seen.Number)
+	return mark.ID == seen.ID, err
 }
 
 // Sequence implements snapshot.Source.

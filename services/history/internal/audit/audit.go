@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
@@ -88,9 +89,9 @@ type Saved struct {
 	Note string // the signed text
 }
 
-// Run audits source with the trusted keys and saved checkpoints. It reads every event twice, once for its summary, and needs
+// Run audits source with the trusted keys, saved checkpoints, and events that the catalog has seen and the store is known to lack. It reads every event twice, once for its summary, and needs
 // little memory for each listing. It returns an error only if source does.
-func Run(source Source, keys checkpoint.Keys, saved []Saved) (Report, error) {
+func Run(source Source, keys checkpoint.Keys, saved []Saved, lost []api.FeedMark) (Report, error) {
 	a := &auditor{
 		source: source, chains: map[string]*chain{}, waiting: map[string]int{}, editedHashes: map[string]bool{},
 		pendingStored: map[string]int64{}, pendingSeen: map[string]ref{}, next: 1,
@@ -107,6 +108,9 @@ func Run(source Source, keys checkpoint.Keys, saved []Saved) (Report, error) {
 		return Report{}, err
 	}
 	a.resolve()
+	for _, l := range lost {
+		a.addFinding(RemovedTail, ref{sequence: l.Sequence, id: l.ID}, 0, "the catalog has seen this event, which is missing")
+	}
 	return a.report(), nil
 }
 

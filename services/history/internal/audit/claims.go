@@ -36,10 +36,11 @@ func (a *auditor) addClaims(keys checkpoint.Keys, stored []checkpoint.Stored, sa
 		notes[k.Number] = k.Note
 		number := k.Number
 		bad := func(message string, args ...any) { a.addFinding(Checkpointed, ref{}, number, message, args...) }
-		if i > 0 && stored[i-1].Number+1 != number || i == 0 && number != 1 {
+		signed, err := keys.Open(k.Note)
+		follows := i > 0 && stored[i-1].Number+1 == number || i == 0 && number == 1
+		if begins := err == nil && signed.Generation > max(1, before.Generation); !follows && !begins {
 			bad("the checkpoint before checkpoint %d is missing", number)
 		}
-		signed, err := keys.Open(k.Note)
 		if err != nil {
 			bad("checkpoint %d: %v", number, err)
 			continue

@@ -30,12 +30,18 @@ type Checkpoint struct {
 	Chains   int64     // listings with events
 	Heads    string    // HeadsHash of the chains that grew since the previous checkpoint
 	Previous string    // ID of the previous checkpoint; empty for the first
+
+	// Generation of the log, counted from 1. A generation begins when an operator accepts that events or checkpoints were lost. Only the
+	// checkpoints of one generation extend each other, and the numbers of lost checkpoints are left out.
+	Generation int64
 }
 
 // Stored is a checkpoint with the data that the store holds for it.
 type Stored struct {
 	Checkpoint
 
+	Day         string   // UTC day of a daily checkpoint; empty for one on demand
+	Before      int64    // number of the stored checkpoint before it; 0 if there is none
 	Note        string   // the signed text
 	Consistency [][]byte // proof that this checkpoint's log extends the previous one's (RFC 6962, 2.1.2)
 	Frontier    [][]byte // of the tree; the next checkpoint continues from it
@@ -47,15 +53,27 @@ func ID(note string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// ID returns the permanent ID of s; empty for the zero value.
+func (s Stored) ID() string {
+	if s.Note == "" {
+		return ""
+	}
+	return ID(s.Note)
+}
+
 // text returns the text that the signature covers. The lines after the root are this log's extension of the format.
 func (c Checkpoint) text() string {
 	previous := c.Previous
 	if previous == "" {
 		previous = none
 	}
+	generation := ""
+	if c.Generation > 1 {
+		generation = fmt.Sprintf("generation %d\n", c.Generation)
+	}
 	base := formats.Checkpoint{Origin: Origin, Size: uint64(c.Size), Hash: c.Root} //nolint:gosec // sizes are counts
-	return string(base.Marshal()) + fmt.Sprintf("number %d\ntime %s\nchains %d\nheads %s\nprevious %s\n",
-		c.Number, c.Time.Format(time.RFC3339Nano), c.Chains, c.Heads, previous)
+	return string(base.Marshal()) + fmt.Sprintf("number %d\ntime %s\nchains %d\nheads %s\nprevious %s\n%s",
+		c.Number, c.Time.Format(time.RFC3339Nano), c.Chains, c.Heads, previous, generation)
 }
 
 var errText = errors.New("not a checkpoint of this log")
@@ -68,7 +86,7 @@ func parse(text string) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	lines := strings.Split(string(rest), "\n")
-	if len(lines) != 6 {
+	if len(lines) < 6 || len(lines) > 7 {
 		return Checkpoint{}, errText
 	}
 	var values [5]string
@@ -79,11 +97,14 @@ func parse(text string) (Checkpoint, error) {
 		}
 		values[i] = value
 	}
-	c := Checkpoint{Size: int64(base.Size), Root: base.Hash, Heads: values[3], Previous: values[4]} //nolint:gosec // compared below
-	var errs [3]error
+	c := Checkpoint{Size: int64(base.Size), Root: base.Hash, Heads: values[3], Previous: values[4], Generation: 1} //nolint:gosec // compared below
+	var errs [4]error
 	c.Number, errs[0] = strconv.ParseInt(values[0], 10, 64)
 	c.Time, errs[1] = time.Parse(time.RFC3339Nano, values[1])
 	c.Chains, errs[2] = strconv.ParseInt(values[2], 10, 64)
+	if len(lines) == 7 {
+		c.Generation, errs[3] = strconv.ParseInt(strings.TrimPrefix(lines[5], "generation "), 10, 64)
+	}
 	if c.Previous == none {
 		c.Previous = ""
 	}

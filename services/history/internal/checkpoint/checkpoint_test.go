@@ -30,7 +30,7 @@ func keys(t testing.TB, seeds, retired []string) checkpoint.Keys {
 
 var example = checkpoint.Checkpoint{
 	Number: 17, Time: time.Date(2026, 11, 20, 0, 0, 0, 214_511_000, time.UTC), Size: 1284, Root: bytes.Repeat([]byte{7}, 32), Chains: 96,
-	Heads: strings.Repeat("ab", 32), Previous: strings.Repeat("cd", 32),
+	Heads: strings.Repeat("ab", 32), Previous: strings.Repeat("cd", 32), Generation: 1,
 }
 
 // The layout never changes: consumers verify it with nothing but the documented format and the public key.
@@ -68,6 +68,26 @@ func TestSignedTextMatchesDocumentedLayout(t *testing.T) {
 	require.Equal(t, first, again)
 }
 
+// The first generation has no line, so that its checkpoints have the same text as before there were generations.
+func TestSignedTextNamesLaterGenerations(t *testing.T) {
+	k := keys(t, seeds[:1], nil)
+	second := example
+	second.Generation = 2
+	signed, err := k.Sign(second)
+	require.NoError(t, err)
+	require.Contains(t, signed, "previous "+example.Previous+"\ngeneration 2\n\n")
+	again, err := k.Open(signed)
+	require.NoError(t, err)
+	require.Equal(t, second, again)
+	for _, line := range []string{"generation 1", "generation 02", "generation -2", "era 2", ""} {
+		text, _, _ := strings.Cut(signed, "\n\n")
+		forged, err := note.Sign(&note.Note{Text: strings.Replace(text, "generation 2", line, 1) + "\n"}, signer(t, k))
+		require.NoError(t, err)
+		_, err = k.Open(string(forged))
+		require.ErrorContains(t, err, "not a checkpoint", line)
+	}
+}
+
 func TestAlteredTextOrUnknownKeyIsRejected(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
 	signed, err := k.Sign(example)
@@ -85,13 +105,20 @@ func TestAlteredTextOrUnknownKeyIsRejected(t *testing.T) {
 	require.ErrorContains(t, err, "no key of this history signed it")
 }
 
+// signer returns the signer with the first seed, for any text.
+func signer(t *testing.T, k checkpoint.Keys) note.Signer {
+	t.Helper()
+	hash := strings.Split(k.Public()[0], "+")[1]
+	secret := append([]byte{1}, bytes.Repeat([]byte{1}, ed25519.SeedSize)...)
+	s, err := note.NewSigner("PRIVATE+KEY+" + checkpoint.Origin + "+" + hash + "+" + base64.StdEncoding.EncodeToString(secret))
+	require.NoError(t, err)
+	return s
+}
+
 // A checkpoint has exactly one encoding: a valid signature does not make another one acceptable.
 func TestOnlyCanonicalTextIsAccepted(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
-	hash := strings.Split(k.Public()[0], "+")[1]
-	secret := append([]byte{1}, bytes.Repeat([]byte{1}, ed25519.SeedSize)...)
-	signer, err := note.NewSigner("PRIVATE+KEY+" + checkpoint.Origin + "+" + hash + "+" + base64.StdEncoding.EncodeToString(secret))
-	require.NoError(t, err)
+	signer := signer(t, k)
 	signed, err := k.Sign(example)
 	require.NoError(t, err)
 	text, _, _ := strings.Cut(signed, "\n\n")
@@ -208,15 +235,13 @@ func TestHeadsHashCoversPublishedHeads(t *testing.T) {
 
 func TestPublishedDocument(t *testing.T) {
 	k := keys(t, seeds[:1], nil)
-	text, err := json.Marshal(checkpoint.Stored{Checkpoint: example, Note: "note"}.Publish("https://api.example", k))
+	text, err := json.Marshal(checkpoint.Stored{Checkpoint: example, Before: 16, Note: "note"}.Publish("https://api.example", k))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"checkpoint":"note","id":"`+checkpoint.ID("note")+`","number":17,"time":"2026-11-20T00:00:00.214511Z","events":1284,"chains":96,
 		"rootHash":"BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=","consistency":[],"publicKeys":["`+k.Public()[0]+`"],
-		"self":"https://api.example/.well-known/opportunity-history/17","previous":"https://api.example/.well-known/opportunity-history/16",
+		"self":"https://api.example/.well-known/opportunity-history/17","previous":"https://api.example/.well-known/opportunity-history/16","generation":1,
 		"heads":"https://api.example/.well-known/opportunity-history/17.heads","documentation":"https://api.example/docs/provable-history"}`, string(text))
-	first := example
-	first.Number = 1
-	require.Nil(t, checkpoint.Stored{Checkpoint: first}.Publish("https://api.example", k).Previous)
+	require.Nil(t, checkpoint.Stored{Checkpoint: example}.Publish("https://api.example", k).Previous)
 }
 
 func FuzzOpen(f *testing.F) {

@@ -19,6 +19,7 @@ type Document struct {
 	PublicKeys    []string  `json:"publicKeys"`  // newest first
 	Self          string    `json:"self"`
 	Previous      *string   `json:"previous"`
+	Generation    int64     `json:"generation"`
 	HeadsURL      string    `json:"heads"`
 	Documentation string    `json:"documentation"`
 }
@@ -35,13 +36,13 @@ func (s Stored) Publish(base string, keys Keys) Document {
 	d := Document{
 		Checkpoint: s.Note, ID: ID(s.Note), Number: s.Number, Time: s.Time, Events: s.Size, Chains: s.Chains, RootHash: s.Root,
 		Consistency: s.Consistency, PublicKeys: keys.Public(), Self: url(s.Number), HeadsURL: url(s.Number) + HeadsSuffix,
-		Documentation: base + "/docs/provable-history",
+		Documentation: base + "/docs/provable-history", Generation: s.Generation,
 	}
 	if d.Consistency == nil {
 		d.Consistency = [][]byte{}
 	}
-	if s.Number > 1 {
-		d.Previous = new(url(s.Number - 1))
+	if s.Before > 0 {
+		d.Previous = new(url(s.Before))
 	}
 	return d
 }

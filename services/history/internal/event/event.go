@@ -16,23 +16,23 @@ import (
 )
 
 // Record is an event as it is stored and hashed. SourceURLs and Facts are the exact JSON texts that were hashed: encoding them
-// again, after the API gained a field, would break the chain.
+// again, after the API gained a field, would break the chain. The JSON form is a line of an export.
 type Record struct {
-	Sequence   int64 // position among all events of the history
-	ID         string
-	Slug       string
-	CheckedAt  int64 // microseconds since 1970 UTC
-	CheckType  api.CheckType
-	Outcome    api.Outcome
-	SourceURLs string  // a JSON array
-	Facts      *string // a JSON object; nil if the event has no facts
-	Note       string
-	Actor      string // the operator who appended it
-	RecordedAt int64  // microseconds since 1970 UTC
+	Sequence   int64         `json:"sequence"` // position among all events of the history
+	ID         string        `json:"id"`
+	Slug       string        `json:"slug"`
+	CheckedAt  int64         `json:"checkedAt"` // microseconds since 1970 UTC
+	CheckType  api.CheckType `json:"checkType"`
+	Outcome    api.Outcome   `json:"outcome"`
+	SourceURLs string        `json:"sourceUrls"` // a JSON array
+	Facts      *string       `json:"facts"`      // a JSON object; nil if the event has no facts
+	Note       string        `json:"note"`
+	Actor      string        `json:"actor"`      // the operator who appended it
+	RecordedAt int64         `json:"recordedAt"` // microseconds since 1970 UTC
 
-	ContentHash string // of the content; equal for duplicates
-	PrevHash    string // Hash of the previous event of the slug; empty for the first
-	Hash        string
+	ContentHash string `json:"contentHash"` // of the content; equal for duplicates
+	PrevHash    string `json:"prevHash"`    // Hash of the previous event of the slug; empty for the first
+	Hash        string `json:"hash"`
 }
 
 const contentForm = "opportunity verification event content 1"

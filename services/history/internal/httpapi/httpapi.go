@@ -24,6 +24,8 @@ type Store interface {
 	History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool, err error)
 	// Summaries returns up to limit summaries with a sequence above after, ordered by sequence.
 	Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error)
+	// Seen returns what the history has seen of the catalog.
+	Seen(ctx context.Context) (api.Seen, error)
 	// UnknownListings returns the subset of slugs without a listing.
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
 	// Known returns the events of slug recorded up to at, ordered by check, and their summary.
@@ -59,11 +61,15 @@ type API struct {
 	Proofs    Proofs
 	Keys      checkpoint.Keys
 	Catalog   Catalog
-	PublicURL string // URL of the gateway for consumers, without a trailing slash
+	Verify    func(ctx context.Context, seen api.FeedMark) (startOver bool, err error) // of a pull from the feed of summaries
+	PublicURL string                                                                   // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
 	queries *queries
 }
+
+// FeedPath is the path of the feed of summaries.
+const FeedPath = "/internal/v1/summaries"
 
 // Routes registers all routes on engine. Every route except readiness and checkpoints requires an internal token.
 func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Tokens, ready http.Handler) {
@@ -79,7 +85,8 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Token
 	const history = "/api/v1/opportunities/:id/history"
 	internal.GET(history, web.Handler(errors, a.history))
 	internal.HEAD(history, web.Handler(errors, a.history))
-	internal.GET("/internal/v1/summaries", web.Handler(errors, a.summaries))
+	internal.GET(api.SeenPath, web.Handler(errors, a.seen))
+	internal.GET(FeedPath, web.Handler(errors, a.summaries))
 	internal.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
 	internal.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
 	internal.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))

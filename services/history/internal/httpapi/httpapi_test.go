@@ -46,6 +46,9 @@ func (s fakeStore) Summaries(context.Context, int64, int) ([]api.EncodedSummary,
 	}
 	return []api.EncodedSummary{}, s.err
 }
+
+func (s fakeStore) Seen(context.Context) (api.Seen, error) { return api.Seen{}, s.err }
+
 func (s fakeStore) UnknownListings(context.Context, []string) (map[string]bool, error) {
 	return s.unknown, s.err
 }
@@ -85,7 +88,10 @@ func (fakeCatalog) CatchUp(context.Context) error { return nil }
 func handler(s fakeStore, log io.Writer) http.Handler {
 	problems := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.NewTextHandler(log, nil))}
 	engine := web.New(problems)
-	httpapi.API{Store: s, Catalog: fakeCatalog{}, PublicURL: "https://api.example", Now: time.Now}.
+	httpapi.API{
+		Store: s, Catalog: fakeCatalog{}, PublicURL: "https://api.example", Now: time.Now,
+		Verify: func(context.Context, api.FeedMark) (bool, error) { return false, nil },
+	}.
 		Routes(engine, problems, peer.Tokens{Values: []string{token}}, http.NotFoundHandler())
 	return engine
 }

@@ -80,6 +80,12 @@ func etag(parts ...string) string {
 
 // summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
-	summaries, err := feed.Serve(g.Request, server.Draining(g.Request), a.Store.Summaries)
-	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: summaries}}, err
+	page, err := feed.Serve(g.Request, server.Draining(g.Request), feed.Source[api.EncodedSummary]{Changes: a.Store.Summaries, Verify: a.Verify})
+	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: page.Changes, StartOver: page.StartOver}}, err
+}
+
+// seen returns what the history has seen of the catalog.
+func (a API) seen(g *gin.Context) (web.Reply, error) {
+	seen, err := a.Store.Seen(g.Request.Context())
+	return web.Reply{JSON: seen}, err
 }

@@ -23,7 +23,9 @@ type Store interface {
 	// Records returns up to limit events with a sequence above after, ordered by sequence.
 	Records(ctx context.Context, after int64, limit int) ([]event.Record, error)
 	// SaveCheckpoint saves c. If another checkpoint with its number or day exists, it saves nothing and returns false.
-	SaveCheckpoint(ctx context.Context, day string, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte) (saved bool, err error)
+	SaveCheckpoint(ctx context.Context, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte) (saved bool, err error)
+	// Generation returns the generation of the history, and the highest number of a checkpoint whose loss an operator accepted.
+	Generation(ctx context.Context) (generation, lost int64, err error)
 }
 
 // Notary signs the events in a store.
@@ -33,7 +35,10 @@ type Notary struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 
-	Failed func() // called after every failed attempt of SignDaily
+	// Witness reports the newest checkpoint to a witness. It returns an error if the witness cannot be reached, or if it has seen
+	// a checkpoint or an event that the store lacks. Without its approval nothing is signed.
+	Witness func(ctx context.Context) error
+	Failed  func() // called after every failed attempt of SignDaily
 
 	done string // the latest day that has a checkpoint
 }
@@ -75,14 +80,19 @@ func (n Notary) Make(ctx context.Context, day string) (c checkpoint.Stored, made
 		if err != nil || g.tree.Size() == 0 {
 			return last, false, err
 		}
-		if c, err = n.sign(last, g); err != nil {
+		if err := n.Witness(ctx); err != nil {
+			return last, false, fmt.Errorf("comparing with the witness: %w", err)
+		}
+		if c, err = n.sign(ctx, last, g); err != nil {
 			return c, false, err
 		}
-		saved, err := n.Store.SaveCheckpoint(ctx, day, c, g.heads, g.leaves)
+		c.Day = day
+		saved, err := n.Store.SaveCheckpoint(ctx, c, g.heads, g.leaves)
 		if err != nil {
 			return c, false, err
 		}
 		if saved {
+			_ = n.Witness(ctx) // after a failure, the next comparison reports it
 			n.Log.InfoContext(ctx, "checkpoint signed", "number", c.Number, "events", c.Size, "chains", c.Chains)
 			return c, true, nil
 		}
@@ -184,21 +194,53 @@ func (n Notary) addHeads(ctx context.Context, heads map[string]checkpoint.Head, 
 }
 
 // sign returns the signed checkpoint after last.
-func (n Notary) sign(last checkpoint.Stored, g growth) (c checkpoint.Stored, err error) {
+func (n Notary) sign(ctx context.Context, last checkpoint.Stored, g growth) (c checkpoint.Stored, err error) {
+	generation, lost, err := n.Store.Generation(ctx)
+	if err != nil {
+		return c, err
+	}
 	now := n.Now().UTC().Truncate(time.Microsecond)
 	if now.Before(last.Time) { // the clock was set back
 		now = last.Time
 	}
 	c = checkpoint.Stored{Consistency: g.consistency, Frontier: g.tree.Frontier()}
 	c.Checkpoint = checkpoint.Checkpoint{
-		Number: last.Number + 1, Time: now, Size: g.tree.Size(), Chains: last.Chains + g.newChains, Heads: checkpoint.HeadsHash(g.heads),
+		Number: max(last.Number, lost) + 1, Time: now, Size: g.tree.Size(), Chains: last.Chains + g.newChains,
+		Heads: checkpoint.HeadsHash(g.heads), Generation: generation,
 	}
-	if last.Note != "" {
-		c.Previous = checkpoint.ID(last.Note)
-	}
+	c.Previous = last.ID()
 	if c.Root, err = g.tree.Root(); err != nil {
 		return c, err
 	}
 	c.Note, err = n.Keys.Sign(c.Checkpoint)
 	return c, err
+}
+
+// Restore saves a checkpoint of an export, and reports false if the store has it. It returns an error unless the events in the store are
+// exactly those that the checkpoint covers.
+func (n Notary) Restore(ctx context.Context, day, note string) (saved bool, err error) {
+	c := checkpoint.Stored{Day: day, Note: note}
+	if c.Checkpoint, err = n.Keys.Open(note); err != nil {
+		return false, err
+	}
+	last, _, err := n.last(ctx)
+	if err != nil || last.Note == note {
+		return false, err
+	}
+	if c.Number <= last.Number {
+		return false, fmt.Errorf("checkpoint %d is not above the newest, %d", c.Number, last.Number)
+	}
+	g, err := n.grow(ctx, last)
+	if err != nil {
+		return false, err
+	}
+	root, err := g.tree.Root()
+	if err != nil {
+		return false, err
+	}
+	if g.tree.Size() != c.Size || !bytes.Equal(root, c.Root) || checkpoint.HeadsHash(g.heads) != c.Heads || c.Previous != last.ID() {
+		return false, fmt.Errorf("checkpoint %d does not match the %d events before it", c.Number, g.tree.Size())
+	}
+	c.Consistency, c.Frontier = g.consistency, g.tree.Frontier()
+	return n.Store.SaveCheckpoint(ctx, c, g.heads, g.leaves)
 }

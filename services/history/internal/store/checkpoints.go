@@ -52,17 +52,15 @@ func (leavesRow) TableName() string { return "checkpoint_leaves" }
 
 const leavesPerRow = 1024
 
-// SaveCheckpoint saves a checkpoint with the heads of the chains that grew and the hashes of the new leaves in one transaction. day
-// is the UTC day of a daily checkpoint, otherwise empty. saved is false if another checkpoint has the number or the day.
-func (s *Store) SaveCheckpoint(
-	ctx context.Context, day string, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte,
-) (saved bool, err error) {
+// SaveCheckpoint saves a checkpoint with the heads of the chains that grew and the hashes of the new leaves in one transaction. saved
+// is false if another checkpoint has the number or the day.
+func (s *Store) SaveCheckpoint(ctx context.Context, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte) (saved bool, err error) {
 	row := checkpointRow{
 		Number: c.Number, MadeAt: c.Time.UnixMicro(), Size: c.Size, Note: c.Note,
 		Consistency: encodeHashes(c.Consistency), Frontier: encodeHashes(c.Frontier),
 	}
-	if day != "" {
-		row.Day = &day
+	if c.Day != "" {
+		row.Day = &c.Day
 	}
 	headRows := make([]headRow, len(heads))
 	for i, h := range heads {
@@ -105,7 +103,7 @@ func (s *Store) SaveCheckpoint(
 // LastCheckpoint returns the newest checkpoint, with number 0 if there is none, and the newest UTC day with a daily checkpoint. The
 // caller must verify the note.
 func (s *Store) LastCheckpoint(ctx context.Context) (c checkpoint.Stored, lastDay string, err error) {
-	c, _, err = s.oneCheckpoint(ctx, "SELECT * FROM checkpoints ORDER BY number DESC LIMIT 1")
+	c, _, err = s.oneCheckpoint(ctx, "true")
 	if err != nil {
 		return c, "", err
 	}
@@ -115,22 +113,38 @@ func (s *Store) LastCheckpoint(ctx context.Context) (c checkpoint.Stored, lastDa
 
 // CheckpointOf returns the last checkpoint of the UTC day that starts at day. ok is false if there is none.
 func (s *Store) CheckpointOf(ctx context.Context, day time.Time) (c checkpoint.Stored, ok bool, err error) {
-	return s.oneCheckpoint(ctx, "SELECT * FROM checkpoints WHERE made_at >= ? AND made_at < ? ORDER BY number DESC LIMIT 1",
-		day.UnixMicro(), day.Add(24*time.Hour).UnixMicro())
+	return s.oneCheckpoint(ctx, "made_at >= ? AND made_at < ?", day.UnixMicro(), day.Add(24*time.Hour).UnixMicro())
 }
 
 // CheckpointNumber returns the checkpoint with that number. ok is false if there is none.
 func (s *Store) CheckpointNumber(ctx context.Context, number int64) (c checkpoint.Stored, ok bool, err error) {
-	return s.oneCheckpoint(ctx, "SELECT * FROM checkpoints WHERE number = ?", number)
+	return s.oneCheckpoint(ctx, "number = ?", number)
 }
 
-func (s *Store) oneCheckpoint(ctx context.Context, query string, args ...any) (checkpoint.Stored, bool, error) {
-	var rows []checkpointRow
-	if err := s.db.WithContext(ctx).Raw(query, args...).Scan(&rows).Error; err != nil || len(rows) == 0 {
-		return checkpoint.Stored{}, false, database.Outage(err)
+// oneCheckpoint returns the newest checkpoint that matches the condition.
+func (s *Store) oneCheckpoint(ctx context.Context, condition string, args ...any) (c checkpoint.Stored, found bool, err error) {
+	var rows []checkpointRow // the match and the one before it
+	err = s.db.WithContext(ctx).Raw(`SELECT * FROM checkpoints WHERE number <= (SELECT max(number) FROM checkpoints WHERE `+condition+`)
+		ORDER BY number DESC LIMIT 2`, args...).Scan(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return c, false, database.Outage(err)
 	}
-	c, err := rows[0].stored()
+	c, err = rows[0].stored()
+	if len(rows) > 1 {
+		c.Before = rows[1].Number
+	}
 	return c, true, err
+}
+
+// Generation returns the generation of the history, and the highest number of a checkpoint whose loss an operator accepted.
+func (s *Store) Generation(ctx context.Context) (generation, lost int64, err error) {
+	all, err := s.db.SetBacks(ctx)
+	for _, a := range all {
+		if a.Kind == database.Checkpoint && !a.Open() {
+			lost = max(lost, a.Number)
+		}
+	}
+	return database.Generation(all), lost, err
 }
 
 // Heads returns the heads stored with a checkpoint.
@@ -205,7 +219,11 @@ func (r checkpointRow) stored() (checkpoint.Stored, error) {
 		return checkpoint.Stored{}, fmt.Errorf("checkpoint %d: %w", r.Number, err)
 	}
 	c := checkpoint.Checkpoint{Number: r.Number, Time: database.FromMicros(r.MadeAt), Size: r.Size}
-	return checkpoint.Stored{Checkpoint: c, Note: r.Note, Consistency: consistency, Frontier: frontier}, nil
+	stored := checkpoint.Stored{Checkpoint: c, Note: r.Note, Consistency: consistency, Frontier: frontier}
+	if r.Day != nil {
+		stored.Day = *r.Day
+	}
+	return stored, nil
 }
 
 func encodeHashes(hashes [][]byte) string {

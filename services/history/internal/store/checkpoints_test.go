@@ -95,7 +95,7 @@ func TestAppendsContinueDuringAudit(t *testing.T) {
 			require.NoError(t, err)
 			s.add(t, review("a", 9, "meanwhile"))
 			s.sign(t, k)
-			report, err := audit.Run(source, k, nil)
+			report, err := audit.Run(source, k, nil, nil)
 			require.True(t, report.Fits, "%+v", report.Findings)
 			require.EqualValues(t, 15, report.Events)
 			return err

@@ -104,7 +104,7 @@ func TestSummariesOfOlderRulesAreDerivedAgain(t *testing.T) {
 		require.NoError(t, s.db.Exec("UPDATE summaries SET summary = ?, derived = 0 WHERE slug = 'thin'", string(text)).Error)
 		verify := func() {
 			require.NoError(t, s.Audit(t.Context(), func(source audit.Source) error {
-				report, err := audit.Run(source, checkpoint.Keys{}, nil)
+				report, err := audit.Run(source, checkpoint.Keys{}, nil, nil)
 				require.Empty(t, report.Findings)
 				return err
 			}))

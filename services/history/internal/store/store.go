@@ -55,17 +55,73 @@ func (s *Store) SaveListings(ctx context.Context, states []api.ListingState) err
 		DoUpdates: clause.AssignmentColumns([]string{"sequence", "published", "application_url"}),
 		Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "excluded.sequence > listings.sequence"}}},
 	}
+	last := states[len(states)-1]
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return tx.Clauses(newer).CreateInBatches(rows, batchSize).Error
+		if err := tx.Clauses(newer).CreateInBatches(rows, batchSize).Error; err != nil {
+			return err
+		}
+		return database.SaveMark(tx, feedName, api.FeedMark{Sequence: last.Sequence, ID: last.Change})
 	}))
 }
 
-// ListingsCursor returns the sequence up to which listing states are copied. Pages are saved completely and in order, so it is the
-// greatest stored sequence; a separate record of the position could disagree.
-func (s *Store) ListingsCursor(ctx context.Context) (int64, error) {
-	var cursor int64
-	err := s.db.WithContext(ctx).Raw("SELECT coalesce(max(sequence), 0) FROM listings").Scan(&cursor).Error
-	return cursor, database.Outage(err)
+// feedName is the name of the catalog's feed in feed_copies.
+const feedName = "listings"
+
+// ListingsCursor returns the sequence up to which listing states are copied, and the mark of the newest change seen. Pages are saved
+// completely and in order, so the cursor is the greatest stored sequence; a separate record of the position could disagree.
+func (s *Store) ListingsCursor(ctx context.Context) (cursor int64, seen api.FeedMark, err error) {
+	db := s.db.WithContext(ctx)
+	if err := db.Raw("SELECT coalesce(max(sequence), 0) FROM listings").Scan(&cursor).Error; err != nil {
+		return 0, seen, database.Outage(err)
+	}
+	seen, _, err = database.SeenMark(db, feedName)
+	return cursor, seen, err
+}
+
+// StartListingsOver sets the cursor to 0, unless the newest change seen is another one than seen. The states stay until the catalog's
+// replace them: their sequence is 0, which no change has.
+func (s *Store) StartListingsOver(ctx context.Context, seen api.FeedMark) error {
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		started, err := database.StartCopyOver(tx, feedName, seen)
+		if err != nil || !started {
+			return err
+		}
+		return tx.Exec("UPDATE listings SET sequence = 0").Error
+	}))
+}
+
+// PruneListings deletes the listings that the catalog no longer has. Call it when the copy is complete.
+func (s *Store) PruneListings(ctx context.Context) error {
+	if _, startedOver, err := database.SeenMark(s.db.WithContext(ctx), feedName); err != nil || !startedOver {
+		return err
+	}
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := tx.Exec("DELETE FROM listings WHERE sequence = 0").Error; err != nil {
+			return err
+		}
+		return database.EndCopyOver(tx, feedName)
+	}))
+}
+
+// Seen returns what the history has seen of the catalog.
+func (s *Store) Seen(ctx context.Context) (seen api.Seen, err error) {
+	seen.Mark, _, err = database.SeenMark(s.db.WithContext(ctx), feedName)
+	return seen, err
+}
+
+// Has reports whether the database has an event or a checkpoint that the catalog has seen.
+func (s *Store) Has(ctx context.Context, seen database.SetBack) (bool, error) {
+	if seen.Kind == database.Checkpoint {
+		c, found, err := s.CheckpointNumber(ctx, seen.Number)
+		return found && c.Note == seen.Note, err
+	}
+	var n int64
+	db := s.db.WithContext(ctx).Model(&eventRow{}).Where("sequence = ?", seen.Number)
+	if seen.ID != "" {
+		db = db.Where("id = ?", seen.ID)
+	}
+	err := db.Count(&n).Error
+	return n > 0, database.Outage(err)
 }
 
 // UnknownListings returns the subset of slugs without a listing in the copy, published or not.

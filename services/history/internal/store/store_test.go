@@ -362,7 +362,7 @@ func TestAppendIsAllOrNothing(t *testing.T) {
 func TestSaveListingsIgnoresOlderStates(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		cursor := func() int64 {
-			c, err := s.ListingsCursor(t.Context())
+			c, _, err := s.ListingsCursor(t.Context())
 			require.NoError(t, err)
 			return c
 		}
@@ -423,7 +423,7 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.Summaries(t.Context(), 0, 1)
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			_, err = s.ListingsCursor(t.Context())
+			_, _, err = s.ListingsCursor(t.Context())
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.UnknownListings(t.Context(), []string{"a"})
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -36,13 +37,13 @@ func (s testStore) sign(t testing.TB, k checkpoint.Keys) checkpoint.Stored {
 }
 
 func (s testStore) notary(k checkpoint.Keys, now time.Time) notary.Notary {
-	return notary.Notary{Store: s, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	return notary.Notary{Store: s, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Witness: func(context.Context) error { return nil }}
 }
 
 func (s testStore) audit(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) (report audit.Report) {
 	t.Helper()
 	require.NoError(t, s.Audit(t.Context(), func(source audit.Source) (err error) {
-		report, err = audit.Run(source, k, saved)
+		report, err = audit.Run(source, k, saved, nil)
 		return err
 	}))
 	return report

@@ -1,0 +1,228 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+)
+
+// ErrSetBack is the error of a service whose database lacks changes that another service has seen: it was set back, for example restored
+// from a backup, and no operator has decided what to do.
+var ErrSetBack = errors.New("the database was set back")
+
+// SetBackCondition is the name of the condition that is missing while the database is set back.
+const SetBackCondition = "set back"
+
+const (
+	guardInterval   = time.Second      // between reads of the decisions, which any process may make
+	compareInterval = 10 * time.Second // between comparisons with the peer
+	compareTimeout  = 5 * time.Second
+)
+
+// Guard stops a service whose database was set back. The service must verify with it the marks of all pulls from its feed. The guard
+// also compares the database with what the peer has seen, at the start and every ten seconds: a service that is not ready gets no pulls.
+type Guard struct {
+	r    *Runtime
+	has  func(context.Context, database.SetBack) (bool, error)
+	seen func(context.Context) (api.Seen, error)
+	open atomic.Pointer[[]database.SetBack] // nil: not set back
+}
+
+// Guard adds a guard to the service name. has reports whether the database has a change or a checkpoint. seen requests what the peer has
+// seen.
+func (r *Runtime) Guard(name string, has func(context.Context, database.SetBack) (bool, error), seen func(context.Context) (api.Seen, error)) *Guard {
+	g := &Guard{r: r, has: has, seen: seen}
+	r.Ready.Add(SetBackCondition, func(context.Context) error { return g.Err() })
+	r.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "store_set_back", ConstLabels: prometheus.Labels{"store": name},
+		Help: "1 while the database lacks changes that another service has seen and no operator has decided what to do, otherwise 0.",
+	}, func() float64 {
+		if g.Err() != nil {
+			return 1
+		}
+		return 0
+	}))
+	r.Every(Loop{Name: "set back", Interval: guardInterval, Timeout: compareTimeout, Do: g.refresh})
+	r.Every(Loop{Name: "comparison with peer", Interval: compareInterval, Timeout: compareTimeout, Do: func(ctx context.Context) error {
+		err := g.Compare(ctx)
+		if e := new(problem.Error); errors.Is(err, ErrSetBack) || errors.As(err, &e) && e.Code == problem.ServiceUnavailable {
+			return nil // reported once by set; or an outage, which the feed reports
+		}
+		return err
+	}})
+	return g
+}
+
+// Err returns ErrSetBack while the database is set back.
+func (g *Guard) Err() error {
+	if g.open.Load() != nil {
+		return ErrSetBack
+	}
+	return nil
+}
+
+// Verify implements feed.Source.
+func (g *Guard) Verify(ctx context.Context, seen api.FeedMark) (startOver bool, err error) {
+	startOver, err = g.verify(ctx, database.SetBack{Kind: database.Change, Number: seen.Sequence, ID: seen.ID})
+	if err == nil {
+		err = g.Err()
+	}
+	if errors.Is(err, ErrSetBack) {
+		err = problem.Unavailable(err)
+	}
+	return startOver, err
+}
+
+// Compare compares the database with what the peer has seen. It returns ErrSetBack if the database lacks any of it, and
+// problem.Unavailable if the peer or the database cannot be reached.
+func (g *Guard) Compare(ctx context.Context) error {
+	seen, err := g.seen(ctx)
+	if err != nil {
+		return err
+	}
+	c := seen.Checkpoint
+	sum := sha256.Sum256([]byte(c.Note))
+	_, err1 := g.verify(ctx, database.SetBack{Kind: database.Change, Number: seen.Mark.Sequence, ID: seen.Mark.ID})
+	_, err2 := g.verify(ctx, database.SetBack{Kind: database.Checkpoint, Number: c.Number, ID: hex.EncodeToString(sum[:]), Note: c.Note})
+	return errors.Join(err1, err2, g.refresh(ctx), g.Err())
+}
+
+// verify returns ErrSetBack if the database lacks s. accepted reports that it does, and that an operator has accepted that.
+func (g *Guard) verify(ctx context.Context, s database.SetBack) (accepted bool, err error) {
+	if s.Number == 0 {
+		return false, nil
+	}
+	if has, err := g.has(ctx, s); err != nil || has {
+		return false, err
+	}
+	all, err := g.r.DB.SetBacks(ctx)
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(all, func(k database.SetBack) bool {
+		return k.Kind == s.Kind && k.Number == s.Number && k.ID == s.ID
+	})
+	switch {
+	case at >= 0 && !all[at].Open():
+		return true, nil
+	case at < 0:
+		s.FoundAt = g.r.Now().UnixMicro()
+		if err := g.r.DB.AddSetBack(ctx, s); err != nil {
+			return false, err
+		}
+	}
+	if err := g.refresh(ctx); err != nil {
+		return false, err
+	}
+	return false, ErrSetBack
+}
+
+// refresh reads the open SetBacks. It deletes those that the database has again, because the missing events were replayed.
+func (g *Guard) refresh(ctx context.Context) error {
+	all, err := g.r.DB.SetBacks(ctx)
+	if err != nil {
+		return err
+	}
+	var open []database.SetBack
+	for _, s := range all {
+		if !s.Open() {
+			continue
+		}
+		has, err := g.has(ctx, s)
+		if err == nil && has {
+			err = g.r.DB.DeleteSetBack(ctx, s)
+		}
+		if err != nil {
+			return err
+		}
+		if !has {
+			open = append(open, s)
+		}
+	}
+	g.set(ctx, open)
+	return nil
+}
+
+// set sets the open SetBacks, and logs the transitions.
+func (g *Guard) set(ctx context.Context, open []database.SetBack) {
+	var next *[]database.SetBack
+	if len(open) > 0 {
+		next = &open
+	}
+	before := g.open.Swap(next)
+	switch {
+	case before == nil && next != nil:
+		g.r.Log.ErrorContext(ctx, "database set back: it lacks what another service has seen; accept the loss or replay an export",
+			"lacks", describe(open))
+	case before != nil && next == nil:
+		g.r.Log.InfoContext(ctx, "database no longer set back")
+	}
+}
+
+func describe(all []database.SetBack) string {
+	var b strings.Builder
+	for i, s := range all {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %d", s.Kind, s.Number)
+		if s.ID != "" {
+			b.WriteString(" " + s.ID)
+		}
+	}
+	return b.String()
+}
+
+// Handler returns a handler that rejects requests while the database is set back, except those to the paths in except.
+func (g *Guard) Handler(next http.Handler, problems problem.Writer, except ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.Err(); err != nil && !slices.Contains(except, r.URL.Path) {
+			failed := problem.Unavailable(err)
+			if strings.HasPrefix(r.URL.Path, "/operator/") {
+				failed.Message = "The database of this service was set back. Nothing is served or changed until you accept the loss or replay an export: see the runbook OpportunityStoreSetBack."
+			}
+			problems.Write(w, r, failed)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// NotSetBack returns ErrSetBack if a process of the service has found the database set back. It is for verbs, which have no guard.
+func (r *Runtime) NotSetBack(ctx context.Context) error {
+	all, err := r.DB.SetBacks(ctx)
+	if err == nil && slices.ContainsFunc(all, database.SetBack.Open) {
+		err = ErrSetBack
+	}
+	return err
+}
+
+// Accept accepts that the database lacks what another service has seen of it, and writes to out what it accepted. The consumers of the
+// service's feed then copy everything again.
+func (d Definition[C]) Accept(ctx context.Context, cfg C, operator string, out io.Writer) error {
+	return d.Do(ctx, cfg, func(r *Runtime) error {
+		accepted, err := r.DB.AcceptSetBacks(ctx, r.Now(), operator)
+		if err != nil {
+			return err
+		}
+		if len(accepted) == 0 {
+			return fmt.Errorf("the database of %s is not set back: nothing to accept. A service compares it with its peer when it runs", d.Name)
+		}
+		_, err = fmt.Fprintf(out, "accepted that %s lacks %s: generation %d begins\n", d.Name, describe(accepted), accepted[0].Generation)
+		return err
+	})
+}

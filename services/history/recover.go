@@ -1,0 +1,72 @@
+package history
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/service"
+	"opportunity.internal/services/history/internal/archive"
+	"opportunity.internal/services/history/internal/audit"
+	"opportunity.internal/services/history/internal/checkpoint"
+	"opportunity.internal/services/history/internal/notary"
+	"opportunity.internal/services/history/internal/store"
+)
+
+// Export writes all events and checkpoints to out, as Recover replays them. It may run while the history is served.
+func Export(ctx context.Context, cfg Config, out io.Writer) error {
+	cfg.Database.Access = database.ReadOnly
+	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		buffered := bufio.NewWriterSize(out, 64<<10)
+		err := store.New(r.DB).Audit(ctx, func(source audit.Source) error { return archive.Write(buffered, source) })
+		return errors.Join(err, buffered.Flush())
+	})
+}
+
+// Recover ends the state of a database that was set back: with --accept it accepts the loss, with --replay it records the missing events and
+// checkpoints of an export. A service that runs on the database then becomes ready.
+func Recover(ctx context.Context, cfg Config, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // its errors are returned
+	accept, file, operator := flags.Bool("accept", false, ""), flags.String("replay", "", ""), flags.String("operator", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || *accept == (*file != "") || *accept && *operator == "" {
+		return errors.New("usage: history recover --accept --operator NAME | --replay FILE")
+	}
+	cfg.Database.Access = database.Existing
+	if *accept {
+		return definition.Accept(ctx, cfg, *operator, out)
+	}
+	in, err := os.Open(*file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	keys, err := cfg.Proof.Keys()
+	if err != nil {
+		return err
+	}
+	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		s := store.New(r.DB)
+		var stored []checkpoint.Stored
+		if err := s.Audit(ctx, func(source audit.Source) (err error) { _, stored, err = source.Totals(); return err }); err != nil {
+			return err
+		}
+		report, err := archive.Replay(ctx, bufio.NewReader(in), replayed{s, notary.Notary{Store: s, Keys: keys}}, stored)
+		fmt.Fprintf(out, "replayed: events %d, checkpoints %d\n", report.Events, report.Checkpoints)
+		return err
+	})
+}
+
+// replayed is an archive.Store.
+type replayed struct {
+	*store.Store
+	notary.Notary
+}
