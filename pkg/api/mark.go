@@ -32,6 +32,9 @@ type SignedCheckpoint struct {
 	Note   string `json:"note"` // the signed text
 }
 
+// SetBackCondition is the name of the readiness condition that a service lacks while its database is set back.
+const SetBackCondition = "set back"
+
 // SeenPath is the path at which catalog and history return what they have seen of each other's database.
 const SeenPath = "/internal/v1/seen"
 

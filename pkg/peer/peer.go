@@ -142,10 +142,25 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, out a
 	return json.Unmarshal(reply, out)
 }
 
+// NotReadyError is the error of CheckReady if the service responds but is not ready.
+type NotReadyError struct {
+	Base    string
+	Status  int
+	Missing []string // conditions that do not hold
+}
+
+func (e *NotReadyError) Error() string {
+	text := fmt.Sprintf("%s is not ready: status %d", e.Base, e.Status)
+	if len(e.Missing) > 0 {
+		text += ", missing: " + strings.Join(e.Missing, ", ")
+	}
+	return text
+}
+
 // ErrTokenRejected means that a service does not accept the internal token of another one.
 var ErrTokenRejected = errors.New("the internal token was rejected: the services have different OPPORTUNITY_INTERNAL_TOKENS")
 
-// CheckReady returns an error unless the service at base is ready.
+// CheckReady returns an error unless the service at base is ready: a *NotReadyError if it responds.
 func CheckReady(ctx context.Context, base string) error { return checkReady(ctx, base, "") }
 
 // CheckReady is like the function CheckReady, and returns ErrTokenRejected unless the service accepts the first token.
@@ -175,7 +190,9 @@ func checkReady(ctx context.Context, base, authorization string) error {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%s: %w", base, ErrTokenRejected)
 	}
-	return fmt.Errorf("%s is not ready: status %d", base, resp.StatusCode)
+	failed := &NotReadyError{Base: base, Status: resp.StatusCode}
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(failed) // a body from another server leaves it empty
+	return failed
 }
 
 // Readiness returns the handler of /readyz. It responds with 401 to a service whose token is wrong, and otherwise calls ready: the probes

@@ -24,9 +24,6 @@ import (
 // from a backup, and no operator has decided what to do.
 var ErrSetBack = errors.New("the database was set back")
 
-// SetBackCondition is the name of the condition that is missing while the database is set back.
-const SetBackCondition = "set back"
-
 const (
 	guardInterval   = time.Second      // between reads of the decisions, which any process may make
 	compareInterval = 10 * time.Second // between comparisons with the peer
@@ -46,7 +43,7 @@ type Guard struct {
 // seen.
 func (r *Runtime) Guard(name string, has func(context.Context, database.SetBack) (bool, error), seen func(context.Context) (api.Seen, error)) *Guard {
 	g := &Guard{r: r, has: has, seen: seen}
-	r.Ready.Add(SetBackCondition, func(context.Context) error { return g.Err() })
+	r.Ready.Add(api.SetBackCondition, func(context.Context) error { return g.Err() })
 	r.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "store_set_back", ConstLabels: prometheus.Labels{"store": name},
 		Help: "1 while the database lacks changes that another service has seen and no operator has decided what to do, otherwise 0.",

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -158,6 +159,9 @@ func newReady(cfg Config, counters *redis.Client, shown *figures) *server.Ready 
 			err := cfg.Tokens.CheckReady(ctx, base)
 			if errors.Is(err, peer.ErrTokenRejected) {
 				return server.Detail("rejects the internal token of the gateway: compare OPPORTUNITY_INTERNAL_TOKENS")
+			}
+			if failed := new(peer.NotReadyError); errors.As(err, &failed) && slices.Contains(failed.Missing, api.SetBackCondition) {
+				return server.Detail(api.SetBackCondition)
 			}
 			return err
 		})

@@ -32,7 +32,7 @@ type verbs struct {
 // Commands returns the operators' commands.
 func Commands() []*cobra.Command {
 	v := new(verbs)
-	groups := []*cobra.Command{v.listings(), v.reviews(), v.events(), v.history(), v.keys(), v.accounts(), v.audit(), v.billing(), v.sample(), v.status()}
+	groups := []*cobra.Command{v.listings(), v.reviews(), v.events(), v.history(), v.keys(), v.accounts(), v.audit(), v.billing(), v.recover(), v.sample(), v.status()}
 	for _, c := range groups {
 		f := c.PersistentFlags()
 		f.StringVar(&v.adminURL, "admin-url", cmp.Or(os.Getenv("OPPORTUNITY_ADMIN_URL"), "http://"+DefaultAdmin),

@@ -42,7 +42,7 @@ The default is now.`,
 		},
 	}
 	show.Flags().StringVar(&at, "at", "", "UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")
-	c.AddCommand(show, v.verify())
+	c.AddCommand(show, v.verify(), v.exportHistory())
 	return c
 }
 

@@ -177,7 +177,7 @@ func (p *pair) backUpHistory() (restore func()) {
 func requireSetBack(t *testing.T, s *servicetest.Service, store string) {
 	t.Helper()
 	storetest.Eventually(t, "set back", func() bool {
-		return strings.Contains(servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body, service.SetBackCondition)
+		return strings.Contains(servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body, api.SetBackCondition)
 	})
 	require.True(t, s.HasMetric(`store_set_back{store="`+store+`"} 1`))
 	require.Equal(t, 1, strings.Count(s.Log.String(), `"msg":"database set back`), s.Log.String())

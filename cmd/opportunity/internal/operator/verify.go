@@ -31,27 +31,7 @@ For a history on Postgres, run "history verify" with the settings of the service
 			"  opportunity history verify --data-dir /var/lib/opportunity --against checkpoint-2026-11-01.json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := filepath.Abs(v.dataDir)
-			if err != nil {
-				return err
-			}
-			database, key := filepath.Join(dir, "history.db"), filepath.Join(dir, SigningKeyFile)
-			if _, err := os.Stat(database); errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf(`no history: %s does not exist. Use --data-dir with the directory of "opportunity up"`, database)
-			}
-			secret, err := os.ReadFile(key)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			cfg, err := history.ProofConfig(func(name string) (string, bool) {
-				switch name {
-				case "OPPORTUNITY_DATABASE_URL":
-					return (&url.URL{Scheme: "sqlite", Path: database}).String(), true
-				case "OPPORTUNITY_HISTORY_SIGNING_KEY":
-					return string(secret), len(secret) > 0
-				}
-				return os.LookupEnv(name)
-			})
+			database, cfg, err := v.historyConfig()
 			if err != nil {
 				return err
 			}
@@ -74,4 +54,41 @@ For a history on Postgres, run "history verify" with the settings of the service
 	}
 	c.Flags().StringArrayVar(&against, "against", nil, "a `FILE` with a checkpoint that was saved elsewhere; may be repeated")
 	return c
+}
+
+// historyConfig returns the file and the settings of the history in the data directory, with its signing key.
+func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
+	file, lookup, err := v.database("history")
+	if err != nil {
+		return "", cfg, err
+	}
+	secret, err := os.ReadFile(filepath.Join(filepath.Dir(file), SigningKeyFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", cfg, err
+	}
+	cfg, err = history.ProofConfig(func(name string) (string, bool) {
+		if name == "OPPORTUNITY_HISTORY_SIGNING_KEY" {
+			return string(secret), len(secret) > 0
+		}
+		return lookup(name)
+	})
+	return file, cfg, err
+}
+
+// database returns the database file of a service in the data directory, and settings that use it.
+func (v *verbs) database(service string) (file string, lookup func(string) (string, bool), err error) {
+	dir, err := filepath.Abs(v.dataDir)
+	if err != nil {
+		return "", nil, err
+	}
+	file = filepath.Join(dir, service+".db")
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf(`no %s: %s does not exist. Use --data-dir with the directory of "opportunity up"`, service, file)
+	}
+	return file, func(name string) (string, bool) {
+		if name == "OPPORTUNITY_DATABASE_URL" {
+			return (&url.URL{Scheme: "sqlite", Path: file}).String(), true
+		}
+		return os.LookupEnv(name)
+	}, nil
 }

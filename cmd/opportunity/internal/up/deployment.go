@@ -30,6 +30,7 @@ type deployment struct {
 	catalogURL, historyURL, authquotaURL string
 	billingURL                           string
 	operatorToken, internalToken         string
+	dir                                  string // the data directory
 
 	links     bool        // run link checks
 	seeded    atomic.Bool // the first start is complete
@@ -42,7 +43,7 @@ type deployment struct {
 }
 
 func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener, redisURL string, log io.Writer) (*deployment, error) {
-	d := &deployment{publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
+	d := &deployment{dir: dir.path, publicURL: cmp.Or(strings.TrimSuffix(os.Getenv("OPPORTUNITY_PUBLIC_URL"), "/"), browsable(public))}
 	var pepper, encryptionKey, signingKey string
 	var errs []error
 	for name, secret := range map[string]*string{

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/services/billing"
 )
@@ -86,7 +88,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	return d.stages().run(ctx, func(ctx context.Context) error {
-		keys, err := d.firstStart(ctx, dir, o.Seed)
+		keys, err := d.firstStart(ctx, dir, o.Seed, o.Err)
 		if err != nil {
 			return err
 		}
@@ -114,8 +116,8 @@ func listen(ctx context.Context, address, flag string) (net.Listener, error) {
 }
 
 // firstStart waits until every service is ready, then imports the sample and issues demo keys if an earlier start has not done so.
-func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string) (map[api.Tier]string, error) {
-	if err := d.ready(ctx); err != nil {
+func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, errs io.Writer) (map[api.Tier]string, error) {
+	if err := d.ready(ctx, errs); err != nil {
 		return nil, err
 	}
 	client := operator.Client{URL: d.adminURL, Token: d.operatorToken, Actor: "opportunity up", HTTP: http.DefaultClient}
@@ -136,17 +138,37 @@ func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string) 
 	return keys, demoKeys(ctx, dir, client, keys)
 }
 
-// ready waits up to 30 s until every service behind the gateway is ready. The gateway itself is ready from the start.
-func (d *deployment) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
+// readyTimeout limits the wait for the services at the start.
+const readyTimeout = 30 * time.Second
+
+// ready waits until every service behind the gateway is ready. The gateway itself is ready from the start. It returns an error after
+// readyTimeout, unless a database was set back: then it writes to errs what to do, and waits for that.
+func (d *deployment) ready(ctx context.Context, errs io.Writer) error {
+	timeout := time.After(readyTimeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for _, service := range []string{d.authquotaURL, d.catalogURL, d.historyURL, d.billingURL} {
-		for !respondsOK(ctx, service+"/readyz") {
+	told := map[string]bool{}
+	for _, s := range []struct{ name, url string }{
+		{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL}, {"billing", d.billingURL},
+	} {
+		for {
+			err := peer.CheckReady(ctx, s.url)
+			if err == nil {
+				break
+			}
+			if missing := new(peer.NotReadyError); errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition) {
+				if !told[s.name] {
+					told[s.name] = true
+					fmt.Fprintf(errs, setBackHelp[s.name], d.dir)
+					tick.Reset(time.Second)
+				}
+				timeout = nil
+			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("%s did not become ready", service)
+				return ctx.Err()
+			case <-timeout:
+				return fmt.Errorf("%s did not become ready: %w", s.name, err)
 			case <-tick.C:
 			}
 		}
@@ -154,17 +176,21 @@ func (d *deployment) ready(ctx context.Context) error {
 	return nil
 }
 
-// respondsOK reports whether GET url returns 200.
-func respondsOK(ctx context.Context, url string) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+// setBackHelp has, by service, what to do if its database was set back. The argument is the data directory.
+var setBackHelp = map[string]string{
+	"history": `history.db is older than what catalog.db has seen of it: it was restored from a backup or replaced. No event is served or recorded until
+you decide, in another terminal:
+
+  opportunity recover history --data-dir %[1]s --replay FILE   adds the missing events of an export
+  opportunity recover history --data-dir %[1]s --accept        gives them up
+
+`,
+	"catalog": `catalog.db is older than what history.db has seen of it: it was restored from a backup or replaced. No listing is served or changed until
+you accept that, in another terminal:
+
+  opportunity recover catalog --data-dir %[1]s --accept
+
+`,
 }
 
 // printWelcome prints addresses, demo keys and a first request to try.
