@@ -148,12 +148,11 @@ func Backup(t testing.TB, database string) (restore func()) {
 	u, err := url.Parse(database)
 	require.NoError(t, err)
 	name := strings.TrimPrefix(u.Path, "/")
-	saved := name + "_saved"
-	require.NoError(t, administer(server, "CREATE DATABASE "+saved+" TEMPLATE "+name))
-	t.Cleanup(func() { require.NoError(t, administer(server, "DROP DATABASE IF EXISTS "+saved)) })
+	saved, err := url.Parse(createPostgres(t, " TEMPLATE "+name))
+	require.NoError(t, err)
 	return func() {
 		require.NoError(t, administer(server, "DROP DATABASE "+name+" WITH (FORCE)"))
-		require.NoError(t, administer(server, "ALTER DATABASE "+saved+" RENAME TO "+name))
+		require.NoError(t, administer(server, "ALTER DATABASE "+strings.TrimPrefix(saved.Path, "/")+" RENAME TO "+name))
 	}
 }
 
