@@ -163,6 +163,10 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunitySnapshotOld", "critical", false, []metric{{constant(59), "catalog_source_age_seconds", nil}}},
 		{"OpportunityRecordsLeftOut", "warning", true, []metric{{constant(1), "catalog_records_left_out", nil}}},
 		{"OpportunityRecordsLeftOut", "warning", false, []metric{{constant(0), "catalog_records_left_out", nil}}},
+		{"OpportunityStoreSetBack", "critical", true, []metric{
+			{constant(0), "store_set_back", []string{"store", "catalog"}}, {constant(1), "store_set_back", []string{"store", "history"}},
+		}},
+		{"OpportunityStoreSetBack", "critical", false, []metric{{constant(0), "store_set_back", []string{"store", "history"}}}},
 		{"OpportunityFeedLag", "warning", true, []metric{
 			{constant(121), "feed_lag_seconds", []string{"feed", "listings"}}, {constant(1), "feed_lag_seconds", []string{"feed", "summaries"}},
 		}},

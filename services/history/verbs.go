@@ -102,11 +102,10 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 				return errors.New("no key to verify signatures: set OPPORTUNITY_HISTORY_PUBLIC_KEYS to the public keys of the history")
 			}
 		}
-		setBacks, err := r.DB.SetBacks(ctx)
+		seen, lost, err := seenByCatalog(ctx, r.DB, s)
 		if err != nil {
 			return err
 		}
-		seen, lost := seenByCatalog(setBacks)
 		return s.Audit(ctx, func(source audit.Source) error {
 			report, err = audit.Run(&progressSource{Source: source, progress: progress}, keys, append(saved, seen...), lost)
 			return err
@@ -128,17 +127,26 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 }
 
 // seenByCatalog returns what the catalog has seen and the database lacks, unless an operator accepted that.
-func seenByCatalog(all []database.SetBack) (checkpoints []audit.Saved, events []api.FeedMark) {
+func seenByCatalog(ctx context.Context, db *database.DB, events *store.Store) (checkpoints []audit.Saved, lost []api.FeedMark, err error) {
+	all, err := db.SetBacks(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, s := range all {
-		switch {
-		case !s.Open():
+		if !s.Open() {
+			continue
+		}
+		switch has, err := events.Has(ctx, s); {
+		case err != nil:
+			return nil, nil, err
+		case has: // replayed since
 		case s.Kind == database.Checkpoint:
 			checkpoints = append(checkpoints, audit.Saved{Name: "the catalog", Note: s.Note})
 		default:
-			events = append(events, api.FeedMark{Sequence: s.Number, ID: s.ID})
+			lost = append(lost, api.FeedMark{Sequence: s.Number, ID: s.ID})
 		}
 	}
-	return checkpoints, events
+	return checkpoints, lost, nil
 }
 
 // progressSource reports the number of events that were read.

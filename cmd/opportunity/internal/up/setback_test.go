@@ -1,0 +1,125 @@
+package up
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/storetest"
+)
+
+// whileUp runs `up` in the default data directory, calls during once the output contains text, and stops it.
+func whileUp(t *testing.T, text string, during func(out *screen)) {
+	t.Helper()
+	admin := storetest.FreeAddress(t)
+	t.Setenv("OPPORTUNITY_ADMIN_URL", "http://"+admin)
+	ctx, stop := context.WithCancel(t.Context())
+	out, ended := new(screen), make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Options{
+			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", DataDir: operator.DefaultDataDir, Seed: "sample", Out: out, Err: out,
+		})
+	}()
+	storetest.Eventually(t, text, func() bool { return strings.Contains(out.String(), text) })
+	during(out)
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// command runs a command of operators and returns its output.
+func command(t *testing.T, line string) (string, error) {
+	t.Helper()
+	root, out := &cobra.Command{SilenceErrors: true, SilenceUsage: true}, new(bytes.Buffer)
+	root.AddCommand(operator.Commands()...)
+	root.SetOut(out)
+	root.SetArgs(strings.Fields(line))
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// follow runs the commands of the block of a page that begins with first. It returns their output.
+func follow(t *testing.T, page, first string) (said string) {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "```sh\n"+first)
+	require.True(t, found, "no block begins with %s", first)
+	block, _, _ := strings.Cut(first+rest, "```")
+	for line := range strings.Lines(block) {
+		verb, ours := strings.CutPrefix(strings.TrimSpace(line), "opportunity ")
+		if !ours {
+			out, err := exec.CommandContext(t.Context(), "sh", "-c", line).CombinedOutput()
+			require.NoError(t, err, "%s: %s", line, out)
+			continue
+		}
+		verb, file, redirected := strings.Cut(verb, " > ")
+		out, err := command(t, verb)
+		require.NoError(t, err, "%s: %s", line, out)
+		if redirected {
+			require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
+		}
+		said += out
+	}
+	return said
+}
+
+// number returns the result of a query on a database of the data directory.
+func number(t *testing.T, service, query string) (n int64) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(operator.DefaultDataDir, service+".db"))
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&n))
+	return n
+}
+
+func TestBackupPageOnOneMachine(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/operators/backup.md")
+	require.NoError(t, err)
+	page := string(text)
+	t.Chdir(t.TempDir())
+	whileUp(t, "curl ", func(*screen) {})
+	follow(t, page, "cp -a .opportunity saved")
+	whileUp(t, "curl ", func(*screen) {
+		require.NoError(t, os.WriteFile("events.jsonl", []byte(apitest.Line(apitest.Verified("maple-scribe", time.Now().Add(-time.Minute)))), 0o600))
+		_, err := command(t, "events append events.jsonl")
+		require.NoError(t, err)
+		_, err = command(t, "listings withdraw maple-scribe")
+		require.NoError(t, err)
+		storetest.Eventually(t, "the services have seen the changes of each other", func() bool {
+			return number(t, "catalog", "SELECT sequence FROM feed_copies") == number(t, "history", "SELECT value FROM change_sequence") &&
+				number(t, "history", "SELECT published FROM listings WHERE id = 'maple-scribe'") == 0
+		})
+		follow(t, page, "opportunity history export")
+	})
+
+	follow(t, page, "cp saved/history.db")
+	whileUp(t, "history.db is older than what catalog.db has seen", func(out *screen) {
+		_, err := command(t, "history verify")
+		require.Error(t, err)
+		_, err = command(t, "recover history")
+		require.ErrorContains(t, err, "--accept or --replay FILE")
+		_, err = command(t, "status")
+		require.ErrorContains(t, err, "history: set back")
+		require.Contains(t, follow(t, page, "opportunity recover history"), "everything matches")
+		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
+	})
+
+	follow(t, page, "cp saved/catalog.db")
+	whileUp(t, "catalog.db is older than what history.db has seen", func(out *screen) {
+		require.Contains(t, follow(t, page, "opportunity recover catalog"), "generation 2 begins")
+		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
+		_, err := command(t, "recover catalog --accept")
+		require.ErrorContains(t, err, "not set back")
+		follow(t, page, "opportunity listings import")
+	})
+}
