@@ -26,9 +26,9 @@ type memorySource struct {
 	rows       map[string]Row
 	sequence   int64
 	timeline   string // changes when the source is replaced
-	err        error // returned by both methods
-	changesErr error // returned by Changes after it has passed on every row
-	rowsRead   int   // by Changes
+	err        error  // returned by both methods
+	changesErr error  // returned by Changes after it has passed on every row
+	rowsRead   int    // by Changes
 }
 
 func (s *memorySource) Sequence(context.Context) (int64, error) {
