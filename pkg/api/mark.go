@@ -38,7 +38,7 @@ const SetBackCondition = "set back"
 // SeenPath is the path at which catalog and history return what they have seen of each other's database.
 const SeenPath = "/internal/v1/seen"
 
-// Seen is what a service has seen of its peer's store: the highest mark of the feed and, of history's, the highest checkpoint.
+// Seen has the newest that a service has seen of its peer's store: the highest mark of the feed and, of history's, the highest checkpoint.
 type Seen struct {
 	Mark       FeedMark         `json:"mark"`
 	Checkpoint SignedCheckpoint `json:"checkpoint"`

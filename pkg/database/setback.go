@@ -23,7 +23,7 @@ type SetBack struct {
 	AcceptedBy string
 }
 
-// Kind is what a SetBack lacks.
+// Kind is the kind of data that a SetBack names.
 type Kind string
 
 // Kinds.

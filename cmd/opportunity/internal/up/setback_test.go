@@ -109,7 +109,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		_, err = command(t, "recover history")
 		require.ErrorContains(t, err, "--accept or --replay FILE")
 		_, err = command(t, "status")
-		require.ErrorContains(t, err, "history: set back")
+		require.ErrorContains(t, err, "history (set back)")
 		require.Contains(t, follow(t, page, "opportunity recover history"), "everything matches")
 		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
 	})
