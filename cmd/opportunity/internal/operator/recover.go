@@ -64,7 +64,7 @@ func (v *verbs) recoverCatalog() *cobra.Command {
 		Use:     "catalog --accept",
 		Short:   "Continue with the listings that the restored catalog has",
 		Long:    `Continue with a catalog that was restored from an older backup. Import a newer export of the listings afterwards, if you have one.`,
-		Example: "  opportunity recover catalog --accept\n  opportunity listings import listings.jsonl",
+		Example: "  opportunity recover catalog --accept",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !accept {
