@@ -20,11 +20,12 @@ func Minutes(n int) *time.Time {
 
 // Entitlement draws an entitlement of version 1. What is paid for ends 0 to 9 minutes after Noon.
 func Entitlement(t *rapid.T) api.Entitlement {
+	tier := rapid.SampledFrom(api.Tiers).Draw(t, "tier").Tier
 	e := api.Entitlement{
-		Tier: rapid.SampledFrom([]api.Tier{api.Free, api.Developer, api.Commercial}).Draw(t, "tier"), Version: 1, Renews: rapid.Bool().Draw(t, "renews"),
+		Tier: tier, Version: 1, Renews: rapid.Bool().Draw(t, "renews"),
 		Trouble: rapid.SampledFrom([]api.Trouble{"", api.PaymentFailed, api.Refunded, api.Disputed}).Draw(t, "trouble"),
 	}
-	if e.Tier != api.Free {
+	if tier.Rank() > 0 {
 		e.PaidUntil = Minutes(rapid.IntRange(0, 9).Draw(t, "until"))
 	}
 	return e
