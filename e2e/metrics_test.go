@@ -24,7 +24,7 @@ import (
 // labels lists all metric labels. None identifies a person, an account or a key, and none has values that callers choose.
 var labels = []string{
 	"category", "command", "decision", "feed", "field", "method", "operation", "outcome", "reason", "result", "route", "service", "status",
-	"template", "tier", "within", "version",
+	"store", "template", "tier", "within", "version",
 }
 
 // scrape returns the metrics of all processes, by name. It fails the test if one breaks Prometheus' conventions.

@@ -102,7 +102,7 @@ func (l *Live) Poll(ctx context.Context) error {
 // replaced reports whether the source lacks the newest change of the last poll: its database was restored from a backup, or a replica that
 // lagged has taken over.
 func (l *Live) replaced(ctx context.Context, sequence int64) (bool, error) {
-	if sequence == l.polledSequence || l.polledMark.Sequence != l.polledSequence {
+	if sequence == l.polledSequence || l.polledMark.ID == "" || l.polledMark.Sequence != l.polledSequence {
 		return false, nil
 	}
 	mark, err := l.source.Mark(ctx, l.polledSequence)

@@ -40,7 +40,10 @@ func (s *memorySource) Sequence(context.Context) (int64, error) {
 func (s *memorySource) Mark(_ context.Context, sequence int64) (api.FeedMark, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return api.FeedMark{Sequence: sequence, ID: s.timeline}, s.err
+	if s.sequence == 0 {
+		return api.FeedMark{}, s.err
+	}
+	return api.FeedMark{Sequence: max(sequence, 1), ID: s.timeline}, s.err
 }
 
 func (s *memorySource) Changes(_ context.Context, after int64, each func(Row) error) error {
@@ -236,9 +239,20 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 }
 
 // A restored source reaches the sequence of the last poll again, with other changes. What was loaded before must not be served beside them.
+func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {
+	s := &memorySource{rows: map[string]Row{}, timeline: "first"}
+	var log bytes.Buffer
+	l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, l.Poll(t.Context()))
+	s.put(t, oracle.Records(1, 3, now)...)
+	require.NoError(t, l.Poll(t.Context()))
+	require.Equal(t, 3, l.Stats().Records)
+	require.NotContains(t, log.String(), "replaced")
+}
+
 func TestReplacedSourceIsLoadedAgain(t *testing.T) {
 	for name, after := range map[string]int64{"below the last poll": 0, "above it": 20} {
-		s := &memorySource{rows: map[string]Row{}}
+		s := &memorySource{rows: map[string]Row{}, timeline: "first"}
 		records := oracle.Records(1, 30, now)
 		s.put(t, records[:10]...)
 		l := NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
