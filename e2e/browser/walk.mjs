@@ -115,6 +115,15 @@ try {
   await page.getByText('1 request, newest first').waitFor()
   await inspect(page, '14-requests')
 
+  step('choose notices')
+  await page.goto('/account/usage')
+  await page.getByRole('link', { name: 'Get an email about the limits' }).click()
+  await page.getByRole('checkbox').first().check()
+  await press('Save')
+  await page.getByText('Your choice was saved.').waitFor()
+  assert(await page.getByRole('checkbox').first().isChecked())
+  await inspect(page, '14-notices')
+
   step('make a call in the explorer, without a key in the browser')
   await page.goto('/docs/reference')
   await page.locator('section', { has: page.locator('#getVerificationHistory') }).getByRole('link', { name: 'Try it in the explorer' }).click()
