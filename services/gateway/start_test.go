@@ -304,16 +304,24 @@ func (a *fakeAuthquota) tierTable(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(a.tiers)
 }
 
-func (a *fakeAuthquota) acceptRequests(w http.ResponseWriter, r *http.Request) {
-	var batch api.RequestLogBatch
-	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&batch) != nil {
-		w.WriteHeader(http.StatusUnauthorized)
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// receive decodes a batch. It reports false for a batch without the internal token, and drops the connection while authquota is down.
+func (a *fakeAuthquota) receive(w http.ResponseWriter, r *http.Request, batch any) bool {
 	if a.down {
 		panic(http.ErrAbortHandler)
+	}
+	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(batch) != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return false
+	}
+	return true
+}
+
+func (a *fakeAuthquota) acceptRequests(w http.ResponseWriter, r *http.Request) {
+	var batch api.RequestLogBatch
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.receive(w, r, &batch) {
+		return
 	}
 	a.logged = append(a.logged, batch.Requests...)
 	w.WriteHeader(http.StatusNoContent)
@@ -321,14 +329,10 @@ func (a *fakeAuthquota) acceptRequests(w http.ResponseWriter, r *http.Request) {
 
 func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
 	var batch api.UsageBatch
-	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&batch) != nil {
-		w.WriteHeader(http.StatusUnauthorized)
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.down {
-		panic(http.ErrAbortHandler)
+	if !a.receive(w, r, &batch) {
+		return
 	}
 	a.batches[batch.ID]++
 	if a.batches[batch.ID] == 1 {

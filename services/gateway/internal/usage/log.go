@@ -51,7 +51,7 @@ func (l *Log) Record(r api.LoggedRequest) {
 }
 
 func (l *Log) nextBatch() *api.RequestLogBatch {
-	batch := l.take()
+	batch := l.removeOldest()
 	if len(batch) == 0 {
 		return nil
 	}
@@ -61,8 +61,8 @@ func (l *Log) nextBatch() *api.RequestLogBatch {
 	return &api.RequestLogBatch{Requests: batch}
 }
 
-// take removes up to api.MaxLogBatch requests from the buffer.
-func (l *Log) take() []api.LoggedRequest {
+// removeOldest removes up to api.MaxLogBatch requests from the buffer and returns them.
+func (l *Log) removeOldest() []api.LoggedRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := min(len(l.buffered), api.MaxLogBatch)
