@@ -1,0 +1,272 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/counter"
+)
+
+// fakeAuthquota is an authquota in memory. It follows the epoch protocol: a principal carries the epoch that was read before it.
+type fakeAuthquota struct {
+	*httptest.Server
+	t        testing.TB
+	counters *redis.Client
+
+	mu           sync.Mutex
+	byDigest     map[string]*api.Principal
+	digests      []string // keys of byDigest in the order of addition
+	unlisted     bool     // the list of digests is unavailable, as in an older release
+	ledger       api.DayUsage
+	lookups      int
+	pages        []*http.Request // received page requests
+	forms        []string        // bodies of pages
+	page         http.HandlerFunc
+	usage        map[usageKey]int // received calls
+	batches      map[string]int   // received copies of each batch, by id
+	tiers        []api.TierLimits
+	logged       []api.LoggedRequest
+	losesReplies bool // accepts usage batches without a reply
+	down         bool
+}
+
+type usageKey struct {
+	day, key string
+	outcome  api.CallOutcome
+}
+
+func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
+	a := &fakeAuthquota{t: t, counters: counters, tiers: api.DefaultLimits(), byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /internal/v1/principals", a.principal)
+	mux.HandleFunc("GET /internal/v1/key-digests", a.keyDigests)
+	mux.HandleFunc("GET /internal/v1/usage/{day}", func(w http.ResponseWriter, _ *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.down {
+			panic(http.ErrAbortHandler)
+		}
+		_ = json.NewEncoder(w).Encode(a.ledger)
+	})
+	mux.HandleFunc("GET /internal/v1/tiers", a.tierTable)
+	mux.HandleFunc("POST /internal/v1/tallies", a.acceptUsage)
+	mux.HandleFunc("POST /internal/v1/request-log", a.acceptRequests)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.down {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("/operator/v1/", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_ = json.NewEncoder(w).Encode(map[string]any{"method": r.Method, "uri": r.RequestURI, "header": r.Header, "body": string(body)})
+	})
+	mux.HandleFunc("/account", a.account)
+	mux.HandleFunc("/account/", a.account)
+	a.Server = httptest.NewServer(mux)
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *fakeAuthquota) principal(w http.ResponseWriter, r *http.Request) {
+	var q api.PrincipalQuery
+	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&q) != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lookups++
+	if a.down {
+		panic(http.ErrAbortHandler)
+	}
+	for _, digest := range q.Digests {
+		if p, ok := a.byDigest[digest]; ok {
+			ctx := context.Background()
+			a.counters.HSetNX(ctx, counter.Epochs, p.Account, time.Now().UnixMicro())
+			epoch, err := a.counters.HGet(ctx, counter.Epochs, p.Account).Int64()
+			if err != nil {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			a.counters.Expire(ctx, counter.Epochs, counter.EpochsTTL)
+			found := *p
+			found.Epoch = epoch
+			_ = json.NewEncoder(w).Encode(found)
+			return
+		}
+	}
+	w.WriteHeader(http.StatusNotFound)
+}
+
+func (a *fakeAuthquota) keyDigests(w http.ResponseWriter, r *http.Request) {
+	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.down || a.unlisted {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	digests := a.digests[after:]
+	page := api.KeyDigests{After: api.KeyPosition{Sequence: int64(after), Digest: r.URL.Query().Get("digest")}, Digests: digests}
+	page.Last = page.After
+	if len(digests) > 0 {
+		page.Last = api.KeyPosition{Sequence: int64(len(a.digests)), Digest: digests[len(digests)-1]}
+	}
+	_ = json.NewEncoder(w).Encode(page)
+}
+
+func (a *fakeAuthquota) tierTable(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.down || r.Header.Get("Authorization") != "Bearer "+internalToken {
+		panic(http.ErrAbortHandler)
+	}
+	_ = json.NewEncoder(w).Encode(a.tiers)
+}
+
+// receive decodes a batch. It reports false for a batch without the internal token, and drops the connection while authquota is down.
+func (a *fakeAuthquota) receive(w http.ResponseWriter, r *http.Request, batch any) bool {
+	if a.down {
+		panic(http.ErrAbortHandler)
+	}
+	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(batch) != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return false
+	}
+	return true
+}
+
+func (a *fakeAuthquota) acceptRequests(w http.ResponseWriter, r *http.Request) {
+	var batch api.RequestLogBatch
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.receive(w, r, &batch) {
+		return
+	}
+	a.logged = append(a.logged, batch.Requests...)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (a *fakeAuthquota) acceptUsage(w http.ResponseWriter, r *http.Request) {
+	var batch api.UsageBatch
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.receive(w, r, &batch) {
+		return
+	}
+	a.batches[batch.ID]++
+	if a.batches[batch.ID] == 1 {
+		for _, t := range batch.Counts {
+			a.usage[usageKey{t.Day, t.Key, t.Outcome}] += t.Calls
+		}
+	}
+	if a.losesReplies {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// usageOf returns the received calls of a key by outcome, over all days.
+func (a *fakeAuthquota) usageOf(key string) map[api.CallOutcome]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[api.CallOutcome]int{}
+	for k, calls := range a.usage {
+		if k.key == key {
+			out[k.outcome] += calls
+		}
+	}
+	return out
+}
+
+// loggedOf returns the number of logged requests of a key by status and error code.
+func (a *fakeAuthquota) loggedOf(key string) map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[string]int{}
+	for _, r := range a.logged {
+		if r.Key == key {
+			out[fmt.Sprint(r.Status, " ", r.Code)]++
+		}
+	}
+	return out
+}
+
+func (a *fakeAuthquota) account(w http.ResponseWriter, r *http.Request) {
+	form, _ := io.ReadAll(r.Body)
+	a.mu.Lock()
+	a.pages, a.forms = append(a.pages, r), append(a.forms, string(form))
+	page, down := a.page, a.down
+	a.mu.Unlock()
+	if down {
+		panic(http.ErrAbortHandler)
+	}
+	if page != nil {
+		page(w, r)
+	}
+}
+
+// takePages returns the page requests and their bodies since the last call.
+func (a *fakeAuthquota) takePages() (pages []*http.Request, forms []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pages, forms = a.pages, a.forms
+	a.pages, a.forms = nil, nil
+	return pages, forms
+}
+
+// issue creates a key of an account with limits.
+func (a *fakeAuthquota) issue(account string, limits api.Limits, adjust ...func(*api.Principal)) apikey.Key {
+	key := apikey.Generate(apikey.Test)
+	p := &api.Principal{
+		Key: "key_" + account, Account: account, Tier: api.Developer, Limits: limits, ExpiresAt: time.Now().Add(24 * time.Hour),
+	}
+	for _, f := range adjust {
+		f(p)
+	}
+	a.add(key.Digests([][]byte{pepper})[0], p)
+	return key
+}
+
+func (a *fakeAuthquota) add(digest string, p *api.Principal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.byDigest[digest] = p
+	a.digests = append(a.digests, digest[:api.KeyDigestLength])
+}
+
+// change changes the principal of a key and increments the epoch of its account.
+func (a *fakeAuthquota) change(key apikey.Key, f func(*api.Principal)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.byDigest[key.Digests([][]byte{pepper})[0]]
+	f(p)
+	require.NoError(a.t, a.counters.HIncrBy(context.Background(), counter.Epochs, p.Account, 1).Err())
+}
+
+func (a *fakeAuthquota) set(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
+}
+
+func (a *fakeAuthquota) lookupCount() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lookups
+}
