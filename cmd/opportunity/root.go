@@ -15,6 +15,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/up"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 )
 
 // Exit codes.
@@ -55,7 +56,7 @@ With --output json, results are JSON on standard output and errors are JSON on s
 	root.SetErr(errs)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(up.Command(), desk.Command(), versionCommand())
-	root.AddCommand(operator.Commands()...)
+	root.AddCommand(verbs.Commands()...)
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd() // uses the output that is set at this point

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"opportunity.internal/cmd/opportunity/internal/flags"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 )
 
 // workError marks an error from a command's work. All others are mistakes on the command line.
@@ -28,7 +28,7 @@ func prepare(c *cobra.Command) {
 		c.Args = checked(c)
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := work(cmd, args); err != nil {
-				return workError{operator.Explain(cmd, args, err)}
+				return workError{verbs.Explain(cmd, args, err)}
 			}
 			return nil
 		}

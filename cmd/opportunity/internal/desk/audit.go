@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"opportunity.internal/cmd/opportunity/internal/desk/acts"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 )
 
@@ -121,7 +121,7 @@ func (d *Desk) auditCSV(v *visit) (view, error) {
 			}
 			row := []string{a.At.UTC().Format(time.RFC3339), a.Actor, a.Kind, a.Action, a.Subject, string(a.Detail)}
 			for i := range row {
-				row[i] = operator.EscapeFormula(row[i])
+				row[i] = verbs.EscapeFormula(row[i])
 			}
 			_ = w.Write(row)
 		}

@@ -17,7 +17,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/desk/listingform"
 	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
 	"opportunity.internal/cmd/opportunity/internal/desk/session"
-	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/assets"
 )
@@ -104,7 +104,7 @@ func (p shown) Wrong(field string) string {
 func (d *Desk) parse() (map[string]*template.Template, error) {
 	layout, err := assets.ParseFrame(template.New("layout.html").Funcs(template.FuncMap{
 		"asset": d.asset, "instant": instant, "day": day, "compact": compact[json.RawMessage], "short": compact[string], "join": strings.Join, "add": func(a, b int) int { return a + b },
-		"reason": operator.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField,
+		"reason": verbs.DescribeReason, "label": reviewform.Label, "fragment": fragment, "field": listingform.LabelOf, "fieldOf": newShownField,
 		"host": host, "input": newInput, "usageChart": newShownChart,
 		"units": func() []api.PayUnit { return payUnits }, "categories": func() []api.Category { return api.Categories },
 		"whys": func() []choice { return whys }, "visibilities": func() []string { return []string{"private", "published", "withdrawn"} },

@@ -1,4 +1,4 @@
-// Package operator has a client for the admin listener of a gateway, and the commands that use it.
+// Package operator is a client of the operator API, which the admin listener of a gateway serves.
 package operator
 
 import (
@@ -86,7 +86,7 @@ func (c Client) Export(ctx context.Context, out io.Writer) error {
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(out, resp.Body); err != nil {
-		return unreachable(c.URL, err)
+		return Unreachable(c.URL, err)
 	}
 	return nil
 }
@@ -228,13 +228,13 @@ func call[T any](ctx context.Context, c Client, method, path string, body io.Rea
 	}
 	defer resp.Body.Close()
 	if raw, err = io.ReadAll(resp.Body); err != nil {
-		return out, nil, unreachable(c.URL, err)
+		return out, nil, Unreachable(c.URL, err)
 	}
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return out, raw, nil
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
-		return out, nil, unexpected(c.URL, resp.StatusCode, resp.Header)
+		return out, nil, Unexpected(c.URL, resp.StatusCode, resp.Header)
 	}
 	return out, raw, nil
 }
@@ -254,7 +254,7 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
-		return nil, unreachable(c.URL, err)
+		return nil, Unreachable(c.URL, err)
 	}
 	switch {
 	case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusConflict, resp.StatusCode == http.StatusPreconditionFailed:
@@ -263,7 +263,21 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 	defer resp.Body.Close()
 	var e api.Error
 	if text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20)); err != nil || json.Unmarshal(text, &e) != nil || e.Error.Code == "" {
-		return nil, unexpected(c.URL, resp.StatusCode, resp.Header)
+		return nil, Unexpected(c.URL, resp.StatusCode, resp.Header)
 	}
 	return nil, c.rejected(resp, e)
+}
+
+// Reconcile compares the stored subscriptions with the payment processor and fixes differences.
+func (c Client) Reconcile(ctx context.Context) (api.BillingReport, []byte, error) {
+	return call[api.BillingReport](ctx, c, http.MethodPost, "/billing/reconcile", nil)
+}
+
+// Known returns what was known about a listing at a time or on a UTC day; an empty at means now.
+func (c Client) Known(ctx context.Context, id, at string) (api.HistorySnapshot, []byte, error) {
+	query := ""
+	if at != "" {
+		query = "?at=" + url.QueryEscape(at)
+	}
+	return call[api.HistorySnapshot](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query, nil)
 }

@@ -9,12 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"syscall"
-	"unicode"
-
-	"github.com/spf13/cobra"
 
 	"opportunity.internal/pkg/api"
 )
@@ -35,17 +31,17 @@ type Failure struct {
 
 func (e *Failure) Error() string { return e.Message }
 
-// Error codes of the command. A RequestError error has the service's code instead.
+// Error codes of the command. A RequestError has the service's code instead.
 const (
-	codeFailed      = "failed"                // anything else, such as a file that cannot be read
-	codeInterrupted = "interrupted"           // Ctrl-C
+	CodeFailed      = "failed"                // anything else, such as a file that cannot be read
+	CodeInterrupted = "interrupted"           // Ctrl-C
 	CodeNoToken     = "no_operator_token"     //nolint:gosec // a code, not a token
-	codeRejected    = "file_rejected"         // nothing was changed; standard output has the report
-	codeAltered     = "history_altered"       // events do not match their checkpoints
-	codeUnreachable = "unreachable"           // connection failed or was lost
-	codeTimeout     = "timeout"               // no response in time
-	codeUntrusted   = "untrusted_certificate" // of the admin listener
-	codeUnexpected  = "unexpected_response"   // not from an admin listener
+	CodeRejected    = "file_rejected"         // nothing was changed; standard output has the report
+	CodeAltered     = "history_altered"       // events do not match their checkpoints
+	CodeUnreachable = "unreachable"           // connection failed or was lost
+	CodeTimeout     = "timeout"               // no response in time
+	CodeUntrusted   = "untrusted_certificate" // of the admin listener
+	CodeUnexpected  = "unexpected_response"   // not from an admin listener
 )
 
 // Code classifies err for programs.
@@ -57,15 +53,15 @@ func Code(err error) string {
 		return failure.Code
 	}
 	if errors.Is(err, context.Canceled) {
-		return codeInterrupted
+		return CodeInterrupted
 	}
-	return codeFailed
+	return CodeFailed
 }
 
 const useAnother = "Set OPPORTUNITY_ADMIN_URL to use another address."
 
-// unreachable describes why the HTTP server at base did not respond.
-func unreachable(base string, err error) error {
+// Unreachable describes why the HTTP server at base did not respond.
+func Unreachable(base string, err error) error {
 	wrapped := new(url.Error)
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
@@ -82,31 +78,31 @@ func unreachable(base string, err error) error {
 	case errors.As(err, &local): // the file that was sent, or the one that the response is written to
 		return err
 	case errors.Is(err, context.Canceled):
-		return fail(codeInterrupted, "interrupted")
+		return fail(CodeInterrupted, "interrupted")
 	case errors.As(err, &certificate):
-		return fail(codeUntrusted, "cannot trust %s: %v. Use the name that its certificate was issued for, and SSL_CERT_FILE for a private authority.",
+		return fail(CodeUntrusted, "cannot trust %s: %v. Use the name that its certificate was issued for, and SSL_CERT_FILE for a private authority.",
 			base, certificate.Err)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return fail(codeUnexpected, "%s does not speak HTTPS: use an http:// URL. %s", base, useAnother)
+		return fail(CodeUnexpected, "%s does not speak HTTPS: use an http:// URL. %s", base, useAnother)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fail(codeTimeout, "%s did not respond in time. Check the address and the network. %s", base, useAnother)
+		return fail(CodeTimeout, "%s did not respond in time. Check the address and the network. %s", base, useAnother)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fail(codeUnreachable, `cannot reach %s: connection refused. Is "opportunity up" running? %s`, base, useAnother)
+		return fail(CodeUnreachable, `cannot reach %s: connection refused. Is "opportunity up" running? %s`, base, useAnother)
 	case errors.As(err, &dns):
-		return fail(codeUnreachable, "cannot reach %s: no host named %q. %s", base, dns.Name, useAnother)
+		return fail(CodeUnreachable, "cannot reach %s: no host named %q. %s", base, dns.Name, useAnother)
 	case errors.As(err, &op) && op.Op == "dial":
-		return fail(codeUnreachable, "cannot reach %s: %v. %s", base, op.Err, useAnother)
+		return fail(CodeUnreachable, "cannot reach %s: %v. %s", base, op.Err, useAnother)
 	}
-	return fail(codeUnreachable, "lost the connection to %s: %v", base, err)
+	return fail(CodeUnreachable, "lost the connection to %s: %v", base, err)
 }
 
-// unexpected describes a response that cannot come from an admin listener.
-func unexpected(base string, status int, header http.Header) error {
+// Unexpected describes a response that cannot come from an admin listener.
+func Unexpected(base string, status int, header http.Header) error {
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	if kind == "" {
 		kind = "no content type"
 	}
-	return &RequestError{status, codeUnexpected, fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
+	return &RequestError{status, CodeUnexpected, fmt.Sprintf("%s is not an admin listener: it returned status %d (%s). "+
 		"Set OPPORTUNITY_ADMIN_URL to the address of --admin-listen, http://%s by default.", base, status, kind, DefaultAdmin)}
 }
 
@@ -123,50 +119,4 @@ func (c Client) rejected(resp *http.Response, e api.Error) error {
 		rejected.Reason = c.URL + " is not an admin listener, or is one of another version. " + useAnother
 	}
 	return rejected
-}
-
-var (
-	noSuch = regexp.MustCompile(`^There is no (.+) with this id\.$`)
-	named  = regexp.MustCompile(`^(?:Field|Parameter) (\w+) (.+)\.$`)
-)
-
-// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and flags of cmd.
-func Explain(cmd *cobra.Command, args []string, err error) error {
-	rejected := new(RequestError)
-	if !errors.As(err, &rejected) {
-		return err
-	}
-	explained := *rejected
-	if what := noSuch.FindStringSubmatch(rejected.Reason); what != nil {
-		id := ""
-		if f := cmd.Flag(what[1]); f != nil && f.Changed {
-			id = f.Value.String()
-		} else if len(args) > 0 {
-			id = args[0]
-		} else {
-			return err
-		}
-		explained.Reason = fmt.Sprintf("unknown %s %q", what[1], id)
-		for _, list := range []string{what[1] + "s", "list"} {
-			if c, _, err := cmd.Parent().Find([]string{list}); err == nil && c != cmd.Parent() {
-				explained.Reason += fmt.Sprintf(`: see "%s"`, c.CommandPath())
-				break
-			}
-		}
-	} else if what := named.FindStringSubmatch(rejected.Reason); what != nil && cmd.Flag(kebab(what[1])) != nil {
-		explained.Reason = "--" + kebab(what[1]) + " " + what[2]
-	}
-	return &explained
-}
-
-// kebab converts a JSON field name to a flag name: useCase to use-case.
-func kebab(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
 }

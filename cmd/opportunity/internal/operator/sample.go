@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/sample"
 	"opportunity.internal/pkg/api"
@@ -66,8 +63,8 @@ func (c Client) DemoKeys(ctx context.Context, useCase string, keys map[api.Tier]
 	return nil
 }
 
-// demoKeysIn is DemoKeys with the keys in a file of mode 0600.
-func (c Client) demoKeysIn(ctx context.Context, file string) error {
+// DemoKeysIn is DemoKeys with the keys in a file of mode 0600.
+func (c Client) DemoKeysIn(ctx context.Context, file string) error {
 	keys := map[api.Tier]string{}
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -83,44 +80,4 @@ func (c Client) demoKeysIn(ctx context.Context, file string) error {
 		}
 		return os.WriteFile(file, append(text, '\n'), 0o600)
 	})
-}
-
-func (v *verbs) sample() *cobra.Command {
-	var keysFile string
-	c := &cobra.Command{
-		Use:   "sample",
-		Short: "Fill an empty deployment with fictional records",
-		Long: `Import, publish and review the sample records of "opportunity up": fictional platforms on .example domains.
-
-The command changes nothing if the deployment has a listing. Events cannot be deleted, so do not use it on a deployment for real
-records. --demo-keys also issues a key for each tier and saves it in the file; the file's existing keys stay.`,
-		Example: "  opportunity sample --demo-keys demo-keys.json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			var there bytes.Buffer
-			if err := c.Export(cmd.Context(), &there); err != nil {
-				return err
-			}
-			text, raw := "The deployment already has listings: nothing was changed.", `{"imported":false}`
-			if bytes.Count(bytes.TrimSpace(there.Bytes()), []byte("\n")) == 0 { // a header, and nothing after it
-				if err := c.ImportSample(cmd.Context(), time.Now().UTC().Truncate(time.Second)); err != nil {
-					return err
-				}
-				text, raw = "Imported the sample records.", `{"imported":true}`
-			}
-			if keysFile != "" {
-				if err := c.demoKeysIn(cmd.Context(), keysFile); err != nil {
-					return err
-				}
-			}
-			v.print(cmd.OutOrStdout(), []byte(raw), func(out io.Writer) { fmt.Fprintln(out, text) })
-			return nil
-		},
-	}
-	c.Flags().StringVar(&keysFile, "demo-keys", "", "also issue a key for each tier and save them in this `FILE`")
-	return c
 }

@@ -14,6 +14,7 @@ import (
 
 	"opportunity.internal/cmd/opportunity/internal/desk"
 	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/services/authquota"
@@ -48,7 +49,7 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 	var errs []error
 	for name, secret := range map[string]*string{
 		operator.TokenFile: &d.operatorToken, "internal-token": &d.internalToken, "key-pepper": &pepper,
-		"encryption-key": &encryptionKey, operator.SigningKeyFile: &signingKey,
+		"encryption-key": &encryptionKey, verbs.SigningKeyFile: &signingKey,
 	} {
 		var err error
 		*secret, err = dir.secret(name)

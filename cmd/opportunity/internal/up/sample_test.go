@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/sample"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
 )
 
@@ -91,7 +91,7 @@ func get(t *testing.T, url, key string) (status int, body []byte) {
 func verified(t *testing.T, dir string) {
 	t.Helper()
 	root, out := &cobra.Command{}, new(bytes.Buffer)
-	root.AddCommand(operator.Commands()...)
+	root.AddCommand(verbs.Commands()...)
 	root.SetOut(out)
 	root.SetArgs([]string{"history", "verify", "--data-dir", dir})
 	require.NoError(t, root.ExecuteContext(t.Context()), out)

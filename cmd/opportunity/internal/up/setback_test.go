@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/storetest"
 )
@@ -41,7 +42,7 @@ func whileUp(t *testing.T, text string, during func(out *screen)) {
 func command(t *testing.T, line string) (string, error) {
 	t.Helper()
 	root, out := &cobra.Command{SilenceErrors: true, SilenceUsage: true}, new(bytes.Buffer)
-	root.AddCommand(operator.Commands()...)
+	root.AddCommand(verbs.Commands()...)
 	root.SetOut(out)
 	root.SetArgs(strings.Fields(line))
 	err := root.ExecuteContext(t.Context())

@@ -1,4 +1,0 @@
-package operator
-
-// Agree is exported to tests, which have no terminal.
-var Agree = agree

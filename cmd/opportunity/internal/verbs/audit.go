@@ -1,0 +1,88 @@
+package verbs
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) audit() *cobra.Command {
+	var account, action, actor, since string
+	var limit int
+	var before int64
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Read the audit log of accounts and keys, newest first",
+		Long: `Read the audit log of accounts and keys, newest first. The database rejects changes to entries. Reading is not recorded.
+
+--account selects what the account's owner did, and what was done to the account, its keys and its requests.`,
+		Example: `  opportunity audit --since 24h
+  opportunity audit --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --action person.sign_in
+  opportunity audit --actor ada --since 2026-11-01 --limit 1000 --output json`,
+		Args: cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			since, err = parseSince(since, time.Now())
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			found, raw, err := c.Audit(cmd.Context(), "account", account, "action", action, "actor", actor, "since", since,
+				"limit", strconv.Itoa(limit), "before", number(before))
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+				showAudit(out, found.Entries)
+				printNextPage(out, "before", number(found.Next))
+			})
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&account, "account", "", "only entries about this account")
+	f.StringVar(&action, "action", "", "only actions with this prefix, such as key. or person.sign_in")
+	f.StringVar(&actor, "actor", "", "only entries by this operator, or by the owner of this account")
+	f.StringVar(&since, "since", "", "only entries since then: a duration such as 7d or 90m, a date, or a time (UTC)")
+	f.IntVar(&limit, "limit", 50, fmt.Sprintf("maximum number of entries, up to %d", api.MaxOperatorPageSize))
+	f.Int64Var(&before, "before", 0, "only entries older than the one with this id")
+	return c
+}
+
+func number(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// parseSince parses a duration before now, a UTC day, which means its start, or an RFC 3339 time. It returns RFC 3339; empty stays empty.
+func parseSince(s string, now time.Time) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	if d, err := api.ParseDuration(s); err == nil {
+		return now.Add(-d).UTC().Format(time.RFC3339Nano), nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC().Format(time.RFC3339Nano), nil
+		}
+	}
+	return "", fmt.Errorf("invalid --since %q: use a duration such as 7d or 90m, a date such as 2026-11-20, or a time such as 2026-11-20T09:30:00Z", s)
+}
+
+func showAudit(out io.Writer, entries []api.AuditEntry) {
+	table(out, "AT\tACTOR\tACTION\tSUBJECT\tDETAIL", func(row func(...any)) {
+		for _, e := range entries {
+			row(formatTime(e.At), e.Actor, e.Action, e.Subject, string(e.Detail))
+		}
+	})
+}

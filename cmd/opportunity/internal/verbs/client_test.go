@@ -1,0 +1,169 @@
+package verbs_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/cmd/opportunity/internal/verbs"
+	"opportunity.internal/pkg/api"
+)
+
+const token = "operator-token-that-stays-secret"
+
+// admin starts an admin listener that returns the same response to each request, and records the requests in sent.
+func admin(t *testing.T, status int, response string) (client operator.Client, sent *strings.Builder) {
+	t.Helper()
+	sent = new(strings.Builder)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		sent.WriteString(r.Method + " " + r.RequestURI + " " + r.Header.Get(api.ActorHeader) + " " + string(body))
+		if r.Header.Get("Authorization") != "Bearer "+token {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, response)
+	}))
+	t.Cleanup(s.Close)
+	return operator.Client{URL: s.URL + "/", Token: token, Actor: "ann", HTTP: s.Client()}, sent
+}
+
+func TestIssueKey(t *testing.T) {
+	c, sent := admin(t, http.StatusOK, `{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"free","expiresAt":"2027-01-01T00:00:00Z"}`)
+	key, raw, err := c.IssueKey(t.Context(), operator.KeyRequest{Tier: api.Free, UseCase: "a test"})
+	require.NoError(t, err)
+	require.Equal(t, "oda_live_x", key.Key)
+	require.Contains(t, string(raw), "key_1")
+	require.Equal(t, `POST /operator/v1/keys ann {"tier":"free","useCase":"a test","test":false}`, sent.String())
+}
+
+// An id is one path segment, even if it contains slashes.
+func TestIDsAreEscapedInPaths(t *testing.T) {
+	c, sent := admin(t, http.StatusOK, `{}`)
+	_, err := c.RevokeKey(t.Context(), "../accounts/x", false)
+	require.NoError(t, err)
+	require.Contains(t, sent.String(), "POST /operator/v1/keys/..%2Faccounts%2Fx/revoke")
+}
+
+func TestErrorResponses(t *testing.T) {
+	c, _ := admin(t, http.StatusNotFound, `{"error":{"code":"not_found","message":"There is no key with this id."},"documentation":"http://x/"}`)
+	_, err := c.RevokeKey(t.Context(), "key_1", true)
+	var rejected *operator.RequestError
+	require.ErrorAs(t, err, &rejected)
+	require.Equal(t, operator.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *rejected)
+
+	c, _ = admin(t, http.StatusBadGateway, `<html>`)
+	_, _, err = c.Append(t.Context(), strings.NewReader("x"))
+	require.ErrorContains(t, err, "502")
+
+	c, _ = admin(t, http.StatusOK, `<html>`)
+	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
+	require.ErrorContains(t, err, "is not an admin listener")
+
+	c.Token = "wrong"
+	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
+	require.ErrorAs(t, err, &rejected)
+	require.NotContains(t, err.Error(), token)
+}
+
+func TestConnectionErrorsSayWhatToDo(t *testing.T) {
+	list := func(url string) error {
+		_, _, err := verb(t, url, "", "keys", "list")
+		return err
+	}
+	private := httptest.NewTLSServer(http.NotFoundHandler())
+	private.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(private.Close)
+	page := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(page.Close)
+	cut := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(cut.Close)
+	public, _ := admin(t, http.StatusNotFound, `{"error":{"code":"not_found","message":"There is nothing at this address."}}`)
+
+	const another = "Set OPPORTUNITY_ADMIN_URL to use another address."
+	for _, c := range []struct{ url, want, code string }{
+		{nowhere, `cannot reach http://127.0.0.1:1: connection refused. Is "opportunity up" running? ` + another, "unreachable"},
+		{private.URL, "cannot trust " + private.URL + ": x509: certificate signed by unknown authority", "untrusted_certificate"},
+		{strings.Replace(page.URL, "http:", "https:", 1), "does not speak HTTPS: use an http:// URL. " + another, "unexpected_response"},
+		{page.URL, page.URL + " is not an admin listener: it returned status 404 (text/plain). Set OPPORTUNITY_ADMIN_URL", "unexpected_response"},
+		{public.URL, "is not an admin listener, or is one of another version. " + another, "not_found"},
+		{cut.URL, "lost the connection to " + cut.URL + ": EOF", "unreachable"},
+	} {
+		err := list(c.url)
+		require.ErrorContains(t, err, c.want)
+		require.Equal(t, c.code, operator.Code(err))
+		require.NotContains(t, err.Error(), token)
+	}
+
+	expired, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, _, err := public.AccountList(expired, "", operator.Page{})
+	require.ErrorContains(t, err, "did not respond in time. Check the address and the network. "+another)
+	require.Equal(t, "timeout", operator.Code(err))
+}
+
+func TestRejectedTokenIsNamed(t *testing.T) {
+	c, _ := admin(t, http.StatusUnauthorized, `{"error":{"code":"invalid_api_key","message":"This operator token is not valid."}}`)
+	_, _, err := c.AccountList(t.Context(), "", operator.Page{})
+	require.ErrorContains(t, err, "rejected the operator token in OPPORTUNITY_OPERATOR_TOKEN")
+	c.TokenFile = ".opportunity/operator-token"
+	_, _, err = c.AccountList(t.Context(), "", operator.Page{})
+	require.ErrorContains(t, err, "rejected the operator token in .opportunity/operator-token: set OPPORTUNITY_OPERATOR_TOKEN, or use --data-dir")
+	require.Equal(t, "invalid_api_key", operator.Code(err))
+}
+
+func TestMissingTokenIsExplained(t *testing.T) {
+	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", "")
+	root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(verbs.Commands()...)
+	root.SetArgs([]string{"keys", "list", "--data-dir", t.TempDir()})
+	err := root.ExecuteContext(t.Context())
+	require.ErrorContains(t, err, "no operator token: OPPORTUNITY_OPERATOR_TOKEN is not set, and ")
+	require.Equal(t, "no_operator_token", operator.Code(err))
+}
+
+func TestErrorsNameArgumentsAndFlags(t *testing.T) {
+	for _, c := range []struct {
+		line, message, want string
+	}{
+		{"keys revoke k", "There is no key with this id.", `unknown key "k": see "opportunity keys list"`},
+		{"keys approve r", "There is no request with this id.", `unknown request "r": see "opportunity keys requests"`},
+		{"accounts show a", "There is no account with this id.", `unknown account "a": see "opportunity accounts list"`},
+		{"keys issue --tier free --use-case x --account a", "There is no account with this id.", `unknown account "a"`},
+		{"history show x", "There is no listing with this id.", `unknown listing "x"`},
+		{"keys issue --tier free --use-case x --expires-in 400d", "Field expiresIn must be at most 365d.", `--expires-in must be at most 365d`},
+		{"history show x --at y", "Parameter at must be a day.", `--at must be a day`},
+		{"keys revoke k", "Something else.", "Something else."},
+	} {
+		answer, _ := json.Marshal(api.Error{Error: api.ErrorDetail{Code: "not_found", Message: c.message}})
+		client, _ := admin(t, http.StatusNotFound, string(answer))
+		root := &cobra.Command{Use: "opportunity", SilenceErrors: true, SilenceUsage: true}
+		root.AddCommand(verbs.Commands()...)
+		args := strings.Fields(c.line)
+		t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
+		root.SetArgs(append(args, "--admin-url", client.URL))
+		cmd, err := root.ExecuteC()
+		require.ErrorContains(t, verbs.Explain(cmd, cmd.Flags().Args(), err), c.want)
+	}
+}
+
+func TestProblemsNameWhatTheUserTyped(t *testing.T) {
+	report := `{"applied":false,"refused":[{"line":1,"id":"nope","problems":["id: there is no such listing"]},
+		{"line":2,"id":"a","problems":["sources: name at least one"]},{"line":3,"id":"b","problems":["sources: name at least one"]}]}`
+	c, _ := admin(t, http.StatusOK, report)
+	_, errs, err := verb(t, c.URL, "", "listings", "publish", "nope", "a", "b")
+	require.EqualError(t, err, "nothing was changed")
+	require.Equal(t, "unknown listing \"nope\"\na, b: sources: name at least one\n", errs)
+	_, errs, _ = verb(t, c.URL, "{}", "listings", "import", "-")
+	require.Equal(t, "line 1 (id nope): id: there is no such listing\nsources: name at least one (2 lines: 2, 3)\n", errs)
+}

@@ -1,0 +1,141 @@
+package verbs
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) reviews() *cobra.Command {
+	c := &cobra.Command{Use: "reviews", Short: "See what is due for a factual review, and record reviews"}
+	c.AddCommand(v.due(), v.record())
+	return c
+}
+
+func (v *verbs) due() *cobra.Command {
+	var within time.Duration
+	var output string
+	c := &cobra.Command{
+		Use:   "due",
+		Short: "List published listings that are not verified, and why, oldest first",
+		Long: `List published listings that are not verified, or stop being verified within the given time, with each reason and its date: never
+reviewed, stale, a review or link check that casts doubt on the facts, or a change of a reviewed field. The longest due come first.`,
+		Example: "  opportunity reviews due --within 7d\n  opportunity reviews due --output csv > due.csv",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			list, raw, err := c.Due(cmd.Context(), within)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			switch output {
+			case "json":
+				_, err = fmt.Fprintf(out, "%s\n", raw)
+			case "csv":
+				err = dueCSV(out, list)
+			default:
+				dueTable(out, list)
+			}
+			return err
+		},
+	}
+	flags.Duration(c.Flags(), &within, "within", "also list listings that turn stale within this time, such as 7d or 36h")
+	flags.Choice(c.Flags(), &output, "output", "table", "output format", "table", "text", "csv", "json")
+	return c
+}
+
+func dueTable(out io.Writer, list api.DueList) {
+	table(out, "DUE\tID\tCATEGORY\tSTATUS\tWHY", func(row func(...any)) {
+		for _, r := range list.Records {
+			due := "-"
+			if !r.DueAt.IsZero() {
+				due = formatTime(r.DueAt)
+			}
+			row(due, r.ID, r.Category, r.Status, reasons(r.Reasons))
+		}
+	})
+	fmt.Fprintf(out, "%d due\n", len(list.Records))
+}
+
+func dueCSV(out io.Writer, list api.DueList) error {
+	w := csv.NewWriter(out)
+	_ = w.Write([]string{"due_at", "id", "company", "category", "status", "last_checked_at", "why"}) // Error returns the first error
+	for _, r := range list.Records {
+		checked := ""
+		if r.LastCheckedAt != nil {
+			checked = r.LastCheckedAt.Format(time.RFC3339)
+		}
+		due := ""
+		if !r.DueAt.IsZero() {
+			due = r.DueAt.Format(time.RFC3339)
+		}
+		row := []string{due, r.ID, r.Company, string(r.Category), string(r.Status), checked, reasons(r.Reasons)}
+		for i := range row {
+			row[i] = EscapeFormula(row[i])
+		}
+		_ = w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// EscapeFormula quotes a cell that a spreadsheet would run as a formula: others wrote the text.
+func EscapeFormula(cell string) string {
+	if strings.ContainsAny(cell[:min(len(cell), 1)], "=+-@\t\r\n") {
+		return "'" + cell
+	}
+	return cell
+}
+
+// reasons describes why a record is due.
+func reasons(all []api.DueReason) string {
+	words := make([]string, len(all))
+	for i, r := range all {
+		words[i] = DescribeReason(r)
+	}
+	return strings.Join(words, "; ")
+}
+
+// DescribeReason describes why a record is due.
+func DescribeReason(r api.DueReason) string {
+	at := r.At.UTC().Format("2006-01-02 15:04")
+	text := ""
+	switch r.Why {
+	case api.DueNeverReviewed:
+		if r.At.IsZero() {
+			return "never reviewed"
+		}
+		return "never reviewed, published " + at
+	case api.DueStale:
+		return "stale after " + at
+	case api.DueReview:
+		text = fmt.Sprintf("review of %s: %s", at, r.Outcome)
+	case api.DueClosed:
+		text = fmt.Sprintf("review of %s: closed, to be withdrawn", at)
+	case api.DueLinkCheck:
+		text = fmt.Sprintf("link check of %s: %s", at, r.Outcome)
+	case api.DueEdit:
+		text = fmt.Sprintf("changed %s: %s", at, strings.Join(r.Fields, ", "))
+		if r.Actor != "" {
+			text += " by " + r.Actor
+		}
+		return text
+	default:
+		text = r.Why + " " + at
+	}
+	if r.Note != "" {
+		text += " (" + strings.Join(strings.Fields(r.Note), " ") + ")"
+	}
+	return text
+}

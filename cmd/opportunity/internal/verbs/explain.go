@@ -1,0 +1,59 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+)
+
+var (
+	noSuch = regexp.MustCompile(`^There is no (.+) with this id\.$`)
+	named  = regexp.MustCompile(`^(?:Field|Parameter) (\w+) (.+)\.$`)
+)
+
+// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and flags of cmd.
+func Explain(cmd *cobra.Command, args []string, err error) error {
+	rejected := new(operator.RequestError)
+	if !errors.As(err, &rejected) {
+		return err
+	}
+	explained := *rejected
+	if what := noSuch.FindStringSubmatch(rejected.Reason); what != nil {
+		id := ""
+		if f := cmd.Flag(what[1]); f != nil && f.Changed {
+			id = f.Value.String()
+		} else if len(args) > 0 {
+			id = args[0]
+		} else {
+			return err
+		}
+		explained.Reason = fmt.Sprintf("unknown %s %q", what[1], id)
+		for _, list := range []string{what[1] + "s", "list"} {
+			if c, _, err := cmd.Parent().Find([]string{list}); err == nil && c != cmd.Parent() {
+				explained.Reason += fmt.Sprintf(`: see "%s"`, c.CommandPath())
+				break
+			}
+		}
+	} else if what := named.FindStringSubmatch(rejected.Reason); what != nil && cmd.Flag(kebab(what[1])) != nil {
+		explained.Reason = "--" + kebab(what[1]) + " " + what[2]
+	}
+	return &explained
+}
+
+// kebab converts a JSON field name to a flag name: useCase to use-case.
+func kebab(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}

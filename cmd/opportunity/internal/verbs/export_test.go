@@ -1,0 +1,4 @@
+package verbs
+
+// Agree is exported to tests, which have no terminal.
+var Agree = agree

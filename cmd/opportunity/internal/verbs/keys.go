@@ -1,0 +1,116 @@
+package verbs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) keys() *cobra.Command {
+	c := &cobra.Command{Use: "keys", Short: "Issue, list, approve, revoke and import API keys"}
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "List keys, by their prefix and last four characters",
+		Example: "  opportunity keys list --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
+		Args:    cobra.NoArgs,
+	}
+	account := list.Flags().String("account", "", "only keys of this account")
+	var page operator.Page
+	pageFlags(list, &page)
+	list.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := v.client()
+		if err != nil {
+			return err
+		}
+		found, raw, err := c.KeyList(cmd.Context(), *account, page)
+		if err != nil {
+			return err
+		}
+		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+			table(out, "ID\tACCOUNT\tTIER\tKEY\tSTATUS\tEXPIRES\tUSE CASE", func(row func(...any)) {
+				for _, k := range found.Keys {
+					row(k.ID, k.Account, k.Tier, k.Prefix+"..."+k.LastFour, k.Status, k.ExpiresAt.Format(time.DateOnly), k.UseCase)
+				}
+			})
+			printNextPage(out, "after", found.Next)
+		})
+		return nil
+	}
+	c.AddCommand(v.issue(), list, v.requests(), v.approve(), v.decline(), v.revoke(), v.importKeys())
+	return c
+}
+
+func (v *verbs) revoke() *cobra.Command {
+	var leaked bool
+	c := &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "Revoke a key for good; its next request is rejected",
+		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
+		Args:    cobra.ExactArgs(1),
+		RunE: v.act(func(ctx context.Context, c operator.Client, args []string) ([]byte, error) {
+			return c.RevokeKey(ctx, args[0], leaked)
+		},
+			func(args []string) string { return "revoked: " + args[0] }),
+	}
+	c.Flags().BoolVar(&leaked, "leaked", false, "the key was found in a public place; the mail to its holder says so")
+	return c
+}
+
+func (v *verbs) issue() *cobra.Command {
+	var want operator.KeyRequest
+	var life time.Duration
+	c := &cobra.Command{
+		Use:   "issue --use-case TEXT --tier TIER | --account ID",
+		Short: "Issue a key and print it once",
+		Long: `Issue a key. It is printed once and cannot be shown again.
+
+With --tier, the key gets a new account of that tier. With --account, it joins that account: it shares the account's quota and has the
+account's tier. To change that tier for all keys of the account, use "opportunity accounts grant".`,
+		Example: `  opportunity keys issue --tier developer --use-case "job board for Ontario"
+  opportunity keys issue --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --use-case "staging server"
+  opportunity keys issue --tier commercial --use-case "nightly import" --expires-in 30d --output json`,
+		Args: cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("expires-in") {
+				if life <= 0 {
+					return fmt.Errorf("invalid --expires-in: %s", api.DurationHelp)
+				}
+				want.ExpiresIn = life.String()
+			}
+			if want.Tier == "" && want.Account == "" {
+				return fmt.Errorf("missing --tier: a new account needs %s; with --account, the key has the account's tier", flags.OneOf(tiers()...))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			key, raw, err := c.IssueKey(cmd.Context(), want)
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+				fmt.Fprintf(out, "key      %s\nid       %s\naccount  %s\ntier     %s\nexpires  %s\n",
+					key.Key, key.ID, key.Account, key.Tier, key.ExpiresAt.Format(time.RFC3339))
+			})
+			return nil
+		},
+	}
+	f := c.Flags()
+	flags.Choice(f, &want.Tier, "tier", "", "tier of the new account", tiers()...)
+	f.StringVar(&want.UseCase, "use-case", "", "what the key is for, in a few words")
+	f.StringVar(&want.Account, "account", "", "add the key to this account instead of a new one")
+	flags.Duration(f, &life, "expires-in", "lifetime of the key, such as 30d or 12h (default and maximum 365d)")
+	f.BoolVar(&want.Test, "test", false, "a key with the prefix oda_test_")
+	_ = c.MarkFlagRequired("use-case")
+	return c
+}

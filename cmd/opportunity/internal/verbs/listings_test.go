@@ -1,0 +1,68 @@
+package verbs_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const listed = `{"listings":[
+	{"id":"a","company":"=Acme, Ltd","category":"sell","visibility":"private","status":"unverified","applicationStatus":"open","sources":2,
+	"publishedAt":null,"lastCheckedAt":null,"updatedAt":"2026-11-20T09:00:00Z"},
+	{"id":"b","company":"B","category":"online","visibility":"published","status":"stale","applicationStatus":"unknown","sources":0,
+	"publishedAt":"2026-11-01T00:00:00Z","lastCheckedAt":"2026-11-02T00:00:00Z","updatedAt":"2026-11-03T00:00:00Z"}],"next":"b"}`
+
+func TestListingsList(t *testing.T) {
+	c, sent := admin(t, http.StatusOK, listed)
+	out, _, err := verb(t, c.URL, "", "listings", "list", "--visibility", "private", "--search", "a b", "--limit", "2", "--after", "0")
+	require.NoError(t, err)
+	require.Equal(t, "GET /operator/v1/listings?after=0&limit=2&text=a+b&visibility=private ann ", sent.String())
+	require.Equal(t, `ID  COMPANY     CATEGORY  VISIBILITY  STATUS      LAST REVIEW
+a   =Acme, Ltd  sell      private     unverified  never
+b   B           online    published   stale       2026-11-02 00:00:00Z
+There are more: continue with --after b
+`, out)
+
+	out, errs, err := verb(t, c.URL, "", "listings", "list", "--output", "csv")
+	require.NoError(t, err)
+	require.Equal(t, `id,company,category,visibility,status,application_status,sources,published_at,last_checked_at,updated_at
+a,"'=Acme, Ltd",sell,private,unverified,open,2,,,2026-11-20T09:00:00Z
+b,B,online,published,stale,unknown,0,2026-11-01T00:00:00Z,2026-11-02T00:00:00Z,2026-11-03T00:00:00Z
+`, out)
+	require.Contains(t, errs, "--after b")
+
+	out, _, err = verb(t, c.URL, "", "listings", "list", "--output", "json")
+	require.NoError(t, err)
+	require.JSONEq(t, listed, out)
+	out, _, err = verb(t, c.URL, "", "listings", "list", "--output", "jsonl")
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(out, "\n"))
+	require.True(t, strings.HasPrefix(out, `{"id":"a","company":"=Acme, Ltd"`), out)
+	_, _, err = verb(t, c.URL, "", "listings", "list", "--output", "xml")
+	require.ErrorContains(t, err, "use text, json, jsonl or csv")
+}
+
+func TestListingsShow(t *testing.T) {
+	const detail = `{"generatedAt":"2026-11-20T09:00:00Z","listing":{"id":"a","company":{"name":"Acme","website":"https://acme.example/"},
+		"applicationUrl":"https://acme.example/apply","category":"sell","subcategory":null,"summary":"Work.","overview":"","startingCost":"",
+		"workModel":"","publishedAt":null,"sources":[{"url":"https://s.example/","checkedAt":"2026-11-18"}],"visibility":"withdrawn",
+		"curation":{"contact":"jo@acme.example","notes":"Two\nlines."}},
+		"record":{"id":"a","verification":{"status":"unverified"},"facts":{"remote":true}},
+		"createdAt":"2026-11-01T00:00:00Z","updatedAt":"2026-11-20T08:00:00Z","changedAt":null,
+		"changes":[{"at":"2026-11-20T08:00:00Z","actor":"bob","action":"withdrawn","fields":["visibility"]}]}`
+	c, sent := admin(t, http.StatusOK, detail)
+	out, _, err := verb(t, c.URL, "", "listings", "show", "a/b")
+	require.NoError(t, err)
+	require.Equal(t, "GET /operator/v1/listings/a%2Fb ann ", sent.String())
+	for _, want := range []string{
+		`Visibility +withdrawn\n`, `Status +unverified\n`, `Published +never\n`, `Source +https://s.example/  2026-11-18\n`, `Notes +Two lines.\n`,
+		`"remote": true`, `2026-11-20 08:00:00Z +bob +withdrawn +visibility\n`,
+	} {
+		require.Regexp(t, want, out)
+	}
+	out, _, err = verb(t, c.URL, "", "listings", "show", "a", "--output", "json")
+	require.NoError(t, err)
+	require.JSONEq(t, detail, out)
+}

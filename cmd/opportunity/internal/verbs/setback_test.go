@@ -1,0 +1,356 @@
+package verbs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/catalog"
+	"opportunity.internal/services/history"
+)
+
+// pair is a catalog and a history that follow each other.
+type pair struct {
+	t                testing.TB
+	clock            *servicetest.Clock
+	history, catalog *servicetest.Service // nil while stopped
+	historyAt        history.Config
+	catalogAt        catalog.Config
+}
+
+// onPairs runs a test on pairs with Postgres and with SQLite. Listings a, b and c are published; a and b have a review.
+func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
+	for dialect, create := range map[string]func(testing.TB) string{"postgres": storetest.Postgres, "sqlite": storetest.SQLite} {
+		t.Run(dialect, func(t *testing.T) {
+			p := &pair{t: t, clock: servicetest.NewClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
+			p.historyAt = history.Config{
+				Database: database.Config{URL: create(t), MaxConnections: 5}, Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
+				CatalogURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now, Telemetry: telemetry.Config{LogOutput: io.Discard},
+			}
+			p.historyAt.Proof.SigningKeys = []string{strings.Repeat("01", 32)}
+			p.catalogAt = catalog.Config{
+				Database: database.Config{URL: create(t), MaxConnections: 5}, Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
+				HistoryURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now, Telemetry: telemetry.Config{LogOutput: io.Discard},
+			}
+			require.NoError(t, history.Migrate(t.Context(), p.historyAt))
+			require.NoError(t, catalog.Migrate(t.Context(), p.catalogAt))
+			p.startHistory()
+			p.startCatalog()
+			p.history.WaitReady()
+			p.catalog.WaitReady()
+			p.importListings("a", "b", "c")
+			servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/publish", `{"all":true}`))
+			p.record("a", api.OutcomeVerified)
+			p.record("b", api.OutcomeVerified)
+			p.waitFor("a", api.Verified)
+			p.waitFor("b", api.Verified)
+			test(t, p)
+		})
+	}
+}
+
+func (p *pair) startHistory() {
+	p.history = servicetest.Start(p.t, func(ctx context.Context, s server.Config, tel telemetry.Config) error {
+		cfg := p.historyAt
+		require.NoError(p.t, s.Listener.Close())
+		s.Listener, s.Listen = nil, strings.TrimPrefix(p.catalogAt.HistoryURL, "http://")
+		cfg.Server, cfg.Telemetry = s, tel
+		return history.Run(ctx, cfg)
+	})
+	p.history.URL = p.catalogAt.HistoryURL
+}
+
+func (p *pair) startCatalog() {
+	p.catalog = servicetest.Start(p.t, func(ctx context.Context, s server.Config, tel telemetry.Config) error {
+		cfg := p.catalogAt
+		require.NoError(p.t, s.Listener.Close())
+		s.Listener, s.Listen = nil, strings.TrimPrefix(p.historyAt.CatalogURL, "http://")
+		cfg.Server, cfg.Telemetry = s, tel
+		return catalog.Run(ctx, cfg)
+	})
+	p.catalog.URL = p.historyAt.CatalogURL
+}
+
+func (p *pair) importListings(ids ...string) {
+	p.t.Helper()
+	var file strings.Builder
+	for _, id := range ids {
+		file.WriteString(strings.ReplaceAll(listingLine, "ID", id) + "\n")
+	}
+	require.True(p.t, servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/import", file.String())).Applied)
+}
+
+// record records a review now, and moves the clock.
+func (p *pair) record(slug string, outcome api.Outcome) {
+	p.t.Helper()
+	e := apitest.Verified(slug, p.clock.Now())
+	e.Outcome = outcome
+	r := servicetest.Read[api.AppendReport](p.history.Do(http.MethodPost, "/operator/v1/events/append", apitest.Line(e)))
+	require.True(p.t, r.Applied, "%+v", r)
+	p.clock.Advance(time.Minute)
+}
+
+// status returns the status of a record that the catalog serves.
+func (p *pair) status(slug string) api.VerificationStatus {
+	p.t.Helper()
+	r := p.catalog.Do(http.MethodGet, "/api/v1/opportunities/"+slug, nil, callerHeader()...)
+	if r.Status != http.StatusOK {
+		return ""
+	}
+	var detail struct {
+		Data struct{ Verification api.Verification }
+	}
+	require.NoError(p.t, json.Unmarshal([]byte(r.Body), &detail))
+	return detail.Data.Verification.Status
+}
+
+func callerHeader() []string {
+	text, _ := json.Marshal(api.Caller{Tier: api.Commercial, PageSize: 100, History: true})
+	return []string{api.CallerHeader, string(text)}
+}
+
+func (p *pair) waitFor(slug string, want api.VerificationStatus) {
+	p.t.Helper()
+	storetest.Eventually(p.t, slug+" is "+string(want), func() bool { return p.status(slug) == want })
+}
+
+// sign makes a checkpoint and returns its signed text.
+func (p *pair) sign() string {
+	p.t.Helper()
+	var note bytes.Buffer
+	require.NoError(p.t, history.SignNow(p.t.Context(), p.historyAt, &note))
+	return note.String()
+}
+
+// verify returns the report of the verb verify. It fails unless the history matches exactly if want is true.
+func (p *pair) verify(want bool, notes ...string) string {
+	p.t.Helper()
+	var args []string
+	for _, note := range notes {
+		file := filepath.Join(p.t.TempDir(), "checkpoint.txt")
+		require.NoError(p.t, os.WriteFile(file, []byte(note), 0o600))
+		args = append(args, "--against", file)
+	}
+	var out bytes.Buffer
+	err := history.Verify(p.t.Context(), p.historyAt, args, &out)
+	if want {
+		require.NoError(p.t, err, out.String())
+	} else {
+		require.ErrorIs(p.t, err, history.ErrMismatch)
+	}
+	return out.String()
+}
+
+// backUpHistory returns a function that restores history's database.
+func (p *pair) backUpHistory() (restore func()) {
+	p.t.Helper()
+	p.history.Stop()
+	replace := storetest.Backup(p.t, p.historyAt.Database.URL)
+	p.startHistory()
+	p.history.WaitReady()
+	return func() {
+		p.t.Helper()
+		p.history.Stop()
+		replace()
+		p.startHistory()
+	}
+}
+
+// requireSetBack waits until the service s has noticed that its database was set back, and checks how it says so.
+func requireSetBack(t *testing.T, s *servicetest.Service, store string) {
+	t.Helper()
+	storetest.Eventually(t, "set back", func() bool {
+		return strings.Contains(servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body, api.SetBackCondition)
+	})
+	require.True(t, s.HasMetric(`store_set_back{store="`+store+`"} 1`))
+	require.Equal(t, 1, strings.Count(s.Log.String(), `"msg":"database set back`), s.Log.String())
+	require.Contains(t, s.Log.String(), `"lacks":"`)
+}
+
+func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
+	onPairs(t, func(t *testing.T, p *pair) {
+		first := p.sign()
+		restore := p.backUpHistory()
+		p.record("a", api.OutcomeClosed)
+		p.record("c", api.OutcomeVerified)
+		p.waitFor("a", api.NeedsReview)
+		p.waitFor("c", api.Verified)
+		lost := p.sign()
+		restore()
+
+		requireSetBack(t, p.history, "history")
+		p.history.Do(http.MethodGet, "/api/v1/opportunities/a/history", nil, callerHeader()...).RequireError("service_unavailable")
+		p.history.Do(http.MethodPost, "/operator/v1/events/append", apitest.Line(apitest.Verified("b", p.clock.Now()))).
+			RequireError("service_unavailable", "was set back")
+		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), service.ErrSetBack)
+		links := p.historyAt
+		links.Links.Contact = "https://operator.org/contact"
+		_, err := history.CheckLinks(t.Context(), links)
+		require.ErrorIs(t, err, service.ErrSetBack, "the link checker appends, too")
+		require.Contains(t, p.verify(false), "the catalog: checkpoint")
+		require.Equal(t, api.NeedsReview, p.status("a"), "the catalog keeps what it has")
+		require.Equal(t, api.Verified, p.status("c"))
+		p.history.Stop()
+		p.startHistory()
+		requireSetBack(t, p.history, "history")
+
+		var out bytes.Buffer
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, &out))
+		require.Contains(t, out.String(), "generation 2 begins")
+		p.history.WaitReady()
+		p.waitFor("a", api.Verified) // as history says
+		p.waitFor("c", api.Unverified)
+		require.Equal(t, api.Verified, p.status("b"))
+		require.True(t, p.history.HasMetric(`store_set_back{store="history"} 0`))
+		require.ErrorContains(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, &out), "nothing to accept")
+
+		p.record("c", api.OutcomeClosed)
+		p.waitFor("c", api.NeedsReview)
+		next := p.sign()
+		require.Greater(t, number(t, next), number(t, lost), "a number is signed once")
+		require.Contains(t, next, "\ngeneration 2\n")
+		p.verify(true, first)
+		require.Contains(t, p.verify(false, lost), "differs from the stored one", "the break is provable")
+		newest := servicetest.Read[map[string]any](p.history.Do(http.MethodGet, "/.well-known/opportunity-history", nil))
+		require.InDelta(t, 2, newest["generation"], 0)
+	})
+}
+
+func number(t *testing.T, note string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(note, "\nnumber ")
+	require.True(t, ok, note)
+	n, _, _ := strings.Cut(rest, "\n")
+	return n
+}
+
+func TestRestoredHistoryIsReadyAgainAfterReplay(t *testing.T) {
+	onPairs(t, func(t *testing.T, p *pair) {
+		p.sign()
+		restore := p.backUpHistory()
+		p.record("a", api.OutcomeClosed)
+		p.record("c", api.OutcomeVerified)
+		p.waitFor("c", api.Verified)
+		newest := p.sign()
+		file := filepath.Join(t.TempDir(), "export.jsonl")
+		out, err := os.Create(file)
+		require.NoError(t, err)
+		require.NoError(t, history.Export(t.Context(), p.historyAt, out))
+		require.NoError(t, out.Close())
+		restore()
+		requireSetBack(t, p.history, "history")
+
+		var said bytes.Buffer
+		replay := []string{"--replay", file}
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, replay, &said))
+		require.Regexp(t, "^replayed: events 2, checkpoints [12]\n$", said.String()) // the daily one may be one of them
+		said.Reset()
+		p.history.WaitReady()
+		require.Contains(t, p.history.Log.String(), "database no longer set back")
+		p.verify(true, newest)
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, replay, &said), "a replay can be repeated")
+		require.Equal(t, "replayed: events 0, checkpoints 0\n", said.String())
+		require.Equal(t, api.NeedsReview, p.status("a"))
+		require.NotContains(t, p.catalog.Log.String(), "copying all summaries again")
+		p.record("c", api.OutcomeClosed)
+		p.waitFor("c", api.NeedsReview)
+		require.NotContains(t, p.sign(), "generation", "nothing was lost")
+	})
+}
+
+// The restored history has more events than the catalog has seen when they meet again: sequences alone would not show the loss.
+func TestRestoredHistoryIsRecognizedAfterNewEvents(t *testing.T) {
+	onPairs(t, func(t *testing.T, p *pair) {
+		restore := p.backUpHistory()
+		p.record("a", api.OutcomeClosed)
+		p.waitFor("a", api.NeedsReview)
+		p.catalog.Stop()
+		restore()
+		p.history.WaitReady()
+		for range 3 {
+			p.record("b", api.OutcomeVerified)
+		}
+		p.startCatalog()
+		requireSetBack(t, p.history, "history")
+		require.Equal(t, api.NeedsReview, p.status("a"))
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, io.Discard))
+		p.waitFor("a", api.Verified)
+	})
+}
+
+func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
+	onPairs(t, func(t *testing.T, p *pair) {
+		p.catalog.Stop()
+		restore := storetest.Backup(t, p.catalogAt.Database.URL)
+		p.startCatalog()
+		p.catalog.WaitReady()
+		servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/withdraw", `{"ids":["a"]}`))
+		p.importListings("d")
+		servicetest.Read[api.ImportReport](p.catalog.Do(http.MethodPost, "/operator/v1/listings/publish", `{"all":true}`))
+		copied := func(slug string, want int) {
+			t.Helper()
+			storetest.Eventually(t, "history's copy of "+slug, func() bool {
+				return p.history.Do(http.MethodGet, "/api/v1/opportunities/"+slug+"/history", nil, callerHeader()...).Status == want
+			})
+		}
+		copied("a", http.StatusNotFound)
+		copied("d", http.StatusOK)
+		p.catalog.Stop()
+		restore()
+		p.startCatalog()
+
+		requireSetBack(t, p.catalog, "catalog")
+		require.Empty(t, p.status("a"), "a withdrawn record must not be served again")
+		copied("a", http.StatusNotFound)
+		require.Equal(t, http.StatusOK, p.history.Do(http.MethodGet, "/api/v1/opportunities/d/history", nil, callerHeader()...).Status, "history keeps what it has")
+
+		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, []string{"--accept", "--operator", "ann"}, io.Discard))
+		p.catalog.WaitReady()
+		p.waitFor("a", api.Verified)
+		copied("a", http.StatusOK)
+		copied("d", http.StatusNotFound)
+		copied("b", http.StatusOK)
+		require.Contains(t, p.history.Log.String(), "copying all listing states again")
+	})
+}
+
+// A replica that lags takes over while both services run.
+func TestHistoryThatIsReplacedWhileItRunsIsRecognized(t *testing.T) {
+	onPairs(t, func(t *testing.T, p *pair) {
+		if strings.HasPrefix(p.historyAt.Database.URL, "sqlite") {
+			return // an open file cannot be replaced
+		}
+		p.history.Stop()
+		restore := storetest.Backup(t, p.historyAt.Database.URL)
+		p.startHistory()
+		p.history.WaitReady()
+		p.record("a", api.OutcomeClosed)
+		p.waitFor("a", api.NeedsReview)
+		restore()
+		requireSetBack(t, p.history, "history")
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, io.Discard))
+		p.history.WaitReady()
+		p.waitFor("a", api.Verified)
+	})
+}
+
+const listingLine = `{"id":"ID","company":{"name":"Company ID","website":"https://ID.example/"},"applicationUrl":"https://ID.example/apply",` +
+	`"category":"online","subcategory":"transcription","summary":"Pays for transcripts.","overview":"Paid by the minute.","startingCost":"None",` +
+	`"workModel":"Independent contractor","sources":[{"url":"https://ID.example/terms","checkedAt":"2026-11-18"}]}`

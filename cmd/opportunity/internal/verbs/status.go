@@ -1,0 +1,154 @@
+package verbs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+)
+
+// statusTime bounds the whole status command.
+const statusTime = 10 * time.Second
+
+func (v *verbs) status() *cobra.Command {
+	var public string
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Check that every service is ready, and show what a free key can see",
+		Long: `Check that every service is ready, and list what is missing. That needs no token. With an operator token, the command also shows how
+many records the free tier can see, and why the other published records are excluded. The exit code depends on readiness only.`,
+		Example: "  opportunity status\n" +
+			"  opportunity status --public-url https://data.example.com",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := operator.CheckURL("admin-url", v.adminURL); err != nil {
+				return err
+			}
+			if public != "" {
+				if err := operator.CheckURL("public-url", public); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), statusTime)
+			defer cancel()
+			raw, err := ready(ctx, v.adminURL)
+			var set *api.FreeSet
+			if err == nil {
+				set = v.freeSet(ctx, cmd.ErrOrStderr())
+			}
+			if raw != nil {
+				v.print(cmd.OutOrStdout(), withFreeSet(raw, set), func(out io.Writer) {
+					if err == nil {
+						fmt.Fprintln(out, "ready")
+						showFreeSet(out, set)
+					}
+				})
+			}
+			if err == nil && public != "" {
+				err = guarded(ctx, public)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&public, "public-url", "", "also check that the public port rejects a request without a key")
+	return c
+}
+
+// freeSet returns what the free tier can see. If the lookup fails, it prints the reason to errs and returns nil.
+func (v *verbs) freeSet(ctx context.Context, errs io.Writer) *api.FreeSet {
+	c, err := v.client()
+	if err == nil {
+		var status api.CatalogStatus
+		if status, _, err = c.CatalogStatus(ctx); err == nil {
+			return &status.FreeSet
+		}
+	}
+	fmt.Fprintln(errs, "free set unknown:", err)
+	return nil
+}
+
+// withFreeSet adds the free set to the response of /readyz.
+func withFreeSet(raw []byte, set *api.FreeSet) []byte {
+	var state map[string]any
+	if set == nil || json.Unmarshal(raw, &state) != nil {
+		return raw
+	}
+	state["freeSet"] = set
+	raw, _ = json.Marshal(state) // cannot fail: all values come from JSON
+	return raw
+}
+
+func showFreeSet(out io.Writer, set *api.FreeSet) {
+	if set == nil {
+		return
+	}
+	fmt.Fprintf(out, "free set: %d of at most %d records\n", set.Records, set.Limit)
+	fmt.Fprintf(out, "published: %d, of them %d never reviewed, %d need review, %d stale, %d verified but not open, %d beyond the limit\n",
+		set.Published, set.NeverReviewed, set.NeedsReview, set.Stale, set.NotOpen, set.BeyondLimit)
+	if set.Records == 0 {
+		fmt.Fprintln(out, "A free key gets an empty list: no published record is verified and open. See: opportunity reviews due")
+	}
+}
+
+// ready requests /readyz of the admin listener. Its error names what is missing.
+func ready(ctx context.Context, admin string) (raw []byte, err error) {
+	status, header, raw, err := get(ctx, admin, "/readyz")
+	if err != nil {
+		return nil, err
+	}
+	var state struct {
+		Status  string
+		Missing []string
+	}
+	switch err := json.Unmarshal(raw, &state); {
+	case err != nil || state.Status == "":
+		return nil, operator.Unexpected(admin, status, header)
+	case status != http.StatusOK:
+		return raw, errors.New("not ready: " + strings.Join(state.Missing, ", "))
+	}
+	return raw, nil
+}
+
+// guarded checks that public is a gateway: it sends a request without a key and expects the gateway's own error, which no proxy or
+// default page returns.
+func guarded(ctx context.Context, public string) error {
+	status, _, raw, err := get(ctx, public, "/api/v1/opportunities")
+	if err != nil {
+		return err
+	}
+	var refusal api.Error
+	if json.Unmarshal(raw, &refusal) != nil || refusal.Error.Code != string(problem.MissingAPIKey) {
+		return &operator.RequestError{Status: status, Code: operator.CodeUnexpected, Reason: fmt.Sprintf(
+			"%s is not a gateway: it returned status %d to a request without a key. Check --public-url.", public, status)}
+	}
+	return nil
+}
+
+// get requests a path of base and returns the body without surrounding white space.
+func get(ctx context.Context, base, path string) (status int, header http.Header, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+path, nil)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, nil, operator.Unreachable(base, err)
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return 0, nil, nil, operator.Unreachable(base, err)
+	}
+	return resp.StatusCode, resp.Header, bytes.TrimSpace(body), nil
+}

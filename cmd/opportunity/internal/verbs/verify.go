@@ -1,0 +1,95 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/progress"
+	"opportunity.internal/services/history"
+)
+
+// SigningKeyFile is the file in the data directory that holds the key for checkpoints.
+const SigningKeyFile = "history-signing-key"
+
+func (v *verbs) verify() *cobra.Command {
+	var against []string
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: `Prove that nobody changed the events in the data directory of "opportunity up"`,
+		Long: `Prove the verification events in the data directory of "opportunity up" against every signed checkpoint, and against checkpoints that
+you saved elsewhere. It reads the files and changes nothing; "up" may be running.
+
+The keys are the one in the data directory and those in OPPORTUNITY_HISTORY_PUBLIC_KEYS. The exit code is 1 if anything does not fit.
+For a history on Postgres, run "history verify" with the settings of the service.`,
+		Example: "  opportunity history verify\n" +
+			"  opportunity history verify --data-dir /var/lib/opportunity --against checkpoint-2026-11-01.json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			database, cfg, err := v.historyConfig()
+			if err != nil {
+				return err
+			}
+			args := []string{"--output", v.output}
+			for _, file := range against {
+				args = append(args, "--against", file)
+			}
+			bar := progress.New(cmd.ErrOrStderr(), "verifying events")
+			defer bar.Done()
+			cfg.Progress = bar.Set
+			if v.output == "text" {
+				fmt.Fprintf(cmd.OutOrStdout(), "Verifying %s with the key in %s\n", database, SigningKeyFile)
+			}
+			err = history.Verify(cmd.Context(), cfg, args, cmd.OutOrStdout())
+			if errors.Is(err, history.ErrMismatch) {
+				return &operator.Failure{Code: operator.CodeAltered, Message: err.Error()}
+			}
+			return err
+		},
+	}
+	c.Flags().StringArrayVar(&against, "against", nil, "a `FILE` with a checkpoint that was saved elsewhere; may be repeated")
+	return c
+}
+
+// historyConfig returns the file and the settings of the history in the data directory, with its signing key.
+func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
+	file, lookup, err := v.database("history")
+	if err != nil {
+		return "", cfg, err
+	}
+	secret, err := os.ReadFile(filepath.Join(filepath.Dir(file), SigningKeyFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", cfg, err
+	}
+	cfg, err = history.ProofConfig(func(name string) (string, bool) {
+		if name == "OPPORTUNITY_HISTORY_SIGNING_KEY" {
+			return string(secret), len(secret) > 0
+		}
+		return lookup(name)
+	})
+	return file, cfg, err
+}
+
+// database returns the database file of a service in the data directory, and settings that use it.
+func (v *verbs) database(service string) (file string, lookup func(string) (string, bool), err error) {
+	dir, err := filepath.Abs(v.dataDir)
+	if err != nil {
+		return "", nil, err
+	}
+	file = filepath.Join(dir, service+".db")
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf(`no %s: %s does not exist. Use --data-dir with the directory of "opportunity up"`, service, file)
+	}
+	return file, func(name string) (string, bool) {
+		if name == "OPPORTUNITY_DATABASE_URL" {
+			return (&url.URL{Scheme: "sqlite", Path: file}).String(), true
+		}
+		return os.LookupEnv(name)
+	}, nil
+}
