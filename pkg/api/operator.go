@@ -132,6 +132,27 @@ type AccountDetail struct {
 	Audit     []AuditEntry   `json:"audit"`    // latest entries, newest first
 }
 
+// AnnouncementRequest asks for a mail to the people of all accounts.
+type AnnouncementRequest struct {
+	ID      string `json:"id"`      // chosen by the operator; what has the same id is sent once
+	Kind    string `json:"kind"`    // terms: to every person; api-change: unless switched off
+	Subject string `json:"subject"` // one line
+	Text    string `json:"text"`    // paragraphs, separated by empty lines
+	DryRun  bool   `json:"dryRun"`  // creates nothing
+}
+
+// Announcement is a mail to the people of all accounts, and how far it is sent.
+type Announcement struct {
+	ID         string     `json:"id"`
+	Kind       string     `json:"kind"`
+	Subject    string     `json:"subject"`    // of the mail
+	Text       string     `json:"text"`       // of the mail, with the links below it
+	Recipients int        `json:"recipients"` // people who got or will get it
+	Posted     int        `json:"posted"`     // mails that were passed to the outbox
+	CreatedAt  *time.Time `json:"createdAt"`  // null if it does not exist
+	FinishedAt *time.Time `json:"finishedAt"` // when the last mail was passed to the outbox
+}
+
 // AuditEntry is an entry of the audit log: one action of an operator or an account owner.
 type AuditEntry struct {
 	ID      int64           `json:"id"`

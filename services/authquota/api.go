@@ -7,6 +7,7 @@ import (
 	accountsapi "opportunity.internal/services/authquota/internal/accounts/api"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	keysapi "opportunity.internal/services/authquota/internal/keys/api"
+	noticesapi "opportunity.internal/services/authquota/internal/notices/api"
 	planapi "opportunity.internal/services/authquota/internal/plan/api"
 	logapi "opportunity.internal/services/authquota/internal/requestlog/api"
 	usageapi "opportunity.internal/services/authquota/internal/usage/api"
@@ -22,5 +23,6 @@ func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.
 	plan := planapi.API{Entitlements: db.plan, Epochs: p.epochs, Tiers: s.tiers}
 	usage := usageapi.API{Ledger: db.usage, Batches: db.usage, Charts: db.usage, Log: errors.Log, Now: cfg.Now}
 	log := logapi.API{Log: db.log, Now: cfg.Now}
-	return httpapi.Handler(errors, cfg.Tokens, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes(), log.Routes())
+	notices := noticesapi.API{Announcements: db.notices}
+	return httpapi.Handler(errors, cfg.Tokens, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes(), log.Routes(), notices.Routes())
 }

@@ -98,6 +98,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("ledger", ledger.Interval, p.ledger.Copy)
 	loop("notices", time.Minute, p.stores.keys.Remind)
 	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)
+	loop("announcements", time.Second, p.stores.notices.PostAnnouncements)
 	loop("plans", time.Minute, p.stores.plan.EndPlans)
 	loop("closing", closing.Interval, p.cancelClosed)
 	loop("epochs", epoch.Interval, p.deliverEpochs)

@@ -215,6 +215,11 @@ func (c Client) Grant(ctx context.Context, account string, tier api.Tier) ([]byt
 	return raw, err
 }
 
+// Announce creates an announcement or, if it exists, returns its progress.
+func (c Client) Announce(ctx context.Context, want api.AnnouncementRequest) (api.Announcement, []byte, error) {
+	return call[api.Announcement](ctx, c, http.MethodPost, "/announcements", encoded(want))
+}
+
 func encoded(v any) io.Reader {
 	body, _ := json.Marshal(v) // cannot fail: maps and structs of strings, booleans and valid JSON
 	return bytes.NewReader(body)

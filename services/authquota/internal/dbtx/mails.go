@@ -48,6 +48,12 @@ func (tx *Tx) Notify(accountID, template string, data map[string]string) error {
 	return tx.Post(mail.Message{To: to[0], Template: template, Data: data})
 }
 
+// DueMails returns the number of mails of a template that are due and not being sent.
+func (tx *Tx) DueMails(template string) (n int64, err error) {
+	err = tx.Model(&mailRow{}).Where("template = ? AND due_at <= ?", template, database.Micros(tx.Now)).Count(&n).Error
+	return n, err
+}
+
 // SealedMails are the mails in the outbox.
 var SealedMails = Sealed{"mails", "id", "letter", sealedMail}
 

@@ -80,7 +80,11 @@ func (w Writer) Write(m Message) (Letter, error) {
 		if slices.Contains(links, name) && !isLink(value) {
 			return Letter{}, fmt.Errorf("mail %s: data %q is not a page URL", m.Template, name)
 		}
-		data[name] = line(value)
+		if name == paragraphs {
+			data[name] = lines(value)
+		} else {
+			data[name] = line(value)
+		}
 	}
 	for _, name := range source.needs {
 		if _, given := data[name]; !given {
@@ -100,15 +104,32 @@ func isLink(s string) bool {
 
 const maxLine = 500
 
-// line makes a value safe for any part of a mail, including the subject: one short line without control characters. It never
-// fails, because an unusual User-Agent must not prevent signing in.
-func line(s string) string {
-	s = strings.Map(func(r rune) rune {
+// paragraphs is the datum that may have several lines: text of the operator.
+const paragraphs = "text"
+
+// lines makes the lines of a value safe for the body of a mail.
+func lines(s string) string {
+	rows := strings.Split(s, "\n")
+	for i := range rows {
+		rows[i] = printable(rows[i])
+	}
+	return strings.Join(rows, "\n")
+}
+
+// printable replaces the characters that do not belong in a line.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError {
 			return ' '
 		}
 		return r
 	}, s)
+}
+
+// line makes a value safe for any part of a mail, including the subject: one short line without control characters. It never
+// fails, because an unusual User-Agent must not prevent signing in.
+func line(s string) string {
+	s = printable(s)
 	if utf8.RuneCountInString(s) > maxLine {
 		s = string([]rune(s)[:maxLine]) + "…"
 	}

@@ -19,6 +19,7 @@ var occasions = map[string][]string{
 	"account-suspended":         {"reason"},
 	"address-change-asked":      {"cancel", "to_hint"},
 	"address-changed":           {"to_hint"},
+	"api-change":                {"subject", "text"},
 	"already-have-account":      {"link"},
 	"authenticator-reset":       nil,
 	"authenticator-reset-asked": {"cancel", "link", "when"},
@@ -46,6 +47,7 @@ var occasions = map[string][]string{
 	"quota-used":                {"limit", "percent", "used"},
 	"recovery-code-used":        {"left"},
 	"reset-password":            {"link"},
+	"terms-change":              {"subject", "text"},
 	"tier-changed":              {"from", "to"},
 }
 
@@ -153,6 +155,20 @@ func TestDataStayData(t *testing.T) {
 	letter, err = writer.Write(m)
 	require.NoError(t, err)
 	require.Less(t, len(letter.Text), 2_000)
+}
+
+func TestParagraphsOfTheOperator(t *testing.T) {
+	m := filled("api-change")
+	m.Data["text"] = "One\n<two>\x00\n\nThree"
+	letter, err := writer.Write(m)
+	require.NoError(t, err)
+	require.Contains(t, letter.Text, "One\n<two> \n\nThree\n\nChangelog:\n")
+	require.Contains(t, letter.HTML, "<p>One<br>&lt;two&gt; </p>\n<p>Three</p>\n")
+	m = filled("account-suspended")
+	m.Data["reason"] = "One\ntwo"
+	letter, err = writer.Write(m)
+	require.NoError(t, err)
+	require.Contains(t, letter.Text, "One two", "other data stay one line")
 }
 
 func TestMaskedAddresses(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A template has a line with the subject, then blocks separated by empty lines: a paragraph, a list of lines that start with a
-// hyphen, or a link such as [label](address). Text and HTML are generated from it.
+// hyphen, or a link such as [label](address). Text and HTML are generated from it. The block {{.text}} is replaced by paragraphs.
 //
 //go:embed templates/*.txt layout.html
 var files embed.FS
@@ -75,7 +75,9 @@ func parse(name, written string) source {
 			continue
 		}
 		text.WriteString(block + "\n\n")
-		if strings.HasPrefix(block, "- ") {
+		if block == "{{."+paragraphs+"}}" {
+			html.WriteString(`{{range split .text "\n\n"}}<p>{{range $i, $line := split . "\n"}}{{if $i}}<br>{{end}}{{$line}}{{end}}</p>` + "\n{{end}}")
+		} else if strings.HasPrefix(block, "- ") {
 			html.WriteString("<ul>\n<li>" + strings.ReplaceAll(block[2:], "\n- ", "</li>\n<li>") + "</li>\n</ul>\n")
 		} else {
 			html.WriteString("<p>" + block + "</p>\n")
@@ -86,7 +88,7 @@ func parse(name, written string) source {
 	if err != nil {
 		panic(err)
 	}
-	page := map[string]any{"page": noPage, "operator": nobody}
+	page := map[string]any{"page": noPage, "operator": nobody, "split": strings.Split}
 	plain := func(s string) *texttemplate.Template {
 		return texttemplate.Must(texttemplate.New(name).Option("missingkey=error").Funcs(page).Parse(s))
 	}

@@ -1,4 +1,4 @@
-// Package notices defines the mails that a person can choose, and the rules for those about usage.
+// Package notices defines the mails that a person can choose, the rules for those about usage, and the announcements of operators.
 package notices
 
 import "time"
@@ -13,6 +13,7 @@ const (
 	KeyExpiry     Kind = "key-expiry"
 	PlanRenewal   Kind = "plan-renewal"
 	PaymentFailed Kind = "payment-failed"
+	APIChange     Kind = "api-change"
 )
 
 // Choice is a kind as the person sees it.
@@ -30,6 +31,7 @@ var All = []Choice{
 	{KeyExpiry, "A key expires in 30 days, in 7 days and within a day", true},
 	{PlanRenewal, "Your plan was renewed", false},
 	{PaymentFailed, "A payment for your plan failed", true},
+	{APIChange, "The API changes: new features, deprecations and new versions", true},
 }
 
 // Default reports whether a person who chose nothing gets the notice.

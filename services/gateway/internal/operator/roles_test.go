@@ -61,7 +61,7 @@ var permissions = []struct {
 }{
 	{"GET me", "curator publisher support"},
 	{"GET audit", "support"}, {"GET usage", "support"}, {"GET keys", "support"}, {"POST keys", "support"}, {"GET accounts", "support"}, {"POST accounts", "support"},
-	{"POST billing", ""},
+	{"POST announcements", ""}, {"POST billing", ""},
 	{"POST listings", "publisher"}, {"POST events", "publisher"},
 	{"", "curator publisher"},
 }

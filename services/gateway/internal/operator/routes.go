@@ -78,6 +78,8 @@ var routes = []route{
 	{"GET", "audit", Authquota, support},
 	{"GET", "usage", Authquota, support},
 
+	{"POST", "announcements", Authquota, admins},
+
 	{"POST", "billing/reconcile", Billing, admins},
 }
 

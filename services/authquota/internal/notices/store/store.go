@@ -1,4 +1,4 @@
-// Package store stores which notices people want, and posts those about usage.
+// Package store stores which notices people want, and posts those about usage and the announcements of operators.
 package store
 
 import (

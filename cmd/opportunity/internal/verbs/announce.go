@@ -1,0 +1,93 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"opportunity.internal/cmd/opportunity/internal/flags"
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api"
+)
+
+func (v *verbs) announce() *cobra.Command {
+	var want api.AnnouncementRequest
+	var file string
+	var yes bool
+	c := &cobra.Command{
+		Use:   "announce ID --kind KIND --subject SUBJECT --text FILE",
+		Short: "Send a mail about new terms or an API change to the people of all accounts",
+		Long: `Send a mail about new terms or an API change to the people of all accounts.
+
+The kind "terms" goes to everyone. The kind "api-change" goes to everyone who has not switched off notices of API changes. The text
+is plain, with empty lines between paragraphs; the mail adds the links to the changelog or the terms, and to the notices page.
+
+The command prints the mail and the number of recipients, and asks for confirmation. In scripts, add --yes. The ID is yours to
+choose: repeating a command sends no mail twice and prints how far the announcement is sent.`,
+		Example: `  opportunity announce terms-2027-01 --kind terms --subject "New terms from 1 February 2027" --text terms.txt`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := announcementText(cmd, file)
+			if err != nil {
+				return err
+			}
+			c, err := v.client()
+			if err != nil {
+				return err
+			}
+			want.ID, want.Text = args[0], text
+			if !yes {
+				if err := confirmAnnouncement(cmd, c, want); err != nil {
+					return err
+				}
+			}
+			found, raw, err := c.Announce(cmd.Context(), want)
+			if err != nil {
+				return err
+			}
+			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
+				fmt.Fprintf(out, "announced %s at %s: %d of %d mails queued; repeat the command to see its progress\n",
+					found.ID, formatOptionalTime(found.CreatedAt), found.Posted, found.Recipients)
+			})
+			return nil
+		},
+	}
+	f := c.Flags()
+	flags.Choice(f, &want.Kind, "kind", "", "occasion", "terms", "api-change")
+	f.StringVar(&want.Subject, "subject", "", "subject; the mail puts the occasion in front of it")
+	f.StringVar(&file, "text", "", "file with the text, or - for standard input")
+	f.BoolVar(&yes, "yes", false, "skip the confirmation")
+	for _, name := range []string{"kind", "subject", "text"} {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+	return c
+}
+
+// confirmAnnouncement shows an announcement that does not exist yet and asks for confirmation.
+func confirmAnnouncement(cmd *cobra.Command, c operator.Client, want api.AnnouncementRequest) error {
+	want.DryRun = true
+	found, _, err := c.Announce(cmd.Context(), want)
+	if err != nil || found.CreatedAt != nil {
+		return err
+	}
+	question := fmt.Sprintf("Subject: %s\n\n%s\nThis mail would go to %d people.", found.Subject, found.Text, found.Recipients)
+	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), question)
+}
+
+// announcementText reads the text.
+func announcementText(cmd *cobra.Command, file string) (string, error) {
+	in, closed, err := input(cmd, file)
+	if err != nil {
+		return "", err
+	}
+	defer closed()
+	text, err := io.ReadAll(in)
+	if err == nil && len(text) == 0 {
+		err = errors.New("the text is empty: write the paragraphs of the mail into the file")
+	}
+	return string(text), err
+}
