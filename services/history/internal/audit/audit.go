@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/services/history/internal/event"
 )
 
-// Source is a consistent snapshot of the history.
+// Source is a consistent snapshot of the history. Its methods may be called concurrently.
 type Source interface {
 	// Totals returns the last assigned sequence and all checkpoints in order, not verified.
 	Totals() (appended int64, checkpoints []checkpoint.Stored, err error)
@@ -23,8 +23,9 @@ type Source interface {
 	Events(after int64, limit int) (Page, error)
 	// Heads returns the heads stored with a checkpoint.
 	Heads(number int64) ([]checkpoint.Head, error)
-	// Summaries returns up to limit summaries with a slug above after, ordered by slug.
-	Summaries(after string, limit int) ([]Summary, error)
+	// Summaries returns summaries with a slug above after, ordered by slug, with the events of their listings. It returns as many as have up to
+	// maxEvents events, and at least one unless there is none.
+	Summaries(after string, maxEvents int) ([]Summary, error)
 }
 
 // Page is a page of events with the stored leaf hashes by sequence.
@@ -33,15 +34,14 @@ type Page struct {
 	Leaves  map[int64][]byte
 }
 
-// Summary is the stored summary of a listing and the one derived from its events.
+// Summary is the stored summary of a listing.
 type Summary struct {
-	Slug            string
-	Sequence        int64
-	Events          int
-	Stored          string
-	DerivedSequence int64 // 0 if the listing has no events
-	DerivedEvents   int
-	Derived         string
+	Slug     string
+	Sequence int64
+	Events   int
+	Stored   string
+	Outdated bool           // derived by older rules; the service derives it again before it serves it
+	Records  []event.Record // the events of the listing, oldest first, without actors and hashes
 }
 
 // Kind is the kind of a finding.
@@ -89,8 +89,9 @@ type Saved struct {
 	Note string // the signed text
 }
 
-// Run audits source with the trusted keys, saved checkpoints, and events that the catalog has seen and the store is known to lack. It reads every event twice, once for its summary, and needs
-// little memory for each listing. It returns an error only if source does.
+// Run audits source with the trusted keys, saved checkpoints, and events that the catalog has seen and the store is known to lack. It reads
+// every event twice, once for its summary, and reads ahead while it verifies. It needs little memory for each listing, and none for each
+// event. It returns an error only if source does.
 func Run(source Source, keys checkpoint.Keys, saved []Saved, lost []api.FeedMark) (Report, error) {
 	a := &auditor{
 		source: source, chains: map[string]*chain{}, waiting: map[string]int{}, editedHashes: map[string]bool{},

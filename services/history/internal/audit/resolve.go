@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/summary"
 )
 
 // resolve derives findings from the mismatches of the walk.
@@ -58,8 +59,8 @@ func (a *auditor) resolve() {
 		}
 	}
 	for _, s := range a.badSummaries {
-		if !a.hasFinding(s.Slug) {
-			a.addFinding(Summarized, ref{slug: s.Slug}, 0, "the summary of %s does not match its %d events", s.Slug, s.DerivedEvents)
+		if !a.hasFinding(s.slug) {
+			a.addFinding(Summarized, ref{slug: s.slug}, 0, "the summary of %s does not match its %d events", s.slug, s.derived)
 		}
 	}
 }
@@ -127,8 +128,8 @@ func (a *auditor) resolveHeadMismatches(removed map[int64]bool) {
 		}
 	}
 	for _, s := range a.badSummaries {
-		if s.DerivedEvents < s.Events && !a.hasFinding(s.Slug) && a.gapAt(s.Sequence) != nil {
-			shorter(s.Slug, 0, int64(s.Events), int64(s.DerivedEvents))
+		if s.derived < s.events && !a.hasFinding(s.slug) && a.gapAt(s.sequence) != nil {
+			shorter(s.slug, 0, int64(s.events), int64(s.derived))
 		}
 	}
 }
@@ -192,37 +193,62 @@ func (a *auditor) hasFinding(slug string) bool {
 	return slices.ContainsFunc(a.findings, func(f Finding) bool { return f.Slug == slug })
 }
 
+// badSummary is a summary that does not match the events of its listing.
+type badSummary struct {
+	slug     string
+	sequence int64 // of the last event, according to the summary
+	events   int   // according to the summary; 0 if it is missing
+	derived  int   // number of events
+}
+
 // summaries compares each stored summary with the one derived from the events.
 func (a *auditor) summaries() error {
-	const limit = 50 // listings with all their events in memory
+	const maxEvents = 5000 // in memory, unless one listing has more
 	matched := 0
-	for after := ""; ; {
-		page, err := a.source.Summaries(after, limit)
+	after := ""
+	read := func() (page []Summary, more bool, err error) {
+		page, err = a.source.Summaries(after, maxEvents)
+		if len(page) > 0 {
+			after = page[len(page)-1].Slug
+		}
+		return page, len(page) > 0, err
+	}
+	for page, err := range ahead(read) {
 		if err != nil {
 			return err
 		}
-		for _, s := range page {
-			if a.chains[s.Slug] != nil {
+		matches := make([]bool, len(page))
+		inParallel(len(page), func(i int) { matches[i] = page[i].matches() })
+		for i, s := range page {
+			if own := a.chains[s.Slug]; own != nil {
 				matched++
-				a.chains[s.Slug].hasSummary = true
+				own.hasSummary = true
 			}
-			if s.Sequence != s.DerivedSequence || s.Events != s.DerivedEvents || !equalSummaries(s.Stored, s.Derived) {
-				a.badSummaries = append(a.badSummaries, s)
+			if !matches[i] {
+				a.badSummaries = append(a.badSummaries, badSummary{s.Slug, s.Sequence, s.Events, len(s.Records)})
 			}
 		}
-		if len(page) == 0 {
-			break
-		}
-		after = page[len(page)-1].Slug
 	}
 	if matched < len(a.chains) {
 		for slug, own := range a.chains {
 			if !own.hasSummary {
-				a.badSummaries = append(a.badSummaries, Summary{Slug: slug, DerivedSequence: own.last.sequence, DerivedEvents: int(own.events)})
+				a.badSummaries = append(a.badSummaries, badSummary{slug: slug, derived: int(own.events)})
 			}
 		}
 	}
 	return nil
+}
+
+// matches reports whether the summary is the one derived from the events.
+func (s *Summary) matches() bool {
+	if len(s.Records) == 0 || len(s.Records) != s.Events || s.Records[s.Events-1].Sequence != s.Sequence {
+		return false
+	}
+	if s.Outdated {
+		return true
+	}
+	derived, err := summary.Encode(s.Slug, s.Records)
+	return err == nil && equalSummaries(s.Stored, derived)
 }
 
 // equalSummaries compares summaries by content, because the stored one may predate a field of the API. If you add a field to

@@ -73,7 +73,7 @@ type auditor struct {
 
 	mismatched     []claim
 	headMismatches []headMismatch
-	badSummaries   []Summary // do not match the events
+	badSummaries   []badSummary
 	findings       []Finding
 	omitted        int
 }
@@ -88,22 +88,44 @@ func (a *auditor) walk(appended int64) error {
 	if err := a.checkClaims(0); err != nil {
 		return err
 	}
-	for after := int64(math.MinInt64); ; {
-		page, err := a.source.Events(after, pageSize)
+	after := int64(math.MinInt64)
+	read := func() (page Page, more bool, err error) {
+		page, err = a.source.Events(after, pageSize)
+		if n := len(page.Records); n > 0 {
+			after = page.Records[n-1].Sequence
+		}
+		return page, len(page.Records) > 0, err
+	}
+	for page, err := range ahead(read) {
 		if err != nil {
 			return err
 		}
+		if len(page.Records) == 0 {
+			return a.skip(max(appended, a.signedSize), page.Leaves)
+		}
+		hashed := make([]hashes, len(page.Records))
+		inParallel(len(hashed), func(i int) { hashed[i] = hashesOf(&page.Records[i], a.signedSize) })
 		for i := range page.Records {
-			if err := a.addEvent(&page.Records[i], page.Leaves); err != nil {
+			if err := a.addEvent(&page.Records[i], hashed[i], page.Leaves); err != nil {
 				return err
 			}
 		}
-		if n := len(page.Records); n > 0 {
-			after = page.Records[n-1].Sequence
-			continue
-		}
-		return a.skip(max(appended, a.signedSize), page.Leaves)
 	}
+	return nil
+}
+
+// hashes are the results of hashing an event.
+type hashes struct {
+	intact bool   // the event's hashes match its content
+	leaf   []byte // nil for an event that is not signed
+}
+
+func hashesOf(r *event.Record, signedSize int64) hashes {
+	h := hashes{intact: r.Intact()}
+	if r.Sequence <= signedSize {
+		h.leaf = checkpoint.LeafHash(r.Leaf())
+	}
+	return h
 }
 
 // skip records the sequences from a.next to to as a gap.
@@ -156,7 +178,7 @@ func (a *auditor) addLeaf(leaf, stored []byte) error {
 }
 
 // addEvent adds the next event to its chain and to the trees.
-func (a *auditor) addEvent(r *event.Record, leaves map[int64][]byte) error {
+func (a *auditor) addEvent(r *event.Record, h hashes, leaves map[int64][]byte) error {
 	a.events++
 	at := ref{r.Sequence, r.ID, r.Slug}
 	if r.Sequence < 1 {
@@ -166,38 +188,37 @@ func (a *auditor) addEvent(r *event.Record, leaves map[int64][]byte) error {
 	if err := a.skip(r.Sequence-1, leaves); err != nil {
 		return err
 	}
-	intact := a.extendChain(r, at)
+	a.extendChain(r, at, h.intact)
 	a.next = r.Sequence + 1
 	stored := leaves[r.Sequence]
 	if r.Sequence > a.signedSize {
 		a.orphaned = a.orphaned || stored != nil
 		return nil
 	}
-	leaf := checkpoint.LeafHash(r.Leaf())
 	switch {
 	case stored == nil:
 		stored = make([]byte, checkpoint.HashSize)
-	case bytes.Equal(leaf, stored) || !intact || len(a.pendingSeen) >= maxPending:
+	case bytes.Equal(h.leaf, stored) || !h.intact || len(a.pendingSeen) >= maxPending:
 	default:
-		if _, ok := a.pendingStored[string(leaf)]; ok {
-			delete(a.pendingStored, string(leaf))
+		if _, ok := a.pendingStored[string(h.leaf)]; ok {
+			delete(a.pendingStored, string(h.leaf))
 			a.noteMoved(at)
 		} else {
-			a.pendingSeen[string(leaf)] = at
+			a.pendingSeen[string(h.leaf)] = at
 		}
 		a.expectLeaf(stored, r.Sequence)
 	}
-	return a.addLeaf(leaf, stored)
+	return a.addLeaf(h.leaf, stored)
 }
 
-// extendChain adds the event to the chain of its listing and reports whether the event's hashes match its content.
-func (a *auditor) extendChain(r *event.Record, at ref) (intact bool) {
+// extendChain adds the event to the chain of its listing. intact is false if the event's hashes do not match its content.
+func (a *auditor) extendChain(r *event.Record, at ref, intact bool) {
 	own := a.chains[r.Slug]
 	if own == nil {
 		own = &chain{first: r.Hash}
 		a.chains[r.Slug] = own
 	}
-	if intact = r.Intact(); !intact {
+	if !intact {
 		a.addFinding(Edited, at, 0, "the content of event %s does not match its hashes", r.ID)
 		a.editedHashes[r.Hash] = true
 	}
@@ -215,5 +236,4 @@ func (a *auditor) extendChain(r *event.Record, at ref) (intact bool) {
 		own.since = at
 		a.grown = append(a.grown, own)
 	}
-	return intact
 }

@@ -109,24 +109,25 @@ func New(e api.VerificationEvent) (Record, error) {
 // Seal appends the record to the chain whose newest event has the hash prev, empty for a new chain: it sets PrevHash and Hash.
 // Every other field except Sequence must be set, because the hash covers it.
 func (r *Record) Seal(prev string) {
-	r.PrevHash = prev
+	r.PrevHash, r.Hash = prev, r.chained(prev)
+}
+
+// chained returns the hash of the record in the chain whose newest event has the hash prev.
+func (r *Record) chained(prev string) string {
 	fields := append([]string{prev, r.ID, r.Actor, strconv.FormatInt(r.RecordedAt, 10)}, r.content()...)
-	r.Hash = digest("opportunity verification event 1", fields...)
+	return digest("opportunity verification event 1", fields...)
 }
 
 // Leaf returns the leaf of the record in the log of all events. The leaf contains only hashes of the content and the actor, so an
 // inclusion proof does not reveal who appended the event.
 func (r *Record) Leaf() []byte {
-	return joined("opportunity verification event leaf 1", r.Hash, r.ID, strconv.FormatInt(r.RecordedAt, 10), r.ContentHash)
+	return appendJoined(nil, "opportunity verification event leaf 1", r.Hash, r.ID, strconv.FormatInt(r.RecordedAt, 10), r.ContentHash)
 }
 
 // Intact reports whether the hashes of the record match its fields. The caller must check PrevHash against the chain.
 func (r *Record) Intact() bool {
-	again := *r
-	again.ContentHash = digest(contentForm, r.content()...)
-	again.Seal(r.PrevHash)
 	validFacts := r.Facts == nil || *r.Facts != "" // an empty text has the same hash as nil
-	return validFacts && again.ContentHash == r.ContentHash && again.Hash == r.Hash
+	return validFacts && r.ContentHash == digest(contentForm, r.content()...) && r.Hash == r.chained(r.PrevHash)
 }
 
 // content returns the content fields in hashing order.
@@ -142,17 +143,13 @@ func (r *Record) content() []string {
 // big endian); without the prefix, text could move from one field to the next without changing the hash. form distinguishes
 // kinds of hashes and includes the version of the layout.
 func digest(form string, fields ...string) string {
-	sum := sha256.Sum256(joined(form, fields...))
+	var usual [2048]byte // avoids an allocation for most records: verification hashes every event
+	sum := sha256.Sum256(appendJoined(usual[:0], form, fields...))
 	return hex.EncodeToString(sum[:])
 }
 
-// joined returns form and the fields, each prefixed with its length.
-func joined(form string, fields ...string) []byte {
-	size := 8 + len(form)
-	for _, f := range fields {
-		size += 8 + len(f)
-	}
-	out := make([]byte, 0, size)
+// appendJoined appends form and the fields to out, each prefixed with its length.
+func appendJoined(out []byte, form string, fields ...string) []byte {
 	out = append(binary.BigEndian.AppendUint64(out, uint64(len(form))), form...)
 	for _, f := range fields {
 		out = append(binary.BigEndian.AppendUint64(out, uint64(len(f))), f...)

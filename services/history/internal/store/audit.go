@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"sync"
 
 	"gorm.io/gorm"
 
@@ -17,14 +18,19 @@ func (s *Store) Audit(ctx context.Context, check func(audit.Source) error) error
 	if s.db.Dialect == database.Postgres {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(snapshot{tx}) }, options))
+	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return check(&snapshot{tx: tx}) }, options))
 }
 
 // snapshot is an audit.Source.
-type snapshot struct{ tx *gorm.DB }
+type snapshot struct {
+	mu sync.Mutex // a transaction has one connection
+	tx *gorm.DB
+}
 
 // Totals returns the last assigned sequence and all checkpoints in order.
-func (s snapshot) Totals() (appended int64, checkpoints []checkpoint.Stored, err error) {
+func (s *snapshot) Totals() (appended int64, checkpoints []checkpoint.Stored, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.tx.Raw("SELECT value FROM change_sequence WHERE id = 1").Scan(&appended).Error; err != nil {
 		return 0, nil, err
 	}
@@ -44,7 +50,9 @@ func (s snapshot) Totals() (appended int64, checkpoints []checkpoint.Stored, err
 
 // Events returns up to limit events with a sequence above after, and the stored leaves up to the last of these events. Without
 // further events, it returns all stored leaves above after.
-func (s snapshot) Events(after int64, limit int) (p audit.Page, err error) {
+func (s *snapshot) Events(after int64, limit int) (p audit.Page, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if p.Records, err = recordsAfter(s.tx, after, limit); err != nil {
 		return p, err
 	}
@@ -70,35 +78,35 @@ func (s snapshot) Events(after int64, limit int) (p audit.Page, err error) {
 }
 
 // Heads returns the heads stored with a checkpoint.
-func (s snapshot) Heads(number int64) ([]checkpoint.Head, error) { return headsOf(s.tx, number) }
+func (s *snapshot) Heads(number int64) ([]checkpoint.Head, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return headsOf(s.tx, number)
+}
 
-// Summaries returns up to limit summaries with a slug above after, ordered by slug, each with the summary derived from its events.
-func (s snapshot) Summaries(after string, limit int) ([]audit.Summary, error) {
+// Summaries returns summaries with a slug above after, ordered by slug, with the events of their listings. It returns as many as have up to
+// maxEvents events, and at least one.
+func (s *snapshot) Summaries(after string, maxEvents int) ([]audit.Summary, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var rows []summaryRow
-	if err := s.tx.Raw("SELECT * FROM summaries WHERE slug > ? ORDER BY slug LIMIT ?", after, limit).Scan(&rows).Error; err != nil {
+	if err := s.tx.Raw("SELECT * FROM summaries WHERE slug > ? ORDER BY slug LIMIT ?", after, batchSize).Scan(&rows).Error; err != nil {
 		return nil, err
 	}
-	slugs := make([]string, len(rows))
-	for i, r := range rows {
-		slugs[i] = r.Slug
+	var slugs []string
+	events := 0
+	for _, r := range rows {
+		if events += max(r.Events, 0); events > maxEvents && len(slugs) > 0 {
+			break
+		}
+		slugs = append(slugs, r.Slug)
 	}
-	chains, err := load(s.tx, slugs)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]audit.Summary, len(rows))
-	for i, r := range rows {
-		out[i] = audit.Summary{Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary}
-		if chain := chains[r.Slug]; len(chain) > 0 {
-			derived, err := summarize(r.Slug, chain)
-			if err != nil {
-				continue // an unreadable event; its hashes have a finding
-			}
-			out[i].Derived, out[i].DerivedSequence, out[i].DerivedEvents = derived.Summary, derived.Sequence, derived.Events
-			if r.Derived != r.Sequence { // derived by older rules; the service derives it again before it serves it
-				out[i].Stored = derived.Summary
-			}
+	chains, err := load(s.tx, eventColumns, min(events, maxEvents), slugs)
+	out := make([]audit.Summary, len(slugs))
+	for i, r := range rows[:len(slugs)] {
+		out[i] = audit.Summary{
+			Slug: r.Slug, Sequence: r.Sequence, Events: r.Events, Stored: r.Summary, Outdated: r.Derived != r.Sequence, Records: chains[r.Slug],
 		}
 	}
-	return out, nil
+	return out, err
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -184,31 +183,39 @@ func (s *Store) Records(ctx context.Context, after int64, limit int) ([]event.Re
 	return recordsAfter(s.db.WithContext(ctx), after, limit)
 }
 
-const recordColumns = `sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note, actor, recorded_at,
-	content_hash, prev_hash, hash`
-
-// recordsAfter avoids gorm's reflection for speed, because verification reads all events.
+// recordsAfter returns up to limit events with a sequence above after, ordered by sequence.
 func recordsAfter(db *gorm.DB, after int64, limit int) ([]event.Record, error) {
-	rows, err := db.Raw("SELECT "+recordColumns+" FROM verification_events WHERE sequence > ? ORDER BY sequence LIMIT ?", after, limit).Rows()
+	return findRecords(db, allColumns, limit, "sequence > ? ORDER BY sequence LIMIT ?", after, limit)
+}
+
+// The columns of event.Record, and the part of them that api.VerificationEvent has.
+const (
+	eventColumns = "sequence, id, slug, checked_at, check_type, outcome, source_urls, facts, note"
+	allColumns   = eventColumns + ", actor, recorded_at, content_hash, prev_hash, hash"
+)
+
+// findRecords returns the columns of the matching events. n is their approximate number. It avoids gorm's reflection, because verification reads
+// all events.
+func findRecords(db *gorm.DB, columns string, n int, condition string, args ...any) ([]event.Record, error) {
+	rows, err := db.Raw("SELECT "+columns+" FROM verification_events WHERE "+condition, args...).Rows()
 	if err != nil {
 		return nil, database.Outage(err)
 	}
 	defer rows.Close()
-	records := make([]event.Record, 0, limit)
+	records := make([]event.Record, 0, n)
+	var r event.Record
+	into := []any{&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, (*string)(&r.CheckType), (*string)(&r.Outcome), &r.SourceURLs, &r.Facts, &r.Note,
+		&r.Actor, &r.RecordedAt, &r.ContentHash, &r.PrevHash, &r.Hash}
+	if columns == eventColumns {
+		into = into[:9]
+	}
 	for rows.Next() {
-		r, err := scan(rows)
-		if err != nil {
+		if err := rows.Scan(into...); err != nil {
 			return nil, database.Outage(err)
 		}
 		records = append(records, r)
 	}
 	return records, database.Outage(rows.Err())
-}
-
-func scan(rows *sql.Rows) (r event.Record, err error) {
-	err = rows.Scan(&r.Sequence, &r.ID, &r.Slug, &r.CheckedAt, &r.CheckType, &r.Outcome, &r.SourceURLs, &r.Facts, &r.Note,
-		&r.Actor, &r.RecordedAt, &r.ContentHash, &r.PrevHash, &r.Hash)
-	return r, err
 }
 
 // stored returns the row as a checkpoint. The caller must verify the note.

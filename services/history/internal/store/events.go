@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -119,7 +118,7 @@ func (s *Store) append(ctx context.Context, actor string, now time.Time, lines [
 // unseen events and returns these.
 func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next int64,
 ) (appended, duplicates int, unseen []event.Record, err error) {
-	chains, err := load(tx, slugs)
+	chains, err := load(tx, allColumns, len(slugs), slugs)
 	if err != nil {
 		return 0, 0, nil, err
 	}
@@ -179,17 +178,18 @@ func (s *Store) exclusively(ctx context.Context, work func(tx *gorm.DB, next int
 	return database.Outage(err)
 }
 
-// load returns the chains of slugs.
-func load(tx *gorm.DB, slugs []string) (map[string][]event.Record, error) {
-	var rows []eventRow
-	if err := tx.Where("slug IN ?", slugs).Order("sequence").Find(&rows).Error; err != nil {
-		return nil, err
-	}
+// load returns the chains of slugs, which have about n events, with the columns that columns names.
+func load(tx *gorm.DB, columns string, n int, slugs []string) (map[string][]event.Record, error) {
+	records, err := findRecords(tx, columns, n, "slug IN ? ORDER BY slug, sequence", slugs)
 	chains := make(map[string][]event.Record, len(slugs))
-	for _, row := range rows {
-		chains[row.Slug] = append(chains[row.Slug], event.Record(row))
+	for from, to := 0, 0; from < len(records); from = to {
+		slug := records[from].Slug
+		for to < len(records) && records[to].Slug == slug {
+			to++
+		}
+		chains[slug] = records[from:to:to]
 	}
-	return chains, nil
+	return chains, err
 }
 
 // extend appends the records that the chain lacks, with sequences from next, and returns the number of added records. It returns an
@@ -235,19 +235,9 @@ func recordedAfter(chain []event.Record, id string) []event.Record {
 
 // summarize derives the summary of a chain, which must not be empty.
 func summarize(slug string, chain []event.Record) (summaryRow, error) {
-	events := make([]api.VerificationEvent, len(chain))
-	for i := range chain {
-		e, err := chain[i].Event()
-		if err != nil {
-			return summaryRow{}, err
-		}
-		events[i] = e
-	}
-	sum := summary.Of(slug, events)
-	last := chain[len(chain)-1]
-	sum.Sequence, sum.LastEventID = last.Sequence, last.ID
-	text, err := json.Marshal(sum)
-	return summaryRow{Slug: slug, Sequence: sum.Sequence, Events: len(chain), Summary: string(text), Derived: sum.Sequence}, err
+	text, err := summary.Encode(slug, chain)
+	last := chain[len(chain)-1].Sequence
+	return summaryRow{Slug: slug, Sequence: last, Events: len(chain), Summary: text, Derived: last}, err
 }
 
 func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
@@ -293,7 +283,7 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.En
 // derive derives the summaries of slugs again. Their sequences do not change, because no event was added.
 func (s *Store) derive(ctx context.Context, slugs []string) error {
 	return s.exclusively(ctx, func(tx *gorm.DB, next int64) (int64, error) {
-		chains, err := load(tx, slugs)
+		chains, err := load(tx, eventColumns, len(slugs), slugs)
 		if err != nil {
 			return next, err
 		}

@@ -21,7 +21,7 @@ func (s *Store) Replay(ctx context.Context, records []event.Record) (added int, 
 		for _, r := range fresh {
 			slugs = append(slugs, r.Slug)
 		}
-		chains, err := load(tx, slugs)
+		chains, err := load(tx, allColumns, len(slugs), slugs)
 		if err != nil {
 			return next, err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/history/internal/event"
 )
 
 // unreachableFor is the time for which an application link must be unreachable, without another outcome in between, before it
@@ -18,7 +19,7 @@ const unreachableFor = 24 * time.Hour
 // unevidenced is the note of the doubt about a review without evidence.
 const unevidenced = "recorded as verified without a source or without facts"
 
-// Of derives the summary of slug from its events, in any order. The store sets Sequence and LastEventID.
+// Of derives the summary of slug from its events, in any order. Encode sets Sequence and LastEventID.
 //
 // Events are ordered by checkedAt. Of two events at the same time, the one with the more cautious outcome (see severity) counts
 // as the later, so a success never hides a doubt. A review recorded as verified without a source or facts, before both were
@@ -59,6 +60,21 @@ func Of(slug string, events []api.VerificationEvent) api.Summary {
 		s.ApplicationLink = &api.ApplicationLink{Outcome: last.Outcome, CheckedAt: last.CheckedAt}
 	}
 	return s
+}
+
+// Encode returns the JSON of the summary of slug, which has the recorded events, oldest first. There must be at least one.
+func Encode(slug string, records []event.Record) (string, error) {
+	events := make([]api.VerificationEvent, len(records))
+	for i := range records {
+		var err error
+		if events[i], err = records[i].Event(); err != nil {
+			return "", err
+		}
+	}
+	s, last := Of(slug, events), records[len(records)-1]
+	s.Sequence, s.LastEventID = last.Sequence, last.ID
+	text, err := json.Marshal(s)
+	return string(text), err
 }
 
 // doubt returns the summary's description of e, the event that puts the record in doubt. It returns nil for nil.
