@@ -34,6 +34,7 @@ type Config struct {
 	URL            string `env:"OPPORTUNITY_DATABASE_URL,required,notEmpty" doc:"Secret. postgres://user:password@host/database?search_path=schema, or sqlite:///absolute/path.db."`
 	ServingRole    string `env:"OPPORTUNITY_DATABASE_SERVING_ROLE" doc:"Postgres role of the serving processes. migrate grants it the rights they need. Empty: migrate grants nothing."`
 	MaxConnections int    `env:"OPPORTUNITY_DATABASE_MAX_CONNECTIONS" envDefault:"10" doc:"Maximum number of connections of one process."`
+	AllowOwner     bool   `env:"OPPORTUNITY_DATABASE_ALLOW_OWNER" envDefault:"false" doc:"Serve with a Postgres role that can change append-only tables, such as their owner or a superuser. For development only."`
 	Access         Access `env:"-"`
 }
 
@@ -64,8 +65,9 @@ func (c Config) Validate() error {
 type DB struct {
 	*gorm.DB
 
-	Dialect string // Postgres or SQLite
-	pool    *sql.DB
+	Dialect    string // Postgres or SQLite
+	pool       *sql.DB
+	allowOwner bool
 }
 
 // Open creates a connection pool. It does not connect to Postgres yet, so a service can start before its database.
@@ -101,7 +103,7 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 	pool.SetMaxOpenConns(cfg.MaxConnections)
 	pool.SetMaxIdleConns(cfg.MaxConnections)
 	pool.SetConnMaxLifetime(30 * time.Minute)
-	return &DB{DB: orm, Dialect: dialect, pool: pool}, nil
+	return &DB{DB: orm, Dialect: dialect, pool: pool, allowOwner: cfg.AllowOwner}, nil
 }
 
 func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {

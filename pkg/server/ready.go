@@ -34,6 +34,21 @@ func (r *Ready) Add(name string, ok func(context.Context) error) {
 	r.checks = append(r.checks, check{name, ok})
 }
 
+// Once returns a condition that holds permanently after check has succeeded once.
+func Once(check func(context.Context) error) func(context.Context) error {
+	var held atomic.Bool
+	return func(ctx context.Context) error {
+		if held.Load() {
+			return nil
+		}
+		err := check(ctx)
+		if err == nil {
+			held.Store(true)
+		}
+		return err
+	}
+}
+
 func (r *Ready) stop() {
 	if r != nil {
 		r.stopping.Store(true)

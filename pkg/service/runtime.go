@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -66,6 +67,19 @@ func (r *Runtime) SchemaCurrent(ctx context.Context) error {
 	return r.DB.Current(ctx, r.migrations)
 }
 
+// servingRole returns an error unless the schema is current and the database role is one to serve with. An error about the rights of the
+// role is a Detail of readiness.
+func (r *Runtime) servingRole(ctx context.Context) error {
+	if err := r.SchemaCurrent(ctx); r.DB == nil || err != nil {
+		return err
+	}
+	err := r.DB.RequireServingRole(ctx)
+	if role := database.RoleError(""); errors.As(err, &role) {
+		return server.Detail(role)
+	}
+	return err
+}
+
 // Redis opens a client, which is closed in the cleanup. It does not connect yet.
 func (r *Runtime) Redis(cfg redisdb.Config) (*redis.Client, error) {
 	client, err := redisdb.Open(cfg, r.Telemetry)
@@ -91,6 +105,7 @@ func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
 // serve runs the handlers and the loops until ctx ends or one of them fails.
 func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port) error {
 	r.Handle(server.OperationsPort, server.Operations(&r.Ready, r.Metrics()))
+	r.Ready.Add("database role", server.Once(r.servingRole))
 	group := server.NewGroup(ctx, cfg, r.Log, &r.Ready)
 	for _, p := range ports {
 		group.HTTP(p.Name, p.Listener, r.handlers[p.Name])
@@ -99,6 +114,9 @@ func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.P
 		if r.DB != nil {
 			if err := r.DB.Await(ctx, r.Telemetry, r.migrations); err != nil {
 				return err
+			}
+			if role := server.Detail(""); errors.As(r.servingRole(ctx), &role) {
+				r.Log.ErrorContext(ctx, "database role not accepted", "error", role)
 			}
 		}
 		for _, l := range r.loops {

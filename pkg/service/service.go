@@ -77,7 +77,7 @@ func (d Definition[C]) check(ctx context.Context, cfg C) error {
 	return d.with(ctx, d.Base(cfg), func(r *Runtime) error {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
-		return errors.Join(r.SchemaCurrent(ctx), d.Check(ctx, r, cfg))
+		return errors.Join(r.servingRole(ctx), d.Check(ctx, r, cfg))
 	})
 }
 

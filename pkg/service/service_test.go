@@ -2,8 +2,11 @@ package service_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -28,10 +31,13 @@ type config struct {
 }
 
 var definition = service.Definition[config]{
-	Name:       "test",
-	Migrations: fstest.MapFS{"sqlite/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\n")}},
-	Base:       func(c config) service.Base { return c.Base },
-	Start:      func(r *service.Runtime, c config) error { return c.start(r) },
+	Name: "test",
+	Migrations: fstest.MapFS{
+		"sqlite/00001_test.sql":   {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\n")},
+		"postgres/00001_test.sql": {Data: []byte("-- +goose Up\nCREATE TABLE things (id bigint);\nCOMMENT ON TABLE things IS 'append-only';\n")},
+	},
+	Base:  func(c config) service.Base { return c.Base },
+	Start: func(r *service.Runtime, c config) error { return c.start(r) },
 }
 
 func newConfig(t *testing.T, start func(*service.Runtime) error) config {
@@ -108,4 +114,39 @@ func TestLoopsWaitForSchemaAndCleanupFollowsDrain(t *testing.T) {
 	s.WaitReady()
 	s.Stop()
 	require.Equal(t, []string{"loop", "second", "first"}, order)
+}
+
+// A role that can rewrite append-only tables makes the service not ready, also before the schema exists, until its rights are revoked.
+func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
+	cfg := newConfig(t, func(r *service.Runtime) error {
+		r.Handle(server.ServicePort, http.NotFoundHandler())
+		r.Handle("admin", http.NotFoundHandler())
+		return nil
+	})
+	owner := storetest.Postgres(t)
+	role, asRole := storetest.Role(t, owner)
+	cfg.Database.URL = asRole
+	s := servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		cfg.Server, cfg.Telemetry = server, telemetry
+		return definition.Run(ctx, cfg)
+	})
+	readiness := func() string {
+		return servicetest.Send(t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body
+	}
+	storetest.Eventually(t, "waiting for the schema", func() bool { return strings.Contains(readiness(), "database role") })
+
+	asOwner := cfg
+	asOwner.Database.URL, asOwner.Database.ServingRole = owner, role
+	admin, err := sql.Open("pgx", owner)
+	require.NoError(t, err)
+	defer admin.Close()
+	_, err = admin.ExecContext(t.Context(), "ALTER DEFAULT PRIVILEGES GRANT UPDATE ON TABLES TO PUBLIC")
+	require.NoError(t, err)
+	require.NoError(t, definition.Migrate(t.Context(), asOwner))
+	const fault = "role %[1]s can UPDATE append-only table public.things: run REVOKE UPDATE ON public.things FROM %[1]s, PUBLIC"
+	require.Contains(t, readiness(), fmt.Sprintf(fault, role))
+	storetest.Eventually(t, "logged", func() bool { return strings.Contains(s.Log.String(), fmt.Sprintf(fault, role)) })
+	_, err = admin.ExecContext(t.Context(), "REVOKE UPDATE ON things FROM PUBLIC")
+	require.NoError(t, err)
+	s.WaitReady()
 }

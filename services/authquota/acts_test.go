@@ -296,7 +296,9 @@ func TestTheServingRoleServesAndCannotRewriteTheAuditLog(t *testing.T) {
 
 	s.database = asRole
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
+	svc := s.start(t, func(c *authquota.Config) {
+		c.Now, c.Database.AllowOwner = func() time.Time { return now }, false
+	})
 	key := svc.issue(nil)
 	servicetest.Read[listedAccount](svc.change(key.Account, "grant", `{"tier":"developer"}`))
 	servicetest.Read[listedKey](svc.revoke(key.ID))

@@ -15,15 +15,16 @@ import (
 // environment returns the settings of a deployment on the test's stores.
 func environment(s *stores, changes map[string]string) func(string) (string, bool) {
 	set := map[string]string{
-		"OPPORTUNITY_DATABASE_URL":    s.database,
-		"OPPORTUNITY_REDIS_URL":       s.redis,
-		"OPPORTUNITY_INTERNAL_TOKENS": servicetest.Token,
-		"OPPORTUNITY_PUBLIC_URL":      "https://api.example",
-		"OPPORTUNITY_KEY_PEPPERS":     strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 40),
-		"OPPORTUNITY_ENCRYPTION_KEYS": strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 32),
-		"OPPORTUNITY_TIERS":           "free=20/200/10",
-		"OPPORTUNITY_SMTP_URL":        "smtps://ada:0f0f0f@mail.example",
-		"OPPORTUNITY_MAIL_FROM":       "Opportunity Data API <no-reply@api.example>",
+		"OPPORTUNITY_DATABASE_URL":         s.database,
+		"OPPORTUNITY_REDIS_URL":            s.redis,
+		"OPPORTUNITY_INTERNAL_TOKENS":      servicetest.Token,
+		"OPPORTUNITY_PUBLIC_URL":           "https://api.example",
+		"OPPORTUNITY_DATABASE_ALLOW_OWNER": "true",
+		"OPPORTUNITY_KEY_PEPPERS":          strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 40),
+		"OPPORTUNITY_ENCRYPTION_KEYS":      strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 32),
+		"OPPORTUNITY_TIERS":                "free=20/200/10",
+		"OPPORTUNITY_SMTP_URL":             "smtps://ada:0f0f0f@mail.example",
+		"OPPORTUNITY_MAIL_FROM":            "Opportunity Data API <no-reply@api.example>",
 	}
 	maps.Copy(set, changes)
 	return func(name string) (string, bool) {

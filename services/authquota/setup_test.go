@@ -153,7 +153,7 @@ type service struct {
 
 func (s *stores) config() authquota.Config {
 	return authquota.Config{
-		Database: database.Config{URL: s.database, MaxConnections: 10}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
+		Database: database.Config{URL: s.database, MaxConnections: 10, AllowOwner: true}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
 		Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
 		Peppers: []string{hex.EncodeToString(pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
 		Telemetry: telemetry.Config{LogOutput: io.Discard},

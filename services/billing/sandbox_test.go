@@ -28,7 +28,7 @@ func startSandbox(t *testing.T, databaseURL string, adjust ...func(*billing.Conf
 	t.Helper()
 	authquota := newAuthquota(t)
 	cfg := billing.Config{
-		Database: database.Config{URL: databaseURL, MaxConnections: 4}, Tokens: servicetest.Tokens(),
+		Database: database.Config{URL: databaseURL, MaxConnections: 4, AllowOwner: true}, Tokens: servicetest.Tokens(),
 		Processor: billing.Sandbox, PublicURL: servicetest.PublicURL, AuthquotaURL: authquota.URL,
 	}
 	for _, a := range adjust {

@@ -102,7 +102,7 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, s *service)) {
 
 func settings(url string, fake *stripetest.Server, a *authquota) billing.Config {
 	return billing.Config{
-		Database: database.Config{URL: url, MaxConnections: 10}, Tokens: servicetest.Tokens(), Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Database: database.Config{URL: url, MaxConnections: 10, AllowOwner: true}, Tokens: servicetest.Tokens(), Telemetry: telemetry.Config{LogOutput: io.Discard},
 		Stripe: stripe.Config{
 			APIKey: stripetest.Key, WebhookSecrets: []string{secret}, Price: stripetest.Price, APIBase: fake.URL,
 		},

@@ -46,7 +46,7 @@ type service struct {
 
 var schema = storetest.NewSchema(func(url string) error {
 	return catalog.Migrate(context.Background(), catalog.Config{
-		Telemetry: telemetry.Config{LogOutput: io.Discard}, Database: database.Config{URL: url, MaxConnections: 2},
+		Telemetry: telemetry.Config{LogOutput: io.Discard}, Database: database.Config{URL: url, MaxConnections: 2, AllowOwner: true},
 	})
 })
 
@@ -61,7 +61,7 @@ func start(t testing.TB, databaseURL string) *service {
 	cfg := catalog.Config{
 		Server:    server.Config{Listener: service, OperationsListener: operations, Drain: time.Second},
 		Telemetry: telemetry.Config{LogOutput: s.logs},
-		Database:  database.Config{URL: databaseURL, MaxConnections: 4},
+		Database:  database.Config{URL: databaseURL, MaxConnections: 4, AllowOwner: true},
 		Tokens:    peer.Tokens{Values: []string{token}},
 		PublicURL: public, HistoryURL: peerServer.URL, Now: s.clock.Now,
 	}

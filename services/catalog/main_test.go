@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/storetest"
 	catalog "opportunity.internal/services/catalog"
 )
@@ -14,7 +15,7 @@ import (
 func TestMigrateCheckAndServe(t *testing.T) {
 	peer := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // always ready
 	defer peer.Close()
-	for _, url := range storetest.Databases(t) {
+	for dialect, url := range storetest.Databases(t) {
 		set := map[string]string{
 			"OPPORTUNITY_DATABASE_URL": url, "OPPORTUNITY_INTERNAL_TOKENS": token, "OPPORTUNITY_PUBLIC_URL": public,
 			"OPPORTUNITY_HISTORY_URL": peer.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
@@ -26,6 +27,10 @@ func TestMigrateCheckAndServe(t *testing.T) {
 		require.Error(t, verb("check"), "the schema is missing")
 		require.NoError(t, verb("migrate"))
 		require.NoError(t, verb("migrate"), "migrating twice changes nothing")
+		if dialect == database.Postgres {
+			require.ErrorContains(t, verb("check"), "superuser")
+			set["OPPORTUNITY_DATABASE_ALLOW_OWNER"] = "true"
+		}
 		require.NoError(t, verb("check"))
 
 		set["OPPORTUNITY_HISTORY_URL"] = "http://127.0.0.1:1"

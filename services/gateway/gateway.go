@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -97,7 +96,7 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	r.Ready.Add("redis", once(func(ctx context.Context) error { return counters.Ping(ctx).Err() }))
+	r.Ready.Add("redis", server.Once(func(ctx context.Context) error { return counters.Ping(ctx).Err() }))
 	r.Handle(adminPort, r.Handler(admin))
 	r.Handle(server.ServicePort, public)
 	r.Go("usage batches", recorder.Run)
@@ -171,21 +170,6 @@ func newReady(cfg Config, counters *redis.Client, shown *figures) *server.Ready 
 		ready.Add("first start", func(context.Context) error { return cfg.Filled() })
 	}
 	return ready
-}
-
-// once returns a condition that holds permanently after check has succeeded once.
-func once(check func(context.Context) error) func(context.Context) error {
-	var held atomic.Bool
-	return func(ctx context.Context) error {
-		if held.Load() {
-			return nil
-		}
-		err := check(ctx)
-		if err == nil {
-			held.Store(true)
-		}
-		return err
-	}
 }
 
 func newFigures(cfg Config, pages *docs.Site, authquota *peer.Client) *figures {

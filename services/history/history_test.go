@@ -244,7 +244,7 @@ func TestServingWaitsForSchema(t *testing.T) {
 		c.set("a", true)
 		cfg := config(url, c.URL)
 		s := run(t, cfg, c)
-		require.Equal(t, `{"status":"not ready","missing":["schema"]}`, strings.TrimSpace(s.get("/readyz").Body))
+		require.Equal(t, `{"status":"not ready","missing":["schema","database role"]}`, strings.TrimSpace(s.get("/readyz").Body))
 		require.NoError(t, history.Migrate(t.Context(), cfg))
 		s.WaitReady()
 		storetest.Eventually(t, "the feed runs", func() bool { return s.get("/api/v1/opportunities/a/history").Status == http.StatusOK })

@@ -139,7 +139,7 @@ func start(t testing.TB, database string, c *catalog) *service {
 
 func config(url, catalogURL string) history.Config {
 	return history.Config{
-		Database: database.Config{URL: url, MaxConnections: 10}, Tokens: servicetest.Tokens(), Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Database: database.Config{URL: url, MaxConnections: 10, AllowOwner: true}, Tokens: servicetest.Tokens(), Telemetry: telemetry.Config{LogOutput: io.Discard},
 		PublicURL: servicetest.PublicURL, CatalogURL: catalogURL, Now: func() time.Time { return now },
 	}
 }

@@ -96,7 +96,7 @@ func benchDesk(b *testing.B) curator {
 	b.Helper()
 	began := time.Now()
 	now := func() time.Time { return friday.Add(time.Since(began)) }
-	databases := [2]database.Config{{URL: storetest.Postgres(b), MaxConnections: 10}, {URL: storetest.Postgres(b), MaxConnections: 10}}
+	databases := [2]database.Config{{URL: storetest.Postgres(b), MaxConnections: 10, AllowOwner: true}, {URL: storetest.Postgres(b), MaxConnections: 10, AllowOwner: true}}
 	listeners := [2]serverconfig.Config{}
 	urls := [2]string{}
 	for i := range listeners {

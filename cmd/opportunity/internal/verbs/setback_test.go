@@ -41,12 +41,12 @@ func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
 		t.Run(dialect, func(t *testing.T) {
 			p := &pair{t: t, clock: servicetest.NewClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
 			p.historyAt = history.Config{
-				Database: database.Config{URL: create(t), MaxConnections: 5}, Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
+				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true}, Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
 				CatalogURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now, Telemetry: telemetry.Config{LogOutput: io.Discard},
 			}
 			p.historyAt.Proof.SigningKeys = []string{strings.Repeat("01", 32)}
 			p.catalogAt = catalog.Config{
-				Database: database.Config{URL: create(t), MaxConnections: 5}, Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
+				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true}, Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
 				HistoryURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now, Telemetry: telemetry.Config{LogOutput: io.Discard},
 			}
 			require.NoError(t, history.Migrate(t.Context(), p.historyAt))
@@ -289,6 +289,7 @@ func TestRestoredHistoryIsRecognizedAfterNewEvents(t *testing.T) {
 		}
 		p.startCatalog()
 		requireSetBack(t, p.history, "history")
+		p.catalog.WaitReady()
 		require.Equal(t, api.NeedsReview, p.status("a"))
 		require.NoError(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, io.Discard))
 		p.waitFor("a", api.Verified)
