@@ -39,6 +39,7 @@ type conformanceCase struct {
 	Name    string
 	Options struct {
 		RetryBudget *float64
+		Deadline    float64
 		Cache       bool
 	}
 	Copy struct {
@@ -68,6 +69,7 @@ type exchange struct {
 	Body    json.RawMessage
 	Text    string
 	Drop    bool
+	Hang    bool
 }
 
 func (c conformanceCase) run(t *testing.T) {
@@ -97,7 +99,14 @@ func (c conformanceCase) run(t *testing.T) {
 	}
 	client, err := New(options...)
 	check(t, err)
-	client.sleep = func(_ context.Context, d time.Duration) error { waits = append(waits, d.Seconds()); return nil }
+	ctx := t.Context()
+	if c.Options.Deadline > 0 {
+		bounded, cancel := context.WithTimeout(ctx, time.Duration(c.Options.Deadline*float64(time.Second)))
+		defer cancel()
+		ctx = bounded
+	} else {
+		client.sleep = func(_ context.Context, d time.Duration) error { waits = append(waits, d.Seconds()); return nil }
+	}
 	store := &memoryStore{records: map[string]Opportunity{}, state: c.Copy.State}
 	for id, summary := range c.Copy.Records {
 		store.records[id] = Opportunity{ID: id, Summary: summary}
@@ -105,11 +114,11 @@ func (c conformanceCase) run(t *testing.T) {
 	for _, call := range c.Calls {
 		waits = []float64{}
 		client.now = func() time.Time { return call.Now }
-		got := call.run(t.Context(), client, store)
+		got := call.run(ctx, client, store)
 		got["waits"] = waits
 		compare(t, call.Want, got)
 	}
-	if got := int(played.Load()); got != len(c.Exchanges) {
+	if got := int(played.Load()); got != len(c.Exchanges) && ctx.Err() == nil { // a deadline can end a call before its request
 		t.Errorf("got %d requests, want %d", got, len(c.Exchanges))
 	}
 }
@@ -129,6 +138,10 @@ func (x exchange) play(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	}
 	if x.Drop {
 		panic(http.ErrAbortHandler)
+	}
+	if x.Hang {
+		<-r.Context().Done()
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	for name, value := range x.Send {
@@ -187,6 +200,8 @@ func (c conformanceCall) run(ctx context.Context, client *Client, store *memoryS
 			"status": e.Status, "code": e.Code, "message": e.Message, "requestId": e.RequestID,
 			"retryAfter": e.RetryAfter.Seconds(), "documentation": e.Documentation,
 		}
+	} else if errors.Is(err, context.DeadlineExceeded) {
+		got["timedOut"] = true
 	} else if err != nil {
 		got["error"] = err.Error()
 	}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import sys
@@ -61,6 +62,15 @@ class Client:
             sleep=sleep,
         )
         self._now = now
+
+    def within(self, seconds: float) -> Client:
+        """Returns this client with a deadline: calls that do not end within that many seconds from now raise TimeoutError.
+
+        Retries, waits and all pages of a list count: client.within(10).opportunity(id). What this client is set to do does not change.
+        """
+        bounded = copy.copy(self)
+        bounded._requester = self._requester.within(seconds)
+        return bounded
 
     def opportunities(self, **filter: Unpack[Filter]) -> Iterator[Opportunity]:
         """Iterates over the records that match the filter, over all pages. Each id appears once."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import http.client
 import json
+import math
 import random
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -118,9 +121,16 @@ class Requester:
         self._cancel = cancel or threading.Event()
         self._sleep = sleep or self._cancel.wait
         self._opener = urllib.request.build_opener(_AnyStatus)
+        self._end = math.inf
+
+    def within(self, seconds: float) -> Requester:
+        """Returns a requester whose requests raise TimeoutError unless they end within that time from now."""
+        bounded = copy.copy(self)
+        bounded._end = min(self._end, time.monotonic() + seconds)
+        return bounded
 
     def get(self, path: str, *, etag: str = "", fresh: bool = False) -> Result:
-        """Sends a request until it succeeds, cannot succeed, or the retry budget is used up.
+        """Sends a request until it succeeds, cannot succeed, or the retry budget or the deadline is used up.
 
         etag is sent as If-None-Match; a 304 then has no value. fresh bypasses the cache.
         """
@@ -132,6 +142,7 @@ class Requester:
                 wait = _retry_in(error, step)
                 if wait is None or waited + wait > self._retry_budget:
                     raise
+                self._remaining(wait, error)
             self._sleep(wait)
             waited += wait
             step = min(2 * step, LAST_STEP)
@@ -169,13 +180,31 @@ class Requester:
         }
         request = urllib.request.Request(url, headers=headers)
         try:
-            with self._opener.open(request, timeout=self._timeout) as response:
-                body = response.read()
+            with self._opener.open(request, timeout=min(self._timeout, self._remaining())) as response:
+                body = self._read(response)
                 if response.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
                 return Reply(response.status, response.headers, body)
         except (OSError, EOFError, http.client.HTTPException) as error:  # OSError includes URLError and timeouts
+            self._remaining(cause=error)
             raise OpportunityError(CONNECTION_FAILED, str(error) or type(error).__name__) from error
+
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        """Reads a body piece by piece, so that one that arrives slowly ends with the deadline too."""
+        body = bytearray()
+        while piece := response.read1(1 << 16):
+            body += piece
+            self._remaining()
+        if response.length:  # what read raises, but read1 does not
+            raise http.client.IncompleteRead(bytes(body), response.length)
+        return bytes(body)
+
+    def _remaining(self, wait: float = 0.0, cause: Exception | None = None) -> float:
+        """Returns the seconds until the deadline. It raises TimeoutError if the deadline is over within wait seconds."""
+        remaining = self._end - time.monotonic()
+        if remaining <= wait:
+            raise TimeoutError("the call did not end within its deadline") from cause
+        return remaining
 
 
 def _retry_in(error: OpportunityError, step: float) -> float | None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import gzip
+import http.client
+import itertools
 import json
 import os
 import sys
 import threading
+import time
 import traceback
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -62,6 +65,37 @@ class ClientTest(unittest.TestCase):
                 client.opportunity("a")
             done.set()
         self.assertEqual(raised.exception.code, "connection_failed")
+
+    def test_deadline_ends_a_body_that_arrives_slowly(self) -> None:
+        slowly = itertools.chain(itertools.repeat(b" ", 50_000), itertools.repeat(b""))
+        with Server(200, b"{}", {}) as url, mock.patch.object(http.client.HTTPResponse, "read1", side_effect=slowly):
+            client = Client(url=url, key="k", retry_budget=0)
+            self.assertRaises(TimeoutError, client.within(0.05).opportunity, "a")
+            self.assertEqual(next(slowly), b" ")
+
+    def test_deadline_bounds_a_connection_and_spares_a_useless_wait(self) -> None:
+        with Server(503, b"", {"Retry-After": "60"}) as url:
+            client = Client(url=url, key="k", sleep=self.fail).within(50)
+            self.assertRaises(TimeoutError, client.opportunity, "a")
+        with mock.patch("urllib.request.OpenerDirector.open", side_effect=OSError) as opened:
+            self.assertRaises(OpportunityError, Client(url=url, key="k", retry_budget=0).within(5).opportunity, "a")
+        self.assertLessEqual(opened.call_args.kwargs["timeout"], 5)
+
+    def test_body_that_breaks_off_is_a_failed_connection(self) -> None:
+        with Server(200, b"{}", {}) as url, mock.patch.object(http.client.HTTPResponse, "read1", return_value=b""):
+            with self.assertRaises(OpportunityError) as raised:
+                Client(url=url, key="k", retry_budget=0).opportunity("a")
+        self.assertEqual(raised.exception.code, "connection_failed")
+
+    def test_deadline_covers_every_page_and_leaves_the_client_as_it_is(self) -> None:
+        body = {"data": [], "pagination": {"hasMore": True, "next": "/api/v1/opportunities?page=2"}, "meta": {}}
+        with Server(200, json.dumps(body).encode(), {}) as url:
+            client = Client(url=url, key="k")
+            pages = client.within(60).opportunity_pages()
+            next(pages)
+            with mock.patch("time.monotonic", return_value=time.monotonic() + 60):
+                self.assertRaises(TimeoutError, next, pages)
+            next(client.opportunity_pages())
 
     def test_reads_compressed_responses(self) -> None:
         body = gzip.compress(json.dumps({"data": {"id": "a"}, "meta": {}}).encode())
