@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apidoc"
 )
 
 // TestGeneratedClients builds a program with each generator's output for the served description. The program must read the live
@@ -59,6 +60,37 @@ func TestGeneratedClients(t *testing.T) {
 			require.Equal(t, want.String(), command(t, dir, "node", "out/main.mjs", server))
 		}
 	})
+}
+
+// TestGeneratedPythonHasTheTypesOfTheSDK checks the programs that the reference and the explorer show, with few and with all parameters.
+func TestGeneratedPythonHasTheTypesOfTheSDK(t *testing.T) {
+	t.Parallel()
+	doc, err := apidoc.Parse(api.OpenAPIYAML)
+	require.NoError(t, err)
+	sdk, err := filepath.Abs("../sdk")
+	require.NoError(t, err)
+	modules, err := filepath.Abs("openapi/node_modules")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	for _, o := range doc.Operations {
+		all := apidoc.Call{Operation: o, Values: map[string]string{"id": "maple-scribe", "country": "CA", "province": "ON", "checked_after": "2026-11-01", "page": "1", "limit": "5"}}
+		for _, p := range o.Parameters {
+			if choices := p.Resolved.Choices(); choices != nil {
+				all.Values[p.Name] = choices[0]
+			}
+		}
+		for i, c := range []apidoc.Call{o.ExampleCall(), all} {
+			programs, err := c.Programs()
+			require.NoError(t, err)
+			require.Equal(t, "python", programs[3].Language, o.ID)
+			write(fmt.Sprintf("%s%d.py", o.ID, i), programs[3].Code)
+		}
+	}
+	write("pyrightconfig.json", `{"extraPaths": ["`+sdk+`/python"], "pythonVersion": "3.11", "typeCheckingMode": "standard"}`)
+	command(t, dir, "node", modules+"/pyright/index.js")
 }
 
 // withMoreFields returns a copy of a JSON value in which every object has a field that version 1 does not describe.

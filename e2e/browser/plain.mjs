@@ -45,7 +45,7 @@ try {
   await follow('Explorer')
   await follow('Get one opportunity')
   await page.getByLabel('id', { exact: true }).fill('nobody-has-this-id')
-  await press('Send call')
+  await press('Send request')
   await page.getByText('404 Not Found').waitFor()
   await page.getByText(/^One request of the day: 99 of 100 were left before the call, 98 are left now/).waitFor()
   await page.goto('/account/usage')

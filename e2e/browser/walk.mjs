@@ -129,7 +129,7 @@ try {
   await page.locator('section', { has: page.locator('#getVerificationHistory') }).getByRole('link', { name: 'Try it in the explorer' }).click()
   assert.equal(await page.getByLabel('id', { exact: true }).inputValue(), 'maple-scribe')
   await inspect(page, '14-explorer')
-  await press('Send call')
+  await press('Send request')
   await page.getByText('402 Payment Required').waitFor()
   await inspect(page, '14-explorer-response')
   await page.getByRole('button', { name: 'Copy curl' }).press('Enter')

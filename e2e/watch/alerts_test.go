@@ -155,8 +155,10 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica writes the ledger
 			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}}, {constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
 		}},
-		{"OpportunityTalliesLost", "warning", true, []metric{{lately(1, 5*time.Minute), "gateway_tallied_calls_lost_total", nil}}},
-		{"OpportunityTalliesLost", "warning", false, []metric{{constant(7), "gateway_tallied_calls_lost_total", nil}}},
+		{"OpportunityTalliesLost", "warning", true, []metric{{lately(1, 5*time.Minute), "gateway_tallied_requests_lost_total", nil}}},
+		{"OpportunityTalliesLost", "warning", false, []metric{{constant(7), "gateway_tallied_requests_lost_total", nil}}},
+		{"OpportunityLoggedRequestsLost", "warning", true, []metric{{lately(1, 5*time.Minute), "gateway_logged_requests_lost_total", nil}}},
+		{"OpportunityLoggedRequestsLost", "warning", false, []metric{{constant(7), "gateway_logged_requests_lost_total", nil}}},
 		{"OpportunitySnapshotOld", "critical", true, []metric{ // each replica has its own snapshot
 			{constant(1), "catalog_source_age_seconds", []string{"instance", "a"}}, {constant(61), "catalog_source_age_seconds", []string{"instance", "b"}},
 		}},

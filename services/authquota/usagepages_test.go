@@ -147,7 +147,7 @@ func TestUsageAsAFile(t *testing.T) {
 		b.signUp("ada@example.org")
 		other.signUp("bob@example.org")
 		empty := b.Get("/account/usage.csv")
-		require.Equal(t, "day,key,key name,outcome,calls\r\n", empty.Body)
+		require.Equal(t, "day,key,key name,outcome,requests\r\n", empty.Body)
 
 		evil, plain := svc.issue(map[string]any{"account": b.Account}), svc.issue(map[string]any{"account": b.Account})
 		b.rename(evil.ID, `=cmd|' /C calc'!A0, "x"`)

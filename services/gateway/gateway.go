@@ -185,10 +185,10 @@ func newRecorder(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Record
 	}, tel.Log)
 	tel.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_tallied_calls_pending", Help: "Calls not yet sent to authquota for the usage charts.",
+			Name: "gateway_tallied_requests_pending", Help: "Requests not yet sent to authquota for the usage charts.",
 		}, func() float64 { return float64(recorder.Pending()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "gateway_tallied_calls_lost_total", Help: "Calls permanently missing from the usage charts; the limits counted them.",
+			Name: "gateway_tallied_requests_lost_total", Help: "Requests permanently missing from the usage charts; the limits counted them.",
 		}, func() float64 { return float64(recorder.Lost()) }))
 	return recorder
 }
@@ -217,7 +217,7 @@ func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, r *s
 	})
 	r.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "gateway_service_capacity_calls", Help: "Capacity of the service: calls of all accounts together per UTC day.",
+			Name: "gateway_service_capacity_requests", Help: "Capacity of the service: requests of all accounts together per UTC day.",
 		}, func() float64 { return float64(cfg.ServiceCapacity) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_service_capacity_used_ratio",

@@ -59,7 +59,7 @@ func TestMetrics(t *testing.T) {
 		`gateway_admissions_total{decision="daily_limit_reached",tier="free"} 1`,
 		`gateway_admissions_total{decision="service_capacity_reached",tier="developer"} 1`,
 		`gateway_admissions_total{decision="suspended",tier="commercial"} 1`,
-		`gateway_service_capacity_calls 4`,
+		`gateway_service_capacity_requests 4`,
 		`gateway_service_capacity_used_ratio 1`,
 		`gateway_key_cache_requests_total{result="hit"} 5`,
 		`gateway_key_cache_requests_total{result="miss"} 5`,

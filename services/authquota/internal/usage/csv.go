@@ -25,7 +25,7 @@ type CSV struct{ out *csv.Writer }
 func NewCSV(w io.Writer) *CSV {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
-	_ = out.Write([]string{"day", "key", "key name", "outcome", "calls"}) // buffered: Write returns its error
+	_ = out.Write([]string{"day", "key", "key name", "outcome", "requests"}) // buffered: Write returns its error
 	return &CSV{out}
 }
 

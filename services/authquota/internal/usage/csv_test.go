@@ -19,13 +19,13 @@ func TestCSV(t *testing.T) {
 	require.NoError(t, file.Write([]usage.Line{{"2026-11-20", keyA, `The "shop", old`, api.CallServed, 12}}))
 	require.NoError(t, file.Write(nil))
 	require.NoError(t, file.Write([]usage.Line{{"2026-11-20", keyB, "=HYPERLINK(\"https://evil.example\")", api.CallNotFound, 3}}))
-	require.Equal(t, "day,key,key name,outcome,calls\r\n"+
+	require.Equal(t, "day,key,key name,outcome,requests\r\n"+
 		"2026-11-20,"+keyA+",\"The \"\"shop\"\", old\",served,12\r\n"+
 		"2026-11-20,"+keyB+",\"'=HYPERLINK(\"\"https://evil.example\"\")\",not_found,3\r\n", out.String())
 
 	out.Reset()
 	require.NoError(t, usage.NewCSV(&out).Write(nil))
-	require.Equal(t, "day,key,key name,outcome,calls\r\n", out.String(), "an account without calls has a file all the same")
+	require.Equal(t, "day,key,key name,outcome,requests\r\n", out.String(), "an account without calls has a file all the same")
 
 	require.Error(t, usage.NewCSV(broken{}).Write(nil))
 }

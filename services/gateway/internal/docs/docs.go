@@ -31,7 +31,7 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-//go:embed *.html errors.md sdk.md static
+//go:embed *.html errors.md reference.md sdk.md static
 var files embed.FS
 
 // Site holds the rendered documents.
@@ -76,7 +76,7 @@ func New(publicURL string, by Operator) (*Site, error) {
 	if _, err = s.layout.ParseFS(files, "*.html"); err != nil {
 		return nil, err
 	}
-	if s.sources, err = texttemplate.ParseFS(files, "*.md"); err != nil {
+	if s.sources, err = texttemplate.New("").Funcs(referenceFunctions).ParseFS(files, "*.md"); err != nil {
 		return nil, err
 	}
 	if s.firstCall, err = firstCall(); err != nil {

@@ -12,8 +12,10 @@ import (
 
 // The reference has a section for each operation and schema of the description, with every field, and stays a small page.
 func TestReference(t *testing.T) {
-	page := get(t, newSite(t), "/docs/reference").Body.String()
+	site := newSite(t)
+	page := get(t, site, "/docs/reference").Body.String()
 	require.Less(t, len(page), 100<<10)
+	require.Contains(t, get(t, site, "/docs/reference.md").Body.String(), "| `currency` | string | ISO 4217. |\n")
 
 	var doc struct {
 		Paths map[string]struct {
@@ -30,8 +32,8 @@ func TestReference(t *testing.T) {
 	for path, item := range doc.Paths {
 		section := sectionOf(t, page, item.Get.OperationID)
 		require.Contains(t, section, `<a href="/account/explorer/`+item.Get.OperationID+`?`)
-		require.Contains(t, section, `<span class="path">`+path+"</span>")
-		for _, part := range []string{"&#34;meta&#34;: {", "GET /api/", `class="language-sh"`, `class="language-go"`, `class="language-js"`, `class="language-python"`} {
+		require.Contains(t, section, "<code>"+path+"</code>")
+		for _, part := range []string{"&quot;meta&quot;: {", "GET /api/", `class="language-sh"`, `class="language-go"`, `class="language-js"`, `class="language-python"`} {
 			require.Contains(t, section, part, path)
 		}
 	}
@@ -43,14 +45,16 @@ func TestReference(t *testing.T) {
 	}
 	order := sectionOf(t, page, "getOpportunity")
 	require.Contains(t, sectionOf(t, page, "listOpportunities"), `href="/account/explorer/listOpportunities?country=CA&amp;limit=1&amp;province=ON"`)
-	require.Less(t, strings.Index(order, "&#34;id&#34;"), strings.Index(order, "&#34;category&#34;"), "fields keep the order of the description")
+	require.Less(t, strings.Index(order, "&quot;id&quot;"), strings.Index(order, "&quot;category&quot;"), "fields keep the order of the description")
 	require.Contains(t, sectionOf(t, page, "Facts"), `<a href="#Pay">Pay</a> or null`)
 }
 
+// sectionOf returns the part of a page below the heading with an id, up to the next heading with an id that is a name.
 func sectionOf(t *testing.T, page, id string) string {
 	t.Helper()
-	_, section, found := strings.Cut(page, `<section aria-labelledby="`+id+`">`)
+	_, section, found := strings.Cut(page, ` id="`+id+`">`)
 	require.True(t, found, id)
-	section, _, _ = strings.Cut(section, "</section>")
+	level := page[len(page)-len(section)-len(` id="`+id+`">`)-len("h2"):][:2]
+	section, _, _ = strings.Cut(section, "<"+level)
 	return section
 }

@@ -55,7 +55,7 @@ func newMeters(registry prometheus.Registerer) meters {
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // the latency objective needs a bucket at its limit
 		}, []string{"route", "outcome"}),
 		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gateway_admissions_total", Help: "Decisions on API calls by tier: admitted, the code of the exceeded limit, " +
+			Name: "gateway_admissions_total", Help: "Decisions on API requests by tier: admitted, the code of the exceeded limit, " +
 				"suspended, epoch (cached account outdated, retried), undecided (no decision possible, 503).",
 		}, []string{"decision", "tier"}),
 	}

@@ -93,7 +93,7 @@ func TestOperations(t *testing.T) {
 	p := s.Get("/account/explorer").Shows(http.StatusOK, "Explorer")
 	for _, id := range []string{"listOpportunities", "listJobsAlias", "getOpportunity", "getVerificationHistory"} {
 		require.Contains(t, p.Body, `href="/account/explorer/`+id+`"`)
-		require.Contains(t, s.Get("/account/explorer/"+id).Shows(http.StatusOK, "Send call").Body, `href="/docs/reference#`+id+`"`)
+		require.Contains(t, s.Get("/account/explorer/"+id).Shows(http.StatusOK, "Send request").Body, `href="/docs/reference#`+id+`"`)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestResult(t *testing.T) {
 	p := explored(t, s, list, form, api.ExplorerResult{
 		Status: 200, Charged: true, Body: []byte(`{"data":["<script>alert(1)</script>"]}`), Size: 38,
 		Header: http.Header{"X-RateLimit-Limit": {"100"}, "X-RateLimit-Remaining": {"93"}, "Etag": {`W/"x"`}},
-	}).Shows(http.StatusOK, "200 OK", "GET /api/v1/opportunities?country=CA", "One request of the day: 94 of 100 were left before the call, 93 are left now",
+	}).Shows(http.StatusOK, "200 OK", "GET /api/v1/opportunities?country=CA", "One request of the day: 94 of 100 were left before the request, 93 are left now",
 		"X-RateLimit-Remaining: 93", `Etag: W/"x"`, "--data-urlencode country=CA", `Country: "CA"`, "country: 'CA'", `country="CA"`,
 		"OPPORTUNITY_URL=https://api.example")
 	require.NotContains(t, p.Body, "<script>alert")
@@ -216,7 +216,7 @@ func TestResultOfRejectedCall(t *testing.T) {
 	form := url.Values{"limit": {"x"}, "key": {website}}
 	explored(t, s, list, form, api.ExplorerResult{
 		Status: 400, Body: []byte(`{"error":{}}`), Size: 12, Header: http.Header{"X-RateLimit-Limit": {"100"}, "X-RateLimit-Remaining": {"94"}},
-	}).Shows(http.StatusOK, "400 Bad Request", "No request of the day: 94 of 100", "The SDKs cannot send this call")
+	}).Shows(http.StatusOK, "400 Bad Request", "No request of the day: 94 of 100", "The SDKs cannot send this request")
 	p := explored(t, s, list, form, api.ExplorerResult{Status: 401, Body: []byte(`{}`), Size: 2}).Shows(http.StatusOK, "401 Unauthorized", "No request of the day")
 	require.NotContains(t, p.Text(), "were left", "the API does not state the quota of an unknown key")
 	explored(t, s, list, form, api.ExplorerResult{Status: 304}).Shows(http.StatusOK, "304 Not Modified")

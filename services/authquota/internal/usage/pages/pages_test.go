@@ -117,12 +117,12 @@ func TestUsageDuringCounterOutage(t *testing.T) {
 
 func TestUsageFile(t *testing.T) {
 	s, store := start(t)
-	require.Equal(t, "day,key,key name,outcome,calls\r\n", s.Get("/account/usage.csv").Body)
+	require.Equal(t, "day,key,key name,outcome,requests\r\n", s.Get("/account/usage.csv").Body)
 	store.lines = []usage.Line{{Day: "2026-11-20", Key: "key_1", Name: "=cmd", Outcome: api.CallServed, Calls: 3}}
 	p := s.Get("/account/usage.csv")
 	require.Equal(t, "text/csv; charset=utf-8; header=present", p.Header.Get("Content-Type"))
 	require.Equal(t, `attachment; filename="usage-2025-10-17-to-2026-11-20.csv"`, p.Header.Get("Content-Disposition"))
-	require.Equal(t, "day,key,key name,outcome,calls\r\n2026-11-20,key_1,'=cmd,served,3\r\n", p.Body)
+	require.Equal(t, "day,key,key name,outcome,requests\r\n2026-11-20,key_1,'=cmd,served,3\r\n", p.Body)
 	store.failure = errors.New("db.internal refused")
 	s.Get("/account/usage.csv").Shows(http.StatusInternalServerError)
 }
