@@ -16,7 +16,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/push"
@@ -161,90 +161,84 @@ func (p *process) handle(ctx context.Context, db *database.DB, fake fakeProcesso
 // A process may crash at any step of handling an event. After the processor has sent the event again and the next process has delivered
 // the pending push, authquota has the processor's state and has applied it exactly once.
 func TestCrashAtAnyStepLosesNothingAndPushesOnce(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := openDatabase(t, url)
-			ctx := t.Context()
-			whole := new(process)
-			run := func(n int, p *process) {
-				account := fmt.Sprintf("acc_%d", n)
-				id := "sub_" + account
-				fake := fakeProcessor{id: {ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-					Paid: &subscription.Payment{Invoice: "in_1", Until: now}, PendingInvoice: "in_2"}}
-				to := &authquota{entitlements: map[string]api.Entitlement{}, changes: map[string][]int64{}}
-				e := processor.Event{ID: "evt_" + account, Type: "invoice.created", Subscription: id}
-				err := p.handle(ctx, db, fake, to, e)
-				if p.crash > 0 {
-					require.ErrorIs(t, err, errCrash)
-					require.NoError(t, new(process).handle(ctx, db, fake, to, e), "the next process handles the event again")
-				} else {
-					require.NoError(t, err)
-				}
-				got := to.entitlements[account]
-				got.Version = 0
-				require.Equal(t, "in_2", fake[id].Paid.Invoice, "%d of %v", p.crash, p.log)
-				require.Equal(t, subscription.DeriveEntitlement([]subscription.State{fake[id]}), got, "%d of %v", p.crash, p.log)
-				require.Len(t, to.changes[account], 1, "%d of %v", p.crash, p.log)
-				pending, err := store.New(db, func() time.Time { return now }).CountPending(ctx)
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		db := servicetest.OpenDatabase(t, url)
+		ctx := t.Context()
+		whole := new(process)
+		run := func(n int, p *process) {
+			account := fmt.Sprintf("acc_%d", n)
+			id := "sub_" + account
+			fake := fakeProcessor{id: {ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+				Paid: &subscription.Payment{Invoice: "in_1", Until: now}, PendingInvoice: "in_2"}}
+			to := &authquota{entitlements: map[string]api.Entitlement{}, changes: map[string][]int64{}}
+			e := processor.Event{ID: "evt_" + account, Type: "invoice.created", Subscription: id}
+			err := p.handle(ctx, db, fake, to, e)
+			if p.crash > 0 {
+				require.ErrorIs(t, err, errCrash)
+				require.NoError(t, new(process).handle(ctx, db, fake, to, e), "the next process handles the event again")
+			} else {
 				require.NoError(t, err)
-				require.Zero(t, pending, "%d of %v", p.crash, p.log)
 			}
-			run(0, whole)
-			steps := strings.Join(whole.log, "\n")
-			for _, one := range []string{"UPDATE tickets", "read the subscription", "charge", "INSERT INTO events", "COMMIT", "push to authquota", "UPDATE entitlements SET\n"} {
-				require.Contains(t, steps, one, "every step must be tried")
+			got := to.entitlements[account]
+			got.Version = 0
+			require.Equal(t, "in_2", fake[id].Paid.Invoice, "%d of %v", p.crash, p.log)
+			require.Equal(t, subscription.DeriveEntitlement([]subscription.State{fake[id]}), got, "%d of %v", p.crash, p.log)
+			require.Len(t, to.changes[account], 1, "%d of %v", p.crash, p.log)
+			pending, err := store.New(db, func() time.Time { return now }).CountPending(ctx)
+			require.NoError(t, err)
+			require.Zero(t, pending, "%d of %v", p.crash, p.log)
+		}
+		run(0, whole)
+		steps := strings.Join(whole.log, "\n")
+		for _, one := range []string{"UPDATE tickets", "read the subscription", "charge", "INSERT INTO events", "COMMIT", "push to authquota", "UPDATE entitlements SET\n"} {
+			require.Contains(t, steps, one, "every step must be tried")
+		}
+		for i := range whole.log {
+			for _, after := range []bool{false, true} {
+				run(1000*(i+1)+map[bool]int{false: 1, true: 2}[after], &process{crash: i + 1, after: after})
 			}
-			for i := range whole.log {
-				for _, after := range []bool{false, true} {
-					run(1000*(i+1)+map[bool]int{false: 1, true: 2}[after], &process{crash: i + 1, after: after})
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // When two subscriptions of an account change concurrently, each change sees the other. Each event is delivered twice, concurrently too.
 func TestConcurrentChangesOfOneAccount(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db := store.New(openDatabase(t, url), func() time.Time { return now })
-			in := intake.Intake{Store: db, Log: slog.New(slog.DiscardHandler)}
-			for n := range 20 {
-				account := fmt.Sprintf("acc_%d", n)
-				fake, ids := fakeProcessor{}, []string{}
-				for i := range 3 {
-					id := fmt.Sprintf("sub_%d_%d", n, i)
-					ids = append(ids, id)
-					fake[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-						Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(i+1) * time.Hour)}}
-				}
-				in.Source = fake
-				_, err := in.Refresh(t.Context(), ids[0], intake.Cause{Actor: "test"}) // makes the account known
-				require.NoError(t, err)
-				var all sync.WaitGroup
-				outcomes := make(chan intake.Outcome, 4)
-				for _, id := range []string{ids[1], ids[1], ids[2], ids[2]} {
-					all.Go(func() {
-						outcome, err := in.HandleEvent(t.Context(), processor.Event{ID: "evt_" + id, Subscription: id})
-						if err != nil {
-							outcome = intake.Outcome(err.Error())
-						}
-						outcomes <- outcome
-					})
-				}
-				all.Wait()
-				close(outcomes)
-				counts := map[intake.Outcome]int{}
-				for o := range outcomes {
-					counts[o]++
-				}
-				require.Equal(t, map[intake.Outcome]int{intake.Done: 2, intake.Duplicate: 2}, counts)
-				found, err := db.Account(t.Context(), account)
-				require.NoError(t, err)
-				require.Equal(t, now.Add(3*time.Hour), *found.Entitlement.PaidUntil, account)
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		db := store.New(servicetest.OpenDatabase(t, url), func() time.Time { return now })
+		in := intake.Intake{Store: db, Log: slog.New(slog.DiscardHandler)}
+		for n := range 20 {
+			account := fmt.Sprintf("acc_%d", n)
+			fake, ids := fakeProcessor{}, []string{}
+			for i := range 3 {
+				id := fmt.Sprintf("sub_%d_%d", n, i)
+				ids = append(ids, id)
+				fake[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+					Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(i+1) * time.Hour)}}
 			}
-		})
-	}
+			in.Source = fake
+			_, err := in.Refresh(t.Context(), ids[0], intake.Cause{Actor: "test"}) // makes the account known
+			require.NoError(t, err)
+			var all sync.WaitGroup
+			outcomes := make(chan intake.Outcome, 4)
+			for _, id := range []string{ids[1], ids[1], ids[2], ids[2]} {
+				all.Go(func() {
+					outcome, err := in.HandleEvent(t.Context(), processor.Event{ID: "evt_" + id, Subscription: id})
+					if err != nil {
+						outcome = intake.Outcome(err.Error())
+					}
+					outcomes <- outcome
+				})
+			}
+			all.Wait()
+			close(outcomes)
+			counts := map[intake.Outcome]int{}
+			for o := range outcomes {
+				counts[o]++
+			}
+			require.Equal(t, map[intake.Outcome]int{intake.Done: 2, intake.Duplicate: 2}, counts)
+			found, err := db.Account(t.Context(), account)
+			require.NoError(t, err)
+			require.Equal(t, now.Add(3*time.Hour), *found.Entitlement.PaidUntil, account)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package intake_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -13,8 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/store"
@@ -26,18 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// openDatabase returns a migrated database.
-func openDatabase(t *testing.T, url string) *database.DB {
-	t.Helper()
-	cfg := database.Config{URL: url, MaxConnections: 10}
-	tel, err := telemetry.Start(t.Context(), "billing", telemetry.Config{LogLevel: slog.LevelError})
-	require.NoError(t, err)
-	require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations.Files))
-	db, err := database.Open(cfg, tel)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return db
-}
+var schema = servicetest.NewSchema(migrations.Files)
 
 // fakeProcessor is a processor whose state the test changes.
 type fakeProcessor map[string]subscription.State
@@ -108,42 +95,40 @@ func permutations(n int, each func([]int)) {
 // Every state is read when its event arrives and applied later. In whatever order the states are applied, one of them twice, the one read
 // last wins. Six states make 720 orders; SQLite, which is slower, gets the 120 orders of the first five.
 func TestStateReadLastWinsInAnyOrder(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		db := servicetest.OpenDatabase(t, url)
 		steps, orders := transitions, 720
-		if name == database.SQLite {
+		if db.Dialect == database.SQLite {
 			steps, orders = transitions[:5], 120
 		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			repo := store.New(openDatabase(t, url), func() time.Time { return now })
-			n := 0
-			permutations(len(steps), func(order []int) {
-				n++
-				account := fmt.Sprintf("acc_%d", n)
-				state := subscription.State{ID: "sub_" + account, Account: account}
-				fetched := make([]intake.Fetched, len(steps))
-				for i, step := range steps {
-					step.apply(&state)
-					read, err := fakeProcessor{state.ID: state}.Subscription(t.Context(), state.ID)
+		repo := store.New(db, func() time.Time { return now })
+		n := 0
+		permutations(len(steps), func(order []int) {
+			n++
+			account := fmt.Sprintf("acc_%d", n)
+			state := subscription.State{ID: "sub_" + account, Account: account}
+			fetched := make([]intake.Fetched, len(steps))
+			for i, step := range steps {
+				step.apply(&state)
+				read, err := fakeProcessor{state.ID: state}.Subscription(t.Context(), state.ID)
+				require.NoError(t, err)
+				cause := intake.Cause{Actor: intake.ActorProcessor, Event: fmt.Sprintf("evt_%d_%d", n, i)}
+				fetched[i] = intake.Fetched{Ticket: int64(i + 1), Cause: cause, State: &read}
+			}
+			for i, next := range order {
+				change, err := repo.Apply(t.Context(), fetched[next])
+				require.NoError(t, err)
+				require.False(t, change.Duplicate)
+				if i == n%len(order) { // duplicate delivery
+					change, err = repo.Apply(t.Context(), fetched[next])
 					require.NoError(t, err)
-					cause := intake.Cause{Actor: intake.ActorProcessor, Event: fmt.Sprintf("evt_%d_%d", n, i)}
-					fetched[i] = intake.Fetched{Ticket: int64(i + 1), Cause: cause, State: &read}
+					require.True(t, change.Duplicate)
 				}
-				for i, next := range order {
-					change, err := repo.Apply(t.Context(), fetched[next])
-					require.NoError(t, err)
-					require.False(t, change.Duplicate)
-					if i == n%len(order) { // duplicate delivery
-						change, err = repo.Apply(t.Context(), fetched[next])
-						require.NoError(t, err)
-						require.True(t, change.Duplicate)
-					}
-				}
-				requireStored(t, repo, account, fakeProcessor{state.ID: state}, "order %v", order)
-			})
-			require.Equal(t, orders, n)
+			}
+			requireStored(t, repo, account, fakeProcessor{state.ID: state}, "order %v", order)
 		})
-	}
+		require.Equal(t, orders, n)
+	})
 }
 
 // delivery is one event being processed in three steps: take a ticket, read the state, apply it. Other deliveries may run in between.
@@ -157,61 +142,58 @@ type delivery struct {
 // Subscriptions change while events of earlier changes are being processed, late or twice. Once all are processed, the store has the
 // processor's state.
 func TestAnyInterleavingEndsWithProcessorState(t *testing.T) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			repo := store.New(openDatabase(t, url), func() time.Time { return now })
-			run := 0
-			rapid.Check(t, func(rt *rapid.T) {
-				run++
-				account, applied := fmt.Sprintf("acc_%d", run), map[string]int{}
-				fake := fakeProcessor{}
-				for i := range rapid.IntRange(1, 2).Draw(rt, "subscriptions") {
-					id := fmt.Sprintf("sub_%d_%d", run, i)
-					fake[id] = subscription.State{ID: id, Account: account}
-					applied[id] = 0
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		repo := store.New(servicetest.OpenDatabase(t, url), func() time.Time { return now })
+		run := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			run++
+			account, applied := fmt.Sprintf("acc_%d", run), map[string]int{}
+			fake := fakeProcessor{}
+			for i := range rapid.IntRange(1, 2).Draw(rt, "subscriptions") {
+				id := fmt.Sprintf("sub_%d_%d", run, i)
+				fake[id] = subscription.State{ID: id, Account: account}
+				applied[id] = 0
+			}
+			var deliveries []*delivery
+			events := 0
+			change := func(id string) {
+				state := fake[id]
+				transitions[applied[id]].apply(&state)
+				fake[id] = state
+				applied[id]++
+				events++
+				for range rapid.IntRange(1, 2).Draw(rt, "times") {
+					deliveries = append(deliveries, &delivery{event: processor.Event{ID: fmt.Sprintf("evt_%d_%d", run, events), Subscription: id}})
 				}
-				var deliveries []*delivery
-				events := 0
-				change := func(id string) {
-					state := fake[id]
-					transitions[applied[id]].apply(&state)
-					fake[id] = state
-					applied[id]++
-					events++
-					for range rapid.IntRange(1, 2).Draw(rt, "times") {
-						deliveries = append(deliveries, &delivery{event: processor.Event{ID: fmt.Sprintf("evt_%d_%d", run, events), Subscription: id}})
-					}
+			}
+			ids := []string{fmt.Sprintf("sub_%d_0", run), fmt.Sprintf("sub_%d_%d", run, len(fake)-1)}
+			for {
+				id := rapid.SampledFrom(ids).Draw(rt, "which")
+				more := applied[id] < len(transitions)
+				if !more && len(deliveries) == 0 {
+					break
 				}
-				ids := []string{fmt.Sprintf("sub_%d_0", run), fmt.Sprintf("sub_%d_%d", run, len(fake)-1)}
-				for {
-					id := rapid.SampledFrom(ids).Draw(rt, "which")
-					more := applied[id] < len(transitions)
-					if !more && len(deliveries) == 0 {
-						break
-					}
-					if more && (len(deliveries) == 0 || rapid.Bool().Draw(rt, "change")) {
-						change(id)
-						continue
-					}
-					i := rapid.IntRange(0, len(deliveries)-1).Draw(rt, "delivery")
-					if deliveries[i].advance(t, repo, fake) {
-						deliveries = append(deliveries[:i], deliveries[i+1:]...)
-					}
+				if more && (len(deliveries) == 0 || rapid.Bool().Draw(rt, "change")) {
+					change(id)
+					continue
 				}
-				for id := range fake {
-					for applied[id] < len(transitions) { // of the other subscription too
-						change(id)
-					}
+				i := rapid.IntRange(0, len(deliveries)-1).Draw(rt, "delivery")
+				if deliveries[i].advance(t, repo, fake) {
+					deliveries = append(deliveries[:i], deliveries[i+1:]...)
 				}
-				for _, d := range deliveries {
-					for !d.advance(t, repo, fake) {
-					}
+			}
+			for id := range fake {
+				for applied[id] < len(transitions) { // of the other subscription too
+					change(id)
 				}
-				requireStored(t, repo, account, fake)
-			})
+			}
+			for _, d := range deliveries {
+				for !d.advance(t, repo, fake) {
+				}
+			}
+			requireStored(t, repo, account, fake)
 		})
-	}
+	})
 }
 
 // advance runs the next step and reports whether it was the last.

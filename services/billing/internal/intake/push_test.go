@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/store"
@@ -52,25 +52,22 @@ type pushTest struct {
 }
 
 func onBothDatabases(t *testing.T, test func(t *testing.T, p *pushTest)) {
-	for name, url := range storetest.Databases(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := &pushTest{
-				t: t, clock: now, processor: fakeProcessor{}, outcomes: map[push.Outcome]int{},
-				authquota: &failingAuthquota{
-					next: &authquota{entitlements: map[string]api.Entitlement{}, changes: map[string][]int64{}}, err: map[string]error{},
-				},
-			}
-			clock, log := func() time.Time { return p.clock }, slog.New(slog.DiscardHandler)
-			repo := store.New(openDatabase(t, url), clock)
-			p.intake = intake.Intake{Store: repo, Source: p.processor, Log: log}
-			p.pusher = push.New(push.Pusher{
-				Outbox: repo, Authquota: p.authquota, Now: clock, Log: log,
-				Count: func(o push.Outcome) { p.outcomes[o]++ }, SetPending: func(n int) { p.pending = n },
-			})
-			test(t, p)
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		p := &pushTest{
+			t: t, clock: now, processor: fakeProcessor{}, outcomes: map[push.Outcome]int{},
+			authquota: &failingAuthquota{
+				next: &authquota{entitlements: map[string]api.Entitlement{}, changes: map[string][]int64{}}, err: map[string]error{},
+			},
+		}
+		clock, log := func() time.Time { return p.clock }, slog.New(slog.DiscardHandler)
+		repo := store.New(servicetest.OpenDatabase(t, url), clock)
+		p.intake = intake.Intake{Store: repo, Source: p.processor, Log: log}
+		p.pusher = push.New(push.Pusher{
+			Outbox: repo, Authquota: p.authquota, Now: clock, Log: log,
+			Count: func(o push.Outcome) { p.outcomes[o]++ }, SetPending: func(n int) { p.pending = n },
 		})
-	}
+		test(t, p)
+	})
 }
 
 // buy makes the account's only subscription paid for a number of months.

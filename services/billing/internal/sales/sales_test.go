@@ -11,10 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/sales"
@@ -35,27 +33,21 @@ type testSales struct {
 	time    time.Time
 }
 
+var schema = servicetest.NewSchema(migrations.Files)
+
 func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
-	for dialect, url := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) {
-			tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
-			require.NoError(t, err)
-			cfg := database.Config{URL: url, MaxConnections: 4}
-			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations.Files))
-			db, err := database.Open(cfg, tel)
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = db.Close() })
-			s := &testSales{time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-			now := func() time.Time { return s.time }
-			repo := store.New(db, now)
-			s.sandbox = sandbox.New(db, public, now)
-			s.Sales = sales.Sales{
-				Store: repo, Processor: s.sandbox,
-				Intake: intake.Intake{Store: repo, Source: s.sandbox, Log: slog.New(slog.DiscardHandler)},
-			}
-			test(t, s)
-		})
-	}
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		db := servicetest.OpenDatabase(t, url)
+		s := &testSales{time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+		now := func() time.Time { return s.time }
+		repo := store.New(db, now)
+		s.sandbox = sandbox.New(db, public, now)
+		s.Sales = sales.Sales{
+			Store: repo, Processor: s.sandbox,
+			Intake: intake.Intake{Store: repo, Source: s.sandbox, Log: slog.New(slog.DiscardHandler)},
+		}
+		test(t, s)
+	})
 }
 
 func (s *testSales) checkout(t *testing.T) string {

@@ -3,7 +3,6 @@ package sandbox_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -13,11 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/sandbox"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -68,22 +66,12 @@ func (d *testSandbox) eventTypes() (kinds []string) {
 	return kinds
 }
 
-func openDatabase(t *testing.T, url string) *database.DB {
-	t.Helper()
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
-	cfg := database.Config{URL: url, MaxConnections: 4}
-	require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations.Files))
-	db, err := database.Open(cfg, tel)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
+var schema = servicetest.NewSchema(migrations.Files)
 
 func onBothDatabases(t *testing.T, test func(t *testing.T, d *testSandbox)) {
-	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
-		d.Sandbox = sandbox.New(openDatabase(t, url), public, d.now)
+		d.Sandbox = sandbox.New(servicetest.OpenDatabase(t, url), public, d.now)
 		var err error
 		d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org", "")
 		require.NoError(t, err)
@@ -314,47 +302,45 @@ func TestNewestSubscriptionComesFirst(t *testing.T) {
 
 // A failed event is delivered again, by the next process too. A delivered event is not.
 func TestFailedEventsAreDeliveredAgain(t *testing.T) {
-	for dialect, url := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) {
-			db := openDatabase(t, url)
-			start := func() (*testSandbox, chan processor.Event, func()) {
-				d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
-				d.Sandbox = sandbox.New(db, public, d.now)
-				var err error
-				d.customer, err = d.Customer(t.Context(), "acc_1", "", "")
-				require.NoError(t, err)
-				attempts := make(chan processor.Event, 100)
-				return d, attempts, d.run(func(_ context.Context, e processor.Event) error {
-					attempts <- e
-					if e.Type == "invoice.paid" && d.now().Month() == time.January {
-						return errors.New("no")
-					}
-					return nil
-				})
-			}
-			d, attempts, end := start()
-			page := d.checkout("one")
-			require.NoError(t, d.Pay(t.Context(), page, false))
-			failures := 0
-			for failures < 2 {
-				if e := <-attempts; e.Type == "invoice.paid" {
-					failures++
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		db := servicetest.OpenDatabase(t, url)
+		start := func() (*testSandbox, chan processor.Event, func()) {
+			d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
+			d.Sandbox = sandbox.New(db, public, d.now)
+			var err error
+			d.customer, err = d.Customer(t.Context(), "acc_1", "", "")
+			require.NoError(t, err)
+			attempts := make(chan processor.Event, 100)
+			return d, attempts, d.run(func(_ context.Context, e processor.Event) error {
+				attempts <- e
+				if e.Type == "invoice.paid" && d.now().Month() == time.January {
+					return errors.New("no")
 				}
-			}
-			end() // with one event pending
-			d, attempts, end = start()
-			defer end()
-			e := <-attempts
-			require.Equal(t, "invoice.paid", e.Type, "the others were delivered")
-			require.Equal(t, d.onlySubscription().ID, e.Subscription)
-			d.advanceClock(24 * time.Hour)
-			storetest.Eventually(t, "no pending events", func() bool {
-				var left int64
-				require.NoError(t, db.Table("sandbox_events").Count(&left).Error)
-				return left == 0
+				return nil
 			})
+		}
+		d, attempts, end := start()
+		page := d.checkout("one")
+		require.NoError(t, d.Pay(t.Context(), page, false))
+		failures := 0
+		for failures < 2 {
+			if e := <-attempts; e.Type == "invoice.paid" {
+				failures++
+			}
+		}
+		end() // with one event pending
+		d, attempts, end = start()
+		defer end()
+		e := <-attempts
+		require.Equal(t, "invoice.paid", e.Type, "the others were delivered")
+		require.Equal(t, d.onlySubscription().ID, e.Subscription)
+		d.advanceClock(24 * time.Hour)
+		storetest.Eventually(t, "no pending events", func() bool {
+			var left int64
+			require.NoError(t, db.Table("sandbox_events").Count(&left).Error)
+			return left == 0
 		})
-	}
+	})
 }
 
 func TestReturnURLMustBeBelowPublicURL(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/oracle"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
@@ -23,9 +22,9 @@ import (
 // reviewed.
 func BenchmarkLoad(b *testing.B) {
 	const n = 100_000
-	for dialect, url := range storetest.Databases(b) {
+	for dialect, url := range map[string]string{"postgres": schema.Postgres(b), "sqlite": schema.SQLite(b)} {
 		b.Run(dialect, func(b *testing.B) {
-			s := open(b, url)
+			s, _ := open(b, url)
 			seed(b, s, n)
 			before := cpuTime(b)
 			for b.Loop() {

@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/catalog/internal/snapshot"
@@ -25,21 +26,12 @@ import (
 	"opportunity.internal/services/catalog/migrations"
 )
 
-// open returns a store on a new database with the schema.
-func open(t testing.TB, url string) *store.Store {
-	t.Helper()
-	s, _ := openDB(t, database.Config{URL: url, MaxConnections: 8})
-	return s
-}
+var schema = servicetest.NewSchema(migrations.Files)
 
-func openDB(t testing.TB, cfg database.Config) (*store.Store, *database.DB) {
+// open returns a store on a migrated database.
+func open(t testing.TB, url string) (*store.Store, *database.DB) {
 	t.Helper()
-	tel, err := telemetry.Start(context.Background(), "catalog", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
-	require.NoError(t, database.Migrate(context.Background(), cfg, tel, migrations.Files))
-	db, err := database.Open(cfg, tel)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
+	db := servicetest.OpenDatabase(t, url)
 	return store.New(db, func() time.Time { return at }), db
 }
 
@@ -47,12 +39,10 @@ func openDB(t testing.TB, cfg database.Config) (*store.Store, *database.DB) {
 var at = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
 func onEachDatabase(t *testing.T, test func(t *testing.T, s *store.Store, db *database.DB)) {
-	for dialect, url := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) {
-			s, db := openDB(t, database.Config{URL: url, MaxConnections: 8})
-			test(t, s, db)
-		})
-	}
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		s, db := open(t, url)
+		test(t, s, db)
+	})
 }
 
 func lines(ids ...string) []listingfile.Line {
@@ -135,13 +125,10 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 	t.Run("serving role", func(t *testing.T) {
 		url := storetest.Postgres(t)
 		role, asRole := storetest.Role(t, url)
-		openDB(t, database.Config{URL: url, MaxConnections: 2, ServingRole: role})
 		tel, err := telemetry.Start(t.Context(), "catalog", telemetry.Config{LogOutput: io.Discard})
 		require.NoError(t, err)
-		db, err := database.Open(database.Config{URL: asRole, MaxConnections: 2}, tel)
-		require.NoError(t, err)
-		defer db.Close()
-		s := store.New(db, time.Now)
+		require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 2, ServingRole: role}, tel, migrations.Files))
+		s, db := open(t, asRole)
 		file := lines("a")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
 		_, err = s.Import(t.Context(), "ann", file)

@@ -16,7 +16,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/linkcheck"
 	"opportunity.internal/services/history/internal/store"
@@ -131,10 +131,12 @@ type testStore struct {
 	died    func()
 }
 
+var schema = servicetest.NewSchema(migrations.Files)
+
 // onBoth runs a test on a migrated store of each dialect. The test must call open inside a bubble.
 func onBoth(t *testing.T, test func(t *testing.T, open func(t testing.TB) *testStore)) {
 	t.Helper()
-	on(t, storetest.Databases(t), test)
+	on(t, map[string]string{"postgres": schema.Postgres(t), "sqlite": schema.SQLite(t)}, test)
 }
 
 // on is like onBoth for the given databases.
@@ -146,7 +148,6 @@ func on(t *testing.T, databases map[string]string, test func(t *testing.T, open 
 			tel, err := telemetry.Start(t.Context(), "history", telemetry.Config{LogOutput: io.Discard})
 			require.NoError(t, err)
 			cfg := database.Config{URL: url, MaxConnections: 4}
-			require.NoError(t, database.Migrate(t.Context(), cfg, tel, migrations.Files))
 			test(t, func(t testing.TB) *testStore {
 				db, err := database.Open(cfg, tel)
 				require.NoError(t, err)

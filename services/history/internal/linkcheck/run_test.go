@@ -13,19 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
-// The test checks ten thousand links on five hundred hosts (fewer on SQLite) and kills the process midway. The limits for each host
-// hold (type internet checks them) and no link is requested twice in a day.
+// The test checks 1,200 links on 60 hosts, four times as many hosts as it checks at once, and kills the process midway.
+// The limits for each host hold (type internet checks them) and no link is requested twice in a day.
 func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 	onBoth(t, func(t *testing.T, open func(testing.TB) *testStore) {
-		hosts := 500
-		if strings.HasSuffix(t.Name(), "sqlite") {
-			hosts = 50 // the rules are the same, and more claims on SQLite would prove nothing else
-		}
-		listings, dieAt := 20*hosts, 8*hosts
+		const hosts, listings, dieAt = 60, 1200, 480
 		synctest.Test(t, func(t *testing.T) {
 			n := newInternet(t)
 			first := open(t)
@@ -66,7 +61,7 @@ func TestNoLinkIsCheckedTwiceAfterKill(t *testing.T) {
 
 func TestEachLinkIsCheckedOnceADaySpreadOverTheDay(t *testing.T) {
 	// SQLite only: hours pass in the bubble, so the pool closes its connections, and reconnecting to Postgres takes long.
-	on(t, map[string]string{"sqlite": storetest.SQLite(t)}, func(t *testing.T, open func(testing.TB) *testStore) {
+	on(t, map[string]string{"sqlite": schema.SQLite(t)}, func(t *testing.T, open func(testing.TB) *testStore) {
 		synctest.Test(t, func(t *testing.T) {
 			const listings, days = 240, 4
 			n, s := newInternet(t), open(t)

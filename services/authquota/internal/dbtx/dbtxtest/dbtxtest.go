@@ -2,9 +2,7 @@
 package dbtxtest
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +11,6 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/secretbox"
@@ -43,25 +39,12 @@ func OnBoth(t *testing.T, test func(t *testing.T, db DB)) {
 }
 
 // Schema is the current schema.
-var Schema = storetest.NewSchema(func(url string) error {
-	tel, err := telemetry.Start(context.Background(), "test", telemetry.Config{LogOutput: io.Discard})
-	if err != nil {
-		return err
-	}
-	return database.Migrate(context.Background(), config(url), tel, migrations.Files)
-})
-
-func config(url string) database.Config { return database.Config{URL: url, MaxConnections: 10} }
+var Schema = servicetest.NewSchema(migrations.Files)
 
 // Open opens a database. It is closed after the test.
 func Open(t testing.TB, url string, now func() time.Time) DB {
 	t.Helper()
-	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
-	opened, err := database.Open(config(url), tel)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, opened.Close()) })
-	return DB{DB: &dbtx.DB{DB: opened, Now: now, Box: Box(t, "e7"), Mails: mail.NewWriter(servicetest.PublicURL)}}
+	return DB{DB: &dbtx.DB{DB: servicetest.OpenDatabase(t, url), Now: now, Box: Box(t, "e7"), Mails: mail.NewWriter(servicetest.PublicURL)}}
 }
 
 // Box returns a Box with one key for each given byte in hexadecimal, newest first.
@@ -123,6 +106,17 @@ func (db DB) Audit(t testing.TB) (actions []string) {
 	t.Helper()
 	require.NoError(t, db.Model(&dbtx.AuditRow{}).Order("id").Pluck("action", &actions).Error)
 	return actions
+}
+
+// AuditLog returns the entries of the audit log, oldest first: time, actor, action, subject, detail.
+func (db DB) AuditLog(t testing.TB) (entries []string) {
+	t.Helper()
+	var rows []dbtx.AuditRow
+	require.NoError(t, db.Order("id").Find(&rows).Error)
+	for _, r := range rows {
+		entries = append(entries, fmt.Sprint(r.At, " ", r.Actor, " ", r.Action, " ", r.Subject, " ", r.Detail))
+	}
+	return entries
 }
 
 // Raises returns the accounts with a pending epoch increment.

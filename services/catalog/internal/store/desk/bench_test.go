@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/review"
 )
@@ -38,7 +37,7 @@ func seed(b *testing.B, s stores) {
 const dueAt = `1795003200000000::bigint - 3 * 86400000000::bigint + n::bigint * 7919 % 100000 * 14688000`
 
 func BenchmarkQueue(b *testing.B) {
-	s := open(b, storetest.Postgres(b))
+	s := open(b, schema.Postgres(b))
 	seed(b, s)
 	for name, f := range map[string]review.QueueFilter{
 		"today":     {Today: true},

@@ -1,9 +1,7 @@
 package desk_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +12,7 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
-	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/internal/store/desk"
@@ -33,23 +30,17 @@ type stores struct {
 	db       *database.DB
 }
 
+var schema = servicetest.NewSchema(migrations.Files)
+
 func open(t testing.TB, url string) stores {
 	t.Helper()
-	cfg := database.Config{URL: url, MaxConnections: 8}
-	tel, err := telemetry.Start(context.Background(), "catalog", telemetry.Config{LogOutput: io.Discard})
-	require.NoError(t, err)
-	require.NoError(t, database.Migrate(context.Background(), cfg, tel, migrations.Files))
-	db, err := database.Open(cfg, tel)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
+	db := servicetest.OpenDatabase(t, url)
 	now := func() time.Time { return at }
 	return stores{desk.New(db, now), store.New(db, now), db}
 }
 
 func onEachDatabase(t *testing.T, test func(t *testing.T, s stores)) {
-	for dialect, url := range storetest.Databases(t) {
-		t.Run(dialect, func(t *testing.T) { test(t, open(t, url)) })
-	}
+	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, open(t, url)) })
 }
 
 func TestListFilters(t *testing.T) {
