@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 // commandCounter is a proxy to Redis that counts commands.
@@ -21,7 +23,7 @@ func (c *commandCounter) count() int { return int(c.n.Load()) }
 
 func countCommands(t *testing.T, redis string) *commandCounter {
 	t.Helper()
-	ln := listen(t)
+	ln := servicetest.Listen(t)
 	c := &commandCounter{address: ln.Addr().String()}
 	var all sync.WaitGroup
 	var mu sync.Mutex

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
@@ -27,6 +25,7 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway"
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(otherVariable) != "" {
 		other()
 	}
-	goleak.VerifyTestMain(m)
+	servicetest.Main(m)
 }
 
 const (
@@ -56,12 +55,16 @@ type environment struct {
 	authquota *fakeAuthquota
 	catalog   *service
 	history   *service
-	log       *logBuffer
+	log       *servicetest.Log
 }
 
+// newEnvironment starts an environment. The test runs in parallel with others.
 func newEnvironment(t testing.TB) *environment {
 	t.Helper()
-	w := &environment{t: t, redis: storetest.Redis(t), log: new(logBuffer)}
+	if test, ok := t.(*testing.T); ok {
+		test.Parallel()
+	}
+	w := &environment{t: t, redis: storetest.Redis(t), log: new(servicetest.Log)}
 	w.counters = w.redis.Client()
 	w.authquota = newAuthquota(t, w.counters)
 	w.catalog, w.history = newService(t), newService(t)
@@ -81,10 +84,8 @@ func (w *environment) start(adjust ...func(*gateway.Config)) replica {
 // startAndStop is like start and returns a function that stops the gateway and waits for its end.
 func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica, end func()) {
 	w.t.Helper()
-	public, admin, operations := listen(w.t), listen(w.t), listen(w.t)
+	admin := servicetest.Listen(w.t)
 	cfg := gateway.Config{
-		Server:    server.Config{Listener: public, OperationsListener: operations, Drain: 5 * time.Second},
-		Telemetry: telemetry.Config{LogOutput: w.log},
 		Redis:     redisdb.Config{URL: w.redis.URL},
 		Tokens:    peer.Tokens{Values: []string{internalToken}},
 		PublicURL: publicURL, CatalogURL: w.catalog.URL, HistoryURL: w.history.URL, AuthquotaURL: w.authquota.URL,
@@ -94,23 +95,12 @@ func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica,
 	for _, f := range adjust {
 		f(&cfg)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- gateway.Run(ctx, cfg) }()
-	end = sync.OnceFunc(func() {
-		stop()
-		require.NoError(w.t, <-ended)
+	s := servicetest.Start(w.t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		telemetry.LogOutput = w.log
+		cfg.Server, cfg.Telemetry = server, telemetry
+		return gateway.Run(ctx, cfg)
 	})
-	w.t.Cleanup(end)
-	at := func(ln net.Listener) string { return "http://" + ln.Addr().String() }
-	return replica{at(public), at(admin), at(operations)}, end
-}
-
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	return ln
+	return replica{s.URL, "http://" + admin.Addr().String(), s.OperationsURL}, s.Stop
 }
 
 // charged returns the calls charged today to the account and to all accounts.
@@ -260,24 +250,6 @@ func respond(status int, body string) http.HandlerFunc {
 			_, _ = io.WriteString(w, body)
 		}
 	}
-}
-
-// logBuffer collects the logs of the gateways.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 var developer = api.Limits{PerMinute: 60, PerDay: 1000, PageSize: 50, History: true}

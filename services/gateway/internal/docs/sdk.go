@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
+	"sync"
 
 	"opportunity.internal/sdk"
 )
@@ -16,9 +17,12 @@ const (
 	sdkDescription = "Clients for Go, TypeScript and Python without dependencies: how to install them, and their files with checksums."
 )
 
+// archives returns the files of the distribution. Every rendering has the same ones.
+var archives = sync.OnceValues(sdk.Archives)
+
 // sdkPages adds the page of the SDKs and every file of their distribution.
 func (r rendering) sdkPages() error {
-	archives, err := sdk.Archives()
+	archives, err := archives()
 	if err != nil {
 		return err
 	}
