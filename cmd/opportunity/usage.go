@@ -170,6 +170,7 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
+// exclusive finds the flags in cobra's error about exclusive flags, which has no type.
 var exclusive = regexp.MustCompile(`^if any flags in the group .* none of the others can be; \[(.+)\] were all set$`)
 
 // usage rewords the mistakes that cobra finds after all flags were parsed.

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -186,12 +187,8 @@ func IsUnavailable(err error) bool {
 			return true
 		}
 	}
-	for _, broken := range []string{"unexpected EOF", "connection reset", "broken pipe", "conn closed", "database is closed"} {
-		if strings.Contains(err.Error(), broken) { // pgx reports some broken connections only in the error text
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, pgconn.ErrConnClosed) ||
+		strings.Contains(err.Error(), "sql: database is closed") // database/sql does not export this error
 }
 
 // Micros returns t as stored in both dialects: microseconds since 1970 UTC.

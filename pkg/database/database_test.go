@@ -2,11 +2,14 @@ package database_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -213,12 +216,17 @@ func TestUnreachableDatabaseIsDistinguishedFromInvalidStatement(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.False(t, database.IsUnavailable(db.WithContext(ctx).Exec("SELECT 1").Error), "the caller canceled")
+		require.NoError(t, db.Close())
+		require.True(t, database.IsUnavailable(db.WithContext(t.Context()).Exec("SELECT 1").Error), "closed")
 	}
 	for code, unavailable := range map[string]bool{
 		"25006": true, "40001": true, "40P01": true, "53300": true, "55P03": true, "57P01": true, "08006": true,
 		"42501": false, "42P01": false, "22021": false, "23505": false,
 	} {
 		require.Equal(t, unavailable, database.IsUnavailable(&pgconn.PgError{Code: code}), code)
+	}
+	for _, broken := range []error{io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, pgconn.ErrConnClosed, net.ErrClosed, sql.ErrConnDone} {
+		require.True(t, database.IsUnavailable(fmt.Errorf("receiving message: %w", broken)), broken)
 	}
 	require.False(t, database.IsUnavailable(nil))
 	require.False(t, database.IsUnavailable(errors.New("other")))

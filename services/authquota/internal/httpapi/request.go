@@ -57,6 +57,7 @@ func DecodeUpTo(g *gin.Context, out any, most int64) error {
 	if errors.Is(err, web.ErrTrailingData) {
 		return problem.New(problem.InvalidParameter, "The body must be one JSON object and nothing after it.")
 	}
+	// The error of package time for JSON other than a string has no type.
 	if wrong := new(time.ParseError); errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON") {
 		return problem.New(problem.InvalidParameter, "Times must look like 2027-01-31T00:00:00Z.")
 	}
