@@ -23,6 +23,8 @@ import (
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 const (
 	website = "key_0199a7a0000070008000000000000001"
 	phone   = "key_0199a7a0000070008000000000000002"

@@ -8,10 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/keys"
 	"pgregory.net/rapid"
 
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // For any interleaving of changes to keys, at most five keys are active (without those in their grace period) and at most five
@@ -100,15 +99,15 @@ func (l limits) keys(t require.TestingT) []keys.Key {
 	return keys
 }
 
+// ownRequest is a row of a request.
+type ownRequest struct {
+	ID    string
+	State keys.RequestState
+}
+
 // requests returns all requests of the account.
-func (l limits) requests(t require.TestingT) (own []keys.Request) {
-	all, _, err := l.Requests(l.t.Context(), true, account.Page{})
-	require.NoError(t, err)
-	for _, r := range all {
-		if r.Account == l.id {
-			own = append(own, r)
-		}
-	}
+func (l limits) requests(t require.TestingT) (own []ownRequest) {
+	require.NoError(t, l.db.Table("key_requests").Order("id").Find(&own, "account_id = ?", l.id).Error)
 	return own
 }
 

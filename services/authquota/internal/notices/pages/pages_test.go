@@ -14,6 +14,8 @@ import (
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 type choices map[notices.Kind]bool
 
 func (c choices) Choices(context.Context, string) (map[notices.Kind]bool, error) { return c, nil }

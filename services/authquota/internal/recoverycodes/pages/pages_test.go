@@ -17,6 +17,8 @@ import (
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 // store is a fake that stores the hashes of unused codes.
 type store struct{ hashes []string }
 

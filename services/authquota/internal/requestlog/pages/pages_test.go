@@ -19,6 +19,8 @@ import (
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 
+func TestMain(m *testing.M) { sitetest.Main(m, "templates") }
+
 type log []requestlog.Request
 
 func (l *log) Recent(context.Context, string) ([]requestlog.Request, error) { return *l, nil }

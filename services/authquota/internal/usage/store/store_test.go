@@ -95,6 +95,55 @@ func TestUsageMovesWithTheKeys(t *testing.T) {
 	})
 }
 
+// requireAgreement fails the test unless the usage by key, summed by account, is the usage by account.
+func requireAgreement(t *testing.T, db dbtxtest.DB) {
+	t.Helper()
+	type sum struct {
+		AccountID, Day, Outcome string
+		Calls                   int
+	}
+	const key = "account_id, day, outcome"
+	var byKey, byAccount []sum
+	require.NoError(t, db.Table("usage_keys").Select(key+", SUM(calls) AS calls").Group(key).Order(key).Scan(&byKey).Error)
+	require.NoError(t, db.Table("usage_outcomes").Select(key+", calls").Order(key).Scan(&byAccount).Error)
+	require.NotEmpty(t, byKey)
+	require.Equal(t, byKey, byAccount)
+}
+
+// The two accounts share a day and an outcome, and each has usage that the other lacks.
+func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, keyStore, ctx := store.New(db.DB), keystore.New(db.DB, store.Move), t.Context()
+		person, _ := db.Person(t, "ann@example.org")
+		older := issue(t, db, "a")
+		own, err := keyStore.Issue(ctx, "ada", keys.Order{UseCase: "x", Account: person}, keys.MaxLife,
+			keys.Record{Digest: strings.Repeat("b", 64), Prefix: "oda_live_", LastFour: "abcd"})
+		require.NoError(t, err)
+		today, yesterday := counter.DayOf(db.Now()), counter.DayOf(db.Now().Add(-24*time.Hour))
+		send := func(id string) {
+			t.Helper()
+			_, err := s.Count(ctx, usage.Batch{ID: id, LastUsed: map[string]time.Time{older.ID: db.Now(), own.ID: db.Now()}, Sums: []usage.KeySum{
+				{Key: older.ID, Day: yesterday, Outcome: api.CallServed, Calls: 2}, {Key: older.ID, Day: today, Outcome: api.CallServed, Calls: 3},
+				{Key: own.ID, Day: today, Outcome: api.CallServed, Calls: 5}, {Key: own.ID, Day: today, Outcome: api.CallNotFound, Calls: 7},
+			}})
+			require.NoError(t, err)
+			requireAgreement(t, db)
+		}
+		send("before")
+		_, err = keyStore.Connect(ctx, person, []string{strings.Repeat("a", 64)})
+		require.NoError(t, err)
+		requireAgreement(t, db)
+		send("after")
+		counts, err := s.ByDay(ctx, person, usage.Range{From: yesterday, To: today})
+		require.NoError(t, err)
+		sum := 0
+		for _, c := range counts {
+			sum += c.Calls
+		}
+		require.Equal(t, 2*(2+3+5+7), sum, "nothing remains with the merged account")
+	})
+}
+
 // Usage by key and by account expire together, so that they agree.
 func TestUsageIsDeletedAfterRetention(t *testing.T) {
 	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
