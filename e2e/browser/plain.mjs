@@ -47,7 +47,7 @@ try {
   await page.getByLabel('id', { exact: true }).fill('nobody-has-this-id')
   await press('Send request')
   await page.getByText('404 Not Found').waitFor()
-  await page.getByText(/^One request of the day: 99 of 100 were left before the call, 98 are left now/).waitFor()
+  await page.getByText(/^One request of the day: 99 of 100 were left before the request, 98 are left now/).waitFor()
   await page.goto('/account/usage')
   await page.goto('/account/plan')
 

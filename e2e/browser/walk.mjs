@@ -124,9 +124,9 @@ try {
   assert(await page.getByRole('checkbox').first().isChecked())
   await inspect(page, '14-notices')
 
-  step('make a call in the explorer, without a key in the browser')
+  step('send a request in the explorer, without a key in the browser')
   await page.goto('/docs/reference')
-  await page.locator('section', { has: page.locator('#getVerificationHistory') }).getByRole('link', { name: 'Try it in the explorer' }).click()
+  await page.locator('#getVerificationHistory ~ p').getByRole('link', { name: 'Try it in the explorer' }).first().click()
   assert.equal(await page.getByLabel('id', { exact: true }).inputValue(), 'maple-scribe')
   await inspect(page, '14-explorer')
   await press('Send request')
