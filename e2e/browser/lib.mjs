@@ -40,22 +40,48 @@ export async function person(browser, options = {}) {
   return { context, page: await context.newPage(), faults }
 }
 
-// inspect keeps a picture of the page at both widths and holds it against axe-core and the width of a phone.
-export async function inspect(page, name) {
+// pictures keeps pictures of the page, in dark and in light, at both widths, and holds it against the width of a phone and, in dark, the
+// contrast of axe-core. At each width, it leaves the page in light to the rest.
+async function pictures(page, name, rest = () => {}) {
   await page.evaluate(axe) // through the debugger, which the page's policy does not bind
   for (const [form, size] of Object.entries({ desktop, phone })) {
     await page.setViewportSize(size)
-    await page.screenshot({ path: path.join(artifacts, `${name}-${form}.png`), fullPage: true })
+    for (const colorScheme of ['dark', 'light']) {
+      await page.emulateMedia({ colorScheme })
+      await page.screenshot({ path: path.join(artifacts, `${name}-${form}-${colorScheme}.jpeg`), quality: 70, fullPage: true })
+      if (form === 'desktop' && colorScheme === 'dark') {
+        const { violations } = await page.evaluate(() => globalThis.axe.run({ runOnly: ['color-contrast'], resultTypes: ['violations'] }))
+        assert.deepEqual(violations.flatMap(v => v.nodes.map(n => n.html)), [], `contrast of ${name} in dark`)
+      }
+    }
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
     assert.ok(wide <= 0, `${name} scrolls sideways by ${wide} pixels at ${form} width`)
+    await rest(form)
+  }
+  await page.setViewportSize(desktop)
+}
+
+// tour keeps pictures of every page of the sitemap.
+export async function tour(page) {
+  const sitemap = await (await fetch(base + '/sitemap.xml')).text()
+  const paths = [...sitemap.matchAll(/<loc>([^<]*)</g)].map(found => new URL(found[1]).pathname)
+  assert.ok(paths.length > 30, sitemap)
+  for (const at of paths) {
+    await page.goto(at)
+    await pictures(page, `public${at.replaceAll('/', '-')}`)
+  }
+}
+
+// inspect keeps pictures of the page and holds it against axe-core.
+export async function inspect(page, name) {
+  await pictures(page, name, async form => {
     const { violations } = await page.evaluate(() => globalThis.axe.run({
       runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
       resultTypes: ['violations'], // lists the elements of no other results
     }))
     const serious = violations.filter(v => v.impact === 'serious' || v.impact === 'critical' || v.tags.some(t => t.startsWith('wcag')))
     assert.deepEqual(serious.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(' | ')}`), [], `${name} at ${form} width`)
-  }
-  await page.setViewportSize(desktop)
+  })
 }
 
 // eventually asks until the answer is not empty.
