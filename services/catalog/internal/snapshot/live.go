@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +94,10 @@ func (l *Live) Poll(ctx context.Context) error {
 			l.buildTime.Store(int64(time.Since(start)))
 			l.builtAt.Store(l.now().UnixNano())
 			l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
+			limitHeap(next.bytes)
+			if current == nil {
+				debug.FreeOSMemory() // what decoding needed
+			}
 		}
 	}
 	l.lastPoll.Store(started.UnixNano())

@@ -9,11 +9,12 @@
 // ordered by latest review, newest first, so the verified records are the undisputed ones before a cutoff position, which a binary search
 // finds. A status change therefore needs no timer and no new snapshot; only changed data does.
 //
-// A new snapshot shares the encoded records that did not change with the previous one. It costs a new index.
+// A new snapshot shares the encoded records that did not change with the previous one. It costs a new index and a copy of the list order.
 package snapshot
 
 import (
 	"cmp"
+	"hash/maphash"
 	"maps"
 	"math"
 	"slices"
@@ -27,7 +28,7 @@ import (
 // Snapshot is the catalog at one position of the change sequence. It is immutable and safe for concurrent use.
 type Snapshot struct {
 	sequence int64
-	byID     map[string]*record
+	byID     shards
 	leftOut  map[string]bool // ids of published listings that cannot be decoded
 	order    []*record       // in list order
 	checked  []int64         // order[i].checked, contiguous because every request searches them
@@ -52,46 +53,93 @@ var empty = new(Snapshot).apply(nil, 0)
 
 // apply returns the snapshot after the changes, at the given sequence. changes must not have two entries for one id.
 func (s *Snapshot) apply(changes []change, sequence int64) *Snapshot {
-	next := &Snapshot{sequence: sequence, byID: maps.Clone(s.byID), leftOut: maps.Clone(s.leftOut)}
-	if next.byID == nil {
-		next.byID, next.leftOut = make(map[string]*record, len(changes)), map[string]bool{}
+	next := &Snapshot{sequence: sequence, byID: s.byID, leftOut: maps.Clone(s.leftOut), bytes: s.bytes}
+	if next.leftOut == nil {
+		next.leftOut = map[string]bool{}
 	}
-	var added []*record
+	var removed, added []*record
+	var copied [len(next.byID)]bool
 	for _, c := range changes {
-		delete(next.byID, c.id)
+		at := shardOf(c.id)
+		if !copied[at] {
+			copied[at], next.byID[at] = true, maps.Clone(s.byID[at])
+		}
+		if next.byID[at] == nil {
+			next.byID[at] = make(map[string]*record, len(changes)/len(next.byID))
+		}
+		if old := next.byID[at][c.id]; old != nil {
+			removed = append(removed, old)
+			next.bytes -= int64(len(old.body))
+		}
+		delete(next.byID[at], c.id)
 		delete(next.leftOut, c.id)
 		if c.leftOut {
 			next.leftOut[c.id] = true
 		}
 		if c.record != nil {
-			next.byID[c.id] = c.record
+			next.byID[at][c.id] = c.record
 			added = append(added, c.record)
+			next.bytes += int64(len(c.record.body))
 		}
 	}
-	slices.SortFunc(added, compare)
-	next.order = make([]*record, 0, len(next.byID))
-	for _, r := range s.order {
-		if next.byID[r.id] != r {
-			continue
-		}
-		for len(added) > 0 && compare(added[0], r) < 0 {
-			next.order, added = append(next.order, added[0]), added[1:]
-		}
-		next.order = append(next.order, r)
-	}
-	next.order = append(next.order, added...)
-
-	next.checked = make([]int64, len(next.order))
-	for i, r := range next.order {
-		next.checked[i] = r.checked
-		next.bytes += int64(len(r.body))
-		if r.freshnessAt > 0 {
-			next.profiles = append(next.profiles, r.freshUntil)
-		}
-	}
-	slices.Sort(next.profiles)
+	next.order = merged(s.order, removed, added, compare)
+	next.checked = merged(s.checked, checkedOf(removed), checkedOf(added), func(a, b int64) int { return cmp.Compare(b, a) })
+	next.profiles = merged(s.profiles, profilesOf(removed), profilesOf(added), cmp.Compare[int64])
 	next.index = newIndex(next.order)
 	return next
+}
+
+// shards are records by a hash of the id, then by id. A change copies only the maps of its records.
+type shards [512]map[string]*record
+
+var seed = maphash.MakeSeed()
+
+func shardOf(id string) uint64 { return maphash.String(seed, id) % uint64(len(shards{})) }
+
+// merged returns the sorted list without removed, which it contains, and with added. It sorts both.
+func merged[T any](list, removed, added []T, compare func(a, b T) int) []T {
+	slices.SortFunc(removed, compare)
+	slices.SortFunc(added, compare)
+	out := make([]T, 0, len(list)-len(removed)+len(added))
+	for len(removed)+len(added) > 0 {
+		add := len(removed) == 0 || len(added) > 0 && compare(added[0], removed[0]) < 0
+		value := &removed
+		if add {
+			value = &added
+		}
+		// Double the range to search, since the next position may be close.
+		within := 1
+		for within < len(list) && compare(list[within-1], (*value)[0]) < 0 {
+			within *= 2
+		}
+		at, _ := slices.BinarySearchFunc(list[:min(within, len(list))], (*value)[0], compare)
+		out, list = append(out, list[:at]...), list[at:]
+		if add {
+			out = append(out, added[0])
+		} else {
+			list = list[1:]
+		}
+		*value = (*value)[1:]
+	}
+	return append(out, list...)
+}
+
+func checkedOf(records []*record) []int64 {
+	times := make([]int64, len(records))
+	for i, r := range records {
+		times[i] = r.checked
+	}
+	return times
+}
+
+// profilesOf returns freshUntil of the profiles that have one.
+func profilesOf(records []*record) (times []int64) {
+	for _, r := range records {
+		if r.freshnessAt > 0 {
+			times = append(times, r.freshUntil)
+		}
+	}
+	return times
 }
 
 // compare orders records as lists do: by latest factual review, newest first and never reviewed last, then by the bytes of the id.

@@ -2,10 +2,14 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -298,4 +302,43 @@ func TestCheckTimesAreCappedAtTheResponseTime(t *testing.T) {
 	require.Equal(t, now, *shown.Verification.FirstCheckedAt)
 	require.Equal(t, now, shown.Verification.ApplicationLink.CheckedAt)
 	require.Equal(t, api.Verified, shown.Verification.Status)
+}
+
+func TestHeapGrowsLessTheMoreIsEncoded(t *testing.T) {
+	for encoded, want := range map[int64]int{0: 100, 1 << 20: 100, 64 << 20: 50, 270 << 20: 11, 2600 << 20: 10} {
+		require.Equal(t, want, gcPercent(encoded), "%d MiB", encoded>>20)
+	}
+}
+
+func TestMemoryStaysCloseToTheEncodedRecords(t *testing.T) {
+	before := residentSize()
+	t.Cleanup(func() { debug.SetGCPercent(100) })
+	s := &generatedSource{n: 30_000, sequence: 30_000, row: row(t, reference(t), 1)}
+	l := NewLive(s, clock, slog.New(slog.DiscardHandler))
+	require.NoError(t, l.Poll(t.Context()))
+	encoded := l.Stats().Bytes
+	require.Less(t, residentSize(), before+uint64(encoded)*17/10)
+	require.Equal(t, gcPercent(encoded), debug.SetGCPercent(100), "the growth of the heap until the next collection")
+}
+
+func TestEarlierSnapshotDoesNotChange(t *testing.T) {
+	records := oracle.Records(3, 300, now)
+	earlier := build(t, empty, records, 1)
+	list := func() string { return string(walk(t, earlier.At(now), api.Commercial, "")) }
+	before, id := list(), earlier.order[0].id
+	withdrawn := earlier.apply([]change{{id: id}}, 2)
+	require.Equal(t, before, list())
+	_, found := withdrawn.At(now).Find(id, api.Commercial)
+	require.False(t, found)
+	_, found = earlier.At(now).Find(id, api.Commercial)
+	require.True(t, found)
+}
+
+func TestMergedEqualsSortedList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		numbers := rapid.SliceOfN(rapid.IntRange(0, 20), 0, 40)
+		kept, removed, added := numbers.Draw(t, "kept"), numbers.Draw(t, "removed"), numbers.Draw(t, "added")
+		list, want := slices.Sorted(slices.Values(append(slices.Clone(kept), removed...))), slices.Sorted(slices.Values(append(slices.Clone(kept), added...)))
+		require.Equal(t, append([]int{}, want...), merged(list, removed, added, cmp.Compare[int]))
+	})
 }

@@ -152,7 +152,7 @@ type Record struct {
 
 // Find returns the record with the id, and false if there is none or the tier cannot see it.
 func (v View) Find(id string, tier api.Tier) (Record, bool) {
-	r, ok := v.s.byID[id]
+	r, ok := v.s.byID[shardOf(id)][id]
 	if ok && !tier.AllRecords() {
 		ok = slices.ContainsFunc(v.free(), func(at uint32) bool { return v.s.order[at] == r })
 	}
