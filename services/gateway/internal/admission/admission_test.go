@@ -178,6 +178,55 @@ func TestRedisUnreachable(t *testing.T) {
 	require.Error(t, l.Refund(t.Context(), "acc_a", &Decision{}))
 }
 
+// After tripAfter failures in a row, calls fail without a request to Redis, except for one probe each probeAfter.
+func TestBreakerStopsRequests(t *testing.T) {
+	for name, try := range map[string]func(ctx context.Context, l *Limiter) error{
+		"admit":  func(ctx context.Context, l *Limiter) error { _, err := l.Admit(ctx, principal); return err },
+		"refund": func(ctx context.Context, l *Limiter) error { return l.Refund(ctx, principal.Account, &Decision{}) },
+		"current": func(ctx context.Context, l *Limiter) error {
+			current, err := l.Current(ctx, principal)
+			require.False(t, current)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dials := 0
+				fail := func(context.Context, string, string) (net.Conn, error) {
+					dials++
+					return nil, syscall.ECONNREFUSED
+				}
+				c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, Dialer: fail})
+				defer c.Close()
+				l := newLimiter(c, 100, emptyLedger)
+				for range 2 * tripAfter {
+					require.Error(t, try(t.Context(), l))
+				}
+				require.Equal(t, tripAfter, dials)
+				time.Sleep(probeAfter + 1)
+				for range tripAfter {
+					require.Error(t, try(t.Context(), l))
+				}
+				require.Equal(t, tripAfter+1, dials)
+			})
+		})
+	}
+}
+
+func TestUsedIsTheShareOfToday(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		l := newLimiter(c, 8, emptyLedger)
+		require.Zero(t, l.Used())
+		for range 2 {
+			_, err := l.Admit(t.Context(), principal)
+			require.NoError(t, err)
+		}
+		require.InDelta(t, 0.25, l.Used(), 0)
+		l.cfg.Now = func() time.Time { return time.Now().Add(24 * time.Hour) }
+		require.Zero(t, l.Used(), "on the next day")
+	})
+}
+
 // If Redis accepts connections but never replies, every call fails within the budget of one command, including calls that wait for a
 // batch.
 func TestRedisSilent(t *testing.T) {

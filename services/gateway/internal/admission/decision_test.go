@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,5 +24,25 @@ func TestRejectionsNameTheLimitAndTheWait(t *testing.T) {
 	} {
 		require.Equal(t, want, d.Problem().Message)
 		require.Equal(t, d.RetryAfter(), d.Problem().RetryAfter)
+	}
+}
+
+// Times are rounded up to seconds, and the remaining quota is never negative.
+func TestHeadersOfADecision(t *testing.T) {
+	clock := time.Date(2026, 11, 20, 23, 59, 0, 1, time.UTC)
+	day := Day(clock.Unix() / 86400)
+	d := Decision{Limits: api.Limits{PerMinute: 10, PerDay: 100}, Clock: clock, Day: day, Today: 30, Recent: 4, Room: 22*time.Second + 1}
+	used := d
+	used.Today, used.Recent, used.Room = 101, 11, 22*time.Second
+	for fields, d := range map[string]Decision{
+		`70 "minute";r=6;t=23, "day";r=70;t=60`: d,
+		`0 "minute";r=0;t=22, "day";r=0;t=60`:   used,
+	} {
+		h := http.Header{}
+		d.SetHeaders(h)
+		require.Equal(t, fields, h["X-RateLimit-Remaining"][0]+" "+h["RateLimit"][0])
+		require.Equal(t, "100", h["X-RateLimit-Limit"][0])
+		require.Equal(t, strconv.FormatInt(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Unix(), 10), h["X-RateLimit-Reset"][0])
+		require.Equal(t, `"minute";q=10;w=60, "day";q=100;w=86400`, h["RateLimit-Policy"][0])
 	}
 }
