@@ -60,7 +60,7 @@ func combinations() []url.Values {
 	}
 	parameters := []parameter{
 		{"country", []string{"ca", "US", "ZZ"}},
-		{"province", []string{"ON", "ca-qc"}},
+		{"province", []string{api.Provinces[0], "ca-qc"}},
 		{"verified", []string{"true", "false"}},
 		{"category", []string{"online", "host"}},
 		{"checked_after", []string{"2026-11-10", "2026-11-06T10:00:00.123456Z"}},
