@@ -18,7 +18,7 @@ func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.
 	db := p.stores
 	accounts := accountsapi.API{Accounts: db.accounts, Audit: db.accounts, Epochs: p.epochs, Tiers: s.tiers, Now: cfg.Now}
 	keys := keysapi.API{
-		Keys: db.keys, Requests: db.keys, Principals: db.keys, Epochs: p.epochs, Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Now: cfg.Now,
+		Keys: db.keys, Requests: db.keys, Principals: db.keys, Verify: p.witness.verify, Epochs: p.epochs, Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Now: cfg.Now,
 	}
 	plan := planapi.API{Entitlements: db.plan, Epochs: p.epochs, Tiers: s.tiers}
 	usage := usageapi.API{Ledger: db.usage, Batches: db.usage, Charts: db.usage, Log: errors.Log, Now: cfg.Now}

@@ -9,6 +9,7 @@
 //   - Database: keys cannot be resolved and nothing can be changed (503). Gateways continue with their cached principals.
 //   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is saved but answered with 503, and
 //     takes effect when Redis is back. The same holds for moving today's requests when a key is connected.
+//   - Journal: a change is saved but answered with 503, and the journal gets it later.
 //   - Redis data loss: epochs recover automatically, and counters are restored from the ledger.
 //   - Billing: nothing can be bought or cancelled. Plans of closed accounts are cancelled when billing is back. Paid periods
 //     stay in effect and end on time.
@@ -20,6 +21,7 @@ package authquota
 
 import (
 	"context"
+	"os"
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -37,10 +39,15 @@ var definition = service.Definition[Config]{
 	},
 }
 
-// Main runs one verb with settings from the environment: serve runs until ctx ends, migrate migrates the schema, and check
-// verifies the settings, the schema and the connection to Redis.
+// Main runs one verb with settings from the environment: serve runs until ctx ends, migrate migrates the schema, check verifies
+// the settings, the schema and the connection to Redis, and recover decides what becomes of a database that was set back; see
+// Recover.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
-	return definition.Main(ctx, lookup, args, nil)
+	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
+		"recover": {Usage: "--accept --operator NAME | --replay FILE", Run: func(ctx context.Context, c Config, args []string) error {
+			return Recover(ctx, c, args, os.Stdout)
+		}},
+	})
 }
 
 // Migrate brings the schema of cfg.Database to the version this binary needs.
@@ -75,7 +82,8 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
 	r.Ready.Add("schema", r.SchemaCurrent)
-	r.Handle(server.ServicePort, r.Handler(split(site.Handler(), newAPI(cfg, settings, p, errorWriter, &r.Ready))))
+	handler := split(site.Handler(), newAPI(cfg, settings, p, errorWriter, &r.Ready))
+	r.Handle(server.ServicePort, r.Handler(p.witness.handler(handler, errorWriter)))
 	p.addLoops(r)
 	r.Cleanup(p.copyLast) // after the drain, to include the last requests
 	return nil

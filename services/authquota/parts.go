@@ -56,6 +56,8 @@ type parts struct {
 	mails  *courier.Courier
 	seller closing.Billing // nil if no plans are sold
 
+	witness *witness
+
 	pendingRaises, pendingCancels prometheus.Gauge
 }
 
@@ -73,7 +75,11 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) 
 	r.Registry.MustRegister(p.pendingRaises, p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
 	}, func() float64 { return p.ledger.Lag().Seconds() }))
-	var err error
+	w, err := newWitness(cfg, r, client, p.db)
+	if err != nil {
+		return nil, err
+	}
+	p.witness = w
 	p.mails, err = courier.New(cfg.Mail, p.db, cfg.Now, r.Log, r.Registry)
 	return p, err
 }
@@ -89,24 +95,25 @@ const runTimeout = 10 * time.Second
 
 func (p *parts) addLoops(r *service.Runtime) {
 	loop := func(name string, interval time.Duration, do func(context.Context) error) {
-		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: do})
+		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.witness.unlessSetBack(do)})
 	}
 	loop("forgetting", time.Hour, p.deleteExpired)
 	loop("merges", merge.Interval, func(ctx context.Context) error { return p.merges.Deliver(ctx, "") })
 	loop("request log", time.Minute, p.stores.log.Prune)
 	loop("sealing", time.Hour, p.reseal)
-	loop("ledger", ledger.Interval, p.ledger.Copy)
+	r.Every(service.Loop{Name: "ledger", Interval: ledger.Interval, Timeout: runTimeout, Do: p.ledger.Copy}) // also while set back
+	loop("journal", time.Second, p.db.DeliverChanges)
 	loop("notices", time.Minute, p.stores.keys.Remind)
 	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)
 	loop("announcements", time.Second, p.stores.notices.PostAnnouncements)
 	loop("plans", time.Minute, p.stores.plan.EndPlans)
 	loop("closing", closing.Interval, p.cancelClosed)
 	loop("epochs", epoch.Interval, p.deliverEpochs)
-	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.mails.Deliver}) // an SMTP server may take longer than runTimeout
+	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.witness.unlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {
-	return errors.Join(p.stores.usage.DeleteExpired(ctx), p.stores.signIns.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
+	return errors.Join(p.db.DeleteOldLines(ctx), p.stores.usage.DeleteExpired(ctx), p.stores.signIns.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
 }
 
 func (p *parts) reseal(ctx context.Context) error {

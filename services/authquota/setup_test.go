@@ -156,12 +156,20 @@ func (s *stores) config() authquota.Config {
 		Database: database.Config{URL: s.database, MaxConnections: 10, AllowOwner: true}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
 		Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
 		Peppers: []string{hex.EncodeToString(pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
-		Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Telemetry: telemetry.Config{LogOutput: io.Discard}, JournalOutput: io.Discard,
 	}
 }
 
-// start runs the service. adjust changes its settings.
+// start runs the service and waits until it is ready. adjust changes its settings.
 func (s *stores) start(t *testing.T, adjust ...func(*authquota.Config)) *service {
+	t.Helper()
+	svc := s.run(t, adjust...)
+	svc.WaitReady()
+	return svc
+}
+
+// run runs the service.
+func (s *stores) run(t *testing.T, adjust ...func(*authquota.Config)) *service {
 	t.Helper()
 	cfg := s.config()
 	if s.mailbox == "" {
@@ -180,7 +188,6 @@ func (s *stores) start(t *testing.T, adjust ...func(*authquota.Config)) *service
 		cfg.Telemetry.LogLevel = slog.LevelDebug
 		return authquota.Run(ctx, cfg)
 	})
-	svc.WaitReady()
 	return svc
 }
 

@@ -59,11 +59,15 @@ func fromAccount(a account.Account) *AccountRow {
 // CreateAccount creates an account with a granted tier.
 func (tx *Tx) CreateAccount(granted api.Tier) (account.Account, error) {
 	a := account.Account{Standing: account.Standing{Granted: granted}, ID: account.NewID(), CreatedAt: tx.Now}
+	tx.Changed("accounts", "id", One(a.ID))
 	return a, tx.Create(fromAccount(a)).Error
 }
 
 // SaveAccount stores the changed fields of an account, which must be locked.
-func (tx *Tx) SaveAccount(a account.Account) error { return tx.Save(fromAccount(a)).Error }
+func (tx *Tx) SaveAccount(a account.Account) error {
+	tx.Changed("accounts", "id", One(a.ID))
+	return tx.Save(fromAccount(a)).Error
+}
 
 // LockAccount reads an account and locks it until tx ends, so that no other transaction changes it or issues it a key. On
 // SQLite the transaction itself is the lock. It returns an error for an account that was merged into another one or closed.
@@ -107,6 +111,8 @@ func (tx *Tx) closedAt(id string) (*time.Time, error) {
 
 // MergeAccount gives the entitlements of one account to another, which also gets the granted tier. Both must be locked.
 func (tx *Tx) MergeAccount(from, to string, granted api.Tier) error {
+	tx.Changed("accounts", "id", []string{to, from})
+	tx.Changed("entitlements", "holder_id", One(to), "holder_id")
 	return errors.Join(
 		tx.Model(&AccountRow{}).Where("id = ?", from).Update("merged_into", to).Error,
 		tx.Model(&AccountRow{}).Where("id = ?", to).Update("tier", granted).Error,

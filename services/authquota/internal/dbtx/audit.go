@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/journal"
 )
 
 // AuditRow is an entry of the audit log.
@@ -25,5 +26,6 @@ func (tx *Tx) Record(actor, action, subject string, detail map[string]any) error
 	if err != nil {
 		return err
 	}
+	tx.audit = append(tx.audit, journal.Entry{Act: journal.Act{Actor: actor, Action: action, Subject: subject}, Detail: encoded})
 	return tx.Create(&AuditRow{At: database.Micros(tx.Now), Actor: actor, Action: action, Subject: subject, Detail: string(encoded)}).Error
 }

@@ -12,7 +12,9 @@ import (
 
 	"gorm.io/gorm"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/journal"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/secretbox"
 )
@@ -25,6 +27,15 @@ type DB struct {
 	Now   func() time.Time
 	Box   secretbox.Box // seals secret values
 	Mails mail.Writer
+
+	Journal   Journal                                        // nil: lines wait in the database
+	Committed func(ctx context.Context, change api.FeedMark) // called after each change of Changed; may be nil
+}
+
+// Journal stores lines outside the database.
+type Journal interface {
+	// Write returns once the line is stored.
+	Write(l journal.Line) error
 }
 
 // Tx is the transaction of one change.
@@ -34,14 +45,30 @@ type Tx struct {
 	Now   time.Time // of the change, with the precision of the database
 	Box   secretbox.Box
 	Mails mail.Writer
+
+	audit   []journal.Entry
+	changed []changed
+
+	numbered bool // is a change in the journal
 }
 
-// Change runs do in a transaction, which is rolled back if do returns an error.
+// Change runs do in a transaction, which is rolled back if do returns an error. If do calls Changed, Change returns nil only after the
+// journal has the line of the change.
 func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 	now := db.Now().UTC().Truncate(time.Microsecond) // the precision of the database, so that responses match it
-	return database.Outage(db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		return do(&Tx{tx, now, db.Box, db.Mails})
-	}))
+	var line *journal.Line
+	err := db.WithContext(ctx).Transaction(func(gormTx *gorm.DB) error {
+		tx := &Tx{DB: gormTx, Now: now, Box: db.Box, Mails: db.Mails}
+		err := do(tx)
+		if err == nil && tx.numbered {
+			line, err = tx.writeLine()
+		}
+		return err
+	})
+	if err != nil || line == nil {
+		return database.Outage(err)
+	}
+	return db.deliver(context.WithoutCancel(ctx), *line)
 }
 
 // Instant returns the time of a nullable column.
@@ -60,4 +87,17 @@ func Micros(t *time.Time) *int64 {
 	}
 	us := database.Micros(*t)
 	return &us
+}
+
+// DoUnless runs do and rolls it back if skip is set, so that timing does not reveal whether there was something to do.
+func (tx *Tx) DoUnless(skip bool, do func() error) error {
+	if err := tx.SavePoint("unless").Error; err != nil {
+		return err
+	}
+	audit, changed := tx.audit, tx.changed
+	if err := do(); err != nil || !skip {
+		return err
+	}
+	tx.audit, tx.changed = audit, changed
+	return tx.RollbackTo("unless").Error
 }

@@ -38,6 +38,7 @@ func (tx *Tx) AcceptTerms(accountID string, terms account.Acceptance) error {
 	case !terms.Accepted:
 		return account.TermsNotAccepted()
 	}
+	tx.Changed("terms_acceptances", "account_id", One(accountID))
 	row := termsRow{AccountID: accountID, Version: terms.Version, AcceptedAt: database.Micros(tx.Now)}
 	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 		return err

@@ -53,6 +53,7 @@ type API struct {
 	Keys       Keys
 	Requests   Requests
 	Principals Principals
+	Verify     func(context.Context) error // returns an error (503) if the database was set back
 	Epochs     Epochs
 	Tiers      tier.Table
 	Peppers    [][]byte // newest first

@@ -30,5 +30,8 @@ func (a API) keyDigests(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, err
 	}
 	page, err := a.Principals.KeyDigests(g.Request.Context(), after, digestPage)
+	if err == nil {
+		err = a.Verify(g.Request.Context())
+	}
 	return web.Reply{JSON: page}, err
 }

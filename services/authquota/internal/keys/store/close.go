@@ -17,11 +17,21 @@ func EndAll(tx *dbtx.Tx, accountID string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	tx.Changed("api_keys", "id", ids(rows), "revoked_at")
 	for _, k := range rows {
 		if err := tx.Record(accountID, "key.revoke", k.ID, map[string]any{"account": accountID}); err != nil {
 			return 0, err
 		}
 	}
+	tx.Changed("key_requests", "account_id", dbtx.One(accountID), "state", "decided_at")
 	return len(rows), tx.Model(&requestRow{}).Where("account_id = ? AND state IN ?", accountID, openStates).
 		Updates(map[string]any{"state": keys.Withdrawn, "decided_at": database.Micros(tx.Now)}).Error
+}
+
+func ids(rows []keyRow) []string {
+	all := make([]string, len(rows))
+	for i, k := range rows {
+		all[i] = k.ID
+	}
+	return all
 }

@@ -39,6 +39,8 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 		if err := tx.Create(&row).Error; err != nil {
 			return err
 		}
+		tx.Changed("api_keys", "id", dbtx.One(row.ID))
+		tx.Changed("key_requests", "id", dbtx.One(request), "state", "key_id")
 		return errors.Join(
 			tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": keys.Collected, "key_id": key.ID}).Error,
 			tx.Record(id, "key.issue", key.ID, map[string]any{

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"gorm.io/gorm/clause"
+
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
@@ -92,14 +94,17 @@ func connectable(tx *dbtx.Tx, key keys.Key, to, from account.Account) error {
 }
 
 func (s *Store) merge(tx *dbtx.Tx, to, from account.Account) (moved int, err error) {
-	keys := tx.Model(&keyRow{}).Where("account_id = ?", from.ID).Update("account_id", to.ID)
-	if keys.Error != nil {
-		return 0, keys.Error
+	var rows []keyRow
+	err = tx.Model(&rows).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).
+		Where("account_id = ?", from.ID).Update("account_id", to.ID).Error
+	if err != nil {
+		return 0, err
 	}
+	tx.Changed("api_keys", "id", ids(rows), "account_id")
 	granted, before := account.Better(to.Granted, from.Granted), to.TierAt(tx.Now)
-	detail := map[string]any{"from": from.ID, "keys": keys.RowsAffected, "tier": granted, "tierBefore": to.Granted}
+	detail := map[string]any{"from": from.ID, "keys": len(rows), "tier": granted, "tierBefore": to.Granted}
 	to.Granted, to.Paid = granted, append(to.Paid, from.Paid...)
-	return int(keys.RowsAffected), errors.Join(
+	return len(rows), errors.Join(
 		s.moveUsage(tx, from.ID, to.ID),
 		tx.MergeAccount(from.ID, to.ID, granted),
 		tx.Record(to.ID, "account.merge", to.ID, detail),

@@ -34,6 +34,7 @@ func saveDecision(tx *dbtx.Tx, r keys.Request, notify bool) error {
 		detail["reason"] = r.Reason
 		action, template, data = "key.decline", "key-request-declined", map[string]string{"use_case": r.UseCase, "reason": r.Reason}
 	}
+	tx.Changed("key_requests", "id", dbtx.One(r.ID), "state", "reason", "decided_at", "decided_by")
 	err := errors.Join(
 		tx.Model(&requestRow{}).Where("id = ?", r.ID).Updates(map[string]any{
 			"state": r.State, "reason": r.Reason, "decided_at": dbtx.Micros(r.DecidedAt), "decided_by": r.DecidedBy,

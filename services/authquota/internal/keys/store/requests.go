@@ -118,6 +118,7 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted keys.Requested
 			ID: req.ID, AccountID: req.Account, Name: req.Name, UseCase: req.UseCase, Test: req.Test, State: string(req.State),
 			RequestedAt: database.Micros(tx.Now),
 		}
+		tx.Changed("key_requests", "id", dbtx.One(req.ID))
 		err = errors.Join(tx.Create(&row).Error,
 			tx.Record(a.ID, "key.request", req.ID, map[string]any{"account": a.ID, "name": wanted.Name, "useCase": wanted.UseCase, "test": wanted.Test}))
 		if err != nil || !atOnce && !wanted.Test {
@@ -164,6 +165,7 @@ func (s *Store) Withdraw(ctx context.Context, id, request string) error {
 		if !row.toRequest().State.Open() {
 			return keys.NotOpen(keys.RequestState(row.State))
 		}
+		tx.Changed("key_requests", "id", dbtx.One(request), "state")
 		return errors.Join(
 			tx.Model(&requestRow{}).Where("id = ?", request).Update("state", keys.Withdrawn).Error,
 			tx.Record(id, "key.withdraw", request, map[string]any{"account": id}),

@@ -33,6 +33,7 @@ func revoke(tx *dbtx.Tx, actor, id string, leaked bool) (keys.Key, error) {
 	if update.RowsAffected == 0 {
 		return key, nil
 	}
+	tx.Changed("api_keys", "id", dbtx.One(id), "revoked_at")
 	detail, template := map[string]any{"account": key.Account}, "key-revoked"
 	if leaked {
 		detail["leaked"], template = true, "key-leaked"

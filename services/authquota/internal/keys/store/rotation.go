@@ -42,6 +42,8 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored keys.Record) 
 		if err := tx.Create(&next).Error; err != nil {
 			return err
 		}
+		tx.Changed("api_keys", "id", dbtx.One(successor.ID))
+		tx.Changed("api_keys", "id", dbtx.One(key), "expires_at", "replaced_at", "successor_id")
 		return errors.Join(
 			tx.Model(&keyRow{}).Where("id = ?", key).Updates(map[string]any{
 				"expires_at": database.Micros(old.ExpiresAt), "replaced_at": database.Micros(tx.Now), "successor_id": successor.ID,

@@ -56,6 +56,7 @@ func (s *Profiles) ChangeAddress(ctx context.Context, secret string) error {
 		if err != nil {
 			return err
 		}
+		tx.Changed("people", "account_id", dbtx.One(l.Account), "email")
 		return errors.Join(
 			endAddressChange(tx, l.Account),
 			endLinks(tx, l.Account, link.Reset, link.Lost), // these links went to the old address; only links that cancel something stay valid there

@@ -49,6 +49,7 @@ func storeSeed(tx *dbtx.Tx, current session.Session, seed people.NewSeed, step i
 	if err != nil {
 		return err
 	}
+	tx.Changed("people", "account_id", dbtx.One(current.Account), "totp_seed", "totp_confirmed_at", "totp_last_step")
 	return one(tx.Model(&sessionRow{}).Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
 }
 
@@ -141,6 +142,7 @@ func (s *Factors) SignInByCode(ctx context.Context, half session.Session, entry 
 
 // useStep marks the step of a valid code as used.
 func useStep(tx *dbtx.Tx, accountID string, step int64) error {
+	tx.Changed("people", "account_id", dbtx.One(accountID), "totp_last_step")
 	return one(tx.Model(&personRow{}).
 		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID, step).
 		Update("totp_last_step", step))

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/dbtx"
@@ -63,6 +64,7 @@ func useLink(tx *dbtx.Tx, secret string, purpose link.Purpose) (link.Link, error
 	if err != nil {
 		return link.Link{}, err
 	}
+	tx.Changed("links", "token_hash", dbtx.One(rows[0].TokenHash), "used_at")
 	return rows[0].toLink(), nil
 }
 
@@ -74,6 +76,13 @@ func endAddressChange(tx *dbtx.Tx, accountID string) error {
 
 // endLinks invalidates an account's links of the given purposes.
 func endLinks(tx *dbtx.Tx, accountID string, purposes ...link.Purpose) error {
-	return tx.Model(&linkRow{}).Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).
-		Update("used_at", database.Micros(tx.Now)).Error
+	var ended []linkRow
+	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "token_hash"}}}).
+		Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now)).Error
+	hashes := make([]string, len(ended))
+	for i, l := range ended {
+		hashes[i] = l.TokenHash
+	}
+	tx.Changed("links", "token_hash", hashes, "used_at")
+	return err
 }

@@ -31,6 +31,7 @@ func (s *Factors) BeginReset(ctx context.Context, secret string) (at time.Time, 
 		if err != nil {
 			return err
 		}
+		tx.Changed("people", "account_id", dbtx.One(l.Account), "reset_at")
 		at = l.RequestedAt().Add(link.ResetWait) // as the mail says
 		update := tx.Model(&personRow{}).Where("account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", l.Account).
 			Update("reset_at", database.Micros(at))
@@ -68,6 +69,7 @@ func keepFactor(tx *dbtx.Tx, accountID string) error {
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
 	}
+	tx.Changed("people", "account_id", dbtx.One(accountID), "reset_at")
 	return tx.Record(accountID, "factor.reset_cancel", accountID, map[string]any{})
 }
 
@@ -78,6 +80,8 @@ func removeLost(tx *dbtx.Tx, accountID string) error {
 	if update.Error != nil || update.RowsAffected == 0 {
 		return update.Error
 	}
+	tx.Changed("people", "account_id", dbtx.One(accountID), "totp_seed", "totp_confirmed_at", "reset_at")
+	tx.Changed("passkeys", "account_id", dbtx.One(accountID))
 	if err := replaceCodes(tx, accountID, nil); err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ func (s *Profiles) ChangePassword(ctx context.Context, current session.Session, 
 		if update.Error != nil {
 			return update.Error
 		}
+		tx.Changed("people", "account_id", dbtx.One(current.Account), "password_hash")
 		if secret, err = endOtherSessions(tx, current); err != nil {
 			return err
 		}
@@ -66,7 +67,7 @@ func (s *SignIns) RequestReset(ctx context.Context, l link.Fresh, message mail.M
 		if err := saveLink(tx, l); err != nil {
 			return err
 		}
-		return doUnless(tx, nobody, func() error {
+		return tx.DoUnless(nobody, func() error {
 			return errors.Join(
 				tx.Post(message),
 				tx.Record(person.AccountID, "person.password_reset_asked", person.AccountID, map[string]any{}))
@@ -90,6 +91,7 @@ func (s *SignIns) ResetPassword(ctx context.Context, secret, passwordHash string
 		if update.Error != nil {
 			return update.Error
 		}
+		tx.Changed("people", "account_id", dbtx.One(l.Account), "password_hash")
 		_, err = end(tx, "account_id = ? OR token_hash = ?", l.Account, session.Hash(entry.Before))
 		return errors.Join(err,
 			endLinks(tx, l.Account, link.Reset),

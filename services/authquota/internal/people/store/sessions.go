@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
@@ -54,9 +55,15 @@ func begin(tx *dbtx.Tx, s session.Session, secret string) error {
 
 // end ends the active sessions that where selects and returns their number.
 func end(tx *dbtx.Tx, where string, args ...any) (int, error) {
-	update := tx.Model(&sessionRow{}).Where("ended_at IS NULL").Where(where, args...).
-		Updates(map[string]any{"ended_at": database.Micros(tx.Now), "new_seed": ""})
-	return int(update.RowsAffected), update.Error
+	var ended []sessionRow
+	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).Where("ended_at IS NULL").Where(where, args...).
+		Updates(map[string]any{"ended_at": database.Micros(tx.Now), "new_seed": ""}).Error
+	ids := make([]string, len(ended))
+	for i, s := range ended {
+		ids[i] = s.ID
+	}
+	tx.Changed("sessions", "id", ids, "ended_at", "new_seed")
+	return len(ended), err
 }
 
 // Session returns the active session with this secret and its person, and updates its last use; not_found if there is none.
@@ -173,6 +180,7 @@ func (s *SignIns) EndSessions(ctx context.Context, accountID string) error {
 // session.Overlap, but without the proof, so a stolen one gains nothing.
 func rotateSecret(tx *dbtx.Tx, current session.Session) (secret string, err error) {
 	secret = session.Secret()
+	tx.Changed("sessions", "id", dbtx.One(current.ID), "token_hash", "prev_hash", "authenticated_at")
 	update := tx.Model(&sessionRow{}).
 		Where("id = ? AND account_id = ? AND stage = ? AND ended_at IS NULL", current.ID, current.Account, string(session.Full)).
 		Updates(map[string]any{"token_hash": session.Hash(secret), "prev_hash": gorm.Expr("token_hash"), "authenticated_at": database.Micros(tx.Now)})

@@ -31,7 +31,7 @@ func (s *SignIns) SignInFailed(ctx context.Context, accountID, with string, clie
 		if err != nil {
 			return err
 		}
-		return doUnless(tx, accountID == "", func() error {
+		return tx.DoUnless(accountID == "", func() error {
 			return tx.Record(accountID, "person.sign_in_failed", accountID,
 				map[string]any{"with": with, "agent": client.Agent, "network": client.Network})
 		})
@@ -107,16 +107,4 @@ func complete(tx *dbtx.Tx, half session.Session, entry session.Entry, factor str
 		tx.Record(half.Account, "person.sign_in", half.Account, map[string]any{
 			"factor": factor, "agent": entry.Client.Agent, "network": entry.Client.Network,
 		}))
-}
-
-// doUnless runs do in a transaction and rolls it back if skip is set, so that timing does not reveal whether the account
-// exists.
-func doUnless(tx *dbtx.Tx, skip bool, do func() error) error {
-	if err := tx.SavePoint("unless").Error; err != nil {
-		return err
-	}
-	if err := do(); err != nil || !skip {
-		return err
-	}
-	return tx.RollbackTo("unless").Error
 }

@@ -49,6 +49,7 @@ func (s *SignIns) SignUp(ctx context.Context, secret, passwordHash string, entry
 			return link.Gone()
 		}
 		if err == nil {
+			tx.Changed("people", "account_id", dbtx.One(a.ID))
 			err = tx.Record(a.ID, "person.sign_up", a.ID, map[string]any{"tier": a.Granted})
 		}
 		if err != nil {

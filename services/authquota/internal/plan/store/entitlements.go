@@ -41,6 +41,7 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 			return err
 		}
+		tx.Changed("entitlements", "account_id", dbtx.One(id))
 		return errors.Join(
 			tx.Record(billing, "account.entitle", id, map[string]any{
 				"tier": e.Tier, "paidUntil": e.PaidUntil, "renews": e.Renews, "trouble": e.Trouble, "version": e.Version,

@@ -1,0 +1,553 @@
+package dbtx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota/internal/account"
+	accountstore "opportunity.internal/services/authquota/internal/accounts/store"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/journal"
+	"opportunity.internal/services/authquota/internal/keys"
+	keystore "opportunity.internal/services/authquota/internal/keys/store"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people/link"
+	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people/store"
+	planstore "opportunity.internal/services/authquota/internal/plan/store"
+	usagestore "opportunity.internal/services/authquota/internal/usage/store"
+)
+
+// lines is a journal in memory.
+type lines struct {
+	all     []journal.Line
+	failing error
+}
+
+func (j *lines) Write(l journal.Line) error {
+	if j.failing == nil {
+		j.all = append(j.all, l)
+	}
+	return j.failing
+}
+
+// world is a database that can be restored, with its journal.
+type world struct {
+	dbtxtest.DB
+	*lines
+	*store.SignIns
+	*store.Factors
+	*store.Profiles
+
+	t        *testing.T
+	url      string
+	clock    *servicetest.Clock
+	keys     *keystore.Store
+	accounts *accountstore.Store
+	plan     *planstore.Store
+	made     int // numbers what must be unique
+}
+
+func newWorld(t *testing.T, url string) *world {
+	w := &world{t: t, url: url, clock: servicetest.NewClock(dbtxtest.Start), lines: new(lines)}
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	w.DB = dbtxtest.Open(w.t, w.url, w.clock.Now)
+	w.DB.Clock, w.DB.Journal = w.clock, w.lines
+	w.SignIns, w.Factors, w.Profiles = store.NewSignIns(w.DB.DB), store.NewFactors(w.DB.DB), store.NewProfiles(w.DB.DB, keystore.EndAll)
+	w.keys, w.accounts, w.plan = keystore.New(w.DB.DB, usagestore.Move), accountstore.New(w.DB.DB, accountstore.Features{}), planstore.New(w.DB.DB)
+}
+
+// backUp returns a function that restores the database.
+func (w *world) backUp() (restore func()) {
+	w.t.Helper()
+	require.NoError(w.t, w.DB.DB.Close())
+	replace := storetest.Backup(w.t, w.url)
+	w.open()
+	return func() {
+		w.t.Helper()
+		require.NoError(w.t, w.DB.DB.Close())
+		replace()
+		w.open()
+	}
+}
+
+func (w *world) replay(of ...journal.Line) (changes int) {
+	w.t.Helper()
+	missing, err := w.Lacks(w.t.Context(), of)
+	require.NoError(w.t, err)
+	report, err := w.Replay(w.t.Context(), missing)
+	require.NoError(w.t, err)
+	return report.Changes
+}
+
+// member is a person with keys and a passkey.
+type member struct {
+	dbtxtest.Member
+
+	email   string
+	current session.Session
+	key     keys.Key
+	passkey passkey.Passkey
+	step    int64
+}
+
+func (w *world) unique() string { w.made++; return fmt.Sprintf("%064d", w.made) }
+
+func (w *world) join(email string) *member {
+	w.t.Helper()
+	m := &member{Member: w.DB.SignUp(w.t, email), email: email}
+	var err error
+	m.current, _, err = w.Session(w.t.Context(), m.Session)
+	require.NoError(w.t, err)
+	m.key, err = w.keys.Issue(w.t.Context(), "ann", keys.Order{Account: m.Account}, keys.MaxLife, keys.Record{Digest: w.unique(), LastFour: "abcd"})
+	require.NoError(w.t, err)
+	m.passkey = passkey.Passkey{ID: passkey.NewID(), Account: m.Account, Name: "laptop", Credential: w.unique(), Record: "{}", Count: 1, AddedAt: w.Now()}
+	require.NoError(w.t, w.AddPasskey(w.t.Context(), m.passkey))
+	return m
+}
+
+func (w *world) halfway(m *member) (session.Session, error) {
+	admitted, err := w.SignInHalfway(w.t.Context(), m.Account, session.Entry{})
+	if err != nil {
+		return session.Session{}, err
+	}
+	half, _, err := w.Session(w.t.Context(), admitted.Session)
+	return half, err
+}
+
+func (w *world) link(m *member, purpose link.Purpose) link.Fresh {
+	w.made++
+	return link.New(purpose, m.Account, fmt.Sprintf("new%d@example.org", w.made), w.Now())
+}
+
+var message = mail.Message{To: "ada@example.org", Template: "password-changed"}
+
+// acts are all kinds of changes that a restored backup must not undo. Each may fail, for example because the account is closed.
+var acts = map[string]func(ctx context.Context, w *world, m *member) error{
+	"revoke": func(ctx context.Context, w *world, m *member) error {
+		_, err := w.keys.Revoke(ctx, "ann", m.key.ID, true)
+		return err
+	},
+	"rotate": func(ctx context.Context, w *world, m *member) error {
+		next, _, err := w.keys.Rotate(ctx, m.Account, m.key.ID, keys.Record{Digest: w.unique(), LastFour: "efgh"})
+		if err == nil {
+			m.key = next
+		}
+		return err
+	},
+	"withdraw": func(ctx context.Context, w *world, m *member) error {
+		r, err := w.keys.RequestKey(ctx, m.Account, keys.RequestedKey{Name: "a", UseCase: "b"}, account.Acceptance{Version: "1", Accepted: true}, false)
+		if err == nil {
+			err = w.keys.Withdraw(ctx, m.Account, r.ID)
+		}
+		return err
+	},
+	"collect": func(ctx context.Context, w *world, m *member) error {
+		terms := account.Acceptance{Version: "1", Accepted: true}
+		r, err := w.keys.RequestKey(ctx, m.Account, keys.RequestedKey{Name: "a", UseCase: "b"}, terms, true)
+		if err == nil {
+			m.key, err = w.keys.Collect(ctx, m.Account, r.ID, terms, keys.Record{Digest: w.unique(), LastFour: "ijkl"})
+		}
+		return err
+	},
+	"connect": func(ctx context.Context, w *world, m *member) error {
+		digest := w.unique()
+		if _, err := w.keys.Issue(ctx, "ann", keys.Order{Tier: api.Developer}, keys.MaxLife, keys.Record{Digest: digest, LastFour: "mnop"}); err != nil {
+			return err
+		}
+		_, err := w.keys.Connect(ctx, m.Account, []string{digest})
+		return err
+	},
+	"suspend": func(ctx context.Context, w *world, m *member) error {
+		change, _ := account.Suspend("abuse")
+		_, err := w.accounts.ChangeAccount(ctx, "ann", m.Account, change)
+		return err
+	},
+	"resume": func(ctx context.Context, w *world, m *member) error {
+		change, _ := account.Resume("sorted out")
+		_, err := w.accounts.ChangeAccount(ctx, "ann", m.Account, change)
+		return err
+	},
+	"entitle": func(ctx context.Context, w *world, m *member) error {
+		w.made++
+		until := w.Now().Add(time.Hour)
+		_, err := w.plan.Entitle(ctx, m.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: int64(w.made)})
+		return err
+	},
+	"close": func(ctx context.Context, w *world, m *member) error { return w.CloseAccount(ctx, m.Account) },
+	"change password": func(ctx context.Context, w *world, m *member) error {
+		before, err := w.PasswordHash(ctx, m.Account)
+		if err == nil {
+			_, err = w.ChangePassword(ctx, m.current, before, w.unique())
+		}
+		return err
+	},
+	"reset password": func(ctx context.Context, w *world, m *member) error {
+		l := w.link(m, link.Reset)
+		l.Email = m.email
+		if err := w.RequestReset(ctx, l, message); err != nil {
+			return err
+		}
+		return w.ResetPassword(ctx, l.Secret, w.unique(), session.Entry{})
+	},
+	"change address": func(ctx context.Context, w *world, m *member) error {
+		l := w.link(m, link.NewAddress)
+		err := w.RequestAddressChange(ctx, l, w.link(m, link.OldAddress), message, message, message)
+		if err == nil {
+			err = w.ChangeAddress(ctx, l.Secret)
+		}
+		if err == nil {
+			m.email = l.Email
+		}
+		return err
+	},
+	"end session": func(ctx context.Context, w *world, m *member) error {
+		return w.EndSession(ctx, m.Account, m.current.ID)
+	},
+	"end sessions": func(ctx context.Context, w *world, m *member) error { return w.EndSessions(ctx, m.Account) },
+	"renew codes": func(ctx context.Context, w *world, m *member) error {
+		return w.RenewCodes(ctx, m.Account, []string{w.unique(), w.unique()})
+	},
+	"remove passkey": func(ctx context.Context, w *world, m *member) error {
+		return w.RemovePasskey(ctx, m.Account, m.passkey.ID)
+	},
+	"confirm by code": func(ctx context.Context, w *world, m *member) error {
+		m.step++
+		_, err := w.ConfirmByCode(ctx, m.current, m.step)
+		return err
+	},
+	"sign in by code": func(ctx context.Context, w *world, m *member) error {
+		half, err := w.halfway(m)
+		if err == nil {
+			m.step++
+			_, err = w.SignInByCode(ctx, half, session.Entry{}, m.step)
+		}
+		return err
+	},
+	"use recovery code": func(ctx context.Context, w *world, m *member) error {
+		half, err := w.halfway(m)
+		if err != nil {
+			return err
+		}
+		code := w.unique()
+		if err := w.RenewCodes(ctx, m.Account, []string{code}); err != nil {
+			return err
+		}
+		_, err = w.SignInByRecoveryCode(ctx, half, session.Entry{}, code)
+		return err
+	},
+	"use passkey": func(ctx context.Context, w *world, m *member) error {
+		m.passkey.Count++
+		m.passkey.UsedAt = new(w.Now())
+		_, err := w.ConfirmByPasskey(ctx, m.current, m.passkey)
+		return err
+	},
+	"replace authenticator": func(ctx context.Context, w *world, m *member) error {
+		seed, err := w.NewSeed(ctx, m.current)
+		if err == nil {
+			m.step++
+			_, err = w.ReplaceAuthenticator(ctx, m.current, seed, m.step)
+		}
+		return err
+	},
+	"lose authenticator": func(ctx context.Context, w *world, m *member) error {
+		lost := w.link(m, link.Lost)
+		err := w.RequestNewAuthenticator(ctx, m.Account, lost, w.link(m, link.Keep), message)
+		if err == nil {
+			_, err = w.BeginReset(ctx, lost.Secret)
+		}
+		return err
+	},
+	"remove lost authenticator": func(_ context.Context, w *world, m *member) error {
+		w.Advance(link.ResetWait)
+		_, err := w.halfway(m)
+		return err
+	},
+	"keep authenticator": func(ctx context.Context, w *world, m *member) error { return w.KeepAuthenticator(ctx, m.Account) },
+}
+
+// compared are the columns that a replay restores, by table.
+var compared = map[string]string{
+	"accounts":          "SELECT * FROM accounts ORDER BY id",
+	"people":            "SELECT * FROM people ORDER BY account_id",
+	"api_keys":          "SELECT id, account_id, digest, life, expires_at, revoked_at, replaced_at, successor_id FROM api_keys ORDER BY id",
+	"key_requests":      "SELECT * FROM key_requests ORDER BY id",
+	"recovery_codes":    "SELECT * FROM recovery_codes ORDER BY hash",
+	"passkeys":          "SELECT * FROM passkeys ORDER BY id",
+	"entitlements":      "SELECT account_id, holder_id, tier, paid_until, version FROM entitlements ORDER BY account_id",
+	"terms_acceptances": "SELECT * FROM terms_acceptances ORDER BY account_id",
+}
+
+// ended are the rows of which a replay only ends those that the backup has.
+var ended = map[string]string{
+	"sessions": "SELECT id AS key, account_id, token_hash, prev_hash, ended_at, agent FROM sessions",
+	"links":    "SELECT token_hash AS key, used_at FROM links",
+	"devices":  "SELECT token_hash AS key, account_id FROM devices",
+}
+
+func (w *world) rows(query string) (rows []map[string]any) {
+	w.t.Helper()
+	require.NoError(w.t, w.Raw(query).Scan(&rows).Error)
+	return rows
+}
+
+// state returns what a replay must restore, by table, and the rows of ended, by table and key.
+func (w *world) state() (all map[string]string, byKey map[string]map[string]string) {
+	w.t.Helper()
+	all, byKey = map[string]string{}, map[string]map[string]string{}
+	for table, query := range compared {
+		all[table] = strings.ReplaceAll(fmt.Sprint(w.rows(query)), "map[", "\n[")
+	}
+	for table, query := range ended {
+		byKey[table] = map[string]string{}
+		for _, row := range w.rows(query) {
+			byKey[table][fmt.Sprint(row["key"])] = fmt.Sprint(row)
+		}
+	}
+	return all, byKey
+}
+
+// requireRestored fails unless a replay restored the state.
+func (w *world) requireRestored(all map[string]string, byKey map[string]map[string]string) {
+	w.t.Helper()
+	got, gotByKey := w.state()
+	require.Equal(w.t, all, got)
+	for table, rows := range gotByKey {
+		for key, row := range rows {
+			require.Equal(w.t, byKey[table][key], row, table)
+		}
+	}
+}
+
+// acts returns the actions in the audit log, without requests for mails: a mail that the database does not know has no effect.
+func (w *world) acts() []string {
+	return slices.DeleteFunc(w.Audit(w.t), func(action string) bool { return strings.HasSuffix(action, "_asked") })
+}
+
+func TestReplayRepeatsEveryKindOfAct(t *testing.T) {
+	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		w, ctx := newWorld(t, url), t.Context()
+		members := map[string]*member{}
+		for name := range acts {
+			m := w.join(strings.ReplaceAll(name, " ", "-") + "@example.org")
+			members[name] = m
+			if name == "resume" {
+				require.NoError(t, acts["suspend"](ctx, w, m))
+			}
+			if name == "keep authenticator" || name == "remove lost authenticator" {
+				require.NoError(t, acts["lose authenticator"](ctx, w, m))
+			}
+		}
+		restore := w.backUp()
+		before, beforeByKey := w.state()
+		began := len(w.all)
+		for name, act := range acts {
+			if name == "remove lost authenticator" {
+				continue // it moves the clock, and sessions end
+			}
+			n := len(w.all)
+			require.NoError(t, act(ctx, w, members[name]), name)
+			require.Greater(t, len(w.all), n, "%s is not in the journal", name)
+		}
+		require.NoError(t, acts["remove lost authenticator"](ctx, w, members["remove lost authenticator"]))
+		all, byKey := w.state()
+		audit := w.acts()
+
+		restore()
+		got, gotByKey := w.state()
+		require.Equal(t, before, got)
+		require.Equal(t, beforeByKey, gotByKey)
+		newest := w.all[len(w.all)-1]
+		has, err := w.HasChange(ctx, database.SetBack{Number: newest.Sequence, ID: newest.ID})
+		require.NoError(t, err)
+		require.False(t, has)
+
+		require.Equal(t, len(w.all)-began, w.replay(w.all...))
+		w.requireRestored(all, byKey)
+		require.Equal(t, audit, w.acts())
+		require.Contains(t, w.Raises(t), members["revoke"].Account)
+		var replayed int64
+		require.NoError(t, w.Raw("SELECT count(*) FROM audit_log WHERE detail LIKE '%replayedAt%'").Scan(&replayed).Error)
+		require.Greater(t, replayed, int64(len(acts)))
+		require.Zero(t, w.replay(w.all...), "again")
+		require.Equal(t, audit, w.acts())
+
+		_, err = w.keys.Revoke(ctx, "ann", members["suspend"].key.ID, false)
+		require.NoError(t, err)
+		require.Equal(t, newest.Sequence+1, w.all[len(w.all)-1].Sequence)
+	})
+}
+
+// Any acts, a backup at any point: after the restore and the replay everything is as it was.
+func TestReplayRestoresTheState(t *testing.T) {
+	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		seed := rand.Uint64()
+		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+		t.Logf("seed %d", seed)
+		w := newWorld(t, url)
+		members := []*member{w.join("ada@example.org"), w.join("ben@example.org"), w.join("cyd@example.org")}
+		names := []string{}
+		for name := range acts {
+			names = append(names, name)
+		}
+		var restore func()
+		count := 10 + random.IntN(40)
+		from, succeeded := random.IntN(count), 0
+		for i := range count {
+			if i == from {
+				restore = w.backUp()
+			}
+			m := members[random.IntN(len(members))]
+			if random.IntN(8) == 0 {
+				m = w.join(fmt.Sprintf("p%d@example.org", w.made))
+				members[random.IntN(len(members))] = m
+			}
+			name := names[random.IntN(len(names))]
+			if err := acts[name](t.Context(), w, m); err == nil {
+				succeeded++
+			} else if !errors.Is(err, passkey.ErrRejected) {
+				require.NotEqual(t, problem.InternalError, problem.Of(err).Code, "%s: %v", name, err)
+			}
+			w.Advance(time.Duration(random.IntN(120)) * time.Second)
+		}
+		all, byKey := w.state()
+		restore()
+		random.Shuffle(len(w.all), func(i, j int) { w.all[i], w.all[j] = w.all[j], w.all[i] })
+		part := random.IntN(len(w.all))
+		w.replay(append(w.all[part:], w.all...)...)
+		w.requireRestored(all, byKey)
+		require.Positive(t, succeeded)
+	})
+}
+
+// A replica that lagged took over: the journal has changes from before and after.
+func TestReplayKeepsChangesMadeAfterTheRestore(t *testing.T) {
+	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		w, ctx := newWorld(t, url), t.Context()
+		ada, ben := w.join("ada@example.org"), w.join("ben@example.org")
+		restore := w.backUp()
+		require.NoError(t, acts["suspend"](ctx, w, ada))
+		require.NoError(t, acts["resume"](ctx, w, ada))
+		require.NoError(t, acts["revoke"](ctx, w, ben))
+		before := w.all
+		restore()
+		require.NoError(t, acts["suspend"](ctx, w, ada))
+		require.Equal(t, before[len(before)-3].Sequence, w.all[len(w.all)-1].Sequence, "used again")
+
+		require.Equal(t, 3, w.replay(before...))
+		var suspended, revoked int64
+		require.NoError(t, w.Raw("SELECT suspended_at FROM accounts WHERE id = ?", ada.Account).Scan(&suspended).Error)
+		require.NoError(t, w.Raw("SELECT revoked_at FROM api_keys WHERE id = ?", ben.key.ID).Scan(&revoked).Error)
+		require.Positive(t, suspended, "after the resumption")
+		require.Positive(t, revoked)
+	})
+}
+
+func TestGapsStayOpen(t *testing.T) {
+	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		w, ctx := newWorld(t, url), t.Context()
+		ada := w.join("ada@example.org")
+		restore := w.backUp()
+		for _, act := range []string{"suspend", "resume", "revoke"} {
+			require.NoError(t, acts[act](ctx, w, ada))
+		}
+		lost := w.all[len(w.all)-2]
+		restore()
+		require.Equal(t, 2, w.replay(append(w.all[:len(w.all)-2:len(w.all)-2], w.all[len(w.all)-1])...))
+		open, err := w.SetBacks(ctx)
+		require.NoError(t, err)
+		require.Len(t, open, 1)
+		require.Equal(t, lost.Sequence, open[0].Number)
+		has, err := w.HasChange(ctx, open[0])
+		require.NoError(t, err)
+		require.False(t, has)
+
+		require.Equal(t, 1, w.replay(lost), "late")
+		has, err = w.HasChange(ctx, open[0])
+		require.NoError(t, err)
+		require.True(t, has)
+		var revoked int64
+		require.NoError(t, w.Raw("SELECT revoked_at FROM api_keys WHERE id = ?", ada.key.ID).Scan(&revoked).Error)
+		require.Positive(t, revoked)
+	})
+}
+
+func TestChangeIsAcknowledgedOnceItIsInTheJournal(t *testing.T) {
+	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		w, ctx := newWorld(t, url), t.Context()
+		ada := w.join("ada@example.org")
+		n := len(w.all)
+		w.failing = errors.New("disk full")
+		err := acts["revoke"](ctx, w, ada)
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
+		require.ErrorContains(t, err, "not in the journal yet")
+		w.failing = nil
+		require.NoError(t, w.DeliverChanges(ctx))
+		require.Len(t, w.all, n, "other processes are writing newer lines")
+		w.Advance(10 * time.Second)
+		require.NoError(t, w.DeliverChanges(ctx))
+		require.Len(t, w.all, n+1)
+		require.Equal(t, "key.revoke", w.all[n].Acts[0].Action)
+		require.NoError(t, w.DeliverChanges(ctx))
+		require.Len(t, w.all, n+1)
+	})
+}
+
+func TestJournalHasNoSecrets(t *testing.T) {
+	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		w, ctx := newWorld(t, url), t.Context()
+		ada := w.join("ada@example.org")
+		hash, err := w.PasswordHash(ctx, ada.Account)
+		require.NoError(t, err)
+		for name, act := range acts {
+			if name != "close" {
+				_ = act(ctx, w, ada)
+			}
+		}
+		bytes := 0
+		for _, l := range w.all {
+			text, err := l.Encode()
+			require.NoError(t, err)
+			bytes += len(text)
+			for _, secret := range []string{"ada@", hash, ada.key.LastFour, ada.passkey.Credential, session.Hash(ada.Session), "203.0.113"} {
+				require.NotContains(t, string(text), secret)
+			}
+		}
+		t.Logf("%d lines, %d bytes each", len(w.all), bytes/len(w.all))
+	})
+}
+
+func TestReplayNeedsTheEncryptionKey(t *testing.T) {
+	dbtxtest.Schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		w, ctx := newWorld(t, url), t.Context()
+		ada := w.join("ada@example.org")
+		restore := w.backUp()
+		require.NoError(t, acts["suspend"](ctx, w, ada))
+		restore()
+		w.DB.Box = dbtxtest.Box(t, "a1")
+		missing, err := w.Lacks(ctx, w.all)
+		require.NoError(t, err)
+		_, err = w.Replay(ctx, missing)
+		require.ErrorContains(t, err, "OPPORTUNITY_ENCRYPTION_KEYS")
+		w.DB.Box = dbtxtest.Box(t, "a1", "e7")
+		require.Equal(t, 1, w.replay(w.all...))
+	})
+}

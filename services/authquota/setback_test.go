@@ -1,0 +1,121 @@
+package authquota_test
+
+import (
+	"bytes"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/services/authquota"
+)
+
+// revoked is a service with a journal in a file. key was revoked after the backup.
+type revoked struct {
+	*stores
+
+	t       *testing.T
+	journal string
+	key     issued
+	restore func() // replaces the database with the backup
+}
+
+func newRevoked(t *testing.T, s *stores) (*revoked, *service) {
+	r := &revoked{stores: s, t: t, journal: filepath.Join(t.TempDir(), "journal.jsonl")}
+	svc := s.start(t, r.adjust)
+	r.key = svc.issue(nil)
+	svc.stop()
+	r.restore = storetest.Backup(t, s.database)
+	svc = s.start(t, r.adjust)
+	servicetest.Read[listedKey](svc.revoke(r.key.ID))
+	return r, svc
+}
+
+func (r *revoked) adjust(c *authquota.Config) { c.JournalFile = r.journal }
+
+// recover runs the verb.
+func (r *revoked) recover(args ...string) (string, error) {
+	r.t.Helper()
+	var out bytes.Buffer
+	err := authquota.Recover(r.t.Context(), r.config(), args, &out)
+	return out.String(), err
+}
+
+func (r *revoked) requireStopped(svc *service) {
+	r.t.Helper()
+	svc.resolve(r.key.Key).RequireError("service_unavailable")
+	svc.do(http.MethodGet, "/internal/v1/key-digests", nil).RequireError("service_unavailable")
+	svc.do(http.MethodGet, "/account/sign-in", nil).RequireError("service_unavailable")
+	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError("service_unavailable", "OpportunityStoreSetBack")
+	require.Contains(r.t, servicetest.Send(r.t, http.MethodGet, svc.OperationsURL+"/readyz", nil, nil).Body, api.SetBackCondition)
+	require.True(r.t, svc.HasMetric(`store_set_back{store="authquota"} 1`))
+}
+
+func TestRestoredDatabaseServesNothingUntilAReplay(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		r, svc := newRevoked(t, s)
+		svc.stop()
+		r.restore()
+		svc = s.run(t, r.adjust)
+		storetest.Eventually(t, "the service has compared its database", func() bool { return svc.HasMetric(`store_set_back{store="authquota"} 1`) })
+		r.requireStopped(svc)
+		require.Contains(t, svc.Log.String(), `"lacks":"change 2 `)
+
+		_, err := r.recover("--replay", filepath.Join("testdata", "..", "setup_test.go"))
+		require.ErrorContains(t, err, "no line of a journal")
+		out, err := r.recover("--replay", r.journal)
+		require.NoError(t, err)
+		require.Equal(t, "replayed: changes 1\n", out)
+		svc.WaitReady()
+		require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
+		entry := svc.audit("?action=key.revoke").Entries[0]
+		require.Equal(t, servicetest.Actor, entry.Actor)
+		require.Contains(t, string(entry.Detail), "replayedAt")
+		_, err = r.recover("--accept", "--operator", "ann")
+		require.ErrorContains(t, err, "nothing to accept")
+	})
+}
+
+// The journal alone shows it, without Redis.
+func TestRestoredDatabaseIsNoticedByTheJournal(t *testing.T) {
+	onBothStores(t, func(t *testing.T, s *stores) {
+		r, svc := newRevoked(t, s)
+		svc.stop()
+		r.restore()
+		s.Flush()
+		svc = s.run(t, r.adjust)
+		storetest.Eventually(t, "set back", func() bool { return svc.HasMetric(`store_set_back{store="authquota"} 1`) })
+		r.requireStopped(svc)
+
+		out, err := r.recover("--accept", "--operator", "ann")
+		require.NoError(t, err)
+		require.Contains(t, out, "generation 2 begins")
+		svc.WaitReady()
+		require.Nil(t, svc.principal(r.key.Key).RevokedAt, "the loss was accepted")
+		require.Equal(t, "ann", svc.audit("?action=database").Entries[0].Actor)
+		servicetest.Read[listedKey](svc.revoke(r.key.ID))
+		require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
+		svc.stop()
+		s.start(t, r.adjust)
+	})
+}
+
+// A lagging replica takes over while the service runs. No request gets a principal from it, not even the first.
+func TestFailoverToALaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		r, svc := newRevoked(t, s)
+		r.restore()
+		s.back = false
+		storetest.Eventually(t, "the service is connected to the replica", func() bool {
+			response := svc.resolve(r.key.Key)
+			response.RequireError("service_unavailable")
+			return strings.Contains(svc.Log.String(), "database set back")
+		})
+		r.requireStopped(svc)
+	})
+}
