@@ -44,7 +44,7 @@ var definition = service.Definition[Config]{
 // Recover.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"recover": {Usage: "--accept --operator NAME | --replay FILE", Run: func(ctx context.Context, c Config, args []string) error {
+		"recover": {Load: RecoverConfig, Usage: "--accept --operator NAME | --replay FILE", Run: func(ctx context.Context, c Config, args []string) error {
 			return Recover(ctx, c, args, os.Stdout)
 		}},
 	})

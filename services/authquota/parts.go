@@ -50,7 +50,7 @@ type parts struct {
 	log    *slog.Logger
 	db     *dbtx.DB
 	stores stores
-	epochs *epoch.Epochs
+	epochs effects
 	merges *merge.Merges
 	ledger *ledger.Ledger
 	mails  *courier.Courier
@@ -64,7 +64,7 @@ type parts struct {
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.stores = newStores(p.db, s.tiers)
-	p.epochs, p.merges = epoch.New(client, p.db), merge.New(client, p.stores.usage, cfg.Now)
+	p.merges = merge.New(client, p.stores.usage, cfg.Now)
 	p.ledger = ledger.New(client, p.stores.usage, cfg.Now)
 	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
@@ -79,7 +79,7 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) 
 	if err != nil {
 		return nil, err
 	}
-	p.witness = w
+	p.witness, p.epochs = w, effects{epoch.New(client, p.db), w}
 	p.mails, err = courier.New(cfg.Mail, p.db, cfg.Now, r.Log, r.Registry)
 	return p, err
 }

@@ -11,15 +11,19 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/journal"
 	"opportunity.internal/services/authquota/internal/secretbox"
 )
@@ -29,8 +33,10 @@ type witness struct {
 	redis *redis.Client
 	db    *dbtx.DB
 	guard *service.Guard
-	last  func() journal.Line // the newest line of the journal; nil if the journal cannot be read
 	log   *slog.Logger
+	last  func() journal.Line // the newest line of the journal; nil if the journal cannot be read
+
+	behind atomic.Bool // Redis may lack the newest change
 }
 
 func newWitness(cfg Config, r *service.Runtime, client *redis.Client, db *dbtx.DB) (*witness, error) {
@@ -82,38 +88,76 @@ func parseMark(text string, err error) (api.FeedMark, error) {
 
 // seen returns the newest change that is known outside the database, or one that the database lacks.
 func (w *witness) seen(ctx context.Context) (api.Seen, error) {
-	if w.last != nil {
-		l := w.last()
-		if has, err := w.db.HasChange(ctx, database.SetBack{Number: l.Sequence, ID: l.ID}); err != nil || !has && l.Sequence > 0 {
-			return api.Seen{Mark: api.FeedMark{Sequence: l.Sequence, ID: l.ID}}, err
+	if written := w.written(); written.Sequence > 0 {
+		has, err := w.db.HasChange(ctx, database.SetBack{Number: written.Sequence, ID: written.ID})
+		if err != nil || !has {
+			return api.Seen{Mark: written}, err
 		}
 	}
-	own, err := w.db.NewestChange(ctx)
-	if err != nil {
-		return api.Seen{}, err
-	}
-	mark, err := w.report(ctx, own)
+	mark, err := w.reportNewest(ctx)
 	return api.Seen{Mark: mark}, err
 }
 
-// committed reports a change to Redis before it is acknowledged. Without Redis, the comparison reports it later.
+// written returns the newest change in the journal, or the zero mark if the journal cannot be read.
+func (w *witness) written() api.FeedMark {
+	if w.last == nil {
+		return api.FeedMark{}
+	}
+	l := w.last()
+	return api.FeedMark{Sequence: l.Sequence, ID: l.ID}
+}
+
+// reportNewest reports the newest change of the database, and returns the newest in Redis.
+func (w *witness) reportNewest(ctx context.Context) (api.FeedMark, error) {
+	own, err := w.db.NewestChange(ctx)
+	if err != nil {
+		return own, err
+	}
+	known, err := w.report(ctx, own)
+	if err == nil {
+		w.behind.Store(false)
+	}
+	return known, err
+}
+
+// committed reports a change to Redis.
 func (w *witness) committed(ctx context.Context, change api.FeedMark) {
 	known, err := w.report(ctx, change)
 	if err == nil && known != change {
 		_, err = w.guard.Verify(ctx, known)
 	}
 	if err != nil && !errors.Is(err, service.ErrSetBack) {
+		w.behind.Store(true)
 		w.log.WarnContext(ctx, "newest change not reported to Redis", "sequence", change.Sequence, "error", err.Error())
 	}
 }
 
-// verify returns an error (503) if the database lacks the newest change in Redis, or if either is unavailable.
+// verify returns an error (503) if the database lacks the newest change in Redis or in the journal, or if Redis or the database is
+// unavailable.
 func (w *witness) verify(ctx context.Context) error {
+	if _, err := w.guard.Verify(ctx, w.written()); err != nil {
+		return err
+	}
 	known, err := parseMark(w.redis.Get(ctx, counter.NewestChange).Result())
-	if err == nil {
+	if err == nil && known != w.written() {
 		_, err = w.guard.Verify(ctx, known)
 	}
 	return err
+}
+
+// effects are the epochs, with the report to Redis: a change of what an account may do is acknowledged after both.
+type effects struct {
+	*epoch.Epochs
+
+	witness *witness
+}
+
+// Deliver makes committed changes of an account take effect, on gateways and for a restored database.
+func (e effects) Deliver(ctx context.Context, account string) (left int, err error) {
+	if left, err = e.Epochs.Deliver(ctx, account); err == nil && e.witness.behind.Load() {
+		_, err = e.witness.reportNewest(ctx)
+	}
+	return left, err
 }
 
 // handler returns a handler that rejects requests while the database is set back. It verifies the database on each of them, so that no page
@@ -121,11 +165,19 @@ func (w *witness) verify(ctx context.Context) error {
 func (w *witness) handler(next http.Handler, problems problem.Writer) http.Handler {
 	guarded := w.guard.Handler(next, problems, "/readyz")
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/readyz" {
-			_ = w.verify(r.Context()) // during an outage of Redis, pages are served; no key is resolved
-		}
+		_ = w.verify(r.Context()) // during an outage of Redis, pages are served; no key is resolved
 		guarded.ServeHTTP(rw, r)
 	})
+}
+
+// RecoverConfig loads the settings for Recover.
+func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
+	s, err := config.Load[struct {
+		Telemetry  telemetry.Config
+		Database   database.Config
+		Encryption []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty"`
+	}](lookup)
+	return Config{Telemetry: s.Telemetry, Database: s.Database, Encryption: s.Encryption}, errors.Join(err, s.Database.Validate())
 }
 
 // Recover ends the state of a database that was set back: with --accept it accepts the loss, with --replay it repeats the changes of a

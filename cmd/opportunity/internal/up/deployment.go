@@ -49,7 +49,7 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 	var errs []error
 	for name, secret := range map[string]*string{
 		operator.TokenFile: &d.operatorToken, "internal-token": &d.internalToken, "key-pepper": &pepper,
-		"encryption-key": &encryptionKey, verbs.SigningKeyFile: &signingKey,
+		verbs.EncryptionKeyFile: &encryptionKey, verbs.SigningKeyFile: &signingKey,
 	} {
 		var err error
 		*secret, err = dir.secret(name)
@@ -96,8 +96,7 @@ func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
 			return err
 		}
 	}
-	mail := (&url.URL{Scheme: "file", Path: dir.file("mail")}).String()
-	settings := func(database string) func(string) (string, bool) { return lookup(fixed, databases[database], mail) }
+	settings := func(database string) func(string) (string, bool) { return lookup(fixed, databases[database], dir) }
 	var invalid [6]error
 	d.links, invalid[5] = linkChecksEnabled()
 	d.catalog, invalid[0] = config.Load[catalog.Config](settings("catalog"))
@@ -134,10 +133,11 @@ func (d *deployment) attach(loopback []net.Listener, public, admin net.Listener,
 }
 
 // lookup returns the lookup function for the settings of one service. Precedence: fixed, the environment, defaults.
-func lookup(fixed map[string]string, databaseURL, mailURL string) func(name string) (string, bool) {
+func lookup(fixed map[string]string, databaseURL string, dir *dataDir) func(name string) (string, bool) {
 	defaults := map[string]string{
 		"OPPORTUNITY_AUTO_APPROVE": "true", // the operator of a laptop is also the one who requests keys
-		"OPPORTUNITY_SMTP_URL":     mailURL,
+		"OPPORTUNITY_JOURNAL_FILE": dir.file("authquota-journal.jsonl"),
+		"OPPORTUNITY_SMTP_URL":     (&url.URL{Scheme: "file", Path: dir.file("mail")}).String(),
 		"OPPORTUNITY_MAIL_FROM":    "Opportunity Data API <no-reply@localhost>",
 
 		"OPPORTUNITY_BILLING_PROCESSOR": billing.Sandbox,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,9 +91,15 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	whileUp(t, "curl ", func(*screen) {})
 	follow(t, page, "cp -a .opportunity saved")
+	var key struct{ ID, Key string }
 	whileUp(t, "curl ", func(*screen) {
+		out, err := command(t, "keys issue --tier free --use-case testing --output json")
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(out), &key))
+		_, err = command(t, "keys revoke "+key.ID)
+		require.NoError(t, err)
 		require.NoError(t, os.WriteFile("events.jsonl", []byte(apitest.Line(apitest.Verified("maple-scribe", time.Now().Add(-time.Minute)))), 0o600))
-		_, err := command(t, "events append events.jsonl")
+		_, err = command(t, "events append events.jsonl")
 		require.NoError(t, err)
 		_, err = command(t, "listings withdraw maple-scribe")
 		require.NoError(t, err)
@@ -122,5 +129,16 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		_, err := command(t, "recover catalog --accept")
 		require.ErrorContains(t, err, "not set back")
 		follow(t, page, "opportunity listings import")
+	})
+
+	follow(t, page, "cp saved/authquota.db")
+	whileUp(t, "authquota.db is older than its journal", func(out *screen) {
+		_, err := command(t, "keys list")
+		require.ErrorContains(t, err, "set back")
+		require.Contains(t, follow(t, page, "opportunity recover authquota"), "replayed: changes 3")
+		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
+		said, err := command(t, "keys list --output json")
+		require.NoError(t, err)
+		require.Regexp(t, key.ID+`[^}]*"status": ?"revoked"`, said)
 	})
 }

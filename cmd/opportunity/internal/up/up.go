@@ -185,6 +185,13 @@ you decide, in another terminal:
   opportunity recover history --data-dir %[1]s --accept        gives them up
 
 `,
+	"authquota": `authquota.db is older than its journal: it was restored from a backup or replaced. No key works and no account changes until you decide, in
+another terminal:
+
+  opportunity recover authquota --data-dir %[1]s --replay %[1]s/authquota-journal.jsonl   repeats the missing changes
+  opportunity recover authquota --data-dir %[1]s --accept                                 gives them up: keys revoked since then work again
+
+`,
 	"catalog": `catalog.db is older than what history.db has seen of it: it was restored from a backup or replaced. No listing is served or changed until
 you accept that, in another terminal:
 

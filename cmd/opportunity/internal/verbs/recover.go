@@ -1,10 +1,13 @@
 package verbs
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/catalog"
 	"opportunity.internal/services/history"
 )
@@ -15,12 +18,12 @@ func (v *verbs) recover() *cobra.Command {
 		Short: `Decide what becomes of a database in the data directory that was restored from a backup`,
 		Long: `Decide what becomes of a database in the data directory of "opportunity up" that was restored from an older backup.
 
-catalog and history remember what they have seen of each other. If one of their databases is older than that, its service stops serving
-until you decide. "up" may be running: it continues within seconds.
+catalog and history remember what they have seen of each other, and the journal of authquota has what its database had. If a database is
+older than that, its service stops serving until you decide. "up" may be running: it continues within seconds.
 
-For databases on Postgres, run "history recover" or "catalog recover" with the settings of the service.`,
+For databases on Postgres, run the verb "recover" of the service with its settings, such as "history recover".`,
 	}
-	c.AddCommand(v.recoverHistory(), v.recoverCatalog())
+	c.AddCommand(v.recoverHistory(), v.recoverCatalog(), v.recoverAuthquota())
 	return c
 }
 
@@ -83,6 +86,47 @@ func (v *verbs) recoverCatalog() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&accept, "accept", false, "give up the missing changes")
+	return c
+}
+
+func (v *verbs) recoverAuthquota() *cobra.Command {
+	var accept bool
+	var file string
+	c := &cobra.Command{
+		Use:   "authquota --accept | --replay FILE",
+		Short: "Continue with the accounts that the restored database has, or repeat the changes of its journal",
+		Long: `Continue with accounts and keys that were restored from an older backup.
+
+--replay repeats the changes that the database lacks: revoked and new keys, suspended and closed accounts, changed passwords and
+authenticators, used codes, ended sessions. "up" writes the journal to authquota-journal.jsonl in the data directory.
+
+--accept gives up what is missing. Keys that were revoked since the backup work again until you revoke them again.`,
+		Example: "  opportunity recover authquota --replay .opportunity/authquota-journal.jsonl\n  opportunity recover authquota --accept",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if accept == (file != "") {
+				return flags.Usage("use either --accept or --replay FILE")
+			}
+			database, lookup, err := v.database("authquota")
+			if err == nil {
+				lookup, err = withSecret(lookup, "OPPORTUNITY_ENCRYPTION_KEYS", filepath.Join(filepath.Dir(database), EncryptionKeyFile))
+			}
+			if err != nil {
+				return err
+			}
+			cfg, err := authquota.RecoverConfig(lookup)
+			if err != nil {
+				return err
+			}
+			args := []string{"--accept", "--operator", operator.Actor()}
+			if !accept {
+				args = []string{"--replay", file}
+			}
+			return authquota.Recover(cmd.Context(), cfg, args, cmd.OutOrStdout())
+		},
+	}
+	c.Flags().BoolVar(&accept, "accept", false, "give up the missing changes")
+	c.Flags().StringVar(&file, "replay", "", "repeat the missing changes of the journal in `FILE`")
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,8 +16,11 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// SigningKeyFile is the file in the data directory that holds the key for checkpoints.
-const SigningKeyFile = "history-signing-key"
+// Files in the data directory that hold the key for checkpoints, and the key that encrypts values in authquota's database and journal.
+const (
+	SigningKeyFile    = "history-signing-key"
+	EncryptionKeyFile = "encryption-key"
+)
 
 func (v *verbs) verify() *cobra.Command {
 	var against []string
@@ -63,17 +67,25 @@ func (v *verbs) historyConfig() (file string, cfg history.Config, err error) {
 	if err != nil {
 		return "", cfg, err
 	}
-	secret, err := os.ReadFile(filepath.Join(filepath.Dir(file), SigningKeyFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if lookup, err = withSecret(lookup, "OPPORTUNITY_HISTORY_SIGNING_KEY", filepath.Join(filepath.Dir(file), SigningKeyFile)); err != nil {
 		return "", cfg, err
 	}
-	cfg, err = history.ProofConfig(func(name string) (string, bool) {
-		if name == "OPPORTUNITY_HISTORY_SIGNING_KEY" {
-			return string(secret), len(secret) > 0
+	cfg, err = history.ProofConfig(lookup)
+	return file, cfg, err
+}
+
+// withSecret returns settings with a secret from a file, unset if the file does not exist.
+func withSecret(lookup func(string) (string, bool), variable, file string) (func(string) (string, bool), error) {
+	secret, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return func(name string) (string, bool) {
+		if name == variable {
+			return strings.TrimSpace(string(secret)), len(secret) > 0
 		}
 		return lookup(name)
-	})
-	return file, cfg, err
+	}, nil
 }
 
 // database returns the database file of a service in the data directory, and settings that use it.

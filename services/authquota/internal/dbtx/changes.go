@@ -119,7 +119,7 @@ func (tx *Tx) addChange(l journal.Line, pending bool) error {
 // deliverTimeout limits what follows the commit of a change.
 const deliverTimeout = 2 * time.Second
 
-// deliver writes the line of a committed change to the journal. If it fails, DeliverChanges tries again.
+// deliver writes the line of a committed change to the journal. If it fails, DeliverChanges retries.
 func (db *DB) deliver(ctx context.Context, l journal.Line) error {
 	if db.Journal == nil {
 		return nil

@@ -296,7 +296,7 @@ var compared = map[string]string{
 	"terms_acceptances": "SELECT * FROM terms_acceptances ORDER BY account_id",
 }
 
-// ended are the rows of which a replay only ends those that the backup has.
+// ended has the tables whose rows a replay ends and never creates.
 var ended = map[string]string{
 	"sessions": "SELECT id AS key, account_id, token_hash, prev_hash, ended_at, agent FROM sessions",
 	"links":    "SELECT token_hash AS key, used_at FROM links",
