@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
@@ -118,4 +119,19 @@ func TestFailoverToALaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 		})
 		r.requireStopped(svc)
 	})
+}
+
+// A repeated revocation is acknowledged only once Redis has the change that made it.
+func TestRevocationIsReportedBeforeItIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	s := localStores(t)
+	svc := s.start(t)
+	key := svc.issue(nil)
+	s.Stop()
+	svc.revoke(key.ID).RequireError("service_unavailable", "The change is saved")
+	s.Start()
+	require.Equal(t, "revoked", servicetest.Read[listedKey](svc.revoke(key.ID)).Status)
+	newest, err := s.Client().Get(t.Context(), counter.NewestChange).Result()
+	require.NoError(t, err)
+	require.Regexp(t, `^2\.`, newest)
 }

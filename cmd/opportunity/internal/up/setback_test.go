@@ -135,7 +135,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 	whileUp(t, "authquota.db is older than its journal", func(out *screen) {
 		_, err := command(t, "keys list")
 		require.ErrorContains(t, err, "set back")
-		require.Contains(t, follow(t, page, "opportunity recover authquota"), "replayed: changes 3")
+		require.Contains(t, follow(t, page, "opportunity recover authquota"), "replayed: changes 2")
 		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
 		said, err := command(t, "keys list --output json")
 		require.NoError(t, err)
