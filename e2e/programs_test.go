@@ -105,10 +105,21 @@ func start(t testing.TB, settings []string, path string, args ...string) *proces
 		_ = p.cmd.Process.Kill()
 		<-p.exited
 		if t.Failed() {
-			t.Logf("%s printed:\n%s", p.name, tail(p.out.String(), 4000))
+			t.Logf("%s printed:\n%s", p.name, errorLines(p.out.String())+tail(p.out.String(), 4000))
 		}
 	})
 	return p
+}
+
+// errorLines returns the first lines of a log that report errors of the program.
+func errorLines(log string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "internal_error") && lines.Len() < 4000 {
+			lines.WriteString(line)
+		}
+	}
+	return lines.String()
 }
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }

@@ -55,7 +55,9 @@ func TestPostgresStops(t *testing.T) {
 		require.Equal(t, http.StatusOK, do(t, gateway, call{path: "/api/v1/opportunities", key: key.Key}).StatusCode)
 	}
 
-	s.databases.stop()
+	for _, l := range s.postgres() {
+		l.cut()
+	}
 	for _, gateway := range s.gateways {
 		require.Len(t, decode[api.OpportunityList](t, do(t, gateway, call{path: "/api/v1/opportunities", key: key.Key})).Data, 10)
 		a := do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe", key: key.Key})
@@ -68,7 +70,9 @@ func TestPostgresStops(t *testing.T) {
 	_, _, code := s.tryVerb(t, "", "listings", "publish", "hidden-heron")
 	require.Equal(t, 1, code)
 
-	s.databases.start()
+	for _, l := range s.postgres() {
+		l.repair()
+	}
 	for _, gateway := range s.gateways {
 		eventually(t, "history recovers", func() bool {
 			return do(t, gateway, call{path: "/api/v1/opportunities/maple-scribe/history", key: key.Key}).StatusCode == http.StatusOK

@@ -2,10 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
-	"io"
-	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +30,8 @@ type stack struct {
 	operations []string            // addresses of the operations ports
 	settings   map[string][]string // by service; of the last gateway
 	redis      *storetest.RedisServer
-	databases  *cut
+	clock      string              // file with the seconds by which the clock of Redis is wrong
+	links      map[[2]string]*link // by client and server: services, "redis" and "postgres"
 	processes  []*process
 }
 
@@ -39,12 +39,11 @@ type stack struct {
 // right but what serving needs.
 func newStack(t testing.TB, settings ...string) *stack {
 	t.Helper()
-	s := &stack{redis: storetest.Redis(t), settings: map[string][]string{}}
-	server, err := url.Parse(os.Getenv(storetest.PostgresVariable))
-	require.NoError(t, err)
-	s.databases = newCut(t, server.Host)
+	s := &stack{clock: filepath.Join(t.TempDir(), "clock"), settings: map[string][]string{}, links: map[[2]string]*link{}}
+	require.NoError(t, os.WriteFile(s.clock, []byte("0"), 0o600))
+	s.redis = storetest.Redis(t, "LD_PRELOAD="+clockLibrary(t), "CLOCK_OFFSET_FILE="+s.clock)
 
-	addresses := map[string]string{}
+	addresses := map[string]string{"postgres": hostOf(t, os.Getenv(storetest.PostgresVariable)), "redis": hostOf(t, s.redis.URL)}
 	for _, name := range []string{"catalog", "history", "authquota"} {
 		addresses[name] = storetest.FreeAddress(t)
 	}
@@ -60,14 +59,21 @@ func newStack(t testing.TB, settings ...string) *stack {
 		"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
 		"OPPORTUNITY_SMTP_URL=file://" + t.TempDir(),
 		"OPPORTUNITY_MAIL_FROM=no-reply@api.example",
-		"OPPORTUNITY_REDIS_URL=" + s.redis.URL,
-		"OPPORTUNITY_CATALOG_URL=http://" + addresses["catalog"],
-		"OPPORTUNITY_HISTORY_URL=http://" + addresses["history"],
-		"OPPORTUNITY_AUTHQUOTA_URL=http://" + addresses["authquota"],
 	}, settings...)
 	serve := func(name, address string, more ...string) {
 		operations := storetest.FreeAddress(t)
-		env := slices.Concat(common, more, []string{"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations})
+		to := func(server string) string {
+			at := [2]string{name, server}
+			if s.links[at] == nil {
+				s.links[at] = newLink(t, addresses[server])
+			}
+			return s.links[at].address()
+		}
+		env := slices.Concat(common, []string{
+			"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations, "OPPORTUNITY_REDIS_URL=redis://" + to("redis"),
+			"OPPORTUNITY_CATALOG_URL=http://" + to("catalog"), "OPPORTUNITY_HISTORY_URL=http://" + to("history"),
+			"OPPORTUNITY_AUTHQUOTA_URL=http://" + to("authquota"),
+		}, more)
 		s.settings[name], s.operations = env, append(s.operations, "http://"+operations)
 		s.processes = append(s.processes, start(t, env, program(t, name), "serve"))
 	}
@@ -77,7 +83,9 @@ func newStack(t testing.TB, settings ...string) *stack {
 		owned := []string{"OPPORTUNITY_DATABASE_URL=" + owner, "OPPORTUNITY_DATABASE_SERVING_ROLE=" + role}
 		_, errs, code := run(t, owned, "", program(t, name), "migrate")
 		require.Zero(t, code, "%s migrate: %s", name, errs)
-		serve(name, addresses[name], "OPPORTUNITY_DATABASE_URL="+s.databases.through(t, asRole))
+		l := newLink(t, addresses["postgres"])
+		s.links[[2]string{name, "postgres"}] = l
+		serve(name, addresses[name], "OPPORTUNITY_DATABASE_URL="+through(t, l, asRole))
 	}
 	for i, address := range public {
 		admin := storetest.FreeAddress(t)
@@ -92,6 +100,35 @@ func newStack(t testing.TB, settings ...string) *stack {
 		defer ready(t, "http://"+admin+"/readyz", s.processes...)
 	}
 	return s
+}
+
+// link returns the link from a service to another service or a store.
+func (s *stack) link(from, to string) *link { return s.links[[2]string{from, to}] }
+
+// postgres returns the links from all services to Postgres.
+func (s *stack) postgres() (all []*link) {
+	for at, l := range s.links {
+		if at[1] == "postgres" {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func hostOf(t testing.TB, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	return u.Host
+}
+
+// through returns the URL of a database through a link.
+func through(t testing.TB, l *link, database string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	require.NoError(t, err)
+	u.Host = l.address()
+	return u.String()
 }
 
 // fill copies the published records and events of another deployment to the stack, and waits until they are served.
@@ -119,83 +156,6 @@ func (s *stack) fill(t testing.TB, from deployment) {
 			got := decode[api.OpportunityList](t, do(t, gateway, call{path: "/api/v1/opportunities?checked_after=2000-01-01", key: ours.next(t)}))
 			return got.Pagination.Total == verified
 		})
-	}
-}
-
-// cut is a proxy between the services and Postgres. It can interrupt their connections, as if Postgres had stopped.
-type cut struct {
-	t      testing.TB
-	server string // address of Postgres
-	own    string // address for the services
-
-	mu       sync.Mutex
-	listener net.Listener
-	open     map[net.Conn]bool
-}
-
-func newCut(t testing.TB, server string) *cut {
-	t.Helper()
-	c := &cut{t: t, server: server, own: storetest.FreeAddress(t)}
-	c.start()
-	t.Cleanup(c.stop)
-	return c
-}
-
-// through returns the URL of a database through the proxy.
-func (c *cut) through(t testing.TB, database string) string {
-	t.Helper()
-	u, err := url.Parse(database)
-	require.NoError(t, err)
-	u.Host = c.own
-	return u.String()
-}
-
-func (c *cut) start() {
-	c.t.Helper()
-	ln, err := net.Listen("tcp", c.own) //nolint:noctx // closed by stop
-	require.NoError(c.t, err)
-	c.mu.Lock()
-	c.listener, c.open = ln, map[net.Conn]bool{}
-	c.mu.Unlock()
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go c.carry(conn)
-		}
-	}()
-}
-
-func (c *cut) carry(conn net.Conn) {
-	far, err := net.Dial("tcp", c.server) //nolint:noctx // closed with conn
-	if err != nil {
-		_ = conn.Close()
-		return
-	}
-	c.mu.Lock()
-	if c.listener == nil {
-		_, _ = conn.Close(), far.Close()
-	}
-	c.open[conn], c.open[far] = true, true
-	c.mu.Unlock()
-	go func() { _, _ = io.Copy(far, conn); _ = far.Close() }()
-	_, _ = io.Copy(conn, far)
-	_ = conn.Close()
-}
-
-// stop rejects new connections and closes open ones.
-func (c *cut) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.listener == nil {
-		return
-	}
-	_ = c.listener.Close()
-	c.listener = nil
-	for conn := range c.open {
-		_ = conn.Close()
 	}
 }
 

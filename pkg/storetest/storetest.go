@@ -170,18 +170,19 @@ func administer(server, statement string) error {
 type RedisServer struct {
 	URL string
 
-	t    testing.TB
-	port string
-	cmd  *exec.Cmd
+	t           testing.TB
+	port        string
+	environment []string
+	cmd         *exec.Cmd
 }
 
-// Redis starts a redis-server on a free loopback port. It is stopped after the test.
-func Redis(t testing.TB) *RedisServer {
+// Redis starts a redis-server on a free loopback port, with more environment variables. It is stopped after the test.
+func Redis(t testing.TB, environment ...string) *RedisServer {
 	t.Helper()
 	skipIfQuick(t)
 	_, port, err := net.SplitHostPort(FreeAddress(t))
 	require.NoError(t, err)
-	s := &RedisServer{t: t, port: port}
+	s := &RedisServer{t: t, port: port, environment: environment}
 	s.URL = "redis://127.0.0.1:" + s.port
 	s.Start()
 	t.Cleanup(s.Stop)
@@ -192,6 +193,7 @@ func Redis(t testing.TB) *RedisServer {
 func (s *RedisServer) Start() {
 	s.t.Helper()
 	s.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no") //nolint:noctx // ended by Stop
+	s.cmd.Env = append(os.Environ(), s.environment...)
 	out, err := s.cmd.StdoutPipe()
 	require.NoError(s.t, err)
 	require.NoError(s.t, s.cmd.Start(), "no redis-server: run tests with scripts/with-stores, which installs it")

@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// sent is one call of the traffic, with the times between which it was answered by the clock of the test.
+type sent struct {
+	kind, account string
+	from, to      time.Time
+	status        int // 0 without a response
+}
+
+// caller makes calls of one kind.
+type caller struct {
+	kind, path string
+	keys       []issued // used in turn; none for pages
+}
+
+// traffic calls the gateways in turn at a steady rate. A call never waits for another one.
+type traffic struct {
+	t       testing.TB
+	stack   *stack
+	callers []caller
+	client  *http.Client
+	ticks   chan struct{} // one for each call sent
+	stop    chan struct{}
+
+	mu    sync.Mutex
+	open  sync.WaitGroup
+	calls []sent
+}
+
+// kinds of calls that every fault is measured with.
+const (
+	listCall    = "list"
+	recordCall  = "record"
+	historyCall = "history"
+	pageCall    = "page"
+)
+
+// readers returns callers of every kind with keys of their own accounts, too many to reach a limit.
+func (s *stack) readers(t testing.TB) []caller {
+	t.Helper()
+	keys := []issued{}
+	for range 4 {
+		keys = append(keys, s.issue(t, api.Commercial))
+	}
+	return []caller{
+		{listCall, "/api/v1/opportunities", keys}, {recordCall, "/api/v1/opportunities/maple-scribe", keys},
+		{historyCall, "/api/v1/opportunities/maple-scribe/history", keys}, {pageCall, "/account/sign-in", nil},
+	}
+}
+
+// send starts traffic of rate calls a second, of each caller in turn. It ends with the test or at end.
+func (s *stack) send(t testing.TB, rate int, callers []caller) *traffic {
+	t.Helper()
+	tr := &traffic{
+		t: t, stack: s, callers: callers, ticks: make(chan struct{}), stop: make(chan struct{}),
+		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
+	}
+	t.Cleanup(tr.client.CloseIdleConnections)
+	go func() {
+		defer close(tr.ticks)
+		every := time.NewTicker(time.Second / time.Duration(rate))
+		defer every.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-tr.stop:
+				return
+			case <-every.C:
+			}
+			tr.open.Go(func() { tr.call(i) })
+			select {
+			case tr.ticks <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return tr
+}
+
+func (tr *traffic) call(i int) {
+	c := tr.callers[i%len(tr.callers)]
+	req, err := http.NewRequestWithContext(tr.t.Context(), http.MethodGet, tr.stack.gateways[rand.IntN(gateways)]+c.path, nil)
+	if err != nil {
+		panic(err) // the addresses are the test's own
+	}
+	s := sent{kind: c.kind, from: time.Now()}
+	if len(c.keys) > 0 {
+		key := c.keys[i/len(tr.callers)%len(c.keys)]
+		s.account = key.Account
+		req.Header.Set("Authorization", "Bearer "+key.Key)
+	}
+	if resp, err := tr.client.Do(req); err == nil {
+		s.status = resp.StatusCode
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	s.to = time.Now()
+	tr.mu.Lock()
+	tr.calls = append(tr.calls, s)
+	tr.mu.Unlock()
+}
+
+// next returns when n more calls have been sent.
+func (tr *traffic) next(n int) {
+	for range n {
+		<-tr.ticks
+	}
+}
+
+// succeeds waits until each kind of call succeeds, and returns the time at which the last kind did.
+func (tr *traffic) succeeds() time.Time {
+	tr.t.Helper()
+	start := time.Now()
+	eventually(tr.t, "every kind of call succeeds", func() bool {
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		good := map[string]bool{}
+		for _, c := range tr.calls {
+			if c.status == http.StatusOK && c.from.After(start) {
+				good[c.kind] = true
+			}
+		}
+		return len(good) == len(tr.callers)
+	})
+	return time.Now()
+}
+
+// end stops the traffic and returns all calls.
+func (tr *traffic) end() []sent {
+	close(tr.stop)
+	tr.open.Wait()
+	return tr.calls
+}
+
+// between returns the calls of a kind that were sent between two times.
+func between(calls []sent, kind string, from, to time.Time) (some []sent) {
+	for _, c := range calls {
+		if c.kind == kind && !c.from.Before(from) && c.from.Before(to) {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// counts returns the number of calls by status.
+func counts(calls []sent) map[int]int {
+	by := map[int]int{}
+	for _, c := range calls {
+		by[c.status]++
+	}
+	return by
+}
+
+// mostIn returns the largest number of calls of an account that were admitted for certain within one span: sent after its begin
+// and answered before its end.
+func mostIn(calls []sent, span time.Duration) (most int) {
+	byAccount := map[string][]sent{}
+	for _, c := range calls {
+		if c.status == http.StatusOK {
+			byAccount[c.account] = append(byAccount[c.account], c)
+		}
+	}
+	for _, calls := range byAccount {
+		for _, first := range calls {
+			n := 0
+			for _, c := range calls {
+				if !c.from.Before(first.from) && c.to.Before(first.from.Add(span)) {
+					n++
+				}
+			}
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// A check of limits that counts too little would find every limit kept.
+func TestMostInCountsWhatIsCertain(t *testing.T) {
+	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	at := func(account string, from, to, status int) sent {
+		return sent{account: account, status: status, from: start.Add(time.Duration(from) * time.Second), to: start.Add(time.Duration(to) * time.Second)}
+	}
+	for i, c := range []struct {
+		calls []sent
+		want  int
+	}{
+		{nil, 0},
+		{[]sent{at("a", 0, 1, 200), at("a", 30, 31, 200), at("a", 59, 60, 200)}, 2}, // the last one may have been admitted at 60
+		{[]sent{at("a", 0, 1, 200), at("b", 2, 3, 200)}, 1},
+		{[]sent{at("a", 0, 1, 200), at("a", 2, 3, 429)}, 1},
+		{[]sent{at("a", 0, 1, 200), at("a", 50, 51, 200), at("a", 70, 71, 200), at("a", 90, 91, 200)}, 3},
+	} {
+		require.Equal(t, c.want, mostIn(c.calls, time.Minute), strconv.Itoa(i))
+	}
+}
