@@ -111,6 +111,10 @@ fuzz: ## Fuzz each parser for FUZZTIME (default 30s)
 mutate: ## Print the small changes to FOLDER that its tests miss: make mutate FOLDER=services/catalog/internal/query
 	@scripts/with-stores go run scripts/mutate.go $(ARGS) $(FOLDER)
 
+.PHONY: faults
+faults: ## Break each connection under load, SECONDS each (default 60), and write the table in docs/operations.md
+	@OPPORTUNITY_FAULTS=$(or $(SECONDS),60) $(STORES) go test ./e2e -run '^TestFaults$$' -count=1 -timeout 3h
+
 .PHONY: bench
 bench: ## Measure the ratios of docs/benchmarks.md
 	@scripts/with-stores scripts/bench

@@ -19,9 +19,9 @@ import (
 	"opportunity.internal/pkg/api"
 )
 
-// campaign is true for `make faults`, which runs each fault for as long as docs/operations.md says and writes the table there. Otherwise
-// each fault lasts for a few dozen calls.
-var campaign = os.Getenv("OPPORTUNITY_FAULTS") != ""
+// campaign is the number of seconds that each fault lasts in `make faults`, which writes the table in docs/operations.md. Otherwise it is
+// 0, and a fault lasts for a few calls.
+var campaign, _ = strconv.Atoi(os.Getenv("OPPORTUNITY_FAULTS"))
 
 // results are the rows of the table.
 var results []string
@@ -33,17 +33,17 @@ func report(t testing.TB, fault, held, format string, figures ...any) {
 	t.Log(results[len(results)-1])
 }
 
-// forCalls returns the number of calls that a fault lasts: seconds at the rate of the campaign, or few.
-func forCalls(seconds int) int {
-	if campaign {
-		return seconds * rate()
+// duration returns the number of calls that a fault lasts.
+func duration() int {
+	if campaign > 0 {
+		return campaign * rate()
 	}
-	return 60
+	return 40
 }
 
 // rate returns the number of calls per second.
 func rate() int {
-	if campaign {
+	if campaign > 0 {
 		return 200
 	}
 	return 60
@@ -65,12 +65,12 @@ func TestFaults(t *testing.T) {
 	t.Run("authquota is slow", func(t *testing.T) { s.slowAuthquota(t, readers) })
 	t.Run("stalled posts", func(t *testing.T) { s.stalledPosts(t, readers) })
 	t.Run("clock of Redis", func(t *testing.T) { s.movedClock(t, readers) })
-	if campaign && !t.Failed() {
+	if campaign > 0 && !t.Failed() {
 		writeTable(t)
 	}
 }
 
-// partition is what consumers get while one connection fails: 503 for the calls of these kinds, and 200 for all others.
+// partition describes a connection that fails. Calls of the unavailable kinds get 503 meanwhile, all others 200.
 type partition struct {
 	from, to    string
 	unavailable []string
@@ -95,8 +95,8 @@ func (s *stack) partitions(t *testing.T, readers []caller) {
 		ways := []struct {
 			name  string
 			start func()
-		}{{"refused", l.cut}, {"requests lost", l.loseRequests}, {"responses lost", l.loseResponses}}
-		if !campaign && p.from == "gateway" && p.to != "redis" {
+		}{{"closed", l.cut}, {"requests lost", l.loseRequests}, {"responses lost", l.loseResponses}}
+		if campaign == 0 && p.from == "gateway" && p.to != "redis" {
 			ways = ways[:1] // each call of the other ways lasts as long as the gateway's timeout
 		}
 		for _, way := range ways {
@@ -110,7 +110,7 @@ func (s *stack) partition(t *testing.T, p partition, way string, l *link, fail f
 	tr.succeeds()
 	begin := time.Now()
 	fail()
-	tr.next(forCalls(60))
+	tr.next(duration())
 	end := time.Now()
 	l.repair()
 	back := tr.succeeds()
@@ -145,10 +145,10 @@ func (s *stack) slowAuthquota(t *testing.T, readers []caller) {
 	tr := s.send(t, rate(), known)
 	tr.succeeds()
 	start := time.Now()
-	tr.next(forCalls(30))
+	tr.next(duration())
 	begin := time.Now()
 	l.delay(3 * time.Second)
-	tr.next(forCalls(30))
+	tr.next(duration())
 	end := time.Now()
 	l.repair()
 	calls := tr.end()
@@ -175,11 +175,11 @@ func (s *stack) movedClock(t *testing.T, readers []caller) {
 			honest.succeeds()
 			begin := time.Now()
 			s.moveRedisClock(t, by)
-			honest.next(forCalls(10))
+			honest.next(duration())
 			end := time.Now()
 			s.moveRedisClock(t, 0)
 			back := honest.succeeds()
-			honest.next(forCalls(60))
+			honest.next(duration())
 			calls, all := honest.end(), flood.end()
 			require.LessOrEqual(t, mostIn(all, time.Minute), 20)
 			var wrong int
@@ -198,7 +198,7 @@ func (s *stack) movedClock(t *testing.T, readers []caller) {
 // stalledPosts opens many posts to the public port whose bodies never end.
 func (s *stack) stalledPosts(t *testing.T, readers []caller) {
 	posts := 100
-	if campaign {
+	if campaign > 0 {
 		posts = 2000
 	}
 	tr := s.send(t, rate(), readers)
@@ -212,7 +212,7 @@ func (s *stack) stalledPosts(t *testing.T, readers []caller) {
 		_, err = io.WriteString(conn, head+strings.Repeat("x", 60000))
 		require.NoError(t, err)
 	}
-	tr.next(forCalls(5))
+	tr.next(duration())
 	memory := s.memory(t, "gateway")
 	end := time.Now()
 	calls := tr.end()
@@ -244,7 +244,7 @@ func (s *stack) memory(t testing.TB, service string) (most int) {
 func (s *stack) moveRedisClock(t testing.TB, by time.Duration) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(s.clock, []byte(strconv.Itoa(int(by.Seconds()))), 0o600))
-	require.InDelta(t, by.Minutes(), s.redis.Client().Time(t.Context()).Val().Sub(time.Now()).Minutes(), 1)
+	require.InDelta(t, by.Minutes(), time.Until(s.redis.Client().Time(t.Context()).Val()).Minutes(), 1)
 }
 
 // clockLibrary builds the library that moves the clock of a program.
@@ -266,6 +266,6 @@ func writeTable(t *testing.T) {
 	require.True(t, ok, "%s has no %s", file, begin)
 	_, after, ok := strings.Cut(rest, end)
 	require.True(t, ok, "%s has no %s", file, end)
-	table := "| Fault | Held | Measured |\n|---|---|---|\n" + strings.Join(results, "\n") + "\n\n"
+	table := fmt.Sprintf("Each fault lasted %d seconds, at %d calls a second.\n\n", campaign, rate()) + "| Fault | Held | Measured |\n|---|---|---|\n" + strings.Join(results, "\n") + "\n\n"
 	require.NoError(t, os.WriteFile(file, []byte(before+begin+"\n"+table+end+after), 0o644)) //nolint:gosec // a page
 }

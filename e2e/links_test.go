@@ -33,7 +33,7 @@ func newLink(t testing.TB, server string) *link {
 // address returns the address for the client of the link.
 func (l *link) address() string { return l.proxy.Listen }
 
-// cut closes the open connections and refuses new ones.
+// cut closes the open connections and rejects new ones.
 func (l *link) cut() { l.proxy.Stop() }
 
 // loseRequests drops what the client sends. Connections stay open.

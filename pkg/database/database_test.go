@@ -3,6 +3,7 @@ package database_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -228,6 +229,7 @@ func TestUnreachableDatabaseIsDistinguishedFromInvalidStatement(t *testing.T) {
 	for _, broken := range []error{io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, pgconn.ErrConnClosed, net.ErrClosed, sql.ErrConnDone} {
 		require.True(t, database.IsUnavailable(fmt.Errorf("receiving message: %w", broken)), broken)
 	}
+	require.True(t, database.IsUnavailable(driver.ErrBadConn), "what database/sql returns when it cannot use three connections in a row")
 	require.False(t, database.IsUnavailable(nil))
 	require.False(t, database.IsUnavailable(errors.New("other")))
 }
