@@ -62,6 +62,7 @@ type Reply struct {
 	Stream func(io.Writer) error // writes a body of unknown length; an error closes the connection, so the client sees that the body is incomplete
 	Body   []byte                // encoded body; overrides JSON
 	Type   string                // media type; "" means application/json
+	Coding string                // content coding of Body; "" means none
 	Done   func()                // called after the response was written, even if it is a 304; Body can be reused then
 }
 
@@ -95,7 +96,7 @@ func write(g *gin.Context, reply Reply) {
 	if reply.ETag != "" {
 		h.Set("ETag", `W/"`+reply.ETag+`"`)
 		h.Set("Cache-Control", "private, no-cache")
-		h.Set("Vary", "Authorization")
+		h.Add("Vary", "Authorization")
 		if status == http.StatusOK && matches(g.Request.Header.Values("If-None-Match"), reply.ETag) {
 			g.Writer.WriteHeader(http.StatusNotModified)
 			g.Writer.WriteHeaderNow()
@@ -108,6 +109,9 @@ func write(g *gin.Context, reply Reply) {
 			kind = "application/json"
 		}
 		h.Set("Content-Type", kind)
+		if reply.Coding != "" {
+			h.Set("Content-Encoding", reply.Coding)
+		}
 	}
 	if reply.Body != nil {
 		h.Set("Content-Length", strconv.Itoa(len(reply.Body)))

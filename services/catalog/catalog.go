@@ -14,6 +14,7 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/compress"
 	"opportunity.internal/services/catalog/internal/httpapi"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
@@ -65,7 +66,7 @@ func start(r *service.Runtime, cfg Config) error {
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
 	httpapi.API{
-		Catalog: live, Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
+		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
 		Verify: guard.Verify, Now: r.Now, PublicURL: cfg.PublicURL,
 	}.Routes(engine, problems, cfg.Tokens, &r.Ready)
 	r.Handle(server.ServicePort, r.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath)))

@@ -238,15 +238,46 @@ func TestKeysAreNotLogged(t *testing.T) {
 	require.Contains(t, w.log.String(), `"route":"/api/v1/opportunities/{id}"`)
 }
 
+// The catalog compresses its responses. The gateway passes on what the client accepts, and the response as it is.
+func TestCompressedResponsesPassUnchanged(t *testing.T) {
+	w, gw, key := startWithKey(t)
+	long := strings.Repeat("not compressed, but declared ", 200)
+	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header()["Vary"] = []string{"Accept-Encoding", "Authorization"}
+		if r.Header.Get("Accept-Encoding") != "" {
+			rw.Header().Set("Content-Encoding", r.Header.Get("Accept-Encoding"))
+		}
+		rw.Header().Set("Content-Length", strconv.Itoa(len(long)))
+		respond(200, long)(rw, r)
+	})
+	for _, accept := range []string{"gzip", "zstd", "gzip;q=0, x"} {
+		for _, path := range []string{"/api/v1/opportunities", "/api/jobs", "/api/v1/opportunities/a"} {
+			for method, body := range map[string]string{http.MethodGet: long, http.MethodHead: ""} {
+				a := gw.do(t, request{key: key, path: path, method: method, header: http.Header{"Accept-Encoding": {accept}}})
+				require.Equal(t, body, a.body)
+				require.Equal(t, []string{accept}, a.header.Values("Content-Encoding"), "%s %s", method, path)
+				require.Equal(t, strconv.Itoa(len(long)), a.header.Get("Content-Length"))
+				require.Equal(t, []string{"Accept-Encoding", "Authorization"}, a.header.Values("Vary"))
+				require.Equal(t, `W/"1"`, a.header.Get("ETag"))
+			}
+		}
+	}
+	a := gw.do(t, request{key: key})
+	require.Empty(t, a.header.Get("Content-Encoding"))
+	require.Equal(t, long, a.body)
+}
+
+// The gateway compresses the history, and its own pages.
 func TestCompression(t *testing.T) {
 	w, gw, key := startWithKey(t)
 	long := `{"data":"` + strings.Repeat("a", 5000) + `"}`
-	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
+	w.history.respondWith(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Vary", "Authorization")
 		respond(200, long)(rw, r)
 	})
+	const path = "/api/v1/opportunities/a/history"
 	gzipped := http.Header{"Accept-Encoding": {"gzip"}}
-	a := gw.do(t, request{key: key, header: gzipped})
+	a := gw.do(t, request{key: key, path: path, header: gzipped})
 	require.Equal(t, "gzip", a.header.Get("Content-Encoding"))
 	require.ElementsMatch(t, []string{"Accept-Encoding", "Authorization"}, a.header.Values("Vary"))
 	require.Equal(t, `W/"1"`, a.header.Get("ETag"))
@@ -256,21 +287,21 @@ func TestCompression(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, long, string(plain))
 
-	a = gw.do(t, request{key: key})
+	a = gw.do(t, request{key: key, path: path})
 	require.Empty(t, a.header.Get("Content-Encoding"))
 	require.Equal(t, long, a.body)
 	require.Contains(t, a.header.Values("Vary"), "Accept-Encoding")
 
-	a = gw.do(t, request{key: key, method: http.MethodHead, header: gzipped})
+	a = gw.do(t, request{key: key, path: path, method: http.MethodHead, header: gzipped})
 	require.Empty(t, a.body)
 	require.Empty(t, a.header.Get("Content-Encoding"))
 	require.Empty(t, a.header.Get("Content-Length"), "Content-Length of a HEAD")
 	require.Contains(t, a.header.Values("Vary"), "Accept-Encoding")
 
-	w.catalog.respondWith(respond(200, `{}`))
-	require.Empty(t, gw.do(t, request{key: key, header: gzipped}).header.Get("Content-Encoding"), "Content-Encoding of a short body")
-	w.catalog.respondWith(respond(304, ""))
-	require.Equal(t, 304, gw.do(t, request{key: key, header: gzipped}).status)
+	w.history.respondWith(respond(200, `{}`))
+	require.Empty(t, gw.do(t, request{key: key, path: path, header: gzipped}).header.Get("Content-Encoding"), "Content-Encoding of a short body")
+	w.history.respondWith(respond(304, ""))
+	require.Equal(t, 304, gw.do(t, request{key: key, path: path, header: gzipped}).status)
 }
 
 // A truncated response of a service is an error for the client and costs nothing.

@@ -14,7 +14,9 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/compress"
 	"opportunity.internal/services/catalog/internal/query"
+	"opportunity.internal/services/catalog/internal/snapshot"
 )
 
 const (
@@ -57,17 +59,23 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	selection := view.Select(q.Filter, caller.Tier)
 	page := q.Page.Pagination(a.PublicURL, path, filters, selection.Total())
 
-	buf, done := newBody()
-	b := append(*buf, `{"data":[`...)
-	b = selection.Append(b, q.Page)
-	b = append(b, `],"pagination":`...)
-	b = appendJSON(b, page)
-	*buf = appendMeta(b, api.NewMeta(caller.Tier, view.Now()))
-	reply := web.Reply{
-		ETag: etag(a.PublicURL, path, canonical, string(caller.Tier), view.Version()), Body: *buf, Done: done,
+	records, coding := selection.Records(q.Page), negotiate(g)
+	runs := []snapshot.Records{records}
+	switch {
+	case records.Len() == 0:
+		coding = compress.Identity
+	case coding == compress.Gzip:
+		runs = records.Runs()
 	}
+	parts, before := make([]compress.Part, len(runs)), `{"data":[`
+	for i, run := range runs {
+		parts[i], before = part{before, run}, ","
+	}
+	tail := appendMeta(appendJSON([]byte(`],"pagination":`), page), api.NewMeta(caller.Tier, view.Now()))
+	reply := a.reply(coding, parts, tail)
+	reply.ETag = etag(a.PublicURL, path, canonical, string(caller.Tier), view.Version())
 	if path == aliasPath {
-		reply.Header = http.Header{"Link": {"<" + a.PublicURL + listPath + "?" + canonical + `>; rel="canonical"`}}
+		reply.Header.Set("Link", "<"+a.PublicURL+listPath+"?"+canonical+`>; rel="canonical"`)
 	}
 	return reply, nil
 }
@@ -89,11 +97,39 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 	if !ok {
 		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.")
 	}
+	reply := a.reply(negotiate(g), []compress.Part{part{`{"data":`, record}}, appendMeta(nil, api.NewMeta(caller.Tier, view.Now())))
+	reply.ETag = etag(a.PublicURL, id, string(caller.Tier), string(record.AppendVersion(nil)))
+	return reply, nil
+}
+
+// part is a part of a body, after text that depends on its place only.
+type part struct {
+	before string
+	compress.Part
+}
+
+func (p part) Append(buf []byte) []byte { return p.Part.Append(append(buf, p.before...)) }
+
+func (p part) AppendVersion(buf []byte) []byte {
+	return p.Part.AppendVersion(append(append(buf, p.before...), '\n'))
+}
+
+func negotiate(g *gin.Context) compress.Coding {
+	return compress.Negotiate(g.Request.Header["Accept-Encoding"])
+}
+
+// reply returns a reply whose body has the parts and the tail in the coding.
+func (a API) reply(coding compress.Coding, parts []compress.Part, tail []byte) web.Reply {
 	buf, done := newBody()
-	b := append(*buf, `{"data":`...)
-	b = record.Append(b)
-	*buf = appendMeta(b, api.NewMeta(caller.Tier, view.Now()))
-	return web.Reply{ETag: etag(a.PublicURL, id, string(caller.Tier), record.Version()), Body: *buf, Done: done}, nil
+	if coding == compress.Identity {
+		for _, p := range parts {
+			*buf = p.Append(*buf)
+		}
+		*buf = append(*buf, tail...)
+	} else {
+		*buf = a.Compressed.Append(*buf, coding, parts, tail)
+	}
+	return web.Reply{Header: http.Header{"Vary": {"Accept-Encoding"}}, Body: *buf, Coding: string(coding), Done: done}
 }
 
 func appendMeta(b []byte, meta api.Meta) []byte {

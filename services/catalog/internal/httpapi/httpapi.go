@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/catalog/internal/compress"
 	"opportunity.internal/services/catalog/internal/listing"
 	"opportunity.internal/services/catalog/internal/review"
 	"opportunity.internal/services/catalog/internal/snapshot"
@@ -77,15 +78,16 @@ type Desk interface {
 
 // API holds what the handlers use.
 type API struct {
-	Catalog   *snapshot.Live
-	Curation  Curation
-	Listings  Listings
-	Reviews   Reviews
-	Desk      Desk
-	Verify    func(ctx context.Context, seen api.FeedMark) (startOver bool, err error) // of a pull from the feed of listings
-	History   *peer.Client
-	Now       func() time.Time
-	PublicURL string // base URL for consumers, without a trailing slash
+	Catalog    *snapshot.Live
+	Compressed *compress.Cache // of Catalog's records
+	Curation   Curation
+	Listings   Listings
+	Reviews    Reviews
+	Desk       Desk
+	Verify     func(ctx context.Context, seen api.FeedMark) (startOver bool, err error) // of a pull from the feed of listings
+	History    *peer.Client
+	Now        func() time.Time
+	PublicURL  string // base URL for consumers, without a trailing slash
 }
 
 // FeedPath is the path of the feed of listing states.

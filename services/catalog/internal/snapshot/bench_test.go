@@ -89,13 +89,13 @@ func BenchmarkList(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					q, _ := query.Parse(c.raw, 100)
-					buf = s.At(now).Select(q.Filter, api.Commercial).Append(buf[:0], q.Page)
+					buf = s.At(now).Select(q.Filter, api.Commercial).Records(q.Page).Append(buf[:0])
 				}
 				b.SetBytes(int64(len(buf)))
 			})
 			b.Run(name+"/written", func(b *testing.B) {
 				q, _ := query.Parse(c.raw, 100)
-				page := catalog(b, n).At(now).Select(q.Filter, api.Commercial).Append(nil, q.Page)
+				page := catalog(b, n).At(now).Select(q.Filter, api.Commercial).Records(q.Page).Append(nil)
 				buf := make([]byte, 0, len(page))
 				b.SetBytes(int64(len(page)))
 				for b.Loop() {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,7 +105,7 @@ func walk(t require.TestingT, v View, tier api.Tier, raw string) []byte {
 		q, err := query.Parse(fmt.Sprintf("%s&page=%d&limit=7", raw, number), 100)
 		require.NoError(t, err)
 		sel := v.Select(q.Filter, tier)
-		page := sel.Append(nil, q.Page)
+		page := sel.Records(q.Page).Append(nil)
 		if len(page) > 0 && number > 1 {
 			got = append(got, ',')
 		}
@@ -243,11 +244,11 @@ func TestPageBeyondTheEndIsEmpty(t *testing.T) {
 	view := build(t, empty, oracle.Records(1, 20, now), 1).At(now)
 	for _, tier := range []api.Tier{api.Free, api.Commercial} {
 		sel := view.Select(query.Filter{}, tier)
-		require.Empty(t, sel.Append(nil, params.Page{Number: params.MaxPage, Limit: params.MaxLimit}))
+		require.Empty(t, sel.Records(params.Page{Number: params.MaxPage, Limit: params.MaxLimit}).Append(nil))
 	}
 	none := empty.At(now).Select(query.Filter{}, api.Commercial)
 	require.Zero(t, none.Total())
-	require.Empty(t, none.Append(nil, params.Page{Number: 1, Limit: 10}))
+	require.Empty(t, none.Records(params.Page{Number: 1, Limit: 10}).Append(nil))
 }
 
 func TestFilterCacheIsBounded(t *testing.T) {
@@ -281,11 +282,49 @@ func TestListDoesNotAllocatePerRecord(t *testing.T) {
 		allocated := func(limit string) float64 {
 			return testing.AllocsPerRun(50, func() {
 				q, _ := query.Parse("limit="+limit+raw, 100)
-				buf = snapshot.At(now).Select(q.Filter, api.Commercial).Append(buf[:0], q.Page)
+				buf = snapshot.At(now).Select(q.Filter, api.Commercial).Records(q.Page).Append(buf[:0])
 			})
 		}
 		require.InDelta(t, allocated("1"), allocated("100"), 1, raw) // parsing a three-digit number may cost one allocation
 	}
+}
+
+// Runs of a page are its records, in order. A page that moved by a few records has the same runs, except for the first and the last.
+func TestRunsDoNotDependOnThePage(t *testing.T) {
+	view := build(t, empty, oracle.Records(17, 1000, now), 1).At(now)
+	versions := func(page params.Page) (versions []string, text []byte) {
+		sel := view.Select(query.Filter{}, api.Commercial)
+		whole := sel.Records(page)
+		for i, run := range whole.Runs() {
+			if i > 0 {
+				text = append(text, ',')
+			}
+			text = run.Append(text)
+			versions = append(versions, string(run.AppendVersion(nil)))
+		}
+		require.Equal(t, string(whole.Append(nil)), string(text))
+		require.Equal(t, string(whole.AppendVersion(nil)), strings.Join(versions, ""))
+		return versions, text
+	}
+	known := map[string]bool{}
+	for number := range 8 {
+		runs, _ := versions(params.Page{Number: number + 1, Limit: 100})
+		for _, v := range runs {
+			known[v] = true
+		}
+	}
+	inner, cut := 0, 0
+	for number := range 8 {
+		runs, _ := versions(params.Page{Number: number + 1, Limit: 97})
+		for _, v := range runs[1 : len(runs)-1] {
+			inner++
+			if !known[v] {
+				cut++ // at the end of a page of 100
+			}
+		}
+	}
+	require.Greater(t, inner, 8)
+	require.LessOrEqual(t, cut, 7)
 }
 
 // TestCheckTimesAreCappedAtTheResponseTime covers a check recorded by a host with a fast clock.

@@ -113,16 +113,71 @@ func (v View) spans(f query.Filter) [2]span {
 // Total returns the number of records in the selection.
 func (s Selection) Total() int { return s.total }
 
-// Append appends the JSON of the records of a page to buf, separated by commas.
-func (s Selection) Append(buf []byte, page params.Page) []byte {
-	var positions [params.MaxLimit]uint32
-	for i, at := range positions[:s.fill(positions[:min(page.Limit, params.MaxLimit)], page.Offset())] {
+// Records are consecutive records of a list.
+type Records struct {
+	view          View
+	records       []*record
+	before, after []*record // up to cutDistance neighbors
+}
+
+// Records returns the records of a page.
+func (s Selection) Records(page params.Page) Records {
+	var positions [params.MaxLimit + 2*cutDistance]uint32
+	before := min(page.Offset(), cutDistance)
+	n := s.fill(positions[:before+min(page.Limit, params.MaxLimit)+cutDistance], page.Offset()-before)
+	all := make([]*record, n)
+	for i, at := range positions[:n] {
+		all[i] = s.view.s.order[at]
+	}
+	from, to := min(before, n), min(before+page.Limit, n)
+	return Records{s.view, all[from:to], all[:from], all[to:]}
+}
+
+// Len returns the number of records.
+func (r Records) Len() int { return len(r.records) }
+
+// Append appends the JSON of the records to buf, separated by commas.
+func (r Records) Append(buf []byte) []byte {
+	for i, one := range r.records {
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		buf = s.view.append(buf, s.view.s.order[at])
+		buf = r.view.append(buf, one)
 	}
 	return buf
+}
+
+// AppendVersion appends bytes to buf that change whenever the JSON of the records does.
+func (r Records) AppendVersion(buf []byte) []byte {
+	for _, one := range r.records {
+		buf = Record{r.view, one}.AppendVersion(append(append(buf, one.id...), ' '))
+	}
+	return buf
+}
+
+// cutDistance is the least number of records between the ends of two runs, about half of the average. Shorter runs compress less well; of
+// longer ones, more is compressed again when a page moves by a record.
+const cutDistance = 24
+
+// Runs splits the records into runs. A run ends after every record with a smaller hash than its neighbors. So the ends do not depend on the
+// page, and the pages of a list consist of the same runs, except for the first and the last of each page.
+func (r Records) Runs() []Records {
+	all := slices.Concat(r.before, r.records, r.after)
+	hashes := make([]uint64, len(all))
+	for i, one := range all {
+		hashes[i] = uint64(one.sequence) * 0x9E3779B97F4A7C15 //nolint:gosec // only its bits matter
+	}
+	var runs []Records
+	from := 0
+	for i := range r.records {
+		at := len(r.before) + i
+		near := hashes[max(0, at-cutDistance):min(len(hashes), at+cutDistance+1)]
+		if i == len(r.records)-1 || hashes[at] == slices.Min(near) {
+			runs = append(runs, Records{view: r.view, records: r.records[from : i+1]})
+			from = i + 1
+		}
+	}
+	return runs
 }
 
 func (s Selection) fill(dst []uint32, skip int) int {
@@ -162,9 +217,11 @@ func (v View) Find(id string, tier api.Tier) (Record, bool) {
 // Append appends the record's JSON to buf.
 func (r Record) Append(buf []byte) []byte { return r.view.append(buf, r.r) }
 
-// Version returns a string that changes whenever the record does, also when the clock changes its status or freshness.
-func (r Record) Version() string {
-	return strconv.FormatInt(r.r.sequence, 10) + "." + r.view.status(r.r) + "." + r.view.freshness(r.r)
+// AppendVersion appends bytes to buf that change whenever the record does, also when the clock changes its status or freshness.
+func (r Record) AppendVersion(buf []byte) []byte {
+	buf = append(strconv.AppendInt(buf, r.r.sequence, 10), '.')
+	buf = append(append(buf, r.view.status(r.r)...), '.')
+	return append(append(buf, r.view.freshness(r.r)...), '\n')
 }
 
 func (v View) append(buf []byte, r *record) []byte {

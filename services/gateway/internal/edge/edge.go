@@ -48,7 +48,7 @@ type Edge struct {
 }
 
 // Handler returns the handler of the public listener. From the outside in: untrusted headers are removed, the request is traced and
-// logged, the response is compressed.
+// logged, the response is compressed unless the catalog does that.
 func (e Edge) Handler() (http.Handler, error) {
 	e.meters, e.bodies = newMeters(e.Telemetry.Registry), newBodies()
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
@@ -62,6 +62,10 @@ func (e Edge) Handler() (http.Handler, error) {
 		if e.HTTPS {
 			w.Header()["Strict-Transport-Security"] = strict
 		}
+		if isCompressed(r.URL.Path) {
+			plain(w, r)
+			return
+		}
 		encoded := r.Header["Accept-Encoding"] != nil
 		if encoded && r.Method != http.MethodHead && !mayShowSecret(r.URL.Path) {
 			compressed(w, r)
@@ -73,6 +77,11 @@ func (e Edge) Handler() (http.Handler, error) {
 		}
 		plain(w, r)
 	}))), nil
+}
+
+// isCompressed reports whether the catalog serves path: it keeps its responses compressed, and sends the Vary for that.
+func isCompressed(path string) bool {
+	return strings.HasPrefix(path, "/api/") && !strings.HasSuffix(path, "/history")
 }
 
 // strict lasts a year. It has no includeSubDomains, because subdomains may belong to other services.

@@ -39,8 +39,8 @@ func New(base, token string, transport http.RoundTripper) (*Service, error) {
 
 // Allowed headers of API requests and responses, in canonical form.
 var (
-	requestHeaders  = []string{"Accept", "If-None-Match"}
-	responseHeaders = []string{"Content-Type", "Content-Length", "Etag", "Cache-Control", "Vary", "Link", "Deprecation", "Sunset"}
+	requestHeaders  = []string{"Accept", "Accept-Encoding", "If-None-Match"}
+	responseHeaders = []string{"Content-Type", "Content-Encoding", "Content-Length", "Etag", "Cache-Control", "Vary", "Link", "Deprecation", "Sunset"}
 )
 
 // Response is the response of a service with an unread body. Write or close it.
