@@ -35,7 +35,7 @@ func decompress(t *testing.T, coding string, body []byte) string {
 	return string(plain)
 }
 
-// The clock of the test stands still, so all responses have the same time and must be equal.
+// The clock of the test does not advance, so all responses have the same time and must be equal.
 func TestCompressedResponsesEqualTheOthers(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	s.load(oracle.Records(5, 260, startTime))
