@@ -118,7 +118,7 @@ func TestRealPlatforms(t *testing.T) {
 	require.Contains(t, u.verb(t, exported, "listings", "import", "-"), "created 0, updated 0, unchanged 592")
 	table := u.verb(t, "", "listings", "export", "--format", "csv")
 	require.Contains(t, u.verb(t, table, "listings", "import", "--format", "csv", "-"), "created 0, updated 0, unchanged 592")
-	require.Contains(t, u.verb(t, "", "status"), "free set: 0 of at most 10 records\npublished: 592, of them 592 never reviewed")
+	require.Contains(t, u.verb(t, "", "status", "--public-url", u.url, "--calls"), "free set: 0 of at most 10 records\npublished: 592, of them 592 never reviewed")
 	require.Contains(t, u.verb(t, "", "listings", "list", "--search", "123RF"), "123rf  123RF    sell      published   unverified  never")
 	require.Contains(t, u.verb(t, "", "listings", "show", "123rf", "--output", "json"), `"action":"published"`)
 

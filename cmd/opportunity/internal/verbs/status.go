@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
@@ -23,13 +24,16 @@ const statusTime = 10 * time.Second
 
 func (v *verbs) status() *cobra.Command {
 	var public string
+	var calls bool
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Check that every service is ready, and show what a free key can see",
 		Long: `Check that every service is ready, and list what is missing. That needs no token. With an operator token, the command also shows how
-many records the free tier can see, and why the other published records are excluded. The exit code depends on readiness only.`,
+many records the free tier can see, and why the other published records are excluded. The exit code does not depend on that.
+
+With --calls, it also issues a key, requests a list, a record, its history and an account page at --public-url, and revokes the key.`,
 		Example: "  opportunity status\n" +
-			"  opportunity status --public-url https://data.example.com",
+			"  opportunity status --public-url https://data.example.com --calls",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := operator.CheckURL("admin-url", v.adminURL); err != nil {
@@ -39,6 +43,9 @@ many records the free tier can see, and why the other published records are excl
 				if err := operator.CheckURL("public-url", public); err != nil {
 					return err
 				}
+			}
+			if calls && public == "" {
+				return flags.Usage("missing --public-url: --calls needs the address to call")
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), statusTime)
 			defer cancel()
@@ -58,10 +65,14 @@ many records the free tier can see, and why the other published records are excl
 			if err == nil && public != "" {
 				err = guarded(ctx, public)
 			}
+			if err == nil && calls {
+				err = v.makeCalls(ctx, public)
+			}
 			return err
 		},
 	}
 	c.Flags().StringVar(&public, "public-url", "", "also check that the public port rejects a request without a key")
+	c.Flags().BoolVar(&calls, "calls", false, "also make one call of each kind at --public-url; needs an operator token")
 	return c
 }
 
@@ -103,7 +114,7 @@ func showFreeSet(out io.Writer, set *api.FreeSet) {
 
 // ready requests /readyz of the admin listener. Its error names what is missing.
 func ready(ctx context.Context, admin string) (raw []byte, err error) {
-	status, header, raw, err := get(ctx, admin, "/readyz")
+	status, header, raw, err := get(ctx, admin, "/readyz", "")
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +134,7 @@ func ready(ctx context.Context, admin string) (raw []byte, err error) {
 // guarded checks that public is a gateway: it sends a request without a key and expects the gateway's own error, which no proxy or
 // default page returns.
 func guarded(ctx context.Context, public string) error {
-	status, _, raw, err := get(ctx, public, "/api/v1/opportunities")
+	status, _, raw, err := get(ctx, public, "/api/v1/opportunities", "")
 	if err != nil {
 		return err
 	}
@@ -135,11 +146,14 @@ func guarded(ctx context.Context, public string) error {
 	return nil
 }
 
-// get requests a path of base and returns the body without surrounding white space.
-func get(ctx context.Context, base, path string) (status int, header http.Header, body []byte, err error) {
+// get requests a path of base, with an API key unless it is empty, and returns the body without surrounding white space.
+func get(ctx context.Context, base, path, key string) (status int, header http.Header, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+path, nil)
 	if err != nil {
 		return 0, nil, nil, err
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -1,0 +1,81 @@
+package verbs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"opportunity.internal/cmd/opportunity/internal/operator"
+	"opportunity.internal/pkg/api"
+)
+
+// trialKeyLife bounds the life of the key of makeCalls, in case it cannot be revoked.
+const trialKeyLife = 5 * time.Minute
+
+// trialTier is the lowest tier that can make every call.
+var trialTier = api.Tiers[slices.IndexFunc(api.Tiers, func(t api.TierInfo) bool { return t.AllRecords && t.Limits.History })].Tier
+
+// makeCalls makes one call of each kind through the public port: a list, a record, its history and an account page. It issues a key for
+// them, revokes it, and checks that it is then rejected. Each error names the call that failed.
+func (v *verbs) makeCalls(ctx context.Context, public string) (err error) {
+	c, err := v.client()
+	if err != nil {
+		return err
+	}
+	key, _, err := c.IssueKey(ctx, operator.KeyRequest{Tier: trialTier, UseCase: "opportunity status --calls", ExpiresIn: trialKeyLife.String()})
+	if err != nil {
+		return fmt.Errorf("issuing a key: %w", err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTime)
+		defer cancel()
+		if _, failed := c.RevokeKey(ctx, key.ID, false); failed != nil {
+			err = errors.Join(err, fmt.Errorf("revoking the key %s, which expires in %s: %w", key.ID, trialKeyLife, failed))
+		} else if err == nil {
+			_, err = trialCall(ctx, public, "list with the revoked key", "/api/v1/opportunities?limit=1", key.Key, http.StatusUnauthorized)
+		}
+	}()
+	body, err := trialCall(ctx, public, "list", "/api/v1/opportunities?limit=1", key.Key, http.StatusOK)
+	if err != nil {
+		return err
+	}
+	var list api.OpportunityList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return fmt.Errorf("list: reading the response of %s: %w", public, err)
+	}
+	record, want := "/api/v1/opportunities/none", http.StatusNotFound // no record is published
+	if len(list.Data) > 0 {
+		record, want = "/api/v1/opportunities/"+list.Data[0].ID, http.StatusOK
+	}
+	if _, err := trialCall(ctx, public, "record", record, key.Key, want); err != nil {
+		return err
+	}
+	if _, err := trialCall(ctx, public, "history", record+"/history", key.Key, want); err != nil {
+		return err
+	}
+	_, err = trialCall(ctx, public, "account page", "/account/sign-in", "", http.StatusOK)
+	return err
+}
+
+// trialCall makes one call and returns its body. The error of an unexpected status names the call and where to find its cause.
+func trialCall(ctx context.Context, base, name, path, key string, want int) ([]byte, error) {
+	status, header, body, err := get(ctx, base, path, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if status == want {
+		return body, nil
+	}
+	var refusal api.Error
+	if json.Unmarshal(body, &refusal) != nil || refusal.Error.Code == "" {
+		refusal.Error.Code = operator.CodeUnexpected
+	}
+	return nil, &operator.RequestError{Status: status, Code: refusal.Error.Code, Reason: fmt.Sprintf(
+		"%s: GET %s%s returned status %d (%s), expected %d. The log of the gateway has the cause under the request id %s.",
+		name, base, path, status, refusal.Error.Code, want, header.Get(api.RequestIDHeader)),
+	}
+}
