@@ -43,3 +43,15 @@ func TestDeskAndTestHaveTheImageOfTheCommand(t *testing.T) {
 		require.Equal(t, own, p.spec.Containers[0].Image == "r.example/opportunity@sha256:0", p.owner)
 	}
 }
+
+func TestHelmTestMakesCallsUnlessToldOtherwise(t *testing.T) {
+	status := func(given values) corev1.Container {
+		return named[*corev1.Pod](t, rendered(t, given), "opportunity-test").Spec.Containers[0]
+	}
+	calls := status(with("test.secretName", "robot"))
+	require.Contains(t, calls.Args, "--calls")
+	require.Equal(t, "robot", calls.Env[0].ValueFrom.SecretKeyRef.Name)
+	quiet := status(with("test.calls", false))
+	require.NotContains(t, quiet.Args, "--calls")
+	require.Empty(t, quiet.Env)
+}

@@ -65,7 +65,8 @@ func TestServiceAccountsPrecedeTheirPods(t *testing.T) {
 	})
 }
 
-// TestJobsHaveOnlyDatabaseSecret checks that the link checker and the migrations have no secret but the URL of their database.
+// TestJobsHaveOnlyDatabaseSecret checks that the link checker and the migrations have no secret but the URL of their database, and
+// helm test none but an operator token.
 func TestJobsHaveOnlyDatabaseSecret(t *testing.T) {
 	given := set(least(), "catalog.migrateSecretName", "catalog-owner")
 	seen := map[string]string{}
@@ -90,6 +91,6 @@ func TestJobsHaveOnlyDatabaseSecret(t *testing.T) {
 		"Job opportunity-billing-migrate":         "opportunity-billing/OPPORTUNITY_DATABASE_URL",
 		"CronJob opportunity-history-check-links": "opportunity-history/OPPORTUNITY_DATABASE_URL",
 		"CronJob opportunity-billing-reconcile":   "opportunity-billing/OPPORTUNITY_DATABASE_URL opportunity-billing/OPPORTUNITY_STRIPE_API_KEY",
-		"Pod opportunity-test":                    "",
+		"Pod opportunity-test":                    "opportunity-operator/OPPORTUNITY_OPERATOR_TOKEN",
 	}, seen)
 }
