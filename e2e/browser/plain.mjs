@@ -1,6 +1,7 @@
-// The same pages without JavaScript, on a phone: from signing up to a key and back to nothing.
+// The same pages without JavaScript, on a phone: from the front page to a key and back to nothing, by links only up to the first form for
+// a key. Then pictures of every public page.
 import assert from 'node:assert/strict'
-import { base, call, code, launch, mail, person, phone, verb } from './lib.mjs'
+import { base, call, code, launch, mail, person, phone, tour, verb } from './lib.mjs'
 
 const address = 'grace@example.org'
 const password = 'seven ordinary wooden spoons'
@@ -12,7 +13,8 @@ const step = name => console.log(`- ${name}`)
 
 try {
   step('sign up')
-  await page.goto('/account/sign-up')
+  await page.goto('/')
+  await follow('Create an account')
   await page.getByLabel('E-mail address').fill(address)
   await press('Send link')
   await page.goto((await mail(address, /confirm/i)).link)
@@ -25,7 +27,7 @@ try {
   await follow('I saved my codes')
 
   step('a key')
-  await page.goto('/account/keys/new')
+  await follow('Request a key and say what it is for')
   await page.getByLabel('Name of the key').fill('Phone')
   await page.getByLabel('Use case').fill('Trying it out.')
   await page.getByLabel(/Live key/).check()
@@ -61,6 +63,11 @@ try {
   await page.goto('/account')
   assert.ok(page.url().startsWith(base + '/account/sign-in'))
   assert.deepEqual(faults, [])
+
+  step('every public page')
+  const visitor = await person(browser)
+  await tour(visitor.page)
+  assert.deepEqual(visitor.faults, [])
 } catch (error) {
   await page.screenshot({ path: `${process.env.WALK_ARTIFACTS}/failed-plain.png`, fullPage: true }).catch(() => {})
   console.error(`at ${page.url()}\n${await page.locator('main').innerText({ timeout: 1000 }).catch(() => '')}\n`, faults)
