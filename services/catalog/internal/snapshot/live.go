@@ -79,28 +79,31 @@ func (l *Live) Poll(ctx context.Context) error {
 		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence, "loaded_sequence", l.polledSequence)
 		current, l.scheduled = nil, nil
 	}
-	if current == nil || sequence != l.polledSequence || l.scheduledIsPublic(started) {
-		start := time.Now()
-		next, scheduled, n, err := l.load(ctx, current, started)
-		if err != nil {
-			return err
-		}
-		l.scheduled = scheduled
-		if l.polledMark, err = l.source.Mark(ctx, sequence); err != nil {
-			return err
-		}
-		if l.polledSequence = sequence; next != current {
-			l.current.Store(next)
-			l.buildTime.Store(int64(time.Since(start)))
-			l.builtAt.Store(l.now().UnixNano())
-			l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
-			limitHeap(next.bytes)
-			if current == nil {
-				debug.FreeOSMemory() // what decoding needed
-			}
+	if current != nil && sequence == l.polledSequence && !l.scheduledIsPublic(started) {
+		l.lastPoll.Store(started.UnixNano())
+		return nil
+	}
+	start := time.Now()
+	next, scheduled, n, err := l.load(ctx, current, started)
+	if err != nil {
+		return err
+	}
+	l.scheduled = scheduled
+	if l.polledMark, err = l.source.Mark(ctx, sequence); err != nil {
+		return err
+	}
+	l.polledSequence = sequence
+	l.lastPoll.Store(started.UnixNano()) // before the first snapshot is there to be served
+	if next != current {
+		l.current.Store(next)
+		l.buildTime.Store(int64(time.Since(start)))
+		l.builtAt.Store(l.now().UnixNano())
+		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
+		limitHeap(next.bytes)
+		if current == nil {
+			debug.FreeOSMemory() // what decoding needed
 		}
 	}
-	l.lastPoll.Store(started.UnixNano())
 	return nil
 }
 

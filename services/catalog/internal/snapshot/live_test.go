@@ -162,6 +162,26 @@ func TestFailedLoadIsRetried(t *testing.T) {
 	require.Equal(t, 300, l.Stats().Records)
 }
 
+// loggedLine is the writer of a log that calls on for each line.
+type loggedLine struct{ on func() }
+
+func (h loggedLine) Write(line []byte) (int, error) { h.on(); return len(line), nil }
+
+func TestFirstSnapshotIsServedFromTheMomentItIsThere(t *testing.T) {
+	s := &memorySource{rows: map[string]Row{}}
+	s.put(t, oracle.Records(1, 1, now)...)
+	var l *Live
+	lines := 0
+	l = NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(loggedLine{func() {
+		lines++
+		require.NoError(t, l.Loaded(t.Context()))
+		_, err := l.View()
+		require.NoError(t, err)
+	}}, nil)))
+	require.NoError(t, l.Poll(t.Context()))
+	require.Equal(t, 1, lines)
+}
+
 func TestUnreadableRecordIsLeftOut(t *testing.T) {
 	var log bytes.Buffer
 	s := &memorySource{rows: map[string]Row{}}
