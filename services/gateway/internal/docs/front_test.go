@@ -124,7 +124,7 @@ func TestStatusPage(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, get(t, site, "/status").Body.String(), "have not been checked yet")
 	health := docs.Health{
-		At: instant("2026-11-22T12:00:00Z"), Since: instant("2026-11-22T08:00:00Z"), Missing: []string{"history"},
+		At: instant("2026-11-22T12:00:00Z"), Since: instant("2026-11-22T08:00:00Z"), Missing: []string{"history (set back)"},
 		Measured: docs.Measured{Calls: 100_000, Failed: 1, Served: 3, InTime: 2},
 	}
 	showCatalog(t, site, overview(t))

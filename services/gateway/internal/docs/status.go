@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -17,7 +18,7 @@ const (
 // Health is the state of the installation, as one gateway sees it.
 type Health struct {
 	At       time.Time
-	Missing  []string // dependencies that are not ready, by the names of the gateway's readiness
+	Missing  []string // dependencies that are not ready, as Ready.Missing of pkg/server returns them
 	Since    time.Time
 	Measured Measured // since Since
 }
@@ -48,7 +49,7 @@ func (s *Site) ShowHealth(h Health) error {
 type part struct {
 	Name, Use string
 	needs     []string
-	OK        bool
+	Problem   bool
 }
 
 // objective is a service level objective on the status page.
@@ -66,8 +67,11 @@ func (r rendering) status() error {
 		if r.operator.SellsPlans {
 			parts = append(parts, part{Name: "Payments", Use: "Buying and changing a plan", needs: []string{"billing"}})
 		}
-		for i, p := range parts {
-			parts[i].OK = !slices.ContainsFunc(p.needs, func(name string) bool { return slices.Contains(r.health.Missing, name) })
+		for _, missing := range r.health.Missing {
+			name, _, _ := strings.Cut(missing, " (") // a detail in parentheses is for operators
+			for i, p := range parts {
+				parts[i].Problem = p.Problem || slices.Contains(p.needs, name)
+			}
 		}
 		data["Parts"], data["At"], data["Since"] = parts, instant(r.health.At), instant(r.health.Since)
 	}
