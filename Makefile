@@ -46,15 +46,10 @@ cluster-test: ## Test images and chart in the cluster of KUBECONFIG; see scripts
 
 .PHONY: test
 test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
-	@$(STORES) $(MAKE) --no-print-directory -j 2 test-raced test-unraced
-
-.PHONY: test-raced test-unraced
-test-raced:
-# By default the race detector delays the exit of each of a hundred test binaries by a second. Three packages and one of test-unraced run
-# at once on two processors, because many tests wait.
-	@GORACE=atexit_sleep_ms=0 go test $(RACE) -p 3 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
-test-unraced:
-	@go test -p 1 -shuffle=on -timeout 20m $(UNRACED)
+# By default the race detector delays the exit of each of a hundred test binaries by a second. Three packages run at once on two
+# processors, because many tests wait. The unraced ones run afterwards: the gateways of e2e wait only 200 ms for Redis.
+	@GORACE=atexit_sleep_ms=0 $(STORES) go test $(RACE) -p 3 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
+	@$(STORES) go test -shuffle=on -timeout 20m $(UNRACED)
 
 .PHONY: quick
 quick: ## Run the tests that need neither a store nor a browser
