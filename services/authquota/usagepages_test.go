@@ -165,7 +165,7 @@ func TestUsageAsAFile(t *testing.T) {
 		rows, err := csv.NewReader(strings.NewReader(p.Body)).ReadAll()
 		require.NoError(t, err)
 		require.Equal(t, [][]string{
-			{"day", "key", "key name", "outcome", "calls"},
+			{"day", "key", "key name", "outcome", "requests"},
 			{"2026-01-02", evil.ID, `'=cmd|' /C calc'!A0, "x"`, "served", "4"},
 			{"2026-11-19", plain.ID, "oda_live_…" + plain.Key[len(plain.Key)-4:], "served", "3"},
 			{"2026-11-20", evil.ID, `'=cmd|' /C calc'!A0, "x"`, "failed", "2"},
