@@ -70,7 +70,7 @@ func newWorld(t *testing.T, url string) *world {
 
 func (w *world) open() {
 	w.DB = dbtxtest.Open(w.t, w.url, w.clock.Now)
-	w.DB.Clock, w.DB.Journal = w.clock, w.lines
+	w.Clock, w.Journal = w.clock, w.lines
 	w.SignIns, w.Factors, w.Profiles = store.NewSignIns(w.DB.DB), store.NewFactors(w.DB.DB), store.NewProfiles(w.DB.DB, keystore.EndAll)
 	w.keys, w.accounts, w.plan = keystore.New(w.DB.DB, usagestore.Move), accountstore.New(w.DB.DB, accountstore.Features{}), planstore.New(w.DB.DB)
 }
@@ -78,12 +78,12 @@ func (w *world) open() {
 // backUp returns a function that restores the database.
 func (w *world) backUp() (restore func()) {
 	w.t.Helper()
-	require.NoError(w.t, w.DB.DB.Close())
+	require.NoError(w.t, w.Close())
 	replace := storetest.Backup(w.t, w.url)
 	w.open()
 	return func() {
 		w.t.Helper()
-		require.NoError(w.t, w.DB.DB.Close())
+		require.NoError(w.t, w.Close())
 		replace()
 		w.open()
 	}
@@ -542,12 +542,12 @@ func TestReplayNeedsTheEncryptionKey(t *testing.T) {
 		restore := w.backUp()
 		require.NoError(t, acts["suspend"](ctx, w, ada))
 		restore()
-		w.DB.Box = dbtxtest.Box(t, "a1")
+		w.Box = dbtxtest.Box(t, "a1")
 		missing, err := w.Lacks(ctx, w.all)
 		require.NoError(t, err)
 		_, err = w.Replay(ctx, missing)
 		require.ErrorContains(t, err, "OPPORTUNITY_ENCRYPTION_KEYS")
-		w.DB.Box = dbtxtest.Box(t, "a1", "e7")
+		w.Box = dbtxtest.Box(t, "a1", "e7")
 		require.Equal(t, 1, w.replay(w.all...))
 	})
 }

@@ -92,7 +92,7 @@ func (c *Cache) Append(buf []byte, coding Coding, parts []Part, tail []byte) []b
 	if coding == Zstd {
 		buf = append(buf, c.part(coding, parts[0]).compressed...)
 		header := uint32(len(tail))<<3 | 1 //nolint:gosec // MaxTail: size, type 0 (raw), last block
-		return append(append(buf, byte(header), byte(header>>8), byte(header>>16)), tail...)
+		return append(binary.LittleEndian.AppendUint32(buf, header)[:len(buf)+3], tail...)
 	}
 	buf = append(buf, gzipHeader...)
 	var sum, size uint32

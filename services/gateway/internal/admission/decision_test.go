@@ -40,9 +40,10 @@ func TestHeadersOfADecision(t *testing.T) {
 	} {
 		h := http.Header{}
 		d.SetHeaders(h)
-		require.Equal(t, fields, h["X-RateLimit-Remaining"][0]+" "+h["RateLimit"][0])
-		require.Equal(t, "100", h["X-RateLimit-Limit"][0])
-		require.Equal(t, strconv.FormatInt(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Unix(), 10), h["X-RateLimit-Reset"][0])
-		require.Equal(t, `"minute";q=10;w=60, "day";q=100;w=86400`, h["RateLimit-Policy"][0])
+		field := func(name string) string { return h[name][0] } // spelled as documented, not as net/http would
+		require.Equal(t, fields, field("X-RateLimit-Remaining")+" "+field("RateLimit"))
+		require.Equal(t, "100", field("X-RateLimit-Limit"))
+		require.Equal(t, strconv.FormatInt(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).Unix(), 10), field("X-RateLimit-Reset"))
+		require.Equal(t, `"minute";q=10;w=60, "day";q=100;w=86400`, field("RateLimit-Policy"))
 	}
 }
