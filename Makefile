@@ -49,7 +49,7 @@ test: ## Run all tests, with the race detector, on real Postgres, Redis and Chro
 # By default the race detector delays the exit of each of a hundred test binaries by a second. Three packages run at once on two
 # processors, because many tests wait. The unraced ones run afterwards: the gateways of e2e wait only 200 ms for Redis.
 	@GORACE=atexit_sleep_ms=0 $(STORES) go test $(RACE) -p 3 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
-	@$(STORES) go test -shuffle=on -timeout 20m $(UNRACED)
+	@$(STORES) go test -parallel 3 -shuffle=on -timeout 20m $(UNRACED)
 
 .PHONY: quick
 quick: ## Run the tests that need neither a store nor a browser

@@ -74,7 +74,7 @@ func confirmAnnouncement(cmd *cobra.Command, c operator.Client, want api.Announc
 	if err != nil || found.CreatedAt != nil {
 		return err
 	}
-	question := fmt.Sprintf("Subject: %s\n\n%s\nThis mail would go to %d people.", found.Subject, found.Text, found.Recipients)
+	question := fmt.Sprintf("Subject: %s\n\n%s\nRecipients: %d.", found.Subject, found.Text, found.Recipients)
 	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), question)
 }
 

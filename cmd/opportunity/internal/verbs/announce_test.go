@@ -14,7 +14,7 @@ func TestAnnouncementIsShownFirst(t *testing.T) {
 	c, sent := admin(t, http.StatusOK, preview)
 	_, errs, err := verb(t, c.URL, "It is here.\n", announce...)
 	require.ErrorContains(t, err, "not a terminal: add --yes")
-	require.Equal(t, "Subject: API change: Version 2\n\nIt is here.\n\nThis mail would go to 3 people.\n", errs)
+	require.Equal(t, "Subject: API change: Version 2\n\nIt is here.\n\nRecipients: 3.\n", errs)
 	require.Equal(t, 1, strings.Count(sent.String(), "POST"))
 	require.Contains(t, sent.String(), `"dryRun":true`)
 

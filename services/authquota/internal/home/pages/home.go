@@ -74,7 +74,7 @@ func (p *Pages) home(v *site.Visit) (site.View, error) {
 		shown.Steps = []step{
 			{true, "Set up your authenticator", ""},
 			{requested, "Request a key and say what it is for", site.Keys + "/new"},
-			{shown.Active > 0, "Collect the key once it is approved", site.Keys},
+			{shown.Active > 0, "Collect the key", site.Keys},
 			{false, "Send the first request", ""},
 		}
 		if !requested {
