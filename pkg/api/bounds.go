@@ -8,8 +8,10 @@ const (
 	GatewayTimeout = 10 * time.Second
 	// OperatorTimeout limits how long the gateway waits for a service to carry out an operator request.
 	OperatorTimeout = 5 * time.Minute
-	// UploadTimeout limits the upload of a file from an operator.
-	UploadTimeout = 5 * time.Minute
+	// FileTimeout limits how long the gateway waits for a service to carry out the import of a file, once it has sent the file.
+	FileTimeout = 15 * time.Minute
+	// UploadStall limits how long an upload from an operator may take for UploadBlock bytes. It also limits the time without any byte.
+	UploadStall = 10 * time.Second
 )
 
 // Sizes of request bodies in bytes. The gateway and the service behind it enforce the same.
@@ -18,7 +20,8 @@ const (
 	MaxWebhookEvent   = 256 << 10 // an event of a payment processor
 	MaxExplorerBody   = 256 << 10 // a response body that the explorer shows; the rest is cut off
 	MaxExplorerResult = 512 << 10 // an ExplorerResult
-	MaxFile           = 64 << 20  // a file of listings, events or keys; it is validated as a whole, so it is held in memory
+	MaxFile           = 64 << 20  // a file of keys, which is held in memory; files of listings and events have no limit
+	UploadBlock       = 64 << 10  // a part of an upload, see UploadStall
 )
 
 // Sizes of pages.

@@ -35,8 +35,16 @@ type SignedCheckpoint struct {
 // SetBackCondition is the name of the readiness condition that a service lacks while its database is set back.
 const SetBackCondition = "set back"
 
-// SeenPath is the path at which catalog and history return what they have seen of each other's database.
+// SeenPath is the path at which catalog and history return what they have seen of each other's database, and authquota what it has seen of
+// billing's.
 const SeenPath = "/internal/v1/seen"
+
+// SeenChangePath is the path at which history stores a FeedMark of authquota's database for the gateways. It returns the newest stored one.
+const SeenChangePath = "/internal/v1/seen/authquota"
+
+// SeenChangeHeader is the header of requests to authquota with the newest of its changes that a gateway has seen. Package peer removes it
+// from requests of other callers.
+const SeenChangeHeader = "Opportunity-Seen-Change"
 
 // Seen has the newest that a service has seen of its peer's store: the highest mark of the feed and, of history's, the highest checkpoint.
 type Seen struct {

@@ -3,7 +3,7 @@ package api
 import "time"
 
 // CallerHeader carries the Caller, as JSON, from the gateway to a service. The gateway drops it from inbound requests; a service
-// trusts it only in requests with the internal token.
+// trusts it only in requests with the token of the gateway.
 const CallerHeader = "X-Opportunity-Caller"
 
 // ActorHeader carries the name of the operator who sent the request. It is trusted like CallerHeader.
@@ -44,13 +44,6 @@ func (p Principal) Caller() Caller {
 // PrincipalQuery is the request for the principal of a key. Digests are the key's digests under all peppers in use, newest first.
 type PrincipalQuery struct {
 	Digests []string `json:"digests"`
-}
-
-// DayUsage is the usage of one UTC day, as recorded in the ledger.
-type DayUsage struct {
-	Day      string         `json:"day"`      // 2026-11-20
-	Service  int            `json:"service"`  // calls of all accounts
-	Accounts map[string]int `json:"accounts"` // calls by account id; accounts without calls are omitted
 }
 
 // ListingState is the state of one listing, as the catalog publishes it to the history service.

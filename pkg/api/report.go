@@ -44,9 +44,10 @@ type ImportPreview struct {
 	Created     int             `json:"created"`
 	Updated     int             `json:"updated"`
 	Unchanged   int             `json:"unchanged"`
-	Published   int             `json:"published"`   // created or updated listings that would become visible
-	NeedsReview int             `json:"needsReview"` // published listings whose status would become needs-review
-	Changes     []ListingChange `json:"changes"`     // in file order; without unchanged listings
+	Published   int             `json:"published"`          // created or updated listings that would become visible
+	NeedsReview int             `json:"needsReview"`        // published listings whose status would become needs-review
+	Changes     []ListingChange `json:"changes"`            // in file order; without unchanged listings
+	Unlisted    int             `json:"unlisted,omitempty"` // changes beyond 16 MiB, which are only counted
 	Rejected    []RejectedLine  `json:"refused"`
 	Omitted     int             `json:"omitted"`
 
@@ -54,7 +55,7 @@ type ImportPreview struct {
 	KeptWithdrawn []string `json:"keptWithdrawn,omitempty"` // as in ImportReport
 }
 
-// Count adds a change to the preview.
+// Count counts a change.
 func (p *ImportPreview) Count(c ListingChange) {
 	if c.Change == ListingCreated {
 		p.Created++
@@ -67,7 +68,6 @@ func (p *ImportPreview) Count(c ListingChange) {
 	if c.NeedsReview {
 		p.NeedsReview++
 	}
-	p.Changes = append(p.Changes, c)
 }
 
 // Values of ListingChange.Change.
@@ -90,4 +90,16 @@ type FieldChange struct {
 	Field string          `json:"field"` // path, such as facts.pay.minimum
 	Old   json.RawMessage `json:"old"`
 	New   json.RawMessage `json:"new"`
+}
+
+// ProgressType is the media type of responses that report the progress of an import until they have its result. A client that accepts it
+// gets lines of JSON, each a ProgressLine, if the import takes longer than half a second.
+const ProgressType = "application/jsonl"
+
+// ProgressLine is a line of progress. The last line has the status and the body of the response instead.
+type ProgressLine struct {
+	Done   int64           `json:"done,omitempty"`
+	Total  int64           `json:"total,omitempty"`
+	Status int             `json:"status,omitempty"`
+	Body   json.RawMessage `json:"body,omitempty"`
 }

@@ -79,3 +79,16 @@ type ReviewSheet struct {
 	Draft         *Draft          `json:"draft,omitempty"`   // the caller's; nil if there is none
 	Opinion       *SecondOpinion  `json:"opinion,omitempty"` // a second opinion that disagrees with the latest review
 }
+
+// CurrentFacts returns the facts in effect: of the latest review with facts, or else the listing's own.
+func (s ReviewSheet) CurrentFacts() Facts {
+	facts := UnknownFacts()
+	switch {
+	case s.ReviewedFacts != nil:
+		facts = *s.ReviewedFacts
+	case s.OwnFacts != nil:
+		facts = *s.OwnFacts
+	}
+	facts.Complete()
+	return facts
+}

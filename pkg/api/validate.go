@@ -17,12 +17,16 @@ const (
 	MaxText = 2000 // characters of a note
 )
 
-// Problems lists all problems of one line, each as "path of the field: what was expected".
+// Problems lists all problems of one line, each as "path of the field: what was expected", or without a path if it is about the whole line.
 type Problems []string
 
-// Add records a problem of the field with that path.
+// Add records a problem of the field with that path; an empty path is the whole line.
 func (p *Problems) Add(field, format string, args ...any) {
-	*p = append(*p, field+": "+fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if field != "" {
+		text = field + ": " + text
+	}
+	*p = append(*p, text)
 }
 
 // URL records a problem unless value is a ValidURL.

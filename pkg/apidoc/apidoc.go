@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"opportunity.internal/pkg/api"
 )
 
 // Description holds the operations and the named schemas, in the order of the document.
@@ -121,6 +124,9 @@ func (m *Map[T]) UnmarshalYAML(n *yaml.Node) error {
 type reference struct {
 	Ref string `yaml:"$ref"`
 }
+
+// Published returns the description of the API with the default limits. The caller must not change it.
+var Published = sync.OnceValues(func() (*Description, error) { return Parse(api.OpenAPIYAML) })
 
 // Parse reads an OpenAPI document in which parameters and responses are references to components.
 func Parse(source []byte) (*Description, error) {

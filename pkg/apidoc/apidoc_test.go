@@ -16,7 +16,7 @@ import (
 
 func describe(t testing.TB) *apidoc.Description {
 	t.Helper()
-	d, err := apidoc.Parse(api.OpenAPIYAML)
+	d, err := apidoc.Published()
 	require.NoError(t, err)
 	return d
 }

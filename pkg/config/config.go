@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,9 +82,16 @@ type Setting struct {
 	field string
 }
 
-// Describe returns the settings of a config struct in field order, including nested structs. docs/configuration.md is generated from it.
+// Describe returns the settings of a config struct in field order, including nested structs. A setting of several fields is there once.
+// docs/configuration.md is generated from it.
 func Describe(cfg any) []Setting {
-	return describe(reflect.TypeOf(cfg))
+	var out []Setting
+	for _, s := range describe(reflect.TypeOf(cfg)) {
+		if !slices.ContainsFunc(out, func(other Setting) bool { return other.Name == s.Name }) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func describe(t reflect.Type) []Setting {

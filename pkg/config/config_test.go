@@ -20,7 +20,8 @@ type settings struct {
 	Level slog.Level    `env:"LEVEL" envDefault:"INFO"`
 	Wait  time.Duration `env:"WAIT" envDefault:"2s" doc:"How long to wait."`
 	Names []string      `env:"NAMES"`
-	Clock func()        `env:"-"`
+	Again store
+	Clock func() `env:"-"`
 }
 
 func (s settings) Validate() error {
@@ -37,7 +38,7 @@ func from(environment map[string]string) func(string) (string, bool) {
 func TestLoad(t *testing.T) {
 	got, err := config.Load[settings](from(map[string]string{"STORE_URL": "sqlite:///x", "LEVEL": "warn", "NAMES": "a,b"}))
 	require.NoError(t, err)
-	require.Equal(t, settings{Store: store{"sqlite:///x"}, Level: slog.LevelWarn, Wait: 2 * time.Second, Names: []string{"a", "b"}}, got)
+	require.Equal(t, settings{Store: store{"sqlite:///x"}, Level: slog.LevelWarn, Wait: 2 * time.Second, Names: []string{"a", "b"}, Again: store{"sqlite:///x"}}, got)
 }
 
 func TestAllErrorsAreReportedWithoutValues(t *testing.T) {

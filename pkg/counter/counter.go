@@ -5,6 +5,10 @@
 //	                       ServiceField -> calls of all accounts,
 //	                       LatestField -> time of the latest admission in microseconds since 1970,
 //	                       Moved(account id) -> 1 if the account's calls of the day were moved to another account
+//	{oda}:changed:2026-11-20   set: fields of the day's hash that grew since authquota copied them to its ledger
+//	{oda}:moved:2026-11-20     hash: Moved(account id) that authquota has not copied -> id of the account with the calls
+//	{oda}:restore:2026-11-20   hash: the counters of a lost day while authquota restores them; renamed when complete
+//	{oda}:restorer:2026-11-20  the process that restores them
 //	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
 //	{oda}:clock            hash: correction of the Redis clock after a step, see clock.lua of the gateway
 //	{oda}:epochs           hash: account id -> epoch
@@ -42,6 +46,12 @@ const Clock = Tag + ":clock"
 // Merged is the key of the hash of merged accounts.
 const Merged = Tag + ":merged"
 
+// Changed returns the key of the counters of a day that the ledger lacks. Every script that increases one adds it in the same step.
+func Changed(day string) string { return Tag + ":changed:" + day }
+
+// Moves returns the key of the moves of a day that the ledger lacks. Every script that moves calls adds it in the same step.
+func Moves(day string) string { return Tag + ":moved:" + day }
+
 // Moved returns the field of a day's hash that marks the account's calls of that day as moved to the account that took over its keys. It
 // is never an account id.
 func Moved(account string) string { return "+" + account }
@@ -56,6 +66,12 @@ const (
 
 // Day returns the key of the counters of one UTC day, in the format of DayOf.
 func Day(day string) string { return Tag + ":day:" + day }
+
+// Restore returns the key of the counters of a day while they are restored from the ledger.
+func Restore(day string) string { return Tag + ":restore:" + day }
+
+// Restorer returns the key with the process that restores the counters of a day.
+func Restorer(day string) string { return Tag + ":restorer:" + day }
 
 // DayOf returns the UTC day of t, such as 2026-11-20.
 func DayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }

@@ -18,7 +18,6 @@ import (
 	sqlitedriver "github.com/glebarez/go-sqlite"
 	"github.com/glebarez/sqlite"
 	"github.com/jackc/pgx/v5/pgconn"
-	"gorm.io/driver/postgres"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
@@ -33,10 +32,11 @@ const (
 
 // Config holds the settings of the database.
 type Config struct {
-	URL            string `env:"OPPORTUNITY_DATABASE_URL,required,notEmpty" doc:"Secret. postgres://user:password@host/database?search_path=schema, or sqlite:///absolute/path.db."`
+	URL            string `env:"OPPORTUNITY_DATABASE_URL,required,notEmpty" doc:"Secret. postgres://user:password@host:port/database?search_path=schema, or sqlite:///absolute/path.db. Several Postgres servers are separated by commas, as in host:port,host:port: connections go to the one that accepts writes."`
 	ServingRole    string `env:"OPPORTUNITY_DATABASE_SERVING_ROLE" doc:"Postgres role of the serving processes. migrate grants it the rights they need. Empty: migrate grants nothing."`
 	MaxConnections int    `env:"OPPORTUNITY_DATABASE_MAX_CONNECTIONS" envDefault:"10" doc:"Maximum number of connections of one process."`
 	AllowOwner     bool   `env:"OPPORTUNITY_DATABASE_ALLOW_OWNER" envDefault:"false" doc:"Serve with a Postgres role that can change append-only tables, such as their owner or a superuser. For development only."`
+	AllowPlaintext bool   `env:"OPPORTUNITY_ALLOW_PLAINTEXT_STORES" envDefault:"false" doc:"Connect to Postgres and Redis on other machines without TLS. For development only: the connections carry passwords and accounts."`
 	Access         Access `env:"-"`
 }
 
@@ -115,15 +115,8 @@ func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {
 	}
 	switch u.Scheme {
 	case "postgres", "postgresql":
-		q := u.Query()
-		if q.Get("connect_timeout") == "" {
-			q.Set("connect_timeout", "2")
-		}
-		u.RawQuery = q.Encode()
-		if _, err := pgconn.ParseConfig(u.String()); err != nil {
-			return "", nil, errors.New("OPPORTUNITY_DATABASE_URL is not a valid Postgres URL")
-		}
-		return Postgres, postgres.Open(u.String()), nil
+		dialector, err := openPostgres(u, c.AllowPlaintext)
+		return Postgres, dialector, err
 	case "sqlite":
 		if u.Host != "" || !strings.HasPrefix(u.Path, "/") {
 			return "", nil, errors.New("OPPORTUNITY_DATABASE_URL must name an absolute file: sqlite:///path/file.db")
@@ -135,7 +128,7 @@ func (c Config) open() (dialect string, dialector gorm.Dialector, err error) {
 
 // sqliteDSN returns the driver's name of the file. It sets recursive_triggers, because INSERT OR REPLACE would otherwise bypass the
 // triggers that make tables append-only, and immediate transactions, because a transaction that starts with a read and then writes can
-// fail with "database is locked".
+// fail with "database is locked". Each commit waits for the disk: with synchronous=NORMAL, a loss of power would undo acknowledged ones.
 func sqliteDSN(path string, access Access) string {
 	file := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	if access == ReadOnly {
@@ -144,7 +137,7 @@ func sqliteDSN(path string, access Access) string {
 	if access == Existing {
 		file += "&mode=rw"
 	}
-	return file + "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=recursive_triggers(1)&_txlock=immediate"
+	return file + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=recursive_triggers(1)&_txlock=immediate"
 }
 
 // Close closes all connections.
@@ -180,7 +173,7 @@ func IsUnavailable(err error) bool {
 		// SQLSTATE classes and codes (Postgres manual, appendix A): 08 connection exception, 40 rollback to be retried, 53 insufficient
 		// resources, 57 operator intervention, 25006 read-only server (as after a failover), 55P03 lock not available
 		class := pg.Code[:min(2, len(pg.Code))]
-		return class == "08" || class == "40" || class == "53" || class == "57" || pg.Code == "25006" || pg.Code == "55P03"
+		return class == "08" || class == "40" || class == "53" || class == "57" || pg.Code == readOnly || pg.Code == "55P03"
 	}
 	if lite := new(sqlitedriver.Error); errors.As(err, &lite) {
 		switch lite.Code() & 0xff { // SQLITE_BUSY, LOCKED, IOERR, FULL, CANTOPEN

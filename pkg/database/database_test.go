@@ -55,6 +55,17 @@ func open(t *testing.T, url string) *database.DB {
 	return db
 }
 
+// An acknowledged change must survive a loss of power, as on Postgres. 2 is FULL.
+func TestSQLiteCommitsWaitForTheDisk(t *testing.T) {
+	db := open(t, "sqlite://"+filepath.Join(t.TempDir(), "test.db"))
+	var journal string
+	var synchronous int
+	require.NoError(t, db.Raw("PRAGMA journal_mode").Scan(&journal).Error)
+	require.NoError(t, db.Raw("PRAGMA synchronous").Scan(&synchronous).Error)
+	require.Equal(t, "wal", journal)
+	require.Equal(t, 2, synchronous)
+}
+
 func TestMigrateAndAwait(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {
@@ -235,12 +246,51 @@ func TestUnreachableDatabaseIsDistinguishedFromInvalidStatement(t *testing.T) {
 }
 
 func TestConfigErrorsDoNotRepeatThePassword(t *testing.T) {
-	for _, url := range []string{"mysql://u:secret@h/d", "postgres://u:secret@h:port/d", "sqlite://secret", "postgres://u:secret@h/d?sslmode=no", ":secret"} {
+	for _, url := range []string{"mysql://u:secret@h/d", "postgres://u:secret@h:port/d", "sqlite://secret", "postgres://u:secret@h/d?sslmode=no", ":secret",
+		"postgres://u:secret@h,i/d?target_session_attrs=any", "postgres://u:secret@h/d?target_session_attrs=standby"} {
 		err := database.Config{URL: url, MaxConnections: 1}.Validate()
 		require.ErrorContains(t, err, "OPPORTUNITY_DATABASE_URL", url)
 		require.NotContains(t, err.Error(), "secret")
 	}
-	require.NoError(t, database.Config{URL: "postgres://u:p@h:5432/d?search_path=catalog", MaxConnections: 1}.Validate())
+	for _, url := range []string{
+		"postgres://u:p@h:5432/d?search_path=catalog", "postgres://u:p@h:5432,i:5433/d", "postgres://u:p@h,i/d?target_session_attrs=read-write",
+	} {
+		require.NoError(t, database.Config{URL: url, MaxConnections: 1, AllowPlaintext: true}.Validate(), url)
+	}
+}
+
+func TestPlaintextToOtherMachinesIsRejected(t *testing.T) {
+	for url, accepted := range map[string]bool{
+		"postgres://u:secret@db/d":                                       false,
+		"postgres://u:secret@db/d?sslmode=disable":                       false,
+		"postgres://u:secret@db/d?sslmode=allow":                         false,
+		"postgres://u:secret@db/d?sslmode=prefer":                        false,
+		"postgres://u:secret@10.0.0.1/d":                                 false,
+		"postgres://u:secret@127.0.0.1,db/d?sslmode=disable":             false,
+		"postgres://u:secret@127.0.0.1/d?sslmode=disable&host=db":        false,
+		"postgres://u:secret@db/d?sslmode=require":                       true,
+		"postgres://u:secret@db/d?sslmode=verify-ca":                     true,
+		"postgres://u:secret@db,db2/d?sslmode=verify-full":               true,
+		"postgres://u:secret@[::1]:5433/d":                               true,
+		"postgres://u:secret@localhost/d":                                true,
+		"postgres://u:secret@127.0.0.1,localhost:5433/d?sslmode=disable": true,
+		"postgres://u:secret@/d?host=/var/run/postgresql":                true,
+		"postgres://u:secret@/d?host=/run/postgresql&sslmode=disable":    true,
+		"postgres://u:secret@/d?host=/run/postgresql,db&sslmode=allow":   false,
+	} {
+		cfg := database.Config{URL: url, MaxConnections: 1}
+		err := cfg.Validate()
+		if accepted {
+			require.NoError(t, err, url)
+			continue
+		}
+		require.EqualError(t, err, "OPPORTUNITY_DATABASE_URL permits connections without TLS: "+
+			"add sslmode=verify-full, or for development set OPPORTUNITY_ALLOW_PLAINTEXT_STORES=true", url)
+		_, opened := database.Open(cfg, start(t))
+		require.Equal(t, err, opened, url)
+		cfg.AllowPlaintext = true
+		require.NoError(t, cfg.Validate(), url)
+	}
 }
 
 func TestReadOnlyAccessChangesNothing(t *testing.T) {

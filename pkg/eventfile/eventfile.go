@@ -15,7 +15,12 @@ const maxSources = 100
 
 // File is an events file that was read to its end.
 type File struct {
-	Lines    []Line             // valid lines
+	Lines []Line // valid lines
+	Rejections
+}
+
+// Rejections are the invalid lines of a file.
+type Rejections struct {
 	Rejected []api.RejectedLine // the first rejected lines
 	Omitted  int                // rejected lines beyond those
 }
@@ -44,11 +49,19 @@ type line struct {
 
 // Read reads an events file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It does
 // not check whether a slug belongs to a listing. It returns an error only if r fails.
-func Read(r io.Reader, now time.Time, maxRejected int) (File, error) {
-	var file File
+func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
+	file.Rejections, err = Scan(r, now, maxRejected, func(l Line) error {
+		file.Lines = append(file.Lines, l)
+		return nil
+	})
+	return file, err
+}
+
+// Scan is like Read, and passes each valid line to use. An error of use ends it.
+func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (all Rejections, err error) {
 	for in, err := range jsonlines.Read[line](r) {
 		if err != nil {
-			return File{}, err
+			return Rejections{}, err
 		}
 		var e api.VerificationEvent
 		problems := in.Problems
@@ -57,14 +70,16 @@ func Read(r io.Reader, now time.Time, maxRejected int) (File, error) {
 		}
 		switch {
 		case len(problems) == 0:
-			file.Lines = append(file.Lines, Line{Number: in.Number, Event: e, LastEventID: in.Value.LastEventID})
-		case len(file.Rejected) < maxRejected:
-			file.Rejected = append(file.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug, Problems: problems})
+			if err := use(Line{Number: in.Number, Event: e, LastEventID: in.Value.LastEventID}); err != nil {
+				return Rejections{}, err
+			}
+		case len(all.Rejected) < maxRejected:
+			all.Rejected = append(all.Rejected, api.RejectedLine{Line: in.Number, ID: in.Value.Slug, Problems: problems})
 		default:
-			file.Omitted++
+			all.Omitted++
 		}
 	}
-	return file, nil
+	return all, nil
 }
 
 // check brings the line into the form that is recorded: UTC, whole microseconds (what the stores keep), no null arrays.

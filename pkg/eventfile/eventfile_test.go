@@ -97,7 +97,7 @@ func TestReadReportsEveryProblem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			file, err := eventfile.Read(strings.NewReader(c.line), now, api.MaxReported)
 			require.NoError(t, err)
-			require.Equal(t, eventfile.File{Rejected: []api.RejectedLine{{Line: 1, ID: c.slug, Problems: c.problems}}}, file)
+			require.Equal(t, eventfile.File{Rejections: eventfile.Rejections{Rejected: []api.RejectedLine{{Line: 1, ID: c.slug, Problems: c.problems}}}}, file)
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/telemetry"
 )
 
 // PageSize is the maximum number of changes in one response.
@@ -65,6 +66,7 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, source Source[T]) (
 	if err != nil {
 		return Page[T]{}, err
 	}
+	telemetry.SetWaiting(r.Context())
 	deadline, ticker := time.NewTimer(wait), time.NewTicker(poll)
 	defer deadline.Stop()
 	defer ticker.Stop()

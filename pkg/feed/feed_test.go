@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +21,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
 )
 
 func request(t *testing.T, query string) *http.Request {
@@ -52,6 +55,20 @@ func TestServeReturnsAtOnceWithoutWait(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.Empty(t, got.Changes)
+}
+
+// The log line of a long poll has level DEBUG, however long it waited.
+func TestServeIsNotASlowRequest(t *testing.T) {
+	var log bytes.Buffer
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &log})
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		tel.InternalHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, err := feed.Serve(r, nil, source(func(context.Context, int64, int) ([]int64, error) { return nil, nil }))
+			require.NoError(t, err)
+		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/feed?wait=25s", nil))
+	})
+	require.Empty(t, log.String())
 }
 
 func TestServeEndsWhenCallerDisconnects(t *testing.T) {

@@ -10,14 +10,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"reflect"
-	"slices"
-	"strings"
-	"time"
+	"runtime"
+	"sync"
 	"unicode/utf8"
 
 	"opportunity.internal/pkg/api"
@@ -34,31 +31,94 @@ type Line[T any] struct {
 }
 
 // Read returns an iterator over the lines of r that are not blank. T must be a struct. An error of r ends the iteration; an invalid line
-// does not.
+// does not. Lines are decoded by all processors, a few batches ahead, and returned in order. Read reads r only while the caller waits for a
+// line.
 func Read[T any](r io.Reader) iter.Seq2[Line[T], error] {
 	return func(yield func(Line[T], error) bool) {
-		in := bufio.NewReaderSize(r, 64<<10)
-		for number := 1; ; number++ {
-			text, tooLong, err := readLine(in)
-			if err != nil && !errors.Is(err, io.EOF) {
-				yield(Line[T]{Number: number}, err)
-				return
+		var decoding sync.WaitGroup
+		defer decoding.Wait()
+		s := source{in: bufio.NewReaderSize(r, 64<<10)}
+		var ahead []*batch[T]
+		for more := true; more || len(ahead) > 0; {
+			for more && len(ahead) <= runtime.GOMAXPROCS(0) {
+				b := &batch[T]{decoded: make(chan struct{})}
+				b.texts, more = s.next()
+				ahead = append(ahead, b)
+				decoding.Go(b.decode)
 			}
-			if number == 1 {
-				text = bytes.TrimPrefix(text, []byte("\ufeff"))
+			<-ahead[0].decoded
+			for _, line := range ahead[0].lines {
+				if !yield(line, nil) {
+					return
+				}
 			}
-			text = bytes.TrimSpace(text)
-			line := Line[T]{Number: number}
-			if tooLong {
-				line.Problems.Add("line", "must have at most %d bytes", MaxLine)
-			} else if len(text) > 0 {
-				line.Problems = decode(text, &line.Value)
-			}
-			if (len(text) > 0 || tooLong) && !yield(line, nil) || err != nil {
-				return
-			}
+			ahead = ahead[1:]
+		}
+		if !errors.Is(s.err, io.EOF) {
+			yield(Line[T]{Number: s.number}, s.err)
 		}
 	}
+}
+
+// batchSize is the size of a batch in bytes, without its last line.
+const batchSize = 128 << 10
+
+// batch is a number of lines that are decoded together.
+type batch[T any] struct {
+	texts   []text
+	lines   []Line[T]
+	decoded chan struct{} // closed when lines is complete
+}
+
+func (b *batch[T]) decode() {
+	defer close(b.decoded)
+	b.lines = make([]Line[T], len(b.texts))
+	for i, t := range b.texts {
+		b.lines[i].Number = t.number
+		if t.tooLong {
+			b.lines[i].Problems.Add("", "must have at most %d bytes", MaxLine)
+		} else {
+			b.lines[i].Problems = decode(t.text, &b.lines[i].Value)
+		}
+	}
+}
+
+// text is a line before it is decoded.
+type text struct {
+	number  int
+	text    []byte
+	tooLong bool
+}
+
+// source splits a file into lines.
+type source struct {
+	in     *bufio.Reader
+	number int   // of the line that was read last
+	err    error // why it ended
+}
+
+// next returns the lines of the next batch that are not blank, and whether there are more.
+func (s *source) next() (texts []text, more bool) {
+	for size := 0; size < batchSize; {
+		s.number++
+		line, tooLong, err := readLine(s.in)
+		if err != nil && !errors.Is(err, io.EOF) {
+			s.err = err
+			return texts, false
+		}
+		size += len(line) + 1
+		if s.number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 || tooLong {
+			texts = append(texts, text{s.number, line, tooLong})
+		}
+		if err != nil {
+			s.err = err
+			return texts, false
+		}
+	}
+	return texts, true
 }
 
 // readLine reads up to the next line feed. It discards lines longer than MaxLine, to limit memory for files without line feeds.
@@ -79,151 +139,18 @@ func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 func decode(text []byte, out any) api.Problems {
 	var p api.Problems
 	if !utf8.Valid(text) {
-		p.Add("line", "must be UTF-8")
+		p.Add("", "must be UTF-8")
 		return p
 	}
-	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil { // after this, the text is valid JSON
-		p.Add("line", "must be one JSON object: %v", err)
+	err := json.Unmarshal(text, out)
+	if syntax := new(json.SyntaxError); errors.As(err, &syntax) { // reported before anything is decoded
+		p.Add("", "must be one JSON object: %v", err)
 		return p
 	}
-	c := checker{tokens: json.NewDecoder(bytes.NewReader(text)), problems: &p}
-	c.tokens.UseNumber()
-	c.value(reflect.TypeOf(out).Elem(), "")
-	if err := json.Unmarshal(text, out); err != nil && len(p) == 0 {
-		p.Add("line", "has a number that is too large, or a fraction where an integer is required")
+	c := checker{text: text, problems: &p}
+	c.value(reflect.TypeOf(out).Elem(), nil)
+	if err != nil && len(p) == 0 {
+		p.Add("", "has a number that is too large, or a fraction where an integer is required")
 	}
 	return p
-}
-
-// checker compares the tokens of a line with a Go type.
-type checker struct {
-	tokens   *json.Decoder
-	problems *api.Problems
-}
-
-func (c checker) next() json.Token {
-	t, _ := c.tokens.Token() // cannot fail: decode has validated the text
-	return t
-}
-
-// skip skips the rest of a value with first token t.
-func (c checker) skip(t json.Token) {
-	for depth := 0; ; t = c.next() {
-		switch t {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		if depth == 0 {
-			return
-		}
-	}
-}
-
-func (c checker) value(t reflect.Type, path string) {
-	first := c.next()
-	if t.Kind() == reflect.Pointer {
-		if first == nil {
-			return
-		}
-		t = t.Elem()
-	}
-	text, isText := first.(string)
-	_, isNumber := first.(json.Number)
-	_, isBool := first.(bool)
-	switch {
-	case t == reflect.TypeFor[time.Time]():
-		if _, err := time.Parse(time.RFC3339, text); !isText || err != nil {
-			c.reject(first, path, "a timestamp with an offset or Z, such as 2026-11-20T09:00:00Z")
-		}
-	case t.Kind() == reflect.Struct:
-		if first != json.Delim('{') {
-			c.reject(first, path, "an object")
-			return
-		}
-		c.object(t, path)
-	case t.Kind() == reflect.Slice:
-		if first != json.Delim('[') {
-			c.reject(first, path, "an array")
-			return
-		}
-		for i := 0; c.tokens.More(); i++ {
-			c.value(t.Elem(), fmt.Sprintf("%s[%d]", path, i))
-		}
-		c.next()
-	case t.Kind() == reflect.String:
-		if !isText {
-			c.reject(first, path, "a string")
-		} else if strings.ContainsRune(text, 0) {
-			c.problems.Add(name(path), "must not contain U+0000")
-		}
-	case t.Kind() == reflect.Bool:
-		if !isBool {
-			c.reject(first, path, "true or false")
-		}
-	case isNumberKind(t):
-		if !isNumber {
-			c.reject(first, path, "a number")
-		}
-	default:
-		panic("jsonlines: no rule for " + t.String())
-	}
-}
-
-func (c checker) object(t reflect.Type, path string) {
-	fields := map[string]reflect.Type{}
-	collect(t, fields)
-	seen := map[string]bool{}
-	for c.tokens.More() {
-		key, _ := c.next().(string)
-		at := strings.TrimPrefix(path+"."+key, ".")
-		field, known := fields[key]
-		switch {
-		case !known:
-			c.problems.Add(fmt.Sprintf("%.100s", at), "is not a known field")
-			c.skip(c.next())
-		case seen[key]:
-			c.problems.Add(at, "is given twice")
-			c.skip(c.next())
-		default:
-			seen[key] = true
-			c.value(field, at)
-		}
-	}
-	c.next()
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		if isNumberKind(fields[key]) && !seen[key] {
-			c.problems.Add(strings.TrimPrefix(path+"."+key, "."), "is missing")
-		}
-	}
-}
-
-// collect adds the fields of a struct by JSON name, including those of embedded structs.
-func collect(t reflect.Type, fields map[string]reflect.Type) {
-	for f := range t.Fields() {
-		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case f.Anonymous && tag == "":
-			collect(f.Type, fields)
-		case f.IsExported() && tag != "-" && tag != "":
-			fields[tag] = f.Type
-		}
-	}
-}
-
-func isNumberKind(t reflect.Type) bool {
-	return t.Kind() >= reflect.Int && t.Kind() <= reflect.Float64
-}
-
-func (c checker) reject(first json.Token, path, want string) {
-	c.problems.Add(name(path), "must be %s", want)
-	c.skip(first)
-}
-
-func name(path string) string {
-	if path == "" {
-		return "line"
-	}
-	return path
 }

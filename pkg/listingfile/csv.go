@@ -219,7 +219,7 @@ func FromCSV(in io.Reader, out io.Writer) ([]api.RejectedLine, error) {
 		return rejected, err
 	}
 	if names == nil {
-		return []api.RejectedLine{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, nil
+		return []api.RejectedLine{{Line: 1, Problems: api.Problems{"must name the columns"}}}, nil
 	}
 	header, problems := headerOf(names)
 	if len(problems) > 0 {
@@ -257,7 +257,7 @@ func readRow(r *csv.Reader) ([]string, []api.RejectedLine, error) {
 		return nil, nil, nil
 	}
 	if wrong := new(csv.ParseError); errors.As(err, &wrong) {
-		problem := fmt.Sprintf("line: is not CSV: %v at line %d, character %d; nothing after it was read", wrong.Err, wrong.Line, wrong.Column)
+		problem := fmt.Sprintf("is not CSV: %v at line %d, character %d; nothing after it was read", wrong.Err, wrong.Line, wrong.Column)
 		return nil, []api.RejectedLine{{Line: wrong.StartLine, Problems: api.Problems{problem}}}, nil
 	}
 	return cells, nil, err
@@ -268,7 +268,7 @@ type rowHeader []column
 
 func headerOf(names []string) (header rowHeader, p api.Problems) {
 	if len(names) == 1 && strings.ContainsAny(names[0], ";\t") {
-		p.Add("line", "must separate columns by commas")
+		p.Add("", "must separate columns by commas")
 		return nil, p
 	}
 	for _, name := range names {
@@ -301,7 +301,7 @@ func headerOf(names []string) (header rowHeader, p api.Problems) {
 // line converts a row. It returns nil if every cell is empty.
 func (h rowHeader) line(cells []string) (line []byte, id string, p api.Problems) {
 	if len(cells) != len(h) {
-		p.Add("line", "has %d cells, and the header names %d columns", len(cells), len(h))
+		p.Add("", "has %d cells, and the header names %d columns", len(cells), len(h))
 		return nil, "", p
 	}
 	present := map[string]bool{}

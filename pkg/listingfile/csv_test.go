@@ -253,8 +253,8 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 		{rename("facts.remote", "facts.remot"), 1, "columns missing: facts.remote. An import replaces the whole listing"},
 		{rename("visibility", "id"), 1, "id: is given twice"},
 		{rename("curation.notes", "id"), 1, "curation: needs both columns"},
-		{func(header, row []string) ([]string, []string) { return header, row[1:] }, 2, fmt.Sprintf("line: has %d cells, and the header names %d columns", columns-1, columns)},
-		{func(header, row []string) ([]string, []string) { return []string{strings.Join(header, ";")}, row }, 1, "line: must separate columns by commas"},
+		{func(header, row []string) ([]string, []string) { return header, row[1:] }, 2, fmt.Sprintf("has %d cells, and the header names %d columns", columns-1, columns)},
+		{func(header, row []string) ([]string, []string) { return []string{strings.Join(header, ";")}, row }, 1, "must separate columns by commas"},
 	} {
 		file := sheet(t, c.edit)
 		f, rejected := fromCSV(t, file)
@@ -266,14 +266,14 @@ func TestFromCSVReportsProblemsByLineAndColumn(t *testing.T) {
 		require.Empty(t, f.Lines)
 	}
 	_, rejected := fromCSV(t, "")
-	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"line: must name the columns"}}}, rejected)
+	require.Equal(t, []api.RejectedLine{{Line: 1, Problems: api.Problems{"must name the columns"}}}, rejected)
 
 	// Problems of a row with several lines are reported at its first line.
 	whole := sheet(t, cell("overview", "One\ntwo\n\nthree"))
 	header, row, _ := strings.Cut(whole, "\n")
 	f, rejected := fromCSV(t, header+"\n"+row+strings.Replace(row, "online", "x", 1)+strings.Replace(row, "maple-transcripts,", `ma"ple,`, 1)+row)
 	require.Equal(t, []int{6, 10}, []int{f.Rejected[0].Line, rejected[0].Line})
-	require.Contains(t, rejected[0].Problems[0], "line: is not CSV: ")
+	require.Contains(t, rejected[0].Problems[0], "is not CSV: ")
 }
 
 func TestFromCSVReturnsReadError(t *testing.T) {

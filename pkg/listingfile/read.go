@@ -27,23 +27,36 @@ type Line struct {
 
 // File is the content of a file. If its header has an unknown format or version, only the header was read.
 type File struct {
-	Lines    []Line
+	Lines []Line
+	Rejections
+}
+
+// Rejections are the invalid lines of a file.
+type Rejections struct {
 	Rejected []api.RejectedLine // the first rejected lines
 	Omitted  int                // further rejected lines
 }
 
 // Read reads a file and validates each line at time now. It returns at most maxRejected of the invalid lines in Rejected. It returns an
 // error only if r fails.
-func Read(r io.Reader, now time.Time, maxRejected int) (File, error) {
+func Read(r io.Reader, now time.Time, maxRejected int) (file File, err error) {
+	file.Rejections, err = Scan(r, now, maxRejected, func(l Line) error {
+		file.Lines = append(file.Lines, l)
+		return nil
+	})
+	return file, err
+}
+
+// Scan is like Read, and passes each valid line to use. Of the lines before, it keeps only their ids. An error of use ends it.
+func Scan(r io.Reader, now time.Time, maxRejected int, use func(Line) error) (all Rejections, err error) {
 	head, r := header(r)
 	if len(head) > 0 { // every line of another version would be invalid
-		return File{Rejected: []api.RejectedLine{{Line: 1, Problems: head}}}, nil
+		return Rejections{Rejected: []api.RejectedLine{{Line: 1, Problems: head}}}, nil
 	}
-	var file File
 	first := map[string]int{} // line on which an id was first seen
 	for in, err := range jsonlines.Read[Line](r) {
 		if err != nil {
-			return File{}, err
+			return Rejections{}, err
 		}
 		line, problems := in.Value, in.Problems
 		line.Number = in.Number
@@ -59,14 +72,16 @@ func Read(r io.Reader, now time.Time, maxRejected int) (File, error) {
 		}
 		switch {
 		case len(problems) == 0:
-			file.Lines = append(file.Lines, line)
-		case len(file.Rejected) < maxRejected:
-			file.Rejected = append(file.Rejected, api.RejectedLine{Line: in.Number, ID: line.ID, Problems: problems})
+			if err := use(line); err != nil {
+				return Rejections{}, err
+			}
+		case len(all.Rejected) < maxRejected:
+			all.Rejected = append(all.Rejected, api.RejectedLine{Line: in.Number, ID: line.ID, Problems: problems})
 		default:
-			file.Omitted++
+			all.Omitted++
 		}
 	}
-	return file, nil
+	return all, nil
 }
 
 // NeedsSource is the problem of a published listing without sources.

@@ -1,11 +1,11 @@
-// Package peer implements calls between the services: JSON over HTTP with the internal token.
+// Package peer implements calls between the services: JSON over HTTP, with a token for each pair of services.
 package peer
 
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,34 +19,6 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Tokens holds the internal tokens. Clients send the first and servers accept all, so that a new token can be rolled out before the old
-// one is removed.
-type Tokens struct {
-	Values []string `env:"OPPORTUNITY_INTERNAL_TOKENS,required,notEmpty" doc:"Secret. Tokens for calls between services, comma-separated. Services send the first and accept all."`
-}
-
-// Validate returns an error if a token is too short.
-func (t Tokens) Validate() error {
-	for _, v := range t.Values {
-		if len(v) < 32 {
-			return errors.New("OPPORTUNITY_INTERNAL_TOKENS: each token must have at least 32 characters")
-		}
-	}
-	return nil
-}
-
-// Accept reports whether an Authorization header has one of the tokens. It compares in constant time.
-func (t Tokens) Accept(authorization string) bool {
-	sent, ok := strings.CutPrefix(authorization, "Bearer ")
-	digest := sha256.Sum256([]byte(sent))
-	match := 0
-	for _, v := range t.Values {
-		want := sha256.Sum256([]byte(v))
-		match |= subtle.ConstantTimeCompare(digest[:], want[:])
-	}
-	return ok && match == 1
-}
-
 // Client is a client of one service.
 type Client struct {
 	base  string
@@ -57,16 +29,26 @@ type Client struct {
 // maxResponse limits the size of a response body, in bytes.
 const maxResponse = 256 << 20
 
-// New returns a client of the service at base, a URL without a trailing slash. It has no timeout of its own; use contexts.
-func New(base string, tokens Tokens, transport http.RoundTripper) *Client {
-	return &Client{base: base, token: tokens.Values[0], http: &http.Client{Transport: transport}}
+// New returns a client of the service at base, a URL without a trailing slash, that sends token. It has no timeout of its own; use
+// contexts.
+func New(base, token string, transport http.RoundTripper) *Client {
+	return &Client{base: base, token: token, http: &http.Client{Transport: transport}}
 }
 
 // Transport returns a transport for connections between services. It keeps many connections open to each host and fails fast if a host
-// is unreachable.
-func Transport() *http.Transport {
+// is unreachable. For https URLs it uses TLS 1.3 and requests the certificate authorities from roots for each connection; nil stands for
+// those of the system.
+func Transport(roots func() *x509.CertPool) *http.Transport {
+	dialer := &net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}
 	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext: dialer.DialContext,
+		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			config := &tls.Config{MinVersion: tls.VersionTLS13} // the dialer adds the name of the host
+			if roots != nil {
+				config.RootCAs = roots()
+			}
+			return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, addr)
+		},
 		MaxIdleConns:        512,
 		MaxIdleConnsPerHost: 256,
 		IdleConnTimeout:     90 * time.Second,
@@ -157,52 +139,102 @@ func (e *NotReadyError) Error() string {
 	return text
 }
 
-// ErrTokenRejected means that a service does not accept the internal token of another one.
-var ErrTokenRejected = errors.New("the internal token was rejected: the services have different OPPORTUNITY_INTERNAL_TOKENS")
+// TokenError means that one service does not accept the token of another.
+type TokenError struct{ Caller, Peer string }
 
-// CheckReady returns an error unless the service at base is ready: a *NotReadyError if it responds.
-func CheckReady(ctx context.Context, base string) error { return checkReady(ctx, base, "") }
-
-// CheckReady is like the function CheckReady, and returns ErrTokenRejected unless the service accepts the first token.
-func (t Tokens) CheckReady(ctx context.Context, base string) error {
-	return checkReady(ctx, base, "Bearer "+t.Values[0])
+func (e TokenError) Error() string {
+	return fmt.Sprintf("the token of %s is rejected: compare %s:... in %s of %[1]s with %[1]s:... in %[4]s of %[2]s",
+		e.Caller, e.Peer, peerSetting, callerSetting)
 }
 
-// checkReady ignores proxy settings in the environment, because a proxy would respond in place of the service.
-func checkReady(ctx context.Context, base, authorization string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
+// TLSError means that one service cannot use TLS with another, or the other requires it.
+type TLSError struct {
+	Caller, Peer string
+	Err          error
+}
+
+func (e TLSError) Error() string {
+	var invalid *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(e.Err, &unknown):
+		return fmt.Sprintf("%s does not trust the certificate of %s: compare OPPORTUNITY_PEER_CA_FILE of %[1]s with OPPORTUNITY_TLS_CERT_FILE of %[2]s: %v",
+			e.Caller, e.Peer, unknown)
+	case errors.As(e.Err, &invalid):
+		return fmt.Sprintf("%s rejects the certificate of %s: %v", e.Caller, e.Peer, invalid.Err)
+	case errors.Is(e.Err, errNeedsTLS):
+		return fmt.Sprintf("%s uses TLS: its URL in the settings of %s must begin with https", e.Peer, e.Caller)
+	}
+	return fmt.Sprintf("%s does not use TLS, but its URL in the settings of %s begins with https: set OPPORTUNITY_TLS_CERT_FILE of %[1]s", e.Peer, e.Caller)
+}
+
+// Unwrap returns the error of the connection.
+func (e TLSError) Unwrap() error { return e.Err }
+
+// errNeedsTLS is the error of a plain HTTP request to a port with TLS.
+var errNeedsTLS = errors.New("plain HTTP request to a port with TLS")
+
+// needsTLS is the body of net/http's response, with status 400, to a plain HTTP request to a port with TLS.
+const needsTLS = "Client sent an HTTP request to an HTTPS server.\n"
+
+// isTLS reports whether err is from the TLS handshake with a peer.
+func isTLS(err error) bool {
+	var invalid *tls.CertificateVerificationError
+	var header tls.RecordHeaderError
+	return errors.As(err, &invalid) || errors.As(err, &header) || errors.Is(err, errNeedsTLS)
+}
+
+const (
+	readyPath       = "/readyz"
+	callerParameter = "caller"
+)
+
+// CheckReady returns an error unless the service at base is ready: a *NotReadyError if it responds.
+func CheckReady(ctx context.Context, base string) error {
+	return checkReady(ctx, base, readyPath, "", nil, nil)
+}
+
+// CheckReady is like the function CheckReady, and returns a TokenError unless the service to at base accepts the token of the service from,
+// or a TLSError. roots are as for Transport.
+func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots func() *x509.CertPool) error {
+	err := checkReady(ctx, base, readyPath+"?"+callerParameter+"="+from, t.For(to), TokenError{from, to}, roots)
+	if isTLS(err) {
+		return TLSError{from, to, err}
+	}
+	return err
+}
+
+// checkReady returns rejected if the response is 401. It ignores proxy settings in the environment, because a proxy would respond in place
+// of the service.
+func checkReady(ctx context.Context, base, path, token string, rejected error, roots func() *x509.CertPool) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 	if err != nil {
 		return err
 	}
-	if authorization != "" {
-		req.Header.Set("Authorization", authorization)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	transport := Transport()
+	transport := Transport(roots)
 	transport.DisableKeepAlives = true
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK:
+	switch {
+	case resp.StatusCode == http.StatusOK:
 		return nil
-	case http.StatusUnauthorized:
-		return fmt.Errorf("%s: %w", base, ErrTokenRejected)
+	case resp.StatusCode == http.StatusUnauthorized && rejected != nil:
+		return rejected
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusBadRequest && string(body) == needsTLS {
+		return errNeedsTLS
 	}
 	failed := &NotReadyError{Base: base, Status: resp.StatusCode}
-	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(failed) // a body from another server leaves it empty
+	_ = json.Unmarshal(body, failed) // a body from another server leaves it empty
 	return failed
-}
-
-// Readiness returns the handler of /readyz. It responds with 401 to a service whose token is wrong, and otherwise calls ready: the probes
-// of the platform have no token.
-func (t Tokens) Readiness(ready http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if sent := r.Header.Get("Authorization"); sent != "" && !t.Accept(sent) {
-			http.Error(w, ErrTokenRejected.Error(), http.StatusUnauthorized)
-			return
-		}
-		ready.ServeHTTP(w, r)
-	})
 }

@@ -1,6 +1,7 @@
 package peer_test
 
 import (
+	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
@@ -14,13 +15,13 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-var tokens = peer.Tokens{Values: []string{strings.Repeat("n", 32), strings.Repeat("o", 32)}}
+const token = "a token of at least 32 characters"
 
 func TestCall(t *testing.T) {
 	var status int
 	var reply string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		require.Equal(t, "Bearer "+tokens.Values[0], r.Header.Get("Authorization"), "the first token is sent")
+		require.Equal(t, "Bearer "+token, r.Header.Get("Authorization"))
 		body, err := io.ReadAll(r.Body)
 		require.NoError(t, err)
 		require.JSONEq(t, `{"digests":["d"]}`, string(body))
@@ -29,7 +30,7 @@ func TestCall(t *testing.T) {
 	}))
 	defer s.Close()
 	call := func() (out struct{ Name string }, err error) {
-		err = peer.New(s.URL, tokens, http.DefaultTransport).Post(t.Context(), "/x", map[string][]string{"digests": {"d"}}, &out)
+		err = peer.New(s.URL, token, http.DefaultTransport).Post(t.Context(), "/x", map[string][]string{"digests": {"d"}}, &out)
 		return out, err
 	}
 
@@ -62,28 +63,38 @@ func TestUnreachablePeerIsUnavailable(t *testing.T) {
 	require.ErrorContains(t, peer.CheckReady(t.Context(), s.URL), "not ready")
 	s.Close()
 	require.ErrorContains(t, peer.CheckReady(t.Context(), s.URL), "refused")
-	err := peer.New(s.URL, tokens, http.DefaultTransport).Get(t.Context(), "/x", nil)
+	err := peer.New(s.URL, token, http.DefaultTransport).Get(t.Context(), "/x", nil)
 	e := new(problem.Error)
 	require.True(t, errors.As(err, &e))
 	require.Equal(t, problem.ServiceUnavailable, e.Code)
 }
 
-func TestShortTokensAreRejected(t *testing.T) {
-	require.NoError(t, tokens.Validate())
-	err := peer.Tokens{Values: []string{"short"}}.Validate()
-	require.ErrorContains(t, err, "OPPORTUNITY_INTERNAL_TOKENS")
-	require.NotContains(t, err.Error(), "short")
-}
-
-func TestReadinessChecksTheToken(t *testing.T) {
-	s := httptest.NewServer(tokens.Readiness(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
-	defer s.Close()
-	require.NoError(t, peer.CheckReady(t.Context(), s.URL), "probes have no token")
-	require.NoError(t, tokens.CheckReady(t.Context(), s.URL))
-	require.NoError(t, peer.Tokens{Values: tokens.Values[1:]}.CheckReady(t.Context(), s.URL), "the older token, during a rotation")
-	other := peer.Tokens{Values: []string{strings.Repeat("x", 32)}}
-	err := other.CheckReady(t.Context(), s.URL)
-	require.ErrorIs(t, err, peer.ErrTokenRejected)
-	require.ErrorContains(t, err, s.URL)
-	require.NotContains(t, err.Error(), other.Values[0])
+func TestFailedHandshakeNamesBothServices(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	secure, plain := httptest.NewTLSServer(handler), httptest.NewServer(handler)
+	defer secure.Close()
+	defer plain.Close()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(secure.Certificate())
+	check := func(url string, pool *x509.CertPool) error {
+		tokens := peer.Tokens{Peers: []string{"history:" + token}}
+		return tokens.CheckReady(t.Context(), peer.Catalog, peer.History, url, func() *x509.CertPool { return pool })
+	}
+	require.NoError(t, check(secure.URL, trusted))
+	require.NoError(t, check(plain.URL, trusted))
+	for _, c := range []struct {
+		url     string
+		pool    *x509.CertPool
+		message string
+	}{
+		{secure.URL, x509.NewCertPool(), "catalog does not trust the certificate of history: compare OPPORTUNITY_PEER_CA_FILE of catalog with " +
+			"OPPORTUNITY_TLS_CERT_FILE of history: x509: certificate signed by unknown authority"},
+		{strings.Replace(secure.URL, "127.0.0.1", "localhost", 1), trusted, "catalog rejects the certificate of history: x509: certificate is valid for example.com"},
+		{strings.Replace(plain.URL, "http:", "https:", 1), trusted, "history does not use TLS, but its URL in the settings of catalog begins with https"},
+		{strings.Replace(secure.URL, "https:", "http:", 1), trusted, "history uses TLS: its URL in the settings of catalog must begin with https"},
+	} {
+		err := check(c.url, c.pool)
+		require.ErrorAs(t, err, new(peer.TLSError), c.url)
+		require.ErrorContains(t, err, c.message)
+	}
 }

@@ -20,9 +20,13 @@ type Error struct {
 	Code       Code
 	Message    string
 	RetryAfter time.Duration // time after which the same request can succeed; 0 if waiting does not help
+	Reported   bool          // the log has the cause already, once for all requests that fail because of it
 
 	cause error
 }
+
+// NoEndpoint is the message of a NotFound error for an address without an endpoint. It tells a missing endpoint from a missing record.
+const NoEndpoint = "There is nothing at this address."
 
 // New returns an Error with a formatted message.
 func New(code Code, format string, args ...any) *Error {
@@ -74,7 +78,7 @@ func (e *Error) Unwrap() error { return e.cause }
 // Of returns the Error in err. If there is none, it returns an InternalError with a fixed message and cause err: the text of err may
 // contain hosts or values, so only logs have it.
 func Of(err error) *Error {
-	if e := new(Error); errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return New(InternalError, "Something went wrong on our side. The request was not counted.").Because(err)
@@ -98,31 +102,39 @@ func (w Writer) Write(rw http.ResponseWriter, r *http.Request, err error) {
 	})
 }
 
+// Report logs an error with a status of 500 or more. The level is debug if the caller disconnected, which cancels the request, or if the
+// cause is already reported.
+func (w Writer) Report(ctx context.Context, err error) {
+	e := Of(err)
+	if e.Code.Status() < http.StatusInternalServerError || w.Log == nil {
+		return
+	}
+	level := slog.LevelError
+	if e.Reported || errors.Is(ctx.Err(), context.Canceled) {
+		level = slog.LevelDebug
+	}
+	w.Log.Log(ctx, level, "request failed", "code", string(e.Code), "error", err.Error())
+}
+
 // WriteAs is like Write with a body of another media type, such as a page for people.
 func (w Writer) WriteAs(rw http.ResponseWriter, r *http.Request, err error, kind string, render func(*Error) []byte) {
 	e := Of(err)
+	w.Report(r.Context(), err)
 	status := e.Code.Status()
-	if status >= http.StatusInternalServerError && w.Log != nil {
-		level := slog.LevelError
-		if errors.Is(r.Context().Err(), context.Canceled) {
-			level = slog.LevelDebug // the caller disconnected, which cancels the request
-		}
-		w.Log.Log(r.Context(), level, "request failed", "code", string(e.Code), "error", err.Error())
-	}
 	h := rw.Header()
-	for _, name := range []string{"ETag", "Last-Modified", "Content-Encoding", "Link"} {
-		h.Del(name)
+	for _, name := range []string{"Etag", "Last-Modified", "Content-Encoding", "Link"} {
+		delete(h, name)
 	}
-	h.Set("Content-Type", kind)
-	h.Set("Cache-Control", "no-store")
+	h["Content-Type"] = []string{kind}
+	h["Cache-Control"] = []string{"no-store"}
 	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(seconds(e.RetryAfter)))
+		h["Retry-After"] = []string{strconv.Itoa(seconds(e.RetryAfter))}
 	}
 	if status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", "Bearer")
+		h["Www-Authenticate"] = []string{"Bearer"}
 	}
 	body := render(e)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	rw.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = rw.Write(body)

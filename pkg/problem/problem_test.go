@@ -2,12 +2,14 @@ package problem_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +87,27 @@ func TestHeadHasNoBody(t *testing.T) {
 	require.Equal(t, 404, rec.Code)
 	require.Zero(t, rec.Body.Len())
 	require.NotEqual(t, "0", rec.Header().Get("Content-Length"))
+}
+
+func TestOutagesThatAreReportedAreLoggedForDebuggingOnly(t *testing.T) {
+	reported := problem.Unavailable(errors.New("set back"))
+	reported.Reported = true
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		"outage":              {t.Context(), problem.Unavailable(errors.New("refused")), "level=ERROR"},
+		"reported outage":     {t.Context(), fmt.Errorf("reading: %w", reported), "level=DEBUG"},
+		"disconnected caller": {canceled, errors.New("canceled"), "level=DEBUG"},
+		"error of the caller": {t.Context(), problem.New(problem.NotFound, "There is no such record."), ""},
+	} {
+		var log strings.Builder
+		w := problem.Writer{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+		w.Report(c.ctx, c.err)
+		require.Contains(t, log.String(), c.want, name)
+		require.Equal(t, c.want == "", log.String() == "", name)
+	}
 }

@@ -1,4 +1,5 @@
-// Package redisdb opens the Redis with the shared counters, for callers that prefer to fail fast.
+// Package redisdb opens the Redis with the shared counters, for callers that prefer to fail fast. It follows the primary of a Redis
+// Sentinel deployment.
 //
 // A command runs once, within Budget, including the time to connect. Without a reply in that time it returns an error. The caller decides
 // whether to reject the request or to continue without Redis. Each command connects again if necessary, so service resumes automatically.
@@ -8,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,48 +27,59 @@ const Budget = 200 * time.Millisecond
 
 // Config holds the settings of the Redis connection.
 type Config struct {
-	URL    string        `env:"OPPORTUNITY_REDIS_URL,required,notEmpty" doc:"Secret. Redis 7 with the shared counters: redis://[user:password@]host:port[/number], or rediss:// for TLS."`
+	URL            string `env:"OPPORTUNITY_REDIS_URL,required,notEmpty" doc:"Secret. Redis 7 with the shared counters: redis://[user:password@]host:port[/number]. With Redis Sentinel: redis+sentinel://[user:password@]host:port,host:port,host:port/name[/number], with the addresses of the Sentinels and the name of their primary; for Sentinels with a password of their own, add ?sentinel_password=... and sentinel_username=.... rediss:// and rediss+sentinel:// use TLS."`
+	AllowPlaintext bool   `env:"OPPORTUNITY_ALLOW_PLAINTEXT_STORES" envDefault:"false" doc:"Connect to Postgres and Redis on other machines without TLS. For development only: the connections carry passwords and accounts."`
+
 	Budget time.Duration `env:"-"` // 0: Budget; tests on a busy machine need more
+
+	// OnNewPrimary is called when a connection reaches another primary than the latest one did: after a failover, or after a restart,
+	// whose data may lack the latest writes. No command is sent on the connection before it returns. Nil: nothing is called.
+	OnNewPrimary func() `env:"-"`
 }
 
-// Validate returns an error if the URL is invalid. The error omits the URL, which may contain a password.
+// Validate returns an error if the URL is invalid, or if it uses other machines without TLS and AllowPlaintext is not set. The error omits the
+// URL, which may contain a password.
 func (c Config) Validate() error {
-	_, err := c.options()
+	_, err := c.server()
 	return err
 }
 
-func (c Config) options() (*redis.Options, error) {
-	o, err := redis.ParseURL(c.URL)
-	if err == nil {
-		return o, nil
+func (c Config) server() (server, error) {
+	s, err := parse(c.URL)
+	if err == nil && !c.AllowPlaintext && s.plaintext() {
+		err = errors.New("OPPORTUNITY_REDIS_URL is without TLS: use rediss:// or rediss+sentinel://, " +
+			"or for development set OPPORTUNITY_ALLOW_PLAINTEXT_STORES=true")
 	}
-	if quoted := new(url.Error); errors.As(err, &quoted) {
-		err = quoted.Err
-	}
-	return nil, errors.Join(errors.New("OPPORTUNITY_REDIS_URL is not a redis:// URL"), err)
+	return s, err
 }
 
 // Open creates a client. It does not connect yet, so a service can start before its Redis.
 func Open(cfg Config, tel *telemetry.Telemetry) (*redis.Client, error) {
-	o, err := cfg.options()
+	server, err := cfg.server()
 	if err != nil {
 		return nil, err
 	}
-	// These defaults cost seconds during a Redis outage: up to four attempts per command and five dials per attempt, with their own pauses
-	// and timeouts, regardless of the context's deadline.
-	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
-	budget := cmp.Or(cfg.Budget, Budget)
-	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = budget, budget, budget, budget
-	// Bursts must not queue for connections. Pipelines share the pool.
-	o.PoolSize, o.MinIdleConns, o.PipelinePoolSize = 64, 2, -1
-	// The embedded server supports neither CLIENT SETINFO nor the maintenance handshake, and they are not needed.
-	o.DisableIdentity = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // the library would also print the errors that it returns to stderr
-	client := redis.NewClient(o)
+	budget := cmp.Or(cfg.Budget, Budget)
+	p := newPrimary(cfg.OnNewPrimary, tel)
+	client := server.open(budget, p.connected)
 	client.AddHook(hook{budget, tel.Tracer, newDurations(tel.Registry)})
 	return client, nil
 }
+
+// failFast replaces defaults that cost seconds during a Redis outage: up to four attempts per command and five dials per attempt, with
+// their own pauses and timeouts, regardless of the context's deadline.
+func failFast(o *redis.Options, budget time.Duration) {
+	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = -1, 1, true
+	o.DialTimeout, o.PoolTimeout, o.ReadTimeout, o.WriteTimeout = budget, budget, budget, budget
+	// Bursts must not queue for connections. Pipelines share the pool. No connection is opened before it is needed; see dialed.
+	o.PoolSize, o.PipelinePoolSize = poolSize, -1
+	// The embedded server supports neither CLIENT SETINFO nor the maintenance handshake, and they are not needed.
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+const poolSize = 64
 
 // hook limits each command to budget, measures its duration, and traces it if it belongs to a recorded request. Spans have the command's
 // name, not its arguments. Commands of background loops have no spans, because a trace without a request is of no use.
@@ -88,7 +99,7 @@ func newDurations(registry prometheus.Registerer) *prometheus.HistogramVec {
 	return durations
 }
 
-func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return dialed(next) }
 
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {

@@ -79,9 +79,24 @@ func (g *Guard) Verify(ctx context.Context, seen api.FeedMark) (startOver bool, 
 		err = g.Err()
 	}
 	if errors.Is(err, ErrSetBack) {
-		err = problem.Unavailable(err)
+		err = rejected(err)
 	}
 	return startOver, err
+}
+
+// rejected returns the error of a request while the database is set back, which set has logged.
+func rejected(cause error) *problem.Error {
+	e := problem.Unavailable(cause)
+	e.Reported = true
+	return e
+}
+
+// Available returns an error (503) while the database is set back.
+func (g *Guard) Available() error {
+	if err := g.Err(); err != nil {
+		return rejected(err)
+	}
+	return nil
 }
 
 // Compare compares the database with what the peer has seen. It returns ErrSetBack if the database lacks any of it, and
@@ -188,7 +203,7 @@ func describe(all []database.SetBack) string {
 func (g *Guard) Handler(next http.Handler, problems problem.Writer, except ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.Err(); err != nil && !slices.Contains(except, r.URL.Path) {
-			failed := problem.Unavailable(err)
+			failed := rejected(err)
 			if strings.HasPrefix(r.URL.Path, "/operator/") {
 				failed.Message = "The database of this service was set back. Nothing is served or changed until you accept the loss or replay an export: see the runbook OpportunityStoreSetBack."
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
@@ -25,6 +26,8 @@ type Runtime struct {
 	Ready server.Ready // the conditions for the service to be ready; none at first
 	Now   func() time.Time
 
+	name       string
+	roots      *certificate.Roots
 	migrations fs.FS
 	handlers   map[string]http.Handler
 	loops      []loop
@@ -92,23 +95,33 @@ func (r *Runtime) Redis(cfg redisdb.Config) (*redis.Client, error) {
 
 // NewTransport returns a transport for requests to peers. Its connections are closed in the cleanup.
 func (r *Runtime) NewTransport() *http.Transport {
-	t := peer.Transport()
+	t := peer.Transport(r.roots.Pool)
 	r.Cleanup(func(context.Context) { t.CloseIdleConnections() })
 	return t
 }
 
-// Peer returns a client of the service at base, a URL without a trailing slash. name is its name in traces.
+// Peer returns a client of the service name at base, a URL without a trailing slash.
 func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
-	return peer.New(base, tokens, r.Transport(r.NewTransport(), name))
+	return peer.New(base, tokens.For(name), r.Transport(r.NewTransport(), name))
+}
+
+// CheckPeer returns an error unless the service to at base is ready for this one: a peer.TokenError, peer.TLSError or *peer.NotReadyError if
+// it responds.
+func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.Tokens) error {
+	return tokens.CheckReady(ctx, r.name, to, base, r.roots.Pool)
 }
 
 // serve runs the handlers and the loops until ctx ends or one of them fails.
-func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port) error {
+func (r *Runtime) serve(ctx context.Context, cfg server.Config, ports []server.Port, own *certificate.Server) error {
 	r.Handle(server.OperationsPort, server.Operations(&r.Ready, r.Metrics()))
 	r.Ready.Add("database role", server.Once(r.servingRole))
 	group := server.NewGroup(ctx, cfg, r.Log, &r.Ready)
 	for _, p := range ports {
-		group.HTTP(p.Name, p.Listener, r.handlers[p.Name])
+		ln := p.Listener
+		if p.Name == server.ServicePort {
+			ln = own.Listen(ln)
+		}
+		group.HTTP(p.Name, ln, r.handlers[p.Name])
 	}
 	group.Go("schema", func(ctx context.Context) error {
 		if r.DB != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"time"
 
+	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
@@ -27,9 +28,11 @@ type Definition[C any] struct {
 type Base struct {
 	Server    server.Config
 	Telemetry telemetry.Config
-	Database  database.Config  // unused without migrations
-	Ports     []server.Port    // besides those of Server
-	Now       func() time.Time // nil: time.Now
+	Database  database.Config // unused without migrations
+	Peers     certificate.PeerConfig
+	TLS       certificate.ServerConfig // of the service port
+	Ports     []server.Port            // besides those of Server
+	Now       func() time.Time         // nil: time.Now
 }
 
 // Run serves until ctx ends, and then drains. It does not migrate the database: the loops wait for the schema. Every listener of cfg is
@@ -45,7 +48,11 @@ func (d Definition[C]) Run(ctx context.Context, cfg C) error {
 		if err := d.Start(r, cfg); err != nil {
 			return err
 		}
-		return r.serve(ctx, base.Server, ports)
+		own, err := certificate.OpenServer(base.TLS, r.Now, r.Log, r.Registry)
+		if err != nil {
+			return err
+		}
+		return r.serve(ctx, base.Server, ports, own)
 	})
 }
 
@@ -87,11 +94,14 @@ func (d Definition[C]) with(ctx context.Context, base Base, work func(*Runtime) 
 	if err != nil {
 		return err
 	}
-	r := &Runtime{Telemetry: tel, Now: base.Now, migrations: d.Migrations}
+	r := &Runtime{Telemetry: tel, Now: base.Now, name: d.Name, migrations: d.Migrations}
 	defer r.cleanUp(context.WithoutCancel(ctx))
 	r.Cleanup(func(ctx context.Context) { _ = tel.Shutdown(ctx) }) // spans that cannot be sent are lost
 	if r.Now == nil {
 		r.Now = time.Now
+	}
+	if r.roots, err = certificate.OpenRoots(base.Peers, r.Now, r.Log, r.Registry); err != nil {
+		return err
 	}
 	if d.Migrations != nil {
 		if r.DB, err = database.Open(base.Database, tel); err != nil {

@@ -102,7 +102,7 @@ func TestLoopsWaitForSchemaAndCleanupFollowsDrain(t *testing.T) {
 		})
 		return nil
 	})
-	s := servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return definition.Run(ctx, cfg)
 	})
@@ -126,7 +126,7 @@ func TestServiceWithPowerfulDatabaseRoleIsNotReady(t *testing.T) {
 	owner := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, owner)
 	cfg.Database.URL = asRole
-	s := servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	s := servicetest.Start(t, "test", func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return definition.Run(ctx, cfg)
 	})

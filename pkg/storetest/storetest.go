@@ -1,5 +1,6 @@
-// Package storetest provides tests with real stores: a new Postgres database, an SQLite file, a redis-server process. A test fails if a
-// store is unavailable. Run tests with scripts/with-stores, which provides Postgres and Redis. Only `make quick` skips these tests.
+// Package storetest provides tests with real databases: a new Postgres database or an SQLite file. Package redistest provides Redis; it is
+// apart because most tests of a store need none, and linking a Redis client takes longer than running them. A test fails if a store is
+// unavailable. Run tests with scripts/with-stores, which provides Postgres and Redis. Only `make quick` skips these tests.
 package storetest
 
 import (
@@ -7,11 +8,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,7 +23,6 @@ import (
 
 	_ "github.com/glebarez/go-sqlite"  // the driver "sqlite"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,7 +32,8 @@ const PostgresVariable = "OPPORTUNITY_TEST_POSTGRES_URL"
 // QuickVariable is the environment variable with which `make quick` skips every test that needs a store.
 const QuickVariable = "OPPORTUNITY_TEST_QUICK"
 
-func skipIfQuick(t testing.TB) {
+// SkipIfQuick skips a test that needs a store if `make quick` runs it.
+func SkipIfQuick(t testing.TB) {
 	t.Helper()
 	if os.Getenv(QuickVariable) != "" {
 		t.Skip("needs a store, and " + QuickVariable + " is set")
@@ -66,7 +67,7 @@ func onBoth(t *testing.T, postgres, sqlite func(testing.TB) string, test func(t 
 // SQLite returns the URL of a file that does not exist yet.
 func SQLite(t testing.TB) string {
 	t.Helper()
-	skipIfQuick(t)
+	SkipIfQuick(t)
 	return "sqlite://" + filepath.Join(t.TempDir(), "test.db")
 }
 
@@ -88,7 +89,7 @@ func Postgres(t testing.TB) string {
 
 func requirePostgres(t testing.TB) {
 	t.Helper()
-	skipIfQuick(t)
+	SkipIfQuick(t)
 	require.NotEmpty(t, os.Getenv(PostgresVariable), "no Postgres: run tests with scripts/with-stores")
 }
 
@@ -166,72 +167,19 @@ func administer(server, statement string) error {
 	return err
 }
 
-// RedisServer is a redis-server process for one test.
-type RedisServer struct {
-	URL string
-
-	t           testing.TB
-	port        string
-	environment []string
-	cmd         *exec.Cmd
-}
-
-// Redis starts a redis-server on a free loopback port, with more environment variables. It is stopped after the test.
-func Redis(t testing.TB, environment ...string) *RedisServer {
-	t.Helper()
-	skipIfQuick(t)
-	_, port, err := net.SplitHostPort(FreeAddress(t))
-	require.NoError(t, err)
-	s := &RedisServer{t: t, port: port, environment: environment}
-	s.URL = "redis://127.0.0.1:" + s.port
-	s.Start()
-	t.Cleanup(s.Stop)
-	return s
-}
-
-// Start starts the server without data, on the same port as before. It returns when the server is ready.
-func (s *RedisServer) Start() {
-	s.t.Helper()
-	s.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no") //nolint:noctx // ended by Stop
-	s.cmd.Env = append(os.Environ(), s.environment...)
-	out, err := s.cmd.StdoutPipe()
-	require.NoError(s.t, err)
-	require.NoError(s.t, s.cmd.Start(), "no redis-server: run tests with scripts/with-stores, which installs it")
+// AwaitLine returns true when a line of out contains text, and false if there is none. It then reads the rest, because a full pipe would
+// block the program.
+func AwaitLine(out io.Reader, text string) bool {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.Contains(lines.Text(), "Ready to accept connections") {
-			go func() { // a full pipe would block the server
+		if strings.Contains(lines.Text(), text) {
+			go func() {
 				for lines.Scan() { //nolint:revive // drained on purpose
 				}
 			}()
-			return
+			return true
 		}
 	}
-	require.FailNow(s.t, "redis-server exited before it was ready")
-}
-
-// Stop kills the server. Its data is lost.
-func (s *RedisServer) Stop() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		s.cmd = nil
-	}
-}
-
-// Flush deletes all data.
-func (s *RedisServer) Flush() {
-	s.t.Helper()
-	require.NoError(s.t, s.Client().FlushAll(context.Background()).Err())
-}
-
-// Client returns a new client of the server. It is closed after the test.
-func (s *RedisServer) Client() *redis.Client {
-	s.t.Helper()
-	o, err := redis.ParseURL(s.URL)
-	require.NoError(s.t, err)
-	c := redis.NewClient(o)
-	s.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return false
 }
 
 // ports counts up from a random start, so that no address is returned twice in a process.

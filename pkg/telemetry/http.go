@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -25,6 +26,8 @@ import (
 type observed struct {
 	id    string
 	route string
+	waits bool
+	recorder
 }
 
 type observedKey struct{}
@@ -44,23 +47,54 @@ func SetRoute(ctx context.Context, route string) {
 	}
 }
 
+// SetWaiting marks the request of ctx as a long poll: its duration says nothing about the service.
+func SetWaiting(ctx context.Context) {
+	if o, ok := ctx.Value(observedKey{}).(*observed); ok {
+		o.waits = true
+	}
+}
+
 var propagator = propagation.TraceContext{}
+
+// slow is the duration from which on InternalHandler logs a successful request.
+const slow = time.Second
 
 // Handler wraps h. It gives every request a request id, a span that continues the caller's trace, a log line and a metric. A valid request
 // id from the caller is kept; a server with untrusted callers must remove the header first.
 func (t *Telemetry) Handler(h http.Handler) http.Handler {
+	return t.handler(h, func(*observed, int, time.Duration) slog.Level { return slog.LevelInfo })
+}
+
+// InternalHandler is like Handler for a service behind the gateway, which logs each request under the same id. The log line has level DEBUG
+// if the status is below 400, or the caller disconnected, and the request took less than a second or was a long poll.
+func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
+	return t.handler(h, func(o *observed, status int, took time.Duration) slog.Level {
+		if (status < http.StatusBadRequest || status == statusDisconnected) && (took < slow || o.waits) {
+			return slog.LevelDebug
+		}
+		return slog.LevelInfo
+	})
+}
+
+// statusDisconnected is recorded, as nginx does, instead of an error of the server if the caller disconnected and so ended the work.
+const statusDisconnected = 499
+
+// handler wraps h. level returns the level of the log line of a request.
+func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, took time.Duration) slog.Level) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		o := &observed{id: r.Header.Get(api.RequestIDHeader), route: "unmatched"}
-		if !validRequestID(o.id) {
-			o.id = uuid.NewString()
+		o := &observed{id: requestID(r), route: "unmatched", recorder: recorder{ResponseWriter: w}}
+		ctx := context.WithValue(r.Context(), observedKey{}, o)
+		if r.Header["Traceparent"] != nil {
+			ctx = propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
 		}
-		ctx := propagator.Extract(context.WithValue(r.Context(), observedKey{}, o), propagation.HeaderCarrier(r.Header))
 		ctx, span := t.span(ctx, trace.SpanKindServer, r.Method, "")
-		w.Header().Set(api.RequestIDHeader, o.id)
-		rec := &recorder{ResponseWriter: w}
+		w.Header()[api.RequestIDHeader] = []string{o.id}
 		defer func() {
-			status := rec.statusOr(http.StatusOK)
+			status := o.statusOr(http.StatusOK)
+			if status >= http.StatusInternalServerError && errors.Is(r.Context().Err(), context.Canceled) {
+				status = statusDisconnected
+			}
 			if span.IsRecording() {
 				span.SetName(r.Method + " " + o.route)
 				span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", o.route),
@@ -71,12 +105,22 @@ func (t *Telemetry) Handler(h http.Handler) http.Handler {
 			}
 			took := time.Since(start)
 			t.requests.WithLabelValues(o.route, method(r.Method), strconv.Itoa(status)).Observe(took.Seconds())
-			t.Log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", method(r.Method)), slog.String("route", o.route),
-				slog.Int("status", status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took))
+			if level := level(o, status, took); t.Log.Enabled(ctx, level) {
+				t.Log.LogAttrs(ctx, level, "request", slog.String("method", method(r.Method)), slog.String("route", o.route),
+					slog.Int("status", status), slog.Int64("bytes", o.bytes), slog.Duration("took", took))
+			}
 			span.End()
 		}()
-		h.ServeHTTP(rec, r.WithContext(ctx))
+		h.ServeHTTP(&o.recorder, r.WithContext(ctx))
 	})
+}
+
+// requestID returns the id that the caller sent, or a new one if there is none or it is invalid.
+func requestID(r *http.Request) string {
+	if sent := r.Header[api.RequestIDHeader]; len(sent) > 0 && validRequestID(sent[0]) {
+		return sent[0]
+	}
+	return uuid.NewString()
 }
 
 // span starts a span with a name of two words. If tracing is off, it returns the span of ctx, which records nothing.
@@ -142,12 +186,11 @@ type transport struct {
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, span := t.telemetry.span(r.Context(), trace.SpanKindClient, r.Method, t.peer)
 	defer span.End()
-	header := maps.Clone(r.Header) // a RoundTripper must not modify the request
-	r = r.WithContext(ctx)
-	r.Header = header
+	r = r.WithContext(ctx) // a RoundTripper must not modify the request
+	r.Header = maps.Clone(r.Header)
 	propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
 	if id := RequestID(ctx); id != "" {
-		r.Header.Set(api.RequestIDHeader, id)
+		r.Header[api.RequestIDHeader] = []string{id}
 	}
 	resp, err := t.next.RoundTrip(r)
 	if !span.IsRecording() {

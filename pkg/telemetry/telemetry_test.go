@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
@@ -49,6 +52,62 @@ func TestRequestIsLoggedByRouteNotURL(t *testing.T) {
 		require.Equal(t, "4bf92f3577b34da6a3ce929d0e0e4736", got["trace_id"])
 	}
 	require.Contains(t, lines[1], `"route":"/things/{id}","status":418,"bytes":4`)
+}
+
+// A service behind the gateway logs failed and slow requests only, unless its level is DEBUG.
+func TestInternalHandlerLogsFailedAndSlowRequests(t *testing.T) {
+	for name, test := range map[string]struct {
+		level  slog.Level
+		status int
+		took   time.Duration
+		waits  bool
+		lines  int
+	}{
+		"fast":          {slog.LevelInfo, 304, 0, false, 0},
+		"fast at DEBUG": {slog.LevelDebug, 304, 0, false, 1},
+		"rejected":      {slog.LevelInfo, 400, 0, false, 1},
+		"failed":        {slog.LevelInfo, 503, 0, false, 1},
+		"slow":          {slog.LevelInfo, 200, time.Second, false, 1},
+		"long poll":     {slog.LevelInfo, 200, time.Minute, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogLevel: test.level, LogOutput: &log})
+			require.NoError(t, err)
+			h := tel.InternalHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if test.waits {
+					telemetry.SetWaiting(r.Context())
+				}
+				time.Sleep(test.took)
+				w.WriteHeader(test.status)
+			}))
+			synctest.Test(t, func(t *testing.T) {
+				req := httptest.NewRequest(http.MethodGet, "/", nil)
+				req.Header.Set(api.RequestIDHeader, "req-12345678")
+				h.ServeHTTP(httptest.NewRecorder(), req)
+			})
+			require.Equal(t, test.lines, strings.Count(log.String(), `"request_id":"req-12345678"`), "lines of the request in %q", log.String())
+		})
+	}
+}
+
+// The error that a handler returns because the caller disconnected is not one of the service.
+func TestDisconnectedCallerIsNoServerError(t *testing.T) {
+	var log bytes.Buffer
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogLevel: slog.LevelDebug, LogOutput: &log})
+	require.NoError(t, err)
+	ctx, disconnect := context.WithCancel(t.Context())
+	for _, h := range []http.Handler{
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			disconnect()
+			w.WriteHeader(http.StatusInternalServerError)
+		}),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }),
+	} {
+		tel.InternalHandler(h).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+	}
+	require.Regexp(t, `(?s)"level":"INFO".*"status":500.*\n.*"level":"DEBUG".*"status":499.*\n.*"status":404`, log.String())
 }
 
 func TestInvalidRequestIDIsReplaced(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -18,8 +19,8 @@ import (
 	"opportunity.internal/pkg/web"
 )
 
-// hurried serves handle on a server with read and write timeouts that expire at once.
-func hurried(t *testing.T, handle func(*gin.Context) (web.Reply, error)) (url string) {
+// serveWithExpiredTimeouts serves handle on a server with read and write timeouts that expire at once.
+func serveWithExpiredTimeouts(t *testing.T, handle func(*gin.Context) (web.Reply, error)) (url string) {
 	t.Helper()
 	e := web.New(problem.Writer{})
 	e.POST("/", web.Handler(problem.Writer{}, handle))
@@ -44,9 +45,9 @@ func post(t *testing.T, url string, file io.Reader) (status int, body string) {
 }
 
 func TestFileHasMoreTimeThanOtherRequests(t *testing.T) {
-	url := hurried(t, func(g *gin.Context) (web.Reply, error) {
+	url := serveWithExpiredTimeouts(t, func(g *gin.Context) (web.Reply, error) {
 		size := int64(0)
-		err := web.File(g, func(in io.Reader) (err error) {
+		err := web.File(g, 0, func(in io.Reader) (err error) {
 			size, err = io.Copy(io.Discard, in)
 			return err
 		})
@@ -57,46 +58,26 @@ func TestFileHasMoreTimeThanOtherRequests(t *testing.T) {
 	require.Equal(t, "1048576", body)
 }
 
-func TestLateFile(t *testing.T) {
-	const first = "first line\n"
-	url := hurried(t, func(g *gin.Context) (web.Reply, error) {
-		return web.Reply{}, web.File(g, func(in io.Reader) error {
-			if _, err := io.ReadFull(in, make([]byte, len(first))); err != nil {
-				return err
-			}
-			if err := http.NewResponseController(g.Writer).SetReadDeadline(time.Unix(1, 0)); err != nil { // in the past
-				return err
-			}
-			_, err := io.Copy(io.Discard, in)
-			return err
-		})
-	})
-	responded := make(chan struct{})
-	defer close(responded)
-	status, body := post(t, url, io.MultiReader(strings.NewReader(first), waiting(responded)))
-	require.Equal(t, http.StatusBadRequest, status)
-	require.Contains(t, body, "The file did not arrive in time.")
-}
-
-// waiting is a file that sends nothing until the channel is closed.
-type waiting <-chan struct{}
-
-func (w waiting) Read([]byte) (int, error) {
-	<-w
-	return 0, io.EOF
-}
-
 func TestUnreadableFileIsRejected(t *testing.T) {
 	for want, file := range map[string]io.Reader{
 		"could not be read to its end": iotest.ErrReader(net.ErrClosed),
+		"did not arrive in time":       iotest.ErrReader(os.ErrDeadlineExceeded),
 		"at most 67108864 bytes":       io.LimitReader(endless{}, 64<<20+1),
 	} {
 		g, _ := gin.CreateTestContext(httptest.NewRecorder())
 		g.Request = httptest.NewRequest(http.MethodPost, "/", file)
-		err := web.File(g, func(in io.Reader) error { _, err := io.Copy(io.Discard, in); return err })
+		err := web.File(g, 64<<20, func(in io.Reader) error { _, err := io.Copy(io.Discard, in); return err })
 		require.Equal(t, problem.InvalidParameter, problem.Of(err).Code)
 		require.Contains(t, problem.Of(err).Message, want)
 	}
+}
+
+// An error that has nothing to do with the body, such as that of a database, is not the sender's fault.
+func TestFileReturnsOtherErrorsUnchanged(t *testing.T) {
+	g, _ := gin.CreateTestContext(httptest.NewRecorder())
+	g.Request = httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x"))
+	failed := errors.New("no database")
+	require.Equal(t, failed, web.File(g, 0, func(io.Reader) error { return failed }))
 }
 
 // endless is a file of zeros.

@@ -2,6 +2,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -23,6 +26,19 @@ import (
 // parameter matches a path parameter in gin's syntax. Logs and traces use the syntax of OpenAPI.
 var parameter = regexp.MustCompile(`:(\w+)`)
 
+// patterns holds the routes in the syntax of OpenAPI, by their text in gin's.
+var patterns sync.Map
+
+// pattern returns a route in the syntax of OpenAPI.
+func pattern(route string) string {
+	if p, ok := patterns.Load(route); ok {
+		return p.(string)
+	}
+	p := parameter.ReplaceAllString(route, "{$1}")
+	patterns.Store(route, p)
+	return p
+}
+
 // New returns an engine without redirects. All its errors have the API's error body; a panic becomes an internal_error.
 func New(errors problem.Writer) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
@@ -31,7 +47,7 @@ func New(errors problem.Writer) *gin.Engine {
 	_ = e.SetTrustedProxies(nil) // only malformed addresses fail
 	e.Use(func(g *gin.Context) {
 		if route := g.FullPath(); route != "" {
-			telemetry.SetRoute(g.Request.Context(), parameter.ReplaceAllString(route, "{$1}"))
+			telemetry.SetRoute(g.Request.Context(), pattern(route))
 		}
 		defer func() {
 			if cause := recover(); cause != nil {
@@ -44,7 +60,7 @@ func New(errors problem.Writer) *gin.Engine {
 		}()
 		g.Next()
 	})
-	e.NoRoute(reject(errors, problem.New(problem.NotFound, "There is nothing at this address.")))
+	e.NoRoute(reject(errors, problem.New(problem.NotFound, problem.NoEndpoint)))
 	e.NoMethod(reject(errors, problem.New(problem.MethodNotAllowed, "This address does not take that method.")))
 	return e
 }
@@ -76,28 +92,30 @@ func Handler(errors problem.Writer, handle func(*gin.Context) (Reply, error)) gi
 		if err == nil && reply.Body == nil && reply.JSON != nil {
 			reply.Body, err = api.Encode(reply.JSON)
 		}
-		if err != nil {
+		switch {
+		case g.Writer.Written():
+			endProgress(g, errors, reply, err)
+		case err != nil:
 			errors.Write(g.Writer, g.Request, err)
-			return
+		default:
+			write(g, reply)
 		}
-		write(g, reply)
 	}
 }
+
+func (r Reply) status() int { return cmp.Or(r.Status, http.StatusOK) }
 
 func write(g *gin.Context, reply Reply) {
 	h := g.Writer.Header()
 	for name, values := range reply.Header {
 		h[name] = values
 	}
-	status := reply.Status
-	if status == 0 {
-		status = http.StatusOK
-	}
+	status := reply.status()
 	if reply.ETag != "" {
-		h.Set("ETag", `W/"`+reply.ETag+`"`)
-		h.Set("Cache-Control", "private, no-cache")
-		h.Add("Vary", "Authorization")
-		if status == http.StatusOK && matches(g.Request.Header.Values("If-None-Match"), reply.ETag) {
+		h["Etag"] = []string{`W/"` + reply.ETag + `"`}
+		h["Cache-Control"] = []string{"private, no-cache"}
+		h["Vary"] = append(h["Vary"], "Authorization")
+		if status == http.StatusOK && matches(g.Request.Header["If-None-Match"], reply.ETag) {
 			g.Writer.WriteHeader(http.StatusNotModified)
 			g.Writer.WriteHeaderNow()
 			return
@@ -108,13 +126,13 @@ func write(g *gin.Context, reply Reply) {
 		if kind == "" {
 			kind = "application/json"
 		}
-		h.Set("Content-Type", kind)
+		h["Content-Type"] = []string{kind}
 		if reply.Coding != "" {
 			h.Set("Content-Encoding", reply.Coding)
 		}
 	}
 	if reply.Body != nil {
-		h.Set("Content-Length", strconv.Itoa(len(reply.Body)))
+		h["Content-Length"] = []string{strconv.Itoa(len(reply.Body))}
 	}
 	g.Writer.WriteHeader(status)
 	g.Writer.WriteHeaderNow()
@@ -159,26 +177,29 @@ func matches(headers []string, etag string) bool {
 	return false
 }
 
-// Internal returns middleware that rejects requests without an internal token. accept is peer.Tokens.Accept.
-func Internal(errors problem.Writer, accept func(authorization string) bool) gin.HandlerFunc {
-	return func(g *gin.Context) {
-		if !accept(g.GetHeader("Authorization")) {
-			errors.Write(g.Writer, g.Request, problem.New(problem.InvalidAPIKey, "Missing or wrong internal token: the services need the same OPPORTUNITY_INTERNAL_TOKENS."))
-			g.Abort()
-		}
-	}
-}
-
-// Caller returns the caller from the gateway's header. Use it only behind Internal; otherwise the header is not trustworthy.
+// Caller returns the caller from the gateway's header. Use it only behind peer.Access; otherwise the header is not trustworthy.
 func Caller(g *gin.Context) (api.Caller, error) {
+	header := g.GetHeader(api.CallerHeader)
+	if last := lastCaller.Load(); last != nil && last.header == header {
+		return last.caller, nil
+	}
 	var c api.Caller
-	if err := json.Unmarshal([]byte(g.GetHeader(api.CallerHeader)), &c); err != nil || c.Tier == "" || c.PageSize < 1 {
+	if err := json.Unmarshal([]byte(header), &c); err != nil || c.Tier == "" || c.PageSize < 1 {
 		return c, fmt.Errorf("header %s is missing or malformed", api.CallerHeader)
 	}
+	lastCaller.Store(&parsedCaller{header, c})
 	return c, nil
 }
 
-// Actor returns the name of the operator who sent the request. Use it only behind Internal; otherwise the header is not trustworthy.
+// lastCaller is the latest caller that Caller has parsed. The tiers of an installation have a handful of different headers.
+var lastCaller atomic.Pointer[parsedCaller]
+
+type parsedCaller struct {
+	header string
+	caller api.Caller
+}
+
+// Actor returns the name of the operator who sent the request. Use it only behind peer.Access; otherwise the header is not trustworthy.
 func Actor(g *gin.Context) (string, error) {
 	name := g.GetHeader(api.ActorHeader)
 	if name == "" || len(name) > maxActor || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {

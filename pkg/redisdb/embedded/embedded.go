@@ -5,10 +5,12 @@
 package embedded
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/url"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 )
 
 // Server is a running server.
@@ -24,6 +26,14 @@ func Start(addr string) (*Server, error) {
 		return nil, fmt.Errorf("embedded redis: %w", err)
 	}
 	s.ClockTTL(true) // by default keys never expire
+	id := rand.Text()
+	s.Server().SetPreHook(func(c *server.Peer, command string, args ...string) bool {
+		if command != "INFO" || len(args) != 1 || args[0] != "replication" { // a section that the library lacks
+			return false
+		}
+		c.WriteBulk("role:master\r\nmaster_replid:" + id + "\r\n")
+		return true
+	})
 	return &Server{redis: s}, nil
 }
 

@@ -12,15 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 )
 
 const (
-	// Token is the internal token with which Do sends requests. OlderToken is the one before it.
-	Token      = "an internal token for tests of 32 or more"
-	OlderToken = "the internal token before it of 32 or more"
-
 	// Actor is the operator in whose name Do sends requests.
 	Actor = "ada"
 
@@ -28,15 +23,12 @@ const (
 	PublicURL = "https://api.example"
 )
 
-// Tokens returns the settings with both tokens.
-func Tokens() peer.Tokens { return peer.Tokens{Values: []string{Token, OlderToken}} }
-
-// Do sends a request with the internal token, the name of an operator, and further headers, given as pairs. body is text, a value that is
-// encoded as JSON, or nil.
+// Do sends a request as a service that may call the path, in the name of an operator, and with further headers, given as pairs. body is
+// text, a value that is encoded as JSON, or nil.
 func (s *Service) Do(method, path string, body any, headers ...string) Response {
 	s.t.Helper()
 	header := http.Header{}
-	header.Set("Authorization", "Bearer "+Token)
+	header.Set("Authorization", "Bearer "+Token(Caller(s.name, path)))
 	header.Set(api.ActorHeader, Actor)
 	for i := 0; i < len(headers); i += 2 {
 		header.Set(headers[i], headers[i+1])

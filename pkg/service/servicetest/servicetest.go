@@ -36,16 +36,17 @@ type Service struct {
 	OperationsURL string
 	Log           *Log
 	Stop          func()   // drains, and fails the test if the service returns an error; called at the end of the test
-	Secrets       []string // besides Token and OlderToken; the test fails if the log contains one
+	Secrets       []string // besides the tokens of services; the test fails if the log contains one
 
-	t testing.TB
+	t    testing.TB
+	name string
 }
 
-// Start calls run, which runs the service with these settings until its context ends.
-func Start(t testing.TB, run func(context.Context, server.Config, telemetry.Config) error) *Service {
+// Start calls run, which runs the service name with these settings until its context ends.
+func Start(t testing.TB, name string, run func(context.Context, server.Config, telemetry.Config) error) *Service {
 	t.Helper()
 	cfg := server.Config{Listener: Listen(t), OperationsListener: Listen(t), Drain: 10 * time.Second}
-	s := &Service{URL: "http://" + cfg.Listener.Addr().String(), OperationsURL: "http://" + cfg.OperationsListener.Addr().String(), Log: new(Log), t: t}
+	s := &Service{URL: "http://" + cfg.Listener.Addr().String(), OperationsURL: "http://" + cfg.OperationsListener.Addr().String(), Log: new(Log), t: t, name: name}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, cfg, telemetry.Config{LogOutput: s.Log}) }()
@@ -58,7 +59,7 @@ func Start(t testing.TB, run func(context.Context, server.Config, telemetry.Conf
 		if t.Failed() {
 			t.Log(s.Log.String())
 		}
-		for _, secret := range append(s.Secrets, Token, OlderToken) {
+		for _, secret := range append(s.Secrets, allTokens()...) {
 			require.NotContains(t, s.Log.String(), secret, "secret in the log")
 		}
 	})

@@ -1,0 +1,52 @@
+// Package breaker limits what requests of people and consumers wait for a database that accepts connections but does not respond.
+package breaker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"opportunity.internal/pkg/problem"
+)
+
+const (
+	timeout    = 900 * time.Millisecond // of a query
+	tripAfter  = 3                      // queries in a row without a response
+	probeAfter = 500 * time.Millisecond
+)
+
+// Breaker runs queries, each for at most 0.9 seconds. After three in a row without a response it runs one query every half second and
+// fails the others at once, until the database responds again. Queries of operators do not belong here: they may take longer.
+type Breaker struct {
+	breaker *gobreaker.CircuitBreaker[struct{}]
+}
+
+// New returns a Breaker for the queries of one database.
+func New() *Breaker {
+	return &Breaker{gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:      probeAfter,
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
+		IsSuccessful: func(err error) bool { return err == nil || problem.Of(err).Code != problem.ServiceUnavailable },
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the client disconnected
+	})}
+}
+
+// Run calls query. It returns problem.Unavailable if query does not return in time or is not called, otherwise the error of query. Only
+// errors with that code count as missing responses.
+func (b *Breaker) Run(ctx context.Context, query func(context.Context) error) error {
+	_, err := b.breaker.Execute(func() (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		err := query(ctx)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = problem.Unavailable(err)
+		}
+		return struct{}{}, err
+	})
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return problem.Unavailable(err)
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+// Package certificate reads the TLS certificates of connections between services from files. It reads them again when they change, so that
+// they can be renewed without a restart.
+package certificate
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	certSetting = "OPPORTUNITY_TLS_CERT_FILE"
+	keySetting  = "OPPORTUNITY_TLS_KEY_FILE"
+	caSetting   = "OPPORTUNITY_PEER_CA_FILE"
+
+	plainSetting = "OPPORTUNITY_TLS_ACCEPT_PLAINTEXT"
+)
+
+// ServerConfig holds the settings of the certificate that a service presents to the other services.
+type ServerConfig struct {
+	CertFile string `env:"OPPORTUNITY_TLS_CERT_FILE" doc:"PEM file with the certificate of the service port, followed by intermediate certificates. Its names must include the host in the URLs that other services use. It is read again within 10 seconds of a change. Empty: the port uses plain HTTP."`
+	KeyFile  string `env:"OPPORTUNITY_TLS_KEY_FILE" doc:"PEM file with the private key of OPPORTUNITY_TLS_CERT_FILE."`
+	Plain    bool   `env:"OPPORTUNITY_TLS_ACCEPT_PLAINTEXT" envDefault:"false" doc:"Whether the service port also accepts plain HTTP while it has a certificate. It is for switching TLS on or off without lost requests."`
+}
+
+// PeerConfig holds the settings for verifying the certificates of other services.
+type PeerConfig struct {
+	CAFile string `env:"OPPORTUNITY_PEER_CA_FILE" doc:"PEM file with the certificate authorities that sign the certificates of the other services. If it is set, the URLs of all other services must begin with https. It is read again within 10 seconds of a change. Empty: services with https URLs need a certificate that the system trusts."`
+}
+
+// Validate returns an error unless both files are valid and belong together, or neither is set.
+func (c ServerConfig) Validate() error {
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return fmt.Errorf("%s and %s must be set together", certSetting, keySetting)
+	}
+	if c.CertFile == "" {
+		if c.Plain {
+			return fmt.Errorf("%s has no effect without %s: remove it", plainSetting, certSetting)
+		}
+		return nil
+	}
+	_, err := readFiles(c.files(), parsePair)
+	return err
+}
+
+func (c ServerConfig) files() []file {
+	return []file{{certSetting, c.CertFile}, {keySetting, c.KeyFile}}
+}
+
+// Validate returns an error unless the file is valid, or not set. urls are the URLs of other services, by setting.
+func (c PeerConfig) Validate(urls map[string]string) error {
+	if c.CAFile == "" {
+		return nil
+	}
+	_, err := readFiles(c.files(), parseRoots)
+	errs := []error{err}
+	for _, name := range slices.Sorted(maps.Keys(urls)) {
+		if strings.HasPrefix(urls[name], "http://") {
+			errs = append(errs, fmt.Errorf("%s must begin with https://, because %s is set", name, caSetting))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c PeerConfig) files() []file { return []file{{caSetting, c.CAFile}} }
+
+// Server is the certificate of a service. A nil Server has none.
+type Server struct {
+	pair  *watched[*tls.Certificate]
+	plain bool // accepts plain HTTP as well
+}
+
+// OpenServer reads the certificate of cfg. It returns nil if none is set. It logs to log and registers a metric.
+func OpenServer(cfg ServerConfig, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*Server, error) {
+	if err := cfg.Validate(); err != nil || cfg.CertFile == "" {
+		return nil, err
+	}
+	pair, err := open(cfg.files(), parsePair, now, log)
+	if err != nil {
+		return nil, err
+	}
+	pair.register(registry, "server")
+	return &Server{pair, cfg.Plain}, nil
+}
+
+// Listen returns a listener whose connections use TLS 1.3 with the current certificate, or ln without a certificate. With
+// ServerConfig.Plain, each connection uses TLS or not, as its client does.
+func (s *Server) Listen(ln net.Listener) net.Listener {
+	if s == nil {
+		return ln
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return s.pair.current(), nil
+		},
+	}
+	if s.plain {
+		return eitherListener{ln, config}
+	}
+	return tls.NewListener(ln, config)
+}
+
+// Roots are the certificate authorities of the other services. Nil Roots are those of the system.
+type Roots struct{ pool *watched[*x509.CertPool] }
+
+// OpenRoots reads the certificate authorities of cfg. It returns nil if none are set. It logs to log and registers a metric.
+func OpenRoots(cfg PeerConfig, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) (*Roots, error) {
+	if cfg.CAFile == "" {
+		return nil, nil
+	}
+	pool, err := open(cfg.files(), parseRoots, now, log)
+	if err != nil {
+		return nil, err
+	}
+	pool.register(registry, "peer_ca")
+	return &Roots{pool}, nil
+}
+
+// Pool returns the current certificate authorities; nil stands for those of the system.
+func (r *Roots) Pool() *x509.CertPool {
+	if r == nil {
+		return nil
+	}
+	return r.pool.current()
+}

@@ -1,0 +1,42 @@
+package database_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/storetest"
+)
+
+type word string
+
+// thing has each kind of column.
+type thing struct {
+	ID    string `gorm:"primaryKey"`
+	Word  word
+	Count int
+	At    *int64
+	Note  *string
+	Done  bool
+}
+
+func TestInsertStoresAndReplacesRowsOfEachKind(t *testing.T) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			db := open(t, url)
+			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count bigint, at bigint, note text, done boolean)").Error)
+			rows := []*thing{{ID: "a", Word: "{x,\"y\"}", Count: 3, At: new(int64(-7)), Note: new("\\n"), Done: true}, {ID: "b"}}
+			require.NoError(t, db.Transaction(func(tx *gorm.DB) error { return database.Insert(tx, rows, "") }))
+			require.Error(t, database.Insert(db.DB, rows[:1], ""), "the id exists")
+			changed := thing{ID: "b", Note: new("")}
+			require.NoError(t, database.Insert(db.DB, []thing{changed}, "id"))
+			require.NoError(t, database.Insert(db.DB, []thing{}, "id"))
+
+			var stored []thing
+			require.NoError(t, db.Order("id").Find(&stored).Error)
+			require.Equal(t, []thing{*rows[0], changed}, stored)
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package peer
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"slices"
+	"strings"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
+)
+
+// Rule names the services that may call a path.
+type Rule struct {
+	Path    string // if it ends in a slash, also all paths below it
+	Callers []string
+}
+
+// anyone stands for every caller, also without a token.
+const anyone = "anyone"
+
+// rules holds, by service, who may call which path. A path without a rule does not exist for callers.
+var rules = map[string][]Rule{
+	Catalog: {
+		{readyPath, []string{anyone}},
+		{"/api/", []string{Gateway}},
+		{"/internal/v1/overview", []string{Gateway}},
+		{"/operator/v1/", []string{Gateway}},
+		{"/internal/v1/listings", []string{History}},
+		{api.SeenPath, []string{History}},
+	},
+	History: {
+		{readyPath, []string{anyone}},
+		{"/.well-known/opportunity-history/", []string{anyone}},
+		{"/api/", []string{Gateway}},
+		{"/operator/v1/", []string{Gateway}},
+		{api.SeenChangePath, []string{Gateway}},
+		{"/internal/v1/summaries", []string{Catalog}},
+		{"/internal/v1/records/", []string{Catalog}},
+		{"/internal/v1/reviews", []string{Catalog}},
+		{"/internal/v1/reviews/done", []string{Catalog}},
+		{api.SeenPath, []string{Catalog}},
+	},
+	Authquota: {
+		{readyPath, []string{anyone}},
+		{"/account/", []string{Gateway}},
+		{"/internal/v1/principals", []string{Gateway}},
+		{"/internal/v1/key-digests", []string{Gateway}},
+		{"/internal/v1/tiers", []string{Gateway}},
+		{"/internal/v1/usage/", []string{Gateway}},
+		{"/internal/v1/tallies", []string{Gateway}},
+		{"/internal/v1/request-log", []string{Gateway}},
+		{"/operator/v1/", []string{Gateway}},
+		{"/internal/v1/entitlements/", []string{Billing}},
+		{api.SeenPath, []string{Billing}},
+	},
+	Billing: {
+		{readyPath, []string{anyone}},
+		{"/billing/stripe/webhook", []string{anyone}},
+		{"/billing/sandbox/", []string{Gateway}},
+		{"/operator/v1/", []string{Gateway}},
+		{"/internal/v1/checkouts", []string{Authquota}},
+		{"/internal/v1/portals", []string{Authquota}},
+		{"/internal/v1/subscriptions/", []string{Authquota}},
+	},
+}
+
+// Rules returns who may call which path of a service.
+func Rules(service string) []Rule { return rules[service] }
+
+// Public reports whether callers need no token.
+func (r Rule) Public() bool { return slices.Contains(r.Callers, anyone) }
+
+// Covers reports whether the rule is that of path.
+func (r Rule) Covers(path string) bool {
+	if !strings.HasSuffix(r.Path, "/") {
+		return path == r.Path
+	}
+	return strings.HasPrefix(path, r.Path) || path+"/" == r.Path
+}
+
+// CallersOf returns the services that call a service, in the order of services.
+func CallersOf(service string) (out []string) {
+	for _, caller := range services {
+		if slices.ContainsFunc(rules[service], func(r Rule) bool { return slices.Contains(r.Callers, caller) }) {
+			out = append(out, caller)
+		}
+	}
+	return out
+}
+
+// Access authenticates the callers of one service and lets them call only what Rules allows.
+type Access struct {
+	service string
+	callers map[[sha256.Size]byte]string // by digest of the token, so that the time of a lookup reveals nothing about a token
+	errors  problem.Writer
+}
+
+// sharedToken is the caller behind a token that all services share. It can call everything.
+const sharedToken = "unknown, with a shared token"
+
+// NewAccess returns the Access of a service with valid settings.
+func NewAccess(service string, own Tokens, callers Callers, errors problem.Writer) *Access {
+	a := &Access{service: service, callers: map[[sha256.Size]byte]string{}, errors: errors}
+	for _, token := range own.Shared {
+		a.callers[sha256.Sum256([]byte(token))] = sharedToken
+	}
+	accepted, _ := parseEntries(callerSetting, callers.Tokens)
+	for _, e := range accepted {
+		a.callers[sha256.Sum256([]byte(e.token))] = e.service
+	}
+	if len(own.Shared) > 0 {
+		errors.Log.Warn("OPPORTUNITY_INTERNAL_TOKENS is deprecated: set OPPORTUNITY_PEER_TOKENS and OPPORTUNITY_CALLER_TOKENS")
+	}
+	return a
+}
+
+// Handler returns a handler that passes allowed requests to next. It responds with 401 to an unknown token, with 403 to a service that may
+// not call the path, and with 404 if the path has no rule. It must be the outermost handler of the service port.
+func (a *Access) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i := slices.IndexFunc(rules[a.service], func(rule Rule) bool { return rule.Covers(r.URL.Path) })
+		if i < 0 {
+			a.errors.Write(w, r, problem.New(problem.NotFound, problem.NoEndpoint))
+			return
+		}
+		rule := rules[a.service][i]
+		telemetry.SetRoute(r.Context(), rule.Path) // until the router of next sets the exact one
+		caller, known := a.caller(r)
+		if caller != Gateway && caller != sharedToken {
+			r.Header.Del(api.SeenChangeHeader) // a false one would make authquota reject all requests
+		}
+		switch {
+		case rule.Public() && r.Header.Get("Authorization") == "":
+			next.ServeHTTP(w, r)
+		case !known:
+			a.errors.Write(w, r, problem.New(problem.InvalidAPIKey,
+				"Missing or unknown token of a service: compare %s of the caller with %s of %s.", peerSetting, callerSetting, a.service))
+		case rule.Public(), caller == sharedToken, slices.Contains(rule.Callers, caller):
+			next.ServeHTTP(w, r)
+		default:
+			a.forbid(w, r, rule, caller)
+		}
+	})
+}
+
+// caller returns the service that sent the request, if it has a token of one. A request for readiness may name its sender, which must be
+// the service of the token: otherwise two entries of the settings are mixed up.
+func (a *Access) caller(r *http.Request) (name string, known bool) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return "", false
+	}
+	name, known = a.callers[sha256.Sum256([]byte(token))]
+	if claimed := r.URL.Query().Get(callerParameter); r.URL.Path == readyPath && claimed != "" && claimed != name && name != sharedToken {
+		return "", false
+	}
+	return name, known
+}
+
+// forbid responds that the caller may not call the path. Its code is not one of problem.Table, which is the contract with API consumers.
+func (a *Access) forbid(w http.ResponseWriter, r *http.Request, rule Rule, caller string) {
+	a.errors.Log.WarnContext(r.Context(), "call of another service forbidden", "caller", caller, "method", r.Method, "route", rule.Path)
+	body, _ := api.Encode(api.Error{Error: api.ErrorDetail{ // cannot fail: strings only
+		Code: "forbidden", Message: "The service " + caller + " may not call " + rule.Path + " of " + a.service + ".",
+	}})
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = w.Write(body)
+}
