@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
@@ -19,6 +20,9 @@ type Config struct {
 	Telemetry telemetry.Config
 	Database  database.Config
 	Tokens    peer.Tokens
+	Callers   peer.Callers
+	TLS       certificate.ServerConfig
+	Peers     certificate.PeerConfig
 	Links     linkcheck.Config
 	Proof     checkpoint.Config
 
@@ -31,6 +35,7 @@ type Config struct {
 
 // Validate returns an error that names every invalid setting.
 func (c Config) Validate() error {
-	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), c.Links.Validate(), c.Proof.Validate(),
+	return errors.Join(c.Database.Validate(), c.Tokens.Validate(peer.Catalog), c.Callers.Validate(peer.History, c.Tokens),
+		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_CATALOG_URL": c.CatalogURL}), c.Links.Validate(), c.Proof.Validate(),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_CATALOG_URL", c.CatalogURL))
 }

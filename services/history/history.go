@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/progress"
 	"opportunity.internal/pkg/server"
@@ -21,10 +22,10 @@ import (
 var definition = service.Definition[Config]{
 	Name: "history", Migrations: migrations.Files, Start: start,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, Now: c.Now}
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
 	},
-	Check: func(ctx context.Context, _ *service.Runtime, c Config) error {
-		return c.Tokens.CheckReady(ctx, c.CatalogURL)
+	Check: func(ctx context.Context, r *service.Runtime, c Config) error {
+		return r.CheckPeer(ctx, peer.Catalog, c.CatalogURL, c.Tokens)
 	},
 }
 
@@ -49,9 +50,7 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 		"export": {Load: ProofConfig, Run: func(ctx context.Context, c Config, _ []string) error {
 			return Export(ctx, c, os.Stdout)
 		}},
-		"recover": {Load: ProofConfig, Usage: "--accept --operator NAME | --replay FILE", Run: func(ctx context.Context, c Config, args []string) error {
-			return Recover(ctx, c, args, os.Stdout)
-		}},
+		"recover": service.RecoverVerb("history", true, ProofConfig, Recover),
 		"verify": {Load: ProofConfig, Usage: "[--against FILE]... [--output text|json]",
 			Run: func(ctx context.Context, c Config, args []string) error {
 				bar := progress.New(os.Stderr, "verifying events")
@@ -74,7 +73,7 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	events := store.New(r.DB)
-	catalog := r.Peer("catalog", cfg.CatalogURL, cfg.Tokens)
+	catalog := r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
 	copied := listings(catalog, events, r.Registry, r.Log)
 	guard := r.Guard("history", events.Has, reportToCatalog(catalog, events))
 	r.Registry.MustRegister(appended(events), storedMetrics{events})
@@ -82,8 +81,9 @@ func start(r *service.Runtime, cfg Config) error {
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
-	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, Verify: guard.Verify, PublicURL: cfg.PublicURL, Now: r.Now}.Routes(engine, problems, cfg.Tokens, &r.Ready)
-	r.Handle(server.ServicePort, r.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath)))
+	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, Verify: guard.Verify, PublicURL: cfg.PublicURL, Now: r.Now}.Routes(engine, problems, &r.Ready)
+	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath))))
 
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	failures := checkpointFailures(r.Registry)

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -145,7 +146,7 @@ func TestAppendReportsEveryInvalidLineAndRecordsNothing(t *testing.T) {
 			line("a", "2026-11-21T00:00:00Z", api.Review, api.OutcomeVerified))
 		require.Equal(t, api.AppendReport{Rejected: []api.RejectedLine{
 			{Line: 3, ID: "unlisted", Problems: api.Problems{"outcome: must be one of verified, closed, needs-review", "slug: there is no such listing"}},
-			{Line: 4, Problems: api.Problems{"line: must be one JSON object: unexpected end of JSON input"}},
+			{Line: 4, Problems: api.Problems{"must be one JSON object: unexpected end of JSON input"}},
 			{Line: 5, ID: "a", Problems: api.Problems{"id: is not a known field"}},
 			{Line: 6, ID: "a", Problems: api.Problems{"checkedAt: must not be in the future: the clock of the service reads 2026-11-20T12:00:00Z"}},
 		}}, report)
@@ -222,18 +223,9 @@ func TestSummariesArePulledAfterChanges(t *testing.T) {
 	})
 }
 
-func TestRequestsWithoutInternalTokenAreRejected(t *testing.T) {
+func TestAccess(t *testing.T) {
 	s := start(t, storetest.SQLite(t), newCatalog(t))
-	for _, c := range []struct{ method, path string }{
-		{http.MethodGet, "/api/v1/opportunities/a/history"}, {http.MethodHead, "/api/v1/opportunities/a/history"},
-		{http.MethodGet, "/internal/v1/summaries"}, {http.MethodPost, "/operator/v1/events/append"},
-	} {
-		for _, header := range []string{"", "Bearer ", "Bearer wrong", "bearer " + servicetest.Token, servicetest.Token} {
-			require.Equal(t, http.StatusUnauthorized, s.Do(c.method, c.path, "", "Authorization", header).Status, "%v %q", c, header)
-		}
-		require.NotEqual(t, http.StatusUnauthorized, s.Do(c.method, c.path, "", "Authorization", "Bearer "+servicetest.OlderToken).Status)
-	}
-	require.Equal(t, http.StatusOK, s.Do(http.MethodGet, "/readyz", "", "Authorization", "").Status)
+	servicetest.RequireAccess(t, peer.History, s.URL, s.Log.String)
 	s.Do(http.MethodGet, "/api/v1/opportunities/a/history", "").RequireError("internal_error") // a missing caller header is a fault of the gateway
 	s.Do(http.MethodPost, "/operator/v1/events/append", "", api.ActorHeader, "").RequireError("invalid_parameter")
 }
@@ -271,10 +263,12 @@ func TestVerbs(t *testing.T) {
 	require.ErrorContains(t, verb(), "usage")
 	require.ErrorContains(t, verb("dance"), "usage")
 	err := verb("check")
-	for _, name := range []string{"OPPORTUNITY_INTERNAL_TOKENS", "OPPORTUNITY_PUBLIC_URL", "OPPORTUNITY_CATALOG_URL"} {
+	for _, name := range []string{"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS", "OPPORTUNITY_PUBLIC_URL", "OPPORTUNITY_CATALOG_URL"} {
 		require.ErrorContains(t, err, name, "the error must name every missing setting")
 	}
-	settings["OPPORTUNITY_INTERNAL_TOKENS"], settings["OPPORTUNITY_PUBLIC_URL"], settings["OPPORTUNITY_CATALOG_URL"] = servicetest.Token, servicetest.PublicURL+"/", c.URL
+	settings["OPPORTUNITY_PEER_TOKENS"] = strings.Join(servicetest.Tokens(peer.History).Peers, ",")
+	settings["OPPORTUNITY_CALLER_TOKENS"] = strings.Join(servicetest.Callers(peer.History).Tokens, ",")
+	settings["OPPORTUNITY_PUBLIC_URL"], settings["OPPORTUNITY_CATALOG_URL"] = servicetest.PublicURL+"/", c.URL
 	require.ErrorContains(t, verb("check"), "OPPORTUNITY_PUBLIC_URL must be")
 	settings["OPPORTUNITY_PUBLIC_URL"] = servicetest.PublicURL
 	require.Error(t, verb("check"), "check must fail without a schema")

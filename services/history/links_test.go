@@ -123,7 +123,7 @@ func TestCheckLinksAppendsOutcomes(t *testing.T) {
 
 			require.NoError(t, history.Main(t.Context(), func(name string) (string, bool) {
 				settings := map[string]string{
-					"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_INTERNAL_TOKENS": servicetest.Token, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
+					"OPPORTUNITY_DATABASE_URL": database, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
 					"OPPORTUNITY_CATALOG_URL": c.URL, "OPPORTUNITY_LOG_LEVEL": "ERROR",
 				}
 				v, ok := settings[name]

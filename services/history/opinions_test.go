@@ -20,8 +20,8 @@ func (s *service) opinionRequests(actor string) []api.OpinionRequest {
 	return servicetest.Read[api.OpinionList](s.Do(http.MethodGet, "/operator/v1/reviews/second-opinions", "", api.ActorHeader, actor)).Requests
 }
 
-// drawn records reviews by ann until one more is drawn for a second opinion, and returns the request.
-func (s *service) drawn(prefix string) api.OpinionRequest {
+// drawReview records reviews by ann until one more is drawn for a second opinion, and returns the request.
+func (s *service) drawReview(prefix string) api.OpinionRequest {
 	s.t.Helper()
 	before := len(s.opinionRequests("ben"))
 	for i := range 1000 {
@@ -42,8 +42,8 @@ func opinionLine(slug string, minute int, remote string) string {
 		slug, minute, apitest.WholeFacts(`{"remote":`+remote+`}`))
 }
 
-// opine sends a second opinion, based on the drawn review.
-func (s *service) opine(actor, of, line string) api.ReviewAppended {
+// sendOpinion sends a second opinion, based on the drawn review.
+func (s *service) sendOpinion(actor, of, line string) api.ReviewAppended {
 	s.t.Helper()
 	text := strings.TrimSuffix(line, "}") + fmt.Sprintf(`,"lastEventId":%q}`, of)
 	body, err := json.Marshal(api.ReviewAppend{Actor: actor, Review: json.RawMessage(text), SecondOpinionOf: of})
@@ -53,17 +53,17 @@ func (s *service) opine(actor, of, line string) api.ReviewAppended {
 
 func TestSecondOpinionThatAgreesIsAReview(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		request := s.drawn("agree")
+		request := s.drawReview("agree")
 		require.Empty(t, s.opinionRequests("ann"), "nobody is asked about their own review")
 		sheet := servicetest.Read[api.ReviewHistory](s.Do(http.MethodGet, "/internal/v1/records/"+request.ID+"?without="+request.EventID, ""))
 		require.Empty(t, sheet.Events, "the first review must not be shown")
 		require.Nil(t, sheet.Summary.Facts)
 		require.Equal(t, request.EventID, sheet.Summary.LastEventID)
 
-		own := s.opine("ann", request.EventID, opinionLine(request.ID, 30, "true"))
+		own := s.sendOpinion("ann", request.EventID, opinionLine(request.ID, 30, "true"))
 		require.False(t, own.Report.Applied)
 		require.Contains(t, own.Report.Rejected[0].Problems[0], "secondOpinionOf: must be a review in your list")
-		got := s.opine("ben", request.EventID, opinionLine(request.ID, 30, "true"))
+		got := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "true"))
 		require.True(t, got.Report.Applied)
 		require.Empty(t, got.Report.Disagree)
 		require.Equal(t, api.OutcomeVerified, got.Report.Outcome)
@@ -74,16 +74,16 @@ func TestSecondOpinionThatAgreesIsAReview(t *testing.T) {
 
 func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		request := s.drawn("differ")
-		got := s.opine("ben", request.EventID, opinionLine(request.ID, 30, "false"))
+		request := s.drawReview("differ")
+		got := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
 		require.True(t, got.Report.Applied)
 		require.Equal(t, []string{"remote"}, got.Report.Disagree)
 		require.Equal(t, api.OutcomeNeedsReview, got.Report.Outcome)
-		again := s.opine("ben", request.EventID, opinionLine(request.ID, 30, "false"))
+		again := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "false"))
 		require.Equal(t, 1, again.Report.Duplicates)
 		require.Equal(t, got.Report.EventID, again.Report.EventID)
 		require.Equal(t, []string{"remote"}, again.Report.Disagree)
-		require.False(t, s.opine("cy", request.EventID, opinionLine(request.ID, 31, "true")).Report.Applied, "one opinion is enough")
+		require.False(t, s.sendOpinion("cy", request.EventID, opinionLine(request.ID, 31, "true")).Report.Applied, "one opinion is enough")
 
 		history := s.reviewHistory(request.ID)
 		require.Equal(t, api.OutcomeNeedsReview, history.Summary.LastOutcome)
@@ -100,16 +100,16 @@ func TestSecondOpinionThatDisagreesNeedsReview(t *testing.T) {
 
 func TestReplacedReviewNeedsNoOpinion(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *service) {
-		request := s.drawn("old")
+		request := s.drawReview("old")
 		s.record(line(request.ID, "2026-11-19T11:00:00Z", api.LinkCheck, api.OutcomeReachable))
 		require.Len(t, s.opinionRequests("ben"), 1, "a link check does not replace a review")
-		late := s.opine("ben", request.EventID, opinionLine(request.ID, 30, "true"))
+		late := s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 30, "true"))
 		require.Len(t, late.Report.Newer, 1)
 		require.Len(t, s.opinionRequests("ben"), 1, "a rejected opinion can be given again")
 		s.review("cy", late.Report.Newer[0].ID, opinionLine(request.ID, 20, "true"))
 		for _, r := range s.opinionRequests("ben") {
 			require.NotEqual(t, request.EventID, r.EventID)
 		}
-		require.False(t, s.opine("ben", request.EventID, opinionLine(request.ID, 31, "true")).Report.Applied)
+		require.False(t, s.sendOpinion("ben", request.EventID, opinionLine(request.ID, 31, "true")).Report.Applied)
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/services/history"
 )
 
-// cable is a proxy between the service and its database that a test can cut or block.
-type cable struct {
+// databaseProxy is a proxy between the service and its database that a test can cut or block.
+type databaseProxy struct {
 	to    string
 	mu    sync.Mutex
 	state string // "" forwards, "cut" closes every connection, "stuck" blocks all data
@@ -25,10 +25,10 @@ type cable struct {
 	moved *sync.Cond
 }
 
-func newCable(t testing.TB, to string) (c *cable, address string) {
+func newDatabaseProxy(t testing.TB, to string) (c *databaseProxy, address string) {
 	t.Helper()
 	ln := servicetest.Listen(t)
-	c = &cable{to: to}
+	c = &databaseProxy{to: to}
 	c.moved = sync.NewCond(&c.mu)
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -48,7 +48,7 @@ func newCable(t testing.TB, to string) (c *cable, address string) {
 	return c, ln.Addr().String()
 }
 
-func (c *cable) carry(in net.Conn) {
+func (c *databaseProxy) carry(in net.Conn) {
 	defer in.Close()
 	out, err := net.Dial("tcp", c.to) //nolint:noctx // closed by set
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *cable) carry(in net.Conn) {
 }
 
 // gate returns a writer to w that blocks while the cable is stuck.
-func (c *cable) gate(w io.Writer) io.Writer {
+func (c *databaseProxy) gate(w io.Writer) io.Writer {
 	return writerFunc(func(b []byte) (int, error) {
 		c.mu.Lock()
 		for c.state == "stuck" {
@@ -91,7 +91,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-func (c *cable) set(state string) {
+func (c *databaseProxy) set(state string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state = state
@@ -108,7 +108,7 @@ func TestOutageOfPostgresIs503AndServiceRecovers(t *testing.T) {
 	direct := storetest.Postgres(t)
 	u, err := url.Parse(direct)
 	require.NoError(t, err)
-	database, address := newCable(t, u.Host)
+	database, address := newDatabaseProxy(t, u.Host)
 	u.Host = address
 	c := newCatalog(t)
 	c.set("a", true)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -28,23 +27,14 @@ func Export(ctx context.Context, cfg Config, out io.Writer) error {
 	})
 }
 
-// Recover ends the state of a database that was set back: with --accept it accepts the loss, with --replay it records the missing events and
-// checkpoints of an export. A service that runs on the database then becomes ready.
-func Recover(ctx context.Context, cfg Config, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // its errors are returned
-	accept, file, operator := flags.Bool("accept", false, ""), flags.String("replay", "", ""), flags.String("operator", "", "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if flags.NArg() > 0 || *accept == (*file != "") || *accept && *operator == "" {
-		return errors.New("usage: history recover --accept --operator NAME | --replay FILE")
-	}
+// Recover ends the state of a database that was set back: it accepts the loss, or replays the missing events and checkpoints of an export. A
+// service that runs on the database then becomes ready.
+func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
-	if *accept {
-		return definition.Accept(ctx, cfg, *operator, out)
+	if decision.Replay == "" {
+		return definition.Accept(ctx, cfg, decision.Operator, out)
 	}
-	in, err := os.Open(*file)
+	in, err := os.Open(decision.Replay)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -69,7 +70,7 @@ func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
 	wait, errWait := time.ParseDuration(r.URL.Query().Get("wait"))
-	if r.URL.Path != "/internal/v1/listings" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token || err != nil || errWait != nil {
+	if r.URL.Path != "/internal/v1/listings" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.History) || err != nil || errWait != nil {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
@@ -139,14 +140,14 @@ func start(t testing.TB, database string, c *catalog) *service {
 
 func config(url, catalogURL string) history.Config {
 	return history.Config{
-		Database: database.Config{URL: url, MaxConnections: 10, AllowOwner: true}, Tokens: servicetest.Tokens(), Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Database: database.Config{URL: url, MaxConnections: 10, AllowOwner: true}, Tokens: servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History), Telemetry: telemetry.Config{LogOutput: io.Discard},
 		PublicURL: servicetest.PublicURL, CatalogURL: catalogURL, Now: func() time.Time { return now },
 	}
 }
 
 func run(t testing.TB, cfg history.Config, c *catalog) *service {
 	t.Helper()
-	return &service{t: t, catalog: c, Service: servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	return &service{t: t, catalog: c, Service: servicetest.Start(t, peer.History, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return history.Run(ctx, cfg)
 	})}

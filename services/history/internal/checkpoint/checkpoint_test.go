@@ -143,6 +143,25 @@ func TestOnlyCanonicalTextIsAccepted(t *testing.T) {
 	require.Zero(t, c.Size)
 }
 
+func TestTextWithAMissingLineIsRejected(t *testing.T) {
+	k := keys(t, seeds[:1], nil)
+	signed, err := k.Sign(example)
+	require.NoError(t, err)
+	text, _, _ := strings.Cut(signed, "\n\n")
+	lines := strings.SplitAfter(text+"\n", "\n")
+	for n := range len(lines) - 1 {
+		short, err := note.Sign(&note.Note{Text: strings.Join(lines[:n+1], "")}, signer(t, k))
+		require.NoError(t, err)
+		_, err = k.Open(string(short))
+		require.Equal(t, n+1 < len(lines)-1, err != nil, "the first %d lines", n+1)
+	}
+}
+
+func TestIDOfAMissingCheckpointIsEmpty(t *testing.T) {
+	require.Empty(t, checkpoint.Stored{}.ID())
+	require.Equal(t, checkpoint.ID("note"), checkpoint.Stored{Note: "note"}.ID())
+}
+
 func TestRotatedKeysStayTrusted(t *testing.T) {
 	old := keys(t, seeds[:1], nil)
 	signed, err := old.Sign(example)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -21,50 +22,79 @@ import (
 // append records the events of a file. If any line is invalid, it records nothing and reports the problems of each invalid line.
 // It responds with 409 if a line names the newest event that its author had seen and a newer one exists.
 func (a API) append(g *gin.Context) (web.Reply, error) {
-	ctx := g.Request.Context()
 	actor, err := web.Actor(g)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	now := a.Now()
-	var file eventfile.File
-	err = web.File(g, func(in io.Reader) (err error) {
-		file, err = eventfile.Read(in, now, api.MaxReported)
+	u := upload{api: a, g: g, lines: map[string][]int{}, report: api.AppendReport{Rejected: []api.RejectedLine{}}}
+	u.report.Appended, u.report.Duplicates, err = a.Store.Append(g.Request.Context(), actor, u.read, web.Progress(g))
+	if errors.Is(err, errRejected) {
+		return web.Reply{JSON: u.report}, nil
+	}
+	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
+		u.report.Newer, err = forOperators(unseen.Events)
+		return web.Reply{Status: http.StatusConflict, JSON: u.report}, err
+	}
+	u.report.Applied = err == nil
+	return web.Reply{JSON: u.report}, err
+}
+
+// upload is an events file that arrives with a request.
+type upload struct {
+	api    API
+	g      *gin.Context
+	lines  map[string][]int // numbers of the valid lines, by slug
+	latest time.Time        // latest check
+	report api.AppendReport
+}
+
+// errRejected is the error of a file with invalid lines.
+var errRejected = errors.New("the file has invalid lines")
+
+// read passes the valid lines to add and returns the time at which the events are recorded. It returns errRejected at the end if there are
+// other lines, which are then in the report.
+func (u *upload) read(add func(eventfile.Line) error) (now time.Time, err error) {
+	now = u.api.Now()
+	var wrong eventfile.Rejections
+	err = web.File(u.g, 0, func(in io.Reader) error {
+		wrong, err = eventfile.Scan(in, now, api.MaxReported, func(l eventfile.Line) error {
+			u.lines[l.Event.Slug] = append(u.lines[l.Event.Slug], l.Number)
+			if l.Event.CheckedAt.After(u.latest) {
+				u.latest = l.Event.CheckedAt
+			}
+			return add(l)
+		})
 		return err
 	})
 	if err != nil {
-		return web.Reply{}, err
+		return now, err
 	}
-	unknown, err := a.unknown(ctx, file)
+	unknown, err := u.api.unknown(u.g.Request.Context(), u.slugs(wrong))
 	if err != nil {
-		return web.Reply{}, err
+		return now, err
 	}
-	lines, report := checkListings(file, unknown)
-	if len(report.Rejected) > 0 {
-		return web.Reply{JSON: report}, nil
+	if u.report.Rejected, u.report.Omitted = u.rejections(wrong, unknown); len(u.report.Rejected) > 0 {
+		return now, errRejected
 	}
-	if now, err = awaitLatest(ctx, lines, now); err != nil {
-		return web.Reply{}, err
+	return awaitLatest(u.g.Request.Context(), u.latest, now)
+}
+
+// slugs returns the slugs of all lines that have one.
+func (u *upload) slugs(wrong eventfile.Rejections) []string {
+	slugs := slices.Collect(maps.Keys(u.lines))
+	for _, r := range wrong.Rejected {
+		if api.ValidSlug(r.ID) {
+			slugs = append(slugs, r.ID)
+		}
 	}
-	report.Appended, report.Duplicates, err = a.Store.Append(ctx, actor, now, lines)
-	if unseen := new(event.UnseenError); errors.As(err, &unseen) {
-		report.Newer, err = forOperators(unseen.Events)
-		return web.Reply{Status: http.StatusConflict, JSON: report}, err
-	}
-	report.Applied = err == nil
-	return web.Reply{JSON: report}, err
+	slices.Sort(slugs)
+	return slices.Compact(slugs)
 }
 
 // awaitLatest waits for the time of the latest check, which may be up to api.ClockTolerance in the future, and returns that
 // time. The event is then recorded as sent, and no response shows a check from the future.
-func awaitLatest(ctx context.Context, lines []eventfile.Line, now time.Time) (time.Time, error) {
-	latest := now
-	for _, line := range lines {
-		if line.Event.CheckedAt.After(latest) {
-			latest = line.Event.CheckedAt
-		}
-	}
-	if latest.Equal(now) {
+func awaitLatest(ctx context.Context, latest, now time.Time) (time.Time, error) {
+	if !latest.After(now) {
 		return now, nil
 	}
 	select {
@@ -88,47 +118,28 @@ func forOperators(records []event.Record) ([]api.RecordedEvent, error) {
 	return events, nil
 }
 
-// checkListings rejects the events of unknown listings. It returns the valid lines and a report of the rejected ones: the first
-// api.MaxReported in full, the others as a number.
-func checkListings(file eventfile.File, unknown map[string]bool) (lines []eventfile.Line, report api.AppendReport) {
+// rejections returns the invalid lines and those of unknown listings: the first api.MaxReported in full, the others as a number.
+func (u *upload) rejections(wrong eventfile.Rejections, unknown map[string]bool) (rejected []api.RejectedLine, omitted int) {
 	const noListing = "there is no such listing"
-	rejected := file.Rejected
+	rejected = wrong.Rejected
 	for i, r := range rejected {
 		if unknown[r.ID] {
 			rejected[i].Problems.Add("slug", noListing)
 		}
 	}
-	unlisted := 0
-	lines = make([]eventfile.Line, 0, len(file.Lines))
-	for _, line := range file.Lines {
-		if !unknown[line.Event.Slug] {
-			lines = append(lines, line)
-			continue
-		}
-		if unlisted++; unlisted <= api.MaxReported {
-			rejected = append(rejected, api.RejectedLine{Line: line.Number, ID: line.Event.Slug, Problems: api.Problems{"slug: " + noListing}})
+	for slug := range unknown {
+		for _, number := range u.lines[slug] {
+			rejected = append(rejected, api.RejectedLine{Line: number, ID: slug, Problems: api.Problems{"slug: " + noListing}})
 		}
 	}
 	slices.SortFunc(rejected, func(a, b api.RejectedLine) int { return cmp.Compare(a.Line, b.Line) })
-	total := len(file.Rejected) + file.Omitted + unlisted
-	rejected = append([]api.RejectedLine{}, rejected[:min(len(rejected), api.MaxReported)]...) // never nil: JSON needs [], not null
-	return lines, api.AppendReport{Rejected: rejected, Omitted: total - len(rejected)}
+	first := append([]api.RejectedLine{}, rejected[:min(len(rejected), api.MaxReported)]...) // never nil: JSON needs [], not null
+	return first, wrong.Omitted + len(rejected) - len(first)
 }
 
-// unknown returns the slugs in the file without a listing. The store's copy of the catalog may be stale, so it updates the copy
+// unknown returns the slugs without a listing. The store's copy of the catalog may be stale, so it updates the copy
 // before it reports a slug as unknown. It returns problem.Unavailable if the catalog is unavailable.
-func (a API) unknown(ctx context.Context, file eventfile.File) (map[string]bool, error) {
-	var slugs []string
-	for _, line := range file.Lines {
-		slugs = append(slugs, line.Event.Slug)
-	}
-	for _, r := range file.Rejected {
-		if api.ValidSlug(r.ID) {
-			slugs = append(slugs, r.ID)
-		}
-	}
-	slices.Sort(slugs)
-	slugs = slices.Compact(slugs)
+func (a API) unknown(ctx context.Context, slugs []string) (map[string]bool, error) {
 	unknown, err := a.Store.UnknownListings(ctx, slugs)
 	if err != nil || len(unknown) == 0 {
 		return nil, err

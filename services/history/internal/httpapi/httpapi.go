@@ -10,8 +10,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/breaker"
 	"opportunity.internal/pkg/eventfile"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/history/internal/checkpoint"
@@ -26,6 +26,8 @@ type Store interface {
 	Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error)
 	// Seen returns what the history has seen of the catalog.
 	Seen(ctx context.Context) (api.Seen, error)
+	// SeeChange stores a change of authquota's database, unless a newer one is stored. It returns the newest.
+	SeeChange(ctx context.Context, change api.FeedMark) (newest api.FeedMark, err error)
 	// UnknownListings returns the subset of slugs without a listing.
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
 	// Known returns the events of slug recorded up to at, ordered by check, and their summary.
@@ -44,9 +46,11 @@ type Store interface {
 	ReviewsSince(ctx context.Context, since time.Time) (map[string]int, error)
 	// Acts returns the recorded events that match f, the last recorded first.
 	Acts(ctx context.Context, f event.ActFilter) ([]event.Record, error)
-	// Append records the events of all lines, or none on an error. It counts events already recorded as duplicates. It returns an
-	// event.UnseenError if the author of a line has not seen the newest events of the listing.
-	Append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line) (appended, duplicates int, err error)
+	// Append records the events that lines passes to add at the time that lines returns, or none on an error. It counts events already
+	// recorded as duplicates. It returns an event.UnseenError if the author of a line has not seen the newest events of the listing, and an
+	// error of lines unchanged.
+	Append(ctx context.Context, actor string, lines func(add func(eventfile.Line) error) (now time.Time, err error), progress func(done, total int64),
+	) (appended, duplicates int, err error)
 }
 
 // Catalog updates the store's copy of the catalog when an event names a listing that the copy lacks.
@@ -65,33 +69,33 @@ type API struct {
 	PublicURL string                                                                   // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
-	queries *queries
+	queries *breaker.Breaker
 }
 
 // FeedPath is the path of the feed of summaries.
 const FeedPath = "/internal/v1/summaries"
 
-// Routes registers all routes on engine. Every route except readiness and checkpoints requires an internal token.
-func (a API) Routes(engine *gin.Engine, errors problem.Writer, tokens peer.Tokens, ready http.Handler) {
-	a.queries = newQueries()
-	engine.GET("/readyz", gin.WrapH(tokens.Readiness(ready)))
+// Routes registers all routes on engine. peer.Rules has the services that may call them.
+func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handler) {
+	a.queries = breaker.New()
+	engine.GET("/readyz", gin.WrapH(ready))
 	for path, handle := range map[string]func(*gin.Context) (web.Reply, error){
 		checkpoint.Path: a.latestCheckpoint, checkpoint.Path + "/:name": a.checkpoint,
 	} {
 		engine.GET(path, web.Handler(errors, handle))
 		engine.HEAD(path, web.Handler(errors, handle))
 	}
-	internal := engine.Group("", web.Internal(errors, tokens.Accept))
 	const history = "/api/v1/opportunities/:id/history"
-	internal.GET(history, web.Handler(errors, a.history))
-	internal.HEAD(history, web.Handler(errors, a.history))
-	internal.GET(api.SeenPath, web.Handler(errors, a.seen))
-	internal.GET(FeedPath, web.Handler(errors, a.summaries))
-	internal.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
-	internal.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
-	internal.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
-	internal.GET("/operator/v1/events", web.Handler(errors, a.acts))
-	internal.POST("/internal/v1/reviews", web.Handler(errors, a.review))
-	internal.GET("/operator/v1/history/:id", web.Handler(errors, a.known))
-	internal.POST("/operator/v1/events/append", web.Handler(errors, a.append))
+	engine.GET(history, web.Handler(errors, a.history))
+	engine.HEAD(history, web.Handler(errors, a.history))
+	engine.GET(api.SeenPath, web.Handler(errors, a.seen))
+	engine.POST(api.SeenChangePath, web.Handler(errors, a.seeChange))
+	engine.GET(FeedPath, web.Handler(errors, a.summaries))
+	engine.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
+	engine.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))
+	engine.GET("/operator/v1/reviews/second-opinions", web.Handler(errors, a.opinionRequests))
+	engine.GET("/operator/v1/events", web.Handler(errors, a.acts))
+	engine.POST("/internal/v1/reviews", web.Handler(errors, a.review))
+	engine.GET("/operator/v1/history/:id", web.Handler(errors, a.known))
+	engine.POST("/operator/v1/events/append", web.Handler(errors, a.append))
 }

@@ -45,7 +45,7 @@ func (a API) history(g *gin.Context) (web.Reply, error) {
 		return web.Reply{}, notFound
 	}
 	var events event.Page
-	if err := a.queries.run(g.Request.Context(), func(ctx context.Context) error {
+	if err := a.queries.Run(g.Request.Context(), func(ctx context.Context) error {
 		var published bool
 		events, published, err = a.Store.History(ctx, slug, page.Offset(), page.Limit)
 		if err == nil && !published {
@@ -89,3 +89,16 @@ func (a API) seen(g *gin.Context) (web.Reply, error) {
 	seen, err := a.Store.Seen(g.Request.Context())
 	return web.Reply{JSON: seen}, err
 }
+
+// seeChange stores what a gateway has seen of authquota's database.
+func (a API) seeChange(g *gin.Context) (web.Reply, error) {
+	var change api.FeedMark
+	if err := web.Decode(g, &change, maxMark); err != nil {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a mark: sequence and id.").Because(err)
+	}
+	newest, err := a.Store.SeeChange(g.Request.Context(), change)
+	return web.Reply{JSON: newest}, err
+}
+
+// maxMark is the largest body with a mark, in bytes.
+const maxMark = 1 << 10

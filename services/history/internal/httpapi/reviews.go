@@ -95,7 +95,7 @@ func (a API) review(g *gin.Context) (web.Reply, error) {
 	case len(file.Lines) != 1 || file.Lines[0].Event.CheckType != api.Review:
 		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have exactly one review.")
 	}
-	if now, err = awaitLatest(g.Request.Context(), file.Lines, now); err != nil {
+	if now, err = awaitLatest(g.Request.Context(), file.Lines[0].Event.CheckedAt, now); err != nil {
 		return web.Reply{}, err
 	}
 	done, err := a.Store.Review(g.Request.Context(), now, event.Proposal{

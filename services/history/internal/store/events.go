@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -50,57 +49,86 @@ func (summaryRow) TableName() string { return "summaries" }
 const (
 	// appendTimeout limits an append with its wait for others, so that a hanging append does not block all later ones.
 	appendTimeout = time.Minute
+	// fileTimeout is the limit for a file, after it was received.
+	fileTimeout = api.FileTimeout - time.Minute
 	// listingsPerBatch is the number of listings whose complete histories an append holds in memory.
 	listingsPerBatch = 200
 )
 
-// Append records the events of lines in order and updates the summaries, in one transaction. It skips and counts duplicates, which
-// are events with the content of a recorded event, so a file may be appended again. It returns an event.UnseenError if a listing has
-// events after a line's LastEventID.
-func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line) (appended, duplicates int, err error) {
-	return s.append(ctx, actor, now, lines, nil)
-}
+// Lines passes the lines of a valid file to add. It returns the time at which the events are recorded, or the error of add or of the file.
+type Lines = func(add func(eventfile.Line) error) (now time.Time, err error)
 
 // proposed is a record to append with the ID of the newest event that its author had seen, or nil.
 type proposed struct {
 	event.Record
-	lastEventID *string
+
+	LastEventID *string
 }
 
-// append implements Append. It runs also, unless nil, in the same transaction.
-func (s *Store) append(ctx context.Context, actor string, now time.Time, lines []eventfile.Line, also func(tx *gorm.DB) error,
-) (appended, duplicates int, err error) {
-	bySlug := map[string][]proposed{}
-	var slugs []string
-	for _, line := range lines {
-		r, err := event.New(line.Event)
+// Append records the events of lines and updates the summaries, in one transaction: the events of a listing in the order of the lines, and
+// the listings in that of their first lines. It skips and counts duplicates, which are events with the content of a recorded event, so a file
+// may be appended again. It calls progress with the number of processed lines and that of all lines. It returns an event.UnseenError if a
+// listing has events after a line's LastEventID, and an error of lines unchanged.
+func (s *Store) Append(ctx context.Context, actor string, lines Lines, progress func(done, total int64)) (appended, duplicates int, err error) {
+	u, err := database.NewUpload[proposed](ctx, s.db, time.Now())
+	if err != nil {
+		return 0, 0, err
+	}
+	places := map[string]int{}
+	now, err := lines(func(l eventfile.Line) error {
+		r, err := event.New(l.Event)
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
-		if bySlug[r.Slug] == nil {
-			slugs = append(slugs, r.Slug)
+		place, known := places[r.Slug]
+		if !known {
+			place = len(places)
+			places[r.Slug] = place
 		}
-		r.Actor, r.RecordedAt = actor, now.UnixMicro()
-		bySlug[r.Slug] = append(bySlug[r.Slug], proposed{r, line.LastEventID})
+		r.Actor = actor
+		return u.Add(place, l.Number, proposed{r, l.LastEventID})
+	})
+	if err == nil {
+		err = u.End()
 	}
-	if len(slugs) == 0 {
-		return 0, 0, nil
+	if err == nil && u.Lines > 0 {
+		appended, duplicates, err = s.appendUpload(ctx, u, now, progress)
 	}
-	err = s.exclusively(ctx, func(tx *gorm.DB, next int64) (int64, error) {
+	_ = u.Delete() // the events are recorded; a later upload deletes these lines
+	return appended, duplicates, err
+}
+
+// appendUpload appends the proposed records, which are ordered by listing.
+func (s *Store) appendUpload(ctx context.Context, u *database.Upload[proposed], now time.Time, progress func(done, total int64),
+) (appended, duplicates int, err error) {
+	err = s.exclusively(ctx, fileTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		appended, duplicates = 0, 0
 		var unseen []event.Record
-		if also != nil {
-			if err := also(tx); err != nil {
-				return next, err
-			}
-		}
-		for some := range slices.Chunk(slugs, listingsPerBatch) {
-			added, repeated, missed, err := appendTo(tx, some, bySlug, next)
+		var waiting []proposed // the next batch may have more of the last listing
+		done := int64(0)
+		for batch, err := range u.Batches(tx) {
 			if err != nil {
 				return next, err
 			}
-			next += int64(added)
-			appended, duplicates, unseen = appended+added, duplicates+repeated, append(unseen, missed...)
+			for i := range batch {
+				batch[i].RecordedAt = now.UnixMicro()
+			}
+			waiting, done = append(waiting, batch...), done+int64(len(batch))
+			end := len(waiting)
+			if last := waiting[end-1].Slug; done < u.Lines {
+				end = slices.IndexFunc(waiting, func(p proposed) bool { return p.Slug == last })
+			}
+			slugs, bySlug := grouped(waiting[:end])
+			waiting = slices.Clone(waiting[end:])
+			for some := range slices.Chunk(slugs, listingsPerBatch) {
+				added, repeated, missed, err := appendTo(tx, some, bySlug, next)
+				if err != nil {
+					return next, err
+				}
+				next += int64(added)
+				appended, duplicates, unseen = appended+added, duplicates+repeated, append(unseen, missed...)
+			}
+			progress(done, u.Lines)
 		}
 		if len(unseen) > 0 {
 			return next, &event.UnseenError{Events: unseen}
@@ -112,6 +140,18 @@ func (s *Store) append(ctx context.Context, actor string, now time.Time, lines [
 	}
 	s.appended.Add(int64(appended))
 	return appended, duplicates, nil
+}
+
+// grouped returns the slugs of records, which are ordered by listing, and the records of each.
+func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) {
+	bySlug = map[string][]proposed{}
+	for _, r := range records {
+		if bySlug[r.Slug] == nil {
+			slugs = append(slugs, r.Slug)
+		}
+		bySlug[r.Slug] = append(bySlug[r.Slug], r)
+	}
+	return slugs, bySlug
 }
 
 // appendTo appends the proposed records of slugs with sequences from next, and updates their summaries. It skips a listing with
@@ -150,10 +190,10 @@ func appendTo(tx *gorm.DB, slugs []string, bySlug map[string][]proposed, next in
 	return appended, duplicates, unseen, save(tx, fresh, summaries)
 }
 
-// exclusively runs work in a transaction during which no replica appends. work receives the next free sequence and returns the one
+// exclusively runs work, within a time limit, in a transaction during which no replica appends. work receives the next free sequence and returns the one
 // after those that it used.
-func (s *Store) exclusively(ctx context.Context, work func(tx *gorm.DB, next int64) (int64, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
+func (s *Store) exclusively(ctx context.Context, limit time.Duration, work func(tx *gorm.DB, next int64) (int64, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	// Appends wait for each other in any case. Waiting here holds no connection that readers need, and is fairer than SQLite's lock.
 	select {
@@ -206,8 +246,8 @@ func extend(chain []event.Record, records []proposed, next int64) (extended []ev
 		if held[r.ContentHash] { // a duplicate, perhaps after a lost response: skip the precondition
 			continue
 		}
-		if p.lastEventID != nil {
-			if newer := recordedAfter(before, *p.lastEventID); len(newer) > 0 {
+		if p.LastEventID != nil {
+			if newer := recordedAfter(before, *p.LastEventID); len(newer) > 0 {
 				return nil, 0, &event.UnseenError{Events: newer}
 			}
 		}
@@ -241,15 +281,10 @@ func summarize(slug string, chain []event.Record) (summaryRow, error) {
 }
 
 func save(tx *gorm.DB, fresh []eventRow, summaries []summaryRow) error {
-	if len(fresh) > 0 {
-		if err := tx.CreateInBatches(fresh, batchSize).Error; err != nil {
-			return err
-		}
+	if err := database.Insert(tx, fresh, ""); err != nil {
+		return err
 	}
-	if len(summaries) == 0 {
-		return nil
-	}
-	return tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(summaries, batchSize).Error
+	return database.Insert(tx, summaries, "slug")
 }
 
 // Summaries returns up to limit summaries with a sequence above after, ordered by sequence. It first derives summaries of older rules
@@ -282,7 +317,7 @@ func (s *Store) Summaries(ctx context.Context, after int64, limit int) ([]api.En
 
 // derive derives the summaries of slugs again. Their sequences do not change, because no event was added.
 func (s *Store) derive(ctx context.Context, slugs []string) error {
-	return s.exclusively(ctx, func(tx *gorm.DB, next int64) (int64, error) {
+	return s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		chains, err := load(tx, eventColumns, len(slugs), slugs)
 		if err != nil {
 			return next, err

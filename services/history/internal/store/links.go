@@ -9,7 +9,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/eventfile"
+	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
@@ -90,17 +90,29 @@ var errNoClaim = errors.New("link is not claimed by this run")
 // Record appends the event of a link that run has claimed, like Append. It marks the claim as recorded in the same transaction, so a
 // claim yields at most one event.
 func (s *Store) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
-	_, _, err := s.append(ctx, linkcheck.Actor, now, []eventfile.Line{{Event: e}}, func(tx *gorm.DB) error {
-		done := tx.Exec("UPDATE link_checks SET recorded_at = ? WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0",
-			database.Micros(now), e.Slug, run)
+	r, err := event.New(e)
+	if err != nil {
+		return err
+	}
+	r.Actor, r.RecordedAt = linkcheck.Actor, database.Micros(now)
+	appended := 0
+	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
+		done := tx.Exec("UPDATE link_checks SET recorded_at = ? WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0", r.RecordedAt, e.Slug, run)
 		if done.Error == nil && done.RowsAffected != 1 {
-			return errNoClaim
+			return next, errNoClaim
 		}
 		if done.Error != nil {
-			return done.Error
+			return next, done.Error
 		}
-		return tx.Exec("UPDATE link_outcomes SET checks = checks + 1 WHERE outcome = ?", e.Outcome).Error
+		if err := tx.Exec("UPDATE link_outcomes SET checks = checks + 1 WHERE outcome = ?", e.Outcome).Error; err != nil {
+			return next, err
+		}
+		appended, _, _, err = appendTo(tx, []string{r.Slug}, map[string][]proposed{r.Slug: {{Record: r}}}, next)
+		return next + int64(appended), err
 	})
+	if err == nil {
+		s.appended.Add(int64(appended))
+	}
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 // Replay records events of an export with their sequences and hashes, and returns the number of those that the store lacked. It returns an
 // error, and changes nothing, unless the events continue the stored ones. The records must have consecutive sequences.
 func (s *Store) Replay(ctx context.Context, records []event.Record) (added int, err error) {
-	err = s.exclusively(ctx, func(tx *gorm.DB, next int64) (int64, error) {
+	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		fresh, err := unrecorded(tx, records, next)
 		if err != nil || len(fresh) == 0 {
 			return next, err

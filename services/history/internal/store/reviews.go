@@ -47,7 +47,7 @@ func (s *Store) RecordHistory(ctx context.Context, slug, without string) ([]even
 // Review records one review like Append. It also returns the recorded event with that content, and the summary that includes it. A second
 // opinion that differs from the first review is recorded as a disagreement. It returns event.ErrNoOpinion if none was requested.
 func (s *Store) Review(ctx context.Context, now time.Time, p event.Proposal) (done event.Reviewed, err error) {
-	err = s.exclusively(ctx, func(tx *gorm.DB, next int64) (int64, error) {
+	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		var appended int
 		if p.SecondOpinionOf != "" {
 			done, appended, err = secondOpinion(tx, now, p, next)

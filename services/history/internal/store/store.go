@@ -109,6 +109,19 @@ func (s *Store) Seen(ctx context.Context) (seen api.Seen, err error) {
 	return seen, err
 }
 
+// SeeChange stores a change of authquota's database, unless a newer one is stored. It returns the newest.
+func (s *Store) SeeChange(ctx context.Context, change api.FeedMark) (newest api.FeedMark, err error) {
+	db := s.db.WithContext(ctx)
+	if err := database.SaveMark(db, authquotaChanges, change); err != nil {
+		return newest, database.Outage(err)
+	}
+	newest, _, err = database.SeenMark(db, authquotaChanges)
+	return newest, err
+}
+
+// authquotaChanges is the name of authquota's changes in feed_copies.
+const authquotaChanges = "authquota"
+
 // Has reports whether the database has an event or a checkpoint that the catalog has seen.
 func (s *Store) Has(ctx context.Context, seen database.SetBack) (bool, error) {
 	if seen.Kind == database.Checkpoint {
