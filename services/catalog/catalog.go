@@ -6,10 +6,10 @@ package catalog
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -25,10 +25,10 @@ import (
 var definition = service.Definition[Config]{
 	Name: "catalog", Migrations: migrations.Files, Start: start,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, Now: c.Now}
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
 	},
-	Check: func(ctx context.Context, _ *service.Runtime, c Config) error {
-		return c.Tokens.CheckReady(ctx, c.HistoryURL)
+	Check: func(ctx context.Context, r *service.Runtime, c Config) error {
+		return r.CheckPeer(ctx, peer.History, c.HistoryURL, c.Tokens)
 	},
 }
 
@@ -36,9 +36,7 @@ var definition = service.Definition[Config]{
 // verifies the settings, the schema and that the history service is reachable; recover accepts that the database was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"recover": {Load: RecoverConfig, Usage: "--accept --operator NAME", Run: func(ctx context.Context, c Config, args []string) error {
-			return Recover(ctx, c, args, os.Stdout)
-		}},
+		"recover": service.RecoverVerb("catalog", false, RecoverConfig, Recover),
 	})
 }
 
@@ -57,7 +55,7 @@ func start(r *service.Runtime, cfg Config) error {
 	listings := store.New(r.DB, r.Now)
 	work := desk.New(r.DB, r.Now)
 	live := snapshot.NewLive(listings, r.Now, r.Log)
-	history := r.Peer("history", cfg.HistoryURL, cfg.Tokens)
+	history := r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	copied := summaries(history, listings, r.Log)
 	guard := r.Guard("catalog", listings.Has, seenByHistory(history))
 	r.Ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
@@ -68,8 +66,9 @@ func start(r *service.Runtime, cfg Config) error {
 	httpapi.API{
 		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
 		Verify: guard.Verify, Now: r.Now, PublicURL: cfg.PublicURL,
-	}.Routes(engine, problems, cfg.Tokens, &r.Ready)
-	r.Handle(server.ServicePort, r.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath)))
+	}.Routes(engine, problems, &r.Ready)
+	access := peer.NewAccess(peer.Catalog, cfg.Tokens, cfg.Callers, problems)
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath))))
 
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -21,102 +19,58 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	catalog "opportunity.internal/services/catalog"
 	"opportunity.internal/services/catalog/internal/oracle"
+	"opportunity.internal/services/catalog/migrations"
 )
 
-const (
-	token  = "an-internal-token-of-32-characters-or-more"
-	public = "https://api.example"
-)
+func TestMain(m *testing.M) { servicetest.Main(m) }
 
 var startTime = time.Date(2026, 11, 20, 10, 0, 0, 123456000, time.UTC)
 
 // service is a running catalog with a fake history service.
 type service struct {
+	*servicetest.Service
+
 	t       testing.TB
-	url     string
-	metrics string
 	history *historyServer
-	clock   *clock
-	logs    *logBuffer
+	clock   *servicetest.Clock
 }
 
-var schema = storetest.NewSchema(func(url string) error {
-	return catalog.Migrate(context.Background(), catalog.Config{
-		Telemetry: telemetry.Config{LogOutput: io.Discard}, Database: database.Config{URL: url, MaxConnections: 2, AllowOwner: true},
-	})
-})
+var schema = servicetest.NewSchema(migrations.Files)
 
 // start runs the catalog on a migrated database, and stops it at the end of the test.
 func start(t testing.TB, databaseURL string) *service {
 	t.Helper()
-	s := &service{t: t, history: &historyServer{}, clock: &clock{at: startTime}, logs: &logBuffer{}}
-	peerServer := httptest.NewServer(s.history)
-	t.Cleanup(peerServer.Close)
-	service, operations := listen(t), listen(t)
-	s.url, s.metrics = "http://"+service.Addr().String(), "http://"+operations.Addr().String()+"/metrics"
-	cfg := catalog.Config{
-		Server:    server.Config{Listener: service, OperationsListener: operations, Drain: time.Second},
-		Telemetry: telemetry.Config{LogOutput: s.logs},
-		Database:  database.Config{URL: databaseURL, MaxConnections: 4, AllowOwner: true},
-		Tokens:    peer.Tokens{Values: []string{token}},
-		PublicURL: public, HistoryURL: peerServer.URL, Now: s.clock.Now,
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- catalog.Run(ctx, cfg) }()
-	t.Cleanup(func() {
-		stop()
-		s.history.close()
-		require.NoError(t, <-ended)
+	s := &service{t: t, history: &historyServer{}, clock: servicetest.NewClock(startTime)}
+	history := httptest.NewServer(s.history)
+	t.Cleanup(history.Close)
+	s.Service = servicetest.Start(t, peer.Catalog, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+		return catalog.Run(ctx, catalog.Config{
+			Server: server, Telemetry: telemetry, Database: database.Config{URL: databaseURL, MaxConnections: 4, AllowOwner: true},
+			Tokens: servicetest.Tokens(peer.Catalog), Callers: servicetest.Callers(peer.Catalog),
+			PublicURL: servicetest.PublicURL, HistoryURL: history.URL, Now: s.clock.Now,
+		})
 	})
-	storetest.Eventually(t, "ready", func() bool { return s.do(http.MethodGet, "/readyz", "", nil).status == http.StatusOK })
+	s.WaitReady()
 	return s
 }
 
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	return ln
-}
-
-type response struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-func (s *service) do(method, path, body string, header http.Header) response {
+// get sends a GET request of a consumer of the tier.
+func (s *service) get(tier api.Tier, path string, headers ...string) servicetest.Response {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(body))
-	require.NoError(s.t, err)
-	r.Header.Set("Authorization", "Bearer "+token)
-	for name, values := range header {
-		r.Header[name] = values
-	}
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(s.t, err)
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
-	return response{resp.StatusCode, resp.Header, b}
+	return s.Do(http.MethodGet, path, nil, append(headers, api.CallerHeader, caller(tier))...)
 }
 
-// get sends a GET request with the caller header of the tier.
-func (s *service) get(tier api.Tier, path string) response {
-	s.t.Helper()
-	return s.do(http.MethodGet, path, "", callerHeader(tier))
-}
-
-func callerHeader(tier api.Tier) http.Header {
+// caller returns the value of api.CallerHeader for a consumer of the tier.
+func caller(tier api.Tier) string {
 	for _, t := range api.Tiers {
 		if t.Tier == tier {
 			c, _ := json.Marshal(api.Caller{Tier: tier, PageSize: t.Limits.PageSize, History: t.Limits.History})
-			return http.Header{api.CallerHeader: {string(c)}}
+			return string(c)
 		}
 	}
 	panic("unknown tier " + tier)
@@ -124,17 +78,13 @@ func callerHeader(tier api.Tier) http.Header {
 
 func (s *service) list(tier api.Tier, path string) api.OpportunityList {
 	s.t.Helper()
-	a := s.get(tier, path)
-	require.Equal(s.t, http.StatusOK, a.status, "%s: %s", path, a.body)
-	return decode[api.OpportunityList](s.t, a.body)
+	return servicetest.Read[api.OpportunityList](s.get(tier, path))
 }
 
 // curate posts an operator's request to change listings.
 func (s *service) curate(path, body string) api.ImportReport {
 	s.t.Helper()
-	a := s.do(http.MethodPost, "/operator/v1/listings/"+path, body, http.Header{api.ActorHeader: {"alex"}})
-	require.Equal(s.t, http.StatusOK, a.status, string(a.body))
-	return decode[api.ImportReport](s.t, a.body)
+	return servicetest.Read[api.ImportReport](s.Do(http.MethodPost, "/operator/v1/listings/"+path, body))
 }
 
 // export returns the lines of an export, without its header.
@@ -147,9 +97,9 @@ func (s *service) export() string {
 
 func (s *service) exported() string {
 	s.t.Helper()
-	a := s.do(http.MethodGet, "/operator/v1/listings/export", "", http.Header{api.ActorHeader: {"alex"}})
-	require.Equal(s.t, http.StatusOK, a.status)
-	return string(a.body)
+	a := s.Do(http.MethodGet, "/operator/v1/listings/export", nil)
+	require.Equal(s.t, http.StatusOK, a.Status)
+	return a.Body
 }
 
 // load imports the records, adds their summaries to history's feed, and waits until all of them are served.
@@ -173,7 +123,7 @@ func (s *service) awaitRecords(records []oracle.Record) {
 	storetest.Eventually(s.t, "records are served", func() bool {
 		for _, o := range want {
 			a := s.get(api.Commercial, "/api/v1/opportunities/"+o.ID)
-			if a.status != http.StatusOK || !bytes.HasPrefix(a.body, append([]byte(`{"data":`), encode(s.t, o)...)) {
+			if a.Status != http.StatusOK || !strings.HasPrefix(a.Body, `{"data":`+encode(s.t, o)) {
 				return false
 			}
 		}
@@ -181,40 +131,13 @@ func (s *service) awaitRecords(records []oracle.Record) {
 	})
 }
 
-func encode(t testing.TB, v any) []byte {
+func encode(t testing.TB, v any) string {
 	t.Helper()
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	require.NoError(t, enc.Encode(v))
-	return bytes.TrimSpace(b.Bytes())
-}
-
-func decode[T any](t testing.TB, b []byte) T {
-	t.Helper()
-	var v T
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	require.NoError(t, dec.Decode(&v), string(b))
-	return v
-}
-
-// clock is a manual clock.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = t
+	return strings.TrimSpace(b.String())
 }
 
 // historyServer is a fake of the history service: its feed of summaries, and reviews.
@@ -223,7 +146,6 @@ type historyServer struct {
 	summaries   []api.Summary // in order of their sequence
 	changed     chan struct{}
 	down        bool
-	closed      bool
 	rulesBehind int // number of versions between its rules and the current ones
 
 	events map[string][]api.RecordedEvent // by slug, newest first
@@ -252,13 +174,6 @@ func (h *historyServer) setDown(down bool) {
 	h.wake()
 }
 
-func (h *historyServer) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-	h.wake()
-}
-
 func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/internal/v1/re") {
 		h.serveReviews(w, r)
@@ -268,7 +183,7 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.Seen{})
 		return
 	}
-	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+token {
+	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Catalog) {
 		w.WriteHeader(http.StatusTeapot)
 		return
 	}
@@ -284,7 +199,7 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if after < len(h.summaries) {
 			feed.Summaries = apitest.Encoded(h.summaries[after:min(after+100, len(h.summaries))]...)
 		}
-		if len(feed.Summaries) > 0 || h.closed {
+		if len(feed.Summaries) > 0 {
 			h.mu.Unlock()
 			_ = json.NewEncoder(w).Encode(feed)
 			return
@@ -300,22 +215,4 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// logBuffer is a buffer that is safe for concurrent use.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

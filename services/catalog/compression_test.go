@@ -1,33 +1,35 @@
 package catalog_test
 
 import (
-	"bytes"
 	"compress/gzip"
 	"io"
 	"net/http"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/catalog/internal/oracle"
 )
 
-func decompress(t *testing.T, coding string, body []byte) string {
+func decompress(t *testing.T, coding, body string) string {
 	t.Helper()
 	if coding == "" {
-		return string(body)
+		return body
 	}
 	var in io.Reader
 	var err error
 	switch coding {
 	case "gzip":
-		in, err = gzip.NewReader(bytes.NewReader(body))
+		in, err = gzip.NewReader(strings.NewReader(body))
 	case "zstd":
-		in, err = zstd.NewReader(bytes.NewReader(body))
+		in, err = zstd.NewReader(strings.NewReader(body))
 	}
 	require.NoError(t, err)
 	plain, err := io.ReadAll(in)
@@ -39,12 +41,8 @@ func decompress(t *testing.T, coding string, body []byte) string {
 func TestCompressedResponsesEqualTheOthers(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	s.load(oracle.Records(5, 260, startTime))
-	request := func(method, path, accept string, header http.Header) response {
-		for name, values := range callerHeader(api.Commercial) {
-			header[name] = values
-		}
-		header.Set("Accept-Encoding", accept)
-		return s.do(method, path, "", header)
+	request := func(method, path, accept string, headers ...string) servicetest.Response {
+		return s.Do(method, path, nil, append(headers, api.CallerHeader, caller(api.Commercial), "Accept-Encoding", accept)...)
 	}
 	const list = "/api/v1/opportunities"
 	id := s.list(api.Commercial, list).Data[0].ID
@@ -52,7 +50,7 @@ func TestCompressedResponsesEqualTheOthers(t *testing.T) {
 		list + "?limit=100", list + "?limit=100&page=2", list + "?limit=99&page=2", list + "?limit=1", list + "?page=9999",
 		list + "?verified=true&limit=50", "/api/jobs?limit=100", list + "/" + id,
 	} {
-		plain := request(http.MethodGet, path, "identity", http.Header{})
+		plain := request(http.MethodGet, path, "identity")
 		for accept, coding := range map[string]string{
 			"gzip": "gzip", "zstd": "zstd", "gzip, deflate, br, zstd": "gzip", "gzip;q=0": "", "br": "",
 		} {
@@ -60,40 +58,40 @@ func TestCompressedResponsesEqualTheOthers(t *testing.T) {
 				coding = "" // no records
 			}
 			for range 2 { // built, then cached
-				a := request(http.MethodGet, path, accept, http.Header{"Range": {"bytes=0-9"}})
-				require.Equal(t, http.StatusOK, a.status, "ranges are not supported")
-				require.Equal(t, coding, a.header.Get("Content-Encoding"), "%s %s", path, accept)
-				require.Equal(t, strconv.Itoa(len(a.body)), a.header.Get("Content-Length"))
-				require.Equal(t, []string{"Accept-Encoding", "Authorization"}, a.header.Values("Vary"))
-				require.Equal(t, plain.header.Get("ETag"), a.header.Get("ETag"))
-				require.Equal(t, plain.header.Get("Link"), a.header.Get("Link"))
-				require.Equal(t, string(plain.body), decompress(t, coding, a.body), "%s %s", path, accept)
+				a := request(http.MethodGet, path, accept, "Range", "bytes=0-9")
+				require.Equal(t, http.StatusOK, a.Status, "ranges are not supported")
+				require.Equal(t, coding, a.Header.Get("Content-Encoding"), "%s %s", path, accept)
+				require.Equal(t, strconv.Itoa(len(a.Body)), a.Header.Get("Content-Length"))
+				require.Equal(t, []string{"Accept-Encoding", "Authorization"}, a.Header.Values("Vary"))
+				require.Equal(t, plain.Header.Get("ETag"), a.Header.Get("ETag"))
+				require.Equal(t, plain.Header.Get("Link"), a.Header.Get("Link"))
+				require.Equal(t, plain.Body, decompress(t, coding, a.Body), "%s %s", path, accept)
 
-				head := request(http.MethodHead, path, accept, http.Header{})
-				require.Empty(t, head.body)
+				head := request(http.MethodHead, path, accept)
+				require.Empty(t, head.Body)
 				for _, name := range []string{"Content-Encoding", "Content-Length", "ETag", "Vary"} {
-					require.Equal(t, a.header.Values(name), head.header.Values(name), "%s of a HEAD", name)
+					require.Equal(t, a.Header.Values(name), head.Header.Values(name), "%s of a HEAD", name)
 				}
 			}
-			unchanged := request(http.MethodGet, path, accept, http.Header{"If-None-Match": {plain.header.Get("ETag")}})
-			require.Equal(t, http.StatusNotModified, unchanged.status)
-			require.Empty(t, unchanged.header.Get("Content-Encoding"))
-			require.Equal(t, []string{"Accept-Encoding", "Authorization"}, unchanged.header.Values("Vary"))
+			unchanged := request(http.MethodGet, path, accept, "If-None-Match", plain.Header.Get("ETag"))
+			require.Equal(t, http.StatusNotModified, unchanged.Status)
+			require.Empty(t, unchanged.Header.Get("Content-Encoding"))
+			require.Equal(t, []string{"Accept-Encoding", "Authorization"}, unchanged.Header.Values("Vary"))
 		}
 	}
-	invalid := request(http.MethodGet, list+"?limit=0", "gzip", http.Header{})
-	require.Equal(t, http.StatusBadRequest, invalid.status)
-	require.Empty(t, invalid.header.Get("Content-Encoding"))
+	invalid := request(http.MethodGet, list+"?limit=0", "gzip")
+	require.Equal(t, http.StatusBadRequest, invalid.Status)
+	require.Empty(t, invalid.Header.Get("Content-Encoding"))
 }
 
 // curl decodes bodies of several parts.
 func TestCurlDecodesLists(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	s.load(oracle.Records(6, 150, startTime))
-	caller := api.CallerHeader + ": " + callerHeader(api.Commercial).Get(api.CallerHeader)
 	path := "/api/v1/opportunities?limit=100"
-	curl := exec.CommandContext(t.Context(), "curl", "--silent", "--fail", "--compressed", "-H", caller, "-H", "Authorization: Bearer "+token, s.url+path)
+	curl := exec.CommandContext(t.Context(), "curl", "--silent", "--fail", "--compressed", "-H", api.CallerHeader+": "+caller(api.Commercial),
+		"-H", "Authorization: Bearer "+servicetest.Token(peer.Gateway), s.URL+path)
 	got, err := curl.Output()
 	require.NoError(t, err)
-	require.Equal(t, string(s.get(api.Commercial, path).body), string(got))
+	require.Equal(t, s.get(api.Commercial, path).Body, string(got))
 }

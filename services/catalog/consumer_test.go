@@ -15,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/oracle"
 )
@@ -67,9 +70,8 @@ func (s *service) walk(tier api.Tier, path string) (all []api.Opportunity) {
 	s.t.Helper()
 	for {
 		a := s.get(tier, path)
-		require.Equal(s.t, http.StatusOK, a.status, "%s: %s", path, a.body)
-		page := decode[api.OpportunityList](s.t, a.body)
-		require.Equal(s.t, string(encode(s.t, page)), string(a.body), "want the bytes of encoding/json")
+		page := servicetest.Read[api.OpportunityList](a)
+		require.Equal(s.t, encode(s.t, page), a.Body, "want the bytes of encoding/json")
 		all = append(all, page.Data...)
 		if !page.Pagination.HasMore {
 			require.Nil(s.t, page.Pagination.Next)
@@ -77,7 +79,7 @@ func (s *service) walk(tier api.Tier, path string) (all []api.Opportunity) {
 			return all
 		}
 		require.Len(s.t, page.Data, page.Pagination.Limit)
-		path = strings.TrimPrefix(*page.Pagination.Next, public)
+		path = strings.TrimPrefix(*page.Pagination.Next, servicetest.PublicURL)
 	}
 }
 
@@ -97,7 +99,7 @@ func TestPagesOfEveryFilterMatchTheOracle(t *testing.T) {
 		f.Set("limit", strconv.Itoa(7+i%20))
 		got := s.walk(tier, path+"?"+f.Encode())
 		require.Equal(t, ids(want), ids(got), "%s %s", tier, f.Encode())
-		require.Equal(t, string(encode(t, want)), string(encode(t, got)))
+		require.Equal(t, encode(t, want), encode(t, got))
 	}
 }
 
@@ -121,11 +123,11 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 	})
 	t.Run("next has the requested path and the canonical filter", func(t *testing.T) {
 		a := s.get(api.Commercial, "/api/jobs?limit=1&flexible=true&checked_after=2026-11-01&country=ca&page=1")
-		page := decode[api.OpportunityList](t, a.body).Pagination
-		require.Equal(t, public+"/api/jobs?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=2&limit=1", *page.Next)
-		require.Equal(t, `<`+public+`/api/v1/opportunities?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=1&limit=1>; rel="canonical"`,
-			a.header.Get("Link"))
-		require.Empty(t, s.get(api.Commercial, "/api/v1/opportunities").header.Get("Link"))
+		page := servicetest.Read[api.OpportunityList](a).Pagination
+		require.Equal(t, servicetest.PublicURL+"/api/jobs?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=2&limit=1", *page.Next)
+		require.Equal(t, `<`+servicetest.PublicURL+`/api/v1/opportunities?country=CA&flexible=true&checked_after=2026-11-01T00%3A00%3A00Z&page=1&limit=1>; rel="canonical"`,
+			a.Header.Get("Link"))
+		require.Empty(t, s.get(api.Commercial, "/api/v1/opportunities").Header.Get("Link"))
 	})
 	t.Run("meta has the time and the tier", func(t *testing.T) {
 		require.Equal(t, api.NewMeta(api.Developer, startTime), s.list(api.Developer, "/api/jobs").Meta)
@@ -139,88 +141,79 @@ func TestResponsesFollowTheSpecification(t *testing.T) {
 	t.Run("detail and list show the same record", func(t *testing.T) {
 		first := s.list(api.Commercial, "/api/jobs").Data[0]
 		a := s.get(api.Commercial, "/api/v1/opportunities/"+first.ID)
-		require.Equal(t, string(encode(t, api.OpportunityDetail{Data: first, Meta: api.NewMeta(api.Commercial, startTime)})), string(a.body))
+		require.Equal(t, encode(t, api.OpportunityDetail{Data: first, Meta: api.NewMeta(api.Commercial, startTime)}), a.Body)
 	})
 	t.Run("HEAD is GET without a body", func(t *testing.T) {
 		get := s.get(api.Commercial, "/api/jobs")
-		head := s.do(http.MethodHead, "/api/jobs", "", callerHeader(api.Commercial))
-		require.Equal(t, http.StatusOK, head.status)
-		require.Empty(t, head.body)
-		require.Equal(t, strconv.Itoa(len(get.body)), head.header.Get("Content-Length"))
-		require.Equal(t, get.header.Get("ETag"), head.header.Get("ETag"))
+		head := s.Do(http.MethodHead, "/api/jobs", nil, api.CallerHeader, caller(api.Commercial))
+		require.Equal(t, http.StatusOK, head.Status)
+		require.Empty(t, head.Body)
+		require.Equal(t, strconv.Itoa(len(get.Body)), head.Header.Get("Content-Length"))
+		require.Equal(t, get.Header.Get("ETag"), head.Header.Get("ETag"))
 	})
 	for _, c := range []struct {
-		path   string
-		status int
-		code   string
+		path string
+		code problem.Code
 	}{
-		{"/api/jobs?colour=red", 400, "unknown_parameter"},
-		{"/api/jobs?remote=yes", 400, "invalid_parameter"},
-		{"/api/jobs?remote=", 400, "invalid_parameter"},
-		{"/api/jobs?page=1&page=1", 400, "duplicate_parameter"},
-		{"/api/jobs?province=ON", 400, "invalid_parameter"},
-		{"/api/jobs?limit=101", 400, "invalid_parameter"},
-		{"/api/v1/opportunities/maple-0?page=1", 400, "unknown_parameter"},
-		{"/api/v1/opportunities/unknown", 404, "not_found"},
-		{"/api/v1/opportunities/Not%20An%20Id", 404, "not_found"},
-		{"/api/v1/opportunities/a%2Fb", 404, "not_found"},
-		{"/api/v1/opportunities/", 404, "not_found"},
-		{"/api/v1//opportunities", 404, "not_found"},
-		{"/api/jobs/", 404, "not_found"},
+		{"/api/jobs?colour=red", problem.UnknownParameter},
+		{"/api/jobs?remote=yes", problem.InvalidParameter},
+		{"/api/jobs?remote=", problem.InvalidParameter},
+		{"/api/jobs?page=1&page=1", problem.DuplicateParameter},
+		{"/api/jobs?province=ON", problem.InvalidParameter},
+		{"/api/jobs?limit=101", problem.InvalidParameter},
+		{"/api/v1/opportunities/maple-0?page=1", problem.UnknownParameter},
+		{"/api/v1/opportunities/unknown", problem.NotFound},
+		{"/api/v1/opportunities/Not%20An%20Id", problem.NotFound},
+		{"/api/v1/opportunities/a%2Fb", problem.NotFound},
+		{"/api/v1/opportunities/", problem.NotFound},
+		{"/api/v1//opportunities", problem.NotFound},
+		{"/api/jobs/", problem.NotFound},
 	} {
 		t.Run(c.path, func(t *testing.T) {
-			a := s.get(api.Commercial, c.path)
-			require.Equal(t, c.status, a.status)
-			e := decode[api.Error](t, a.body)
-			require.Equal(t, c.code, e.Error.Code)
-			require.Equal(t, public+"/docs/errors#"+c.code, e.Documentation)
+			s.get(api.Commercial, c.path).RequireError(c.code)
 		})
 	}
-	t.Run("requests without the internal token are rejected", func(t *testing.T) {
-		for _, path := range []string{"/api/jobs", "/internal/v1/listings?after=0", "/operator/v1/listings/export"} {
-			header := callerHeader(api.Commercial)
-			header.Set("Authorization", "Bearer guess")
-			require.Equal(t, http.StatusUnauthorized, s.do(http.MethodGet, path, "", header).status)
-		}
-	})
+}
+
+func TestAccess(t *testing.T) {
+	s := start(t, schema.SQLite(t))
+	servicetest.RequireAccess(t, peer.Catalog, s.URL, s.Log.String)
 }
 
 func TestConditionalRequests(t *testing.T) {
 	s := start(t, schema.SQLite(t))
 	records := oracle.Records(4, 40, startTime)
 	s.load(records)
-	request := func(path string, tier api.Tier, etag string) response {
-		header := callerHeader(tier)
-		header.Set("If-None-Match", etag)
-		return s.do(http.MethodGet, path, "", header)
+	request := func(path string, tier api.Tier, etag string) servicetest.Response {
+		return s.get(tier, path, "If-None-Match", etag)
 	}
 	id := s.list(api.Free, "/api/jobs").Data[0].ID
 	for _, path := range []string{"/api/jobs?country=ca", "/api/v1/opportunities", "/api/v1/opportunities/" + id} {
 		first := s.get(api.Commercial, path)
-		etag := first.header.Get("ETag")
+		etag := first.Header.Get("ETag")
 		require.True(t, strings.HasPrefix(etag, `W/"`), etag)
-		require.Equal(t, "private, no-cache", first.header.Get("Cache-Control"))
-		require.Equal(t, []string{"Accept-Encoding", "Authorization"}, first.header.Values("Vary"))
+		require.Equal(t, "private, no-cache", first.Header.Get("Cache-Control"))
+		require.Equal(t, []string{"Accept-Encoding", "Authorization"}, first.Header.Values("Vary"))
 
 		again := request(path, api.Commercial, `"other", `+etag)
-		require.Equal(t, http.StatusNotModified, again.status)
-		require.Empty(t, again.body)
-		require.Equal(t, etag, again.header.Get("ETag"))
-		require.Equal(t, http.StatusOK, request(path, api.Free, etag).status, "want another ETag for another tier")
+		require.Equal(t, http.StatusNotModified, again.Status)
+		require.Empty(t, again.Body)
+		require.Equal(t, etag, again.Header.Get("ETag"))
+		require.Equal(t, http.StatusOK, request(path, api.Free, etag).Status, "want another ETag for another tier")
 	}
-	require.Equal(t, s.get(api.Commercial, "/api/jobs?country=ca").header.Get("ETag"),
-		s.get(api.Commercial, "/api/jobs?limit=10&page=1&country=CA").header.Get("ETag"), "want the same ETag for two spellings of a query")
-	require.NotEqual(t, s.get(api.Commercial, "/api/jobs").header.Get("ETag"), s.get(api.Commercial, "/api/jobs?page=2").header.Get("ETag"))
+	require.Equal(t, s.get(api.Commercial, "/api/jobs?country=ca").Header.Get("ETag"),
+		s.get(api.Commercial, "/api/jobs?limit=10&page=1&country=CA").Header.Get("ETag"), "want the same ETag for two spellings of a query")
+	require.NotEqual(t, s.get(api.Commercial, "/api/jobs").Header.Get("ETag"), s.get(api.Commercial, "/api/jobs?page=2").Header.Get("ETag"))
 
 	// Both the clock and changed data change the ETag.
-	list := s.get(api.Commercial, "/api/jobs").header.Get("ETag")
-	s.clock.set(startTime.Add(api.FreshnessWindow))
+	list := s.get(api.Commercial, "/api/jobs").Header.Get("ETag")
+	s.clock.Set(startTime.Add(api.FreshnessWindow))
 	storetest.Eventually(t, "the list has a new ETag at the new time", func() bool {
-		return request("/api/jobs", api.Commercial, list).status == http.StatusOK
+		return request("/api/jobs", api.Commercial, list).Status == http.StatusOK
 	})
-	list = s.get(api.Commercial, "/api/jobs").header.Get("ETag")
+	list = s.get(api.Commercial, "/api/jobs").Header.Get("ETag")
 	require.Equal(t, 1, s.curate("withdraw", fmt.Sprintf(`{"ids":[%q]}`, id)).Updated)
-	storetest.Eventually(t, "the list has a new ETag after the withdrawal", func() bool { return request("/api/jobs", api.Commercial, list).status == http.StatusOK })
+	storetest.Eventually(t, "the list has a new ETag after the withdrawal", func() bool { return request("/api/jobs", api.Commercial, list).Status == http.StatusOK })
 }
 
 func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
@@ -236,11 +229,11 @@ func TestVerifiedTurnsStaleAfterFreshUntil(t *testing.T) {
 			*o.Verification.FreshUntil:                      api.Verified,
 			o.Verification.FreshUntil.Add(time.Microsecond): api.Stale,
 		} {
-			s.clock.set(at)
+			s.clock.Set(at)
 			storetest.Eventually(t, "the database is polled at the new time", func() bool {
-				return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
+				return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK
 			})
-			got := decode[api.OpportunityDetail](t, s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).body)
+			got := servicetest.Read[api.OpportunityDetail](s.get(api.Commercial, "/api/v1/opportunities/"+o.ID))
 			require.Equal(t, want, got.Data.Verification.Status)
 			require.Equal(t, at, got.Meta.GeneratedAt)
 			require.Equal(t, ids(oracle.List(oracle.Published(records, at), api.Commercial, url.Values{"verified": {"true"}})),
@@ -261,7 +254,7 @@ func TestFreeTierSeesTheSameSetInEveryFilter(t *testing.T) {
 		if slices.Contains(set, r.Entry.ID) {
 			want = http.StatusOK
 		}
-		require.Equal(t, want, s.get(api.Free, "/api/v1/opportunities/"+r.Entry.ID).status)
+		require.Equal(t, want, s.get(api.Free, "/api/v1/opportunities/"+r.Entry.ID).Status)
 	}
 	for _, f := range filters(100) {
 		for _, id := range ids(s.walk(api.Free, "/api/jobs?"+f.Encode())) {

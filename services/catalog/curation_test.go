@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/oracle"
 )
@@ -100,7 +101,7 @@ func TestImportPublishAndWithdrawChangeVisibility(t *testing.T) {
 		awaitVisible := func(want bool) {
 			t.Helper()
 			storetest.Eventually(t, "visibility", func() bool {
-				return (s.get(api.Commercial, "/api/v1/opportunities/x").status == http.StatusOK) == want
+				return (s.get(api.Commercial, "/api/v1/opportunities/x").Status == http.StatusOK) == want
 			})
 		}
 		s.curate("import", listingLine("x", ""))
@@ -132,16 +133,16 @@ func TestMaterialChangeNeedsReview(t *testing.T) {
 				t.Helper()
 				storetest.Eventually(t, string(want), func() bool {
 					a := s.get(api.Commercial, "/api/v1/opportunities/"+o.ID)
-					return decode[api.OpportunityDetail](t, a.body).Data.Verification.Status == want
+					return servicetest.Read[api.OpportunityDetail](a).Data.Verification.Status == want
 				})
 			}
 			r.Entry.Summary = "Only other words."
 			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
 			storetest.Eventually(t, "the copy edit is served", func() bool {
-				return strings.Contains(string(s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).body), r.Entry.Summary)
+				return strings.Contains(s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).Body, r.Entry.Summary)
 			})
 			status(api.Verified)
-			s.clock.set(s.clock.Now().Add(1000))
+			s.clock.Advance(1000)
 			r.Entry.StartingCost = "10 CAD"
 			require.Equal(t, 1, s.curate("import", string(r.Line())).Updated)
 			status(api.NeedsReview)
@@ -169,13 +170,13 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 		} {
 			for _, tier := range []api.Tier{api.Free, api.Commercial} {
 				a := s.get(tier, path)
-				seen.Write(a.body)
-				require.NoError(t, a.header.Write(&seen))
+				seen.WriteString(a.Body)
+				require.NoError(t, a.Header.Write(&seen))
 			}
 		}
-		require.Equal(t, http.StatusNotFound, s.get(api.Commercial, "/api/v1/opportunities/hidden").status)
-		seen.WriteString(s.logs.String())
-		seen.Write(s.do(http.MethodGet, "/internal/v1/listings?after=0", "", nil).body)
+		require.Equal(t, http.StatusNotFound, s.get(api.Commercial, "/api/v1/opportunities/hidden").Status)
+		seen.WriteString(s.Log.String())
+		seen.WriteString(s.Do(http.MethodGet, "/internal/v1/listings?after=0", nil).Body)
 		for _, secret := range []string{"secret", "Hush", "curation", "contact"} {
 			require.NotContains(t, strings.ToLower(seen.String()), strings.ToLower(secret))
 		}
@@ -192,9 +193,7 @@ func TestCurationNotesAreNotPublic(t *testing.T) {
 func TestListingFeedFollowsPublication(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		feed := func(query string) []api.ListingState {
-			a := s.do(http.MethodGet, "/internal/v1/listings?"+query, "", nil)
-			require.Equal(t, http.StatusOK, a.status, string(a.body))
-			return decode[api.ListingFeed](t, a.body).Listings
+			return servicetest.Read[api.ListingFeed](s.Do(http.MethodGet, "/internal/v1/listings?"+query, nil)).Listings
 		}
 		require.Empty(t, feed("after=0"))
 		s.curate("import", listingLine("a", "")+listingLine("b", `,"visibility":"published"`))
@@ -213,7 +212,7 @@ func TestListingFeedFollowsPublication(t *testing.T) {
 		require.False(t, later[0].Published)
 		require.Empty(t, feed("after="+jsonNumber(later[0].Sequence)))
 
-		require.Equal(t, http.StatusBadRequest, s.do(http.MethodGet, "/internal/v1/listings?after=x", "", nil).status)
+		require.Equal(t, http.StatusBadRequest, s.Do(http.MethodGet, "/internal/v1/listings?after=x", nil).Status)
 	})
 }
 
@@ -229,16 +228,12 @@ func TestAmbiguousOperatorRequestsAreRejected(t *testing.T) {
 		"withdraw": {"", "{}", `{"all":true}`},
 	} {
 		for _, body := range bodies {
-			a := s.do(http.MethodPost, "/operator/v1/listings/"+path, body, http.Header{api.ActorHeader: {"alex"}})
-			require.Equal(t, http.StatusBadRequest, a.status, "%s %s", path, body)
+			a := s.Do(http.MethodPost, "/operator/v1/listings/"+path, body)
+			require.Equal(t, http.StatusBadRequest, a.Status, "%s %s", path, body)
 		}
 	}
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.url+"/operator/v1/listings/import", strings.NewReader(listingLine("a", "")))
-	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer "+token)
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusBadRequest, resp.StatusCode, "a request without an actor must be rejected")
+	anonymous := http.Header{"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}}
+	a := servicetest.Send(t, http.MethodPost, s.URL+"/operator/v1/listings/import", listingLine("a", ""), anonymous)
+	require.Equal(t, http.StatusBadRequest, a.Status, "a request without an actor must be rejected")
 	require.Empty(t, s.export())
 }

@@ -13,6 +13,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 )
 
@@ -97,17 +98,26 @@ func (h *historyServer) record(actor string, e api.VerificationEvent, lastEventI
 }
 
 // operate sends a request of an operator.
-func (s *service) operate(actor, method, path, body string) response {
+func (s *service) operate(actor, method, path, body string) servicetest.Response {
 	s.t.Helper()
-	return s.do(method, "/operator/v1/"+path, body, http.Header{api.ActorHeader: {actor}})
+	return s.Do(method, "/operator/v1/"+path, body, api.ActorHeader, actor)
 }
 
 // operated sends a request of an operator and decodes the response, which must have the status.
 func operated[T any](s *service, status int, actor, method, path, body string) T {
 	s.t.Helper()
 	a := s.operate(actor, method, path, body)
-	require.Equal(s.t, status, a.status, "%s %s: %s", method, path, a.body)
-	return decode[T](s.t, a.body)
+	require.Equal(s.t, status, a.Status, "%s %s: %s", method, path, a.Body)
+	return decode[T](s.t, a)
+}
+
+// decode decodes the body of a response with any status.
+func decode[T any](t testing.TB, a servicetest.Response) (out T) {
+	t.Helper()
+	in := json.NewDecoder(strings.NewReader(a.Body))
+	in.DisallowUnknownFields()
+	require.NoError(t, in.Decode(&out), a.Body)
+	return out
 }
 
 func (s *service) sheetFor(actor, id string) api.ReviewSheet {
@@ -188,12 +198,12 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 			require.False(t, got.Applied)
 			require.Contains(t, strings.Join(got.Rejected[0].Problems, "\n"), problem)
 		}
-		require.Equal(t, 400, s.operate("ben", "POST", "reviews/records/x", `{"reviews":{}}`).status)
-		require.Equal(t, 404, s.operate("ben", "POST", "reviews/records/y", submission(t, bens, "", "")).status)
-		require.Equal(t, 404, s.operate("ben", "GET", "reviews/records/y", "").status)
+		require.Equal(t, 400, s.operate("ben", "POST", "reviews/records/x", `{"reviews":{}}`).Status)
+		require.Equal(t, 404, s.operate("ben", "POST", "reviews/records/y", submission(t, bens, "", "")).Status)
+		require.Equal(t, 404, s.operate("ben", "GET", "reviews/records/y", "").Status)
 		s.history.setDown(true)
-		require.Equal(t, 503, s.operate("ben", "GET", "reviews/records/x", "").status, "a sheet without events would hide a conflict")
-		require.Equal(t, 503, s.operate("ben", "POST", "reviews/records/x", submission(t, bens, "", "")).status)
+		require.Equal(t, 503, s.operate("ben", "GET", "reviews/records/x", "").Status, "a sheet without events would hide a conflict")
+		require.Equal(t, 503, s.operate("ben", "POST", "reviews/records/x", submission(t, bens, "", "")).Status)
 		s.history.setDown(false)
 	})
 }
@@ -201,15 +211,15 @@ func TestReviewOfAnOutdatedSheetKeepsTheWork(t *testing.T) {
 func TestUndoRestoresTheFactsOfTheReviewBefore(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
-		undo := func(actor, event string, status int) response {
+		undo := func(actor, event string, status int) servicetest.Response {
 			t.Helper()
 			a := s.operate(actor, "POST", "reviews/records/x/undo", fmt.Sprintf(`{"eventId":%q}`, event))
-			require.Equal(t, status, a.status, string(a.body))
+			require.Equal(t, status, a.Status, a.Body)
 			return a
 		}
 		submit := func(actor, facts string) {
 			t.Helper()
-			s.clock.set(s.clock.Now().Add(time.Minute))
+			s.clock.Advance(time.Minute)
 			body := submission(t, s.sheetFor(actor, "x"), facts, "")
 			operated[api.ReviewReport](s, 200, actor, "POST", "reviews/records/x", strings.Replace(body, `"remote":true`, `"remote":`+facts, 1))
 		}
@@ -218,14 +228,14 @@ func TestUndoRestoresTheFactsOfTheReviewBefore(t *testing.T) {
 		undo("ann", "x-2", 400) // of another operator
 		undo("ben", "x-9", 400)
 		undo("ann", "x-1", 409)
-		s.clock.set(s.clock.Now().Add(time.Minute))
-		require.True(t, decode[api.ReviewReport](t, undo("ben", "x-2", 200).body).Applied)
+		s.clock.Advance(time.Minute)
+		require.True(t, servicetest.Read[api.ReviewReport](undo("ben", "x-2", 200)).Applied)
 		sheet := s.sheetFor("ben", "x")
 		require.Equal(t, api.NeedsReview, sheet.Status)
 		require.False(t, *sheet.Record.Facts.Remote, "want the facts of ann's review")
 		require.Equal(t, "Undoes the review x-2.", sheet.Events[0].Note)
 		require.Len(t, sheet.Events, 3)
-		s.clock.set(s.clock.Now().Add(time.Minute))
+		s.clock.Advance(time.Minute)
 		undo("ben", "x-2", 409)
 	})
 }
@@ -237,7 +247,7 @@ func TestLeaseHasOneHolder(t *testing.T) {
 		var all sync.WaitGroup
 		statuses := make([]int, 8)
 		for i := range statuses {
-			all.Go(func() { statuses[i] = s.operate(fmt.Sprintf("op-%d", i), "PUT", path, `{}`).status })
+			all.Go(func() { statuses[i] = s.operate(fmt.Sprintf("op-%d", i), "PUT", path, `{}`).Status })
 		}
 		all.Wait()
 		taken := 0
@@ -252,20 +262,20 @@ func TestLeaseHasOneHolder(t *testing.T) {
 
 		ann := operated[api.Lease](s, 200, "ann", "PUT", path, `{"takeOver":true}`)
 		require.Equal(t, api.Lease{Holder: "ann", TakenAt: startTime, ExpiresAt: startTime.Add(api.LeaseTime)}, ann)
-		s.clock.set(startTime.Add(10 * time.Minute))
+		s.clock.Set(startTime.Add(10 * time.Minute))
 		require.Equal(t, ann, operated[api.Lease](s, 409, "ben", "PUT", path, `{}`))
 		ann = operated[api.Lease](s, 200, "ann", "PUT", path, `{}`)
 		require.Equal(t, api.Lease{Holder: "ann", TakenAt: startTime, ExpiresAt: startTime.Add(25 * time.Minute)}, ann, "want a renewed lease")
-		require.Equal(t, 204, s.operate("ben", "DELETE", path, "").status)
+		require.Equal(t, 204, s.operate("ben", "DELETE", path, "").Status)
 		require.Equal(t, "ann", s.sheetFor("ben", "x").Lease.Holder, "only the holder can end a lease")
-		s.clock.set(startTime.Add(25 * time.Minute))
+		s.clock.Set(startTime.Add(25 * time.Minute))
 		require.Nil(t, s.sheetFor("ben", "x").Lease, "an expired lease is none")
 		require.Equal(t, "ben", operated[api.Lease](s, 200, "ben", "PUT", path, `{}`).Holder)
-		require.Equal(t, 204, s.operate("ben", "DELETE", path, "").status)
+		require.Equal(t, 204, s.operate("ben", "DELETE", path, "").Status)
 		require.Nil(t, s.sheetFor("ben", "x").Lease)
-		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/y/lease", `{}`).status)
-		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/%00/lease", `{}`).status)
-		require.Equal(t, 400, s.operate("ann", "PUT", path, `{"force":true}`).status)
+		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/y/lease", `{}`).Status)
+		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/%00/lease", `{}`).Status)
+		require.Equal(t, 400, s.operate("ann", "PUT", path, `{"force":true}`).Status)
 	})
 }
 
@@ -277,12 +287,12 @@ func TestDraftsAndSkips(t *testing.T) {
 		operated[api.Draft](s, 200, "ann", "PUT", draft, full)
 		require.Equal(t, full, string(s.sheetFor("ann", "x").Draft.Content))
 		for _, body := range []string{full + " ", "", "{", "\"\xff\""} {
-			require.Equal(t, 400, s.operate("ann", "PUT", draft, body).status, "%.20q", body)
+			require.Equal(t, 400, s.operate("ann", "PUT", draft, body).Status, "%.20q", body)
 		}
 		require.Nil(t, s.sheetFor("ben", "x").Draft)
-		require.Equal(t, 204, s.operate("ann", "DELETE", draft, "").status)
+		require.Equal(t, 204, s.operate("ann", "DELETE", draft, "").Status)
 		require.Nil(t, s.sheetFor("ann", "x").Draft)
-		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/y/draft", `1`).status)
+		require.Equal(t, 404, s.operate("ann", "PUT", "reviews/records/y/draft", `1`).Status)
 
 		request := func(until time.Time) string {
 			return fmt.Sprintf(`{"reason":"site down","until":%q}`, until.Format(time.RFC3339Nano))
@@ -293,12 +303,12 @@ func TestDraftsAndSkips(t *testing.T) {
 		for _, body := range []string{
 			request(startTime), request(startTime.Add(api.MaxSkip + time.Second)), `{"reason":" ","until":"2026-11-21T00:00:00Z"}`, `{"reason":"x"}`,
 		} {
-			require.Equal(t, 400, s.operate("ann", "PUT", skip, body).status, body)
+			require.Equal(t, 400, s.operate("ann", "PUT", skip, body).Status, body)
 		}
-		s.clock.set(until)
+		s.clock.Set(until)
 		require.Nil(t, s.sheetFor("ben", "x").Skip, "the record must return at that time")
 		operated[api.Skip](s, 200, "ann", "PUT", skip, request(until.Add(time.Hour)))
-		require.Equal(t, 204, s.operate("ben", "DELETE", skip, "").status)
+		require.Equal(t, 204, s.operate("ben", "DELETE", skip, "").Status)
 		require.Nil(t, s.sheetFor("ben", "x").Skip)
 	})
 }
@@ -311,8 +321,8 @@ func TestWorkOfCuratorsIsPrivate(t *testing.T) {
 	operated[api.ReviewReport](s, 200, "ben", "POST", "reviews/records/x", submission(t, s.sheetFor("ben", "x"), "", `,"quotes":[{"fact":"pay","sourceUrl":"https://acme.example","text":"Hush"}]`))
 	storetest.Eventually(t, "reviewed", func() bool { return s.list(api.Commercial, "/api/jobs?verified=true").Pagination.Total == 1 })
 	for _, path := range []string{"/api/jobs", "/api/v1/opportunities/x"} {
-		require.NotContains(t, string(s.get(api.Commercial, path).body), "Hush")
+		require.NotContains(t, s.get(api.Commercial, path).Body, "Hush")
 	}
-	require.NotContains(t, string(s.do(http.MethodGet, "/internal/v1/listings?after=0", "", nil).body), "Hush")
-	require.NotContains(t, s.logs.String(), "Hush")
+	require.NotContains(t, s.Do(http.MethodGet, "/internal/v1/listings?after=0", nil).Body, "Hush")
+	require.NotContains(t, s.Log.String(), "Hush")
 }

@@ -12,25 +12,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 // edit sends an edit of a listing with the entity tag.
-func (s *service) edit(actor, id, etag, body string) response {
+func (s *service) edit(actor, id, etag, body string) servicetest.Response {
 	s.t.Helper()
-	return s.do(http.MethodPut, "/operator/v1/listings/"+id, body, http.Header{api.ActorHeader: {actor}, "If-Match": {etag}})
+	return s.Do(http.MethodPut, "/operator/v1/listings/"+id, body, api.ActorHeader, actor, "If-Match", etag)
 }
 
 func TestEditNeedsTheCurrentVersion(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published","curation":{"contact":"jo@x.example","notes":""}`))
 		shown := s.operate("ann", "GET", "listings/x", "")
-		etag := shown.header.Get("ETag")
-		detail := decode[api.ListingDetail](t, shown.body)
+		etag := shown.Header.Get("ETag")
+		detail := servicetest.Read[api.ListingDetail](shown)
 		require.Equal(t, `"`+detail.Version+`"`, etag)
 		changed := strings.Replace(string(detail.Listing), `"startingCost":""`, `"startingCost":"10 CAD"`, 1)
 
 		var all sync.WaitGroup
-		replies := make([]response, 6)
+		replies := make([]servicetest.Response, 6)
 		for i := range replies {
 			body := strings.Replace(changed, `"summary":"Work."`, fmt.Sprintf(`"summary":"Work %d."`, i), 1)
 			all.Go(func() { replies[i] = s.edit("ann", "x", etag, body) })
@@ -38,26 +39,26 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 		all.Wait()
 		applied := 0
 		for _, reply := range replies {
-			report := decode[api.EditReport](t, reply.body)
-			if reply.status == http.StatusOK {
+			report := decode[api.EditReport](t, reply)
+			if reply.Status == http.StatusOK {
 				applied++
 				require.True(t, report.Applied)
 				require.Equal(t, []string{"summary", "startingCost"}, report.Fields)
 				continue
 			}
-			require.Equal(t, http.StatusPreconditionFailed, reply.status, string(reply.body))
+			require.Equal(t, http.StatusPreconditionFailed, reply.Status, reply.Body)
 			require.False(t, report.Applied)
 			require.Contains(t, string(report.Current.Listing), "10 CAD")
-			require.Equal(t, `"`+report.Current.Version+`"`, reply.header.Get("ETag"))
+			require.Equal(t, `"`+report.Current.Version+`"`, reply.Header.Get("ETag"))
 		}
 		require.Equal(t, 1, applied, "only one of several edits of one version can succeed")
 
 		shown = s.operate("ann", "GET", "listings/x", "")
-		etag = shown.header.Get("ETag")
-		same := s.edit("ann", "x", etag, string(decode[api.ListingDetail](t, shown.body).Listing))
-		require.Equal(t, 200, same.status)
-		require.Empty(t, decode[api.EditReport](t, same.body).Fields)
-		require.Equal(t, etag, same.header.Get("ETag"))
+		etag = shown.Header.Get("ETag")
+		same := s.edit("ann", "x", etag, string(servicetest.Read[api.ListingDetail](shown).Listing))
+		require.Equal(t, 200, same.Status)
+		require.Empty(t, servicetest.Read[api.EditReport](same).Fields)
+		require.Equal(t, etag, same.Header.Get("ETag"))
 
 		for body, problem := range map[string]string{
 			strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1):                                      "id: must not change",
@@ -66,27 +67,27 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 			strings.Replace(changed, `{"url":"https://acme.example/about","checkedAt":null}`, ``, 1): "sources",
 		} {
 			got := s.edit("ann", "x", etag, body)
-			require.Equal(t, 200, got.status, string(got.body))
-			report := decode[api.EditReport](t, got.body)
+			require.Equal(t, 200, got.Status, got.Body)
+			report := servicetest.Read[api.EditReport](got)
 			require.False(t, report.Applied)
 			require.Contains(t, strings.Join(report.Problems, "\n"), problem)
 		}
-		require.Equal(t, 400, s.operate("ann", "PUT", "listings/x", changed).status, "an edit without If-Match")
-		require.Equal(t, 400, s.edit("ann", "x", etag, "").status)
-		require.Equal(t, 400, s.edit("ann", "x", etag, `{"format":"opportunity-listings","version":1}`).status, "want a listing")
-		require.Equal(t, 404, s.edit("ann", "y", etag, strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1)).status)
-		require.Equal(t, etag, s.operate("ann", "GET", "listings/x", "").header.Get("ETag"))
+		require.Equal(t, 400, s.operate("ann", "PUT", "listings/x", changed).Status, "an edit without If-Match")
+		require.Equal(t, 400, s.edit("ann", "x", etag, "").Status)
+		require.Equal(t, 400, s.edit("ann", "x", etag, `{"format":"opportunity-listings","version":1}`).Status, "want a listing")
+		require.Equal(t, 404, s.edit("ann", "y", etag, strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1)).Status)
+		require.Equal(t, etag, s.operate("ann", "GET", "listings/x", "").Header.Get("ETag"))
 	})
 }
 
 func TestEditOfNotesKeepsTheListing(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", ""))
-		etag := s.operate("ann", "GET", "listings/x", "").header.Get("ETag")
+		etag := s.operate("ann", "GET", "listings/x", "").Header.Get("ETag")
 		got := s.edit("ann", "x", etag, listingLine("x", `,"curation":{"contact":"jo@x.example","notes":"Calls only."}`))
-		require.Equal(t, []string{"curation"}, decode[api.EditReport](t, got.body).Fields)
-		again := s.edit("ben", "x", got.header.Get("ETag"), listingLine("x", ""))
-		require.Empty(t, decode[api.EditReport](t, again.body).Fields, "without a curation the notes stay")
+		require.Equal(t, []string{"curation"}, servicetest.Read[api.EditReport](got).Fields)
+		again := s.edit("ben", "x", got.Header.Get("ETag"), listingLine("x", ""))
+		require.Empty(t, servicetest.Read[api.EditReport](again).Fields, "without a curation the notes stay")
 		require.Equal(t, api.CurationNotes{Contact: "jo@x.example", Notes: "Calls only."}, s.sheetFor("ben", "x").Curation)
 	})
 }
@@ -95,32 +96,32 @@ func TestDryRunOfAnEditShowsItsConsequences(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", `,"visibility":"published"`))
 		operated[api.ReviewReport](s, 200, "ann", "POST", "reviews/records/x", submission(t, s.sheetFor("ann", "x"), "", ""))
-		s.clock.set(s.clock.Now().Add(time.Minute))
+		s.clock.Advance(time.Minute)
 		shown := s.operate("ann", "GET", "listings/x", "")
-		etag := shown.header.Get("ETag")
+		etag := shown.Header.Get("ETag")
 		body := strings.NewReplacer(`"startingCost":""`, `"startingCost":"10 CAD"`, `"summary":"Work."`, `"summary":"Other work."`).
-			Replace(string(decode[api.ListingDetail](t, shown.body).Listing))
-		dry := func(etag, body string) response { return s.edit("ann", "x?dryRun=true", etag, body) }
+			Replace(string(servicetest.Read[api.ListingDetail](shown).Listing))
+		dry := func(etag, body string) servicetest.Response { return s.edit("ann", "x?dryRun=true", etag, body) }
 
 		got := dry(etag, body)
-		require.Equal(t, 200, got.status, string(got.body))
-		report := decode[api.EditReport](t, got.body)
+		require.Equal(t, 200, got.Status, got.Body)
+		report := servicetest.Read[api.EditReport](got)
 		require.False(t, report.Applied)
 		require.Equal(t, []string{"summary", "startingCost"}, report.Fields)
 		require.Equal(t, []string{"startingCost"}, report.Material)
 		require.True(t, report.Change.NeedsReview)
 		require.Equal(t, `"10 CAD"`, string(report.Change.Fields[0].New))
-		require.Equal(t, etag, s.operate("ann", "GET", "listings/x", "").header.Get("ETag"), "a dry run changed the listing")
+		require.Equal(t, etag, s.operate("ann", "GET", "listings/x", "").Header.Get("ETag"), "a dry run changed the listing")
 
-		invalid := decode[api.EditReport](t, dry(etag, strings.Replace(body, `"sources":[`, `"sources":[{"url":"x","checkedAt":null},`, 1)).body)
+		invalid := servicetest.Read[api.EditReport](dry(etag, strings.Replace(body, `"sources":[`, `"sources":[{"url":"x","checkedAt":null},`, 1)))
 		require.Contains(t, strings.Join(invalid.Problems, "\n"), "sources[0].url")
-		require.Equal(t, 412, dry(`"outdated"`, body).status)
-		require.Equal(t, 400, s.edit("ann", "x?dryRun=yes", etag, body).status, "a misspelled dry run must not edit")
+		require.Equal(t, 412, dry(`"outdated"`, body).Status)
+		require.Equal(t, 400, s.edit("ann", "x?dryRun=yes", etag, body).Status, "a misspelled dry run must not edit")
 
-		copied := decode[api.EditReport](t, dry(etag, strings.Replace(body, "10 CAD", "", 1)).body)
+		copied := servicetest.Read[api.EditReport](dry(etag, strings.Replace(body, "10 CAD", "", 1)))
 		require.Empty(t, copied.Material)
 		require.False(t, copied.Change.NeedsReview)
-		done := decode[api.EditReport](t, s.edit("ann", "x", etag, body).body)
+		done := servicetest.Read[api.EditReport](s.edit("ann", "x", etag, body))
 		require.True(t, done.Applied)
 		require.Equal(t, report.Change, done.Change)
 		require.Equal(t, api.NeedsReview, s.sheetFor("ann", "x").Status)
@@ -160,8 +161,8 @@ func TestImportIsBoundToTheFileOfTheDryRun(t *testing.T) {
 		require.Len(t, preview.SHA256, 64)
 		for _, c := range []struct{ query, file string }{{preview.SHA256, file + "\n"}, {strings.Repeat("0", 64), file}, {"x", file}} {
 			a := s.operate("ann", "POST", "listings/import?sha256="+c.query, c.file)
-			require.Equal(t, 400, a.status, c.query)
-			require.Contains(t, string(a.body), "sha256")
+			require.Equal(t, 400, a.Status, c.query)
+			require.Contains(t, a.Body, "sha256")
 		}
 		require.Empty(t, s.export())
 		report := operated[api.ImportReport](s, 200, "ann", "POST", "listings/import?sha256="+preview.SHA256, file)
@@ -173,10 +174,10 @@ func TestImportIsBoundToTheFileOfTheDryRun(t *testing.T) {
 func TestChangesSayWhoDidWhat(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
 		s.curate("import", listingLine("x", "")+listingLine("y", ""))
-		s.clock.set(startTime.Add(time.Hour))
+		s.clock.Set(startTime.Add(time.Hour))
 		operated[api.ImportReport](s, 200, "ben", "POST", "listings/publish", `{"ids":["x"]}`)
 		operated[api.ImportReport](s, 200, "ben", "POST", "listings/withdraw", `{"ids":["x"],"reason":"site closed"}`)
-		require.Equal(t, 400, s.operate("ben", "POST", "listings/publish", `{"ids":["x"],"reason":"r"}`).status)
+		require.Equal(t, 400, s.operate("ben", "POST", "listings/publish", `{"ids":["x"],"reason":"r"}`).Status)
 		list := func(query string) (acts []string, next int64) {
 			got := operated[api.ListingActList](s, 200, "ann", "GET", "changes"+query, "")
 			for _, a := range got.Acts {
@@ -185,7 +186,7 @@ func TestChangesSayWhoDidWhat(t *testing.T) {
 			return acts, got.Next
 		}
 		all, _ := list("")
-		require.Equal(t, []string{"ben withdrawn x site closed", "ben published x", "alex imported y", "alex imported x"}, all)
+		require.Equal(t, []string{"ben withdrawn x site closed", "ben published x", servicetest.Actor + " imported y", servicetest.Actor + " imported x"}, all)
 		first, next := list("?limit=3")
 		require.Equal(t, all[:3], first)
 		rest, _ := list(fmt.Sprintf("?limit=3&before=%d", next))
@@ -197,7 +198,7 @@ func TestChangesSayWhoDidWhat(t *testing.T) {
 			require.Len(t, got, want, query)
 		}
 		for _, wrong := range []string{"?since=now", "?until=now", "?action=deleted", "?before=-1", "?listing=X", "?actor=%ff", "?x=1"} {
-			require.Equal(t, 400, s.operate("ann", "GET", "changes"+wrong, "").status, wrong)
+			require.Equal(t, 400, s.operate("ann", "GET", "changes"+wrong, "").Status, wrong)
 		}
 		detail := operated[api.ListingDetail](s, 200, "ann", "GET", "listings/x", "")
 		require.Equal(t, "site closed", detail.Changes[0].Reason)

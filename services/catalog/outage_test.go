@@ -3,7 +3,6 @@ package catalog_test
 import (
 	"context"
 	"database/sql"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,8 +17,9 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/catalog/internal/oracle"
 	"opportunity.internal/services/catalog/internal/snapshot"
 )
@@ -47,24 +47,22 @@ func TestDatabaseOutage(t *testing.T) {
 	allowConnections(t, address, false)
 	defer allowConnections(t, address, true)
 
-	s.clock.set(startTime.Add(snapshot.MaxAge))
+	s.clock.Set(startTime.Add(snapshot.MaxAge))
 	require.Equal(t, ids(oracle.Published(records, s.clock.Now())), ids(s.walk(api.Commercial, "/api/jobs")), "served from memory")
-	a := s.do(http.MethodPost, "/operator/v1/listings/import", listingLine("new", ""), http.Header{api.ActorHeader: {"alex"}})
-	require.Equal(t, http.StatusServiceUnavailable, a.status)
-	require.Equal(t, "1", a.header.Get("Retry-After"))
-	require.NotContains(t, string(a.body), "test_", "must not contain the driver's error")
-	require.Equal(t, http.StatusServiceUnavailable, s.do(http.MethodGet, "/operator/v1/listings/export", "", nil).status)
+	a := s.Do(http.MethodPost, "/operator/v1/listings/import", listingLine("new", ""))
+	require.Equal(t, http.StatusServiceUnavailable, a.Status)
+	require.Equal(t, "1", a.Header.Get("Retry-After"))
+	require.NotContains(t, a.Body, "test_", "must not contain the driver's error")
+	require.Equal(t, http.StatusServiceUnavailable, s.Do(http.MethodGet, "/operator/v1/listings/export", nil).Status)
 
-	s.clock.set(startTime.Add(snapshot.MaxAge + time.Microsecond))
+	s.clock.Set(startTime.Add(snapshot.MaxAge + time.Microsecond))
 	for _, path := range []string{"/api/jobs", "/api/v1/opportunities/" + records[0].Entry.ID} {
-		a := s.get(api.Commercial, path)
-		require.Equal(t, http.StatusServiceUnavailable, a.status)
-		require.Equal(t, "service_unavailable", decode[api.Error](t, a.body).Error.Code)
+		s.get(api.Commercial, path).RequireError(problem.ServiceUnavailable)
 	}
-	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/readyz", "", nil).status)
+	require.Equal(t, http.StatusOK, s.Do(http.MethodGet, "/readyz", nil).Status)
 
 	allowConnections(t, address, true)
-	storetest.Eventually(t, "the list is served again", func() bool { return s.get(api.Commercial, "/api/jobs").status == http.StatusOK })
+	storetest.Eventually(t, "the list is served again", func() bool { return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK })
 	require.True(t, s.curate("import", listingLine("new", "")).Applied)
 }
 
@@ -91,8 +89,8 @@ func TestHistoryOutage(t *testing.T) {
 		s.curate("import", listingLine("not-imported-yet", `,"visibility":"published"`))
 		storetest.Eventually(t, "a summary received before its listing applies", func() bool {
 			a := s.get(api.Commercial, "/api/v1/opportunities/not-imported-yet")
-			return a.status == http.StatusOK &&
-				decode[api.OpportunityDetail](t, a.body).Data.Verification.Status == api.NeedsReview
+			return a.Status == http.StatusOK &&
+				servicetest.Read[api.OpportunityDetail](a).Data.Verification.Status == api.NeedsReview
 		})
 	})
 }
@@ -108,7 +106,7 @@ func TestSummariesOfOlderRulesAreRejected(t *testing.T) {
 		s.history.rulesBehind = 1
 		s.history.mu.Unlock()
 		s.history.add(summary)
-		storetest.Eventually(t, "old summaries are rejected", func() bool { return strings.Contains(s.logs.String(), "summaries of older rules") })
+		storetest.Eventually(t, "old summaries are rejected", func() bool { return strings.Contains(s.Log.String(), "summaries of older rules") })
 		require.Equal(t, api.Unverified, s.list(api.Commercial, "/api/jobs").Data[0].Verification.Status)
 
 		s.history.mu.Lock()
@@ -124,14 +122,10 @@ func TestUnreadableDocumentHidesOnlyItsListing(t *testing.T) {
 	schema.OnBothDatabases(t, func(t *testing.T, address string) {
 		s := start(t, address)
 		s.curate("import", listingLine("a", `,"visibility":"published"`)+listingLine("b", `,"visibility":"published"`)+listingLine("c", `,"visibility":"published"`))
-		status := func(id string) int { return s.get(api.Commercial, "/api/v1/opportunities/"+id).status }
+		status := func(id string) int { return s.get(api.Commercial, "/api/v1/opportunities/"+id).Status }
 		storetest.Eventually(t, "all are served", func() bool { return s.list(api.Commercial, "/api/jobs").Pagination.Total == 3 })
 
-		tel, err := telemetry.Start(t.Context(), "catalog", telemetry.Config{LogOutput: io.Discard})
-		require.NoError(t, err)
-		db, err := database.Open(database.Config{URL: address, MaxConnections: 1}, tel)
-		require.NoError(t, err)
-		defer db.Close()
+		db := servicetest.OpenDatabase(t, address)
 		require.NoError(t, db.Transaction(func(tx *gorm.DB) error {
 			sequence, err := database.NextSequence(tx)
 			if err != nil {
@@ -143,15 +137,7 @@ func TestUnreadableDocumentHidesOnlyItsListing(t *testing.T) {
 		require.Equal(t, 1, s.curate("withdraw", `{"ids":["a"]}`).Updated)
 		storetest.Eventually(t, "a is withdrawn", func() bool { return status("a") == http.StatusNotFound })
 		require.Equal(t, http.StatusOK, status("c"))
-		require.Contains(t, s.logs.String(), `"listing_id":"b"`)
-
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.metrics, nil)
-		require.NoError(t, err)
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		defer resp.Body.Close()
-		metrics, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.Contains(t, string(metrics), "\ncatalog_records_left_out 1\n")
+		require.Contains(t, s.Log.String(), `"listing_id":"b"`)
+		require.True(t, s.HasMetric("catalog_records_left_out 1"))
 	})
 }

@@ -13,15 +13,14 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/oracle"
 )
 
 func (s *service) preview(file string) api.ImportPreview {
 	s.t.Helper()
-	a := s.do(http.MethodPost, "/operator/v1/listings/import?dryRun=true", file, http.Header{api.ActorHeader: {"alex"}})
-	require.Equal(s.t, http.StatusOK, a.status, string(a.body))
-	return decode[api.ImportPreview](s.t, a.body)
+	return servicetest.Read[api.ImportPreview](s.Do(http.MethodPost, "/operator/v1/listings/import?dryRun=true", file))
 }
 
 func TestDryRunPredictsTheImport(t *testing.T) {
@@ -49,9 +48,9 @@ func TestDryRunPredictsTheImport(t *testing.T) {
 			file.Write(records[i].Line())
 		}
 		file.WriteString(listingLine("new", `,"visibility":"published"`) + listingLine("candidate", ""))
-		s.clock.set(startTime.Add(time.Minute))
+		s.clock.Set(startTime.Add(time.Minute))
 		storetest.Eventually(t, "the database is polled at the new time", func() bool {
-			return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
+			return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK
 		})
 		preview := s.preview(file.String())
 		require.Equal(t, exported, s.exported())
@@ -104,8 +103,8 @@ func TestDryRunShowsChangedFields(t *testing.T) {
 	require.Equal(t, []api.RejectedLine{{Line: 2, ID: "bad", Problems: api.Problems{"kind: is not a known field"}}}, rejected.Rejected)
 	require.Zero(t, rejected.Created)
 	for _, query := range []string{"dryRun=yes", "dryrun=true", "dryRun"} {
-		a := s.do(http.MethodPost, "/operator/v1/listings/import?"+query, listingLine("x", ""), http.Header{api.ActorHeader: {"alex"}})
-		require.Equal(t, http.StatusBadRequest, a.status, "a misspelled dry run must not import")
+		a := s.Do(http.MethodPost, "/operator/v1/listings/import?"+query, listingLine("x", ""))
+		require.Equal(t, http.StatusBadRequest, a.Status, "a misspelled dry run must not import")
 	}
 	require.NotContains(t, s.export(), `"x"`)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/oracle"
 )
@@ -77,14 +78,14 @@ func TestQueueHasTheDueRecords(t *testing.T) {
 		}
 		require.Empty(t, s.queued("?within=0d&text=%25"), "a wildcard must be plain text")
 		for _, wrong := range []string{"?scope=week", "?scope=all&within=1d", "?why=bored", "?after=x", "?limit=0", "?available=yes", "?text=%ff", "?who=ann"} {
-			require.Equal(t, 400, s.operate("ann", "GET", "reviews/queue"+wrong, "").status, wrong)
+			require.Equal(t, 400, s.operate("ann", "GET", "reviews/queue"+wrong, "").Status, wrong)
 		}
 	})
 }
 
 func TestQueueOfTodayIsLevelled(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *service) {
-		s.clock.set(time.Date(2026, 11, 18, 9, 0, 0, 0, time.UTC)) // a Wednesday
+		s.clock.Set(time.Date(2026, 11, 18, 9, 0, 0, 0, time.UTC)) // a Wednesday
 		const records = 40
 		file := ""
 		for i := range records {
@@ -114,7 +115,7 @@ func TestQueueOfTodayIsLevelled(t *testing.T) {
 		s.history.setDown(true)
 		require.Equal(t, api.Workday{Target: 10, Done: 1, DoneBy: map[string]int{}}, s.queue("").Today, "the queue must survive an outage of history")
 		s.history.setDown(false)
-		s.clock.set(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)) // Saturday
+		s.clock.Set(time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)) // Saturday
 		queue = s.queue("")
 		require.Zero(t, queue.Today.Target)
 		require.Equal(t, 19, queue.Due)
@@ -172,7 +173,7 @@ func (s *service) workThroughQueue(t *testing.T, name string) {
 		if !noError(t, a, http.StatusOK) {
 			return
 		}
-		queue := decode[api.ReviewQueue](t, a.body)
+		queue := servicetest.Read[api.ReviewQueue](a)
 		if len(queue.Records) == 0 && len(s.queued("?within=0d")) == 0 {
 			return
 		}
@@ -182,7 +183,7 @@ func (s *service) workThroughQueue(t *testing.T, name string) {
 		path := "reviews/records/" + queue.Records[0].ID
 		takeOver := round%5 == 0 // takes the record away from the other
 		a = s.operate(name, "PUT", path+"/lease", fmt.Sprintf(`{"takeOver":%t}`, takeOver))
-		if !noError(t, a, http.StatusOK, http.StatusConflict) || a.status == http.StatusConflict {
+		if !noError(t, a, http.StatusOK, http.StatusConflict) || a.Status == http.StatusConflict {
 			continue
 		}
 		body := submission(t, s.sheetFor(name, queue.Records[0].ID), "by "+name, "")
@@ -199,10 +200,10 @@ func (s *service) workThroughQueue(t *testing.T, name string) {
 }
 
 // noError reports whether the response has one of the statuses, and fails the test otherwise.
-func noError(t *testing.T, a response, statuses ...int) bool {
-	if slices.Contains(statuses, a.status) {
+func noError(t *testing.T, a servicetest.Response, statuses ...int) bool {
+	if slices.Contains(statuses, a.Status) {
 		return true
 	}
-	t.Errorf("got status %d, want one of %v: %s", a.status, statuses, a.body)
+	t.Errorf("got status %d, want one of %v: %s", a.Status, statuses, a.Body)
 	return false
 }

@@ -3,11 +3,11 @@ package catalog
 import (
 	"context"
 	"errors"
-	"flag"
 	"io"
 
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
 )
 
@@ -21,16 +21,7 @@ func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
 }
 
 // Recover accepts that the database was set back. A service that runs on it then becomes ready.
-func Recover(ctx context.Context, cfg Config, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // its errors are returned
-	accept, operator := flags.Bool("accept", false, ""), flags.String("operator", "", "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if flags.NArg() > 0 || !*accept || *operator == "" {
-		return errors.New("usage: catalog recover --accept --operator NAME")
-	}
+func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
-	return definition.Accept(ctx, cfg, *operator, out)
+	return definition.Accept(ctx, cfg, decision.Operator, out)
 }

@@ -10,24 +10,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/catalog/internal/oracle"
 )
 
 func (s *service) due(query string) api.DueList {
 	s.t.Helper()
-	a := s.do(http.MethodGet, "/operator/v1/reviews/due"+query, "", http.Header{api.ActorHeader: {"alex"}})
-	require.Equal(s.t, http.StatusOK, a.status, string(a.body))
-	return decode[api.DueList](s.t, a.body)
+	return servicetest.Read[api.DueList](s.Do(http.MethodGet, "/operator/v1/reviews/due"+query, nil))
 }
 
 func (s *service) sheet(id string) (api.ReviewSheet, int) {
 	s.t.Helper()
-	a := s.do(http.MethodGet, "/operator/v1/reviews/records/"+id, "", http.Header{api.ActorHeader: {"alex"}})
-	if a.status != http.StatusOK {
-		return api.ReviewSheet{}, a.status
+	a := s.Do(http.MethodGet, "/operator/v1/reviews/records/"+id, nil)
+	if a.Status != http.StatusOK {
+		return api.ReviewSheet{}, a.Status
 	}
-	return decode[api.ReviewSheet](s.t, a.body), a.status
+	return servicetest.Read[api.ReviewSheet](a), a.Status
 }
 
 func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
@@ -60,8 +59,8 @@ func TestDueListsUnverifiedRecordsOldestFirst(t *testing.T) {
 			require.Equal(t, want, got, query)
 		}
 		for _, wrong := range []string{"?within=7", "?within=-1h", "?within=366d", "?within=d", "?in=7d", "?within=99999999d"} {
-			a := s.do(http.MethodGet, "/operator/v1/reviews/due"+wrong, "", http.Header{api.ActorHeader: {"alex"}})
-			require.Equal(t, http.StatusBadRequest, a.status, wrong)
+			a := s.Do(http.MethodGet, "/operator/v1/reviews/due"+wrong, nil)
+			require.Equal(t, http.StatusBadRequest, a.Status, wrong)
 		}
 	})
 }
@@ -81,7 +80,7 @@ func TestDueReasons(t *testing.T) {
 		require.Equal(t, []string{"x"}, []string{s.due("?within=14d").Records[0].ID})
 
 		edit := func(hours int, from, to string) {
-			s.clock.set(startTime.Add(time.Duration(hours) * time.Hour))
+			s.clock.Set(startTime.Add(time.Duration(hours) * time.Hour))
 			require.Equal(t, 1, s.curate("import", strings.NewReplacer("%", "x", from, to).Replace(minimalListing)+"}").Updated)
 		}
 		edit(1, `"startingCost":""`, `"startingCost":"1"`)
@@ -96,8 +95,8 @@ func TestDueReasons(t *testing.T) {
 		require.Equal(t, api.DueRecord{
 			ID: "x", Company: "Acme", Category: api.Online, Status: api.NeedsReview, DueAt: startTime.Add(time.Hour), LastCheckedAt: &reviewed,
 			Reasons: []api.DueReason{
-				{Why: api.DueEdit, At: startTime.Add(time.Hour), Fields: []string{"startingCost"}, Actor: "alex"},
-				{Why: api.DueEdit, At: startTime.Add(2 * time.Hour), Fields: []string{"startingCost"}, Actor: "alex"},
+				{Why: api.DueEdit, At: startTime.Add(time.Hour), Fields: []string{"startingCost"}, Actor: servicetest.Actor},
+				{Why: api.DueEdit, At: startTime.Add(2 * time.Hour), Fields: []string{"startingCost"}, Actor: servicetest.Actor},
 				{Why: api.DueLinkCheck, At: conflict, Outcome: api.OutcomeClosed, EventID: "e-1", Note: "404"},
 			},
 		}, s.due("").Records[0])
@@ -126,24 +125,18 @@ func TestFreshnessMetrics(t *testing.T) {
 			due++
 		}
 	}
-	resp, err := http.Get(s.metrics)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	var text strings.Builder
-	require.NoError(t, resp.Write(&text))
+	text := s.Metrics()
 	for c, n := range total {
-		require.Contains(t, text.String(), fmt.Sprintf("catalog_listings{category=%q,status=\"verified\"} %d\n", c, verified[c]))
-		require.Contains(t, text.String(), fmt.Sprintf("catalog_listings_verified_ratio{category=%q} %v\n", c, float64(verified[c])/float64(n)))
+		require.Contains(t, text, fmt.Sprintf("catalog_listings{category=%q,status=\"verified\"} %d\n", c, verified[c]))
+		require.Contains(t, text, fmt.Sprintf("catalog_listings_verified_ratio{category=%q} %v\n", c, float64(verified[c])/float64(n)))
 	}
-	require.Contains(t, text.String(), fmt.Sprintf("catalog_reviews_due{within=\"0d\"} %d\n", due))
-	require.Contains(t, text.String(), `catalog_reviews_due{within="7d"} `)
-	status := s.do(http.MethodGet, "/operator/v1/catalog", "", nil)
-	require.Equal(t, http.StatusOK, status.status)
-	set := decode[api.CatalogStatus](t, status.body).FreeSet
+	require.Contains(t, text, fmt.Sprintf("catalog_reviews_due{within=\"0d\"} %d\n", due))
+	require.Contains(t, text, `catalog_reviews_due{within="7d"} `)
+	set := servicetest.Read[api.CatalogStatus](s.Do(http.MethodGet, "/operator/v1/catalog", nil)).FreeSet
 	require.NotZero(t, set.Records)
-	require.Contains(t, text.String(), fmt.Sprintf("catalog_free_set_records %d\n", set.Records))
-	require.Contains(t, text.String(), fmt.Sprintf("catalog_free_set_excluded{reason=\"never-reviewed\"} %d\n", set.NeverReviewed))
-	require.Contains(t, text.String(), fmt.Sprintf("catalog_free_set_excluded{reason=\"not-open\"} %d\n", set.NotOpen))
+	require.Contains(t, text, fmt.Sprintf("catalog_free_set_records %d\n", set.Records))
+	require.Contains(t, text, fmt.Sprintf("catalog_free_set_excluded{reason=\"never-reviewed\"} %d\n", set.NeverReviewed))
+	require.Contains(t, text, fmt.Sprintf("catalog_free_set_excluded{reason=\"not-open\"} %d\n", set.NotOpen))
 }
 
 // TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck checks the limit to the microsecond, in the list and in the detail.
@@ -163,9 +156,9 @@ func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
 			end.Add(-time.Microsecond):      {"x": api.ProfileFresh, "day": api.ProfileStale, "none": api.ProfileUnknown},
 			end:                             {"x": api.ProfileStale, "day": api.ProfileStale, "none": api.ProfileUnknown},
 		} {
-			s.clock.set(at)
+			s.clock.Set(at)
 			storetest.Eventually(t, "the database is polled at the new time", func() bool {
-				return s.get(api.Commercial, "/api/jobs").status == http.StatusOK
+				return s.get(api.Commercial, "/api/jobs").Status == http.StatusOK
 			})
 			list := s.list(api.Commercial, "/api/jobs")
 			require.Equal(t, at, list.Meta.GeneratedAt)
@@ -173,13 +166,13 @@ func TestCompanyProfileTurnsStale90DaysAfterItsOldestCheck(t *testing.T) {
 			for _, o := range list.Data {
 				if p := o.CompanyProfile; p != nil {
 					got[o.ID] = p.Freshness
-					detail := decode[api.OpportunityDetail](t, s.get(api.Commercial, "/api/v1/opportunities/"+o.ID).body)
+					detail := servicetest.Read[api.OpportunityDetail](s.get(api.Commercial, "/api/v1/opportunities/"+o.ID))
 					require.Equal(t, p, detail.Data.CompanyProfile)
 				}
 			}
 			require.Equal(t, want, got, at)
 		}
-		x := decode[api.OpportunityDetail](t, s.get(api.Commercial, "/api/v1/opportunities/x").body)
+		x := servicetest.Read[api.OpportunityDetail](s.get(api.Commercial, "/api/v1/opportunities/x"))
 		require.Equal(t, end, *x.Data.CompanyProfile.FreshUntil)
 	})
 }

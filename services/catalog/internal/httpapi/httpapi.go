@@ -25,8 +25,9 @@ import (
 
 // Curation manages listings for operators. It returns a *problem.Error if the caller can correct the request.
 type Curation interface {
-	Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error)
-	Preview(ctx context.Context, lines []listingfile.Line) (api.ImportPreview, error)
+	// Import applies the lines that lines passes to add. An error of lines is returned unchanged.
+	Import(ctx context.Context, actor string, lines func(add func(listingfile.Line) error) error, progress func(done, total int64)) (api.ImportReport, error)
+	Preview(ctx context.Context, lines func(add func(listingfile.Line) error) error, progress func(done, total int64)) (api.ImportPreview, error)
 	Export(ctx context.Context) iter.Seq2[listing.Entry, error]
 	Publish(ctx context.Context, actor string, ids []string, dry bool) (api.ImportReport, error)
 	PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error)
@@ -93,23 +94,22 @@ type API struct {
 // FeedPath is the path of the feed of listing states.
 const FeedPath = "/internal/v1/listings"
 
-// Routes registers every route. All except /readyz need an internal token.
-func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tokens, ready http.Handler) {
-	engine.GET("/readyz", gin.WrapH(tokens.Readiness(ready)))
-	internal := engine.Group("", web.Internal(problems, tokens.Accept))
+// Routes registers every route. peer.Rules has the services that may call it.
+func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Handler) {
+	engine.GET("/readyz", gin.WrapH(ready))
 	reply := func(handle func(*gin.Context) (web.Reply, error)) gin.HandlerFunc {
 		return web.Handler(problems, handle)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		internal.Handle(method, listPath, reply(a.list))
-		internal.Handle(method, aliasPath, reply(a.list))
-		internal.Handle(method, listPath+"/:id", reply(a.detail))
+		engine.Handle(method, listPath, reply(a.list))
+		engine.Handle(method, aliasPath, reply(a.list))
+		engine.Handle(method, listPath+"/:id", reply(a.detail))
 	}
-	internal.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
+	engine.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
 		page, err := feed.Serve(g.Request, server.Draining(g.Request), feed.Source[api.ListingState]{Changes: a.Listings.Listings, Verify: a.Verify})
 		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes, StartOver: page.StartOver}}, err
 	}))
-	internal.POST(api.SeenPath, reply(func(g *gin.Context) (web.Reply, error) {
+	engine.POST(api.SeenPath, reply(func(g *gin.Context) (web.Reply, error) {
 		var newest api.SignedCheckpoint
 		if err := web.Decode(g, &newest, maxRequest); err != nil {
 			return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a checkpoint.").Because(err)
@@ -117,27 +117,27 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, tokens peer.Tok
 		seen, err := a.Listings.Witness(g.Request.Context(), newest)
 		return web.Reply{JSON: seen}, err
 	}))
-	internal.GET("/internal/v1/overview", reply(a.overview))
-	internal.GET("/operator/v1/catalog", reply(a.status))
-	internal.GET("/operator/v1/listings", reply(a.listings))
-	internal.GET("/operator/v1/listings/:id", reply(a.listing))
-	internal.PUT("/operator/v1/listings/:id", reply(a.edit))
-	internal.GET("/operator/v1/changes", reply(a.changes))
-	internal.GET("/operator/v1/reviews/freshness", reply(a.freshness))
-	internal.GET("/operator/v1/reviews/candidates", reply(a.candidates))
-	internal.POST("/operator/v1/listings/import", reply(a.importFile))
-	internal.GET("/operator/v1/listings/export", reply(a.export))
-	internal.POST("/operator/v1/listings/publish", reply(a.publish))
-	internal.POST("/operator/v1/listings/withdraw", reply(a.withdraw))
-	internal.GET("/operator/v1/reviews/due", reply(a.due))
-	internal.GET("/operator/v1/reviews/queue", reply(a.queue))
-	internal.GET("/operator/v1/reviews/records/:id", reply(a.sheet))
-	internal.POST("/operator/v1/reviews/records/:id", reply(a.review))
-	internal.POST("/operator/v1/reviews/records/:id/undo", reply(a.undo))
-	internal.PUT("/operator/v1/reviews/records/:id/lease", reply(a.takeLease))
-	internal.DELETE("/operator/v1/reviews/records/:id/lease", reply(a.endLease))
-	internal.PUT("/operator/v1/reviews/records/:id/draft", reply(a.saveDraft))
-	internal.DELETE("/operator/v1/reviews/records/:id/draft", reply(a.deleteDraft))
-	internal.PUT("/operator/v1/reviews/records/:id/skip", reply(a.skip))
-	internal.DELETE("/operator/v1/reviews/records/:id/skip", reply(a.endSkip))
+	engine.GET("/internal/v1/overview", reply(a.overview))
+	engine.GET("/operator/v1/catalog", reply(a.status))
+	engine.GET("/operator/v1/listings", reply(a.listings))
+	engine.GET("/operator/v1/listings/:id", reply(a.listing))
+	engine.PUT("/operator/v1/listings/:id", reply(a.edit))
+	engine.GET("/operator/v1/changes", reply(a.changes))
+	engine.GET("/operator/v1/reviews/freshness", reply(a.freshness))
+	engine.GET("/operator/v1/reviews/candidates", reply(a.candidates))
+	engine.POST("/operator/v1/listings/import", reply(a.importFile))
+	engine.GET("/operator/v1/listings/export", reply(a.export))
+	engine.POST("/operator/v1/listings/publish", reply(a.publish))
+	engine.POST("/operator/v1/listings/withdraw", reply(a.withdraw))
+	engine.GET("/operator/v1/reviews/due", reply(a.due))
+	engine.GET("/operator/v1/reviews/queue", reply(a.queue))
+	engine.GET("/operator/v1/reviews/records/:id", reply(a.sheet))
+	engine.POST("/operator/v1/reviews/records/:id", reply(a.review))
+	engine.POST("/operator/v1/reviews/records/:id/undo", reply(a.undo))
+	engine.PUT("/operator/v1/reviews/records/:id/lease", reply(a.takeLease))
+	engine.DELETE("/operator/v1/reviews/records/:id/lease", reply(a.endLease))
+	engine.PUT("/operator/v1/reviews/records/:id/draft", reply(a.saveDraft))
+	engine.DELETE("/operator/v1/reviews/records/:id/draft", reply(a.deleteDraft))
+	engine.PUT("/operator/v1/reviews/records/:id/skip", reply(a.skip))
+	engine.DELETE("/operator/v1/reviews/records/:id/skip", reply(a.endSkip))
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"strings"
@@ -34,32 +35,54 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	var file listingfile.File
-	hash := sha256.New()
-	err = web.File(g, func(in io.Reader) (err error) {
-		file, err = listingfile.Read(io.TeeReader(in, hash), a.Now(), api.MaxReported)
-		return err
-	})
-	if err != nil {
-		return web.Reply{}, err
-	}
-	sum := hex.EncodeToString(hash.Sum(nil))
-	if want != "" && sum != want {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", sum)
-	}
+	u := upload{g: g, now: a.Now(), want: want}
 	if dry {
-		preview := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: file.Rejected, Omitted: file.Omitted}
-		if len(file.Rejected) == 0 {
-			preview, err = a.Curation.Preview(g.Request.Context(), file.Lines)
+		preview, err := a.Curation.Preview(g.Request.Context(), u.lines, web.Progress(g))
+		if errors.Is(err, errRejected) {
+			preview, err = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected, Omitted: u.omitted}, nil
 		}
-		preview.SHA256 = sum
+		preview.SHA256 = u.sum
 		return web.Reply{JSON: preview}, err
 	}
-	if len(file.Rejected) > 0 {
-		return web.Reply{JSON: api.ImportReport{Rejected: file.Rejected, Omitted: file.Omitted}}, nil
+	report, err := a.Curation.Import(g.Request.Context(), actor, u.lines, web.Progress(g))
+	if errors.Is(err, errRejected) {
+		return web.Reply{JSON: api.ImportReport{Rejected: u.rejected, Omitted: u.omitted}}, nil
 	}
-	report, err := a.Curation.Import(g.Request.Context(), actor, file.Lines)
 	return web.Reply{JSON: report}, err
+}
+
+// upload is a listings file that arrives with a request.
+type upload struct {
+	g    *gin.Context
+	now  time.Time
+	want string // required SHA-256 of the file; empty if any file is accepted
+
+	sum      string // SHA-256 of the file
+	rejected []api.RejectedLine
+	omitted  int
+}
+
+// errRejected is the error of a file with invalid lines.
+var errRejected = errors.New("the file has invalid lines")
+
+// lines passes the valid lines to add. It returns errRejected at the end if there are others.
+func (u *upload) lines(add func(listingfile.Line) error) error {
+	hash := sha256.New()
+	err := web.File(u.g, 0, func(in io.Reader) error {
+		wrong, err := listingfile.Scan(io.TeeReader(in, hash), u.now, api.MaxReported, add)
+		u.rejected, u.omitted = wrong.Rejected, wrong.Omitted
+		return err
+	})
+	u.sum = hex.EncodeToString(hash.Sum(nil))
+	switch {
+	case err != nil:
+		return err
+	case u.want != "" && u.sum != u.want:
+		return problem.New(problem.InvalidParameter, "The file has the SHA-256 %s, not that of the parameter sha256: repeat the dry run.", u.sum)
+	case len(u.rejected) > 0:
+		return errRejected
+	}
+	return nil
 }
 
 // importMode returns whether the import is a dry run, and the required SHA-256 of the file, empty if any file is accepted.

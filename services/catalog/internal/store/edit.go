@@ -16,7 +16,7 @@ import (
 func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, version string, dry bool) (api.EditReport, error) {
 	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: api.Problems{}}
 	outdated := false
-	done, err := s.apply(ctx, actor, dry, func(w *writer, imported *api.ImportReport) error {
+	done, err := s.apply(ctx, actor, changeTimeout, dry, func(w *writer, imported *api.ImportReport) error {
 		row, notes, err := findListing(w.tx, line.ID)
 		if err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -68,7 +67,7 @@ func (s *Store) Cursor(ctx context.Context) (position int64, seen api.FeedMark, 
 // StartOver sets the cursor to 0, unless the newest event seen is another one than seen. The summaries stay until history's replace them:
 // their sequence is 0, which no event has.
 func (s *Store) StartOver(ctx context.Context, seen api.FeedMark) error {
-	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
+	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
 		started, err := database.StartCopyOver(tx, feedName, seen)
 		if err != nil || !started {
 			return err
@@ -83,7 +82,7 @@ func (s *Store) Prune(ctx context.Context) error {
 	if _, startedOver, err := database.SeenMark(s.db.WithContext(ctx), feedName); err != nil || !startedOver {
 		return err
 	}
-	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
+	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
 		*next++
 		var gone []string
 		if err := tx.Raw("DELETE FROM summaries WHERE sequence = 0 RETURNING listing_id").Scan(&gone).Error; err != nil {
@@ -116,7 +115,7 @@ func (s *Store) SaveSummaries(ctx context.Context, summaries []api.EncodedSummar
 			last = summary
 		}
 	}
-	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
+	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
 		slugs := make([]string, 0, len(newest))
 		for slug := range newest {
 			slugs = append(slugs, slug)
@@ -144,7 +143,7 @@ func markOf(s api.EncodedSummary) api.FeedMark {
 
 // SaveSummary saves one summary ahead of the feed. It ignores a summary that is not newer than the saved one.
 func (s *Store) SaveSummary(ctx context.Context, summary api.EncodedSummary) error {
-	return s.change(ctx, func(tx *gorm.DB, next *int64) error {
+	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
 		err := saveSummaries(tx, next, []string{summary.Slug}, map[string]api.EncodedSummary{summary.Slug: summary})
 		return errors.Join(err, database.SaveMark(tx, feedName, markOf(summary)))
 	})
@@ -176,18 +175,24 @@ func saveSummaries(tx *gorm.DB, next *int64, slugs []string, newest map[string]a
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, batch).Error; err != nil {
+	if err := database.Insert(tx, rows, "listing_id"); err != nil {
 		return err
 	}
 	return setSequences(tx, sequences)
 }
 
-// setSequences sets the sequences of listings. sequences has the id and the new sequence of each.
+// setSequences sets the sequences of listings and derives their index rows. sequences has the id and the new sequence of each.
 func setSequences(tx *gorm.DB, sequences []any) error {
 	if len(sequences) == 0 {
 		return nil
 	}
 	// Both dialects name the columns of VALUES column1 and column2.
 	values := strings.TrimSuffix(strings.Repeat("(?, CAST(? AS bigint)),", len(sequences)/2), ",")
-	return tx.Exec("UPDATE listings SET sequence = v.column2 FROM (VALUES "+values+") AS v WHERE listings.id = v.column1", sequences...).Error
+	var rows []*listingRow
+	err := tx.Raw("UPDATE listings SET sequence = v.column2 FROM (VALUES "+values+") AS v WHERE listings.id = v.column1 RETURNING *",
+		sequences...).Scan(&rows).Error
+	if err != nil {
+		return err
+	}
+	return saveIndex(tx, rows)
 }

@@ -9,7 +9,6 @@ import (
 	"unicode"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -38,20 +37,6 @@ type indexRow struct {
 }
 
 func (indexRow) TableName() string { return "listing_index" }
-
-// indexChanged derives the index rows of the listings that changed after the sequence.
-func indexChanged(tx *gorm.DB, after int64) error {
-	for {
-		var rows []*listingRow
-		if err := tx.Where("sequence > ?", after).Order("sequence").Limit(batch).Find(&rows).Error; err != nil {
-			return err
-		}
-		if err := saveIndex(tx, rows); err != nil || len(rows) < batch {
-			return err
-		}
-		after = rows[len(rows)-1].Sequence
-	}
-}
 
 // RepairIndex derives the index rows that are missing or outdated: those of listings from before the index existed, or changed by a replica
 // that is not upgraded yet.
@@ -91,22 +76,22 @@ func saveIndex(tx *gorm.DB, listings []*listingRow) error {
 	}
 	rows := make([]indexRow, len(listings))
 	for i, r := range records {
-		if rows[i], err = newIndexRow(r); err != nil {
+		if rows[i], err = newIndexRow(r, listings[i].Sequence); err != nil {
 			return err
 		}
-		rows[i].Sequence = listings[i].Sequence
 	}
-	return tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(rows, batch).Error
+	return database.Insert(tx, rows, "listing_id")
 }
 
-func newIndexRow(r review.Record) (indexRow, error) {
+// newIndexRow derives the index row of a listing with that sequence.
+func newIndexRow(r review.Record, sequence int64) (indexRow, error) {
 	reasons := r.Reasons()
 	text, err := json.Marshal(reasons)
 	if err != nil {
 		return indexRow{}, err
 	}
 	row := indexRow{
-		ListingID: r.Entry.ID, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
+		ListingID: r.Entry.ID, Sequence: sequence, Visibility: string(r.Entry.Visibility), Category: string(r.Entry.Category), Company: r.Entry.Company.Name,
 		NameKey: nameKey(r.Entry.Company.Name), Host: host(r.Entry.Company.Website), Words: strings.ToLower(r.Entry.ID + " " + r.Entry.Company.Name),
 		Sources: len(r.Entry.Sources), Status: string(r.Status()), Reasons: string(text), LastCheckedAt: toMicros(r.Summary.LastCheckedAt),
 	}

@@ -9,14 +9,15 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/store"
 )
 
 func TestDetailIncludesCurationAndChanges(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		file := lines("a")
+		file := listingtest.Lines("a")
 		file[0].Curation = &listingfile.Curation{Contact: "jo@example.com", Notes: "<n>"}
-		_, err := s.Import(t.Context(), "ann", file)
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
 		require.NoError(t, err)
 		_, err = s.Publish(t.Context(), "bob", []string{"a"}, false)
 		require.NoError(t, err)

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
@@ -18,24 +16,77 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
+// Lines passes the lines of a valid file to add, and returns its error or that of the file.
+type Lines = func(add func(listingfile.Line) error) error
+
+// importTimeout is the time limit of an import after the file was received. It applies instead of changeTimeout.
+const importTimeout = api.FileTimeout - time.Minute
+
 // Import applies the lines of a valid file in one transaction and returns the counts. It rejects a line that would remove the last source
-// of a published listing; then nothing is changed. Importing the same file again changes nothing.
-func (s *Store) Import(ctx context.Context, actor string, lines []listingfile.Line) (api.ImportReport, error) {
-	return s.apply(ctx, actor, false, func(w *writer, report *api.ImportReport) error {
-		for part := range slices.Chunk(lines, batch) {
-			if err := w.importBatch(part, report); err != nil {
-				return err
+// of a published listing; then nothing is changed. Importing the same file again changes nothing. It calls progress with the number of
+// processed lines and that of all lines. An error of lines is returned unchanged.
+func (s *Store) Import(ctx context.Context, actor string, lines Lines, progress func(done, total int64)) (report api.ImportReport, err error) {
+	err = s.upload(ctx, lines, func(u *database.Upload[uploadedLine]) error {
+		report, err = s.apply(ctx, actor, importTimeout, false, func(w *writer, report *api.ImportReport) error {
+			done := int64(0)
+			for batch, err := range u.Batches(w.tx) {
+				if err != nil {
+					return err
+				}
+				if err := w.importBatch(fileLines(batch), report); err != nil {
+					return err
+				}
+				done += int64(len(batch))
+				progress(done, u.Lines)
 			}
-		}
-		return nil
+			return nil
+		})
+		return err
 	})
+	return report, err
+}
+
+// uploadedLine is a line of a file in the table of uploads.
+type uploadedLine struct {
+	Number int
+	Line   listingfile.Line
+}
+
+func fileLines(uploaded []uploadedLine) []listingfile.Line {
+	lines := make([]listingfile.Line, len(uploaded))
+	for i, u := range uploaded {
+		lines[i] = u.Line
+		lines[i].Number = u.Number
+	}
+	return lines
+}
+
+// upload calls use with the lines.
+func (s *Store) upload(ctx context.Context, lines Lines, use func(*database.Upload[uploadedLine]) error) error {
+	u, err := database.NewUpload[uploadedLine](ctx, s.db, s.now())
+	if err != nil {
+		return err
+	}
+	n := 0
+	err = lines(func(l listingfile.Line) error {
+		n++
+		return u.Add(0, n, uploadedLine{l.Number, l})
+	})
+	if err == nil {
+		err = u.End()
+	}
+	if err == nil {
+		err = use(u)
+	}
+	_ = u.Delete() // the changes are applied; a later upload deletes these lines
+	return err
 }
 
 // apply runs f in one transaction, and rolls it back if f reports a rejected line or if dry is set.
 func (s *Store) apply(
-	ctx context.Context, actor string, dry bool, f func(w *writer, report *api.ImportReport) error,
+	ctx context.Context, actor string, limit time.Duration, dry bool, f func(w *writer, report *api.ImportReport) error,
 ) (report api.ImportReport, err error) {
-	err = s.change(ctx, func(tx *gorm.DB, next *int64) error {
+	err = s.change(ctx, limit, func(tx *gorm.DB, next *int64) error {
 		report = api.ImportReport{Applied: true, Rejected: []api.RejectedLine{}}
 		w := s.writer(tx, next, actor)
 		if err := f(w, &report); err != nil {
@@ -68,7 +119,6 @@ func (w *writer) importBatch(lines []listingfile.Line, report *api.ImportReport)
 	if err != nil {
 		return err
 	}
-	var publishedIDs []string
 	for _, step := range steps {
 		if step.dropsLastSource() {
 			appendRejection(&report.Rejected, &report.Omitted, step.rejection())
@@ -77,17 +127,11 @@ func (w *writer) importBatch(lines []listingfile.Line, report *api.ImportReport)
 		if step.change.KeptWithdrawn {
 			report.KeptWithdrawn = append(report.KeptWithdrawn, step.entry.ID)
 		}
-		if step.change.Published {
-			publishedIDs = append(publishedIDs, step.entry.ID)
-		}
 		if err := w.importListing(step, report); err != nil {
 			return err
 		}
 	}
-	if err := w.countPublished(publishedIDs, report); err != nil {
-		return err
-	}
-	return w.flush()
+	return w.flush(report)
 }
 
 func (w *writer) importListing(step importStep, report *api.ImportReport) error {
@@ -95,9 +139,12 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 		report.Unchanged++
 		return nil
 	}
-	if err := w.save(step.entry, cmp.Or(step.createdAt, w.at)); err != nil {
-		return err
+	row, err := newListingRow(step.entry)
+	if err != nil {
+		return fmt.Errorf("encoding listing %s: %w", step.entry.ID, err)
 	}
+	row.CreatedAt = cmp.Or(step.createdAt, w.at)
+	w.queue(&row, step.entry, step.old != nil)
 	if step.old == nil {
 		report.Created++
 		w.record(step.entry.ID, imported, nil, false)
@@ -106,7 +153,7 @@ func (w *writer) importListing(step importStep, report *api.ImportReport) error 
 		w.record(step.entry.ID, updated, step.change.Fields, step.change.Material)
 	}
 	if step.change.Published {
-		w.record(step.entry.ID, published, nil, false)
+		w.publish(step.entry.ID, nil)
 	}
 	if step.old == nil || slices.Contains(step.change.Fields, "curation") {
 		w.setCuration(step.entry.ID, step.entry.Curation)
@@ -176,7 +223,7 @@ func (s *Store) Withdraw(ctx context.Context, actor string, ids []string, reason
 func (s *Store) setVisibility(
 	ctx context.Context, actor string, ids []string, visibility listingfile.Visibility, reason string, dry bool,
 ) (api.ImportReport, error) {
-	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
+	return s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
 		w.reason = reason
 		position := 0
 		for part := range slices.Chunk(ids, batch) {
@@ -205,7 +252,7 @@ func (s *Store) setVisibility(
 // PublishAll publishes every private listing, like Publish. Withdrawn listings stay withdrawn. Line in a rejection is the position among
 // the private listings ordered by id, from 1.
 func (s *Store) PublishAll(ctx context.Context, actor string, dry bool) (api.ImportReport, error) {
-	return s.apply(ctx, actor, dry, func(w *writer, report *api.ImportReport) error {
+	return s.apply(ctx, actor, changeTimeout, dry, func(w *writer, report *api.ImportReport) error {
 		position := 0
 		for last := ""; ; {
 			var part []*listingRow
@@ -234,49 +281,34 @@ type positionedRow struct {
 
 // setVisibility changes the visibility of the rows and records the changes. It skips rows that already have it.
 func (w *writer) setVisibility(rows []positionedRow, visibility listingfile.Visibility, report *api.ImportReport) error {
-	var publishedIDs []string
 	for _, p := range rows {
 		row := p.row
 		if row.Visibility == visibility {
 			report.Unchanged++
 			continue
 		}
-		fields, action := []string{"visibility"}, withdrawn
+		entry, err := row.entry(nil)
+		if err != nil {
+			return err
+		}
+		fields := []string{"visibility"}
 		if visibility == listingfile.Published {
-			ok, err := row.hasSource()
-			if err != nil {
-				return err
-			}
-			if !ok {
+			if len(entry.Sources) == 0 {
 				appendRejection(&report.Rejected, &report.Omitted, api.RejectedLine{Line: p.position, ID: row.ID, Problems: api.Problems{listingfile.NeedsSource}})
 				continue
 			}
-			action, publishedIDs = published, append(publishedIDs, row.ID)
 			if row.PublishedAt == nil {
-				row.PublishedAt, fields = &w.at, append(fields, "publishedAt")
+				row.PublishedAt, entry.PublishedAt, fields = &w.at, &w.now, append(fields, "publishedAt")
 			}
+			w.publish(row.ID, fields)
+		} else {
+			w.record(row.ID, withdrawn, fields, false)
 		}
 		report.Updated++
-		row.Visibility = visibility
-		w.queue(row)
-		w.record(row.ID, action, fields, false)
+		row.Visibility, entry.Visibility = visibility, visibility
+		w.queue(row, entry, true)
 	}
-	if err := w.countPublished(publishedIDs, report); err != nil {
-		return err
-	}
-	return w.flush()
-}
-
-// countPublished counts the listings with the ids as published, and those without a factual review as never reviewed.
-func (w *writer) countPublished(ids []string, report *api.ImportReport) error {
-	report.Published += len(ids)
-	known, err := summaries(w.tx, ids)
-	for _, id := range ids {
-		if known[id].LastCheckedAt == nil {
-			report.NeverReviewed++
-		}
-	}
-	return err
+	return w.flush(report)
 }
 
 // Export yields all listings, including private and withdrawn ones, ordered by id. It stops after an error.
@@ -343,85 +375,4 @@ func curations(tx *gorm.DB, ids []string) (map[string]*curationRow, error) {
 		notes[row.ListingID] = row
 	}
 	return notes, nil
-}
-
-// writer collects the changed rows of one batch. flush writes them in a few statements.
-type writer struct {
-	tx    *gorm.DB
-	next  *int64
-	actor string
-	// reason is recorded with every change.
-	reason string
-	now    time.Time
-	at     int64 // now in microseconds, as stored
-
-	listings         []*listingRow
-	changes          []changeRow
-	curations        []curationRow
-	deletedCurations []string
-}
-
-func (s *Store) writer(tx *gorm.DB, next *int64, actor string) *writer {
-	now := s.now().UTC().Truncate(time.Microsecond)
-	return &writer{tx: tx, next: next, actor: actor, now: now, at: *toMicros(&now)}
-}
-
-func (w *writer) save(e listing.Entry, createdAt int64) error {
-	row, err := newListingRow(e)
-	if err != nil {
-		return fmt.Errorf("encoding listing %s: %w", e.ID, err)
-	}
-	row.CreatedAt = createdAt
-	w.queue(&row)
-	return nil
-}
-
-func (w *writer) queue(row *listingRow) {
-	*w.next++
-	row.Sequence, row.UpdatedAt = *w.next, w.at
-	w.listings = append(w.listings, row)
-}
-
-func (w *writer) record(id, what string, fields []string, material bool) {
-	w.changes = append(w.changes, changeRow{
-		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material, Reason: w.reason,
-	})
-}
-
-func (w *writer) setCuration(id string, c *listingfile.Curation) {
-	if c == nil {
-		w.deletedCurations = append(w.deletedCurations, id)
-		return
-	}
-	w.curations = append(w.curations, curationRow{ListingID: id, Contact: c.Contact, Notes: c.Notes})
-}
-
-func (w *writer) flush() error {
-	upsert := clause.OnConflict{
-		Columns: []clause.Column{{Name: "id"}},
-		DoUpdates: clause.AssignmentColumns(
-			[]string{"visibility", "document", "published_at", "changed_at", "sequence", "updated_at"}),
-	}
-	if len(w.listings) > 0 {
-		if err := w.tx.Clauses(upsert).CreateInBatches(w.listings, batch).Error; err != nil {
-			return err
-		}
-	}
-	if len(w.deletedCurations) > 0 {
-		if err := w.tx.Where("listing_id IN ?", w.deletedCurations).Delete(&curationRow{}).Error; err != nil {
-			return err
-		}
-	}
-	if len(w.curations) > 0 {
-		if err := w.tx.Clauses(clause.OnConflict{UpdateAll: true}).CreateInBatches(w.curations, batch).Error; err != nil {
-			return err
-		}
-	}
-	if len(w.changes) > 0 {
-		if err := w.tx.CreateInBatches(w.changes, batch).Error; err != nil {
-			return err
-		}
-	}
-	w.listings, w.changes, w.curations, w.deletedCurations = nil, nil, nil, nil
-	return nil
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -14,51 +13,100 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
+// maxPreviewed bounds the bytes of the changes that a preview lists. Further ones are only counted.
+const maxPreviewed = 16 << 20
+
 // Preview returns the changes that Import would make for the lines of a valid file. It opens no transaction and blocks no writer, so
 // concurrent changes may make it outdated.
-func (s *Store) Preview(ctx context.Context, lines []listingfile.Line) (api.ImportPreview, error) {
+func (s *Store) Preview(ctx context.Context, lines Lines, progress func(done, total int64)) (preview api.ImportPreview, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
-	preview := api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
-	tx := s.db.WithContext(ctx)
-	for part := range slices.Chunk(lines, batch) {
-		steps, err := plan(tx, part, now)
-		if err != nil {
-			return api.ImportPreview{}, database.Outage(err)
-		}
-		ids := make([]string, len(steps))
-		for i, a := range steps {
-			ids[i] = a.entry.ID
-		}
-		known, err := summaries(tx, ids)
-		if err != nil {
-			return api.ImportPreview{}, err
-		}
-		for _, a := range steps {
-			if a.dropsLastSource() {
-				appendRejection(&preview.Rejected, &preview.Omitted, a.rejection())
-				continue
+	preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
+	err = s.upload(ctx, lines, func(u *database.Upload[uploadedLine]) error {
+		p := previewer{tx: s.db.WithContext(ctx), now: now, preview: &preview}
+		done := int64(0)
+		for batch, err := range u.Batches(p.tx) {
+			if err == nil {
+				err = p.add(fileLines(batch))
 			}
-			if a.change.KeptWithdrawn {
-				preview.KeptWithdrawn = append(preview.KeptWithdrawn, a.entry.ID)
-			}
-			if a.change.Published && known[a.entry.ID].LastCheckedAt == nil {
-				preview.NeverReviewed++
-			}
-			if a.old != nil && len(a.change.Fields) == 0 {
-				preview.Unchanged++
-				continue
-			}
-			c, err := listing.Compare(a.old, a.entry, known[a.entry.ID], now)
 			if err != nil {
-				return api.ImportPreview{}, err
+				return database.Outage(err)
 			}
-			preview.Count(c)
+			done += int64(len(batch))
+			progress(done, u.Lines)
 		}
-	}
+		return nil
+	})
 	if len(preview.Rejected) > 0 {
 		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: preview.Rejected, Omitted: preview.Omitted}
 	}
-	return preview, nil
+	return preview, err
+}
+
+// previewer adds the changes of lines to a preview.
+type previewer struct {
+	tx      *gorm.DB
+	now     time.Time
+	preview *api.ImportPreview
+	size    int // bytes of the listed changes
+}
+
+func (p *previewer) add(lines []listingfile.Line) error {
+	steps, err := plan(p.tx, lines, p.now)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(steps))
+	for i, a := range steps {
+		ids[i] = a.entry.ID
+	}
+	known, err := summaries(p.tx, ids)
+	if err != nil {
+		return err
+	}
+	for _, a := range steps {
+		if err := p.addStep(a, known[a.entry.ID]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *previewer) addStep(a importStep, summary api.Summary) error {
+	if a.dropsLastSource() {
+		appendRejection(&p.preview.Rejected, &p.preview.Omitted, a.rejection())
+		return nil
+	}
+	if a.change.KeptWithdrawn {
+		p.preview.KeptWithdrawn = append(p.preview.KeptWithdrawn, a.entry.ID)
+	}
+	if a.change.Published && summary.LastCheckedAt == nil {
+		p.preview.NeverReviewed++
+	}
+	if a.old != nil && len(a.change.Fields) == 0 {
+		p.preview.Unchanged++
+		return nil
+	}
+	c, err := listing.Compare(a.old, a.entry, summary, p.now)
+	if err != nil {
+		return err
+	}
+	p.preview.Count(c)
+	if p.size > maxPreviewed {
+		p.preview.Unlisted++
+		return nil
+	}
+	p.preview.Changes = append(p.preview.Changes, c)
+	p.size += changeSize(c)
+	return nil
+}
+
+// changeSize returns the approximate size of a change in a response.
+func changeSize(c api.ListingChange) int {
+	n := 150
+	for _, f := range c.Fields {
+		n += len(f.Field) + len(f.Old) + len(f.New) + 30
+	}
+	return n
 }
 
 // summaries returns the summaries of the listings with the ids, by id. Listings without a summary are not in the map.

@@ -9,6 +9,7 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/store"
 )
 
@@ -16,9 +17,9 @@ var needsSource = api.Problems{listingfile.NeedsSource}
 
 func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		file := lines("a", "b", "bare", "c", "d")
+		file := listingtest.Lines("a", "b", "bare", "c", "d")
 		file[2].Sources = []api.Source{}
-		_, err := s.Import(t.Context(), "ann", file)
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
 		require.NoError(t, err)
 		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2})))
 
@@ -58,22 +59,22 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 
 func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		export := lines("a", "b", "c")
+		export := listingtest.Lines("a", "b", "c")
 		for i := range export {
 			export[i].Visibility, export[i].Number = listingfile.Published, i+2
 		}
-		report, err := s.Import(t.Context(), "ann", export)
+		report, err := s.Import(t.Context(), "ann", listingtest.File(export), listingtest.Ignore)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Rejected: []api.RejectedLine{}}, report)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"}, "")
 		require.NoError(t, err)
 
 		export[0].Summary = "Other words."
-		preview, err := s.Preview(t.Context(), export)
+		preview, err := s.Preview(t.Context(), listingtest.File(export), listingtest.Ignore)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b"}, preview.KeptWithdrawn)
 		require.Zero(t, preview.Published)
-		report, err = s.Import(t.Context(), "ann", export)
+		report, err = s.Import(t.Context(), "ann", listingtest.File(export), listingtest.Ignore)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{
 			Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"}, Rejected: []api.RejectedLine{},
@@ -87,10 +88,10 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 			export[i].Visibility, export[i].Sources = "", []api.Source{}
 		}
 		rejected := []api.RejectedLine{{Line: 4, ID: "c", Problems: needsSource}}
-		report, err = s.Import(t.Context(), "ann", export)
+		report, err = s.Import(t.Context(), "ann", listingtest.File(export), listingtest.Ignore)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Rejected: rejected}, report)
-		preview, err = s.Preview(t.Context(), export)
+		preview, err = s.Preview(t.Context(), listingtest.File(export), listingtest.Ignore)
 		require.NoError(t, err)
 		require.Equal(t, api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: rejected}, preview)
 	})

@@ -82,7 +82,11 @@ func records(tx *gorm.DB, rows []*listingRow) ([]review.Record, error) {
 	return records, nil
 }
 
+// materialEdits returns the edits with material changes of the listings with the ids, by id.
 func materialEdits(tx *gorm.DB, ids []string) (map[string][]api.ListingEdit, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	var rows []changeRow
 	if err := tx.Where("material AND listing_id IN ?", ids).Order("id").Find(&rows).Error; err != nil {
 		return nil, err

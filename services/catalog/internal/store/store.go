@@ -99,15 +99,6 @@ func (r listingRow) entry(c *curationRow) (listing.Entry, error) {
 	return e, nil
 }
 
-// hasSource reports whether the listing has a source.
-func (r listingRow) hasSource() (bool, error) {
-	var l struct{ Sources []json.RawMessage }
-	if err := json.Unmarshal([]byte(r.Document), &l); err != nil {
-		return false, fmt.Errorf("decoding listing %s: %w", r.ID, err)
-	}
-	return len(l.Sources) > 0, nil
-}
-
 func toMicros(t *time.Time) *int64 {
 	if t == nil {
 		return nil
@@ -130,9 +121,10 @@ var errNoChange = errors.New("nothing to change")
 // changeTimeout is the time limit of a change, including the wait for the lock. It keeps a hanging change from blocking all later ones.
 const changeTimeout = time.Minute
 
-// change runs f in a transaction that holds the lock on the change sequence. f increments *next for each sequence number it assigns.
-func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) error) error {
-	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+// change runs f in a transaction that holds the lock on the change sequence, within a time limit. f increments *next for each sequence number
+// it assigns.
+func (s *Store) change(ctx context.Context, limit time.Duration, f func(tx *gorm.DB, next *int64) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		before, err := database.NextSequence(tx)
@@ -146,9 +138,6 @@ func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, next *int64) err
 		}
 		if next == before {
 			return errNoChange
-		}
-		if err := indexChanged(tx, before); err != nil {
-			return err
 		}
 		if err := tx.Create(&markRow{next, rand.Text()}).Error; err != nil {
 			return err

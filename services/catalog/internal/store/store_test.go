@@ -21,6 +21,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/catalog/internal/listing/listingtest"
 	"opportunity.internal/services/catalog/internal/snapshot"
 	"opportunity.internal/services/catalog/internal/store"
 	"opportunity.internal/services/catalog/migrations"
@@ -45,18 +46,6 @@ func onEachDatabase(t *testing.T, test func(t *testing.T, s *store.Store, db *da
 	})
 }
 
-func lines(ids ...string) []listingfile.Line {
-	out := make([]listingfile.Line, len(ids))
-	for i, id := range ids {
-		out[i].Listing = listingfile.Listing{
-			ID: id, Sources: []api.Source{{URL: "https://source.example"}}, Platform: api.Platform{
-				Company: api.Company{Name: "A", Website: "https://a.example"}, ApplicationURL: "https://a.example", Category: api.Online, Summary: "s",
-			},
-		}
-	}
-	return out
-}
-
 func TestEveryChangeIsRecorded(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		must := func(report api.ImportReport, err error) {
@@ -64,16 +53,16 @@ func TestEveryChangeIsRecorded(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, report.Applied)
 		}
-		file := lines("a", "b")
+		file := listingtest.Lines("a", "b")
 		file[1].Visibility = listingfile.Published
-		must(s.Import(t.Context(), "ann", file))
-		must(s.Import(t.Context(), "ann", file))
+		must(s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore))
+		must(s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore))
 		file[0].Company.Name, file[0].Summary, file[0].Visibility = "B", "t", listingfile.Published
-		must(s.Import(t.Context(), "bob", file))
+		must(s.Import(t.Context(), "bob", listingtest.File(file), listingtest.Ignore))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
 		must(s.Withdraw(t.Context(), "cy", []string{"a"}, ""))
 		must(s.Publish(t.Context(), "dee", []string{"a", "b"}, false))
-		must(s.Import(t.Context(), "eve", lines("c")))
+		must(s.Import(t.Context(), "eve", listingtest.File(listingtest.Lines("c")), listingtest.Ignore))
 		must(s.PublishAll(t.Context(), "fay", false))
 
 		var changes []struct {
@@ -107,7 +96,7 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		"SET session_replication_role = replica; DELETE FROM listing_changes",
 	}
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
-		_, err := s.Import(t.Context(), "ann", lines("a"))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), listingtest.Ignore)
 		require.NoError(t, err)
 		for _, statement := range statements {
 			require.Error(t, db.Exec(statement).Error, statement)
@@ -129,9 +118,9 @@ func TestListingChangesAreAppendOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, database.Migrate(t.Context(), database.Config{URL: url, MaxConnections: 2, ServingRole: role}, tel, migrations.Files))
 		s, db := open(t, asRole)
-		file := lines("a")
+		file := listingtest.Lines("a")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
-		_, err = s.Import(t.Context(), "ann", file)
+		_, err = s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
 		require.NoError(t, err, "the serving role has the permissions that it needs")
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
@@ -164,13 +153,13 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 			require.NoError(t, err)
 			return n
 		}
-		file := lines("a", "b", "c")
-		_, err := s.Import(t.Context(), "ann", file)
+		file := listingtest.Lines("a", "b", "c")
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
 		require.NoError(t, err)
 		require.Len(t, changes(t, s, 0), 3)
 
 		before := sequence()
-		_, err = s.Import(t.Context(), "ann", file)
+		_, err = s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
 		require.NoError(t, err)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "unknown"}, "")
 		require.NoError(t, err)
@@ -189,7 +178,7 @@ func TestOnlyChangesRaiseTheSequence(t *testing.T) {
 		require.NoError(t, s.SaveSummaries(t.Context(), []api.EncodedSummary{again}))
 		require.Contains(t, changes(t, s, before), "b", "derived again, by newer rules")
 
-		_, err = s.Import(t.Context(), "ann", lines("later"))
+		_, err = s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("later")), listingtest.Ignore)
 		require.NoError(t, err)
 		_, err = s.PublishAll(t.Context(), "ann", false)
 		require.NoError(t, err)
@@ -206,9 +195,9 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 		for w := range writers {
 			all.Go(func() {
 				for i := range each {
-					file := lines(string(rune('a'+w)), "shared")
+					file := listingtest.Lines(string(rune('a'+w)), "shared")
 					file[0].Summary, file[1].Summary = strings.Repeat("x", i+1), strings.Repeat("y", w*each+i+1)
-					if _, err := s.Import(context.Background(), "ann", file); err != nil {
+					if _, err := s.Import(context.Background(), "ann", listingtest.File(file), listingtest.Ignore); err != nil {
 						t.Error(err)
 					}
 				}
@@ -239,7 +228,7 @@ func TestSequenceOrderIsCommitOrder(t *testing.T) {
 
 func TestInvalidIDsAreRejectedLikeUnknownIDs(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
-		_, err := s.Import(t.Context(), "ann", lines("a"))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), listingtest.Ignore)
 		require.NoError(t, err)
 		publish := func(ctx context.Context, actor string, ids []string) (api.ImportReport, error) {
 			return s.Publish(ctx, actor, ids, false)
@@ -276,7 +265,7 @@ func TestHangingChangeTimesOut(t *testing.T) {
 		require.NoError(t, callbacks.Row().Before("*").Register("count", count))
 		require.NoError(t, callbacks.Query().Before("*").Register("count", count))
 		require.NoError(t, callbacks.Create().Before("*").Register("count", count))
-		_, err := s.Import(t.Context(), "ann", lines("a"))
+		_, err := s.Import(t.Context(), "ann", listingtest.File(listingtest.Lines("a")), listingtest.Ignore)
 		require.NoError(t, err)
 		require.NotZero(t, statements)
 		require.Equal(t, statements, bounded, "every statement of a change must have a deadline")
@@ -284,12 +273,15 @@ func TestHangingChangeTimesOut(t *testing.T) {
 		pool, err := db.DB.DB()
 		require.NoError(t, err)
 		require.NoError(t, db.Callback().Raw().After("*").Register("hang", func(tx *gorm.DB) { // at the last statement
+			if strings.Contains(tx.Statement.SQL.String(), "uploads") {
+				return
+			}
 			<-tx.Statement.Context.Done()
 			storetest.Eventually(t, "the transaction is ended", func() bool { return pool.Stats().InUse == 0 })
 		}))
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err = s.Import(short, "ann", lines("b"))
+		_, err = s.Import(short, "ann", listingtest.File(listingtest.Lines("b")), listingtest.Ignore)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 	})
 }

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/services/catalog/internal/listing"
+	"opportunity.internal/services/catalog/internal/review"
+)
+
+// writer collects the changed rows of one batch. flush writes them in a few statements.
+type writer struct {
+	tx    *gorm.DB
+	next  *int64
+	actor string
+	// reason is recorded with every change.
+	reason string
+	now    time.Time
+	at     int64 // now in microseconds, as stored
+
+	listings         []*listingRow
+	entries          []listing.Entry // of listings
+	existing         []string        // ids of those that are not new
+	changes          []changeRow
+	published        []string // ids of the listings that became visible
+	curations        []curationRow
+	deletedCurations []string
+}
+
+func (s *Store) writer(tx *gorm.DB, next *int64, actor string) *writer {
+	now := s.now().UTC().Truncate(time.Microsecond)
+	return &writer{tx: tx, next: next, actor: actor, now: now, at: *toMicros(&now)}
+}
+
+// queue queues the row of a changed listing, which has the content of e. existed is false for a new one.
+func (w *writer) queue(row *listingRow, e listing.Entry, existed bool) {
+	if existed {
+		w.existing = append(w.existing, row.ID)
+	}
+	*w.next++
+	row.Sequence, row.UpdatedAt = *w.next, w.at
+	w.listings, w.entries = append(w.listings, row), append(w.entries, e)
+}
+
+func (w *writer) record(id, what string, fields []string, material bool) {
+	w.changes = append(w.changes, changeRow{
+		ListingID: id, At: w.at, Actor: w.actor, What: what, Fields: strings.Join(fields, ","), Material: material, Reason: w.reason,
+	})
+}
+
+// publish records that a listing became visible.
+func (w *writer) publish(id string, fields []string) {
+	w.record(id, published, fields, false)
+	w.published = append(w.published, id)
+}
+
+func (w *writer) setCuration(id string, c *listingfile.Curation) {
+	if c == nil {
+		w.deletedCurations = append(w.deletedCurations, id)
+		return
+	}
+	w.curations = append(w.curations, curationRow{ListingID: id, Contact: c.Contact, Notes: c.Notes})
+}
+
+// flush writes the queued rows and the index rows of the listings, and counts the published ones.
+func (w *writer) flush(report *api.ImportReport) error {
+	if err := database.Insert(w.tx, w.listings, "id"); err != nil {
+		return err
+	}
+	if len(w.deletedCurations) > 0 {
+		if err := w.tx.Where("listing_id IN ?", w.deletedCurations).Delete(&curationRow{}).Error; err != nil {
+			return err
+		}
+	}
+	if err := database.Insert(w.tx, w.curations, "listing_id"); err != nil {
+		return err
+	}
+	if err := database.Insert(w.tx, w.changes, ""); err != nil {
+		return err
+	}
+	known, err := w.index()
+	if err != nil {
+		return err
+	}
+	report.Published += len(w.published)
+	for _, id := range w.published {
+		if known[id].LastCheckedAt == nil {
+			report.NeverReviewed++
+		}
+	}
+	*w = writer{tx: w.tx, next: w.next, actor: w.actor, reason: w.reason, now: w.now, at: w.at}
+	return nil
+}
+
+// index writes the index rows of the queued listings. It returns their summaries, by id.
+func (w *writer) index() (map[string]api.Summary, error) {
+	ids := make([]string, len(w.listings))
+	for i, row := range w.listings {
+		ids[i] = row.ID
+	}
+	known, err := summaries(w.tx, ids)
+	if err != nil {
+		return nil, err
+	}
+	edits, err := materialEdits(w.tx, w.existing)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]indexRow, len(ids))
+	for i, id := range ids {
+		r := review.Record{Entry: w.entries[i], Summary: known[id], Edits: edits[id]}
+		if rows[i], err = newIndexRow(r, w.listings[i].Sequence); err != nil {
+			return nil, err
+		}
+	}
+	return known, database.Insert(w.tx, rows, "listing_id")
+}
