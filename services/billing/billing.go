@@ -7,7 +7,10 @@
 // During outages:
 //   - Processor: checkout, portal and cancellation return 503. Webhook events are answered with 5xx, and the processor sends them again.
 //   - Database: the same.
-//   - authquota: changes are stored, and pushed when it is back.
+//   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought and cancelled, are unavailable, too.
+//
+// authquota remembers the newest change of billing's database. If the database was set back, billing stops until an operator accepts that; see
+// Recover.
 package billing
 
 import (
@@ -15,6 +18,7 @@ import (
 	"errors"
 	"time"
 
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -27,16 +31,17 @@ import (
 var definition = service.Definition[Config]{
 	Name: "billing", Migrations: migrations.Files, Start: start, Check: check,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, Now: c.Now}
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
 	},
 }
 
 // Main runs one verb with settings from the environment. serve runs the service until ctx ends; migrate updates the schema; check
 // verifies the settings, the schema, the processor's price and that authquota is reachable; reconcile compares the stored subscriptions
-// with the processor and corrects what differs.
+// with the processor and corrects what differs; recover does that for a database that was set back.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"reconcile": {Usage: "[--output text|json]", Load: loadForReconcile, Run: reconcileVerb},
+		"reconcile": {Usage: "[--output text|json]", Load: RecoverConfig, Run: reconcileVerb},
+		"recover":   service.RecoverVerb("billing", false, RecoverConfig, Recover),
 	})
 }
 
@@ -49,11 +54,11 @@ func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg
 
 func start(r *service.Runtime, cfg Config) error {
 	c := newComponents(r, cfg)
-	c.serve(r.Peer("authquota", cfg.AuthquotaURL, cfg.Tokens))
+	c.serve(r.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))
 	r.Ready.Add("schema", r.SchemaCurrent)
 	r.Ready.Add("processor", c.offerReady)
 	api := httpapi.API{
-		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}, Tokens: cfg.Tokens, Sales: c.sales, Store: c.store,
+		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}, Sales: c.sales, Store: c.store,
 		Reconcile: c.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: &r.Ready, Webhook: c.webhook, SandboxPath: sandbox.Path,
 	}
 	if c.sandbox != nil {
@@ -61,9 +66,10 @@ func start(r *service.Runtime, cfg Config) error {
 		if api.SandboxPages, err = pages.New(c.sandbox, cfg.PublicURL, r.Log); err != nil {
 			return err
 		}
-		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.runSandbox})
+		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.witness.unlessSetBack(c.runSandbox)})
 	}
-	r.Handle(server.ServicePort, r.Handler(api.Handler()))
+	access := peer.NewAccess(peer.Billing, cfg.Tokens, cfg.Callers, api.Errors)
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.witness.handler(api.Handler(), api.Errors))))
 	r.Go("offer", c.checkOffer)
 	r.Go("entitlements", c.pusher.Run)
 	r.Every(service.Loop{Name: "event cleanup", Interval: time.Hour, Do: c.store.DeleteOldEvents})
@@ -71,5 +77,5 @@ func start(r *service.Runtime, cfg Config) error {
 }
 
 func check(ctx context.Context, r *service.Runtime, cfg Config) error {
-	return errors.Join(newComponents(r, cfg).processor.CheckOffer(ctx), cfg.Tokens.CheckReady(ctx, cfg.AuthquotaURL))
+	return errors.Join(newComponents(r, cfg).processor.CheckOffer(ctx), r.CheckPeer(ctx, peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))
 }

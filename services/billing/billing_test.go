@@ -187,18 +187,6 @@ func TestPortal(t *testing.T) {
 	})
 }
 
-func TestInternalRoutesNeedInternalToken(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
-		for _, route := range []string{
-			"POST /internal/v1/checkouts", "POST /internal/v1/portals", "GET /internal/v1/subscriptions/acc_1",
-			"POST /internal/v1/subscriptions/acc_1/cancel", "POST /internal/v1/subscriptions/acc_1/resume", "POST /operator/v1/billing/reconcile",
-		} {
-			method, path, _ := strings.Cut(route, " ")
-			require.Equal(t, http.StatusUnauthorized, s.Do(method, path, nil, "Authorization", "Bearer guess").Status, route)
-		}
-	})
-}
-
 // Whatever authquota responds, it eventually receives the latest version and applies each version once.
 func TestEntitlementsEventuallyReachAuthquota(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {

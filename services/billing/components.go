@@ -33,6 +33,7 @@ type components struct {
 	sales     sales.Sales
 	webhook   *httpapi.Webhook // nil with the sandbox, which delivers its events directly
 	pusher    *push.Pusher
+	witness   *witness
 
 	offerChecked atomic.Bool // whether the processor's price matches the plan table
 }
@@ -59,8 +60,9 @@ func newComponents(r *service.Runtime, cfg Config) *components {
 
 // serve adds the components that only serving needs.
 func (c *components) serve(authquota *peer.Client) {
+	c.witness = newWitness(c.Runtime, c.store, authquota)
 	c.pusher = push.New(push.Pusher{
-		Outbox: c.store, Authquota: authquota, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
+		Outbox: heldOutbox{c.store, c.witness}, Authquota: reported{c.witness}, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
 	c.intake.OnChange = c.pusher.Wake
 	c.sales = sales.Sales{Store: c.store, Processor: c.processor, Intake: c.intake}

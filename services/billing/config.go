@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
@@ -25,6 +26,9 @@ type Config struct {
 	Telemetry telemetry.Config
 	Database  database.Config
 	Tokens    peer.Tokens
+	Callers   peer.Callers
+	TLS       certificate.ServerConfig
+	Peers     certificate.PeerConfig
 	Stripe    stripe.Config
 
 	Processor    string `env:"OPPORTUNITY_BILLING_PROCESSOR" envDefault:"stripe" doc:"Payment processor: stripe, or sandbox for development on one machine, where no money moves and anyone can pretend to pay ('opportunity up' sets it)."`
@@ -36,7 +40,8 @@ type Config struct {
 
 // Validate returns an error that names every missing or invalid setting.
 func (c Config) Validate() error {
-	return errors.Join(c.Database.Validate(), c.Tokens.Validate(), c.validateProcessor(c.Stripe.Validate),
+	return errors.Join(c.Database.Validate(), c.Tokens.Validate(peer.Authquota), c.Callers.Validate(peer.Billing, c.Tokens),
+		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_AUTHQUOTA_URL": c.AuthquotaURL}), c.validateProcessor(c.Stripe.Validate),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_AUTHQUOTA_URL", c.AuthquotaURL))
 }
 

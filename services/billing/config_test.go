@@ -2,11 +2,13 @@ package billing_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing"
@@ -16,7 +18,8 @@ import (
 func TestSettings(t *testing.T) {
 	load := func(changes ...string) error {
 		given := map[string]string{
-			"OPPORTUNITY_DATABASE_URL": "sqlite:///tmp/x.db", "OPPORTUNITY_INTERNAL_TOKENS": servicetest.Token, "OPPORTUNITY_PUBLIC_URL": servicetest.PublicURL,
+			"OPPORTUNITY_DATABASE_URL": "sqlite:///tmp/x.db", "OPPORTUNITY_PEER_TOKENS": strings.Join(servicetest.Tokens(peer.Billing).Peers, ","), "OPPORTUNITY_CALLER_TOKENS": strings.Join(servicetest.Callers(peer.Billing).Tokens, ","),
+			"OPPORTUNITY_PUBLIC_URL":    servicetest.PublicURL,
 			"OPPORTUNITY_AUTHQUOTA_URL": "http://authquota:8080", "OPPORTUNITY_STRIPE_API_KEY": "sk_live_1",
 			"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS": secret + ",whsec_of_the_previous_one", "OPPORTUNITY_STRIPE_PRICE": "price_1",
 		}

@@ -126,6 +126,15 @@ func (t instrumented) Subscriptions(ctx context.Context, customer string) ([]str
 	return measure(t, "subscriptions", func() ([]string, error) { return t.next.Subscriptions(ctx, customer) })
 }
 
+func (t instrumented) AccountSubscriptions(ctx context.Context) ([]string, error) {
+	return measure(t, "account_subscriptions", func() ([]string, error) { return t.next.AccountSubscriptions(ctx) })
+}
+
+func (t instrumented) ExpireCheckouts(ctx context.Context) error {
+	_, err := measure(t, "expire_checkouts", func() (struct{}, error) { return struct{}{}, t.next.ExpireCheckouts(ctx) })
+	return err
+}
+
 func (t instrumented) Charge(ctx context.Context, invoice string) error {
 	_, err := measure(t, "charge", func() (struct{}, error) { return struct{}{}, t.next.Charge(ctx, invoice) })
 	return err

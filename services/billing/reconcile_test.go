@@ -62,6 +62,30 @@ func TestReconcileAfterRestoreOfAuthquota(t *testing.T) {
 	})
 }
 
+// A customer that is missing in the database is found by its subscription.
+func TestReconcileFindsUnknownCustomers(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *service) {
+		_, events := s.stripe.Pay(s.checkout("acc_1"))
+		s.sendEvents(events...)
+		e := s.waitForPush("acc_1")
+		s.stripe.Subscribe(s.stripe.Session(s.checkout("acc_2"))["customer"].(string), map[string]any{}) // the customer names the account
+		s.Stop()
+		s.execute("DELETE FROM customers", "DELETE FROM subscriptions", "DELETE FROM entitlements")
+		s.cfg.Now = func() time.Time { return now.Add(time.Minute) }
+		s.run()
+		report := reconcile(s)
+		require.Zero(t, report.Customers)
+		require.Equal(t, 2, report.Subscriptions)
+		require.True(t, s.subscription("acc_1").Customer)
+		found := s.waitForPush("acc_1")
+		require.Greater(t, found.Version, e.Version)
+		found.Version = e.Version
+		require.Equal(t, e, found)
+		require.Equal(t, api.Commercial, s.waitForPush("acc_2").Tier)
+		require.Empty(t, reconcile(s).Differences)
+	})
+}
+
 func TestReconcileContinuesAfterErrors(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		lost, events := s.stripe.Pay(s.checkout("acc_1"))
@@ -172,7 +196,7 @@ func TestReconcileCorrectsManualChanges(t *testing.T) {
 // compared.
 func TestReconcileVerb(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "billing")
-	out, err := exec.Command("go", "build", "-o", program, "./cmd/billing").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-s", "-o", program, "./cmd/billing").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		verb := func(args ...string) (string, int) {

@@ -1,9 +1,9 @@
 package billing_test
 
 import (
+	"bytes"
 	"log/slog"
-	"os"
-	"regexp"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +12,11 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	pkgservice "opportunity.internal/pkg/service"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/billing"
 	"opportunity.internal/services/billing/internal/stripetest"
 )
 
@@ -32,66 +35,179 @@ func (s *service) execute(statements ...string) {
 	require.NoError(s.t, db.Close())
 }
 
-// Billing is restored to a time before a purchase that was refunded since. Versions come from the clock, so authquota accepts what the
-// reconciliation pushes.
-func TestRestore(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
-		s.afterRestore(now)
-		require.NotEmpty(t, reconcile(s).Differences)
-		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
-	})
-}
-
-// A customer created after the backup is not reconciled. The next webhook event brings it back.
-func TestRestoreToBeforeCustomer(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, s *service) {
-		events := s.afterRestore(now, "DELETE FROM customers", "DELETE FROM events")
-		require.Empty(t, reconcile(s).Differences)
-		require.False(t, s.subscription("acc_1").Customer)
-		s.sendEvents(events...)
-		require.True(t, s.subscription("acc_1").Customer)
-		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
-	})
-}
-
-// If billing's clock was ahead before the restore, the new versions are not greater than authquota's. The SQL statement in
-// docs/operators/outages.md fixes that.
-func TestRestoreAfterClockWasAhead(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operators/outages.md")
-	require.NoError(t, err)
-	found := regexp.MustCompile("`(UPDATE entitlements [^`]*);`").FindSubmatch(page)
-	require.NotNil(t, found)
-	statement := strings.Join(strings.Fields(string(found[1])), " ")
-	onBothDatabases(t, func(t *testing.T, s *service) {
-		s.afterRestore(now.Add(10 * 24 * time.Hour))
-		require.NotEmpty(t, reconcile(s).Differences)
-		storetest.Eventually(t, "pushed", func() bool { return s.HasMetric(`billing_entitlement_pushes_total{outcome="accepted"} 1`) })
-		require.Equal(t, api.Refunded, s.subscription("acc_1").Entitlement.Trouble)
-		require.Equal(t, api.Commercial, s.authquota.entitlement("acc_1").Tier, "authquota has a greater version")
-
-		s.Stop()
-		s.execute(statement)
-		s.run()
-		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
-		storetest.Eventually(t, "nothing is pending", func() bool { return s.HasMetric("billing_entitlements_pending 0") })
-	})
-}
-
-// afterRestore buys the plan with billing's clock at then, refunds it while billing is stopped, and restores the database to before the
-// purchase.
-func (s *service) afterRestore(then time.Time, more ...string) (events []stripetest.Event) {
+// backup returns a function that restores the database and starts the service.
+func (s *service) backup() (restore func()) {
 	s.t.Helper()
-	page := s.checkout("acc_1")
 	s.Stop()
-	s.cfg.Now = func() time.Time { return then }
+	replace := storetest.Backup(s.t, s.cfg.Database.URL)
 	s.run()
-	id, events := s.stripe.Pay(page)
+	s.WaitReady()
+	return func() {
+		s.t.Helper()
+		s.waitForReport()
+		s.Stop()
+		replace()
+		s.cfg.Now = func() time.Time { return now.Add(time.Minute) }
+		s.run()
+	}
+}
+
+// waitForReport waits until authquota has seen the newest change.
+func (s *service) waitForReport() {
+	s.t.Helper()
+	db := servicetest.OpenDatabase(s.t, s.cfg.Database.URL)
+	storetest.Eventually(s.t, "authquota has seen the newest change", func() bool {
+		var id string
+		require.NoError(s.t, db.Raw("SELECT id FROM changes ORDER BY sequence DESC LIMIT 1").Scan(&id).Error)
+		newest := ""
+		s.authquota.set(func() { newest = s.authquota.newest.ID })
+		return newest == id
+	})
+	require.NoError(s.t, db.Close())
+}
+
+// buy buys the plan and waits until authquota has it.
+func (s *service) buy(account string) (subscription string) {
+	s.t.Helper()
+	id, events := s.stripe.Pay(s.checkout(account))
 	s.sendEvents(events...)
-	require.Equal(s.t, api.Commercial, s.waitForPush("acc_1").Tier)
-	s.Stop()
-	s.stripe.Refund(id, 2900)
-	s.execute(append(more, "DELETE FROM subscriptions", "DELETE FROM entitlements")...)
-	s.cfg.Now = func() time.Time { return now.Add(time.Minute) }
-	s.run()
-	return events
+	require.Equal(s.t, api.Commercial, s.waitForPush(account).Tier)
+	return id
+}
+
+func (s *service) requireSetBack() {
+	s.t.Helper()
+	storetest.Eventually(s.t, "set back", func() bool { return s.HasMetric(`store_set_back{store="billing"} 1`) })
+	require.Contains(s.t, servicetest.Send(s.t, http.MethodGet, s.OperationsURL+"/readyz", nil, nil).Body, api.SetBackCondition)
+	require.Equal(s.t, 1, strings.Count(s.Log.String(), `"level":"ERROR"`), s.Log.String())
+	require.Contains(s.t, s.Log.String(), `"lacks":"change `)
+	req := api.CheckoutRequest{Account: "acc_2", Email: "acc_2@example.com", ReturnURL: returnURL}
+	s.Do(http.MethodPost, "/internal/v1/checkouts", req).RequireError("service_unavailable")
+	s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_2/cancel", nil).RequireError("service_unavailable")
+	s.Do(http.MethodPost, "/operator/v1/billing/reconcile", nil).RequireError("service_unavailable", "OpportunityStoreSetBack")
+	_, err := billing.Reconcile(s.t.Context(), s.cfg)
+	require.ErrorIs(s.t, err, pkgservice.ErrSetBack)
+}
+
+// recover runs Recover.
+func (s *service) recover() (string, error) {
+	s.t.Helper()
+	var out bytes.Buffer
+	err := billing.Recover(s.t.Context(), s.cfg, pkgservice.Recovery{Operator: "ann"}, &out)
+	return out.String(), err
+}
+
+// The backup is older than a purchase by a new customer, a refund, and a checkout session that is still open. Nothing is lost, and no
+// account is offered the plan twice.
+func TestRestoredDatabaseIsStoppedUntilItIsRecovered(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *service) {
+		refunded := s.buy("acc_1")
+		restore := s.backup()
+		_, events := s.stripe.Pay(s.checkout("acc_2"))
+		s.sendEvents(events...)
+		version := s.waitForPush("acc_2").Version
+		left := s.checkout("acc_3")
+		s.sendEvents(s.stripe.Refund(refunded, 2900)...)
+		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
+		restore()
+
+		s.requireSetBack()
+		require.Equal(t, http.StatusServiceUnavailable, s.sendEvent(events[0]).Status, "Stripe sends it again")
+		s.stripe.SetUnavailable(true)
+		_, err := s.recover()
+		require.ErrorContains(t, err, "nothing was accepted")
+		require.True(t, s.HasMetric(`store_set_back{store="billing"} 1`))
+		s.stripe.SetUnavailable(false)
+		require.Equal(t, version, s.authquota.entitlement("acc_2").Version, "nothing was pushed")
+
+		said, err := s.recover()
+		require.NoError(t, err)
+		require.Contains(t, said, `: tier was "" and is "commercial"`)
+		require.Contains(t, said, "generation 2 begins")
+		s.WaitReady()
+		require.Equal(t, api.Refunded, s.waitForPush("acc_1").Trouble)
+		e := s.waitForPush("acc_2")
+		require.Equal(t, api.Commercial, e.Tier)
+		require.Greater(t, e.Version, version)
+		require.Equal(t, "expired", s.stripe.Session(left)["status"], "it could be paid besides a new one")
+		require.NotEqual(t, left, s.checkout("acc_3"))
+		require.Contains(t, s.checkout("acc_2"), "/portal/", "the plan is not sold twice")
+		changed := 0
+		s.authquota.set(func() { changed = s.authquota.changed })
+		s.sendEvents(events...)
+		s.waitForPush("acc_2")
+		s.authquota.set(func() {
+			require.Equal(t, changed, s.authquota.changed, "events that Stripe sends again change nothing")
+		})
+		_, err = s.recover()
+		require.ErrorContains(t, err, "nothing to accept")
+		s.waitForReport()
+		s.Stop()
+		s.run()
+		s.WaitReady()
+	})
+}
+
+// authquota has an entitlement that differs from the backup, and the processor has the state of the backup again.
+func TestRecoveryPushesEntitlementsThatAreAsInTheBackup(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *service) {
+		id := s.buy("acc_1")
+		restore := s.backup()
+		s.sendEvents(s.stripe.Dispute(id, "needs_response")...)
+		require.Equal(t, api.Disputed, s.waitForPush("acc_1").Trouble)
+		restore()
+		s.stripe.Dispute(id, "won")
+		s.requireSetBack()
+		_, err := s.recover()
+		require.NoError(t, err)
+		s.WaitReady()
+		require.Equal(t, api.Commercial, s.waitForPush("acc_1").Tier)
+	})
+}
+
+// billing's clock was ahead before the restore.
+func TestRecoveryContinuesAboveTheLostVersions(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *service) {
+		restore := s.backup()
+		s.Stop()
+		s.cfg.Now = func() time.Time { return now.Add(10 * 24 * time.Hour) }
+		s.run()
+		id := s.buy("acc_1")
+		lost := s.waitForPush("acc_1").Version
+		restore()
+		s.stripe.Refund(id, 2900)
+		s.requireSetBack()
+		_, err := s.recover()
+		require.NoError(t, err)
+		s.WaitReady()
+		e := s.waitForPush("acc_1")
+		require.Equal(t, api.Refunded, e.Trouble)
+		require.Greater(t, e.Version, lost)
+	})
+}
+
+// The restored database has newer changes than authquota has seen when they meet again.
+func TestRestoredDatabaseIsRecognizedAfterNewChanges(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *service) {
+		id := s.buy("acc_1")
+		restore := s.backup()
+		s.sendEvents(s.stripe.Cancel(id, true)...)
+		require.False(t, s.waitForPush("acc_1").Renews)
+		s.waitForReport()
+		s.authquota.set(func() { s.authquota.unseen = true })
+		restore()
+		s.WaitReady()
+		s.sendEvents(s.stripe.Renew(id, true)...)
+		req := api.CheckoutRequest{Account: "acc_2", Email: "acc_2@example.com", ReturnURL: returnURL}
+		s.Do(http.MethodPost, "/internal/v1/checkouts", req).RequireError("service_unavailable")
+
+		storetest.Eventually(t, "tried to push", func() bool { return !s.HasMetric(`billing_entitlement_pushes_total{outcome="failed"} 0`) })
+		s.authquota.set(func() { s.authquota.unseen = false })
+		storetest.Eventually(t, "set back", func() bool { return s.HasMetric(`store_set_back{store="billing"} 1`) })
+		require.Equal(t, now.Add(stripetest.Period), *s.authquota.entitlement("acc_1").PaidUntil, "nothing was pushed")
+		_, err := s.recover()
+		require.NoError(t, err)
+		s.WaitReady()
+		require.Equal(t, now.Add(2*stripetest.Period), *s.waitForPush("acc_1").PaidUntil)
+	})
 }

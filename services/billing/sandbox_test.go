@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing"
@@ -28,7 +29,7 @@ func startSandbox(t *testing.T, databaseURL string, adjust ...func(*billing.Conf
 	t.Helper()
 	authquota := newAuthquota(t)
 	cfg := billing.Config{
-		Database: database.Config{URL: databaseURL, MaxConnections: 4, AllowOwner: true}, Tokens: servicetest.Tokens(),
+		Database: database.Config{URL: databaseURL, MaxConnections: 4, AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing),
 		Processor: billing.Sandbox, PublicURL: servicetest.PublicURL, AuthquotaURL: authquota.URL,
 	}
 	for _, a := range adjust {
@@ -48,7 +49,7 @@ func (s *sandboxService) send(method, path, body string) (status int, location, 
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
 	require.NoError(s.t, err)
-	req.Header.Set("Authorization", "Bearer "+servicetest.Token)
+	req.Header.Set("Authorization", "Bearer "+servicetest.Token(servicetest.Caller(peer.Billing, path)))
 	req.Header.Set("Origin", servicetest.PublicURL)
 	if !strings.HasPrefix(path, "/internal/") {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -146,12 +147,9 @@ func form(pairs ...string) string {
 	return form.Encode()
 }
 
-func TestSandboxPagesNeedInternalToken(t *testing.T) {
+func TestAccess(t *testing.T) {
 	s := startSandbox(t, storetest.SQLite(t))
-	resp, err := http.Get(s.URL + "/billing/sandbox/style.css") //nolint:noctx // no deadline needed
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
+	servicetest.RequireAccess(t, peer.Billing, s.URL, s.Log.String)
 	status, _, _ := s.send(http.MethodGet, "/billing/sandbox/style.css", "")
 	require.Equal(t, http.StatusOK, status)
 }

@@ -15,6 +15,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -42,6 +43,8 @@ type authquota struct {
 	changed      int
 	status       int // if not 0, every request fails with it and nothing is stored
 	dropReplies  bool
+	newest       api.FeedMark // of billing's changes
+	unseen       bool         // requests about newest fail, pushes do not
 }
 
 func newAuthquota(t testing.TB) *authquota {
@@ -54,14 +57,22 @@ func newAuthquota(t testing.TB) *authquota {
 func (a *authquota) serve(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	account, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/entitlements/")
-	var e api.Entitlement
-	if !ok || r.Method != http.MethodPut || r.Header.Get("Authorization") != "Bearer "+servicetest.Token || json.NewDecoder(r.Body).Decode(&e) != nil {
-		w.WriteHeader(http.StatusTeapot)
+	if r.URL.Path == api.SeenPath && a.unseen {
+		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
+	if r.URL.Path == api.SeenPath && a.status == 0 {
+		a.serveSeen(w, r)
+		return
+	}
+	account, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/entitlements/")
+	var e api.Entitlement
 	if a.status != 0 {
 		w.WriteHeader(a.status)
+		return
+	}
+	if !ok || r.Method != http.MethodPut || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Billing) || json.NewDecoder(r.Body).Decode(&e) != nil {
+		w.WriteHeader(http.StatusTeapot)
 		return
 	}
 	if e.Version > a.entitlements[account].Version {
@@ -70,6 +81,19 @@ func (a *authquota) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.dropReplies { // the entitlement is stored, the reply is lost
 		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// serveSeen returns or stores the newest change of billing.
+func (a *authquota) serveSeen(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		_ = json.NewEncoder(w).Encode(api.Seen{Mark: a.newest})
+		return
+	}
+	var change api.FeedMark
+	if json.NewDecoder(r.Body).Decode(&change) == nil && change.Sequence > a.newest.Sequence {
+		a.newest = change
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -102,7 +126,7 @@ func onBothDatabases(t *testing.T, test func(t *testing.T, s *service)) {
 
 func settings(url string, fake *stripetest.Server, a *authquota) billing.Config {
 	return billing.Config{
-		Database: database.Config{URL: url, MaxConnections: 10, AllowOwner: true}, Tokens: servicetest.Tokens(), Telemetry: telemetry.Config{LogOutput: io.Discard},
+		Database: database.Config{URL: url, MaxConnections: 10, AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing), Telemetry: telemetry.Config{LogOutput: io.Discard},
 		Stripe: stripe.Config{
 			APIKey: stripetest.Key, WebhookSecrets: []string{secret}, Price: stripetest.Price, APIBase: fake.URL,
 		},
@@ -128,7 +152,7 @@ func (s *service) run() {
 }
 
 func run(t testing.TB, cfg billing.Config) *servicetest.Service {
-	return servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	return servicetest.Start(t, peer.Billing, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return billing.Run(ctx, cfg)
 	})

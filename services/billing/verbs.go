@@ -19,7 +19,7 @@ import (
 	"opportunity.internal/services/billing/internal/stripe"
 )
 
-// reconcileConfig holds the settings that reconcile needs. The serving process pushes the results to authquota.
+// reconcileConfig holds the settings that reconcile and recover need. The serving process pushes the results to authquota.
 type reconcileConfig struct {
 	Telemetry telemetry.Config
 	Database  database.Config
@@ -27,7 +27,8 @@ type reconcileConfig struct {
 	Processor string `env:"OPPORTUNITY_BILLING_PROCESSOR" envDefault:"stripe"`
 }
 
-func loadForReconcile(lookup func(string) (string, bool)) (Config, error) {
+// RecoverConfig loads the settings for Reconcile and Recover.
+func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
 	s, err := config.Load[reconcileConfig](lookup)
 	cfg := Config{Telemetry: s.Telemetry, Database: s.Database, Stripe: s.Stripe, Processor: s.Processor}
 	return cfg, errors.Join(err, cfg.Database.Validate(), cfg.validateProcessor(cfg.Stripe.ValidateAPI))
@@ -40,6 +41,9 @@ var ErrReconcileIncomplete = errors.New("reconciliation incomplete: see the log 
 // no other service.
 func Reconcile(ctx context.Context, cfg Config) (report api.BillingReport, err error) {
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
+		if err := r.NotSetBack(ctx); err != nil {
+			return err
+		}
 		report, err = newComponents(r, cfg).reconcile(ctx, reconcile.Actor)
 		return err
 	})

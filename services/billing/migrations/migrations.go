@@ -1,9 +1,10 @@
-// Package migrations embeds the schema migrations of billing, one folder of numbered files per SQL dialect.
+// Package migrations embeds the schema migrations of billing as numbered SQL files: those of one dialect in its folder, those for both
+// dialects beside it. Never edit a released file: add one with the next number.
 package migrations
 
 import "embed"
 
-// Files contains the folders postgres and sqlite.
+// Files contains the migrations in the layout of database.Migrate.
 //
-//go:embed postgres/*.sql sqlite/*.sql
+//go:embed *.sql postgres/*.sql sqlite/*.sql
 var Files embed.FS

@@ -12,7 +12,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/billing/internal/subscription"
@@ -34,7 +33,6 @@ type Store interface {
 // API holds the dependencies of the handlers.
 type API struct {
 	Errors    problem.Writer
-	Tokens    peer.Tokens
 	Sales     Sales
 	Store     Store
 	Reconcile func(ctx context.Context, actor string) (api.BillingReport, error)
@@ -49,22 +47,21 @@ type API struct {
 // processorTimeout bounds how long an account page waits for the processor.
 const processorTimeout = 8 * time.Second
 
-// Handler returns the handler of all routes.
+// Handler returns the handler of all routes. peer.Rules has the services that may call them.
 func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
-	e.GET("/readyz", gin.WrapH(a.Tokens.Readiness(a.Ready)))
+	e.GET("/readyz", gin.WrapH(a.Ready))
 	if a.Webhook != nil {
 		e.POST(WebhookPath, web.Handler(a.Errors, a.Webhook.serve))
 	}
-	internal := e.Group("", web.Internal(a.Errors, a.Tokens.Accept))
-	internal.POST("/internal/v1/checkouts", web.Handler(a.Errors, a.checkout))
-	internal.POST("/internal/v1/portals", web.Handler(a.Errors, a.portal))
-	internal.GET("/internal/v1/subscriptions/:account", web.Handler(a.Errors, a.subscription(a.Store.Account)))
-	internal.POST("/internal/v1/subscriptions/:account/cancel", web.Handler(a.Errors, a.subscription(a.Sales.Cancel)))
-	internal.POST("/internal/v1/subscriptions/:account/resume", web.Handler(a.Errors, a.subscription(a.Sales.Resume)))
-	internal.POST("/operator/v1/billing/reconcile", web.Handler(a.Errors, a.reconcile))
+	e.POST("/internal/v1/checkouts", web.Handler(a.Errors, a.checkout))
+	e.POST("/internal/v1/portals", web.Handler(a.Errors, a.portal))
+	e.GET("/internal/v1/subscriptions/:account", web.Handler(a.Errors, a.subscription(a.Store.Account)))
+	e.POST("/internal/v1/subscriptions/:account/cancel", web.Handler(a.Errors, a.subscription(a.Sales.Cancel)))
+	e.POST("/internal/v1/subscriptions/:account/resume", web.Handler(a.Errors, a.subscription(a.Sales.Resume)))
+	e.POST("/operator/v1/billing/reconcile", web.Handler(a.Errors, a.reconcile))
 	if a.SandboxPages != nil {
-		internal.Any(a.SandboxPath+"*page", gin.WrapH(a.SandboxPages))
+		e.Any(a.SandboxPath+"*page", gin.WrapH(a.SandboxPages))
 	}
 	return e
 }

@@ -25,6 +25,10 @@ type Processor interface {
 	// Subscriptions lists the ids of all subscriptions of a customer, ended ones included. For a deleted customer it returns
 	// ErrNoCustomer or no ids.
 	Subscriptions(ctx context.Context, customer string) ([]string, error)
+	// AccountSubscriptions lists the ids of all subscriptions that name an account, those of unknown customers and ended ones included.
+	AccountSubscriptions(ctx context.Context) ([]string, error)
+	// ExpireCheckouts closes every open checkout session of an account.
+	ExpireCheckouts(ctx context.Context) error
 	// Charge charges a pending invoice immediately and does nothing to any other invoice. A declined card is not an error; it shows in
 	// the subscription's state.
 	Charge(ctx context.Context, invoice string) error

@@ -28,6 +28,8 @@ type Store interface {
 // Source lists subscriptions at the processor.
 type Source interface {
 	Subscriptions(ctx context.Context, customer string) ([]string, error)
+	// AccountSubscriptions lists all subscriptions that name an account, those of unknown customers included.
+	AccountSubscriptions(ctx context.Context) ([]string, error)
 }
 
 // Reconciler compares the store with the processor.
@@ -44,17 +46,18 @@ const Actor = "reconcile"
 
 const pageSize = 200
 
-// Run reconciles every customer. If the processor fails for one of them, Run counts it in report.Failed and continues with the others. It
-// returns an error only if the database is unavailable or ctx ends.
+// Run reconciles every customer, and then the accounts that only the processor knows as customers. If the processor fails for one of them,
+// Run counts it in report.Failed and continues with the others. It returns an error only if the database is unavailable or ctx ends.
 func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingReport, err error) {
 	report.Differences = []api.BillingDifference{}
+	compared := map[string]bool{} // subscriptions
 	for after := ""; ; {
 		accounts, err := r.Store.Customers(ctx, after, pageSize)
 		if err != nil {
 			return report, err
 		}
 		for _, a := range accounts {
-			if err := r.account(ctx, actor, a, &report); err != nil {
+			if err := r.account(ctx, actor, a, compared, &report); err != nil {
 				return report, err
 			}
 			after = a.ID
@@ -63,11 +66,35 @@ func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingRe
 			break
 		}
 	}
+	if err := r.others(ctx, actor, compared, &report); err != nil {
+		return report, err
+	}
 	return report, r.Store.RequeueAll(ctx)
 }
 
+// others reconciles the subscriptions at the processor that were not compared yet, such as those of customers newer than a restored database.
+func (r Reconciler) others(ctx context.Context, actor string, compared map[string]bool, report *api.BillingReport) error {
+	ids, err := r.Source.AccountSubscriptions(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		report.Failed++
+		r.Log.WarnContext(ctx, "subscriptions of unknown customers not reconciled", "error", err.Error())
+	}
+	for _, id := range ids {
+		if compared[id] {
+			continue
+		}
+		if err := r.subscription(ctx, intake.Cause{Actor: actor}, "", id, report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // account reconciles one account: first its entitlement with its stored subscriptions, then those with the processor.
-func (r Reconciler) account(ctx context.Context, actor string, a subscription.Account, report *api.BillingReport) error {
+func (r Reconciler) account(ctx context.Context, actor string, a subscription.Account, compared map[string]bool, report *api.BillingReport) error {
 	report.Customers++
 	cause := intake.Cause{Actor: actor}
 	before, after, err := r.Store.UpdateEntitlement(ctx, a.ID, cause)
@@ -94,6 +121,7 @@ func (r Reconciler) account(ctx context.Context, actor string, a subscription.Ac
 		}
 	}
 	for _, id := range ids {
+		compared[id] = true
 		if state, known := stored[id]; known && r.finished(state) {
 			continue
 		}

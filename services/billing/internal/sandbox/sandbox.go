@@ -69,6 +69,12 @@ func (s *Sandbox) Subscriptions(ctx context.Context, customer string) (ids []str
 	return ids, database.Outage(err)
 }
 
+// AccountSubscriptions lists the ids of all subscriptions: each is one of an account.
+func (s *Sandbox) AccountSubscriptions(ctx context.Context) (ids []string, err error) {
+	err = s.db.WithContext(ctx).Model(&subscriptionRow{}).Order("id").Pluck("id", &ids).Error
+	return ids, database.Outage(err)
+}
+
 // SetCancelAtPeriodEnd schedules a subscription to end with its current period, or removes that schedule.
 func (s *Sandbox) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error {
 	var row subscriptionRow

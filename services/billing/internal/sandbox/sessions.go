@@ -64,6 +64,12 @@ func (s *Sandbox) Checkout(ctx context.Context, order processor.Order) (processo
 	return processor.Session{ID: row.ID, URL: s.sessionURL(row)}, err
 }
 
+// ExpireCheckouts closes every checkout session.
+func (s *Sandbox) ExpireCheckouts(ctx context.Context) error {
+	now := database.Micros(s.now())
+	return database.Outage(s.db.WithContext(ctx).Model(&sessionRow{}).Where("kind = ? AND expires_at > ?", Checkout, now).Update("expires_at", now).Error)
+}
+
 // Portal creates a portal session and returns its URL.
 func (s *Sandbox) Portal(ctx context.Context, customer, returnURL string) (string, error) {
 	if err := s.checkReturnURL(returnURL); err != nil {

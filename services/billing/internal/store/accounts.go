@@ -37,10 +37,15 @@ func (s *Store) Account(ctx context.Context, account string) (subscription.Accou
 // SaveCustomer stores the account's customer unless it already has one, and returns the stored customer.
 func (s *Store) SaveCustomer(ctx context.Context, account, customer string) (string, error) {
 	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		err := tx.Exec("INSERT INTO customers (account, customer, created_at) VALUES (?, ?, ?) ON CONFLICT (account) DO NOTHING",
-			account, customer, database.Micros(now)).Error
-		if err != nil {
-			return err
+		inserted := tx.Exec("INSERT INTO customers (account, customer, created_at) VALUES (?, ?, ?) ON CONFLICT (account) DO NOTHING",
+			account, customer, database.Micros(now))
+		if inserted.Error != nil {
+			return inserted.Error
+		}
+		if inserted.RowsAffected > 0 {
+			if _, err := addChange(tx, now, 0); err != nil {
+				return err
+			}
 		}
 		return tx.Raw("SELECT customer FROM customers WHERE account = ?", account).Scan(&customer).Error
 	})
@@ -54,9 +59,11 @@ func (s *Store) DeleteCustomer(ctx context.Context, account, customer string) er
 		if deleted.Error != nil || deleted.RowsAffected == 0 {
 			return deleted.Error
 		}
-		return errors.Join(
-			tx.Exec("DELETE FROM checkouts WHERE account = ?", account).Error,
-			audit(tx, now, account, "customer.forget", account, map[string]any{"customer": customer}))
+		if err := tx.Exec("DELETE FROM checkouts WHERE account = ?", account).Error; err != nil {
+			return err
+		}
+		_, err := addChange(tx, now, 0)
+		return errors.Join(err, audit(tx, now, account, "customer.forget", account, map[string]any{"customer": customer}))
 	})
 }
 
@@ -102,13 +109,17 @@ const urlTimeout = time.Hour
 // Attempt returns the account's purchase attempt if it is younger than ttl and has the same return URL; otherwise it starts a new one.
 func (s *Store) Attempt(ctx context.Context, account, returnURL string, ttl time.Duration) (a sales.Attempt, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		err := tx.Exec(`INSERT INTO checkouts (account, attempt, return_url, url, created_at) VALUES (?, ?, ?, '', ?)
+		started := tx.Exec(`INSERT INTO checkouts (account, attempt, return_url, url, created_at) VALUES (?, ?, ?, '', ?)
 			ON CONFLICT (account) DO UPDATE SET attempt = excluded.attempt, return_url = excluded.return_url, url = '',
 				created_at = excluded.created_at
 			WHERE checkouts.created_at <= ? OR checkouts.url = '' AND checkouts.created_at <= ?
 				OR checkouts.return_url <> excluded.return_url`,
 			account, "att_"+uuid.NewString(), returnURL, database.Micros(now), database.Micros(now.Add(-ttl)),
-			database.Micros(now.Add(-urlTimeout))).Error
+			database.Micros(now.Add(-urlTimeout)))
+		err := started.Error
+		if err == nil && started.RowsAffected > 0 {
+			_, err = addChange(tx, now, 0)
+		}
 		if err != nil {
 			return err
 		}

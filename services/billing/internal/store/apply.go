@@ -183,6 +183,9 @@ func saveState(tx *gorm.DB, now time.Time, f intake.Fetched, state subscription.
 			return err
 		}
 	}
+	if _, err := addChange(tx, now, 0); err != nil {
+		return err
+	}
 	return audit(tx, now, f.Cause.Actor, "subscription.change", state.ID, withEvent(f.Cause, map[string]any{"account": state.Account, "state": state}))
 }
 

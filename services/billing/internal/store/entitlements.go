@@ -74,9 +74,9 @@ func updateEntitlement(tx *gorm.DB, now time.Time, cause intake.Cause, account s
 	if sameEntitlement(before, after) {
 		return before, before, nil
 	}
-	// Versions come from the clock, so that they stay above all earlier ones even after a restore from a backup: authquota ignores a
-	// version that is not greater than its own.
-	after.Version = max(before.Version+1, database.Micros(now))
+	if after.Version, err = addChange(tx, now, before.Version); err != nil {
+		return before, after, err
+	}
 	err = tx.Exec(`UPDATE entitlements SET tier = ?, paid_until = ?, renews = ?, trouble = ?, version = ?, push_at = ?, push_failures = 0,
 			changed_at = ? WHERE account = ?`,
 		after.Tier, microsOrNil(after.PaidUntil), after.Renews, after.Trouble, after.Version, dueNow, database.Micros(now), account).Error

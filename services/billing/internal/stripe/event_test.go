@@ -28,6 +28,9 @@ func TestSignatures(t *testing.T) {
 		{"both secrets, as Stripe signs during rotation", event.Signature(older, now) + event.Signature(secret, now)[len("t=1795176000"):], event, nil},
 		{"just in time", event.Signature(secret, now.Add(-4*time.Minute-59*time.Second)), event, nil},
 		{"too old", event.Signature(secret, now.Add(-5*time.Minute-time.Second)), event, processor.ErrSignature},
+		{"at the limit of age", event.Signature(secret, now.Add(-5*time.Minute)), event, nil},
+		{"at the limit in the future", event.Signature(secret, now.Add(5*time.Minute)), event, nil},
+		{"time after the signature", event.Signature(secret, now)[len("t=1795176000,"):] + ",t=1795176000", event, nil},
 		{"slightly in the future", event.Signature(secret, now.Add(4*time.Minute+59*time.Second)), event, nil},
 		{"too far in the future", event.Signature(secret, now.Add(5*time.Minute+time.Second)), event, processor.ErrSignature},
 		{"another secret", event.Signature("whsec_of_another_endpoint", now), event, processor.ErrSignature},
@@ -104,4 +107,18 @@ func TestEventLeadsToItsSubscription(t *testing.T) {
 	refund := events[9]
 	_, err := s.Event(t.Context(), refund, refund.Signature(secret, now), now)
 	require.ErrorAs(t, err, new(*problem.Error), "Stripe must send the event again: %s", refund)
+}
+
+func TestIrrelevantTypesAndKnownPaymentsCostNoLookup(t *testing.T) {
+	s, fake := start(t)
+	for _, kind := range []string{"invoice.upcoming", "refunds.created", "charge.updated"} { // none of eventTypes
+		e := stripetest.Event(`{"id":"evt_5","object":"event","type":"` + kind + `","data":{"object":{"id":"in_1","subscription":"sub_1","charge":"ch_1"}}}`)
+		got, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
+		require.NoError(t, err)
+		require.Empty(t, got.Subscription, kind)
+	}
+	e := stripetest.Event(`{"id":"evt_6","object":"event","type":"charge.dispute.created","data":{"object":{"id":"dp_1","charge":"ch_1","payment_intent":"pi_of_a_shirt"}}}`)
+	_, err := s.Event(t.Context(), e, e.Signature(secret, now), now)
+	require.NoError(t, err)
+	require.Empty(t, fake.Requests("GET /v1/charges"), "a charge is read only without a payment intent")
 }

@@ -20,7 +20,7 @@ import (
 func startMock(t *testing.T) *stripe.Stripe {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stripe-mock")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/stripe/stripe-mock")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s", "-o", program, "github.com/stripe/stripe-mock")
 	build.Dir, build.Env = filepath.Join("testdata", "mock"), append(build.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -59,6 +59,9 @@ func TestRequestsMatchStripesAPI(t *testing.T) {
 	ids, err := s.Subscriptions(t.Context(), customer)
 	require.NoError(t, err)
 	require.NotEmpty(t, ids)
+	_, err = s.AccountSubscriptions(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.ExpireCheckouts(t.Context()))
 	require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), ids[0], true))
 	require.NoError(t, s.SetCancelAtPeriodEnd(t.Context(), ids[0], false))
 	state, err := s.Subscription(t.Context(), ids[0])

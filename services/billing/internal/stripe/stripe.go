@@ -143,6 +143,44 @@ func (s *Stripe) Subscriptions(ctx context.Context, customer string) ([]string, 
 	return ids, nil
 }
 
+// AccountSubscriptions lists the ids of all subscriptions with an account in their metadata, or in that of their customer.
+func (s *Stripe) AccountSubscriptions(ctx context.Context) ([]string, error) {
+	p := &api.SubscriptionListParams{Status: api.String("all")}
+	p.Limit = api.Int64(100)
+	p.AddExpand("data.customer")
+	var ids []string
+	for sub, err := range s.client.V1Subscriptions.List(ctx, p).All(ctx) {
+		if err != nil {
+			return nil, apiError("listing subscriptions", err)
+		}
+		if sub.Metadata[accountMetadata] != "" || sub.Customer != nil && sub.Customer.Metadata[accountMetadata] != "" {
+			ids = append(ids, sub.ID)
+		}
+	}
+	return ids, nil
+}
+
+// ExpireCheckouts closes every open checkout session with an account in its metadata. It fails if one of them was paid meanwhile.
+func (s *Stripe) ExpireCheckouts(ctx context.Context) error {
+	p := &api.CheckoutSessionListParams{Status: api.String(string(api.CheckoutSessionStatusOpen))}
+	p.Limit = api.Int64(100)
+	var open []string // expired after the listing, which they would change
+	for session, err := range s.client.V1CheckoutSessions.List(ctx, p).All(ctx) {
+		if err != nil {
+			return apiError("listing checkout sessions", err)
+		}
+		if session.Metadata[accountMetadata] != "" {
+			open = append(open, session.ID)
+		}
+	}
+	for _, id := range open {
+		if _, err := s.client.V1CheckoutSessions.Expire(ctx, id, nil); err != nil {
+			return apiError("expiring a checkout session", err)
+		}
+	}
+	return nil
+}
+
 // SetCancelAtPeriodEnd cancels or resumes a subscription. The portal cancels by setting a date, cancel_at, which resuming must clear
 // separately.
 func (s *Stripe) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error {

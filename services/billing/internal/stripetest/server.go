@@ -35,8 +35,8 @@ type Server struct {
 	forbiddenPrefix string
 	gate            func(r *http.Request)
 	requests        []string
-	responses       map[string]object // by idempotency key
-	declined        map[string]object // likewise, where a card was declined
+	responses       map[string]object // of successful requests, by idempotency key
+	declined        map[string]object // responses to declined cards, by idempotency key
 
 	Offer         object // the price, with its product
 	now           time.Time
@@ -154,8 +154,17 @@ func (s *Server) route(r *http.Request) (found object, ok bool) {
 		c := s.make("cus", "customer", object{"email": r.PostForm.Get("email"), "metadata": metadata(r, "metadata")})
 		s.customers[c["id"].(string)] = c
 		return c, true
+	case kind == "GET checkout":
+		return page(slices.DeleteFunc(values(s.sessions), func(c object) bool { return c["status"] != r.Form.Get("status") })), true
+	case kind == "POST checkout" && id == "expire":
+		if found, ok = s.sessions[parts[2]]; ok {
+			found["status"] = "expired"
+		}
+		return found, ok
 	case kind == "POST checkout":
 		return s.session(r), true
+	case kind == "GET subscriptions" && len(parts) == 1 && r.Form.Get("customer") == "":
+		return s.allSubscriptions(), true
 	case kind == "POST billing_portal":
 		return s.make("bps", "billing_portal.session", object{"url": s.URL + "/portal/" + r.PostForm.Get("customer")}), true
 	case kind == "GET subscriptions" && len(parts) == 1:
@@ -212,6 +221,15 @@ func (s *Server) make(prefix, kind string, fields object) object {
 	return fields
 }
 
+// allSubscriptions returns all subscriptions with their customers expanded.
+func (s *Server) allSubscriptions() object {
+	all := values(s.subscriptions)
+	for i, sub := range all {
+		all[i] = s.expanded(sub)
+	}
+	return page(all)
+}
+
 func metadata(r *http.Request, name string) object {
 	out := object{}
 	for key, v := range r.PostForm {
@@ -224,7 +242,7 @@ func metadata(r *http.Request, name string) object {
 
 func (s *Server) session(r *http.Request) object {
 	c := s.make("cs", "checkout.session", object{
-		"customer": r.PostForm.Get("customer"), "price": r.PostForm.Get("line_items[0][price]"), "mode": r.PostForm.Get("mode"),
+		"customer": r.PostForm.Get("customer"), "price": r.PostForm.Get("line_items[0][price]"), "mode": r.PostForm.Get("mode"), "status": "open",
 		"metadata": metadata(r, "metadata"), "subscription_metadata": metadata(r, "subscription_data[metadata]"),
 		"success_url": r.PostForm.Get("success_url"), "cancel_url": r.PostForm.Get("cancel_url"),
 		"expires_at": json.Number(r.PostForm.Get("expires_at")),

@@ -197,7 +197,7 @@ func TestHeadersAndErrorPages(t *testing.T) {
 		resp := p.send(t, io.Discard, http.MethodGet, path, "")
 		h := resp.Header
 		require.Equal(t, "no-store", h.Get("Cache-Control"), path)
-		require.Equal(t, "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'", h.Get("Content-Security-Policy"))
+		require.Equal(t, "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'", h.Get("Content-Security-Policy"))
 		require.Equal(t, "same-origin", h.Get("Referrer-Policy"))
 		require.Equal(t, "nosniff", h.Get("X-Content-Type-Options"))
 		require.Contains(t, text(t, resp), "This is a sandbox.", path)
