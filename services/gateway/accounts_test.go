@@ -215,7 +215,7 @@ func TestRedisFlushKeepsUsedQuota(t *testing.T) {
 		require.Equal(t, 200, replicas[0].get(t, key).status)
 	}
 	w.authquota.set(func() {
-		w.authquota.ledger = api.DayUsage{Service: 10, Accounts: map[string]int{"acc_a": 10, "acc_z": 0}}
+		w.authquota.ledger = map[string]any{counter.ServiceField: 10, "acc_a": 10, "acc_z": 0}
 	})
 	w.redis.Flush()
 	for _, r := range replicas {
@@ -280,7 +280,7 @@ func newClock() *clock {
 
 func (c *clock) now() time.Time             { return time.Unix(0, c.nanos.Load()) }
 func (c *clock) advance(d time.Duration)    { c.nanos.Add(int64(d)) }
-func (c *clock) config(cfg *gateway.Config) { cfg.Now = c.now }
+func (c *clock) config(cfg *gateway.Config) { cfg.Now, cfg.RedisNow = c.now, c.now }
 
 // While authquota is unavailable, cached keys work for five minutes after their last lookup, and other keys get 503.
 func TestAuthquotaUnavailable(t *testing.T) {

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/gateway"
 )
@@ -52,7 +54,15 @@ func TestReadinessNamesTheServiceThatRejectsTheToken(t *testing.T) {
 	w.catalog.rejectToken()
 	a := gw.operate(t, "GET", "/readyz", "", nil, nil)
 	require.Equal(t, 503, a.status)
-	require.Contains(t, a.body, `"missing":["catalog (rejects the internal token of the gateway: compare OPPORTUNITY_INTERNAL_TOKENS)"]`)
+	require.Contains(t, a.body, `"missing":["catalog (the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog)"]`)
+}
+
+func TestReadinessNamesTheServiceWithoutTLS(t *testing.T) {
+	w := newEnvironment(t)
+	gw := w.start(func(cfg *gateway.Config) { cfg.CatalogURL = strings.Replace(cfg.CatalogURL, "http:", "https:", 1) })
+	a := gw.operate(t, "GET", "/readyz", "", nil, nil)
+	require.Equal(t, 503, a.status)
+	require.Contains(t, a.body, `catalog (catalog does not use TLS, but its URL in the settings of gateway begins with https: set OPPORTUNITY_TLS_CERT_FILE of catalog)`)
 }
 
 // A gateway that never reached Redis is not ready, and one that lost it is.
@@ -99,7 +109,7 @@ func TestOperatorAPI(t *testing.T) {
 		require.Equal(t, service, got.Service)
 		require.Equal(t, path, got.URI)
 		require.Equal(t, "ann", got.Header.Get(api.ActorHeader), "actor of a named token")
-		require.Equal(t, "Bearer "+internalToken, got.Header.Get("Authorization"))
+		require.Equal(t, "Bearer "+servicetest.Token(peer.Gateway), got.Header.Get("Authorization"))
 		require.Equal(t, "application/x-ndjson", got.Header.Get("Content-Type"))
 		require.Empty(t, got.Header.Get(api.CallerHeader))
 		require.Empty(t, got.Header.Get("Cookie"))
@@ -118,7 +128,7 @@ func TestOperatorAPI(t *testing.T) {
 		code        problem.Code
 	}{
 		{"/operator/v1/keys", "", 401, problem.MissingAPIKey},
-		{"/operator/v1/keys", internalToken, 401, problem.InvalidAPIKey},
+		{"/operator/v1/keys", servicetest.Token(peer.Gateway), 401, problem.InvalidAPIKey},
 		{"/operator/v1/keys", annsToken + "x", 401, problem.InvalidAPIKey},
 		{"/operator/v1/", annsToken, 404, problem.NotFound},
 		{"/operator/v1/nothing", annsToken, 404, problem.NotFound},
@@ -135,7 +145,7 @@ func TestOperatorAPI(t *testing.T) {
 	w.history.Close()
 	a = gw.operate(t, "POST", "/operator/v1/events/append", annsToken, nil, nil)
 	require.Equal(t, "service_unavailable", a.code(t))
-	for _, secret := range []string{annsToken, sharedToken, internalToken} {
+	for _, secret := range []string{annsToken, sharedToken, servicetest.Token(peer.Gateway)} {
 		require.NotContains(t, w.log.String(), secret)
 	}
 }
@@ -149,7 +159,7 @@ func TestOversizedUploadIsRejected(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	// The gateway may close the connection while the rest is still being sent.
-	a, err := replica{url: gw.admin}.try(request{method: "POST", path: "/operator/v1/listings/import",
+	a, err := replica{url: gw.admin}.try(request{method: "POST", path: "/operator/v1/listings/publish",
 		header: http.Header{"Authorization": {"Bearer " + annsToken}}, body: io.LimitReader(zeros{}, 65<<20)})
 	if err == nil {
 		require.Equal(t, "invalid_parameter", a.code(t))
@@ -196,14 +206,14 @@ func TestErrorDocumentationIsServed(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	good := map[string]string{
-		"OPPORTUNITY_REDIS_URL": "redis://127.0.0.1:6379", "OPPORTUNITY_INTERNAL_TOKENS": internalToken, "OPPORTUNITY_PUBLIC_URL": publicURL,
+		"OPPORTUNITY_REDIS_URL": "redis://127.0.0.1:6379", "OPPORTUNITY_PEER_TOKENS": strings.Join(servicetest.Tokens(peer.Gateway).Peers, ","), "OPPORTUNITY_PUBLIC_URL": publicURL,
 		"OPPORTUNITY_CATALOG_URL": "http://127.0.0.1:1", "OPPORTUNITY_HISTORY_URL": "http://127.0.0.1:2", "OPPORTUNITY_AUTHQUOTA_URL": "http://127.0.0.1:3",
 		"OPPORTUNITY_KEY_PEPPERS": strings.Repeat("07", 32),
 	}
 	for name, bad := range map[string]string{
 		"OPPORTUNITY_PUBLIC_URL": publicURL + "/", "OPPORTUNITY_CATALOG_URL": "127.0.0.1:1", "OPPORTUNITY_KEY_PEPPERS": "0707secret",
 		"OPPORTUNITY_OPERATOR_TOKENS": "ann:short", "OPPORTUNITY_TRUSTED_PROXIES": "10.0.0.0", "OPPORTUNITY_SERVICE_CAPACITY": "0",
-		"OPPORTUNITY_INTERNAL_TOKENS": "short",
+		"OPPORTUNITY_PEER_TOKENS": "catalog:short", "OPPORTUNITY_INTERNAL_TOKENS": "short",
 	} {
 		err := gateway.Main(t.Context(), func(n string) (string, bool) {
 			if n == name {

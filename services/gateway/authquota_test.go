@@ -18,6 +18,8 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 // fakeAuthquota is an authquota in memory. It follows the epoch protocol: a principal carries the epoch that was read before it.
@@ -28,9 +30,9 @@ type fakeAuthquota struct {
 
 	mu           sync.Mutex
 	byDigest     map[string]*api.Principal
-	digests      []string // keys of byDigest in the order of addition
-	unlisted     bool     // the list of digests is unavailable, as in an older release
-	ledger       api.DayUsage
+	digests      []string       // keys of byDigest in the order of addition
+	unlisted     bool           // the list of digests is unavailable, as in an older release
+	ledger       map[string]any // by account
 	lookups      int
 	pages        []*http.Request // received page requests
 	forms        []string        // bodies of pages
@@ -49,18 +51,13 @@ type usageKey struct {
 }
 
 func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
-	a := &fakeAuthquota{t: t, counters: counters, tiers: api.DefaultLimits(), byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{}}
+	a := &fakeAuthquota{t: t, counters: counters, tiers: api.DefaultLimits(), byDigest: map[string]*api.Principal{}, usage: map[usageKey]int{}, batches: map[string]int{},
+		ledger: map[string]any{counter.ServiceField: 0},
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /internal/v1/principals", a.principal)
 	mux.HandleFunc("GET /internal/v1/key-digests", a.keyDigests)
-	mux.HandleFunc("GET /internal/v1/usage/{day}", func(w http.ResponseWriter, _ *http.Request) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.down {
-			panic(http.ErrAbortHandler)
-		}
-		_ = json.NewEncoder(w).Encode(a.ledger)
-	})
+	mux.HandleFunc("POST /internal/v1/usage/{day}/restore", a.restore)
 	mux.HandleFunc("GET /internal/v1/tiers", a.tierTable)
 	mux.HandleFunc("POST /internal/v1/tallies", a.acceptUsage)
 	mux.HandleFunc("POST /internal/v1/request-log", a.acceptRequests)
@@ -84,7 +81,7 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 
 func (a *fakeAuthquota) principal(w http.ResponseWriter, r *http.Request) {
 	var q api.PrincipalQuery
-	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(&q) != nil {
+	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) || json.NewDecoder(r.Body).Decode(&q) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -130,10 +127,24 @@ func (a *fakeAuthquota) keyDigests(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(page)
 }
 
+func (a *fakeAuthquota) restore(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.down {
+		panic(http.ErrAbortHandler)
+	}
+	day := counter.Day(r.PathValue("day"))
+	if a.counters.Exists(r.Context(), day).Val() == 0 {
+		a.counters.HSet(r.Context(), day, a.ledger)
+	}
+	a.counters.Expire(r.Context(), day, counter.DayTTL)
+	w.WriteHeader(http.StatusNoContent)
+}
+
 func (a *fakeAuthquota) tierTable(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.down || r.Header.Get("Authorization") != "Bearer "+internalToken {
+	if a.down || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) {
 		panic(http.ErrAbortHandler)
 	}
 	_ = json.NewEncoder(w).Encode(a.tiers)
@@ -144,7 +155,7 @@ func (a *fakeAuthquota) receive(w http.ResponseWriter, r *http.Request, batch an
 	if a.down {
 		panic(http.ErrAbortHandler)
 	}
-	if r.Header.Get("Authorization") != "Bearer "+internalToken || json.NewDecoder(r.Body).Decode(batch) != nil {
+	if r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Gateway) || json.NewDecoder(r.Body).Decode(batch) != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		return false
 	}

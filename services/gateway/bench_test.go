@@ -39,7 +39,7 @@ func BenchmarkGateway(b *testing.B) {
 	other := startOther(b)
 	behind, err := url.Parse(other)
 	require.NoError(b, err)
-	transport := peer.Transport()
+	transport := peer.Transport(nil)
 	defer transport.CloseIdleConnections()
 	alone := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: transport, BufferPool: pool{},
@@ -94,7 +94,9 @@ func admissions(b *testing.B, w *environment, n int) func() {
 	b.Cleanup(func() { counters.Close() })
 	limiter := admission.New(admission.Config{
 		Redis: counters, Tracer: tel.Tracer, Log: tel.Log, Capacity: 1 << 40, Now: time.Now,
-		Usage: func(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, nil },
+		Restore: func(ctx context.Context, day string) error {
+			return counters.HSetNX(ctx, counter.Day(day), counter.ServiceField, 0).Err()
+		},
 	})
 	p := api.Principal{Account: "acc_admissions", Epoch: 1, Limits: api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40}}
 	require.NoError(b, w.counters.HSet(ctx, counter.Epochs, p.Account, p.Epoch).Err())

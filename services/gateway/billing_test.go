@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/gateway"
 )
 
@@ -67,7 +69,7 @@ func TestWebhookEventsPassUnchanged(t *testing.T) {
 	require.Equal(t, "/billing/stripe/webhook?a=b", got.RequestURI)
 	require.Equal(t, http.Header{
 		"Content-Type": {"application/json; charset=utf-8"}, "Stripe-Signature": {"t=1,v1=ab,v1=cd"}, "User-Agent": {"Stripe/1.0"},
-		"Authorization": {"Bearer " + internalToken}, "X-Opportunity-Client": {"198.51.100.1"}, "Content-Length": got.Header["Content-Length"],
+		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"}, "Content-Length": got.Header["Content-Length"],
 		"X-Request-Id": {a.header.Get("X-Request-Id")},
 	}, got.Header)
 	require.Contains(t, w.log.String(), `"route":"/billing/stripe/webhook","status":200`)
@@ -84,7 +86,9 @@ func TestWebhookSizeLimit(t *testing.T) {
 	s := w.billing()
 	gw := w.start(withBilling(s))
 	post := func(body io.Reader) response {
-		return gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: body, header: signed})
+		header := signed.Clone()
+		header.Set("Expect", "100-continue") // otherwise the gateway may close the connection while the body is being sent
+		return gw.do(t, request{method: http.MethodPost, path: "/billing/stripe/webhook", body: body, header: header})
 	}
 	largest := strings.Repeat("a", 256<<10)
 	require.Equal(t, 200, post(strings.NewReader(largest)).status)

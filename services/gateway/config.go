@@ -3,10 +3,13 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
@@ -21,6 +24,7 @@ type Config struct {
 	Telemetry telemetry.Config
 	Redis     redisdb.Config
 	Tokens    peer.Tokens
+	Peers     certificate.PeerConfig
 
 	AdminListen  string `env:"OPPORTUNITY_ADMIN_LISTEN" envDefault:"127.0.0.1:8081" doc:"Address of the admin listener, with /readyz of the whole API and the operator API. Never expose it to consumers."`
 	PublicURL    string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
@@ -44,16 +48,21 @@ type Config struct {
 
 	AdminListener net.Listener     `env:"-"` // if not nil, replaces AdminListen
 	Filled        func() error     `env:"-"` // if not nil, part of the admin /readyz: returns an error until the data of the first start is imported
-	Now           func() time.Time `env:"-"` // if not nil, replaces time.Now and the Redis clock
+	Now           func() time.Time `env:"-"` // if not nil, replaces time.Now
+	RedisNow      func() time.Time `env:"-"` // if not nil, replaces the Redis clock, which must show the same time to all gateways
 }
 
 // Validate returns an error that names every invalid setting.
 func (c Config) Validate() error {
 	errs := []error{
-		c.Redis.Validate(), c.Tokens.Validate(),
+		c.Redis.Validate(), c.Tokens.Validate(slices.Sorted(maps.Keys(c.services()))...),
 		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL), config.Address("OPPORTUNITY_CATALOG_URL", c.CatalogURL),
 		config.Address("OPPORTUNITY_HISTORY_URL", c.HistoryURL), config.Address("OPPORTUNITY_AUTHQUOTA_URL", c.AuthquotaURL),
 		config.Address("OPPORTUNITY_BILLING_URL", c.BillingURL),
+		c.Peers.Validate(map[string]string{
+			"OPPORTUNITY_CATALOG_URL": c.CatalogURL, "OPPORTUNITY_HISTORY_URL": c.HistoryURL,
+			"OPPORTUNITY_AUTHQUOTA_URL": c.AuthquotaURL, "OPPORTUNITY_BILLING_URL": c.BillingURL,
+		}),
 	}
 	if _, err := apikey.Peppers(c.Peppers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_KEY_PEPPERS: %w", err))

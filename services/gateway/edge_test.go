@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/gateway"
 )
@@ -212,7 +214,7 @@ func TestHeadersAreFiltered(t *testing.T) {
 	got := w.catalog.requests()[0]
 	require.Equal(t, "/api/v1/opportunities/a-b?b=2&a=1", got.RequestURI)
 	require.Equal(t, http.Header{
-		"Authorization":        {"Bearer " + internalToken},
+		"Authorization":        {"Bearer " + servicetest.Token(peer.Gateway)},
 		"X-Opportunity-Caller": {`{"tier":"developer","pageSize":50,"history":true}`},
 		"X-Request-Id":         {a.header.Get("X-Request-Id")},
 		"If-None-Match":        {`W/"1"`},

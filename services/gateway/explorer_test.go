@@ -12,6 +12,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/service/servicetest"
 )
 
 const explorerForm = api.ExplorerPath + "/listOpportunities"
@@ -66,7 +68,7 @@ func TestExplorerMakesTheCall(t *testing.T) {
 	gw, end := w.startAndStop()
 	w.catalog.respondWith(func(rw http.ResponseWriter, r *http.Request) {
 		require.Empty(t, r.Header.Get("Cookie"))
-		require.Equal(t, "Bearer "+internalToken, r.Header.Get("Authorization"))
+		require.Equal(t, "Bearer "+servicetest.Token(peer.Gateway), r.Header.Get("Authorization"))
 		require.JSONEq(t, `{"tier":"developer","pageSize":0,"history":false}`, r.Header.Get(api.CallerHeader))
 		require.Equal(t, `W/"x"`, r.Header.Get("If-None-Match"))
 		respond(http.StatusOK, `{"path":"`+r.URL.RequestURI()+`"}`)(rw, r)

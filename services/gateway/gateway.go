@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +39,7 @@ var definition = service.Definition[Config]{
 	Name: "gateway", Start: start, Check: check,
 	Base: func(c Config) service.Base {
 		return service.Base{
-			Server: c.Server, Telemetry: c.Telemetry, Now: c.Now,
+			Server: c.Server, Telemetry: c.Telemetry, Peers: c.Peers, Now: c.Now,
 			Ports: []server.Port{{Name: adminPort, Address: c.AdminListen, Listener: c.AdminListener}},
 		}
 	},
@@ -48,8 +50,15 @@ const adminPort = "admin"
 // Main runs one command with settings from lookup. "serve" runs until ctx ends, "check" validates the settings and connects to Redis
 // and the services, and "ready" probes the process that serves on this host.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
+	if _, set := os.LookupEnv("GOGC"); !set {
+		debug.SetGCPercent(gcPercent)
+	}
 	return definition.Main(ctx, lookup, args, nil)
 }
+
+// gcPercent is the growth of the heap between two collections, in percent. Live memory is about 7 MB, so by Go's default of 100 percent
+// a loaded gateway would collect ten times a second, for a tenth of its CPU.
+const gcPercent = 400
 
 // Run serves until ctx ends, and then drains. It starts without Redis and the services and responds with 503 while they are
 // unavailable, so consumers get the errors of the API contract and not those of a load balancer. It is ready once it has reached Redis,
@@ -63,10 +72,6 @@ func start(r *service.Runtime, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	counters, err := r.Redis(cfg.Redis)
-	if err != nil {
-		return err
-	}
 	published, err := cfg.published()
 	if err != nil {
 		return err
@@ -75,24 +80,28 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	transport, patient := r.NewTransport(), r.NewTransport() // patient has no response timeout: operators send whole files
-	transport.ResponseHeaderTimeout = api.GatewayTimeout
-
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
-	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens, r.Transport(transport, "authquota"))
+	changes := &witness{next: newTransport(r), authquota: cfg.AuthquotaURL, history: r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)}
+	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens.For(peer.Authquota), r.Transport(changes, peer.Authquota))
 	keys := newKeys(cfg, authquota, r)
-	recorder := newRecorder(authquota, r.Telemetry)
-	requests := newRequestLog(authquota, r.Telemetry)
-	shown := newFigures(cfg, pages, authquota)
-	limiter := newLimiter(cfg, counters, authquota, r)
-	public, err := newPublic(cfg, edge.Edge{
-		Keys: keys, Limiter: limiter, Usage: recorder, Log: requests, Pages: pages, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
-	}, transport)
+	cfg.Redis.OnNewPrimary = keys.NewTerm
+	counters, err := r.Redis(cfg.Redis)
 	if err != nil {
 		return err
 	}
-	ready := newReady(cfg, counters, shown)
-	admin, err := newAdmin(cfg, r.Transport(patient, "operator"), ready, errorWriter)
+	recorder := newRecorder(authquota, r.Telemetry)
+	requests := newRequestLog(authquota, r.Telemetry)
+	shown := newFigures(cfg, pages, authquota)
+	limiter := newLimiter(cfg, counters, r)
+	public, err := newPublic(cfg, edge.Edge{
+		Keys: keys, Limiter: limiter, Usage: recorder, Log: requests, Pages: pages, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
+	}, changes)
+	if err != nil {
+		return err
+	}
+	ready := newReady(r, cfg, counters, shown)
+	patient := r.Transport(r.NewTransport(), "operator") // has no response timeout: operators send whole files
+	admin, err := newAdmin(cfg, patient, ready, errorWriter)
 	if err != nil {
 		return err
 	}
@@ -102,12 +111,10 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Go("usage batches", recorder.Run)
 	r.Go("request log", requests.Run)
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
+	r.Every(service.Loop{Name: "newest change", Interval: witnessInterval, Timeout: witnessTimeout, Do: changes.update(counters)})
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
-	front := newFrontPage(pages, r.Peer("catalog", cfg.CatalogURL, cfg.Tokens), r.Now)
-	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout, Do: front.Refresh})
-	health := &healthPage{pages, ready, r.Registry, r.Now, r.Now()}
-	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: health.refresh})
+	refreshPages(r, cfg, pages, ready)
 	r.Cleanup(func(ctx context.Context) { // after the drain, to include its requests
 		ctx, cancel := context.WithTimeout(ctx, finalFlushTimeout)
 		defer cancel()
@@ -117,10 +124,28 @@ func start(r *service.Runtime, cfg Config) error {
 	return nil
 }
 
+// newTransport returns the transport of requests to the services. They have api.GatewayTimeout to respond.
+func newTransport(r *service.Runtime) *peer.Direct {
+	settings := r.NewTransport()
+	settings.ResponseHeaderTimeout = api.GatewayTimeout
+	direct := peer.NewDirect(settings)
+	r.Cleanup(func(context.Context) { direct.CloseIdleConnections() })
+	return direct
+}
+
+// refreshPages keeps the front page and the status page up to date.
+func refreshPages(r *service.Runtime, cfg Config, pages *docs.Site, ready *server.Ready) {
+	front := newFrontPage(pages, r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens), r.Now)
+	r.Every(service.Loop{Name: "front page", Interval: catalogRefresh, Timeout: catalogTimeout, Do: front.Refresh})
+	health := &healthPage{pages, ready, r.Registry, r.Now, r.Now()}
+	r.Every(service.Loop{Name: "status page", Interval: healthRefresh, Do: health.refresh})
+}
+
+// services returns the URLs of the services that the gateway calls, by name.
 func (c Config) services() map[string]string {
-	services := map[string]string{"catalog": c.CatalogURL, "history": c.HistoryURL, "authquota": c.AuthquotaURL}
+	services := map[string]string{peer.Catalog: c.CatalogURL, peer.History: c.HistoryURL, peer.Authquota: c.AuthquotaURL}
 	if c.BillingURL != "" {
-		services["billing"] = c.BillingURL
+		services[peer.Billing] = c.BillingURL
 	}
 	return services
 }
@@ -129,15 +154,15 @@ func (c Config) services() map[string]string {
 func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handler, error) {
 	var errs []error
 	service := func(name, base string) *proxy.Service {
-		s, err := proxy.New(base, cfg.Tokens.Values[0], e.Telemetry.Transport(transport, name))
+		s, err := proxy.New(base, cfg.Tokens.For(name), e.Telemetry.Transport(transport, name))
 		errs = append(errs, err)
 		return s
 	}
-	e.Catalog = service("catalog", cfg.CatalogURL)
-	e.History = service("history", cfg.HistoryURL)
-	e.Account = service("authquota", cfg.AuthquotaURL)
+	e.Catalog = service(peer.Catalog, cfg.CatalogURL)
+	e.History = service(peer.History, cfg.HistoryURL)
+	e.Account = service(peer.Authquota, cfg.AuthquotaURL)
 	if cfg.BillingURL != "" {
-		e.Billing = service("billing", cfg.BillingURL)
+		e.Billing = service(peer.Billing, cfg.BillingURL)
 	}
 	trusted, err1 := config.Prefixes(cfg.TrustedProxies)
 	older, err2 := apikey.ParseOlderForm(cfg.OlderKeys)
@@ -150,14 +175,14 @@ func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handl
 }
 
 // newReady returns the readiness of the whole API: Redis, every service and the documentation.
-func newReady(cfg Config, counters *redis.Client, shown *figures) *server.Ready {
+func newReady(r *service.Runtime, cfg Config, counters *redis.Client, shown *figures) *server.Ready {
 	ready := new(server.Ready)
 	ready.Add("redis", func(ctx context.Context) error { return counters.Ping(ctx).Err() })
 	for name, base := range cfg.services() {
 		ready.Add(name, func(ctx context.Context) error {
-			err := cfg.Tokens.CheckReady(ctx, base)
-			if errors.Is(err, peer.ErrTokenRejected) {
-				return server.Detail("rejects the internal token of the gateway: compare OPPORTUNITY_INTERNAL_TOKENS")
+			err := r.CheckPeer(ctx, name, base, cfg.Tokens)
+			if rejected, failed := new(peer.TokenError), new(peer.TLSError); errors.As(err, rejected) || errors.As(err, failed) {
+				return server.Detail(err.Error())
 			}
 			if failed := new(peer.NotReadyError); errors.As(err, &failed) && slices.Contains(failed.Missing, api.SetBackCondition) {
 				return server.Detail(api.SetBackCondition)
@@ -207,12 +232,12 @@ func newRequestLog(authquota *peer.Client, tel *telemetry.Telemetry) *usage.Log 
 	return requests
 }
 
-func newLimiter(cfg Config, counters *redis.Client, authquota *peer.Client, r *service.Runtime) *admission.Limiter {
+func newLimiter(cfg Config, counters *redis.Client, r *service.Runtime) *admission.Limiter {
+	patient := r.Peer("authquota", cfg.AuthquotaURL, cfg.Tokens) // has no response timeout: a restore takes seconds
 	limiter := admission.New(admission.Config{
-		Redis: counters, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity, Now: r.Now, RedisNow: cfg.Now,
-		Usage: func(ctx context.Context, day string) (usage api.DayUsage, err error) {
-			err = authquota.Get(ctx, "/internal/v1/usage/"+day, &usage)
-			return usage, err
+		Redis: counters, Budget: cfg.Redis.Budget, Tracer: r.Tracer, Log: r.Log, Capacity: cfg.ServiceCapacity, Now: r.Now, RedisNow: cfg.RedisNow,
+		Restore: func(ctx context.Context, day string) error {
+			return patient.Post(ctx, "/internal/v1/usage/"+day+"/restore", nil, nil)
 		},
 	})
 	r.Registry.MustRegister(
@@ -254,17 +279,12 @@ func newKeys(cfg Config, authquota *peer.Client, r *service.Runtime) *authn.Auth
 func newAdmin(cfg Config, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) (http.Handler, error) {
 	tokens, err := operator.ParseTokens(cfg.OperatorTokens)
 	owners := operator.Owners{}
-	for service, base := range map[string]string{
-		operator.Catalog: cfg.CatalogURL, operator.History: cfg.HistoryURL, operator.Authquota: cfg.AuthquotaURL, operator.Billing: cfg.BillingURL,
-	} {
-		if base == "" { // no plan is sold
-			continue
-		}
+	for service, base := range cfg.services() {
 		u, parseErr := url.Parse(base)
 		err = errors.Join(err, parseErr)
-		owners[service] = u
+		owners[service] = operator.Owner{URL: u, Token: cfg.Tokens.For(service)}
 	}
-	return operator.Handler(tokens, owners, cfg.Tokens.Values[0], transport, ready, errorWriter), err
+	return operator.Handler(tokens, owners, transport, ready, errorWriter), err
 }
 
 // check returns an error that names every unreachable dependency.
@@ -278,7 +298,7 @@ func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 		errs = append(errs, fmt.Errorf("redis: %w", err))
 	}
 	for name, base := range cfg.services() {
-		if err := cfg.Tokens.CheckReady(ctx, base); err != nil {
+		if err := r.CheckPeer(ctx, name, base, cfg.Tokens); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/gateway"
 )
 
@@ -70,7 +72,7 @@ func TestPagesPassThrough(t *testing.T) {
 	require.Equal(t, http.Header{
 		"Accept": {"text/html"}, "Accept-Language": {"fr"}, "Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"a=b", "c=d"},
 		"Origin": {publicURL}, "Sec-Fetch-Site": {"same-origin"}, "User-Agent": {"Mozilla/5.0"}, "If-None-Match": {`"1"`}, "Content-Length": {"18"},
-		"Authorization": {"Bearer " + internalToken}, "X-Opportunity-Client": {"198.51.100.1"}, "X-Request-Id": {a.header.Get("X-Request-Id")},
+		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, "X-Opportunity-Client": {"198.51.100.1"}, "X-Request-Id": {a.header.Get("X-Request-Id")},
 	}, pages[0].Header)
 }
 
@@ -240,7 +242,7 @@ func TestCheckpointsArePublic(t *testing.T) {
 	got := w.history.requests()
 	require.Len(t, got, 6)
 	require.Equal(t, all, got[0].RequestURI)
-	require.Equal(t, "Bearer "+internalToken, got[0].Header.Get("Authorization"))
+	require.Equal(t, "Bearer "+servicetest.Token(peer.Gateway), got[0].Header.Get("Authorization"))
 	require.Equal(t, `"1"`, got[0].Header.Get("If-None-Match"))
 	require.Empty(t, got[0].Header.Get("Cookie"))
 	require.Empty(t, got[0].Header.Get("X-Opportunity-Caller"))

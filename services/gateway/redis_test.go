@@ -86,7 +86,7 @@ func (c *commandCounter) pass(in io.Reader, out io.Writer) {
 			command.WriteString(size)
 			command.Write(text)
 		}
-		if name != "hello" && name != "ping" { // the greeting of a new connection, and checks of readiness
+		if name != "hello" && name != "info" && name != "ping" { // the greeting of a new connection, and checks of readiness
 			c.n.Add(1)
 		}
 		if _, err := io.WriteString(out, command.String()); err != nil {

@@ -23,10 +23,11 @@ import (
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway"
 )
@@ -39,10 +40,9 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	internalToken = "internal-token-of-the-tests-0123456789"
-	annsToken     = "token-of-ann-0123456789-0123456789-01"
-	sharedToken   = "token-of-all-0123456789-0123456789-01"
-	publicURL     = "https://api.opportunity.example"
+	annsToken   = "token-of-ann-0123456789-0123456789-01"
+	sharedToken = "token-of-all-0123456789-0123456789-01"
+	publicURL   = "https://api.opportunity.example"
 )
 
 var pepper = bytes.Repeat([]byte{7}, 32)
@@ -50,7 +50,7 @@ var pepper = bytes.Repeat([]byte{7}, 32)
 // environment is the environment of the gateways: a real Redis and fake services.
 type environment struct {
 	t         testing.TB
-	redis     *storetest.RedisServer
+	redis     *redistest.Server
 	counters  *redis.Client
 	authquota *fakeAuthquota
 	catalog   *service
@@ -64,7 +64,12 @@ func newEnvironment(t testing.TB) *environment {
 	if test, ok := t.(*testing.T); ok {
 		test.Parallel()
 	}
-	w := &environment{t: t, redis: storetest.Redis(t), log: new(servicetest.Log)}
+	w := &environment{t: t, redis: redistest.Start(t), log: new(servicetest.Log)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.log)
+		}
+	})
 	w.counters = w.redis.Client()
 	w.authquota = newAuthquota(t, w.counters)
 	w.catalog, w.history = newService(t), newService(t)
@@ -73,6 +78,9 @@ func newEnvironment(t testing.TB) *environment {
 
 // replica is one running gateway.
 type replica struct{ url, admin, operations string }
+
+// patience is the time to wait for Redis on a machine that runs many tests at once.
+const patience = 5 * time.Second
 
 // start runs a gateway with gateway.Run until the test ends.
 func (w *environment) start(adjust ...func(*gateway.Config)) replica {
@@ -86,8 +94,8 @@ func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica,
 	w.t.Helper()
 	admin := servicetest.Listen(w.t)
 	cfg := gateway.Config{
-		Redis:     redisdb.Config{URL: w.redis.URL},
-		Tokens:    peer.Tokens{Values: []string{internalToken}},
+		Redis:     redisdb.Config{URL: w.redis.URL, Budget: patience},
+		Tokens:    servicetest.Tokens(peer.Gateway),
 		PublicURL: publicURL, CatalogURL: w.catalog.URL, HistoryURL: w.history.URL, AuthquotaURL: w.authquota.URL,
 		Peppers:        []string{hex.EncodeToString(pepper)},
 		OperatorTokens: []string{"ann:" + annsToken, sharedToken}, ServiceCapacity: api.ServiceCapacity, AdminListener: admin,
@@ -95,7 +103,7 @@ func (w *environment) startAndStop(adjust ...func(*gateway.Config)) (gw replica,
 	for _, f := range adjust {
 		f(&cfg)
 	}
-	s := servicetest.Start(w.t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	s := servicetest.Start(w.t, peer.Gateway, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 		telemetry.LogOutput = w.log
 		cfg.Server, cfg.Telemetry = server, telemetry
 		return gateway.Run(ctx, cfg)
@@ -135,7 +143,7 @@ func (a response) code(t testing.TB) string {
 
 var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true},
+	Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true, ExpectContinueTimeout: patience},
 }
 
 func (r replica) do(t testing.TB, q request) response {
@@ -181,20 +189,25 @@ type service struct {
 	seen     []*http.Request
 	handler  http.HandlerFunc
 	overview http.HandlerFunc
-	tokens   peer.Tokens // for /readyz
+	callers  peer.Callers // for /readyz
 }
 
 func newService(t testing.TB) *service {
-	s := &service{tokens: peer.Tokens{Values: []string{internalToken}}}
+	s := &service{callers: servicetest.Callers(peer.Catalog)}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.tokens.Readiness(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+			peer.NewAccess(peer.Catalog, peer.Tokens{}, s.callers, problem.Writer{}).
+				Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
 			return
 		}
 		if r.URL.Path == "/internal/v1/overview" { // for the front page, at intervals
 			s.serveOverview(w, r)
+			return
+		}
+		if r.URL.Path == api.SeenChangePath { // from the witness, at any time
+			http.NotFound(w, r)
 			return
 		}
 		s.mu.Lock()
@@ -210,11 +223,11 @@ func newService(t testing.TB) *service {
 	return s
 }
 
-// rejectToken gives the service another internal token.
+// rejectToken makes the service accept another token of the gateway.
 func (s *service) rejectToken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tokens = peer.Tokens{Values: []string{strings.Repeat("x", 32)}}
+	s.callers = peer.Callers{Tokens: []string{"gateway:" + strings.Repeat("x", 32)}}
 }
 
 // serveOverview serves the overview of a catalog. Without one it responds with 404, as an older release does.

@@ -5,9 +5,9 @@
 // and replicas cannot overspend together. The clock is that of Redis. A call without a billable response is refunded for the day
 // and the service (Refund); its minute stays charged, which slows down clients that repeat failing calls.
 //
-// The counters of a day are created before the day starts (OpenNextDay). Missing counters, after data loss in Redis, are first loaded from the
-// ledger of authquota. While Redis is unavailable, or the ledger when it is needed, calls fail with 503: a guess would either exceed a
-// limit or withhold a paid call.
+// The counters of a day are created before the day starts (OpenNextDay). Missing counters, after data loss in Redis, are first restored
+// by authquota from its ledger, all of them in one step. While Redis is unavailable, or authquota when it is needed, calls fail with 503:
+// a guess would either exceed a limit or withhold a paid call.
 //
 // A stalled Redis still runs the commands it has received, after their callers got 503. The script therefore takes a deadline by
 // the Redis clock, and charges nothing after it.
@@ -23,6 +23,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"errors"
@@ -41,6 +42,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/redisdb"
 )
 
 //go:embed admit.lua
@@ -49,46 +51,47 @@ var admitLua string
 //go:embed refund.lua
 var refundLua string
 
-//go:embed seed.lua
-var seedLua string
+//go:embed open.lua
+var openLua string
 
 //go:embed clock.lua
 var clockLua string
 
 var (
 	admitScript, refundScript = redis.NewScript(admitLua), redis.NewScript(refundLua)
-	seedScript, clockScript   = redis.NewScript(seedLua), redis.NewScript(clockLua)
+	openScript, clockScript   = redis.NewScript(openLua), redis.NewScript(clockLua)
 )
 
 // Config holds the parts of a Limiter.
 type Config struct {
 	Redis    *redis.Client
+	Budget   time.Duration // for one round trip, the wait for a batch included, and for one restore; 0: redisdb.Budget
 	Tracer   trace.Tracer
 	Log      *slog.Logger
-	Capacity int                                                         // calls per UTC day for all accounts together
-	Usage    func(ctx context.Context, day string) (api.DayUsage, error) // loads the calls of a day from the ledger
-	Now      func() time.Time                                            // this process's clock
-	RedisNow func() time.Time                                            // replaces the Redis clock in tests; otherwise nil
+	Capacity int                                         // calls per UTC day for all accounts together
+	Restore  func(ctx context.Context, day string) error // returns once Redis has the counters of the day
+	Now      func() time.Time                            // this process's clock
+	RedisNow func() time.Time                            // replaces the Redis clock in tests; otherwise nil
 }
 
 // Limiter admits calls. It is safe for concurrent use.
 type Limiter struct {
-	cfg     Config
-	batches batcher
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	seeding singleflight.Group
-	clock   *redisClock
-	day     atomic.Int64 // latest day seen in a reply; a wrong one costs one more round trip
-	used    atomic.Int64 // day<<32 | calls of the whole service; see Used
+	cfg      Config
+	batches  batcher
+	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	restores singleflight.Group
+	clock    *redisClock
+	day      atomic.Int64 // latest day seen in a reply; a wrong one costs one more round trip
+	used     atomic.Int64 // day<<32 | calls of the whole service; see Used
 }
 
 // maxAttempts bounds the round trips of one Admit.
 const maxAttempts = 5
 
-// While the breaker is open, calls fail without waiting for Redis; one call probes it twice a second.
+// While the breaker is open, calls fail without waiting for Redis; one call probes it ten times a second.
 const (
 	tripAfter  = 3
-	probeAfter = 500 * time.Millisecond
+	probeAfter = 100 * time.Millisecond
 )
 
 // replyTime is the part of the budget reserved for the reply: a call is not charged if less time remains.
@@ -103,7 +106,7 @@ func New(cfg Config) *Limiter {
 			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		}),
 	}
-	l.batches.send = l.send
+	l.batches.send, l.batches.budget = l.send, cmp.Or(cfg.Budget, redisdb.Budget)
 	l.day.Store(int64(dayOf(cfg.Now())))
 	return l
 }
@@ -115,7 +118,7 @@ func New(cfg Config) *Limiter {
 // budget of the batch bounds both the wait and the time in which Redis may charge.
 func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) {
 	ctx = context.WithoutCancel(ctx)
-	for range maxAttempts { // retries follow midnight, seeding or a wrong estimate of the Redis clock
+	for range maxAttempts { // retries follow midnight, a restore or a wrong estimate of the Redis clock
 		c := call{principal: &p}
 		l.traced(ctx, func() { l.batches.do(&c) })
 		if c.err != nil {
@@ -124,8 +127,8 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 		switch verdict, _ := c.reply[0].(string); Verdict(verdict) {
 		case wrongDay:
 			l.day.Store(integer(c.reply, 1))
-		case unseeded:
-			if err := l.seed(ctx, c.day); err != nil {
+		case missing:
+			if err := l.restore(ctx, c.day); err != nil {
 				return Decision{}, err
 			}
 		case late: // the clock stepped: send has updated it
@@ -141,8 +144,8 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 // send runs the admission script for a batch and stores the result in each call.
 func (l *Limiter) send(ctx context.Context, calls []*call) {
 	day := Day(l.day.Load())
-	keys := make([]string, 3, 3+len(calls))
-	keys[0], keys[1], keys[2] = counter.Epochs, day.key(), counter.Clock
+	keys := make([]string, 0, 4+len(calls))
+	keys = append(keys, counter.Epochs, day.key(), counter.Clock, counter.Changed(day.String()))
 	args := make([]any, 0, 7+4*len(calls))
 	earliest, latest := l.clock.bounds(ctx)
 	args = append(args, int64(day), counter.ServiceField, counter.LatestField, l.cfg.Capacity, l.testClock(), earliest, latest)
@@ -244,32 +247,31 @@ func (l *Limiter) Current(ctx context.Context, p api.Principal) (bool, error) {
 	return epoch == strconv.FormatInt(p.Epoch, 10), nil
 }
 
-// seed loads the counters of a day from the ledger into Redis. Concurrent calls share one load.
-func (l *Limiter) seed(ctx context.Context, day Day) error {
+// restoreTimeout limits a restore, which takes up to seconds.
+const restoreTimeout = 30 * time.Second
+
+// errRestoring is the error of a call that did not wait for the end of a restore.
+var errRestoring = errors.New("counters are being restored from the ledger")
+
+// restore requests the counters of a day that Redis lacks, and waits as long as for one round trip: a call that needs a longer restore
+// fails with 503. Concurrent calls share one request, which continues when they have returned.
+func (l *Limiter) restore(ctx context.Context, day Day) error {
 	name := day.String()
-	_, err, _ := l.seeding.Do(name, func() (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	restored := l.restores.DoChan(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, restoreTimeout)
 		defer cancel()
-		usage, err := l.cfg.Usage(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		return nil, l.create(ctx, day, "", usage)
+		return nil, l.cfg.Restore(ctx, name)
 	})
+	err := errRestoring
+	select {
+	case r := <-restored:
+		err = r.Err
+	case <-time.After(l.batches.budget):
+	}
 	if err != nil {
-		return problem.Unavailable(fmt.Errorf("loading counters of %s from the ledger: %w", name, err))
+		return problem.Unavailable(fmt.Errorf("restoring counters of %s: %w", name, err))
 	}
 	return nil
-}
-
-// create creates the counters of a day, unless they exist or the time is before or later: a time in microseconds, or "" for no limit.
-func (l *Limiter) create(ctx context.Context, day Day, before any, usage api.DayUsage) error {
-	args := make([]any, 0, 5+2*len(usage.Accounts))
-	args = append(args, counter.DayTTL.Milliseconds(), before, l.testClock(), counter.ServiceField, usage.Service)
-	for account, calls := range usage.Accounts {
-		args = append(args, account, calls)
-	}
-	return l.run(ctx, seedScript, []string{day.key(), counter.Clock}, args...).Err()
 }
 
 // run executes a script behind the breaker.

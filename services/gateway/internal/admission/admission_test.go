@@ -23,16 +23,30 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 )
 
-func emptyLedger(_ context.Context, day string) (api.DayUsage, error) {
-	return api.DayUsage{Day: day}, nil
+// emptyLedger returns a Restore for a ledger without calls.
+func emptyLedger(c *redis.Client) func(context.Context, string) error {
+	return ledger(c, map[string]any{counter.ServiceField: 0})
+}
+
+// ledger returns a Restore for these counters.
+func ledger(c *redis.Client, counters map[string]any) func(context.Context, string) error {
+	return func(ctx context.Context, day string) error {
+		_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.HSet(ctx, counter.Day(day), counters)
+			p.Expire(ctx, counter.Day(day), counter.DayTTL)
+			return nil
+		})
+		return err
+	}
 }
 
 // newLimiter returns a limiter on the clocks of Redis and of this process.
-func newLimiter(c *redis.Client, capacity int, usage func(context.Context, string) (api.DayUsage, error)) *Limiter {
-	return New(Config{Redis: c, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: capacity, Usage: usage, Now: time.Now})
+func newLimiter(c *redis.Client, capacity int, restore func(context.Context, string) error) *Limiter {
+	return New(Config{Redis: c, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: capacity, Restore: restore, Now: time.Now})
 }
 
 var principal = api.Principal{Account: "acc_a", Epoch: 3, Limits: api.Limits{PerMinute: 5, PerDay: 100}}
@@ -50,7 +64,7 @@ func onServers(t *testing.T, test func(t *testing.T, c *redis.Client)) {
 
 func TestOutdatedPrincipalIsNotCharged(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := newLimiter(c, 10, emptyLedger)
+		l := newLimiter(c, 10, emptyLedger(c))
 		for _, p := range []api.Principal{{Account: "acc_a", Epoch: 2, Limits: principal.Limits}, {Account: "acc_unknown", Epoch: 3, Limits: principal.Limits}} {
 			d, err := l.Admit(t.Context(), p)
 			require.NoError(t, err)
@@ -66,17 +80,14 @@ func TestOutdatedPrincipalIsNotCharged(t *testing.T) {
 	})
 }
 
-// Missing counters of a day are loaded from the ledger once.
-func TestSeeding(t *testing.T) {
+// Missing counters of a day are restored once.
+func TestMissingCountersAreRestored(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		accounts := map[string]int{"acc_a": 98}
-		for i := range 5000 { // more than one unpack of Lua
-			accounts["acc_other_"+time.Duration(i).String()] = 1
-		}
-		loads := 0
-		l := newLimiter(c, 10_000, func(context.Context, string) (api.DayUsage, error) {
-			loads++
-			return api.DayUsage{Service: 5098, Accounts: accounts}, nil
+		var days []string
+		fromLedger := ledger(c, map[string]any{counter.ServiceField: 5098, principal.Account: 98})
+		l := newLimiter(c, 10_000, func(ctx context.Context, day string) error {
+			days = append(days, day)
+			return fromLedger(ctx, day)
 		})
 		for _, today := range []int{99, 100} {
 			d, err := l.Admit(t.Context(), principal)
@@ -87,48 +98,53 @@ func TestSeeding(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Rejected, d.Verdict)
 		require.True(t, d.DayFull)
-		require.Equal(t, 1, loads)
-		key := d.Day.key()
-		require.EqualValues(t, len(accounts)+len([]string{counter.ServiceField, counter.LatestField}), c.HLen(t.Context(), key).Val())
-		require.Equal(t, "5100", c.HGet(t.Context(), key, counter.ServiceField).Val())
-		require.Greater(t, c.TTL(t.Context(), key).Val(), 71*time.Hour)
-		require.NoError(t, l.seed(t.Context(), d.Day), "seeding again")
-		require.Equal(t, "5100", c.HGet(t.Context(), key, counter.ServiceField).Val(), "service counter after seeding again")
+		require.Equal(t, []string{d.Day.String()}, days)
+		require.Equal(t, "5100", c.HGet(t.Context(), d.Day.key(), counter.ServiceField).Val())
 	})
 }
 
-// Concurrent calls on a day without counters share the load from the ledger.
-func TestSeedingIsShared(t *testing.T) {
+// Concurrent calls on a day without counters share one restore. During a long one they fail with 503 and do not end it.
+func TestRestoreIsShared(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		var mu sync.Mutex
-		loads := 0
-		l := newLimiter(c, 100, func(context.Context, string) (api.DayUsage, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			loads++
-			return api.DayUsage{}, nil
+		restores, proceed, done := make(chan string, 100), make(chan struct{}), make(chan struct{})
+		l := newLimiter(c, 100, func(ctx context.Context, day string) error {
+			restores <- day
+			<-proceed
+			defer close(done)
+			return errors.Join(ctx.Err(), emptyLedger(c)(ctx, day))
 		})
 		p := principal
 		p.Limits.PerMinute = 100
-		var all sync.WaitGroup
-		for range 40 {
-			all.Go(func() {
-				d, err := l.Admit(context.Background(), p)
-				if err != nil || d.Verdict != Admitted {
-					t.Error(d, err)
+		crowd := func(check func(Decision, error)) {
+			var all sync.WaitGroup
+			for range 40 {
+				all.Go(func() { check(l.Admit(context.Background(), p)) })
+			}
+			all.Wait()
+		}
+		for range 2 {
+			crowd(func(_ Decision, err error) {
+				if !errors.Is(err, errRestoring) || problem.Of(err).Code != problem.ServiceUnavailable {
+					t.Errorf("err = %v, want %v", err, errRestoring)
 				}
 			})
 		}
-		all.Wait()
+		close(proceed)
+		<-done
+		crowd(func(d Decision, err error) {
+			if err != nil || d.Verdict != Admitted {
+				t.Error(d, err)
+			}
+		})
 		require.Equal(t, "40", c.HGet(t.Context(), Day(l.day.Load()).key(), "acc_a").Val())
-		require.Less(t, loads, 40)
+		require.Len(t, restores, 1)
 	})
 }
 
 // A refund never creates a counter and never makes one negative.
 func TestRefundBounds(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := newLimiter(c, 100, emptyLedger)
+		l := newLimiter(c, 100, emptyLedger(c))
 		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
 		charged := d
@@ -147,7 +163,7 @@ func TestRefundBounds(t *testing.T) {
 // The refund of an account that was taken over goes to the other account.
 func TestRefundFollowsMergedAccount(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := newLimiter(c, 100, emptyLedger)
+		l := newLimiter(c, 100, emptyLedger(c))
 		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
 		day := d.Day.key()
@@ -168,7 +184,7 @@ func TestRefundFollowsMergedAccount(t *testing.T) {
 func TestRedisUnreachable(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer c.Close()
-	l := newLimiter(c, 100, emptyLedger)
+	l := newLimiter(c, 100, emptyLedger(c))
 	for range 2 * tripAfter {
 		_, err := l.Admit(t.Context(), principal)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
@@ -198,7 +214,7 @@ func TestBreakerStopsRequests(t *testing.T) {
 				}
 				c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, Dialer: fail})
 				defer c.Close()
-				l := newLimiter(c, 100, emptyLedger)
+				l := newLimiter(c, 100, emptyLedger(c))
 				for range 2 * tripAfter {
 					require.Error(t, try(t.Context(), l))
 				}
@@ -215,7 +231,7 @@ func TestBreakerStopsRequests(t *testing.T) {
 
 func TestUsedIsTheShareOfToday(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := newLimiter(c, 8, emptyLedger)
+		l := newLimiter(c, 8, emptyLedger(c))
 		require.Zero(t, l.Used())
 		for range 2 {
 			_, err := l.Admit(t.Context(), principal)
@@ -238,7 +254,7 @@ func TestRedisSilent(t *testing.T) {
 	c, err := redisdb.Open(redisdb.Config{URL: "redis://" + ln.Addr().String()}, tel)
 	require.NoError(t, err)
 	defer c.Close()
-	l := newLimiter(c, 100, emptyLedger)
+	l := newLimiter(c, 100, emptyLedger(c))
 	var all sync.WaitGroup
 	for range 200 {
 		all.Go(func() {
@@ -252,7 +268,7 @@ func TestRedisSilent(t *testing.T) {
 
 // A stalled Redis runs queued scripts after their callers got 503, and charges none of them.
 func TestStalledRedisChargesNothingLate(t *testing.T) {
-	server := storetest.Redis(t)
+	server := redistest.Start(t)
 	c := server.Client()
 	require.NoError(t, c.HSet(t.Context(), counter.Epochs, principal.Account, principal.Epoch).Err())
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
@@ -260,7 +276,7 @@ func TestStalledRedisChargesNothingLate(t *testing.T) {
 	impatient, err := redisdb.Open(redisdb.Config{URL: server.URL}, tel)
 	require.NoError(t, err)
 	defer impatient.Close()
-	l := newLimiter(impatient, 1000, emptyLedger)
+	l := newLimiter(impatient, 1000, emptyLedger(c))
 	p := principal
 	p.Limits.PerMinute = 1000
 	d, err := l.Admit(t.Context(), p)
@@ -309,7 +325,7 @@ func info(t *testing.T, c *redis.Client, section, name string) int {
 // The limiter follows a Redis with another clock, for example after a failover, if that one is right.
 func TestRightClockIsFollowed(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := newLimiter(c, 100, emptyLedger)
+		l := newLimiter(c, 100, emptyLedger(c))
 		for calls, wrong := range []time.Duration{0, -time.Hour, time.Hour} {
 			l.clock.offset.Add(wrong.Microseconds())
 			before := l.clock.offset.Load()
@@ -324,7 +340,7 @@ func TestRightClockIsFollowed(t *testing.T) {
 // A batch after its deadline charges nothing.
 func TestLateBatch(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := newLimiter(c, 100, emptyLedger)
+		l := newLimiter(c, 100, emptyLedger(c))
 		d, err := l.Admit(t.Context(), principal)
 		require.NoError(t, err)
 		l.clock.offset.Add(-time.Hour.Microseconds())
@@ -345,7 +361,7 @@ func TestLateBatch(t *testing.T) {
 // Calls that expired in the queue are not sent and do not open the breaker.
 func TestExpiredCallsDoNotOpenBreaker(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
-		l := newLimiter(c, 100, emptyLedger)
+		l := newLimiter(c, 100, emptyLedger(c))
 		for range 2 * tripAfter {
 			c := &call{principal: &principal, since: time.Now().Add(-redisdb.Budget)}
 			l.batches.exec([]*call{c})
@@ -366,7 +382,7 @@ func sendConcurrently(t *testing.T) {
 	inFlight, peak := 0, 0
 	seen := map[*call]int{}
 	failure := errors.New("failure")
-	b := batcher{}
+	b := batcher{budget: redisdb.Budget}
 	b.send = func(ctx context.Context, calls []*call) {
 		mu.Lock()
 		inFlight++

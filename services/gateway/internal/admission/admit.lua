@@ -4,6 +4,7 @@
 -- KEYS  1 hash of epochs by account
 --       2 hash of the calls of a day by account
 --       3 hash of the clock, see clock.lua
+--       4 set of the fields of KEYS[2] that the ledger lacks
 --       then for each call its account's window: times of admission in microseconds, newest first
 -- ARGV  1 the day of KEYS[2], counted from 1970-01-01    2 its field with the calls of all accounts
 --       3 its field with the time of the latest admission
@@ -15,7 +16,7 @@
 --   'late'           the clock is outside that range, because the batch is late or the clock stepped; every call gets this reply
 --   'epoch'          the cached principal is out of date
 --   'day', day       the clock is on that day instead of the day of ARGV 1
---   'seed'           the day has no hash yet
+--   'missing'        the day has no hash
 --   "admitted" | "refused", clock, calls of the account today, its calls in the window, microseconds until the window has more
 --                    room, calls of all accounts today
 -- The last element of the reply is { Redis clock, correction }; the time used is their sum.
@@ -36,7 +37,7 @@ local steps = call('HMGET', KEYS[3], 'correction', 'future')
 local correction, future = tonumber(steps[1] or 0), tonumber(steps[2] or nil)
 local clock = redis_clock + correction
 
-local accounts, replies, count = {}, {}, #KEYS - 3
+local accounts, replies, count = {}, {}, #KEYS - 4
 replies[count + 1] = { redis_clock, correction }
 if clock < (tonumber(ARGV[6]) or clock) or clock > (tonumber(ARGV[7]) or clock) then
   for i = 1, count do replies[i] = { 'late' } end
@@ -75,7 +76,7 @@ end
 
 local function admit(window, account, per_minute, per_day)
   if now < starts or now >= starts + DAY then return { 'day', (now - now % DAY) / DAY } end
-  if not all then return { 'seed' } end
+  if not all then return { 'missing' } end
 
   -- Count the window without entries older than a minute. Rejected calls leave those in place: the clock may still step back.
   local length, recent, oldest = 0, 0, nil
@@ -114,14 +115,19 @@ for i, account in ipairs(accounts) do
   if epochs[i] ~= ARGV[at + 1] then
     replies[i] = { 'epoch' }
   else
-    replies[i] = admit(KEYS[i + 3], account, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]))
+    replies[i] = admit(KEYS[i + 4], account, tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]))
   end
 end
 
-local changes = {}
+local changes, names = {}, { service }
 for account in pairs(charged) do
   changes[#changes + 1] = account
   changes[#changes + 1] = used[account]
+  names[#names + 1] = account
 end
-if #changes > 0 then call('HSET', today, service, all, latest, stamp, unpack(changes)) end
+if #changes > 0 then
+  call('HSET', today, service, all, latest, stamp, unpack(changes))
+  local added = call('SADD', KEYS[4], unpack(names))
+  if added == #names then call('PEXPIRE', KEYS[4], 3 * DAY / 1000) end -- the set may be new
+end
 return replies

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/redisdb"
 )
 
 // Limits of batching. With two batches in flight, Redis runs one while the reply to the other travels. More would only make batches
@@ -21,7 +20,8 @@ const (
 // with the rest of the batch. A call that finds a free slot is sent
 // immediately and alone.
 type batcher struct {
-	send func(ctx context.Context, calls []*call)
+	send   func(ctx context.Context, calls []*call)
+	budget time.Duration // for the reply to a call, from do
 
 	mu       sync.Mutex
 	waiting  []*call
@@ -40,8 +40,7 @@ type call struct {
 	done chan struct{} // closed when the reply is set; nil if the call did not wait
 }
 
-// do sends c and waits for its reply, at most for the budget of one Redis command: the deadline of a batch is that of its oldest
-// call.
+// do sends c and waits for its reply, at most for the budget: the deadline of a batch is that of its oldest call.
 func (b *batcher) do(c *call) {
 	c.since = time.Now()
 	b.mu.Lock()
@@ -90,7 +89,7 @@ var errExpired = errors.New("admission budget expired in the queue")
 // exec sends a batch, unless its budget has expired. Redis would run it for no caller, and the timeout would count as a failure of
 // Redis.
 func (b *batcher) exec(batch []*call) {
-	deadline := batch[0].since.Add(redisdb.Budget)
+	deadline := batch[0].since.Add(b.budget)
 	if time.Until(deadline) <= replyTime {
 		for _, c := range batch {
 			c.err = errExpired

@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/redisdb"
-	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 )
 
@@ -24,10 +24,10 @@ func BenchmarkAdmit(b *testing.B) {
 	ctx := context.Background()
 	tel, err := telemetry.Start(ctx, "bench", telemetry.Config{LogOutput: io.Discard})
 	require.NoError(b, err)
-	c, err := redisdb.Open(redisdb.Config{URL: storetest.Redis(b).URL}, tel)
+	c, err := redisdb.Open(redisdb.Config{URL: redistest.Start(b).URL}, tel)
 	require.NoError(b, err)
 	defer c.Close()
-	limiter := New(Config{Redis: c, Tracer: tel.Tracer, Log: tel.Log, Capacity: 1 << 40, Usage: emptyLedger, Now: time.Now})
+	limiter := New(Config{Redis: c, Tracer: tel.Tracer, Log: tel.Log, Capacity: 1 << 40, Restore: emptyLedger(c), Now: time.Now})
 	principals := make([]api.Principal, 100*clients) // enough for Redis to store the hash as a table, as in production
 	for i := range principals {
 		principals[i] = api.Principal{Account: fmt.Sprintf("acc_%d", i), Epoch: 1, Limits: api.Limits{PerMinute: 1 << 40, PerDay: 1 << 40}}

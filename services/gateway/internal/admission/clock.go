@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 )
 
@@ -105,7 +104,7 @@ const OpenInterval = 10 * time.Second
 const openBefore = time.Hour
 
 // OpenNextDay creates the counters of the next UTC day with zeros during the hour before it starts. No call can have been charged to a day
-// that has not started, which seed.lua checks, so midnight needs no other service. After an error, the first call of the day loads them.
+// that has not started, which open.lua checks, so midnight needs no other service. After an error, the first call of the day restores them.
 func (l *Limiter) OpenNextDay(ctx context.Context) error {
 	now := l.clock.own()
 	if micros, known := l.clock.now(); known {
@@ -115,5 +114,11 @@ func (l *Limiter) OpenNextDay(ctx context.Context) error {
 	if next.Start().Sub(now) > openBefore {
 		return nil
 	}
-	return l.create(ctx, next, next.Start().UnixMicro(), api.DayUsage{})
+	return l.open(ctx, next)
+}
+
+// open creates the counters of a day, unless they exist or the day has started.
+func (l *Limiter) open(ctx context.Context, day Day) error {
+	return l.run(ctx, openScript, []string{day.key(), counter.Clock},
+		counter.DayTTL.Milliseconds(), day.Start().UnixMicro(), l.testClock(), counter.ServiceField).Err()
 }

@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"pgregory.net/rapid"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 )
@@ -24,9 +23,9 @@ type clocks struct {
 }
 
 // limiter returns the limiter of a gateway whose clock is wrong by own.
-func (c *clocks) limiter(client *redis.Client, own time.Duration, usage func(context.Context, string) (api.DayUsage, error)) *Limiter {
+func (c *clocks) limiter(client *redis.Client, own time.Duration, restore func(context.Context, string) error) *Limiter {
 	return New(Config{
-		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: 1 << 30, Usage: usage,
+		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: 1 << 30, Restore: restore,
 		Now:      func() time.Time { return c.right.Add(own) },
 		RedisNow: func() time.Time { return c.right.Add(c.redis) },
 	})
@@ -54,7 +53,7 @@ func checkSteps(t *rapid.T, client *redis.Client) {
 	require.NoError(t, client.FlushAll(ctx).Err())
 	require.NoError(t, client.HSet(ctx, counter.Epochs, principal.Account, principal.Epoch).Err())
 	clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-	gateways := []*Limiter{clocks.limiter(client, 30*time.Second, emptyLedger), clocks.limiter(client, -30*time.Second, emptyLedger)}
+	gateways := []*Limiter{clocks.limiter(client, 30*time.Second, emptyLedger(client)), clocks.limiter(client, -30*time.Second, emptyLedger(client))}
 	var admissions []time.Time
 	call := func(gateway *Limiter) {
 		recent := 0
@@ -87,7 +86,7 @@ func TestClockThatRanAheadDoesNotFreezeLimits(t *testing.T) {
 		for _, restarted := range []bool{false, true} {
 			require.NoError(t, c.Del(t.Context(), counter.Window(principal.Account), counter.Clock).Err())
 			clocks := &clocks{right: time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC), redis: time.Hour} // ahead on another day
-			l := clocks.limiter(c, 0, emptyLedger)
+			l := clocks.limiter(c, 0, emptyLedger(c))
 			for range principal.Limits.PerMinute {
 				require.Equal(t, Admitted, decide(t, l).Verdict)
 			}
@@ -96,7 +95,7 @@ func TestClockThatRanAheadDoesNotFreezeLimits(t *testing.T) {
 
 			clocks.right, clocks.redis = clocks.right.Add(10*time.Second), 0
 			if restarted {
-				l = clocks.limiter(c, 0, emptyLedger)
+				l = clocks.limiter(c, 0, emptyLedger(c))
 				l.day.Add(1) // the day of the clock that was ahead
 			}
 			for range principal.Limits.PerMinute {
@@ -113,14 +112,14 @@ func TestClockThatRanAheadDoesNotFreezeLimits(t *testing.T) {
 func TestCorrectionEnds(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
-		l := clocks.limiter(c, 0, emptyLedger)
+		l := clocks.limiter(c, 0, emptyLedger(c))
 		decide(t, l)
 		clocks.redis = time.Hour
 		require.Equal(t, clocks.right.UnixMicro(), decide(t, l).Clock.UnixMicro())
 		require.Equal(t, "-3600000000", c.HGet(t.Context(), counter.Clock, "correction").Val())
 
 		clocks.right, clocks.redis = clocks.right.Add(time.Minute), 0
-		l = clocks.limiter(c, 0, emptyLedger)
+		l = clocks.limiter(c, 0, emptyLedger(c))
 		decide(t, l) // the first reply shows the correction
 		require.Equal(t, clocks.right.UnixMicro(), decide(t, l).Clock.UnixMicro())
 		require.Equal(t, "0", c.HGet(t.Context(), counter.Clock, "correction").Val())
@@ -131,7 +130,7 @@ func TestCorrectionEnds(t *testing.T) {
 func TestGatewaysAgreeAfterStep(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		clocks := &clocks{right: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), redis: time.Hour}
-		right, wrong := clocks.limiter(c, 0, emptyLedger), clocks.limiter(c, 2*time.Hour, emptyLedger)
+		right, wrong := clocks.limiter(c, 0, emptyLedger(c)), clocks.limiter(c, 2*time.Hour, emptyLedger(c))
 		decide(t, right)
 		decide(t, wrong)
 		clocks.redis = 0
@@ -150,11 +149,11 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 	onServers(t, func(t *testing.T, c *redis.Client) {
 		away := false
 		clocks := &clocks{right: time.Date(2026, 11, 20, 22, 59, 59, 0, time.UTC)}
-		l := clocks.limiter(c, 0, func(ctx context.Context, day string) (api.DayUsage, error) {
+		l := clocks.limiter(c, 0, func(ctx context.Context, day string) error {
 			if away {
-				return api.DayUsage{}, errAway
+				return errAway
 			}
-			return emptyLedger(ctx, day)
+			return emptyLedger(c)(ctx, day)
 		})
 		decide(t, l)
 		require.NoError(t, l.OpenNextDay(t.Context()))
@@ -171,7 +170,7 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 
 		// After data loss in Redis, only the ledger knows the calls of a day that has started.
 		require.NoError(t, c.Del(t.Context(), counter.Day("2026-11-21")).Err())
-		require.NoError(t, l.create(t.Context(), dayOf(clocks.right), dayOf(clocks.right).Start().UnixMicro(), api.DayUsage{}))
+		require.NoError(t, l.open(t.Context(), dayOf(clocks.right)))
 		_, err := l.Admit(t.Context(), principal)
 		require.ErrorIs(t, err, errAway)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)

@@ -20,9 +20,9 @@ const (
 	Outdated Verdict = "epoch"    // the cached principal is out of date; nothing was charged
 
 	// Internal to this package; Admit retries after them.
-	wrongDay Verdict = "day"  // the Redis clock is on another day
-	unseeded Verdict = "seed" // the day has no counters yet
-	late     Verdict = "late" // the script ran after the deadline of the batch
+	wrongDay Verdict = "day"     // the Redis clock is on another day
+	missing  Verdict = "missing" // the day has no counters
+	late     Verdict = "late"    // the script ran after the deadline of the batch
 )
 
 // Day is a UTC day, counted from 1970-01-01.
@@ -95,13 +95,19 @@ func (d Decision) Problem() *problem.Error {
 func (d Decision) SetHeaders(h http.Header) {
 	perDay, perMinute := strconv.Itoa(d.Limits.PerDay), strconv.Itoa(d.Limits.PerMinute)
 	remaining := strconv.Itoa(max(0, d.Limits.PerDay-d.Today))
-	h["X-RateLimit-Limit"] = []string{perDay}
-	h["X-RateLimit-Remaining"] = []string{remaining}
-	h["X-RateLimit-Reset"] = []string{strconv.FormatInt((d.Day + 1).Start().Unix(), 10)}
-	h["RateLimit-Policy"] = []string{`"minute";q=` + perMinute + `;w=60, "day";q=` + perDay + `;w=86400`}
-	h["RateLimit"] = []string{`"minute";r=` + strconv.Itoa(max(0, d.Limits.PerMinute-d.Recent)) + `;t=` + seconds(d.Room) +
-		`, "day";r=` + remaining + `;t=` + seconds(d.untilMidnight())}
+	values := []string{
+		perDay, remaining, strconv.FormatInt(int64(d.Day+1)*86400, 10),
+		`"minute";q=` + perMinute + `;w=60, "day";q=` + perDay + `;w=86400`,
+		`"minute";r=` + strconv.Itoa(max(0, d.Limits.PerMinute-d.Recent)) + `;t=` + seconds(d.Room) +
+			`, "day";r=` + remaining + `;t=` + seconds(d.untilMidnight()),
+	}
+	for i, name := range rateLimitHeaders {
+		h[name] = values[i : i+1 : i+1]
+	}
 }
+
+// rateLimitHeaders are the names of the headers that SetHeaders sets.
+var rateLimitHeaders = [...]string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
 
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)

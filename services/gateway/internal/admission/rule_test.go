@@ -18,7 +18,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/redisdb/embedded"
-	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 )
 
 // servers returns the URLs of the two servers that the scripts must work on, by name.
@@ -27,7 +27,7 @@ func servers(t *testing.T) map[string]string {
 	inProcess, err := embedded.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(inProcess.Close)
-	return map[string]string{"redis": storetest.Redis(t).URL, "embedded": inProcess.URL()}
+	return map[string]string{"redis": redistest.Start(t).URL, "embedded": inProcess.URL()}
 }
 
 func client(t *testing.T, url string) *redis.Client {
@@ -146,7 +146,7 @@ func compare(t *rapid.T, client *redis.Client) {
 	usage := map[string]Usage{}
 	read := func() time.Time { return clock } // one clock, so that no step is corrected; TestClockSteps covers that
 	limiter := New(Config{
-		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: log.capacity, Usage: emptyLedger, Now: read, RedisNow: read,
+		Redis: client, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: log.capacity, Restore: emptyLedger(client), Now: read, RedisNow: read,
 	})
 	log.day = limiter.day.Load()
 	accounts := []string{"acc_a", "acc_b", "acc_c"}
@@ -291,9 +291,9 @@ func TestDayNumberMatchesCounterKey(t *testing.T) {
 			read := func() time.Time { return clock }
 			limiter := New(Config{
 				Redis: c, Tracer: noop.Tracer{}, Log: slog.New(slog.DiscardHandler), Capacity: 1 << 30, Now: read, RedisNow: read,
-				Usage: func(_ context.Context, day string) (api.DayUsage, error) {
+				Restore: func(ctx context.Context, day string) error {
 					require.Equal(t, counter.DayOf(clock), day)
-					return api.DayUsage{Day: day}, nil
+					return emptyLedger(c)(ctx, day)
 				},
 			})
 			for i, day := range []string{"1970-01-01", "1999-12-31", "2000-02-29", "2024-02-29", "2026-03-01", "2026-11-20", "2027-12-31", "2100-02-28", "2100-03-01", "2255-01-01"} {

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -51,6 +52,7 @@ type Authenticator struct {
 	peppers [][]byte
 	resolve func(context.Context, api.PrincipalQuery) (api.Principal, error)
 	now     func() time.Time
+	term    atomic.Int64 // see NewTerm
 
 	keys      *keySet
 	refreshes *refreshes
@@ -74,6 +76,7 @@ type Principal struct {
 	Caller string // value of api.CallerHeader
 
 	key   fingerprint
+	term  int64      // of Redis when the lookup began
 	after *Principal // in effect from Next.At; nil without a scheduled change
 }
 
@@ -86,15 +89,15 @@ func (p *Principal) at(now time.Time) *Principal {
 }
 
 // newPrincipal prepares a principal and its scheduled successor for the cache.
-func newPrincipal(p api.Principal, of fingerprint) (*Principal, error) {
+func newPrincipal(p api.Principal, of fingerprint, term int64) (*Principal, error) {
 	caller, err := json.Marshal(p.Caller())
 	if err != nil {
 		return nil, err
 	}
-	first := &Principal{Principal: p, Caller: string(caller), key: of}
+	first := &Principal{Principal: p, Caller: string(caller), key: of, term: term}
 	if change := p.Next; change != nil {
 		p.Tier, p.Limits, p.Next = change.Tier, change.Limits, nil
-		first.after, err = newPrincipal(p, of)
+		first.after, err = newPrincipal(p, of, term)
 	}
 	return first, err
 }
@@ -149,7 +152,11 @@ func (a *Authenticator) Close() {
 func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (*Principal, error) {
 	p, err := key.resolved, error(nil)
 	if p == nil {
-		p, err = a.cache.Get(context.WithoutCancel(ctx), key.of, lookup{a, key, from})
+		ctx, load := context.WithoutCancel(ctx), lookup{a, key, from}
+		if p, err = a.cache.Get(ctx, key.of, load); err == nil && !a.InTerm(p) {
+			a.Forget(p)
+			p, err = a.cache.Get(ctx, key.of, load)
+		}
 	}
 	switch {
 	case errors.Is(err, otter.ErrNotFound):
@@ -165,6 +172,15 @@ func (a *Authenticator) Resolve(ctx context.Context, key Key, from netip.Addr) (
 		return p, problem.New(problem.ExpiredAPIKey, "This API key expired at %s.", p.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	return p, nil
+}
+
+// NewTerm begins a new term of Redis: another primary has taken over, and its epochs may be from before the latest changes of accounts.
+// Every principal from an earlier term is outdated, whatever its epoch is there.
+func (a *Authenticator) NewTerm() { a.term.Add(1) }
+
+// InTerm reports whether the lookup of p began in the current term.
+func (a *Authenticator) InTerm(p *Principal) bool {
+	return p.key == (fingerprint{}) || p.term == a.term.Load()
 }
 
 // Forget removes an outdated principal from the cache, so that the next Resolve looks it up. A newer one in the cache stays.
@@ -246,6 +262,7 @@ func (l lookup) query(ctx context.Context, of fingerprint, digests []string, rea
 	defer func() { l.lookups.WithLabelValues(reason, outcome(err)).Inc() }()
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
+	term := l.term.Load()
 	p, err := l.resolve(ctx, api.PrincipalQuery{Digests: digests})
 	if status := new(peer.StatusError); errors.As(err, &status) && status.Status == http.StatusNotFound {
 		return nil, otter.ErrNotFound
@@ -253,7 +270,7 @@ func (l lookup) query(ctx context.Context, of fingerprint, digests []string, rea
 	if err != nil {
 		return nil, problem.Unavailable(err)
 	}
-	return newPrincipal(p, of)
+	return newPrincipal(p, of, term)
 }
 
 // checkGuesses returns an error (503) if the network has looked up too many unknown keys. Lookups of existing keys do not count.

@@ -24,7 +24,7 @@ func KeyOf(key apikey.Key) Key {
 
 // Resolved stands for the key of a principal that authquota returned for this request only. Resolve checks it without a lookup.
 func Resolved(p api.Principal) (Key, error) {
-	resolved, err := newPrincipal(p, fingerprint{})
+	resolved, err := newPrincipal(p, fingerprint{}, 0)
 	return Key{resolved: resolved}, err
 }
 

@@ -82,10 +82,11 @@ func New(publicURL string, by Operator) (*Site, error) {
 	if s.firstCall, err = firstCall(); err != nil {
 		return nil, err
 	}
-	return s, s.render()
+	s.documents.Store(&map[string]document{})
+	return s, s.update(rendering.all)
 }
 
-// Show renders the site with the limits of the installation.
+// Show renders the documents that state limits, with those of the installation.
 func (s *Site) Show(f Figures) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -93,20 +94,10 @@ func (s *Site) Show(f Figures) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.figures = &f
-	return s.render()
+	return s.update(rendering.limited)
 }
 
-// render replaces all documents.
-func (s *Site) render() error {
-	rendered := rendering{s, map[string]document{}}
-	if err := rendered.all(); err != nil {
-		return err
-	}
-	s.documents.Store(&rendered.documents)
-	return nil
-}
-
-// update replaces the documents that part adds.
+// update renders the documents that part adds, and keeps the others.
 func (s *Site) update(part func(rendering) error) error {
 	rendered := rendering{s, maps.Clone(*s.documents.Load())}
 	if err := part(rendered); err != nil {
@@ -124,28 +115,35 @@ type rendering struct {
 }
 
 func (r rendering) all() error {
+	r.static()
+	return errors.Join(r.limited(), r.status(), r.errorCodes(), r.sdkPages(), r.operatorPages(), r.forCrawlers())
+}
+
+// limited adds the pages and the description of the API. Those that state limits are withheld while the limits are unknown; the others
+// are rendered once.
+func (r rendering) limited() error {
 	for _, p := range docs.Pages {
 		source, err := docs.Files.ReadFile(p.File)
 		if err != nil {
 			return err
 		}
+		at := path(p.Slug)
 		text, cache := r.local(source)
-		if err := r.markdownPage(page{Path: path(p.Slug), Title: p.Title, Description: p.Description, cache: cache}, text); err != nil {
+		if cache == withheld {
+			r.withhold(at, markdownPath(at))
+		} else if _, ok := r.documents[at]; !ok || cache == revalidated {
+			err = r.markdownPage(page{Path: at, Title: p.Title, Description: p.Description, cache: cache}, text)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	text, cache := r.local(api.OpenAPIYAML)
-	if err := r.reference(text, cache); err != nil {
-		return fmt.Errorf("rendering reference: %w", err)
+	if cache == withheld {
+		r.withhold("/openapi.yaml", "/openapi.json", referencePath, markdownPath(referencePath))
+		return r.front()
 	}
-	asYAML, asJSON, err := description(text)
-	if err != nil {
-		return fmt.Errorf("rendering OpenAPI description: %w", err)
-	}
-	r.add("/openapi.yaml", "application/yaml", asYAML, cache)
-	r.add("/openapi.json", "application/json", asJSON, cache)
-	r.static()
-	return errors.Join(r.front(), r.status(), r.errorCodes(), r.sdkPages(), r.operatorPages(), r.forCrawlers())
+	return errors.Join(r.front(), r.reference(text, cache), r.description(text, cache))
 }
 
 // errorCodes adds the page of the error codes.
@@ -192,25 +190,27 @@ func (r rendering) local(source []byte) (text, cache string) {
 	return text, cache
 }
 
-// description returns the OpenAPI description as YAML, in the original order and without comments, and as JSON.
-func description(source string) (asYAML, asJSON []byte, err error) {
+// description adds the OpenAPI description as YAML, in the original order and without comments, and as JSON.
+func (r rendering) description(source, cache string) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(source), &document); err != nil {
-		return nil, nil, err
+		return fmt.Errorf("rendering OpenAPI description: %w", err)
 	}
 	uncomment(&document)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
 	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
-		return nil, nil, err
+		return fmt.Errorf("rendering OpenAPI description: %w", err)
 	}
 	var tree any
 	if err := document.Decode(&tree); err != nil {
-		return nil, nil, err
+		return fmt.Errorf("rendering OpenAPI description: %w", err)
 	}
-	asJSON, err = json.Marshal(tree)
-	return out.Bytes(), asJSON, err
+	asJSON, err := json.Marshal(tree)
+	r.add("/openapi.yaml", "application/yaml", out.Bytes(), cache)
+	r.add("/openapi.json", "application/json", asJSON, cache)
+	return err
 }
 
 func uncomment(n *yaml.Node) {
@@ -235,10 +235,14 @@ func path(slug string) string {
 }
 
 func (r rendering) add(path, kind string, content []byte, cache string) {
-	if cache == withheld {
-		content = nil
-	}
 	r.documents[path] = newDocument(kind, content, cache)
+}
+
+// withhold adds documents whose figures are unknown.
+func (r rendering) withhold(paths ...string) {
+	for _, path := range paths {
+		r.documents[path] = document{}
+	}
 }
 
 func newDocument(kind string, content []byte, cache string) document {

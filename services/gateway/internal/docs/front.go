@@ -68,7 +68,7 @@ func (r rendering) front() error {
 
 // firstCall returns the commands of a first call.
 func firstCall() (string, error) {
-	doc, err := apidoc.Parse(api.OpenAPIYAML)
+	doc, err := apidoc.Published()
 	if err != nil {
 		return "", err
 	}

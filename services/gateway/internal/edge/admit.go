@@ -17,7 +17,8 @@ import (
 const maxAttempts = 3
 
 // admit resolves the key and asks the limiter for a decision, which it stores in c. If the limiter finds the cached principal
-// outdated, admit resolves the key again, so a change at authquota applies to the next request.
+// outdated, or another Redis has decided than the one of its epoch, admit resolves the key again. So a change at authquota applies to the
+// next request, also if a failover of Redis has undone its epoch.
 func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 	ctx := r.Context()
 	for range maxAttempts {
@@ -46,9 +47,14 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 		if err != nil {
 			return err
 		}
-		if charge.Verdict != admission.Outdated {
+		if e.Keys.InTerm(p) && charge.Verdict != admission.Outdated {
 			c.charge = charge
 			return nil
+		}
+		if charge.Verdict == admission.Admitted {
+			c.charge = charge
+			e.refund(r, c)
+			c.charge = admission.Decision{}
 		}
 		e.Keys.Forget(p)
 	}
@@ -73,6 +79,9 @@ func (e *Edge) strip(next http.Handler) http.Handler {
 // client returns the client address: the nearest one that is not a trusted proxy.
 func (e *Edge) client(r *http.Request) netip.Addr {
 	from := remote(r)
+	if r.Header["X-Forwarded-For"] == nil { // as for most requests; the rest allocates
+		return from
+	}
 	hops := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for i := len(hops) - 1; i >= 0 && e.trusts(from); i-- {
 		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))

@@ -122,6 +122,16 @@ func TestStalledBodyEndsAfterTenSeconds(t *testing.T) {
 	})
 }
 
+func TestBodyOfTheLargestSizeIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newReader(t)
+		_, body, _ := s.response(s.post(256<<10, strings.Repeat("a", 256<<10)))
+		require.Equal(t, "262144 bytes", body)
+		require.Zero(t, s.inMemory())
+		require.Empty(t, s.bodies.networks, "a network without bodies takes no memory")
+	})
+}
+
 func TestTooLargeBodyIsRejectedBeforeItArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newReader(t)

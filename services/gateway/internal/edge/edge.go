@@ -79,7 +79,7 @@ func (e Edge) Handler() (http.Handler, error) {
 	}))), nil
 }
 
-// isCompressed reports whether the catalog serves path: it keeps its responses compressed, and sends the Vary for that.
+// isCompressed reports whether the catalog serves path. The catalog compresses its responses itself, and sets Vary.
 func isCompressed(path string) bool {
 	return strings.HasPrefix(path, "/api/") && !strings.HasSuffix(path, "/history")
 }
@@ -150,7 +150,7 @@ func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *observation) (
 		return redirect(w, r, path), nil
 	}
 	if !ok || e.Billing == nil && (to.Operation == route.Webhook || to.Operation == route.Sandbox) {
-		return 0, problem.New(problem.NotFound, "There is nothing at this address.")
+		return 0, problem.New(problem.NotFound, problem.NoEndpoint)
 	}
 	end.route = to.Operation
 	telemetry.SetRoute(r.Context(), string(end.route))

@@ -17,7 +17,7 @@ import (
 // explore serves a submitted form of the explorer. authquota checks the session and the form, and names the call to make. The call is
 // admitted, charged and recorded like one with the key itself. authquota then renders its response.
 //
-// The gateway takes the principal from a response of authquota only. So there is no endpoint through which a stolen internal token
+// The gateway takes the principal from a response of authquota only. So there is no endpoint through which a stolen token of a service
 // could make calls for an account.
 func (e *Edge) explore(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
 	form, release, err := e.bodies.read(w, r, api.MaxForm, e.client(r))
@@ -61,11 +61,11 @@ func (e *Edge) explorerCall(w http.ResponseWriter, r *http.Request, c api.Explor
 	ctx, cancel := context.WithTimeout(r.Context(), api.GatewayTimeout)
 	defer cancel()
 	call := (&http.Request{Method: http.MethodGet, URL: target, Header: c.Header, Body: http.NoBody, RemoteAddr: r.RemoteAddr}).WithContext(ctx)
-	kept := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}}
-	e.observed(kept, call, func(w http.ResponseWriter, r *http.Request, end *observation) (int, error) {
+	buffer := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}}
+	e.observed(buffer, call, func(w http.ResponseWriter, r *http.Request, end *observation) (int, error) {
 		to, ok := route.Match(r.URL)
 		if !ok || !to.Operation.IsCall() {
-			return 0, problem.New(problem.NotFound, "There is nothing at this address.")
+			return 0, problem.New(problem.NotFound, problem.NoEndpoint)
 		}
 		end.route = to.Operation
 		status, err := e.call(w, r, to, key, end)
@@ -74,8 +74,8 @@ func (e *Edge) explorerCall(w http.ResponseWriter, r *http.Request, c api.Explor
 		}
 		return status, err
 	})
-	result := api.ExplorerResult{Status: kept.status, Header: kept.header, Body: kept.body, Size: kept.size}
-	result.Charged = isCharged(kept.status) && result.Value("X-RateLimit-Limit") != "" // otherwise it was rejected before the charge
+	result := api.ExplorerResult{Status: buffer.status, Header: buffer.header, Body: buffer.body, Size: buffer.size}
+	result.Charged = isCharged(buffer.status) && result.Value("X-RateLimit-Limit") != "" // otherwise it was rejected before the charge
 	return result, nil
 }
 

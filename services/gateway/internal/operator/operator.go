@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,12 +13,11 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path"
 	"strings"
-	"time"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 )
@@ -25,12 +25,18 @@ import (
 // Prefix is the path prefix of the operator API.
 const Prefix = "/operator/v1/"
 
-// Owners maps a service, such as Catalog, to its base URL. The endpoints of a service without an entry do not exist.
-type Owners map[string]*url.URL
+// Owner is a service that owns endpoints.
+type Owner struct {
+	URL   *url.URL
+	Token string // of the gateway for this service
+}
 
-// Handler returns the handler of the admin listener. ready serves /readyz; internalToken and transport connect to the services.
-func Handler(tokens Tokens, owners Owners, internalToken string, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) http.Handler {
-	services, endpoints := newProxy(internalToken, transport, errorWriter), newTable(owners)
+// Owners maps a service, such as Catalog, to its address. The endpoints of a service without an entry do not exist.
+type Owners map[string]Owner
+
+// Handler returns the handler of the admin listener. ready serves /readyz; transport connects to the services.
+func Handler(tokens Tokens, owners Owners, transport http.RoundTripper, ready http.Handler, errorWriter problem.Writer) http.Handler {
+	services, endpoints := newProxy(owners, transport, errorWriter), newTable(owners)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			telemetry.SetRoute(r.Context(), "/readyz")
@@ -39,7 +45,7 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 		}
 		endpoint, known, allowed := endpoints.find(r)
 		if !known || path.Clean(r.URL.Path) != r.URL.Path || r.URL.RawPath != "" {
-			errorWriter.Write(w, r, problem.New(problem.NotFound, "There is nothing at this address."))
+			errorWriter.Write(w, r, problem.New(problem.NotFound, problem.NoEndpoint))
 			return
 		}
 		resource, _, _ := strings.Cut(endpoint.path, "/")
@@ -60,21 +66,18 @@ func Handler(tokens Tokens, owners Owners, internalToken string, transport http.
 			return
 		}
 		r.Header.Set(api.ActorHeader, sender.Name)
-		// Replace the timeouts of the listener, which are for small requests.
-		conn, readBy := http.NewResponseController(w), time.Now().Add(api.UploadTimeout)
-		respondBy := readBy.Add(api.OperatorTimeout)
-		if r.ContentLength == 0 {
-			readBy = respondBy
-		}
-		_ = conn.SetReadDeadline(readBy)
-		_ = conn.SetWriteDeadline(respondBy)
-		r.Body = upload{http.MaxBytesReader(w, r.Body, api.MaxFile), conn, respondBy}
-		services.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ownerKey{}, owners[endpoint.service])))
+		r.Body = newUpload(w, r, endpoint.takesFile())
+		services.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serviceKey{}, endpoint.service)))
 	})
 }
 
-// ownerKey is the context key of the base URL of the service that owns the endpoint.
-type ownerKey struct{}
+// serviceKey is the context key of the name of the service that owns the endpoint.
+type serviceKey struct{}
+
+func serviceOf(r *http.Request) string {
+	service, _ := r.Context().Value(serviceKey{}).(string)
+	return service
+}
 
 // forbid responds that the role cannot use the endpoint. Its code is not one of problem.Table, which is the contract with API consumers.
 func forbid(w http.ResponseWriter, role api.Role) {
@@ -92,14 +95,14 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 
 // newProxy returns the reverse proxy to the services. It forwards only the body, the actor, and the headers Accept,
 // Content-Type and If-Match.
-func newProxy(internalToken string, transport http.RoundTripper, errorWriter problem.Writer) *httputil.ReverseProxy {
+func newProxy(owners Owners, transport http.RoundTripper, errorWriter problem.Writer) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			owner, _ := p.In.Context().Value(ownerKey{}).(*url.URL)
-			p.SetURL(owner)
+			owner := owners[serviceOf(p.In)]
+			p.SetURL(owner.URL)
 			p.Out.Header = http.Header{
-				"Authorization": {"Bearer " + internalToken},
+				"Authorization": {"Bearer " + owner.Token},
 				api.ActorHeader: {p.In.Header.Get(api.ActorHeader)},
 				"User-Agent":    nil,
 			}
@@ -112,11 +115,11 @@ func newProxy(internalToken string, transport http.RoundTripper, errorWriter pro
 		FlushInterval: -1, // an export is a stream
 		ModifyResponse: func(resp *http.Response) error {
 			resp.Header.Del(api.RequestIDHeader) // set by the gateway
-			return nil
+			return checkAccess(resp)
 		},
 		ErrorLog: slog.NewLogLogger(errorWriter.Log.Handler(), slog.LevelWarn), // the default writes to stderr
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if ours := new(problem.Error); !errors.As(err, &ours) { // a problem.Error comes from upload.Read
+			if ours := new(problem.Error); !errors.As(err, &ours) { // a problem.Error comes from upload.Read or checkAccess
 				err = problem.Unavailable(err)
 			}
 			errorWriter.Write(w, r, err)
@@ -124,23 +127,26 @@ func newProxy(internalToken string, transport http.RoundTripper, errorWriter pro
 	}
 }
 
-// upload is the request body. It converts read errors to 400, so that a failed upload is not reported as a failure of the service.
-type upload struct {
-	io.ReadCloser
-	conn      *http.ResponseController
-	respondBy time.Time // deadline of the response
-}
-
-func (u upload) Read(p []byte) (int, error) {
-	n, err := u.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		// The server keeps reading to detect a disconnect, and a passed read deadline would look like one.
-		_ = u.conn.SetReadDeadline(u.respondBy)
+// checkAccess returns an error if the service rejected the gateway instead of the request: its 401 and 403 are never about the operator,
+// who would replace a valid token. Without the endpoint, the service has another version, or the address belongs to another server.
+func checkAccess(resp *http.Response) error {
+	service := serviceOf(resp.Request)
+	fail := func(cause error) error {
+		return problem.New(problem.ServiceUnavailable, "The gateway cannot call %s: %v.", service, cause)
 	}
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		err = problem.New(problem.InvalidParameter, "The file is larger than %d MiB; send it in parts.", tooLarge.Limit>>20).Because(err)
-	} else if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = problem.New(problem.InvalidParameter, "The file did not arrive in time.").Because(err)
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fail(peer.TokenError{Caller: peer.Gateway, Peer: service})
+	case http.StatusNotFound:
+		start, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // an error shows when the rest is read
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(start), resp.Body), resp.Body}
+		var body api.Error
+		if json.Unmarshal(start, &body) != nil || body.Error.Message == problem.NoEndpoint {
+			return fail(fmt.Errorf("it does not serve %s: compare its release and its address in the settings of the gateway", resp.Request.URL.Path))
+		}
 	}
-	return n, err
+	return nil
 }

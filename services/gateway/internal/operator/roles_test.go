@@ -23,9 +23,9 @@ import (
 // countingService responds to every request and counts them.
 type countingService struct{ calls int }
 
-func (s *countingService) RoundTrip(*http.Request) (*http.Response, error) {
+func (s *countingService) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.calls++
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
 func tokenOf(role api.Role) string { return strings.Repeat(string(role[:1]), 31) + string(role[1]) }
@@ -40,10 +40,10 @@ func newAPI(t *testing.T) (http.Handler, *countingService) {
 	require.NoError(t, err)
 	owners := Owners{}
 	for _, service := range []string{Catalog, History, Authquota, Billing} {
-		owners[service] = &url.URL{Scheme: "http", Host: service + ".test"}
+		owners[service] = Owner{URL: &url.URL{Scheme: "http", Host: service + ".test"}}
 	}
 	service := new(countingService)
-	return Handler(tokens, owners, "internal", service, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)}), service
+	return Handler(tokens, owners, service, nil, problem.Writer{Log: slog.New(slog.DiscardHandler)}), service
 }
 
 func request(h http.Handler, method, path, token string) *httptest.ResponseRecorder {

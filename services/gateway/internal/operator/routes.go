@@ -88,6 +88,9 @@ func (e route) allows(role api.Role) bool {
 	return role == api.RoleAdmin || slices.Contains(e.roles, role)
 }
 
+// takesFile reports whether the endpoint takes a file of any size.
+func (e route) takesFile() bool { return e.path == "listings/import" || e.path == "events/append" }
+
 // table finds routes by method and path.
 type table struct {
 	mux    *http.ServeMux
@@ -98,7 +101,7 @@ type table struct {
 func newTable(owners Owners) table {
 	t := table{http.NewServeMux(), map[string]route{}}
 	for _, e := range routes {
-		if owners[e.service] != nil || e.service == gateway {
+		if owners[e.service].URL != nil || e.service == gateway {
 			pattern := e.method + " " + Prefix + e.path
 			t.mux.Handle(pattern, http.NotFoundHandler()) // only the pattern is used
 			t.routes[pattern] = e

@@ -1,7 +1,7 @@
 // Package proxy forwards requests to the services behind the gateway and writes their responses.
 //
 // Nothing passes by default in either direction. The request to a service is built from the method, the matched path, the query, the
-// conditional headers, the caller and the internal token, so a client cannot inject a key or an identity. Responses pass only with
+// conditional headers, the caller and the token of the gateway, so a client cannot inject a key or an identity. Responses pass only with
 // the statuses and headers of the API contract; anything else is an error. Pages for browsers follow other rules: see Service.Page.
 package proxy
 
@@ -28,7 +28,7 @@ type Service struct {
 	transport http.RoundTripper
 }
 
-// New returns a proxy to the service at base. token is the internal token; transport sets the timeouts.
+// New returns a proxy to the service at base. token is that of the gateway for it; transport sets the timeouts.
 func New(base, token string, transport http.RoundTripper) (*Service, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {

@@ -100,7 +100,7 @@ func (o *outbox[B]) Flush(ctx context.Context) error {
 }
 
 // isRejected reports whether authquota understood a batch and rejected it. Any other error may be temporary: an outage, an older
-// authquota without this endpoint, or a rotation of the internal token.
+// authquota without this endpoint, or a wrong token.
 func isRejected(err error) bool {
 	status := new(peer.StatusError)
 	return errors.As(err, &status) && (status.Status == http.StatusBadRequest || status.Status == http.StatusRequestEntityTooLarge)

@@ -1,0 +1,269 @@
+package edge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/gateway/internal/proxy"
+	"opportunity.internal/services/gateway/internal/route"
+)
+
+const (
+	jsonType = "application/json"
+	htmlType = "text/html; charset=utf-8"
+)
+
+func TestRequestsThatNeedNoService(t *testing.T) {
+	for _, c := range []struct {
+		method, path, body string
+		headers            []string
+		status             int
+		allow, text        string
+	}{
+		{method: "OPTIONS", path: "/api/v1/opportunities", status: 204, allow: route.Allow},
+		{method: "POST", path: "/api/jobs", status: 405, allow: route.Allow, text: "allows only GET, HEAD, OPTIONS"},
+		{method: "GET", path: "/api/jobs", status: 401, text: "missing_api_key"},
+		{method: "GET", path: "/nothing", status: 404, text: "nothing at this address"},
+		{method: "GET", path: "/billing/sandbox", status: 404},
+		{method: "POST", path: string(route.Webhook), status: 404},
+		{method: "GET", path: "/docs", status: 200},
+		{method: "GET", path: "/account/plan/?a=b", status: 308},
+		{method: "GET", path: string(route.Checkpoints), body: "x", status: 400, text: "must not have a body"},
+	} {
+		w := newEdge(t).send(t, c.method, c.path, c.body, c.headers...)
+		require.Equal(t, c.status, w.Code, "%s %s: %s", c.method, c.path, w.Body)
+		require.Equal(t, c.allow, w.Header().Get("Allow"))
+		require.Contains(t, w.Body.String(), c.text)
+	}
+}
+
+func TestTrailingSlashOfAPageIsRedirected(t *testing.T) {
+	for path, want := range map[string]string{"/account/plan/?a=b": "/account/plan?a=b", "/account/plan/": "/account/plan"} {
+		h := newEdge(t).send(t, http.MethodGet, path, "").Header()
+		require.Equal(t, want, h.Get("Location"))
+		require.Equal(t, "no-store", h.Get("Cache-Control"))
+		require.Equal(t, "no-referrer", h.Get("Referrer-Policy"))
+	}
+}
+
+func TestWebhookNeedsASignature(t *testing.T) {
+	e := newEdge(t)
+	e.Billing = replies(t, http.StatusOK, "received")
+	w := e.send(t, http.MethodGet, string(route.Webhook), "")
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	require.Equal(t, http.MethodPost, w.Header().Get("Allow"))
+	e = newEdge(t)
+	e.Billing = replies(t, http.StatusOK, "received")
+	require.Contains(t, e.send(t, http.MethodPost, string(route.Webhook), "{}").Body.String(), "Stripe-Signature header is missing")
+	e = newEdge(t)
+	e.Billing = replies(t, http.StatusOK, "received")
+	w = e.send(t, http.MethodPost, string(route.Webhook), "{}", proxy.SignatureHeader, "s")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "received", w.Body.String())
+}
+
+func TestErrorsArePagesForBrowsers(t *testing.T) {
+	for _, c := range []struct {
+		path, accept, kind, nosniff string
+	}{
+		{"/nothing", htmlType, htmlType, "nosniff"},
+		{"/nothing", "*/*", jsonType, ""},
+		{"/api/nothing", htmlType, jsonType, ""},
+		{"/billing/sandbox", "*/*", jsonType, "nosniff"},
+	} {
+		h := newEdge(t).send(t, http.MethodGet, c.path, "", "Accept", c.accept).Header()
+		require.Equal(t, c.kind, h.Get("Content-Type"), c)
+		require.Equal(t, c.nosniff, h.Get("X-Content-Type-Options"), c)
+	}
+}
+
+func TestOnlyPagesWithoutSecretsAreCompressed(t *testing.T) {
+	long := strings.Repeat("long ", 1000)
+	for _, c := range []struct {
+		method, path, coding, vary string
+	}{
+		{"GET", "/account/static/site.css", "gzip", "Accept-Encoding"},
+		{"GET", "/account/security", "", "Accept-Encoding"},
+		{"HEAD", "/account/static/site.css", "", "Accept-Encoding"},
+	} {
+		e := newEdge(t)
+		e.Account = replies(t, http.StatusOK, long, "Content-Type", htmlType, "Content-Length", "5000")
+		h := e.send(t, c.method, c.path, "", "Accept-Encoding", "gzip").Header()
+		require.Equal(t, c.coding, h.Get("Content-Encoding"), c)
+		require.Equal(t, c.vary, h.Get("Vary"), c)
+		require.Empty(t, h.Get("Content-Length"), "unknown if a GET might be compressed")
+	}
+	e := newEdge(t)
+	e.Account = replies(t, http.StatusOK, long, "Content-Length", "5000")
+	require.Equal(t, "5000", e.send(t, http.MethodHead, "/account/static/site.css", "").Header().Get("Content-Length"), "without Accept-Encoding")
+	for path, want := range map[string]bool{"/api/jobs": true, "/api/v1/opportunities/a/history": false, "/docs": false} {
+		require.Equal(t, want, isCompressed(path), path)
+	}
+}
+
+func TestStrictTransportSecurityNeedsHTTPS(t *testing.T) {
+	e := newEdge(t)
+	require.Empty(t, e.send(t, http.MethodGet, "/docs", "").Header().Get("Strict-Transport-Security"))
+	e = newEdge(t)
+	e.HTTPS = true
+	require.Equal(t, "max-age=31536000", e.send(t, http.MethodGet, "/docs", "").Header().Get("Strict-Transport-Security"))
+}
+
+func TestOutcomeOfARequestIsCounted(t *testing.T) {
+	failing := func(err error) roundTrip { return func(*http.Request) (*http.Response, error) { return nil, err } }
+	for _, c := range []struct {
+		serve   roundTrip
+		path    string
+		outcome string
+	}{
+		{func(*http.Request) (*http.Response, error) { return reply(200, strings.NewReader("")), nil }, "/account", served},
+		{func(*http.Request) (*http.Response, error) {
+			return reply(403, strings.NewReader(""), "Content-Type", htmlType), nil
+		}, "/account", rejected},
+		{func(*http.Request) (*http.Response, error) {
+			return reply(500, strings.NewReader(""), "Content-Type", htmlType), nil
+		}, "/account", upstreamFault},
+		{failing(errors.New("no route")), "/account", upstreamFault},
+		{failing(context.Canceled), "/account", rejected},
+		{func(*http.Request) (*http.Response, error) { panic("bug") }, "/account", ourFault},
+	} {
+		e := newEdge(t)
+		e.meters, e.bodies = newMeters(e.Telemetry.Registry), newBodies()
+		e.Account = behind(t, c.serve)
+		e.observed(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil), e.serve)
+		var counted dto.Metric
+		require.NoError(t, e.meters.requests.WithLabelValues(c.path, c.outcome, noTier).Write(&counted))
+		require.InDelta(t, 1, counted.GetCounter().GetValue(), 0, c.outcome)
+	}
+}
+
+func TestForwardedHeadersCountOnlyFromTrustedProxies(t *testing.T) {
+	e := newEdge(t)
+	e.Trusted = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, c := range []struct {
+		remote, forwarded, client string
+		traced                    bool
+	}{
+		{"192.0.2.1:1", "198.51.100.1", "192.0.2.1", false},
+		{"10.0.0.1:1", "198.51.100.1", "198.51.100.1", true},
+		{"[::ffff:10.0.0.1]:1", "198.51.100.1", "198.51.100.1", true},
+		{"10.0.0.1:1", "203.0.113.1, 198.51.100.1", "198.51.100.1", true},
+		{"10.0.0.1:1", "198.51.100.1,10.0.0.2", "198.51.100.1", true},
+		{"10.0.0.1:1", "10.0.0.2", "10.0.0.2", true},
+		{"10.0.0.1:1", "invalid, 10.0.0.2", "10.0.0.2", true},
+		{"10.0.0.1:1", "", "10.0.0.1", true},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.RemoteAddr = c.remote
+		for _, name := range []string{"Traceparent", "Tracestate", "Baggage", "X-Forwarded-Proto", api.RequestIDHeader} {
+			r.Header.Set(name, "x")
+		}
+		if c.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		e.strip(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			require.Equal(t, c.client, e.client(r).String(), c)
+			for _, name := range []string{"Traceparent", "Tracestate", "Baggage", "X-Forwarded-Proto"} {
+				require.Equal(t, c.traced, r.Header.Get(name) != "", "%s of %s", name, c.remote)
+			}
+			require.Empty(t, r.Header.Get(api.RequestIDHeader))
+		})).ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
+func TestOutcomeOfACall(t *testing.T) {
+	for status, want := range map[int]api.CallOutcome{
+		200: api.CallServed, 304: api.CallServed, 404: api.CallNotFound, 400: api.CallBadRequest, 402: api.CallSubscriptionRequired, 500: api.CallFailed,
+	} {
+		require.Equal(t, want, outcome(status, nil), status)
+		require.Equal(t, status == 200 || status == 304 || status == 404, isCharged(status), status)
+	}
+	for code, want := range map[problem.Code]api.CallOutcome{
+		problem.ExpiredAPIKey: "expired_api_key", problem.DailyLimitReached: "daily_limit_reached", problem.AccountSuspended: "account_suspended",
+		problem.BodyNotAllowed: api.CallBadRequest, problem.ServiceUnavailable: api.CallFailed,
+	} {
+		require.Equal(t, want, outcome(0, problem.New(code, "")), code)
+	}
+}
+
+// A rejected response that ends early is refunded once.
+func TestChargeIsRefundedOnce(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		body   io.Reader
+		used   string
+	}{
+		{http.StatusOK, strings.NewReader("{}"), "6"}, {http.StatusOK, broken{}, "5"},
+		{http.StatusPaymentRequired, strings.NewReader("{}"), "5"}, {http.StatusPaymentRequired, broken{}, "5"},
+	} {
+		e := newEdge(t)
+		counters := e.admits(t, principal, func() {}).Client()
+		day := counter.Day(counter.DayOf(time.Now()))
+		require.NoError(t, counters.HSet(t.Context(), day, counter.ServiceField, 5, "acc_a", 5).Err())
+		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
+			return reply(c.status, c.body, "Content-Type", jsonType), nil
+		})
+		get := func() {
+			e.send(t, http.MethodGet, "/api/v1/opportunities", "", "Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+		}
+		if c.body == (broken{}) {
+			require.PanicsWithValue(t, http.ErrAbortHandler, get)
+		} else {
+			get()
+		}
+		require.Equal(t, c.used, counters.HGet(t.Context(), day, "acc_a").Val(), "status %d with body %T", c.status, c.body)
+	}
+}
+
+func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
+	path := api.ExplorerPath + "/list"
+	call := func(target string) string {
+		c, err := json.Marshal(api.ExplorerCall{Principal: principal(), Target: target})
+		require.NoError(t, err)
+		return string(c)
+	}
+	var result api.ExplorerResult
+	explore := func(body io.Reader, header string) *httptest.ResponseRecorder {
+		t.Helper()
+		e := newEdge(t)
+		e.admits(t, principal, func() {})
+		result = api.ExplorerResult{}
+		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) { return reply(200, body, "Content-Type", jsonType), nil })
+		e.Account = behind(t, func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get(api.ExplorerHeader) == "" {
+				return reply(200, strings.NewReader("form"), "Content-Type", htmlType, api.ExplorerHeader, header), nil
+			}
+			require.NoError(t, json.NewDecoder(r.Body).Decode(&result))
+			return reply(200, strings.NewReader("result"), "Content-Type", htmlType), nil
+		})
+		return e.send(t, http.MethodPost, path, "a=b")
+	}
+	require.Equal(t, "form", explore(nil, "").Body.String(), "a problem of the form")
+	for _, invalid := range []string{"{", call("no path")} {
+		require.Equal(t, http.StatusInternalServerError, explore(nil, invalid).Code, invalid)
+	}
+
+	require.Equal(t, "result", explore(strings.NewReader("{}"), call("/api/v1/opportunities")).Body.String())
+	require.Equal(t, []any{"a=b", 200, "{}", 2, true}, []any{string(result.Form), result.Status, string(result.Body), result.Size, result.Charged})
+	explore(nil, call("/docs"))
+	require.Equal(t, []any{404, false}, []any{result.Status, result.Charged}, "only calls of the API")
+	explore(broken{}, call("/api/v1/opportunities"))
+	require.Equal(t, []any{503, false}, []any{result.Status, result.Charged}, "a response that ends early")
+	explore(strings.NewReader(strings.Repeat("a", api.MaxExplorerBody+10)), call("/api/v1/opportunities"))
+	require.Equal(t, []int{api.MaxExplorerBody, api.MaxExplorerBody + 10}, []int{len(result.Body), result.Size})
+}

@@ -1,0 +1,117 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest/redistest"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/gateway/internal/admission"
+	"opportunity.internal/services/gateway/internal/authn"
+	"opportunity.internal/services/gateway/internal/docs"
+	"opportunity.internal/services/gateway/internal/proxy"
+	"opportunity.internal/services/gateway/internal/usage"
+)
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// behind returns a service behind the gateway.
+func behind(t *testing.T, serve roundTrip) *proxy.Service {
+	t.Helper()
+	s, err := proxy.New("http://service.test", "token", serve)
+	require.NoError(t, err)
+	return s
+}
+
+// replies returns a service that always sends this response, with headers given as pairs.
+func replies(t *testing.T, status int, body string, headers ...string) *proxy.Service {
+	t.Helper()
+	return behind(t, func(*http.Request) (*http.Response, error) {
+		return reply(status, strings.NewReader(body), headers...), nil
+	})
+}
+
+func reply(status int, body io.Reader, headers ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i < len(headers); i += 2 {
+		h.Set(headers[i], headers[i+1])
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(body), ContentLength: -1}
+}
+
+// broken is a body that ends early.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
+
+// newEdge returns an Edge without keys, a limiter and services. Its recorders send nothing.
+func newEdge(t *testing.T) Edge {
+	t.Helper()
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
+	require.NoError(t, err)
+	pages, err := docs.New("https://api.opportunity.example", docs.Operator{})
+	require.NoError(t, err)
+	return Edge{
+		Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, tel.Log),
+		Log:   usage.NewLog(func(context.Context, api.RequestLogBatch) error { return nil }, tel.Log),
+		Pages: pages, Telemetry: tel, Errors: problem.Writer{Log: tel.Log}, Now: time.Now,
+	}
+}
+
+// principal returns the principal of account acc_a.
+func principal() api.Principal {
+	return api.Principal{Key: "key_a", Account: "acc_a", Epoch: 1, Limits: api.Limits{PerMinute: 10, PerDay: 10}, ExpiresAt: time.Now().Add(time.Hour)}
+}
+
+// admits lets e resolve each key with resolve and admit calls of account acc_a. onRestore runs when the counters of the day are created.
+// It returns the Redis that has the counters.
+func (e *Edge) admits(t *testing.T, resolve func() api.Principal, onRestore func()) *redistest.Server {
+	t.Helper()
+	server := redistest.Start(t)
+	counters := server.Client()
+	require.NoError(t, counters.HSet(t.Context(), counter.Epochs, "acc_a", 1).Err())
+	e.Keys = authn.New([][]byte{make([]byte, 32)}, authn.Authority{Resolve: func(context.Context, api.PrincipalQuery) (api.Principal, error) {
+		return resolve(), nil
+	}}, time.Now, slog.New(slog.DiscardHandler))
+	t.Cleanup(e.Keys.Close)
+	e.Limiter = admission.New(admission.Config{
+		Redis: counters, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: 10, Now: time.Now,
+		Restore: func(ctx context.Context, day string) error {
+			onRestore()
+			return counters.HSetNX(ctx, counter.Day(day), counter.ServiceField, 0).Err()
+		},
+	})
+	return server
+}
+
+// send serves one request with headers given as pairs.
+func (e Edge) send(t *testing.T, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	h, err := e.Handler()
+	require.NoError(t, err)
+	var in io.Reader
+	if body != "" {
+		in = strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), method, path, in)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
