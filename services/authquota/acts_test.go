@@ -17,9 +17,11 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota"
 )
 
@@ -83,9 +85,9 @@ func TestInvalidAccountChangesAreRejected(t *testing.T) {
 			svc.change(id, "suspend", `{"reason":"x"}`).RequireError(problem.NotFound)
 			svc.change(id, "grant", `{"tier":"free"}`).RequireError(problem.NotFound)
 		}
-		nobody := svc.doAs(http.MethodPost, "/operator/v1/accounts/"+key.Account+"/grant", `{"tier":"developer"}`,
-			http.Header{"Authorization": {"Bearer " + servicetest.Token}})
-		require.GreaterOrEqual(t, nobody.Status, 400, "no act without a name to record")
+		anonymous := svc.doAs(http.MethodPost, "/operator/v1/accounts/"+key.Account+"/grant", `{"tier":"developer"}`,
+			http.Header{"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}})
+		require.GreaterOrEqual(t, anonymous.Status, 400, "no act without a name to record")
 		require.Equal(t, api.Free, svc.listAccounts()[0].Tier)
 		require.False(t, svc.listAccounts()[0].Suspended)
 	})
@@ -255,7 +257,7 @@ func TestEveryAccountChangeIsInTheAuditLog(t *testing.T) {
 func TestTheServingRoleServes(t *testing.T) {
 	admin := storetest.Postgres(t)
 	role, asRole := storetest.Role(t, admin)
-	r := storetest.Redis(t)
+	r := redistest.Start(t)
 	s := &stores{database: admin, redis: r.URL, counters: r}
 	cfg := s.config()
 	cfg.Database.ServingRole = role
@@ -313,7 +315,7 @@ func TestKeysAppearOnlyInTheirResponse(t *testing.T) {
 				require.NotContains(t, text, random, place)
 				require.NotContains(t, text, random[:16], place)
 				require.NotContains(t, text, string(pepper), place)
-				require.NotContains(t, text, servicetest.Token, place)
+				require.NotContains(t, text, servicetest.Token(peer.Gateway), place)
 			}
 		}
 	})

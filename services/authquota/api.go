@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"opportunity.internal/pkg/problem"
-	accountsapi "opportunity.internal/services/authquota/internal/accounts/api"
+	accountviewapi "opportunity.internal/services/authquota/internal/accountview/api"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	keysapi "opportunity.internal/services/authquota/internal/keys/api"
 	noticesapi "opportunity.internal/services/authquota/internal/notices/api"
@@ -16,13 +16,13 @@ import (
 // newAPI returns the handler of the internal API.
 func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
 	db := p.stores
-	accounts := accountsapi.API{Accounts: db.accounts, Audit: db.accounts, Epochs: p.epochs, Tiers: s.tiers, Now: cfg.Now}
+	accounts := accountviewapi.API{Accounts: db.accounts, Audit: db.accounts, Epochs: p.epochs, Tiers: s.tiers, Now: cfg.Now}
 	keys := keysapi.API{
 		Keys: db.keys, Requests: db.keys, Principals: db.keys, Verify: p.witness.verify, Epochs: p.epochs, Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Now: cfg.Now,
 	}
-	plan := planapi.API{Entitlements: db.plan, Epochs: p.epochs, Tiers: s.tiers}
-	usage := usageapi.API{Ledger: db.usage, Batches: db.usage, Charts: db.usage, Log: errors.Log, Now: cfg.Now}
+	plan := planapi.API{Entitlements: db.plan, Billing: db.plan, Epochs: p.epochs, Tiers: s.tiers}
+	usage := usageapi.API{Counters: p.restorer, Batches: db.usage, Charts: db.usage, Log: errors.Log, Now: cfg.Now}
 	log := logapi.API{Log: db.log, Now: cfg.Now}
 	notices := noticesapi.API{Announcements: db.notices}
-	return httpapi.Handler(errors, cfg.Tokens, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes(), log.Routes(), notices.Routes())
+	return httpapi.Handler(errors, ready, accounts.Routes(), keys.Routes(), plan.Routes(), usage.Routes(), log.Routes(), notices.Routes())
 }

@@ -97,7 +97,7 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		now := servicetest.NewClock(begin)
 		svc := s.start(t, on(now))
-		nobody := svc.issue(nil)
+		noPerson := svc.issue(nil)
 		ada, bob := svc.browser(), svc.browser()
 		ada.signUp("ada_l@example.org")
 		bob.signUp("adam@example.org")
@@ -125,7 +125,7 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 				query = "?limit=1&after=" + page.Next
 			}
 		}
-		require.Equal(t, []string{nobody.Account, ada.Account, bob.Account}, ids)
+		require.Equal(t, []string{noPerson.Account, ada.Account, bob.Account}, ids)
 		svc.do(http.MethodGet, "/operator/v1/accounts?after=x", nil).RequireError(problem.InvalidParameter, "after")
 		svc.do(http.MethodGet, "/operator/v1/accounts?limit=x", nil).RequireError(problem.InvalidParameter, "limit")
 
@@ -151,9 +151,9 @@ func TestOperatorsFindAndSeeAccounts(t *testing.T) {
 		require.Len(t, seen.Keys, 2)
 		require.Equal(t, 100, seen.PerDay)
 		require.Equal(t, []string{"ada account.suspend " + ada.Account, "ada key.issue " + second.ID, "ada key.issue " + key.ID}, lines(seen.Audit[:3]))
-		require.Nil(t, show(nobody.Account).Person)
+		require.Nil(t, show(noPerson.Account).Person)
 		var whole map[string]any
-		require.NoError(t, json.Unmarshal([]byte(svc.do(http.MethodGet, "/operator/v1/accounts/"+nobody.Account, nil).Body), &whole))
+		require.NoError(t, json.Unmarshal([]byte(svc.do(http.MethodGet, "/operator/v1/accounts/"+noPerson.Account, nil).Body), &whole))
 		require.Equal(t, []any{}, whole["requests"], "an empty list is a list")
 		now.Advance(31 * time.Minute)
 		require.Zero(t, show(ada.Account).Person.Sessions, "nobody has used it for half an hour")

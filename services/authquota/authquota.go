@@ -1,7 +1,7 @@
 // Package authquota implements the service that stores accounts, API keys and usage, and resolves keys for the gateways.
 //
 // A gateway looks up a key by its keyed hash and caches the resulting principal. The gateways count requests in Redis.
-// authquota copies these counters to its ledger every second. It increments the account's epoch in Redis whenever a change
+// authquota copies the changed counters to its ledger twice a second. It increments the account's epoch in Redis whenever a change
 // affects what the account may do.
 //
 // Behavior during outages:
@@ -21,8 +21,9 @@ package authquota
 
 import (
 	"context"
-	"os"
+	"sync/atomic"
 
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -35,7 +36,7 @@ import (
 var definition = service.Definition[Config]{
 	Name: "authquota", Migrations: migrations.Files, Start: start, Check: checkRedis,
 	Base: func(c Config) service.Base {
-		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, Now: c.Now}
+		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
 	},
 }
 
@@ -44,9 +45,7 @@ var definition = service.Definition[Config]{
 // Recover.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
-		"recover": {Load: RecoverConfig, Usage: "--accept --operator NAME | --replay FILE", Run: func(ctx context.Context, c Config, args []string) error {
-			return Recover(ctx, c, args, os.Stdout)
-		}},
+		"recover": service.RecoverVerb("authquota", true, RecoverConfig, Recover),
 	})
 }
 
@@ -62,18 +61,21 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	newPrimary := new(atomic.Bool)
+	newPrimary.Store(true) // there may have been a failover while no process ran
+	cfg.Redis.OnNewPrimary = func() { newPrimary.Store(true) }
 	redis, err := r.Redis(cfg.Redis)
 	if err != nil {
 		return err
 	}
-	p, err := newParts(cfg, settings, r, redis)
+	p, err := newParts(cfg, settings, r, redis, newPrimary)
 	if err != nil {
 		return err
 	}
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	var plans planpages.Billing
 	if cfg.BillingURL != "" {
-		seller := billing.New(cfg.BillingURL, cfg.Tokens, r.Transport(r.NewTransport(), "billing"))
+		seller := billing.New(r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens))
 		plans, p.seller = seller, seller
 	}
 	site, err := newSite(cfg, settings, p, errorWriter, ledger.Counters{Redis: redis}, plans)
@@ -82,8 +84,9 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
 	r.Ready.Add("schema", r.SchemaCurrent)
-	handler := split(site.Handler(), newAPI(cfg, settings, p, errorWriter, &r.Ready))
-	r.Handle(server.ServicePort, r.Handler(p.witness.handler(handler, errorWriter)))
+	api := p.witness.handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter)
+	access := peer.NewAccess(peer.Authquota, cfg.Tokens, cfg.Callers, errorWriter)
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(site.Handler(), api))))
 	p.addLoops(r)
 	r.Cleanup(p.copyLast) // after the drain, to include the last requests
 	return nil

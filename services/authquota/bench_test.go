@@ -13,9 +13,11 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/account"
@@ -56,7 +58,7 @@ func ask(b *testing.B, url, secret string) {
 	b.Helper()
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, nil)
 	require.NoError(b, err)
-	req.Header.Set("Authorization", "Bearer "+servicetest.Token)
+	req.Header.Set("Authorization", "Bearer "+servicetest.Token(peer.Gateway))
 	req.AddCookie(&http.Cookie{Name: "__Host-session", Value: secret})
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	require.NoError(b, err)
@@ -71,7 +73,7 @@ func busyService(b *testing.B, dialect string) (base, secret string) {
 	b.Helper()
 	s := &stores{database: storetest.SQLite(b)}
 	if dialect == "postgres" {
-		s.database, s.redis = storetest.Postgres(b), storetest.Redis(b).URL
+		s.database, s.redis = storetest.Postgres(b), redistest.Start(b).URL
 	} else {
 		redis, err := embedded.Start("127.0.0.1:0")
 		require.NoError(b, err)

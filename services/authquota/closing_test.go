@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -23,9 +24,9 @@ import (
 // canceller is a fake billing service that supports cancelling.
 type canceller struct {
 	*httptest.Server
-	mu     sync.Mutex
-	away   bool
-	called []string
+	mu          sync.Mutex
+	unavailable bool
+	called      []string
 }
 
 func newCanceller(t *testing.T) *canceller {
@@ -33,7 +34,7 @@ func newCanceller(t *testing.T) *canceller {
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.away || r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+servicetest.Token {
+		if c.unavailable || r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Authquota) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -44,10 +45,10 @@ func newCanceller(t *testing.T) *canceller {
 	return c
 }
 
-func (c *canceller) set(away bool) {
+func (c *canceller) set(unavailable bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.away = away
+	c.unavailable = unavailable
 }
 
 // calls returns the calls since the last time, in order.
@@ -84,7 +85,7 @@ func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 		b.Get("/account/security/close").Shows(http.StatusOK, "Your plan is cancelled: you are not charged again.", "20 December 2026")
 		other.Get("/account/security/close").Shows(http.StatusOK, "Your plan is cancelled")
 		b.Post("/account/security/close", "email", "ada@example.org").Leads("/account/sign-in")
-		storetest.Eventually(t, "told", func() bool {
+		storetest.Eventually(t, "the mail arrives", func() bool {
 			return slices.Contains(s.subjects(t, "ada@example.org"), "Your account was closed and its plan cancelled")
 		})
 		svc = svc.restart(seller.config)

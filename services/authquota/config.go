@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/certificate"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/peer"
@@ -29,6 +30,9 @@ type Config struct {
 	Database  database.Config
 	Redis     redisdb.Config
 	Tokens    peer.Tokens
+	Callers   peer.Callers
+	TLS       certificate.ServerConfig
+	Peers     certificate.PeerConfig
 	Mail      courier.Config
 
 	PublicURL   string   `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
@@ -52,7 +56,9 @@ type Config struct {
 // Validate returns an error that lists every invalid setting.
 func (c Config) Validate() error {
 	errs := []error{
-		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(), c.Mail.Validate(), config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
+		c.Database.Validate(), c.Redis.Validate(), c.Tokens.Validate(c.peers()...), c.Callers.Validate(peer.Authquota, c.Tokens),
+		c.TLS.Validate(), c.Peers.Validate(map[string]string{"OPPORTUNITY_BILLING_URL": c.BillingURL}), c.Mail.Validate(),
+		config.Address("OPPORTUNITY_PUBLIC_URL", c.PublicURL),
 		config.Address("OPPORTUNITY_BILLING_URL", c.BillingURL),
 	}
 	errs = append(errs, contact(c.Contact))
@@ -75,6 +81,13 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+func (c Config) peers() []string {
+	if c.BillingURL == "" {
+		return nil
+	}
+	return []string{peer.Billing}
 }
 
 var termsVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,40}$`)

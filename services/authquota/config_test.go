@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota"
 )
 
@@ -17,7 +19,7 @@ func environment(s *stores, changes map[string]string) func(string) (string, boo
 	set := map[string]string{
 		"OPPORTUNITY_DATABASE_URL":         s.database,
 		"OPPORTUNITY_REDIS_URL":            s.redis,
-		"OPPORTUNITY_INTERNAL_TOKENS":      servicetest.Token,
+		"OPPORTUNITY_CALLER_TOKENS":        strings.Join(servicetest.Callers(peer.Authquota).Tokens, ","),
 		"OPPORTUNITY_PUBLIC_URL":           "https://api.example",
 		"OPPORTUNITY_DATABASE_ALLOW_OWNER": "true",
 		"OPPORTUNITY_KEY_PEPPERS":          strings.Repeat("0f", 32) + "," + strings.Repeat("F0", 40),
@@ -35,11 +37,11 @@ func environment(s *stores, changes map[string]string) func(string) (string, boo
 
 func TestVerbs(t *testing.T) {
 	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
-		ctx, redis := t.Context(), storetest.Redis(t)
+		ctx, redis := t.Context(), redistest.Start(t)
 		s := &stores{database: url, redis: redis.URL, counters: redis}
 		require.ErrorContains(t, authquota.Main(ctx, environment(s, nil), []string{"check"}), "version", "no schema yet")
 		onlyDatabase := environment(s, map[string]string{
-			"OPPORTUNITY_REDIS_URL": "unset", "OPPORTUNITY_KEY_PEPPERS": "unset", "OPPORTUNITY_INTERNAL_TOKENS": "unset",
+			"OPPORTUNITY_REDIS_URL": "unset", "OPPORTUNITY_KEY_PEPPERS": "unset", "OPPORTUNITY_CALLER_TOKENS": "unset",
 			"OPPORTUNITY_ENCRYPTION_KEYS": "unset", "OPPORTUNITY_SMTP_URL": "unset", "OPPORTUNITY_MAIL_FROM": "unset",
 		})
 		require.NoError(t, authquota.Main(ctx, onlyDatabase, []string{"migrate"}), "migrating needs no other secret")
@@ -58,7 +60,8 @@ func TestEveryInvalidSettingIsReported(t *testing.T) {
 	for name, bad := range map[string][]string{
 		"OPPORTUNITY_DATABASE_URL":    {"unset", "", "mysql://x"},
 		"OPPORTUNITY_REDIS_URL":       {"unset", "", "http://x"},
-		"OPPORTUNITY_INTERNAL_TOKENS": {"unset", "", "short"},
+		"OPPORTUNITY_CALLER_TOKENS":   {"unset", "", "0f0f", "gateway:0f0f", "catalog:" + strings.Repeat("0f", 16)},
+		"OPPORTUNITY_INTERNAL_TOKENS": {"0f0f"},
 		"OPPORTUNITY_TERMS_VERSION":   {"two words", "a/b", strings.Repeat("1", 41)},
 		"OPPORTUNITY_CONTACT":         {"nobody", "http://api.example", "javascript:x", "https://", "Ada <ada@example.org>"},
 		"OPPORTUNITY_PUBLIC_URL":      {"unset", "", "api.example", "https://api.example/"},

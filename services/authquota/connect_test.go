@@ -1,24 +1,19 @@
 package authquota_test
 
 import (
-	"context"
-	"flag"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 
@@ -151,7 +146,7 @@ func TestUsageMovesOnceDespiteRedisLosses(t *testing.T) {
 			connect()
 			storetest.Eventually(t, "the ledger has the move", func() bool { return svc.marked(t) })
 			s.Flush()
-			svc.seed(today)
+			svc.restore(today)
 			s.Flush()
 		},
 		"never": func(_ *testing.T, _ *stores, _ *service, connect func()) { connect() },
@@ -163,17 +158,18 @@ func TestUsageMovesOnceDespiteRedisLosses(t *testing.T) {
 				b.signUp("ada@example.org")
 				key := svc.issue(nil)
 				s.charge(t, today, map[string]int{counter.ServiceField: 50, b.Account: 20, key.Account: 30})
-				copied := api.DayUsage{Day: today, Service: 50, Accounts: map[string]int{b.Account: 20, key.Account: 30}}
+				copied := dayUsage{Day: today, Service: 50, Accounts: map[string]int{b.Account: 20, key.Account: 30}}
 				svc.eventually(copied)
 				lose(t, s, svc, func() { b.connect(key.Key).Leads("/account/keys") })
-				svc.seed(today)
+				svc.restore(today)
 				storetest.Eventually(t, "the sum, once", func() bool {
 					day, err := c.HMGet(t.Context(), counter.Day(today), counter.ServiceField, b.Account, key.Account).Result()
 					return err == nil && cmp.Equal([]any{"50", "50", nil}, day)
 				})
+				day := svc.ledger()
 				storetest.Eventually(t, "the ledger follows", func() bool {
-					kept := svc.day(today)
-					return kept.Service == 50 && kept.Accounts[b.Account] == 50 && kept.Accounts[key.Account] == 0
+					counts := day(today)
+					return counts.Service == 50 && counts.Accounts[b.Account] == 50 && counts.Accounts[key.Account] == 0
 				})
 				require.Equal(t, b.Account, svc.principal(key.Key).Account)
 			})
@@ -216,99 +212,8 @@ func (s *service) marked(t *testing.T) bool {
 	return strings.Contains(s.open(t).Dump(t)["usage_days"], "account_id:+")
 }
 
-// seed restores a day missing in Redis, as the gateway does before it charges anything.
-func (s *service) seed(day string) {
+// restore restores a day missing in Redis, as the gateway requests before it charges anything.
+func (s *service) restore(day string) {
 	s.t.Helper()
-	c := s.Client()
-	kept := s.day(day)
-	fields := []any{counter.ServiceField, kept.Service}
-	for account, calls := range kept.Accounts {
-		fields = append(fields, account, calls)
-	}
-	require.NoError(s.t, c.Eval(context.Background(), `if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('HSET', KEYS[1], unpack(ARGV)) end
-		return 0`,
-		[]string{counter.Day(day)}, fields...).Err())
-}
-
-// fewer limits the checks of rapid properties to n, unless set on the command line.
-func fewer(t *testing.T, n int) {
-	t.Helper()
-	checks := flag.Lookup("rapid.checks")
-	if before := checks.Value.String(); before == checks.DefValue {
-		require.NoError(t, checks.Value.Set(strconv.Itoa(n)))
-		t.Cleanup(func() { require.NoError(t, checks.Value.Set(before)) })
-	}
-}
-
-// Each request copied before a loss of Redis counts once, for the final holder of the key, however requests, connections,
-// copies and losses interleave.
-func TestMergedUsageIsTheSumExactlyOnce(t *testing.T) {
-	r := &embeddedRedis{t: t, addr: "127.0.0.1:0"}
-	r.Start()
-	t.Cleanup(r.Stop)
-	s := &stores{database: dbtxtest.Schema.SQLite(t), redis: "redis://" + r.addr, counters: r}
-	svc, clock := s.startAt(t, begin)
-	people := 0
-	fewer(t, 12) // each waits for several ledger copies, one per second
-	rapid.Check(t, func(rt *rapid.T) {
-		clock.Advance(24 * time.Hour) // each run has its own day
-		day := counter.DayOf(clock.Now())
-		people++
-		b := svc.browser()
-		b.signUp(time.Unix(int64(people), 0).UTC().Format("150405") + "@example.org")
-		holder := map[string]string{b.Account: b.Account} // the account that an account's requests count for
-		accounts := []string{b.Account}
-		keys := map[string]string{}
-		for range rapid.IntRange(1, 4).Draw(rt, "older keys") {
-			key := svc.issue(nil)
-			accounts, holder[key.Account], keys[key.Account] = append(accounts, key.Account), key.Account, key.Key
-		}
-		want, all := map[string]int{}, 0
-		c := s.Client()
-		copied := func() {
-			storetest.Eventually(t, "copied", func() bool {
-				kept := svc.day(day)
-				for _, a := range accounts {
-					if kept.Accounts[a] != want[a] {
-						return false
-					}
-				}
-				return kept.Service == all
-			})
-		}
-		lose := func() {
-			copied() // requests lost before the copy may be repeated
-			s.Flush()
-		}
-		for range rapid.IntRange(1, 12).Draw(rt, "acts") {
-			switch rapid.SampledFrom([]string{"call", "call", "call", "connect", "lose", "seed"}).Draw(rt, "act") {
-			case "call":
-				svc.seed(day)
-				a, n := holder[rapid.SampledFrom(accounts).Draw(rt, "by")], rapid.IntRange(1, 9).Draw(rt, "calls")
-				require.NoError(rt, c.HIncrBy(t.Context(), counter.Day(day), a, int64(n)).Err())
-				require.NoError(rt, c.HIncrBy(t.Context(), counter.Day(day), counter.ServiceField, int64(n)).Err())
-				want[a] += n
-				all += n
-			case "connect":
-				a := rapid.SampledFrom(accounts).Draw(rt, "which")
-				if holder[a] != b.Account {
-					b.connect(keys[a]).Leads("/account/keys")
-					holder[a] = b.Account
-					want[b.Account] += want[a]
-					delete(want, a)
-				}
-			case "lose":
-				lose()
-			case "seed":
-				svc.seed(day)
-			}
-		}
-		lose()
-		svc.seed(day)
-		copied()
-		for _, a := range accounts {
-			n, _ := c.HGet(t.Context(), counter.Day(day), a).Int()
-			require.Equal(rt, want[a], n)
-		}
-	})
+	require.Equal(s.t, http.StatusNoContent, s.do(http.MethodPost, "/internal/v1/usage/"+day+"/restore", nil).Status)
 }

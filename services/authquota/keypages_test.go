@@ -308,12 +308,12 @@ func TestPagesAndMailsNameTheOperatorsAddress(t *testing.T) {
 				p := b.Get(path).Shows(status, "the operator of the service")
 				require.Equal(t, contact != "", strings.Contains(p.Body, `the operator of the service (<a href="`+address+`">`), p.Body)
 			}
-			told := func(m received) bool {
+			isNotice := func(m received) bool {
 				return m.subject == "Your account is suspended" && strings.Contains(m.header.Get("To"), strconv.Itoa(len(contact))+"@example.org")
 			}
-			storetest.Eventually(t, "told", func() bool { return slices.ContainsFunc(s.mails(t), told) })
+			storetest.Eventually(t, "the mail arrives", func() bool { return slices.ContainsFunc(s.mails(t), isNotice) })
 			sent := s.mails(t)
-			letter := sent[slices.IndexFunc(sent, told)].plain
+			letter := sent[slices.IndexFunc(sent, isNotice)].plain
 			require.Equal(t, contact != "", strings.Contains(strings.Join(strings.Fields(letter), " "), "the operator of the service ("+contact+")"), letter)
 			svc.stop()
 		}

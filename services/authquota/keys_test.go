@@ -14,6 +14,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota"
@@ -250,7 +251,7 @@ func TestInvalidLookupsAreRejected(t *testing.T) {
 			svc.do(http.MethodPost, "/internal/v1/principals", body).RequireError(problem.InvalidParameter, words...)
 		}
 		for _, day := range []string{"today", "2026-1-1", "2026-02-30", "2026-11-20T00:00:00Z"} {
-			svc.do(http.MethodGet, "/internal/v1/usage/"+day, nil).RequireError(problem.InvalidParameter, "day")
+			svc.do(http.MethodPost, "/internal/v1/usage/"+day+"/restore", nil).RequireError(problem.InvalidParameter, "day")
 		}
 		svc.do(http.MethodGet, "/operator/v1/keys?owner=x", nil).RequireError(problem.UnknownParameter)
 		svc.do(http.MethodGet, "/operator/v1/accounts?page=1", nil).RequireError(problem.UnknownParameter)
@@ -259,25 +260,9 @@ func TestInvalidLookupsAreRejected(t *testing.T) {
 	})
 }
 
-func TestRequestsNeedTheInternalToken(t *testing.T) {
+func TestAccess(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)
-		for _, authorization := range []string{"", "Bearer", "Bearer wrong", "Bearer " + servicetest.Token + "x", servicetest.Token} {
-			for path, method := range map[string]string{
-				"/internal/v1/principals": http.MethodPost, "/internal/v1/usage/2026-11-20": http.MethodGet,
-				"/internal/v1/tiers": http.MethodGet,
-				"/operator/v1/keys":  http.MethodPost, "/operator/v1/keys/x/revoke": http.MethodPost,
-				"/operator/v1/accounts": http.MethodGet, "/operator/v1/accounts/x/suspend": http.MethodPost,
-				"/operator/v1/accounts/x/resume": http.MethodPost, "/operator/v1/accounts/x/grant": http.MethodPost,
-			} {
-				require.Equal(t, http.StatusUnauthorized, svc.doAs(method, path, `{"useCase":"x"}`, http.Header{
-					"Authorization": {authorization}, http.CanonicalHeaderKey(api.ActorHeader): {actor},
-				}).Status, "%s with %q", path, authorization)
-			}
-		}
-		require.Empty(t, svc.listKeys(""))
-		before := svc.doAs(http.MethodGet, "/operator/v1/accounts", nil, http.Header{"Authorization": {"Bearer " + servicetest.OlderToken}})
-		require.Equal(t, http.StatusOK, before.Status, "both tokens hold while they are exchanged")
-		require.Equal(t, http.StatusOK, svc.doAs(http.MethodGet, "/readyz", nil, nil).Status, "probes have no token")
+		servicetest.RequireAccess(t, peer.Authquota, svc.URL, svc.Log.String)
 	})
 }

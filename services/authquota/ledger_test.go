@@ -2,7 +2,6 @@ package authquota_test
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,9 +12,10 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
-	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
+	"opportunity.internal/services/authquota/internal/usage"
+	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 const (
@@ -29,18 +29,43 @@ func (s *stores) charge(t *testing.T, day string, counts map[string]int) {
 	c := s.Client()
 	for account, calls := range counts {
 		require.NoError(t, c.HSet(context.Background(), counter.Day(day), account, calls).Err())
+		require.NoError(t, c.SAdd(context.Background(), counter.Changed(day), account).Err())
 	}
 	require.NoError(t, c.Expire(context.Background(), counter.Day(day), counter.DayTTL).Err())
 }
 
-func (s *service) day(day string) api.DayUsage {
-	s.t.Helper()
-	return servicetest.Read[api.DayUsage](s.do(http.MethodGet, "/internal/v1/usage/"+day, nil))
+// dayUsage is the usage of a UTC day in the ledger, after all moves.
+type dayUsage struct {
+	Day      string
+	Service  int            // calls of all accounts
+	Accounts map[string]int // calls by account; without those that have none
 }
 
-func (s *service) eventually(want api.DayUsage) {
+// ledger returns a function that reads a day of the ledger.
+func (s *service) ledger() func(day string) dayUsage {
 	s.t.Helper()
-	storetest.Eventually(s.t, "the ledger has the counters", func() bool { return cmp.Equal(want, s.day(want.Day)) })
+	ledger := usagestore.New(s.open(s.t).DB)
+	return func(day string) dayUsage {
+		read := dayUsage{Day: day, Accounts: map[string]int{}}
+		require.NoError(s.t, ledger.EachPage(s.t.Context(), day, 100, func(page []usage.Count) error {
+			for _, c := range page {
+				read.Accounts[c.Account] = c.Calls
+			}
+			return nil
+		}))
+		moves, err := ledger.MovesOn(s.t.Context(), day)
+		require.NoError(s.t, err)
+		usage.Moved(read.Accounts, moves)
+		read.Service = read.Accounts[counter.ServiceField]
+		delete(read.Accounts, counter.ServiceField)
+		return read
+	}
+}
+
+func (s *service) eventually(want dayUsage) {
+	s.t.Helper()
+	day := s.ledger()
+	storetest.Eventually(s.t, "the ledger has the counters", func() bool { return cmp.Equal(want, day(want.Day)) })
 }
 
 func TestLedgerStoresTheGreatestCounts(t *testing.T) {
@@ -50,23 +75,23 @@ func TestLedgerStoresTheGreatestCounts(t *testing.T) {
 		const day = "2026-11-20"
 		s.charge(t, "2026-11-19", map[string]int{counter.ServiceField: 5, bob: 5}) // while no copy runs
 		svc := s.start(t, clock)
-		require.Equal(t, api.DayUsage{Day: day, Accounts: map[string]int{}}, svc.day(day), "an empty day")
-		svc.eventually(api.DayUsage{Day: "2026-11-19", Service: 5, Accounts: map[string]int{bob: 5}})
+		require.Equal(t, dayUsage{Day: day, Accounts: map[string]int{}}, svc.ledger()(day), "an empty day")
+		svc.eventually(dayUsage{Day: "2026-11-19", Service: 5, Accounts: map[string]int{bob: 5}})
 
-		s.charge(t, day, map[string]int{counter.ServiceField: 7, counter.LatestField: 1, ann: 3, bob: 4})
-		svc.eventually(api.DayUsage{Day: day, Service: 7, Accounts: map[string]int{ann: 3, bob: 4}})
+		s.charge(t, day, map[string]int{counter.ServiceField: 7, ann: 3, bob: 4})
+		svc.eventually(dayUsage{Day: day, Service: 7, Accounts: map[string]int{ann: 3, bob: 4}})
 		s.charge(t, day, map[string]int{counter.ServiceField: 9, ann: 2, bob: 6}) // one charge of ann's was refunded, bob sent two more
-		svc.eventually(api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 6}})
+		svc.eventually(dayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 6}})
 
 		s.Stop() // Redis loses its data, and its counters restart below the ledger's
 		s.Start()
 		s.charge(t, day, map[string]int{counter.ServiceField: 1, ann: 1, bob: 7})
-		svc.eventually(api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 7}})
+		svc.eventually(dayUsage{Day: day, Service: 9, Accounts: map[string]int{ann: 3, bob: 7}})
 
 		svc.stop() // a new process does not know what was written
 		s.charge(t, day, map[string]int{counter.ServiceField: 10, ann: 1, bob: 8})
 		svc = s.start(t, clock)
-		svc.eventually(api.DayUsage{Day: day, Service: 10, Accounts: map[string]int{ann: 3, bob: 8}})
+		svc.eventually(dayUsage{Day: day, Service: 10, Accounts: map[string]int{ann: 3, bob: 8}})
 	})
 }
 
@@ -76,12 +101,12 @@ func TestTheLastCallsAreCopiedAtShutdown(t *testing.T) {
 		clock := func(c *authquota.Config) { c.Now = func() time.Time { return now } }
 		svc := s.start(t, clock)
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 1, ann: 1})
-		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 1, Accounts: map[string]int{ann: 1}})
+		svc.eventually(dayUsage{Day: "2026-11-20", Service: 1, Accounts: map[string]int{ann: 1}})
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 42, ann: 42})
 		svc.stop()
 		s.Flush()
 		svc = s.start(t, clock)
-		require.Equal(t, api.DayUsage{Day: "2026-11-20", Service: 42, Accounts: map[string]int{ann: 42}}, svc.day("2026-11-20"))
+		require.Equal(t, dayUsage{Day: "2026-11-20", Service: 42, Accounts: map[string]int{ann: 42}}, svc.ledger()("2026-11-20"))
 	})
 }
 
@@ -95,12 +120,12 @@ func TestBothDaysAreCopiedAroundMidnight(t *testing.T) {
 		set(23, 59, 59)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return *at.Load() } })
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 1, ann: 1})
-		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 1, Accounts: map[string]int{ann: 1}})
+		svc.eventually(dayUsage{Day: "2026-11-20", Service: 1, Accounts: map[string]int{ann: 1}})
 		set(24, 0, 1)
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 2, ann: 2}) // by a Redis whose clock is behind
 		s.charge(t, "2026-11-21", map[string]int{counter.ServiceField: 3, ann: 3})
-		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 2, Accounts: map[string]int{ann: 2}})
-		svc.eventually(api.DayUsage{Day: "2026-11-21", Service: 3, Accounts: map[string]int{ann: 3}})
+		svc.eventually(dayUsage{Day: "2026-11-20", Service: 2, Accounts: map[string]int{ann: 2}})
+		svc.eventually(dayUsage{Day: "2026-11-21", Service: 3, Accounts: map[string]int{ann: 3}})
 	})
 }
 
@@ -112,7 +137,7 @@ func TestOperatorsSeeWhatWasUsedToday(t *testing.T) {
 		svc.issue(map[string]any{"account": busy.Account})
 		s.charge(t, "2026-11-19", map[string]int{counter.ServiceField: 99, busy.Account: 99})
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 12, busy.Account: 12})
-		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 12, Accounts: map[string]int{busy.Account: 12}})
+		svc.eventually(dayUsage{Day: "2026-11-20", Service: 12, Accounts: map[string]int{busy.Account: 12}})
 		require.Empty(t, cmp.Diff([]listedAccount{
 			{ID: busy.Account, Status: "active", Tier: api.Commercial, Granted: api.Commercial, CreatedAt: now, UsedToday: 12, Keys: 2},
 			{ID: idle.Account, Status: "active", Tier: api.Free, Granted: api.Free, CreatedAt: now, Keys: 1},
@@ -129,7 +154,7 @@ func TestLedgerResumesAfterRedisOutage(t *testing.T) {
 		storetest.Eventually(t, "the outage is told", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop failing"`) })
 		s.Start()
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 4, ann: 4})
-		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 4, Accounts: map[string]int{ann: 4}})
+		svc.eventually(dayUsage{Day: "2026-11-20", Service: 4, Accounts: map[string]int{ann: 4}})
 		storetest.Eventually(t, "its end is told", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop recovered"`) })
 		require.Contains(t, svc.Metrics(), "authquota_ledger_lag_seconds")
 	})

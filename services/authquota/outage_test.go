@@ -13,15 +13,17 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 )
 
-// wire is a proxied connection to a server that a test can cut.
+// wire is a proxied connection to a server that a test can cut or stall.
 type wire struct {
 	t      *testing.T
 	addr   string
 	server string
 
+	flow  sync.RWMutex // locked while stalled
 	mu    sync.Mutex
 	ln    net.Listener
 	conns []net.Conn
@@ -47,11 +49,26 @@ func (w *wire) join() {
 			w.mu.Lock()
 			w.conns = append(w.conns, in, out)
 			w.mu.Unlock()
-			w.done.Go(func() { _, _ = io.Copy(in, out); _ = in.Close() })
-			w.done.Go(func() { _, _ = io.Copy(out, in); _ = out.Close() })
+			w.done.Go(func() { w.copy(in, out) })
+			w.done.Go(func() { w.copy(out, in) })
 		}
 	})
 }
+
+// copy copies until one of the two is closed, and then closes to.
+func (w *wire) copy(to, from net.Conn) {
+	_, _ = io.Copy(to, readerFunc(func(p []byte) (int, error) {
+		n, err := from.Read(p)
+		w.flow.RLock()
+		defer w.flow.RUnlock()
+		return n, err
+	}))
+	_ = to.Close()
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func (w *wire) cut() {
 	_ = w.ln.Close()
@@ -64,31 +81,53 @@ func (w *wire) cut() {
 	w.done.Wait()
 }
 
-// During a database outage every request fails with 503. The counters are copied when it is back.
-func TestDatabaseOutage(t *testing.T) {
-	r := storetest.Redis(t)
-	direct := dbtxtest.Schema.Postgres(t)
-	u, err := url.Parse(direct)
+// proxied returns a new database, reached through a wire.
+func proxied(t *testing.T) (*wire, string) {
+	t.Helper()
+	u, err := url.Parse(dbtxtest.Schema.Postgres(t))
 	require.NoError(t, err)
 	w := &wire{t: t, addr: "127.0.0.1:0", server: u.Host}
 	w.join()
 	t.Cleanup(w.cut)
 	u.Host = w.addr
-	s := &stores{database: u.String(), redis: r.URL, counters: r}
+	return w, u.String()
+}
+
+// A database that accepts connections but does not respond is an outage. Without a limit, the page would wait as long as its visitor.
+func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
+	r := redistest.Start(t)
+	w, database := proxied(t)
+	s := &stores{database: database, redis: r.URL, counters: r}
+	svc := s.start(t)
+	b := svc.browser()
+	b.signUp("ada@example.org")
+
+	w.flow.Lock()
+	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	b.Post("/account/sign-in", "email", "ada@example.org", "password", dbtxtest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
+	w.flow.Unlock()
+
+	storetest.Eventually(t, "page", func() bool { return b.Get("/account").Status == http.StatusOK })
+}
+
+// During a database outage every request fails with 503. The counters are copied when it is back.
+func TestDatabaseOutage(t *testing.T) {
+	r := redistest.Start(t)
+	w, database := proxied(t)
+	s := &stores{database: database, redis: r.URL, counters: r}
 	svc := s.start(t)
 	key := svc.issue(nil)
 	before := svc.principal(key.Key)
 	b := svc.browser()
 	b.signUp("ada@example.org")
 
-	s.away = true
+	s.stopped = true
 	w.cut()
 	svc.resolve(key.Key).RequireError(problem.ServiceUnavailable)
 	svc.revoke(key.ID).RequireError(problem.ServiceUnavailable)
 	svc.change(key.Account, "grant", `{"tier":"developer"}`).RequireError(problem.ServiceUnavailable)
 	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError(problem.ServiceUnavailable)
 	svc.do(http.MethodGet, "/operator/v1/accounts", nil).RequireError(problem.ServiceUnavailable)
-	svc.do(http.MethodGet, "/internal/v1/usage/2026-11-20", nil).RequireError(problem.ServiceUnavailable)
 	require.Equal(t, http.StatusServiceUnavailable, svc.do(http.MethodGet, "/readyz", nil).Status)
 	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	b.Post("/account/sign-in", "email", "ada@example.org", "password", dbtxtest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,16 +57,18 @@ type parts struct {
 	mails  *courier.Courier
 	seller closing.Billing // nil if no plans are sold
 
-	witness *witness
+	restorer *ledger.Restorer
+	witness  *witness
 
 	pendingRaises, pendingCancels prometheus.Gauge
 }
 
-func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client) (*parts, error) {
+func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, newPrimary *atomic.Bool) (*parts, error) {
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.stores = newStores(p.db, s.tiers)
-	p.merges = merge.New(client, p.stores.usage, cfg.Now)
+	p.merges = merge.New(client, p.stores.usage, cfg.Now, newPrimary)
 	p.ledger = ledger.New(client, p.stores.usage, cfg.Now)
+	p.restorer = ledger.NewRestorer(client, p.stores.usage)
 	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
 	})
@@ -98,7 +101,9 @@ func (p *parts) addLoops(r *service.Runtime) {
 		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.witness.unlessSetBack(do)})
 	}
 	loop("forgetting", time.Hour, p.deleteExpired)
-	loop("merges", merge.Interval, func(ctx context.Context) error { return p.merges.Deliver(ctx, "") })
+	loop("merges", merge.Interval, func(ctx context.Context) error {
+		return errors.Join(p.merges.Redeliver(ctx), p.merges.Deliver(ctx, ""))
+	})
 	loop("request log", time.Minute, p.stores.log.Prune)
 	loop("sealing", time.Hour, p.reseal)
 	r.Every(service.Loop{Name: "ledger", Interval: ledger.Interval, Timeout: runTimeout, Do: p.ledger.Copy}) // also while set back

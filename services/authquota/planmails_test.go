@@ -14,13 +14,13 @@ import (
 
 // subscriber is a person whose mails are compared after each step.
 type subscriber struct {
-	t       *testing.T
-	stores  *stores
-	svc     *service
-	now     *servicetest.Clock
-	account string
-	version int64
-	told    []string
+	t        *testing.T
+	stores   *stores
+	svc      *service
+	now      *servicetest.Clock
+	account  string
+	version  int64
+	received []string
 }
 
 func (s *stores) subscriber(t *testing.T) *subscriber {
@@ -31,14 +31,14 @@ func (s *stores) subscriber(t *testing.T) *subscriber {
 	return &subscriber{t: t, stores: s, svc: svc, now: now, account: b.Account}
 }
 
-// hears requires exactly these new mails.
-func (p *subscriber) hears(more ...string) {
+// requireMails requires exactly these new mails.
+func (p *subscriber) requireMails(more ...string) {
 	p.t.Helper()
-	p.told = append(p.told, more...)
+	p.received = append(p.received, more...)
 	storetest.Eventually(p.t, "mails", func() bool {
-		return len(p.stores.subjects(p.t, "ada@example.org")) >= len(p.told) && p.stores.waiting(p.t) == 0
+		return len(p.stores.subjects(p.t, "ada@example.org")) >= len(p.received) && p.stores.waiting(p.t) == 0
 	})
-	require.Equal(p.t, p.told, p.stores.subjects(p.t, "ada@example.org"))
+	require.Equal(p.t, p.received, p.stores.subjects(p.t, "ada@example.org"))
 }
 
 // last returns the text of the last mail.
@@ -48,7 +48,7 @@ func (p *subscriber) last() string {
 	return mails[len(mails)-1].plain
 }
 
-func (p *subscriber) pushed(e api.Entitlement) {
+func (p *subscriber) push(e api.Entitlement) {
 	p.t.Helper()
 	p.version++
 	e.Version = p.version
@@ -56,8 +56,8 @@ func (p *subscriber) pushed(e api.Entitlement) {
 	p.svc.entitled(p.account, e)
 }
 
-// waits moves the clock and waits until the loops have run.
-func (p *subscriber) waits(until time.Time) {
+// advanceTo moves the clock and waits until the loops have run.
+func (p *subscriber) advanceTo(until time.Time) {
 	p.t.Helper()
 	p.svc.stop()
 	p.now.Advance(until.Sub(p.now.Now()))
@@ -68,38 +68,38 @@ func TestMailsOfAPlanFromItsBeginningToItsEnd(t *testing.T) {
 	onBothStores(t, func(t *testing.T, s *stores) {
 		p := s.subscriber(t)
 		month := paid(begin, 0)
-		p.pushed(month)
-		p.hears("Your plan has started")
+		p.push(month)
+		p.requireMails("Your plan has started")
 		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC; it renews automatically")
 		require.Contains(t, p.last(), "the tier commercial")
-		p.pushed(month)
-		p.hears()
+		p.push(month)
+		p.requireMails()
 		month.Renews = false
-		p.pushed(month)
-		p.hears("Your plan was cancelled")
+		p.push(month)
+		p.requireMails("Your plan was cancelled")
 		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC")
 		require.Contains(t, p.last(), "Tier from then on: free")
 		month.Renews = true
-		p.pushed(month)
-		p.hears("Your plan was resumed")
+		p.push(month)
+		p.requireMails("Your plan was resumed")
 
-		p.waits(*month.PaidUntil) // the renewal is on its way
-		p.hears()
+		p.advanceTo(*month.PaidUntil) // the renewal is on its way
+		p.requireMails()
 		p.now.Advance(time.Hour)
 		month = paid(begin.AddDate(0, 1, 0), 0)
-		p.pushed(month)
-		p.hears() // it was late; no mail about an end was sent
+		p.push(month)
+		p.requireMails() // it was late; no mail about an end was sent
 		month.Renews = false
-		p.pushed(month)
-		p.hears("Your plan was cancelled")
-		p.waits(month.PaidUntil.Add(-time.Microsecond))
-		p.hears()
-		p.waits(*month.PaidUntil)
-		p.hears("Your plan has ended")
+		p.push(month)
+		p.requireMails("Your plan was cancelled")
+		p.advanceTo(month.PaidUntil.Add(-time.Microsecond))
+		p.requireMails()
+		p.advanceTo(*month.PaidUntil)
+		p.requireMails("Your plan has ended")
 		require.Contains(t, p.last(), "now has the tier free")
-		p.waits(month.PaidUntil.Add(time.Hour))
-		p.pushed(month)
-		p.hears()
+		p.advanceTo(month.PaidUntil.Add(time.Hour))
+		p.push(month)
+		p.requireMails()
 	})
 }
 
@@ -107,31 +107,31 @@ func TestMailsOfFailedPayments(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		p := s.subscriber(t)
 		month := paid(begin, 0)
-		p.pushed(month)
+		p.push(month)
 		month.Trouble = api.PaymentFailed
-		p.pushed(month)
-		p.pushed(month)
-		p.hears("Your plan has started", "A payment for your plan failed")
+		p.push(month)
+		p.push(month)
+		p.requireMails("Your plan has started", "A payment for your plan failed")
 		require.Contains(t, p.last(), "Paid until: 20 December 2026, 10:00 UTC")
-		p.waits(*month.PaidUntil)
-		p.hears("Your plan has ended because a payment failed")
+		p.advanceTo(*month.PaidUntil)
+		p.requireMails("Your plan has ended because a payment failed")
 		month = paid(p.now.Now(), 0)
-		p.pushed(month)
-		p.hears("Your plan has started")
+		p.push(month)
+		p.requireMails("Your plan has started")
 
-		p.waits(*month.PaidUntil)
+		p.advanceTo(*month.PaidUntil)
 		p.now.Advance(time.Hour)
 		month.Trouble = api.PaymentFailed
-		p.pushed(month) // the charge for the next month, an hour after it started
-		p.hears("Your plan has ended because a payment failed")
-		p.waits(p.now.Now().Add(24 * time.Hour))
-		p.hears()
+		p.push(month) // the charge for the next month, an hour after it started
+		p.requireMails("Your plan has ended because a payment failed")
+		p.advanceTo(p.now.Now().Add(24 * time.Hour))
+		p.requireMails()
 
 		month = paid(p.now.Now(), 0)
-		p.pushed(month)
-		p.hears("Your plan has started")
-		p.waits(month.PaidUntil.Add(4 * time.Hour)) // no news from billing since
-		p.hears("Your plan has ended")
+		p.push(month)
+		p.requireMails("Your plan has started")
+		p.advanceTo(month.PaidUntil.Add(4 * time.Hour)) // no news from billing since
+		p.requireMails("Your plan has ended")
 	})
 }
 
@@ -139,22 +139,22 @@ func TestMailsOfRefundsAndDisputes(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		p := s.subscriber(t)
 		servicetest.Read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
-		p.hears("Your plan is now developer")
-		p.pushed(paid(begin, 0))
+		p.requireMails("Your plan is now developer")
+		p.push(paid(begin, 0))
 		servicetest.Read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"free"}`)) // no change while more is paid for
 		servicetest.Read[listedAccount](p.svc.change(p.account, "grant", `{"tier":"developer"}`))
-		p.hears("Your plan has started")
-		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Refunded})
-		p.hears("Your payment was refunded and your plan has ended")
+		p.requireMails("Your plan has started")
+		p.push(api.Entitlement{Tier: api.Free, Trouble: api.Refunded})
+		p.requireMails("Your payment was refunded and your plan has ended")
 		require.Contains(t, p.last(), "now has the tier developer")
-		p.waits(begin.AddDate(0, 2, 0))
-		p.hears() // no second mail about the end
+		p.advanceTo(begin.AddDate(0, 2, 0))
+		p.requireMails() // no second mail about the end
 
-		p.pushed(paid(p.now.Now(), 0))
-		p.pushed(api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
-		p.hears("Your plan has started", "Your payment is disputed and your plan has ended")
-		p.pushed(paid(p.now.Now(), 0)) // the dispute is won
-		p.hears("Your plan has started")
+		p.push(paid(p.now.Now(), 0))
+		p.push(api.Entitlement{Tier: api.Free, Trouble: api.Disputed})
+		p.requireMails("Your plan has started", "Your payment is disputed and your plan has ended")
+		p.push(paid(p.now.Now(), 0)) // the dispute is won
+		p.requireMails("Your plan has started")
 	})
 }
 
@@ -170,7 +170,7 @@ func TestEntitlementMovesWithConnectedAccount(t *testing.T) {
 		b.connect(older.Key).Leads("/account/keys")
 		require.Equal(t, api.Commercial, svc.principal(own).Tier)
 		require.Equal(t, begin.AddDate(0, 1, 0), svc.principal(older.Key).Next.At)
-		storetest.Eventually(t, "told", func() bool { return slices.Contains(s.subjects(t, "ada@example.org"), "Your plan is now commercial") })
+		storetest.Eventually(t, "the mail arrives", func() bool { return slices.Contains(s.subjects(t, "ada@example.org"), "Your plan is now commercial") })
 		b.Get("/account/plan").Shows(200, "commercial")
 
 		before := svc.principal(own).Epoch

@@ -5,42 +5,45 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/breaker"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/journal"
-	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
-// witness compares the database with the newest change that is known outside it: in the gateways' Redis, and in this process's journal.
+// witness compares the database with the newest change that is known outside it: in Redis, in this process's journal, and to the gateways,
+// which store it in history as well.
 type witness struct {
 	redis *redis.Client
 	db    *dbtx.DB
 	guard *service.Guard
 	log   *slog.Logger
+	ping  func(context.Context) error // the database
+	pages *breaker.Breaker
 	last  func() journal.Line // the newest line of the journal; nil if the journal cannot be read
 
-	behind atomic.Bool // Redis may lack the newest change
+	behind atomic.Bool                  // Redis may lack the newest change
+	newest atomic.Pointer[api.FeedMark] // that this process knows, with those of the requests from gateways
 }
 
 func newWitness(cfg Config, r *service.Runtime, client *redis.Client, db *dbtx.DB) (*witness, error) {
-	w := &witness{redis: client, db: db, log: r.Log}
+	w := &witness{redis: client, db: db, log: r.Log, ping: r.DB.Ping, pages: breaker.New()}
+	w.newest.Store(new(api.FeedMark))
 	if cfg.JournalFile == "" {
 		db.Journal = journal.NewStream(cmp.Or[io.Writer](cfg.JournalOutput, os.Stdout))
 	} else {
@@ -107,7 +110,7 @@ func (w *witness) written() api.FeedMark {
 	return api.FeedMark{Sequence: l.Sequence, ID: l.ID}
 }
 
-// reportNewest reports the newest change of the database, and returns the newest in Redis.
+// reportNewest reports the newest change of the database to Redis, and returns the newest known one.
 func (w *witness) reportNewest(ctx context.Context) (api.FeedMark, error) {
 	own, err := w.db.NewestChange(ctx)
 	if err != nil {
@@ -117,11 +120,25 @@ func (w *witness) reportNewest(ctx context.Context) (api.FeedMark, error) {
 	if err == nil {
 		w.behind.Store(false)
 	}
-	return known, err
+	return w.see(known), err
+}
+
+// see returns the newest change that this process knows, which is change unless it knows a newer one.
+func (w *witness) see(change api.FeedMark) api.FeedMark {
+	for {
+		newest := w.newest.Load()
+		if change.Sequence <= newest.Sequence {
+			return *newest
+		}
+		if w.newest.CompareAndSwap(newest, &change) {
+			return change
+		}
+	}
 }
 
 // committed reports a change to Redis.
 func (w *witness) committed(ctx context.Context, change api.FeedMark) {
+	w.see(change)
 	known, err := w.report(ctx, change)
 	if err == nil && known != change {
 		_, err = w.guard.Verify(ctx, known)
@@ -132,15 +149,18 @@ func (w *witness) committed(ctx context.Context, change api.FeedMark) {
 	}
 }
 
-// verify returns an error (503) if the database lacks the newest change in Redis or in the journal, or if Redis or the database is
-// unavailable.
+// verify returns an error (503) if the database lacks the newest change in Redis, in the journal or known to this process, or if Redis or the
+// database is unavailable.
 func (w *witness) verify(ctx context.Context) error {
-	if _, err := w.guard.Verify(ctx, w.written()); err != nil {
-		return err
-	}
 	known, err := parseMark(w.redis.Get(ctx, counter.NewestChange).Result())
-	if err == nil && known != w.written() {
-		_, err = w.guard.Verify(ctx, known)
+	marks := []api.FeedMark{w.written(), known, w.see(known)}
+	for i, mark := range marks {
+		if slices.Contains(marks[:i], mark) {
+			continue
+		}
+		if _, wrong := w.guard.Verify(ctx, mark); wrong != nil {
+			return wrong
+		}
 	}
 	return err
 }
@@ -160,103 +180,25 @@ func (e effects) Deliver(ctx context.Context, account string) (left int, err err
 	return left, err
 }
 
-// handler returns a handler that rejects requests while the database is set back. It verifies the database on each of them, so that no page
+// available returns an error (503) if the database does not respond or is set back. Pages call it before any other query. During an outage of
+// Redis they are served; no key is resolved.
+func (w *witness) available(ctx context.Context) error {
+	if err := w.pages.Run(ctx, func(ctx context.Context) error { return database.Outage(w.ping(ctx)) }); err != nil {
+		return err
+	}
+	_ = w.verify(ctx)
+	return w.guard.Available()
+}
+
+// handler returns a handler that rejects requests while the database is set back. It verifies the database on each of them, so that nothing
 // is served from a restored one.
 func (w *witness) handler(next http.Handler, problems problem.Writer) http.Handler {
 	guarded := w.guard.Handler(next, problems, "/readyz")
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		_ = w.verify(r.Context()) // during an outage of Redis, pages are served; no key is resolved
+		if seen, err := api.ParseFeedMark(r.Header.Get(api.SeenChangeHeader)); err == nil && w.see(seen) != seen {
+			_, _ = w.guard.Verify(r.Context(), seen) // a restored database may have numbered newer changes since
+		}
+		_ = w.verify(r.Context()) // an outage of Redis stops only what needs Redis
 		guarded.ServeHTTP(rw, r)
 	})
-}
-
-// RecoverConfig loads the settings for Recover.
-func RecoverConfig(lookup func(string) (string, bool)) (Config, error) {
-	s, err := config.Load[struct {
-		Telemetry  telemetry.Config
-		Database   database.Config
-		Encryption []string `env:"OPPORTUNITY_ENCRYPTION_KEYS,required,notEmpty"`
-	}](lookup)
-	return Config{Telemetry: s.Telemetry, Database: s.Database, Encryption: s.Encryption}, errors.Join(err, s.Database.Validate())
-}
-
-// Recover ends the state of a database that was set back: with --accept it accepts the loss, with --replay it repeats the changes of a
-// journal that the database lacks. A service that runs on the database then becomes ready.
-func Recover(ctx context.Context, cfg Config, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // its errors are returned
-	accept, file, operator := flags.Bool("accept", false, ""), flags.String("replay", "", ""), flags.String("operator", "", "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if flags.NArg() > 0 || *accept == (*file != "") || *accept && *operator == "" {
-		return errors.New("usage: authquota recover --accept --operator NAME | --replay FILE")
-	}
-	cfg.Database.Access = database.Existing
-	box, err := secretbox.Parse(cfg.Encryption)
-	if err != nil {
-		return fmt.Errorf("OPPORTUNITY_ENCRYPTION_KEYS: %w", err)
-	}
-	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
-		db := &dbtx.DB{DB: r.DB, Now: r.Now, Box: box}
-		if *accept {
-			return db.PassLostChanges(ctx, *operator)
-		}
-		return replay(ctx, db, *file, out)
-	})
-	if err == nil && *accept {
-		err = definition.Accept(ctx, cfg, *operator, out)
-	}
-	return err
-}
-
-func replay(ctx context.Context, db *dbtx.DB, file string, out io.Writer) error {
-	in, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	missing, found, err := lacking(ctx, db, in)
-	if err != nil {
-		return err
-	}
-	if found == 0 {
-		return fmt.Errorf("%s has no line of a journal of authquota", file)
-	}
-	report, err := db.Replay(ctx, missing)
-	if err != nil {
-		return fmt.Errorf("nothing was replayed: %w", err)
-	}
-	fmt.Fprintf(out, "replayed: changes %d\n", report.Changes)
-	for _, g := range report.Missing {
-		fmt.Fprintf(out, "missing in the journal: changes %d to %d\n", g.First, g.Last)
-	}
-	return nil
-}
-
-// batch is the number of lines that are compared with the database at a time.
-const batch = 1000
-
-// lacking returns the lines of a journal that the database lacks, and the number of all lines.
-func lacking(ctx context.Context, db *dbtx.DB, in io.Reader) (missing []journal.Line, found int, err error) {
-	var lines []journal.Line
-	compare := func() error {
-		found += len(lines)
-		lacks, err := db.Lacks(ctx, lines)
-		missing, lines = append(missing, lacks...), lines[:0]
-		return err
-	}
-	err = journal.Read(in, func(l journal.Line) error {
-		if lines = append(lines, l); len(lines) < batch {
-			return nil
-		}
-		return compare()
-	})
-	if err == nil {
-		err = compare()
-	}
-	if err == nil {
-		missing, err = db.Lacks(ctx, missing) // in order, without duplicates of other parts
-	}
-	return missing, found, err
 }

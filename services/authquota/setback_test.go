@@ -11,6 +11,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/peer"
+	pkgservice "opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
@@ -39,11 +41,11 @@ func newRevoked(t *testing.T, s *stores) (*revoked, *service) {
 
 func (r *revoked) adjust(c *authquota.Config) { c.JournalFile = r.journal }
 
-// recover runs the verb.
-func (r *revoked) recover(args ...string) (string, error) {
+// recover runs Recover.
+func (r *revoked) recover(decision pkgservice.Recovery) (string, error) {
 	r.t.Helper()
 	var out bytes.Buffer
-	err := authquota.Recover(r.t.Context(), r.config(), args, &out)
+	err := authquota.Recover(r.t.Context(), r.config(), decision, &out)
 	return out.String(), err
 }
 
@@ -51,7 +53,7 @@ func (r *revoked) requireStopped(svc *service) {
 	r.t.Helper()
 	svc.resolve(r.key.Key).RequireError("service_unavailable")
 	svc.do(http.MethodGet, "/internal/v1/key-digests", nil).RequireError("service_unavailable")
-	svc.do(http.MethodGet, "/account/sign-in", nil).RequireError("service_unavailable")
+	svc.browser().Get("/account/sign-in").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError("service_unavailable", "OpportunityStoreSetBack")
 	require.Contains(r.t, servicetest.Send(r.t, http.MethodGet, svc.OperationsURL+"/readyz", nil, nil).Body, api.SetBackCondition)
 	require.True(r.t, svc.HasMetric(`store_set_back{store="authquota"} 1`))
@@ -67,9 +69,9 @@ func TestRestoredDatabaseServesNothingUntilAReplay(t *testing.T) {
 		r.requireStopped(svc)
 		require.Contains(t, svc.Log.String(), `"lacks":"change 2 `)
 
-		_, err := r.recover("--replay", filepath.Join("testdata", "..", "setup_test.go"))
+		_, err := r.recover(pkgservice.Recovery{Replay: filepath.Join("testdata", "..", "setup_test.go")})
 		require.ErrorContains(t, err, "no line of a journal")
-		out, err := r.recover("--replay", r.journal)
+		out, err := r.recover(pkgservice.Recovery{Replay: r.journal})
 		require.NoError(t, err)
 		require.Equal(t, "replayed: changes 1\n", out)
 		svc.WaitReady()
@@ -77,7 +79,7 @@ func TestRestoredDatabaseServesNothingUntilAReplay(t *testing.T) {
 		entry := svc.audit("?action=key.revoke").Entries[0]
 		require.Equal(t, servicetest.Actor, entry.Actor)
 		require.Contains(t, string(entry.Detail), "replayedAt")
-		_, err = r.recover("--accept", "--operator", "ann")
+		_, err = r.recover(pkgservice.Recovery{Operator: "ann"})
 		require.ErrorContains(t, err, "nothing to accept")
 	})
 }
@@ -93,7 +95,7 @@ func TestRestoredDatabaseIsNoticedByTheJournal(t *testing.T) {
 		storetest.Eventually(t, "set back", func() bool { return svc.HasMetric(`store_set_back{store="authquota"} 1`) })
 		r.requireStopped(svc)
 
-		out, err := r.recover("--accept", "--operator", "ann")
+		out, err := r.recover(pkgservice.Recovery{Operator: "ann"})
 		require.NoError(t, err)
 		require.Contains(t, out, "generation 2 begins")
 		svc.WaitReady()
@@ -111,7 +113,7 @@ func TestFailoverToALaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		r, svc := newRevoked(t, s)
 		r.restore()
-		s.back = false
+		s.restarted = false
 		storetest.Eventually(t, "the service is connected to the replica", func() bool {
 			response := svc.resolve(r.key.Key)
 			response.RequireError("service_unavailable")
@@ -131,7 +133,42 @@ func TestRevocationIsReportedBeforeItIsAcknowledged(t *testing.T) {
 	svc.revoke(key.ID).RequireError("service_unavailable", "The change is saved")
 	s.Start()
 	require.Equal(t, "revoked", servicetest.Read[listedKey](svc.revoke(key.ID)).Status)
-	newest, err := s.Client().Get(t.Context(), counter.NewestChange).Result()
+	require.Regexp(t, `^2\.`, s.newest(t))
+}
+
+// Database and Redis are restored together, and there is no journal file. A gateway has seen the revocation.
+func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		r, svc := newRevoked(t, s)
+		seen := s.newest(t)
+		require.Regexp(t, `^2\.`, seen)
+		svc.stop()
+		r.restore()
+		s.Flush()
+		svc = s.start(t)
+		require.Nil(t, svc.principal(r.key.Key).RevokedAt, "nothing in this installation knows it")
+		svc.issue(nil)
+		require.Regexp(t, `^2\.`, s.newest(t), "the sequence is used again")
+		svc.issue(nil)
+
+		tiers := func() servicetest.Response {
+			return svc.doAs(http.MethodGet, "/internal/v1/tiers", nil,
+				http.Header{api.SeenChangeHeader: {seen}, "Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}})
+		}
+		tiers().RequireError("service_unavailable")
+		r.requireStopped(svc)
+		out, err := r.recover(pkgservice.Recovery{Operator: "ann"})
+		require.NoError(t, err)
+		require.Contains(t, out, "generation 2 begins")
+		svc.WaitReady()
+		require.Equal(t, http.StatusOK, tiers().Status, "the loss was accepted")
+	})
+}
+
+// newest returns the newest change in Redis.
+func (s *stores) newest(t *testing.T) string {
+	t.Helper()
+	text, err := s.Client().Get(t.Context(), counter.NewestChange).Result()
 	require.NoError(t, err)
-	require.Regexp(t, `^2\.`, newest)
+	return text
 }

@@ -18,11 +18,12 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/redisdb/embedded"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
@@ -74,7 +75,7 @@ func onBothStores(t *testing.T, test func(t *testing.T, s *stores)) {
 }
 
 func productionStores(t *testing.T) *stores {
-	r := storetest.Redis(t)
+	r := redistest.Start(t)
 	return &stores{database: dbtxtest.Schema.Postgres(t), redis: r.URL, counters: r}
 }
 
@@ -121,17 +122,17 @@ type stores struct {
 	redis    string
 
 	counters
-	away    bool             // the test has stopped a store
-	back    bool             // the test has started it again: connections in the pools are broken
-	mailbox string           // directory of the mails
-	now     func() time.Time // of the service started last
+	stopped   bool             // the test has stopped a store
+	restarted bool             // the test has started it again: connections in the pools are broken
+	mailbox   string           // directory of the mails
+	now       func() time.Time // of the service started last
 }
 
-func (s *stores) Stop()  { s.counters.Stop(); s.away = true }
+func (s *stores) Stop()  { s.counters.Stop(); s.stopped = true }
 func (s *stores) Start() { s.counters.Start(); s.restored() }
 
 // restored tells s that a store is available again after an outage.
-func (s *stores) restored() { s.away, s.back = false, true }
+func (s *stores) restored() { s.stopped, s.restarted = false, true }
 
 // open opens the database of the service.
 func (s *stores) open(t *testing.T) dbtxtest.DB {
@@ -154,7 +155,7 @@ type service struct {
 func (s *stores) config() authquota.Config {
 	return authquota.Config{
 		Database: database.Config{URL: s.database, MaxConnections: 10, AllowOwner: true}, Redis: redisdb.Config{URL: s.redis, Budget: 10 * time.Second},
-		Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
+		Tokens: servicetest.Tokens(peer.Authquota), Callers: servicetest.Callers(peer.Authquota), PublicURL: servicetest.PublicURL,
 		Peppers: []string{hex.EncodeToString(pepper)}, OlderKeys: `jb-.{4,60}`, Encryption: []string{strings.Repeat("e7", 32)},
 		Telemetry: telemetry.Config{LogOutput: io.Discard}, JournalOutput: io.Discard,
 	}
@@ -183,7 +184,7 @@ func (s *stores) run(t *testing.T, adjust ...func(*authquota.Config)) *service {
 		s.now = time.Now
 	}
 	svc := &service{stores: s, t: t, seen: new(servicetest.Log)}
-	svc.Service = servicetest.Start(t, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
+	svc.Service = servicetest.Start(t, peer.Authquota, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 		cfg.Server, cfg.Telemetry = server, telemetry
 		cfg.Telemetry.LogLevel = slog.LevelDebug
 		return authquota.Run(ctx, cfg)
@@ -221,7 +222,7 @@ func (s *service) do(method, path string, body any) servicetest.Response {
 	s.t.Helper()
 	for {
 		a := s.Do(method, path, body)
-		if a.Status == http.StatusServiceUnavailable && !s.away && s.back {
+		if a.Status == http.StatusServiceUnavailable && !s.stopped && s.restarted {
 			require.LessOrEqual(s.t, s.retries.Add(1), int32(maxRetries), "503 although all stores are available again")
 			continue
 		}

@@ -43,13 +43,16 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 	log := &logpages.Pages{Log: db.log}
 	plan := &planpages.Pages{PublicURL: cfg.PublicURL, Log: errors.Log, Tiers: s.tiers, Billing: billing, Actions: db.plan}
 	home := &homepages.Pages{PublicURL: cfg.PublicURL, Overview: db.keys, Allowances: allowances}
-	description, err := apidoc.Parse(api.OpenAPIYAML)
+	description, err := apidoc.Published()
 	if err != nil {
 		return nil, err
 	}
 	explorer := &explorerpages.Pages{PublicURL: cfg.PublicURL, API: description, Keys: db.keys, Epochs: p.epochs, Tiers: s.tiers}
 	return site.New(
-		site.Config{Errors: errors, Tokens: cfg.Tokens, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.signIns},
+		site.Config{
+			Errors: errors, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.signIns,
+			Available: p.witness.available,
+		},
 		home.Feature(), people.Feature(), codes.Feature(), keys.Feature(), explorer.Feature(), usage.Feature(), log.Feature(), notices.Feature(), plan.Feature())
 }
 

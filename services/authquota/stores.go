@@ -3,8 +3,8 @@ package authquota
 import (
 	"context"
 
-	"opportunity.internal/services/authquota/internal/accounts"
-	accountstore "opportunity.internal/services/authquota/internal/accounts/store"
+	"opportunity.internal/services/authquota/internal/accountview"
+	accountstore "opportunity.internal/services/authquota/internal/accountview/store"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
 	noticestore "opportunity.internal/services/authquota/internal/notices/store"
@@ -39,7 +39,7 @@ func newStores(db *dbtx.DB, tiers tier.Table) stores {
 	}
 	s.accounts = accountstore.New(db, accountstore.Features{
 		ActiveKeys: s.keys.ActiveKeys,
-		Describe:   []func(context.Context, *accounts.Details) error{s.signIns.Describe, s.keys.Describe},
+		Describe:   []func(context.Context, *accountview.Details) error{s.signIns.Describe, s.keys.Describe},
 	})
 	return s
 }

@@ -15,9 +15,9 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 )
 
-func (s *service) tally(id string, tallies ...api.UsageCount) servicetest.Response {
+func (s *service) sendBatch(id string, counts ...api.UsageCount) servicetest.Response {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/internal/v1/tallies", api.UsageBatch{ID: id, Counts: tallies})
+	return s.do(http.MethodPost, "/internal/v1/tallies", api.UsageBatch{ID: id, Counts: counts})
 }
 
 func batchID() string { return uuid.Must(uuid.NewV7()).String() }
@@ -41,8 +41,8 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 		bad := good
 		bad.Outcome = "lost"
 		id := batchID()
-		svc.tally(id, good, bad).RequireError(problem.InvalidParameter, "tallies[1].outcome")
-		svc.tally("1", good).RequireError(problem.InvalidParameter, "id")
+		svc.sendBatch(id, good, bad).RequireError(problem.InvalidParameter, "tallies[1].outcome")
+		svc.sendBatch("1", good).RequireError(problem.InvalidParameter, "id")
 		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":"x"}`).RequireError(problem.InvalidParameter)
 		svc.do(http.MethodPost, "/internal/v1/tallies", `{"id":"`+id+`","tallies":[{"Kay":1}]}`).RequireError(problem.InvalidParameter)
 		require.Equal(t, 401, svc.doAs(http.MethodPost, "/internal/v1/tallies", `{}`, http.Header{}).Status)
@@ -50,7 +50,7 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 
 		stranger := good
 		stranger.Key = "key_0199a7a0000070008000000000000000"
-		require.Equal(t, http.StatusNoContent, svc.tally(id, stranger, good).Status, "a key that nobody has does not cost the others")
+		require.Equal(t, http.StatusNoContent, svc.sendBatch(id, stranger, good).Status, "an unknown key does not cost the others")
 		require.Equal(t, []string{"2026-11-20," + key.ID + ",Shop,served,1"}, b.counted())
 		require.Contains(t, svc.Log.String(), "usage batch: unknown keys skipped")
 
@@ -61,7 +61,7 @@ func TestInvalidUsageBatchesAreRejected(t *testing.T) {
 			most[i].LastAt = now.Add(123456 * time.Microsecond)
 		}
 		most[0] = good
-		require.Equal(t, http.StatusNoContent, svc.tally(batchID(), most...).Status, "the largest batch fits")
+		require.Equal(t, http.StatusNoContent, svc.sendBatch(batchID(), most...).Status, "the largest batch fits")
 		require.Equal(t, []string{"2026-11-20," + key.ID + ",Shop,served,2"}, b.counted())
 	})
 }

@@ -25,7 +25,7 @@ func (b *browser) rename(id, name string) {
 func (s *service) calls(key, day string, outcome api.CallOutcome, n int) {
 	s.t.Helper()
 	at := s.now()
-	sent := s.tally(batchID(), api.UsageCount{Day: day, Key: key, Outcome: outcome, Calls: n, LastAt: at})
+	sent := s.sendBatch(batchID(), api.UsageCount{Day: day, Key: key, Outcome: outcome, Calls: n, LastAt: at})
 	require.Equal(s.t, http.StatusNoContent, sent.Status, "%s", sent.Body)
 }
 
@@ -122,7 +122,7 @@ func TestUsageWithoutRedis(t *testing.T) {
 		key := svc.issue(nil)
 		older := key.Account
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 9, b.Account: 7, older: 2})
-		svc.eventually(api.DayUsage{Day: "2026-11-20", Service: 9, Accounts: map[string]int{b.Account: 7, older: 2}})
+		svc.eventually(dayUsage{Day: "2026-11-20", Service: 9, Accounts: map[string]int{b.Account: 7, older: 2}})
 		s.Stop()
 		b.Get("/account").Shows(http.StatusOK, "7 of 100 requests charged, 93 left")
 		b.connect(key.Key).Leads("/account/keys") // moves the usage of today

@@ -31,6 +31,9 @@ var tables = map[string]journaled{
 	"recovery_codes":    {key: []string{"account_id", "hash"}},
 	"passkeys":          {key: []string{"id"}},
 	"entitlements":      {key: []string{"account_id"}},
+	"feed_copies":       {key: []string{"feed"}},
+	"announcements":     {key: []string{"id"}},
+	"key_notices":       {key: []string{"key_id", "days"}},
 	"terms_acceptances": {key: []string{"account_id", "version"}},
 	"devices":           {key: []string{"account_id", "token_hash"}},
 	"sessions":          {key: []string{"id"}, updated: true},
@@ -164,13 +167,13 @@ const (
 	deliverAfter = 10 * time.Second // other processes are writing newer lines
 )
 
-// linesKept is the time for which the database has the lines of changes. A replay needs those of changes after the restore.
-const linesKept = 7 * 24 * time.Hour
+// lineRetention is the time for which the database has the lines of changes. A replay needs those of changes after the restore.
+const lineRetention = 7 * 24 * time.Hour
 
 // DeleteOldLines deletes the lines of old changes. The changes stay, to recognize them.
 func (db *DB) DeleteOldLines(ctx context.Context) error {
 	return database.Outage(db.WithContext(ctx).Model(&changeRow{}).
-		Where("line <> '' AND NOT pending AND at < ?", database.Micros(db.Now().Add(-linesKept))).Update("line", "").Error)
+		Where("line <> '' AND NOT pending AND at < ?", database.Micros(db.Now().Add(-lineRetention))).Update("line", "").Error)
 }
 
 // HasChange reports whether the database has a change that another service has seen.

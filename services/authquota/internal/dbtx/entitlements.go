@@ -9,14 +9,14 @@ import (
 // EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the account itself, or the one that it
 // was merged into.
 type EntitlementRow struct {
-	AccountID string `gorm:"primaryKey"`
-	HolderID  string
-	Tier      string
-	PaidUntil *int64
-	Renews    bool
-	Trouble   string
-	Version   int64
-	ToldOn    bool // whether the mails so far say that the plan is active
+	AccountID  string `gorm:"primaryKey"`
+	HolderID   string
+	Tier       string
+	PaidUntil  *int64
+	Renews     bool
+	Trouble    string
+	Version    int64
+	SaidActive bool `gorm:"column:told_on"` // whether the mails so far say that the plan is active
 }
 
 // TableName implements gorm's Tabler.

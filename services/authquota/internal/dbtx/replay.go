@@ -103,7 +103,7 @@ func (tx *Tx) linesFrom(sequence int64) ([]journal.Line, error) {
 	lines := make([]journal.Line, len(rows))
 	for i, r := range rows {
 		if r.Line == "" {
-			return nil, fmt.Errorf("change %d was recorded after change %d, more than %d days ago: it is too late for a replay", r.Sequence, sequence, linesKept/(24*time.Hour))
+			return nil, fmt.Errorf("change %d was recorded after change %d, more than %d days ago: it is too late for a replay", r.Sequence, sequence, lineRetention/(24*time.Hour))
 		}
 		if err := json.Unmarshal([]byte(r.Line), &lines[i]); err != nil {
 			return nil, fmt.Errorf("change %d: %w", r.Sequence, err)
@@ -157,16 +157,6 @@ func (tx *Tx) repeatRows(c journal.Changed, accounts map[string]bool) error {
 	if !ok {
 		return fmt.Errorf("unknown table %q: the journal is from a newer release", c.Table)
 	}
-	last := table.key[len(table.key)-1]
-	if c.Whole {
-		kept := []any{""} // NOT IN matches nothing without a value
-		for _, row := range c.Rows {
-			kept = append(kept, row[last])
-		}
-		if err := tx.Exec("DELETE FROM "+c.Table+" WHERE "+c.Column+" IN ? AND "+last+" NOT IN ?", c.Values, kept).Error; err != nil {
-			return err
-		}
-	}
 	for _, row := range c.Rows {
 		for name, value := range row {
 			if n, ok := value.(json.Number); ok {
@@ -177,6 +167,13 @@ func (tx *Tx) repeatRows(c journal.Changed, accounts map[string]bool) error {
 				row[name] = whole
 			}
 		}
+	}
+	if c.Whole {
+		if err := tx.deleteOthers(c, table.key[len(table.key)-1]); err != nil {
+			return err
+		}
+	}
+	for _, row := range c.Rows {
 		if err := tx.repeatRow(c, table, row); err != nil {
 			return err
 		}
@@ -185,6 +182,19 @@ func (tx *Tx) repeatRows(c journal.Changed, accounts map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+// deleteOthers deletes the rows that a change covers and does not have, by the last column of their key.
+func (tx *Tx) deleteOthers(c journal.Changed, last string) error {
+	statement, values := "DELETE FROM "+c.Table+" WHERE "+c.Column+" IN ?", []any{c.Values}
+	if len(c.Rows) > 0 { // NOT IN matches nothing without a value
+		present := make([]any, len(c.Rows))
+		for i, row := range c.Rows {
+			present[i] = row[last]
+		}
+		statement, values = statement+" AND "+last+" NOT IN ?", append(values, present)
+	}
+	return tx.Exec(statement, values...).Error
 }
 
 // affected adds the account whose calls a row affects.

@@ -12,8 +12,8 @@
 // Incrementing twice is harmless: it costs one extra lookup. An empty Redis recovers automatically, because a missing epoch
 // never matches.
 //
-// Known limitation: a Redis that restores an older state (an old snapshot, a lagging replica) may return an epoch from before a
-// change. A gateway with a principal cached under that epoch uses it until its cache entry expires.
+// A Redis that took over from another, or restarted, may have an epoch from before a change: it restored an old snapshot, or was a
+// lagging replica. So a gateway trusts no principal that it looked up before it reached that Redis.
 package epoch
 
 import (

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 )
@@ -37,14 +36,13 @@ func Put(path string, handle func(*gin.Context) (web.Reply, error)) Route {
 	return Route{http.MethodPut, path, handle}
 }
 
-// Handler serves the routes of all features and /readyz. All routes need an internal token.
-func Handler(errors problem.Writer, tokens peer.Tokens, ready http.Handler, features ...[]Route) http.Handler {
+// Handler serves the routes of all features and /readyz. peer.Rules has the services that may call them.
+func Handler(errors problem.Writer, ready http.Handler, features ...[]Route) http.Handler {
 	e := web.New(errors)
-	e.GET("/readyz", gin.WrapH(tokens.Readiness(ready)))
-	inside := e.Group("/", web.Internal(errors, tokens.Accept))
+	e.GET("/readyz", gin.WrapH(ready))
 	for _, routes := range features {
 		for _, r := range routes {
-			inside.Handle(r.Method, r.Path, web.Handler(errors, r.Handle))
+			e.Handle(r.Method, r.Path, web.Handler(errors, r.Handle))
 		}
 	}
 	return e

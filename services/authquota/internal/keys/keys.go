@@ -115,6 +115,12 @@ func OtherTier(id string, has, want api.Tier) error {
 			"opportunity accounts grant %[1]s %[3]s", id, has, want)
 }
 
+// Filter selects keys for operators. Empty fields match every key.
+type Filter struct {
+	Account string // id
+	UseCase string // exact
+}
+
 // Order describes a key to issue.
 type Order struct {
 	Account   string   `json:"account"` // empty: the key gets an account of its own

@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 func TestStatusOfAKey(t *testing.T) {
@@ -22,6 +23,37 @@ func TestStatusOfAKey(t *testing.T) {
 	key.RevokedAt = &end
 	require.Equal(t, keys.Revoked, key.StatusAt(end.Add(-1)))
 	require.Equal(t, keys.Revoked, key.StatusAt(end.Add(time.Hour)))
+}
+
+func TestPrincipalWhilePaidPeriodsEnd(t *testing.T) {
+	end := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	tiers := tier.Table{api.Free: {PerDay: 1}, api.Developer: {PerDay: 2}, api.Commercial: {PerDay: 3}}
+	until := func(of api.Tier, d time.Duration) api.Entitlement {
+		at := end.Add(d)
+		return api.Entitlement{Tier: of, PaidUntil: &at}
+	}
+	for name, c := range map[string]struct {
+		paid []api.Entitlement
+		at   time.Duration // after end
+		tier api.Tier
+		next *api.PrincipalChange
+	}{
+		"never paid":     {nil, 0, api.Free, nil},
+		"before the end": {[]api.Entitlement{until(api.Commercial, 0)}, -1, api.Commercial, &api.PrincipalChange{At: end, Tier: api.Free, Limits: tiers[api.Free]}},
+		"a minute after the end": {
+			[]api.Entitlement{until(api.Commercial, 0)}, time.Minute - 1, api.Commercial, &api.PrincipalChange{At: end, Tier: api.Free, Limits: tiers[api.Free]},
+		},
+		"later": {[]api.Entitlement{until(api.Commercial, 0)}, time.Minute, api.Free, nil},
+		"another change follows": {
+			[]api.Entitlement{until(api.Commercial, 0), until(api.Developer, time.Hour)}, 1, api.Developer,
+			&api.PrincipalChange{At: end.Add(time.Hour), Tier: api.Free, Limits: tiers[api.Free]},
+		},
+	} {
+		key := keys.Key{Standing: account.Standing{Granted: api.Free, Paid: c.paid}}
+		got, err := key.Principal(end.Add(c.at), tiers, false, 7)
+		require.NoError(t, err, name)
+		require.Equal(t, api.Principal{Tier: c.tier, Limits: tiers[c.tier], Epoch: 7, Next: c.next}, got, name)
+	}
 }
 
 func TestOrders(t *testing.T) {

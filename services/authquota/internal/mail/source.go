@@ -53,7 +53,7 @@ var (
 
 // Placeholders for the template functions during parsing. write replaces them with those of the Writer.
 func noPage(string) string { return "" }
-func nobody() string       { return "" }
+func noOperator() string   { return "" }
 
 func parse(name, written string) source {
 	head, body, _ := strings.Cut(strings.TrimSpace(written), "\n\n")
@@ -88,7 +88,7 @@ func parse(name, written string) source {
 	if err != nil {
 		panic(err)
 	}
-	page := map[string]any{"page": noPage, "operator": nobody, "split": strings.Split}
+	page := map[string]any{"page": noPage, "operator": noOperator, "split": strings.Split}
 	plain := func(s string) *texttemplate.Template {
 		return texttemplate.Must(texttemplate.New(name).Option("missingkey=error").Funcs(page).Parse(s))
 	}

@@ -12,10 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/service/servicetest"
 	accountrules "opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
-	accountstore "opportunity.internal/services/authquota/internal/accounts/store"
+	"opportunity.internal/services/authquota/internal/accountview"
+	accountstore "opportunity.internal/services/authquota/internal/accountview/store"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
 	"opportunity.internal/services/authquota/internal/mail"
@@ -56,7 +55,7 @@ func newFeature(t *testing.T, db dbtxtest.DB, publicURL string) *feature {
 	f := &feature{DB: db, t: t, signIns: store.NewSignIns(db.DB), keys: keystore.New(db.DB, usagestore.Move), log: new(bytes.Buffer)}
 	factors, profiles := store.NewFactors(db.DB), store.NewProfiles(db.DB, keystore.EndAll)
 	f.accounts = accountstore.New(db.DB, accountstore.Features{
-		ActiveKeys: f.keys.ActiveKeys, Describe: []func(context.Context, *accounts.Details) error{f.signIns.Describe},
+		ActiveKeys: f.keys.ActiveKeys, Describe: []func(context.Context, *accountview.Details) error{f.signIns.Describe},
 	})
 	log := sitetest.NewLogger(f.log)
 	p := &pages.Pages{
@@ -74,7 +73,8 @@ func newFeature(t *testing.T, db dbtxtest.DB, publicURL string) *feature {
 		})},
 	}
 	s, err := site.New(site.Config{
-		Errors: problem.Writer{BaseURL: publicURL, Log: log}, Tokens: servicetest.Tokens(), PublicURL: publicURL, Now: db.Now, Sessions: f.signIns,
+		Errors: problem.Writer{BaseURL: publicURL, Log: log}, PublicURL: publicURL, Now: db.Now, Sessions: f.signIns,
+		Available: sitetest.Always,
 	}, p.Feature(), codes.Feature(), home)
 	require.NoError(t, err)
 	f.pages = s.Handler()

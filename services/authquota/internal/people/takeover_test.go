@@ -140,10 +140,10 @@ func TestANewPasswordEndsTheBrowsersSession(t *testing.T) {
 		b := f.member("ada@example.org")
 		stranger := f.signUp("grace@example.org")
 		link := f.askFor(stranger, "/account/forgot", b.Email, "reset-password", 1)
-		kept := stranger.Other()
-		kept.Cookies["__Host-session"] = stranger.Cookies["__Host-session"]
-		kept.Get("/account").Shows(http.StatusOK)
+		signedIn := stranger.Other()
+		signedIn.Cookies["__Host-session"] = stranger.Cookies["__Host-session"]
+		signedIn.Get("/account").Shows(http.StatusOK)
 		stranger.Post("/account/reset", "token", peopletest.Token(stranger.Get(link)), "password", otherPassword).Leads("/account/sign-in")
-		kept.Get("/account").Leads("/account/sign-in")
+		signedIn.Get("/account").Leads("/account/sign-in")
 	})
 }

@@ -97,43 +97,43 @@ func TestNewsOfAPlan(t *testing.T) {
 // Mails about the start and the end of a plan alternate, whatever changes arrive in whatever order, and the last one is true.
 func TestPlanMailsAlternate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		on, told, now, kept := false, false, accounttest.Noon, api.Entitlement{Tier: api.Free}
+		on, notified, now, stored := false, false, accounttest.Noon, api.Entitlement{Tier: api.Free}
 		hear := func(mail string) {
 			switch mail {
 			case "":
 			case "plan-started":
-				if told {
+				if notified {
 					t.Fatal("started twice")
 				}
-				told = true
+				notified = true
 			default:
-				if !told {
+				if !notified {
 					t.Fatalf("%s, of a plan that nobody has heard of", mail)
 				}
-				told = mail == "payment-failed" || mail == "plan-cancelled" || mail == "plan-resumed"
+				notified = mail == "payment-failed" || mail == "plan-cancelled" || mail == "plan-resumed"
 			}
 		}
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "minutes")) * time.Minute)
 			var mail string
 			if rapid.Bool().Draw(t, "clock") {
-				mail, on = plan.EndNews(on, kept, now)
+				mail, on = plan.EndNews(on, stored, now)
 			} else {
 				next := accounttest.Entitlement(t)
-				mail, on = plan.News(on, kept, next, now)
-				kept = next
+				mail, on = plan.News(on, stored, next, now)
+				stored = next
 			}
 			hear(mail)
-			if on != told {
-				t.Fatalf("kept %v, told %v", on, told)
+			if on != notified {
+				t.Fatalf("active %v, notified %v", on, notified)
 			}
-			if kept.Live(now) && !told {
+			if stored.Live(now) && !notified {
 				t.Fatal("it is on and nobody was told")
 			}
 		}
-		mail, _ := plan.EndNews(on, kept, now.Add(24*time.Hour))
+		mail, _ := plan.EndNews(on, stored, now.Add(24*time.Hour))
 		hear(mail)
-		if told {
+		if notified {
 			t.Fatal("it has ended and nobody was told")
 		}
 	})

@@ -131,9 +131,7 @@ var titles = map[problem.Code]string{
 func (s *Site) reject(v *Visit, err error) {
 	e := problem.Of(err)
 	status := e.Code.Status()
-	if status >= http.StatusInternalServerError && v.Request.Context().Err() == nil {
-		s.Errors.Log.LogAttrs(v.Request.Context(), slog.LevelError, "page failed", slog.String("code", string(e.Code)), slog.String("error", err.Error()))
-	}
+	s.Errors.Report(v.Request.Context(), err)
 	title, message := titles[e.Code], e.Message
 	if title == "" {
 		title = "This request failed"

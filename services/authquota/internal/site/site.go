@@ -20,7 +20,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/assets"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/people"
@@ -36,11 +35,11 @@ type Sessions interface {
 // Config holds the dependencies of a Site.
 type Config struct {
 	Errors    problem.Writer
-	Tokens    peer.Tokens
 	PublicURL string // public URL of the gateway, without a trailing slash
 	Contact   string // e-mail address or https URL of the operator; may be empty
 	Now       func() time.Time
 	Sessions  Sessions
+	Available func(context.Context) error // an error fails the request to any page
 }
 
 // Site serves the pages.
@@ -92,14 +91,13 @@ func New(cfg Config, features ...Feature) (*Site, error) {
 // Under reports whether path belongs to the pages.
 func Under(path string) bool { return path == Home || strings.HasPrefix(path, Home+"/") }
 
-// Handler serves all paths Under Home. Requests need an internal token.
+// Handler serves all paths Under Home.
 func (s *Site) Handler() http.Handler {
 	e := web.New(s.Errors)
-	e.Use(web.Internal(s.Errors, s.Tokens.Accept))
-	e.NoRoute(web.Internal(s.Errors, s.Tokens.Accept), s.page(Route{Handle: func(*Visit) (View, error) {
+	e.NoRoute(s.page(Route{Handle: func(*Visit) (View, error) {
 		return View{}, problem.New(problem.NotFound, "This page does not exist.")
 	}}))
-	e.NoMethod(web.Internal(s.Errors, s.Tokens.Accept), s.page(Route{Handle: func(*Visit) (View, error) {
+	e.NoMethod(s.page(Route{Handle: func(*Visit) (View, error) {
 		return View{}, problem.New(problem.MethodNotAllowed, "This page does not support this method.")
 	}}))
 	e.GET(Home+"/static/:file", s.static)
@@ -146,6 +144,9 @@ func (s *Site) call(v *Visit, r Route) (shown View, err error) {
 	v.Request.Body = http.MaxBytesReader(v.Writer, v.Request.Body, cmp.Or(r.MaxBody, api.MaxForm))
 	if err := v.Request.ParseForm(); err != nil {
 		return View{}, problem.New(problem.InvalidParameter, "The form could not be read.").Because(err)
+	}
+	if err := s.Available(v.Request.Context()); err != nil {
+		return View{}, err
 	}
 	elsewhere, err := s.enter(v, r.Access)
 	if err != nil || elsewhere != "" {

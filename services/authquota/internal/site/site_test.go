@@ -98,13 +98,6 @@ func TestStaticFilesAreImmutable(t *testing.T) {
 	s.Get("/account/static/style.css").Shows(http.StatusNotFound)
 }
 
-func TestPagesNeedTheInternalToken(t *testing.T) {
-	s := start(t)
-	for _, path := range []string{"/account", "/account/none", "/account/open"} {
-		require.Equal(t, http.StatusUnauthorized, s.Send(http.MethodGet, path, nil, http.Header{"Authorization": {"Bearer x"}}).Status, path)
-	}
-}
-
 func TestAccessLevels(t *testing.T) {
 	const home = "/account"
 	for name, c := range map[string]struct {

@@ -49,7 +49,7 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	retained := Last(now.AddDate(0, 0, 1), RetentionDays+1) // tomorrow: a gateway's clock may be ahead at midnight
 	sums, last := map[KeySum]int{}, map[string]time.Time{}
 	for i, t := range sent.Counts {
-		if what := checkTally(t, retained); what != "" {
+		if what := checkCount(t, retained); what != "" {
 			return Batch{}, problem.New(problem.InvalidParameter, "Field tallies[%d].%s.", i, what)
 		}
 		sums[KeySum{Key: t.Key, Day: t.Day, Outcome: t.Outcome}] += t.Calls
@@ -64,7 +64,7 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 	return Batch{ID: sent.ID, Sums: sorted(sums), LastUsed: last}, nil
 }
 
-func checkTally(t api.UsageCount, retained Range) string {
+func checkCount(t api.UsageCount, retained Range) string {
 	switch {
 	case keys.Known(t.Key) != nil:
 		return "key must be a key ID"

@@ -15,17 +15,16 @@ type Count struct {
 	Calls   int
 }
 
-// Growth returns the counts that are greater than the previously written ones, sorted by account. Smaller counters are ignored:
-// a charge was refunded or Redis lost data, and the ledger cannot tell which. The order prevents deadlocks between two writers.
-func Growth(written, read map[string]int) []Count {
-	var grown []Count
-	for account, calls := range read {
-		if calls > written[account] {
-			grown = append(grown, Count{account, calls})
+// Counts returns the counters that are not zero, sorted by account. The order prevents deadlocks between two writers.
+func Counts(counters map[string]int) []Count {
+	var counts []Count
+	for account, calls := range counters {
+		if calls > 0 {
+			counts = append(counts, Count{account, calls})
 		}
 	}
-	slices.SortFunc(grown, func(a, b Count) int { return cmp.Compare(a.Account, b.Account) })
-	return grown
+	slices.SortFunc(counts, func(a, b Count) int { return cmp.Compare(a.Account, b.Account) })
+	return counts
 }
 
 // FinalAfter is the time after midnight when yesterday's counters are copied for the last time. Requests are charged by the clock

@@ -1,48 +1,19 @@
 package usage_test
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Writing the growth stores the greatest value ever read for each account.
-func TestGrowthKeepsTheGreatestValue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		written, greatest := map[string]int{}, map[string]int{}
-		account := rapid.SampledFrom([]string{"*", "a", "b", "c"})
-		for range rapid.IntRange(1, 20).Draw(t, "reads") {
-			read := rapid.MapOf(account, rapid.IntRange(0, 9)).Draw(t, "read")
-			grown := usage.Growth(written, read)
-			if !slices.IsSortedFunc(grown, func(a, b usage.Count) int { return cmp.Compare(a.Account, b.Account) }) {
-				t.Fatalf("not in the order of the accounts: %v", grown)
-			}
-			for _, c := range grown {
-				if c.Calls <= written[c.Account] {
-					t.Fatalf("%v is no growth over %d", c, written[c.Account])
-				}
-				written[c.Account] = c.Calls
-			}
-			for a, calls := range read {
-				if calls > greatest[a] {
-					greatest[a] = calls
-				}
-			}
-			if !maps.Equal(greatest, written) {
-				t.Fatalf("want %v, wrote %v", greatest, written)
-			}
-			if again := usage.Growth(written, read); len(again) > 0 {
-				t.Fatalf("written twice: %v", again)
-			}
-		}
-	})
+func TestCounts(t *testing.T) {
+	require.Equal(t, []usage.Count{
+		{Account: "*", Calls: 3}, {Account: "+acc_c", Calls: 1}, {Account: "acc_a", Calls: 2},
+	}, usage.Counts(map[string]int{"acc_a": 2, "acc_b": 0, "*": 3, "+acc_c": 1}))
+	require.Empty(t, usage.Counts(nil))
 }
 
 func TestDays(t *testing.T) {

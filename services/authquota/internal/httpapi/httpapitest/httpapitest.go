@@ -12,20 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/httpapi"
 )
 
-const token = "an internal token for tests of 32 or more"
-
-// Do sends a request with the internal token and the actor ada.
+// Do sends a request with the actor ada.
 func Do(t testing.TB, routes []httpapi.Route, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	writer := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.DiscardHandler)}
-	handler := httpapi.Handler(writer, peer.Tokens{Values: []string{token}}, http.NotFoundHandler(), routes)
+	handler := httpapi.Handler(writer, http.NotFoundHandler(), routes)
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set(api.ActorHeader, "ada")
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)

@@ -18,7 +18,7 @@ type Keys interface {
 	// Issue creates a key for a valid order.
 	Issue(ctx context.Context, actor string, order keys.Order, life time.Duration, stored keys.Record) (keys.Key, error)
 	// Keys returns a page of the keys of one account, or of all if id is empty. more reports whether another page follows.
-	Keys(ctx context.Context, id string, page account.Page) (keys []keys.Key, more bool, err error)
+	Keys(ctx context.Context, of keys.Filter, page account.Page) (keys []keys.Key, more bool, err error)
 	// Revoke revokes a key. Revoking it again changes nothing.
 	Revoke(ctx context.Context, actor, id string, leaked bool) (keys.Key, error)
 	// ImportKeys imports keys of another form: all, or none if the report has rejected lines.

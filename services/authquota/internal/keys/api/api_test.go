@@ -41,7 +41,7 @@ func (p *parts) call(what string) error {
 func (p *parts) Issue(context.Context, string, keys.Order, time.Duration, keys.Record) (keys.Key, error) {
 	return keys.Key{}, p.call("issue")
 }
-func (p *parts) Keys(context.Context, string, account.Page) ([]keys.Key, bool, error) {
+func (p *parts) Keys(context.Context, keys.Filter, account.Page) ([]keys.Key, bool, error) {
 	return nil, false, p.call("keys")
 }
 func (p *parts) Revoke(context.Context, string, string, bool) (keys.Key, error) {

@@ -51,7 +51,7 @@ func (a API) issue(g *gin.Context) (web.Reply, error) {
 }
 
 func (a API) listKeys(g *gin.Context) (web.Reply, error) {
-	query, err := params.Read(g.Request.URL.RawQuery, "account", "after", "limit")
+	query, err := params.Read(g.Request.URL.RawQuery, "account", "useCase", "after", "limit")
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -65,9 +65,9 @@ func (a API) listKeys(g *gin.Context) (web.Reply, error) {
 			return web.Reply{}, err
 		}
 	}
-	keys, more, err := a.Keys.Keys(g.Request.Context(), id, page)
-	list := api.KeyList{Keys: make([]api.ListedKey, len(keys))}
-	for i, k := range keys {
+	found, more, err := a.Keys.Keys(g.Request.Context(), keys.Filter{Account: id, UseCase: query["useCase"]}, page)
+	list := api.KeyList{Keys: make([]api.ListedKey, len(found))}
+	for i, k := range found {
 		list.Keys[i] = Listed(k, a.Now())
 		if more {
 			list.Next = k.ID

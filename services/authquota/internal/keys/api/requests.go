@@ -85,7 +85,7 @@ func (a API) importKeys(g *gin.Context) (web.Reply, error) {
 	}
 	var lines []keys.Older
 	var report api.ImportReport
-	err = web.File(g, func(in io.Reader) (err error) {
+	err = web.File(g, api.MaxFile, func(in io.Reader) (err error) {
 		lines, report, err = keys.ReadOlder(in)
 		return err
 	})

@@ -116,19 +116,21 @@ func addPaid(db *gorm.DB, rows []ownedRow) error {
 	return err
 }
 
-// Keys returns a page of the keys of one account, or of all if id is empty, in order of creation. more reports whether another
-// page follows.
-func (s *Store) Keys(ctx context.Context, id string, page account.Page) (listed []keys.Key, more bool, err error) {
+// Keys returns a page of the keys that match, in order of creation. more reports whether another page follows.
+func (s *Store) Keys(ctx context.Context, of keys.Filter, page account.Page) (listed []keys.Key, more bool, err error) {
 	where, args := "WHERE k.id > ? ", []any{page.After}
-	if id != "" {
-		err := s.db.WithContext(ctx).Take(&dbtx.AccountRow{}, "id = ?", id).Error
+	if of.Account != "" {
+		err := s.db.WithContext(ctx).Take(&dbtx.AccountRow{}, "id = ?", of.Account).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			err = account.NotFound()
 		}
 		if err != nil {
 			return nil, false, database.Outage(err)
 		}
-		where, args = where+"AND k.account_id = ? ", append(args, id)
+		where, args = where+"AND k.account_id = ? ", append(args, of.Account)
+	}
+	if of.UseCase != "" {
+		where, args = where+"AND k.use_case = ? ", append(args, of.UseCase)
 	}
 	where += "ORDER BY k.id"
 	if page.Limit > 0 {
@@ -151,8 +153,8 @@ func (s *Store) Keys(ctx context.Context, id string, page account.Page) (listed 
 
 // OwnKeys returns all keys of the account, oldest first.
 func (s *Store) OwnKeys(ctx context.Context, id string) ([]keys.Key, error) {
-	keys, _, err := s.Keys(ctx, id, account.Page{})
-	return keys, err
+	own, _, err := s.Keys(ctx, keys.Filter{Account: id}, account.Page{})
+	return own, err
 }
 
 // OwnKey returns a key of the account.

@@ -85,6 +85,7 @@ func (s *Store) remind(ctx context.Context, id string) error {
 		if claim.Error != nil || claim.RowsAffected == 0 {
 			return claim.Error
 		}
+		tx.Changed("key_notices", "key_id", dbtx.One(id))
 		return tx.NotifyWanted(notices.KeyExpiry, key.Account, "key-expires", map[string]string{
 			"name": key.Title(), "key": key.Shown(), "when": account.When(key.ExpiresAt), "days": strconv.Itoa(days),
 		})

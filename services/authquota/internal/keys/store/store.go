@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
@@ -36,7 +36,7 @@ func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]i
 }
 
 // Describe adds the keys and open requests of an account to its details.
-func (s *Store) Describe(ctx context.Context, of *accounts.Details) error {
+func (s *Store) Describe(ctx context.Context, of *accountview.Details) error {
 	var rows []requestRow
 	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND state IN ?", of.ID, openStates).Error
 	if err != nil {

@@ -234,12 +234,17 @@ func TestImportIsAllOrNothing(t *testing.T) {
 		report, err = f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later)}, rotated)
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Unchanged, "known under the older pepper")
-		page, more, err := f.Keys(ctx, "", account.Page{Limit: 1})
+		page, more, err := f.Keys(ctx, keys.Filter{}, account.Page{Limit: 1})
 		require.NoError(t, err)
 		require.True(t, more)
-		rest, more, err := f.Keys(ctx, "", account.Page{After: page[0].ID, Limit: 1})
+		rest, more, err := f.Keys(ctx, keys.Filter{}, account.Page{After: page[0].ID, Limit: 1})
 		require.NoError(t, err)
 		require.False(t, more)
 		require.NotEqual(t, page[0].Account, rest[0].Account, "an account for each")
+		for useCase, want := range map[string]int{page[0].UseCase: 1, page[0].UseCase + " ": 0} {
+			found, _, err := f.Keys(ctx, keys.Filter{Account: page[0].Account, UseCase: useCase}, account.Page{})
+			require.NoError(t, err)
+			require.Len(t, found, want)
+		}
 	})
 }

@@ -2,7 +2,8 @@
 //
 // Several couriers may share one database. Each claims a mail, sends it and deletes it. If a courier stops after sending and
 // before deleting, the mail is sent again with the same Message-ID once the claim expires. So a mail may arrive twice, but none
-// is lost. Temporary failures are retried with exponential backoff for three days.
+// is lost. The same holds for the mails in a restored database, which may have been sent before. Temporary failures are retried
+// with exponential backoff for three days. An older mail, such as one from an old backup, is not sent.
 //
 // Logs never contain a full address or any text of a mail.
 package courier
@@ -130,7 +131,10 @@ func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 	defer cancel()
 	defer context.AfterFunc(serving, func() { time.AfterFunc(shutdownGrace, cancel) })()
 	log := c.log.With("mail_id", m.ID, "template", m.Template, "attempt", m.Attempts)
-	err := c.handOver(ctx, m)
+	err := errOutdated
+	if c.now().Sub(m.At) < giveUp {
+		err = c.handOver(ctx, m)
+	}
 	if err == nil {
 		c.sent.WithLabelValues(m.Template).Inc()
 		if c.target.directory != "" {
@@ -158,6 +162,9 @@ func (c *Courier) deliver(serving context.Context, m mail.Posted) {
 		log.ErrorContext(ctx, "mail outbox update failed", "error", err.Error())
 	}
 }
+
+// errOutdated means that a mail is older than giveUp.
+var errOutdated = errors.New("mail is older than three days")
 
 // errSealed means that the encryption key of a mail is missing. The key may be added again.
 var errSealed = errors.New("mail cannot be decrypted: its key is not in OPPORTUNITY_ENCRYPTION_KEYS")

@@ -72,8 +72,8 @@ const (
 	private   = "https://api.example/account/confirm?token=known-to-one-reader"
 )
 
-// office is a courier with an outbox and a mail server.
-type office struct {
+// testCourier is a courier with an outbox and a mail server.
+type testCourier struct {
 	*outbox
 
 	t       *testing.T
@@ -84,13 +84,13 @@ type office struct {
 }
 
 // start returns an office whose outbox has a mail that is due. HOST in url stands for the server.
-func start(t *testing.T, kind smtptest.Kind, url string, roots ...*x509.CertPool) *office {
+func start(t *testing.T, kind smtptest.Kind, url string, roots ...*x509.CertPool) *testCourier {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	letter, err := mail.NewWriter("https://api.example").Write(
 		mail.Message{To: to, Template: "confirm-address", Data: map[string]string{"link": private}})
 	require.NoError(t, err)
-	o := &office{
+	o := &testCourier{
 		t: t, server: smtptest.Start(t, kind), metrics: prometheus.NewRegistry(),
 		outbox: &outbox{now: now, due: now, mail: mail.Posted{ID: mail.NewID(), Template: "confirm-address", At: now, Letter: letter}},
 	}
@@ -104,7 +104,7 @@ func start(t *testing.T, kind smtptest.Kind, url string, roots ...*x509.CertPool
 }
 
 // deliver sends the mail if it is due. The log must not contain secrets.
-func (o *office) deliver() {
+func (o *testCourier) deliver() {
 	o.t.Helper()
 	require.NoError(o.t, o.courier.Deliver(o.t.Context()))
 	for _, secret := range []string{"known-to-one-reader", "lovelace", "pass word/1", "pass%20word"} {
@@ -113,7 +113,7 @@ func (o *office) deliver() {
 }
 
 // metric requires the value of a metric, without a label or with that of the mail's template.
-func (o *office) metric(name string, want float64) {
+func (o *testCourier) metric(name string, want float64) {
 	o.t.Helper()
 	families, err := o.metrics.Gather()
 	require.NoError(o.t, err)
@@ -224,6 +224,17 @@ func TestRejectedMails(t *testing.T) {
 			o.metric("authquota_mails_sent_total", 1)
 		})
 	}
+}
+
+// It may be from an old backup, and sent long ago.
+func TestMailOlderThanThreeDaysIsNotSent(t *testing.T) {
+	o := start(t, smtptest.Kind{}, withLogin)
+	o.now = o.now.Add(72 * time.Hour)
+	o.deliver()
+	require.Contains(t, o.log.String(), "mail given up")
+	require.True(t, o.gone)
+	require.Empty(t, o.server.Deliveries())
+	o.metric("authquota_mails_pending", 0)
 }
 
 func TestMailsAreRetriedForThreeDaysWithBackoff(t *testing.T) {

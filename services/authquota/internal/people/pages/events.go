@@ -8,16 +8,16 @@ import (
 	"strings"
 	"time"
 
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Events reads the audit log for a person.
 type Events interface {
 	// Events returns the latest entries of the audit log for a person.
-	Events(ctx context.Context, accountID string, actions []string, limit int) ([]accounts.Event, error)
+	Events(ctx context.Context, accountID string, actions []string, limit int) ([]accountview.Event, error)
 	// Failures returns the latest event of each action, with the number of occurrences since then.
-	Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]accounts.Event, error)
+	Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]accountview.Event, error)
 }
 
 // event is an audit log entry as text.
@@ -36,11 +36,11 @@ const (
 // recentEvents returns the recent events, newest first.
 func (p *Pages) recentEvents(v *site.Visit) (list []event, err error) {
 	ctx := v.Request.Context()
-	logged, err := p.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(accounts.Actions)), shownEvents)
+	logged, err := p.Events.Events(ctx, v.Person.Account, slices.Sorted(maps.Keys(accountview.Actions)), shownEvents)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := p.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(accounts.Failures)), v.Now.Add(-failuresShown))
+	failed, err := p.Events.Failures(ctx, v.Person.Account, slices.Sorted(maps.Keys(accountview.Failures)), v.Now.Add(-failuresShown))
 	for _, e := range slices.Concat(failed, logged) {
 		list = append(list, describe(e))
 	}
@@ -49,7 +49,7 @@ func (p *Pages) recentEvents(v *site.Visit) (list []event, err error) {
 }
 
 // describe returns the text of an event.
-func describe(e accounts.Event) event {
+func describe(e accountview.Event) event {
 	var more []string
 	for _, name := range []string{"factor", "with", "name", "version", "agent", "network"} {
 		if text, ok := e.Detail[name].(string); ok && text != "" {
@@ -60,11 +60,11 @@ func describe(e accounts.Event) event {
 	if e.Own {
 		by = "you"
 	}
-	if what, failed := accounts.Failures[e.Action]; failed {
+	if what, failed := accountview.Failures[e.Action]; failed {
 		if e.Times > 1 {
 			more = append(more, strconv.Itoa(e.Times)+" times in 30 days")
 		}
 		return event{what, strings.Join(more, ", "), "unknown", e.At} // without the secret, the person is unknown
 	}
-	return event{accounts.Actions[e.Action], strings.Join(more, ", "), by, e.At}
+	return event{accountview.Actions[e.Action], strings.Join(more, ", "), by, e.At}
 }

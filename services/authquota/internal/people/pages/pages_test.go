@@ -13,7 +13,7 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/link"
@@ -51,8 +51,8 @@ type store struct {
 	*sitetest.Site
 	hash    string        // of goodPassword
 	wait    time.Duration // before the next attempt
-	events  []accounts.Event
-	failed  []accounts.Event
+	events  []accountview.Event
+	failed  []accountview.Event
 	pending link.Link
 	changes []string
 }
@@ -106,10 +106,10 @@ func (s *store) SignInByRecoveryCode(context.Context, session.Session, session.E
 func (s *store) NewSeed(context.Context, session.Session) (people.NewSeed, error) {
 	return people.NewSeed{Seed: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"}, nil
 }
-func (s *store) Events(context.Context, string, []string, int) ([]accounts.Event, error) {
+func (s *store) Events(context.Context, string, []string, int) ([]accountview.Event, error) {
 	return s.events, nil
 }
-func (s *store) Failures(context.Context, string, []string, time.Time) ([]accounts.Event, error) {
+func (s *store) Failures(context.Context, string, []string, time.Time) ([]accountview.Event, error) {
 	return s.failed, nil
 }
 func (s *store) PasswordHash(context.Context, string) (string, error) { return s.hash, nil }
@@ -305,12 +305,12 @@ func TestAccountIsClosedAfterItsAddressWasEntered(t *testing.T) {
 func TestEventsSayWhatHappened(t *testing.T) {
 	s, store := start(t)
 	at := func(minutes int) time.Time { return s.Now.Add(time.Duration(minutes) * time.Minute) }
-	store.events = []accounts.Event{
+	store.events = []accountview.Event{
 		{At: at(3), Action: "account.suspend", Detail: map[string]any{"reason": "a secret of operators"}},
 		{At: at(2), Action: "factor.add", Own: true, Detail: map[string]any{"factor": "authenticator"}},
 		{At: at(1), Action: "person.sign_up", Own: true},
 	}
-	store.failed = []accounts.Event{{At: at(4), Action: "person.sign_in_failed", Times: 25, Detail: map[string]any{"with": "code", "agent": "Firefox on Linux", "network": "198.51.2.0/24"}}}
+	store.failed = []accountview.Event{{At: at(4), Action: "person.sign_in_failed", Times: 25, Detail: map[string]any{"with": "code", "agent": "Firefox on Linux", "network": "198.51.2.0/24"}}}
 	s.Person.Terms = &account.Terms{Version: "1", AcceptedAt: s.Now}
 	p := s.Get("/account/security").Shows(http.StatusOK, "Account created", "Second factor added authenticator", "Account suspended", "the operator",
 		"Failed to sign in code, Firefox on Linux, 198.51.2.0/24, 25 times in 30 days", "You accepted version 1", "Version 2 is in effect now.")

@@ -22,6 +22,8 @@ func TestCheck(t *testing.T) {
 		"Correct-Horse-Battery-Staple-1!": password.TooEasy,
 		"You shall not pass! 2026":        password.TooEasy,
 		"liverpoolfc1892":                 password.TooEasy,
+		"ill be back kX9mQ2vL5pR":         password.TooEasy, // adds too little to a phrase
+		"ill be back kX9mQ2vL5pRt":        nil,
 		"correct mule battery walnut":     nil,
 		"walnut-harbour-42":               nil,
 		"kX9#mQ2$vL5p":                    nil,

@@ -10,7 +10,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/session"
@@ -65,7 +65,7 @@ func (s *SignIns) Person(ctx context.Context, accountID string) (people.Person, 
 
 // Describe adds the person of an account to its details. The person of a closed account has no address: closing replaces it by a
 // placeholder.
-func (s *SignIns) Describe(ctx context.Context, of *accounts.Details) error {
+func (s *SignIns) Describe(ctx context.Context, of *accountview.Details) error {
 	db, now := s.db.WithContext(ctx), s.db.Now().UTC()
 	var rows []personRow
 	var sessions, codes, passkeys int64

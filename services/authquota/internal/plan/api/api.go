@@ -1,4 +1,4 @@
-// Package api serves the requests about plans: entitlements from billing, and the tiers for the documentation.
+// Package api serves the requests about plans: entitlements and marks from billing, and the tiers for the documentation.
 package api
 
 import (
@@ -20,9 +20,17 @@ type Entitlements interface {
 	Entitle(ctx context.Context, id string, e api.Entitlement) (holder string, err error)
 }
 
+// Billing stores what this service has seen of billing's database.
+type Billing interface {
+	// SeenChange returns the newest change that SeeChange has stored.
+	SeenChange(ctx context.Context) (api.FeedMark, error)
+	SeeChange(ctx context.Context, change api.FeedMark) error
+}
+
 // API serves the requests.
 type API struct {
 	Entitlements Entitlements
+	Billing      Billing
 	Epochs       httpapi.Epochs
 	Tiers        tier.Table
 }
@@ -31,6 +39,8 @@ type API struct {
 func (a API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.Put("/internal/v1/entitlements/:account", a.entitle),
+		httpapi.Get(api.SeenPath, a.seen),
+		httpapi.Post(api.SeenPath, a.see),
 		httpapi.Get("/internal/v1/tiers", a.tiers),
 	}
 }

@@ -3,7 +3,6 @@ package billing
 
 import (
 	"context"
-	"net/http"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
@@ -12,10 +11,8 @@ import (
 // Client calls the billing service.
 type Client struct{ peer *peer.Client }
 
-// New returns a client of the service at base, a URL without a trailing slash.
-func New(base string, tokens peer.Tokens, transport http.RoundTripper) *Client {
-	return &Client{peer.New(base, tokens, transport)}
-}
+// New returns a client that sends its requests with peer.
+func New(peer *peer.Client) *Client { return &Client{peer} }
 
 // Subscription returns the payment state of an account.
 func (c *Client) Subscription(ctx context.Context, accountID string) (s api.Subscription, err error) {

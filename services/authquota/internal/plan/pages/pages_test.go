@@ -81,8 +81,8 @@ func startWith(t *testing.T, limits string, sells pages.Billing, actions pages.A
 	})
 }
 
-// pays gives the person an entitlement.
-func pays(s *sitetest.Site, e api.Entitlement) {
+// setEntitlement gives the person an entitlement.
+func setEntitlement(s *sitetest.Site, e api.Entitlement) {
 	s.Person.Paid = []api.Entitlement{e}
 	s.Person.Tier = s.Person.TierAt(s.Now)
 }
@@ -125,7 +125,7 @@ func TestOfferOfThePlanOnSale(t *testing.T) {
 	p = s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is not confirmed yet", "Reload", "Your plan: Free")
 	require.NotContains(t, p.Text(), "Your payment is confirmed")
 	s.Get("/account/plan?checkout=left").Shows(http.StatusOK, "If you did not pay there, nothing was bought.")
-	pays(s, api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, time.Hour), Renews: true, Version: 1})
+	setEntitlement(s, api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, time.Hour), Renews: true, Version: 1})
 	b.subscription = api.Subscription{Customer: true, Renewing: true, Sandbox: true}
 	s.Get("/account/plan?checkout=done").Shows(http.StatusOK, "Your payment is confirmed", "Your plan: Business", "Cancel Business", "Card and invoices")
 }
@@ -153,7 +153,7 @@ func TestCancellingAndResuming(t *testing.T) {
 	s.Get("/account/plan/cancel").Leads("/account/plan")
 	s.Get("/account/plan").Shows(http.StatusOK, "There is nothing to cancel")
 	paid := api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, 24*time.Hour), Renews: true, Version: 1}
-	pays(s, paid)
+	setEntitlement(s, paid)
 	b.subscription = api.Subscription{Customer: true, Renewing: true}
 	s.Get("/account/plan/cancel").Shows(http.StatusOK, "Cancel Business?", "Business stays in effect until 21 November 2026, 10:00 UTC",
 		"After that you have Free.", "not refunded", "Keep it")
@@ -172,7 +172,7 @@ func TestCancellingAndResuming(t *testing.T) {
 
 func TestEndedPeriodThatBillingHasNotReportedCannotBeResumed(t *testing.T) {
 	s, b := start(t)
-	pays(s, api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, 0), Version: 1})
+	setEntitlement(s, api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, 0), Version: 1})
 	b.subscription = api.Subscription{Customer: true, Cancelled: true}
 	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Free", "You can buy Business again as soon as")
 	require.NotContains(t, p.Text(), "Resume")
@@ -218,7 +218,7 @@ func TestPlanPageShowsPaymentState(t *testing.T) {
 		{api.Entitlement{Tier: api.Free, Trouble: api.Disputed}, false,
 			[]string{"Your plan: Free", "Your last payment is disputed at your bank.", "Upgrade to Business"}},
 	} {
-		pays(s, state.paid)
+		setEntitlement(s, state.paid)
 		b.subscription = api.Subscription{Entitlement: state.paid, Customer: true, Renewing: state.renews}
 		p := s.Get("/account/plan").Shows(http.StatusOK, state.words...)
 		require.NotEqual(t, strings.Contains(p.Text(), "Upgrade to"), strings.Contains(p.Text(), "Cancel Business"), "one or the other")
@@ -228,9 +228,9 @@ func TestPlanPageShowsPaymentState(t *testing.T) {
 func TestGrantedTierIsShownBesideThePaidOne(t *testing.T) {
 	s, _ := start(t)
 	s.Person.Granted = api.Developer
-	pays(s, api.Entitlement{Tier: api.Free, Version: 1})
+	setEntitlement(s, api.Entitlement{Tier: api.Free, Version: 1})
 	s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Developer", "Granted Developer, by the operator")
-	pays(s, api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, time.Hour), Version: 2})
+	setEntitlement(s, api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, time.Hour), Version: 2})
 	s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Ends then; after that you have Developer.", "Granted Developer")
 }
 
@@ -250,7 +250,7 @@ func TestOnlyProcessorURLsAreRedirectTargets(t *testing.T) {
 
 func TestPlanPageDuringBillingOutage(t *testing.T) {
 	s, b := start(t)
-	pays(s, api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, time.Hour), Renews: true, Version: 1})
+	setEntitlement(s, api.Entitlement{Tier: api.Commercial, PaidUntil: in(s, time.Hour), Renews: true, Version: 1})
 	b.err = problem.Unavailable(context.DeadlineExceeded)
 	p := s.Get("/account/plan").Shows(http.StatusOK, "Your plan: Business", "Paid until 20 November 2026, 11:00 UTC",
 		"The payment service is temporarily unavailable", "Reload")

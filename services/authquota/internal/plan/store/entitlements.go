@@ -30,18 +30,19 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 		if e.Version <= before.Version {
 			return nil
 		}
-		mail, on := plan.News(before.ToldOn, before.Entitlement(), e, tx.Now)
-		if mail == "" && plan.Renewed(before.ToldOn, before.Entitlement(), e, tx.Now) {
+		mail, on := plan.News(before.SaidActive, before.Entitlement(), e, tx.Now)
+		if mail == "" && plan.Renewed(before.SaidActive, before.Entitlement(), e, tx.Now) {
 			mail = "plan-renewed"
 		}
 		row := dbtx.EntitlementRow{
 			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: dbtx.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
-			Version: e.Version, ToldOn: on,
+			Version: e.Version, SaidActive: on,
 		}
 		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
 			return err
 		}
 		tx.Changed("entitlements", "account_id", dbtx.One(id))
+		tx.Changed("feed_copies", "feed", dbtx.One(billingChanges), "sequence", "mark") // billing reported its change before the entitlement
 		return errors.Join(
 			tx.Record(billing, "account.entitle", id, map[string]any{
 				"tier": e.Tier, "paidUntil": e.PaidUntil, "renews": e.Renews, "trouble": e.Trouble, "version": e.Version,
@@ -120,10 +121,11 @@ func (s *Store) EndPlans(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			mail, on := plan.EndNews(row.ToldOn, row.Entitlement(), tx.Now)
-			if on == row.ToldOn { // renewed, about to be renewed, or handled by another process
+			mail, on := plan.EndNews(row.SaidActive, row.Entitlement(), tx.Now)
+			if on == row.SaidActive { // renewed, about to be renewed, or handled by another process
 				return nil
 			}
+			tx.Changed("entitlements", "account_id", dbtx.One(id), "told_on")
 			return errors.Join(
 				tx.Model(&dbtx.EntitlementRow{}).Where("account_id = ?", id).Update("told_on", on).Error,
 				notifyPlan(tx, row, mail))

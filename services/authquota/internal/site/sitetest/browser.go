@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/service/servicetest"
 )
 
@@ -95,7 +96,7 @@ func (b *Browser) send(method, path, kind, body string, header http.Header) Page
 	r, err := http.NewRequestWithContext(b.t.Context(), method, b.base+path, strings.NewReader(body))
 	require.NoError(b.t, err)
 	r.Header = http.Header{
-		"Authorization": {"Bearer " + servicetest.Token}, http.CanonicalHeaderKey(api.ClientHeader): {b.Address}, "User-Agent": {b.Agent},
+		"Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}, http.CanonicalHeaderKey(api.ClientHeader): {b.Address}, "User-Agent": {b.Agent},
 	}
 	for name, values := range header {
 		r.Header[name] = values

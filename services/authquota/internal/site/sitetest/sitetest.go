@@ -49,14 +49,17 @@ func New(t testing.TB, add func(s *Site) []site.Feature) *Site {
 		Current: session.Session{ID: "ses_0199a7a0000070008000000000000000", Stage: session.Full, AuthenticatedAt: now},
 	}
 	pages, err := site.New(site.Config{
-		Errors: problem.Writer{BaseURL: PublicURL, Log: s.Logger()}, Tokens: servicetest.Tokens(), PublicURL: PublicURL,
-		Now: func() time.Time { return s.Now }, Sessions: s,
+		Errors: problem.Writer{BaseURL: PublicURL, Log: s.Logger()}, PublicURL: PublicURL,
+		Now: func() time.Time { return s.Now }, Sessions: s, Available: Always,
 	}, add(s)...)
 	require.NoError(t, err)
 	s.Browser = Visit(t, pages.Handler())
 	s.Cookies["__Host-session"] = Secret
 	return s
 }
+
+// Always is an Available function of a site without outages.
+func Always(context.Context) error { return nil }
 
 // Session returns the session and the person for the secret of the browser.
 func (s *Site) Session(_ context.Context, given string) (session.Session, people.Person, error) {

@@ -4,20 +4,21 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
-// Ledger reads the usage ledger.
-type Ledger interface {
-	Day(ctx context.Context, day string) (api.DayUsage, error)
+// Counters are the counters in Redis.
+type Counters interface {
+	// Restore restores the counters of a day from the ledger if they are missing. It returns once the day has counters.
+	Restore(ctx context.Context, day string) error
 }
 
 // Batches stores the outcomes of requests by key.
@@ -33,24 +34,24 @@ type Charts interface {
 
 // API serves the requests.
 type API struct {
-	Ledger  Ledger
-	Batches Batches
-	Charts  Charts
-	Log     *slog.Logger
-	Now     func() time.Time
+	Counters Counters
+	Batches  Batches
+	Charts   Charts
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // Routes returns the routes.
 func (a API) Routes() []httpapi.Route {
 	return []httpapi.Route{
-		httpapi.Get("/internal/v1/usage/:day", a.day),
+		httpapi.Post("/internal/v1/usage/:day/restore", a.restore),
 		httpapi.Post("/internal/v1/tallies", a.addBatch),
 		httpapi.Get("/operator/v1/usage", a.report),
 	}
 }
 
-// day returns the ledger's counts of a day, from which a gateway restores a day missing in Redis.
-func (a API) day(g *gin.Context) (web.Reply, error) {
+// restore restores the counters of a day that Redis has lost. It takes seconds for hundreds of thousands of accounts.
+func (a API) restore(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
@@ -58,8 +59,7 @@ func (a API) day(g *gin.Context) (web.Reply, error) {
 	if !usage.ValidDay(day) {
 		return web.Reply{}, params.Invalid("day", "must be a day such as 2026-11-20")
 	}
-	counts, err := a.Ledger.Day(g.Request.Context(), day)
-	return web.Reply{JSON: counts}, err
+	return web.Reply{Status: http.StatusNoContent}, a.Counters.Restore(g.Request.Context(), day)
 }
 
 // reportDays is the default number of days of a report.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 	"opportunity.internal/services/authquota/internal/usage"
 	usageapi "opportunity.internal/services/authquota/internal/usage/api"
@@ -16,21 +15,21 @@ import (
 // failing is a store that returns an error.
 type failing struct{ err error }
 
-func (f failing) Day(context.Context, string) (api.DayUsage, error) { return api.DayUsage{}, f.err }
-func (f failing) Count(context.Context, usage.Batch) (int, error)   { return 0, f.err }
+func (f failing) Restore(context.Context, string) error           { return f.err }
+func (f failing) Count(context.Context, usage.Batch) (int, error) { return 0, f.err }
 func (f failing) ByTier(context.Context, usage.Range) ([]usage.TierCount, error) {
 	return nil, f.err
 }
 
 func TestFailures(t *testing.T) {
 	for name, request := range map[string][3]string{
-		"count": {http.MethodPost, "/internal/v1/tallies", `{"id":"0199a7a0-0000-7000-8000-000000000000","tallies":[]}`},
-		"day":   {http.MethodGet, "/internal/v1/usage/2026-11-20", ""},
-		"tiers": {http.MethodGet, "/operator/v1/usage?days=7", ""},
+		"count":   {http.MethodPost, "/internal/v1/tallies", `{"id":"0199a7a0-0000-7000-8000-000000000000","tallies":[]}`},
+		"restore": {http.MethodPost, "/internal/v1/usage/2026-11-20/restore", ""},
+		"tiers":   {http.MethodGet, "/operator/v1/usage?days=7", ""},
 	} {
 		httpapitest.RequireStatuses(t, name, func(failure error) *httptest.ResponseRecorder {
 			store := failing{failure}
-			routes := usageapi.API{Ledger: store, Batches: store, Charts: store, Now: time.Now}.Routes()
+			routes := usageapi.API{Counters: store, Batches: store, Charts: store, Now: time.Now}.Routes()
 			return httpapitest.Do(t, routes, request[0], request[1], request[2])
 		})
 	}

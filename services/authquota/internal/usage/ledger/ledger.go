@@ -1,5 +1,9 @@
-// Package ledger copies the daily counters from Redis to the database. If Redis loses its data, the gateways restore the day's
+// Package ledger copies the daily counters that changed from Redis to the database. If Redis loses its data, the gateways restore the day's
 // counters from the ledger, so that no quota can be used twice.
+//
+// The admission script adds each account that it charges to a set. A copy reads the accounts of that set, saves their counters, and
+// then removes those whose counters have not changed since. So a process that stops in between loses nothing, and several may copy
+// at the same time.
 //
 // The ledger stores the greater of both values. A counter in Redis is smaller than its copy after charges were refunded or
 // after Redis lost data; the two cases look alike. So the ledger may include refunded requests, but it never loses a copied
@@ -10,7 +14,9 @@ package ledger
 
 import (
 	"context"
+	_ "embed" // the scripts
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -23,40 +29,46 @@ import (
 )
 
 // Interval is the time between copies.
-const Interval = time.Second
+const Interval = 500 * time.Millisecond
 
-// Store saves the counts of a day that are greater than the stored ones.
+//go:embed changed.lua
+var changedSource string
+
+//go:embed copied.lua
+var copiedSource string
+
+var (
+	changed = redis.NewScript(changedSource)
+	copied  = redis.NewScript(copiedSource)
+)
+
+// Store saves the counts of a day that are greater than the stored ones, in one transaction.
 type Store interface {
 	SaveDay(ctx context.Context, day string, counts []usage.Count) error
 }
 
-// Ledger copies counters. Copy must not be called concurrently.
+// Ledger copies counters. Copy must not be called concurrently in one process; other processes may copy at the same time.
 type Ledger struct {
 	redis *redis.Client
 	store Store
 	now   func() time.Time
 
-	written map[string]map[string]int // by day and account: counts that are at least in the database
-	settled string                    // day whose counters can no longer change
-	copied  atomic.Int64              // time of the last successful copy, in microseconds
+	settled string       // day whose counters can no longer change
+	copied  atomic.Int64 // time of the last successful copy, in microseconds
 }
 
 // New returns a Ledger.
 func New(client *redis.Client, store Store, now func() time.Time) *Ledger {
-	l := &Ledger{redis: client, store: store, now: now, written: map[string]map[string]int{}}
+	l := &Ledger{redis: client, store: store, now: now}
 	l.copied.Store(now().UnixMicro())
 	return l
 }
 
-// Copy saves the counters that grew since the last copy: today's and, until they are final, yesterday's.
+// Copy saves the counters that changed since the last copy: today's and, until they are final, yesterday's. After a failure, saved
+// counters may be saved again; none is left out.
 func (l *Ledger) Copy(ctx context.Context) error {
 	now := l.now()
 	today, before, settled := usage.Days(now)
-	for day := range l.written {
-		if day != today && day != before {
-			delete(l.written, day)
-		}
-	}
 	if l.settled != before {
 		if err := l.copyDay(ctx, before); err != nil {
 			return err
@@ -73,29 +85,81 @@ func (l *Ledger) Copy(ctx context.Context) error {
 }
 
 func (l *Ledger) copyDay(ctx context.Context, day string) error {
-	fields, err := l.redis.HGetAll(ctx, counter.Day(day)).Result()
-	if err != nil {
-		return problem.Unavailable(err)
-	}
-	delete(fields, counter.LatestField)
-	read := make(map[string]int, len(fields))
-	for account, calls := range fields {
-		if read[account], err = strconv.Atoi(calls); err != nil {
-			return fmt.Errorf("counter of %s on %s is not a number", account, day)
+	keys := []string{counter.Day(day), counter.Changed(day), counter.Moves(day)}
+	for cursor := "0"; ; {
+		p, err := l.read(ctx, keys, cursor)
+		if err != nil {
+			return err
+		}
+		counts, err := p.counts()
+		if err != nil {
+			return fmt.Errorf("counters of %s: %w", day, err)
+		}
+		if len(counts) > 0 {
+			if err := l.store.SaveDay(ctx, day, counts); err != nil {
+				return err
+			}
+		}
+		if err := l.remove(ctx, keys, p); err != nil {
+			return err
+		}
+		if cursor = p.next; cursor == "0" {
+			return nil
 		}
 	}
-	grown := usage.Growth(l.written[day], read)
-	if len(grown) == 0 {
-		return nil
+}
+
+// page holds counters that the ledger lacks.
+type page struct {
+	next   string   // cursor of the next page, or "0"
+	fields []string // of the day; one may appear twice
+	values []string // empty if the day no longer has the field
+}
+
+func (p page) counts() ([]usage.Count, error) {
+	calls := make(map[string]int, len(p.fields))
+	for i, field := range p.fields {
+		if p.values[i] == "" {
+			continue
+		}
+		n, err := strconv.Atoi(p.values[i])
+		if err != nil {
+			return nil, fmt.Errorf("counter of %s is not a number", field)
+		}
+		calls[field] = n
 	}
-	if err := l.store.SaveDay(ctx, day, grown); err != nil {
-		return err
+	return usage.Counts(calls), nil
+}
+
+func (l *Ledger) read(ctx context.Context, keys []string, cursor string) (p page, err error) {
+	reply, err := changed.Run(ctx, l.redis, keys, cursor, pageSize).Slice()
+	if err != nil {
+		return p, problem.Unavailable(err)
 	}
-	if l.written[day] == nil {
-		l.written[day] = map[string]int{}
+	p.next, _ = reply[0].(string)
+	p.fields, p.values = texts(reply[1]), texts(reply[2])
+	return p, nil
+}
+
+func texts(reply any) []string {
+	list, _ := reply.([]any)
+	all := make([]string, len(list))
+	for i, text := range list {
+		all[i], _ = text.(string)
 	}
-	for _, count := range grown {
-		l.written[day][count.Account] = count.Calls
+	return all
+}
+
+// remove removes saved counters from the changed ones, unless they changed again.
+func (l *Ledger) remove(ctx context.Context, keys []string, p page) error {
+	args := make([]any, 0, 2*len(p.fields))
+	for i, field := range p.fields {
+		args = append(args, field, p.values[i])
+	}
+	for part := range slices.Chunk(args, 2*pageSize) {
+		if err := copied.Run(ctx, l.redis, keys, part...).Err(); err != nil {
+			return problem.Unavailable(err)
+		}
 	}
 	return nil
 }

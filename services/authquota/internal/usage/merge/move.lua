@@ -2,8 +2,9 @@
 --
 -- KEYS  1 hash of epochs    2 hash of merged accounts    3 hash of the day's counts
 --       4 window of the source account    5 window of the target account: admission times, newest first
+--       6 hash of the moves that the ledger lacks
 -- ARGV  1 source account    2 target account    3 marker of the move in the day's hash
---       4, 5 TTL of hashes 1 and 2 in seconds
+--       4, 5 TTL of hashes 1 and 2 in seconds; hash 6 has that of 2
 -- Returns 1 if the day's hash includes the move, 0 if there is no such hash. The script must not create it, because the
 -- creator restores it from the ledger.
 --
@@ -44,4 +45,6 @@ local calls = tonumber(redis.call('HGET', day, from) or '0')
 if calls > 0 then redis.call('HINCRBY', day, to, calls) end
 redis.call('HDEL', day, from)
 redis.call('HSET', day, mark, 1)
+redis.call('HSET', KEYS[6], mark, to)
+redis.call('EXPIRE', KEYS[6], ARGV[5])
 return 1

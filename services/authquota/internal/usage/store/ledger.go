@@ -2,13 +2,10 @@ package store
 
 import (
 	"context"
-	"errors"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/usage"
 )
@@ -40,21 +37,29 @@ func (s *Store) SaveDay(ctx context.Context, day string, counts []usage.Count) e
 	}))
 }
 
-// Day returns the ledger's counts of a UTC day, including pending moves. It reads the moves last, because a move recorded after
-// the counts were read does not change them.
-func (s *Store) Day(ctx context.Context, day string) (api.DayUsage, error) {
-	var rows []usageRow
-	var moves []moveRow
-	db := s.db.WithContext(ctx)
-	err := errors.Join(db.Find(&rows, "day = ?", day).Error, db.Find(&moves, "day = ?", day).Error)
-	counts := api.DayUsage{Day: day, Accounts: make(map[string]int, len(rows))}
-	for _, r := range rows {
-		if r.AccountID == counter.ServiceField {
-			counts.Service = r.Calls
-		} else {
-			counts.Accounts[r.AccountID] = r.Calls
+// EachPage calls do with the ledger's counts of a UTC day, at most size at a time. One statement reads them, so they are as of one point
+// in time. It holds a connection during do.
+func (s *Store) EachPage(ctx context.Context, day string, size int, do func([]usage.Count) error) error {
+	rows, err := s.db.WithContext(ctx).Model(&usageRow{}).Select("account_id", "calls").Where("day = ?", day).Rows()
+	if err != nil {
+		return database.Outage(err)
+	}
+	defer rows.Close()
+	page := make([]usage.Count, 0, size)
+	for rows.Next() {
+		var c usage.Count
+		if err := rows.Scan(&c.Account, &c.Calls); err != nil {
+			return database.Outage(err)
+		}
+		if page = append(page, c); len(page) == size {
+			if err := do(page); err != nil {
+				return err
+			}
+			page = page[:0]
 		}
 	}
-	usage.Moved(counts.Accounts, toMoves(moves))
-	return counts, database.Outage(err)
+	if err := rows.Err(); err != nil || len(page) == 0 {
+		return database.Outage(err)
+	}
+	return do(page)
 }

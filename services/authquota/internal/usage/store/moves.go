@@ -56,6 +56,13 @@ func (s *Store) Moves(ctx context.Context, to string) ([]usage.Move, error) {
 	return toMoves(rows), database.Outage(err)
 }
 
+// MovesOn returns all moves of a day, applied in Redis or not.
+func (s *Store) MovesOn(ctx context.Context, day string) ([]usage.Move, error) {
+	var rows []moveRow
+	err := s.db.WithContext(ctx).Find(&rows, "day = ?", day).Error
+	return toMoves(rows), database.Outage(err)
+}
+
 // DeleteMove deletes a delivered move.
 func (s *Store) DeleteMove(ctx context.Context, m usage.Move) error {
 	return database.Outage(s.db.WithContext(ctx).Model(&moveRow{}).

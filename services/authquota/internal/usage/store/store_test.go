@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,9 +63,35 @@ func TestLedgerKeepsTheGreatestCounts(t *testing.T) {
 		for _, calls := range []int{5, 9, 7} {
 			require.NoError(t, s.SaveDay(ctx, day, []usage.Count{{Account: "acc_a", Calls: calls}, {Account: counter.ServiceField, Calls: calls}}))
 		}
-		saved, err := s.Day(ctx, day)
-		require.NoError(t, err)
-		require.Equal(t, api.DayUsage{Day: day, Service: 9, Accounts: map[string]int{"acc_a": 9}}, saved)
+		want := []usage.Count{{Account: "acc_a", Calls: 9}, {Account: counter.ServiceField, Calls: 9}}
+		require.NoError(t, s.EachPage(ctx, day, len(want), func(saved []usage.Count) error {
+			require.ElementsMatch(t, want, saved)
+			want = nil
+			return nil
+		}))
+		require.Empty(t, want, "no page")
+	})
+}
+
+func TestLedgerIsReadInPages(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx, day := store.New(db.DB), t.Context(), counter.DayOf(db.Now())
+		read := func() (pages [][]usage.Count) {
+			require.NoError(t, s.EachPage(ctx, day, 2, func(page []usage.Count) error {
+				pages = append(pages, slices.Clone(page))
+				return nil
+			}))
+			return pages
+		}
+		require.Empty(t, read())
+		counts := []usage.Count{{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 2}, {Account: "acc_c", Calls: 3}}
+		require.NoError(t, s.SaveDay(ctx, day, counts))
+		require.NoError(t, s.SaveDay(ctx, "2026-11-19", []usage.Count{{Account: "acc_d", Calls: 4}}))
+		pages := read()
+		require.ElementsMatch(t, counts, slices.Concat(pages...))
+		require.Equal(t, []int{2, 1}, []int{len(pages[0]), len(pages[1])})
+		failed := errors.New("no Redis")
+		require.ErrorIs(t, s.EachPage(ctx, day, 2, func([]usage.Count) error { return failed }), failed)
 	})
 }
 

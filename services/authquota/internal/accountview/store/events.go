@@ -6,17 +6,17 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 // Events returns the newest audit log entries with the given actions, by the person or about the account, its keys and its
 // requests.
-func (s *Store) Events(ctx context.Context, accountID string, actions []string, limit int) ([]accounts.Event, error) {
+func (s *Store) Events(ctx context.Context, accountID string, actions []string, limit int) ([]accountview.Event, error) {
 	var rows []dbtx.AuditRow
 	db := s.db.WithContext(ctx)
 	err := db.Where(concerns(db, accountID)).Where("action IN ?", actions).Order("id DESC").Limit(limit).Find(&rows).Error
-	events := make([]accounts.Event, len(rows))
+	events := make([]accountview.Event, len(rows))
 	for i, r := range rows {
 		events[i] = toEvent(r, accountID)
 	}
@@ -25,7 +25,7 @@ func (s *Store) Events(ctx context.Context, accountID string, actions []string, 
 
 // Failures returns the latest event of each of the given actions since then, with the number of occurrences. Anyone can cause
 // failures, so they are grouped to keep other events visible.
-func (s *Store) Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]accounts.Event, error) {
+func (s *Store) Failures(ctx context.Context, accountID string, actions []string, since time.Time) ([]accountview.Event, error) {
 	var rows []struct {
 		Row   dbtx.AuditRow `gorm:"embedded"`
 		Times int
@@ -34,7 +34,7 @@ func (s *Store) Failures(ctx context.Context, accountID string, actions []string
 		SELECT a.*, f.times FROM audit_log a JOIN (
 			SELECT max(id) AS id, count(*) AS times FROM audit_log WHERE actor = ? AND action IN ? AND at >= ? GROUP BY action
 		) f ON f.id = a.id ORDER BY a.id DESC`, accountID, actions, database.Micros(since)).Scan(&rows).Error
-	events := make([]accounts.Event, len(rows))
+	events := make([]accountview.Event, len(rows))
 	for i, r := range rows {
 		events[i] = toEvent(r.Row, accountID)
 		events[i].Times = r.Times
@@ -42,8 +42,8 @@ func (s *Store) Failures(ctx context.Context, accountID string, actions []string
 	return events, database.Outage(err)
 }
 
-func toEvent(r dbtx.AuditRow, accountID string) accounts.Event {
-	e := accounts.Event{At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID}
+func toEvent(r dbtx.AuditRow, accountID string) accountview.Event {
+	e := accountview.Event{At: database.FromMicros(r.At), Action: r.Action, Own: r.Actor == accountID}
 	_ = json.Unmarshal([]byte(r.Detail), &e.Detail) // invalid detail is omitted
 	return e
 }

@@ -1,5 +1,5 @@
-// Package accounts defines what operators and people see of accounts: the list, the details and the audit log.
-package accounts
+// Package accountview defines what operators and people see of accounts: the list, the details and the audit log.
+package accountview
 
 import (
 	"time"

@@ -7,13 +7,13 @@ import (
 
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 // Accounts returns a page of the accounts that match the search, in order of creation. more reports whether another page
 // follows.
-func (s *Store) Accounts(ctx context.Context, search accounts.Search) (listed []accounts.Listed, more bool, err error) {
+func (s *Store) Accounts(ctx context.Context, search accountview.Search) (listed []accountview.Listed, more bool, err error) {
 	query := `
 		SELECT a.*, CASE WHEN p.closed_at IS NULL THEN COALESCE(p.email, '') ELSE '' END AS email, p.closed_at, COALESCE(u.calls, 0) AS used_today
 		FROM accounts a LEFT JOIN usage_days u ON u.account_id = a.id AND u.day = ?
@@ -41,9 +41,9 @@ func (s *Store) Accounts(ctx context.Context, search accounts.Search) (listed []
 	}
 	paid, paidErr := dbtx.Paid(s.db.WithContext(ctx), ids...)
 	active, activeErr := s.other.ActiveKeys(ctx, ids)
-	listed = make([]accounts.Listed, len(rows))
+	listed = make([]accountview.Listed, len(rows))
 	for i, r := range rows {
-		listed[i] = accounts.Listed{Account: r.Row.Account(), Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Row.ID]}
+		listed[i] = accountview.Listed{Account: r.Row.Account(), Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Row.ID]}
 		listed[i].Paid, listed[i].ClosedAt = paid[r.Row.ID], dbtx.Instant(r.ClosedAt)
 	}
 	return listed, more, database.Outage(errors.Join(err, paidErr, activeErr))

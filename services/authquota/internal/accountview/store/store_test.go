@@ -10,8 +10,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
-	"opportunity.internal/services/authquota/internal/accounts/store"
+	"opportunity.internal/services/authquota/internal/accountview"
+	"opportunity.internal/services/authquota/internal/accountview/store"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/keys"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
@@ -23,7 +23,7 @@ func onBoth(t *testing.T, test func(t *testing.T, db dbtxtest.DB, s *store.Store
 	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
 		k, people := keystore.New(db.DB, usagestore.Move), peoplestore.NewSignIns(db.DB)
 		test(t, db, store.New(db.DB, store.Features{
-			ActiveKeys: k.ActiveKeys, Describe: []func(context.Context, *accounts.Details) error{people.Describe, k.Describe},
+			ActiveKeys: k.ActiveKeys, Describe: []func(context.Context, *accountview.Details) error{people.Describe, k.Describe},
 		}), k)
 	})
 }
@@ -46,16 +46,16 @@ func TestAccountsAreListedWithTheirKeys(t *testing.T) {
 		require.NoError(t, err)
 		unowned := issue(t, k, keys.Order{Tier: api.Developer}, "c")
 
-		listed, more, err := s.Accounts(ctx, accounts.Search{Email: "ADA_L", Page: account.Page{Limit: 10}})
+		listed, more, err := s.Accounts(ctx, accountview.Search{Email: "ADA_L", Page: account.Page{Limit: 10}})
 		require.NoError(t, err)
 		require.False(t, more)
 		require.Len(t, listed, 1, "an underscore is no wildcard")
 		require.Equal(t, id, listed[0].ID)
 		require.Equal(t, 1, listed[0].ActiveKeys)
-		page, more, err := s.Accounts(ctx, accounts.Search{Page: account.Page{Limit: 2}})
+		page, more, err := s.Accounts(ctx, accountview.Search{Page: account.Page{Limit: 2}})
 		require.NoError(t, err)
 		require.True(t, more)
-		rest, _, err := s.Accounts(ctx, accounts.Search{Page: account.Page{After: page[1].ID, Limit: 2}})
+		rest, _, err := s.Accounts(ctx, accountview.Search{Page: account.Page{After: page[1].ID, Limit: 2}})
 		require.NoError(t, err)
 		require.Equal(t, unowned.Account, rest[0].ID)
 
@@ -87,18 +87,18 @@ func TestChangeOfAnAccountIsRecordedOnce(t *testing.T) {
 		}
 		require.Equal(t, []string{"ada@example.org: Your account is suspended", "ada@example.org: Your plan is now developer"}, db.TakeSubjects(t))
 		require.Equal(t, []string{id, id}, db.Raises(t))
-		entries, more, err := s.Audit(ctx, accounts.AuditSearch{Actor: "bob", Action: "account.", Limit: 1})
+		entries, more, err := s.Audit(ctx, accountview.AuditSearch{Actor: "bob", Action: "account.", Limit: 1})
 		require.NoError(t, err)
 		require.True(t, more)
 		require.Equal(t, "account.grant", entries[0].Action)
-		older, more, err := s.Audit(ctx, accounts.AuditSearch{Account: id, Actor: "bob", Before: entries[0].ID, Limit: 1})
+		older, more, err := s.Audit(ctx, accountview.AuditSearch{Account: id, Actor: "bob", Before: entries[0].ID, Limit: 1})
 		require.NoError(t, err)
 		require.False(t, more)
 		require.Equal(t, "account.suspend", older[0].Action)
-		before, _, err := s.Audit(ctx, accounts.AuditSearch{Until: entries[0].At, Limit: 1})
+		before, _, err := s.Audit(ctx, accountview.AuditSearch{Until: entries[0].At, Limit: 1})
 		require.NoError(t, err)
 		require.Empty(t, before)
-		until, _, err := s.Audit(ctx, accounts.AuditSearch{Actor: "bob", Until: entries[0].At.Add(time.Microsecond), Limit: 1})
+		until, _, err := s.Audit(ctx, accountview.AuditSearch{Actor: "bob", Until: entries[0].At.Add(time.Microsecond), Limit: 1})
 		require.NoError(t, err)
 		require.Equal(t, entries, until)
 	})

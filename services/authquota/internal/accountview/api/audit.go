@@ -12,11 +12,11 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/httpapi"
 )
 
-func entries(logged []accounts.AuditEntry) []api.AuditEntry {
+func entries(logged []accountview.AuditEntry) []api.AuditEntry {
 	out := make([]api.AuditEntry, len(logged))
 	for i, e := range logged {
 		out[i] = api.AuditEntry{ID: e.ID, At: e.At, Actor: e.Actor, Action: e.Action, Subject: e.Subject, Detail: json.RawMessage(e.Detail)}
@@ -36,7 +36,7 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	search := accounts.AuditSearch{Account: query["account"], Action: query["action"], Actor: query["actor"]}
+	search := accountview.AuditSearch{Account: query["account"], Action: query["action"], Actor: query["actor"]}
 	before := 0
 	if search.Limit, err = query.Integer("limit", 1, httpapi.MaxPage, auditPage); err == nil {
 		before, err = query.Integer("before", 1, math.MaxInt, 0)

@@ -6,12 +6,12 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 // Audit returns entries of the audit log, newest first. more reports whether older entries follow.
-func (s *Store) Audit(ctx context.Context, search accounts.AuditSearch) (entries []accounts.AuditEntry, more bool, err error) {
+func (s *Store) Audit(ctx context.Context, search accountview.AuditSearch) (entries []accountview.AuditEntry, more bool, err error) {
 	q := s.db.WithContext(ctx).Order("id DESC").Limit(search.Limit + 1)
 	if search.Account != "" {
 		q = q.Where(concerns(s.db.WithContext(ctx), search.Account))
@@ -36,9 +36,9 @@ func (s *Store) Audit(ctx context.Context, search accounts.AuditSearch) (entries
 	if more = len(rows) > search.Limit; more {
 		rows = rows[:search.Limit]
 	}
-	entries = make([]accounts.AuditEntry, len(rows))
+	entries = make([]accountview.AuditEntry, len(rows))
 	for i, r := range rows {
-		entries[i] = accounts.AuditEntry{
+		entries[i] = accountview.AuditEntry{
 			ID: r.ID, At: database.FromMicros(r.At), Actor: r.Actor, Action: r.Action, Subject: r.Subject, Detail: r.Detail,
 		}
 	}

@@ -6,22 +6,22 @@ import (
 	"time"
 
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 // Accounts stores accounts.
 type Accounts interface {
-	Accounts(ctx context.Context, search accounts.Search) (listed []accounts.Listed, more bool, err error)
-	Account(ctx context.Context, id string) (accounts.Details, error)
+	Accounts(ctx context.Context, search accountview.Search) (listed []accountview.Listed, more bool, err error)
+	Account(ctx context.Context, id string) (accountview.Details, error)
 	// ChangeAccount applies a change. Repeating it changes nothing.
 	ChangeAccount(ctx context.Context, actor, id string, change account.Change) (account.Account, error)
 }
 
 // Audit reads the audit log.
 type Audit interface {
-	Audit(ctx context.Context, search accounts.AuditSearch) (entries []accounts.AuditEntry, more bool, err error)
+	Audit(ctx context.Context, search accountview.AuditSearch) (entries []accountview.AuditEntry, more bool, err error)
 }
 
 // API serves the requests.

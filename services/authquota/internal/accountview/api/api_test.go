@@ -12,8 +12,8 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
-	accountsapi "opportunity.internal/services/authquota/internal/accounts/api"
+	"opportunity.internal/services/authquota/internal/accountview"
+	accountviewapi "opportunity.internal/services/authquota/internal/accountview/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 )
 
@@ -30,13 +30,13 @@ func (p *parts) call(what string) error {
 	return p.fail[what]
 }
 
-func (p *parts) Accounts(context.Context, accounts.Search) ([]accounts.Listed, bool, error) {
+func (p *parts) Accounts(context.Context, accountview.Search) ([]accountview.Listed, bool, error) {
 	return nil, false, p.call("accounts")
 }
-func (p *parts) Account(context.Context, string) (accounts.Details, error) {
-	return accounts.Details{}, p.call("account")
+func (p *parts) Account(context.Context, string) (accountview.Details, error) {
+	return accountview.Details{}, p.call("account")
 }
-func (p *parts) Audit(context.Context, accounts.AuditSearch) ([]accounts.AuditEntry, bool, error) {
+func (p *parts) Audit(context.Context, accountview.AuditSearch) ([]accountview.AuditEntry, bool, error) {
 	return nil, false, p.call("audit")
 }
 func (p *parts) ChangeAccount(context.Context, string, string, account.Change) (account.Account, error) {
@@ -46,7 +46,7 @@ func (p *parts) Deliver(context.Context, string) (int, error) { return 0, p.call
 
 func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	accounts := accountsapi.API{Accounts: p, Audit: p, Epochs: p, Now: time.Now}
+	accounts := accountviewapi.API{Accounts: p, Audit: p, Epochs: p, Now: time.Now}
 	return httpapitest.Do(t, accounts.Routes(), method, path, body)
 }
 

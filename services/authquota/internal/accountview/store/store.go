@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
@@ -19,7 +19,7 @@ type Store struct {
 // Features are the reads of other features that complete an account.
 type Features struct {
 	ActiveKeys func(ctx context.Context, accounts []string) (map[string]int, error) // by account
-	Describe   []func(ctx context.Context, details *accounts.Details) error         // each adds its fields to those of the account
+	Describe   []func(ctx context.Context, details *accountview.Details) error      // each adds its fields to those of the account
 }
 
 // New returns a Store.

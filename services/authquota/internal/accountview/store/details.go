@@ -9,7 +9,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
@@ -17,21 +17,21 @@ import (
 const latest = 20
 
 // Account returns the details of an account.
-func (s *Store) Account(ctx context.Context, id string) (accounts.Details, error) {
+func (s *Store) Account(ctx context.Context, id string) (accountview.Details, error) {
 	db := s.db.WithContext(ctx)
 	var row dbtx.AccountRow
 	err := db.Take(&row, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return accounts.Details{}, account.NotFound()
+		return accountview.Details{}, account.NotFound()
 	}
 	if err != nil {
-		return accounts.Details{}, database.Outage(err)
+		return accountview.Details{}, database.Outage(err)
 	}
 	a, err := row.WithPaid(db)
 	if err != nil {
-		return accounts.Details{}, database.Outage(err)
+		return accountview.Details{}, database.Outage(err)
 	}
-	details := accounts.Details{Account: a}
+	details := accountview.Details{Account: a}
 	err = db.Raw("SELECT COALESCE(sum(calls), 0) FROM usage_days WHERE day = ? AND account_id = ?", counter.DayOf(s.db.Now()), id).
 		Scan(&details.UsedToday).Error
 	if err != nil {
@@ -42,6 +42,6 @@ func (s *Store) Account(ctx context.Context, id string) (accounts.Details, error
 			return details, err
 		}
 	}
-	details.Audit, _, err = s.Audit(ctx, accounts.AuditSearch{Account: id, Limit: latest})
+	details.Audit, _, err = s.Audit(ctx, accountview.AuditSearch{Account: id, Limit: latest})
 	return details, err
 }

@@ -7,7 +7,7 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accounts"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/httpapi"
 	keysapi "opportunity.internal/services/authquota/internal/keys/api"
 )
@@ -36,7 +36,7 @@ func (a API) listAccounts(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	accounts, more, err := a.Accounts.Accounts(g.Request.Context(), accounts.Search{Email: query["email"], Page: page})
+	accounts, more, err := a.Accounts.Accounts(g.Request.Context(), accountview.Search{Email: query["email"], Page: page})
 	list := api.AccountList{Accounts: make([]api.ListedAccount, len(accounts))}
 	for i, l := range accounts {
 		list.Accounts[i] = api.ListedAccount{Account: a.shown(l.Account), Email: l.Email, UsedToday: l.UsedToday, Keys: l.ActiveKeys}

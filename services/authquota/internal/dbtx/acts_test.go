@@ -1,0 +1,226 @@
+package dbtx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/notices"
+	"opportunity.internal/services/authquota/internal/people/link"
+	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/people/session"
+)
+
+// member is a person with keys and a passkey.
+type member struct {
+	dbtxtest.Member
+
+	email   string
+	current session.Session
+	key     keys.Key
+	passkey passkey.Passkey
+	step    int64
+}
+
+func (w *world) unique() string { w.made++; return fmt.Sprintf("%064d", w.made) }
+
+func (w *world) join(email string) *member {
+	w.t.Helper()
+	m := &member{Member: w.DB.SignUp(w.t, email), email: email}
+	var err error
+	m.current, _, err = w.Session(w.t.Context(), m.Session)
+	require.NoError(w.t, err)
+	m.key, err = w.keys.Issue(w.t.Context(), "ann", keys.Order{Account: m.Account}, keys.MaxLife, keys.Record{Digest: w.unique(), LastFour: "abcd"})
+	require.NoError(w.t, err)
+	m.passkey = passkey.Passkey{ID: passkey.NewID(), Account: m.Account, Name: "laptop", Credential: w.unique(), Record: "{}", Count: 1, AddedAt: w.Now()}
+	require.NoError(w.t, w.AddPasskey(w.t.Context(), m.passkey))
+	return m
+}
+
+func (w *world) halfway(m *member) (session.Session, error) {
+	admitted, err := w.SignInHalfway(w.t.Context(), m.Account, session.Entry{})
+	if err != nil {
+		return session.Session{}, err
+	}
+	half, _, err := w.Session(w.t.Context(), admitted.Session)
+	return half, err
+}
+
+func (w *world) link(m *member, purpose link.Purpose) link.Fresh {
+	w.made++
+	return link.New(purpose, m.Account, fmt.Sprintf("new%d@example.org", w.made), w.Now())
+}
+
+var message = mail.Message{To: "ada@example.org", Template: "password-changed"}
+
+// acts are all kinds of changes that a restored backup must not undo. Each may fail, for example because the account is closed.
+var acts = map[string]func(ctx context.Context, w *world, m *member) error{
+	"revoke": func(ctx context.Context, w *world, m *member) error {
+		_, err := w.keys.Revoke(ctx, "ann", m.key.ID, true)
+		return err
+	},
+	"rotate": func(ctx context.Context, w *world, m *member) error {
+		next, _, err := w.keys.Rotate(ctx, m.Account, m.key.ID, keys.Record{Digest: w.unique(), LastFour: "efgh"})
+		if err == nil {
+			m.key = next
+		}
+		return err
+	},
+	"withdraw": func(ctx context.Context, w *world, m *member) error {
+		r, err := w.keys.RequestKey(ctx, m.Account, keys.RequestedKey{Name: "a", UseCase: "b"}, account.Acceptance{Version: "1", Accepted: true}, false)
+		if err == nil {
+			err = w.keys.Withdraw(ctx, m.Account, r.ID)
+		}
+		return err
+	},
+	"collect": func(ctx context.Context, w *world, m *member) error {
+		terms := account.Acceptance{Version: "1", Accepted: true}
+		r, err := w.keys.RequestKey(ctx, m.Account, keys.RequestedKey{Name: "a", UseCase: "b"}, terms, true)
+		if err == nil {
+			m.key, err = w.keys.Collect(ctx, m.Account, r.ID, terms, keys.Record{Digest: w.unique(), LastFour: "ijkl"})
+		}
+		return err
+	},
+	"connect": func(ctx context.Context, w *world, m *member) error {
+		digest := w.unique()
+		if _, err := w.keys.Issue(ctx, "ann", keys.Order{Tier: api.Developer}, keys.MaxLife, keys.Record{Digest: digest, LastFour: "mnop"}); err != nil {
+			return err
+		}
+		_, err := w.keys.Connect(ctx, m.Account, []string{digest})
+		return err
+	},
+	"suspend": func(ctx context.Context, w *world, m *member) error {
+		change, _ := account.Suspend("abuse")
+		_, err := w.accounts.ChangeAccount(ctx, "ann", m.Account, change)
+		return err
+	},
+	"resume": func(ctx context.Context, w *world, m *member) error {
+		change, _ := account.Resume("sorted out")
+		_, err := w.accounts.ChangeAccount(ctx, "ann", m.Account, change)
+		return err
+	},
+	"entitle": func(ctx context.Context, w *world, m *member) error {
+		w.made++
+		until := w.Now().Add(time.Hour)
+		if err := w.plan.SeeChange(ctx, api.FeedMark{Sequence: int64(w.made), ID: "a change of billing"}); err != nil {
+			return err
+		}
+		_, err := w.plan.Entitle(ctx, m.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: int64(w.made)})
+		return err
+	},
+	"end plan": func(ctx context.Context, w *world, m *member) error {
+		w.made++
+		until := w.Now().Add(time.Hour)
+		_, err := w.plan.Entitle(ctx, m.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: int64(w.made)})
+		w.Advance(2 * time.Hour)
+		return errors.Join(err, w.plan.EndPlans(ctx))
+	},
+	"remind": func(ctx context.Context, w *world, m *member) error {
+		_, err := w.keys.Issue(ctx, "ann", keys.Order{Account: m.Account}, 7*24*time.Hour+time.Minute, keys.Record{Digest: w.unique(), LastFour: "qrst"})
+		w.Advance(2 * time.Minute) // the notice of 7 days is due
+		return errors.Join(err, w.keys.Remind(ctx))
+	},
+	"announce": func(ctx context.Context, w *world, _ *member) error {
+		_, err := w.notices.Announce(ctx, "ann", notices.Announcement{ID: "n" + w.unique()[56:], Kind: notices.APIChanged, Subject: "a", Text: "b"})
+		w.TakeSubjects(w.t) // the next batch waits until the outbox is empty
+		return errors.Join(err, w.notices.PostAnnouncements(ctx))
+	},
+	"close": func(ctx context.Context, w *world, m *member) error { return w.CloseAccount(ctx, m.Account) },
+	"change password": func(ctx context.Context, w *world, m *member) error {
+		before, err := w.PasswordHash(ctx, m.Account)
+		if err == nil {
+			_, err = w.ChangePassword(ctx, m.current, before, w.unique())
+		}
+		return err
+	},
+	"reset password": func(ctx context.Context, w *world, m *member) error {
+		l := w.link(m, link.Reset)
+		l.Email = m.email
+		if err := w.RequestReset(ctx, l, message); err != nil {
+			return err
+		}
+		return w.ResetPassword(ctx, l.Secret, w.unique(), session.Entry{})
+	},
+	"change address": func(ctx context.Context, w *world, m *member) error {
+		l := w.link(m, link.NewAddress)
+		err := w.RequestAddressChange(ctx, l, w.link(m, link.OldAddress), message, message, message)
+		if err == nil {
+			err = w.ChangeAddress(ctx, l.Secret)
+		}
+		if err == nil {
+			m.email = l.Email
+		}
+		return err
+	},
+	"end session": func(ctx context.Context, w *world, m *member) error {
+		return w.EndSession(ctx, m.Account, m.current.ID)
+	},
+	"end sessions": func(ctx context.Context, w *world, m *member) error { return w.EndSessions(ctx, m.Account) },
+	"renew codes": func(ctx context.Context, w *world, m *member) error {
+		return w.RenewCodes(ctx, m.Account, []string{w.unique(), w.unique()})
+	},
+	"remove passkey": func(ctx context.Context, w *world, m *member) error {
+		return w.RemovePasskey(ctx, m.Account, m.passkey.ID)
+	},
+	"confirm by code": func(ctx context.Context, w *world, m *member) error {
+		m.step++
+		_, err := w.ConfirmByCode(ctx, m.current, m.step)
+		return err
+	},
+	"sign in by code": func(ctx context.Context, w *world, m *member) error {
+		half, err := w.halfway(m)
+		if err == nil {
+			m.step++
+			_, err = w.SignInByCode(ctx, half, session.Entry{}, m.step)
+		}
+		return err
+	},
+	"use recovery code": func(ctx context.Context, w *world, m *member) error {
+		half, err := w.halfway(m)
+		if err != nil {
+			return err
+		}
+		code := w.unique()
+		if err := w.RenewCodes(ctx, m.Account, []string{code}); err != nil {
+			return err
+		}
+		_, err = w.SignInByRecoveryCode(ctx, half, session.Entry{}, code)
+		return err
+	},
+	"use passkey": func(ctx context.Context, w *world, m *member) error {
+		m.passkey.Count++
+		m.passkey.UsedAt = new(w.Now())
+		_, err := w.ConfirmByPasskey(ctx, m.current, m.passkey)
+		return err
+	},
+	"replace authenticator": func(ctx context.Context, w *world, m *member) error {
+		seed, err := w.NewSeed(ctx, m.current)
+		if err == nil {
+			m.step++
+			_, err = w.ReplaceAuthenticator(ctx, m.current, seed, m.step)
+		}
+		return err
+	},
+	"lose authenticator": func(ctx context.Context, w *world, m *member) error {
+		lost := w.link(m, link.Lost)
+		err := w.RequestNewAuthenticator(ctx, m.Account, lost, w.link(m, link.Keep), message)
+		if err == nil {
+			_, err = w.BeginReset(ctx, lost.Secret)
+		}
+		return err
+	},
+	"remove lost authenticator": func(_ context.Context, w *world, m *member) error {
+		w.Advance(link.ResetWait)
+		_, err := w.halfway(m)
+		return err
+	},
+	"keep authenticator": func(ctx context.Context, w *world, m *member) error { return w.KeepAuthenticator(ctx, m.Account) },
+}

@@ -1,0 +1,28 @@
+package authquota
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/routetest"
+	"opportunity.internal/pkg/service/servicetest"
+	"opportunity.internal/services/authquota/internal/usage/ledger"
+)
+
+func TestRoutesHaveRules(t *testing.T) {
+	errors := problem.Writer{Log: slog.New(slog.DiscardHandler)}
+	cfg, p := Config{PublicURL: servicetest.PublicURL}, &parts{}
+	api, ok := newAPI(cfg, settings{}, p, errors, http.NotFoundHandler()).(*gin.Engine)
+	require.True(t, ok)
+	site, err := newSite(cfg, settings{}, p, errors, ledger.Counters{}, nil)
+	require.NoError(t, err)
+	pages, ok := site.Handler().(*gin.Engine)
+	require.True(t, ok)
+	routetest.RequireRules(t, peer.Authquota, append(api.Routes(), pages.Routes()...))
+}
