@@ -72,15 +72,15 @@ func (d *Desk) audit(v *visit) (view, error) {
 			page.Accounts = page.Accounts || k.Value == acts.Account
 		}
 	}
-	answer := view{Template: "audit", Title: "Audit"}
+	response := view{Template: "audit", Title: "Audit"}
 	log, problems := actLog(v, filters)
 	after, err := acts.ParseCursor(v.FormValue("after"))
 	if err != nil {
 		problems = append(problems, problem{"", "This page does not exist any more. Start with the first one"})
 	}
 	if len(problems) > 0 {
-		answer.Errors, answer.Data = problems, page
-		return answer, nil
+		response.Errors, response.Data = problems, page
+		return response, nil
 	}
 	list, next, err := log.Page(v.Context(), after, 100)
 	if err != nil {
@@ -89,8 +89,8 @@ func (d *Desk) audit(v *visit) (view, error) {
 	if page.Acts = list; next != nil {
 		page.More = more("/audit", filters, "after", next.String())
 	}
-	answer.Data = page
-	return answer, nil
+	response.Data = page
+	return response, nil
 }
 
 // exportPage is the number of acts that an export reads at once.

@@ -19,6 +19,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/redisdb/embedded"
 	serverconfig "opportunity.internal/pkg/server"
@@ -105,11 +106,11 @@ func benchDesk(b *testing.B) curator {
 	}
 	quiet := telemetry.Config{LogOutput: io.Discard}
 	catalogConfig := catalog.Config{
-		Server: listeners[0], Telemetry: quiet, Database: databases[0], Tokens: servicetest.Tokens(),
+		Server: listeners[0], Telemetry: quiet, Database: databases[0], Tokens: servicetest.Tokens(peer.Catalog), Callers: servicetest.Callers(peer.Catalog),
 		PublicURL: servicetest.PublicURL, HistoryURL: urls[1], Now: now,
 	}
 	historyConfig := history.Config{
-		Server: listeners[1], Telemetry: quiet, Database: databases[1], Tokens: servicetest.Tokens(),
+		Server: listeners[1], Telemetry: quiet, Database: databases[1], Tokens: servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History),
 		PublicURL: servicetest.PublicURL, CatalogURL: urls[0], Now: now,
 	}
 	require.NoError(b, catalog.Migrate(b.Context(), catalogConfig))
@@ -123,7 +124,7 @@ func benchDesk(b *testing.B) curator {
 	admin := servicetest.Listen(b)
 	gatewayConfig := gateway.Config{
 		Server:    serverconfig.Config{Listener: servicetest.Listen(b), OperationsListener: servicetest.Listen(b), Drain: time.Second},
-		Telemetry: quiet, Redis: redisdb.Config{URL: redis.URL()}, Tokens: servicetest.Tokens(), AdminListener: admin,
+		Telemetry: quiet, Redis: redisdb.Config{URL: redis.URL()}, Tokens: servicetest.Tokens(peer.Gateway), AdminListener: admin,
 		PublicURL: servicetest.PublicURL, CatalogURL: urls[0], HistoryURL: urls[1], AuthquotaURL: "http://127.0.0.1:1",
 		Peppers: []string{strings.Repeat("ab", 32)}, OperatorTokens: []string{"ann:publisher:" + annsToken}, ServiceCapacity: 1,
 	}

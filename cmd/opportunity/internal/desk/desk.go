@@ -33,7 +33,7 @@ type Options struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 
-	Token string // of the person at this machine, for the one-time sign-in URL; empty: there is none
+	Token string // operator token behind the one-time sign-in URL; if empty, there is no such URL
 	Actor string // that person's name
 }
 

@@ -59,11 +59,11 @@ func newEditPage(detail api.ListingDetail) editPage {
 }
 
 func (p editPage) view(problems []listingform.Problem) view {
-	answer := view{Template: "edit", Title: "Edit " + p.Company, Data: p}
+	response := view{Template: "edit", Title: "Edit " + p.Company, Data: p}
 	for _, wrong := range problems {
-		answer.Errors = append(answer.Errors, problem(wrong))
+		response.Errors = append(response.Errors, problem(wrong))
 	}
-	return answer
+	return response
 }
 
 // edit shows what saving the input does, and saves it if the person has seen that. Whatever prevents it, the form keeps its input.
@@ -113,7 +113,11 @@ func saved(fields []string) string {
 // explain converts problems of a listing, such as "sources[0].url: must be a URL", to problems of the form.
 func explain(all api.Problems) (problems []listingform.Problem) {
 	for _, p := range all {
-		path, what, _ := strings.Cut(p, ": ")
+		path, what, ofField := strings.Cut(p, ": ")
+		if !ofField {
+			problems = append(problems, listingform.Problem{Message: p})
+			continue
+		}
 		problems = append(problems, listingform.Problem{Field: listingform.PathOf(path), Message: listingform.LabelOf(path) + ": " + what})
 	}
 	return problems
@@ -128,9 +132,9 @@ func (p editPage) outdated(current api.ListingDetail) (view, error) {
 		return view{}, err
 	}
 	page.NewerBy = current.Changes[:min(len(current.Changes), 1)]
-	answer := page.view(nil)
-	answer.Status = http.StatusConflict
-	return answer, nil
+	response := page.view(nil)
+	response.Status = http.StatusConflict
+	return response, nil
 }
 
 // outcomeOf describes what saving an edit does, from its dry run.

@@ -65,7 +65,7 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	}
 	page := importPage{Preview: &api.ImportPreview{Rejected: rejected}, Name: u.name}
 	if len(rejected) == 0 {
-		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines))
+		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines), nil)
 		if err != nil {
 			return view{}, err
 		}
@@ -73,16 +73,17 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	}
 	p := page.Preview
 	page.Rows, page.Hidden = rows(p.Changes)
+	page.Hidden += p.Unlisted
 	if extra := len(p.Rejected) - maxRows; extra > 0 {
 		p.Rejected, p.Omitted = p.Rejected[:maxRows], p.Omitted+extra
 	}
-	answer := view{Template: "import", Title: "Import", Data: page}
+	response := view{Template: "import", Title: "Import", Data: page}
 	if len(p.Rejected) > 0 {
-		answer.Status = http.StatusUnprocessableEntity
-		return answer, nil
+		response.Status = http.StatusUnprocessableEntity
+		return response, nil
 	}
 	d.sessions.Keep(v.Session.ID, u)
-	return answer, nil
+	return response, nil
 }
 
 // read reads the uploaded file as JSON Lines. A CSV file is converted; the conversion can reject lines.
@@ -127,7 +128,7 @@ func (d *Desk) importFile(v *visit) (view, error) {
 		return view{Template: "import", Title: "Import", Data: importPage{}, Status: http.StatusConflict,
 			Errors: []problem{{"file", "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
 	}
-	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256)
+	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256, nil)
 	if err != nil {
 		return view{}, err
 	}

@@ -75,9 +75,9 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		}
 		page.Newer = report.Newer
 		page.reopen()
-		answer := page.view(nil)
-		answer.Status = http.StatusConflict
-		return answer, nil
+		response := page.view(nil)
+		response.Status = http.StatusConflict
+		return response, nil
 	case !report.Applied:
 		var all api.Problems
 		for _, r := range report.Rejected {
@@ -196,9 +196,9 @@ func (p *reviewPage) reopen() {
 }
 
 func (p *reviewPage) view(problems []reviewform.Problem) view {
-	answer := view{Template: "review", Title: "Review " + p.Sheet.Record.Company.Name, Data: p}
+	response := view{Template: "review", Title: "Review " + p.Sheet.Record.Company.Name, Data: p}
 	for _, wrong := range problems {
-		answer.Errors = append(answer.Errors, problem(wrong))
+		response.Errors = append(response.Errors, problem(wrong))
 	}
-	return answer
+	return response
 }

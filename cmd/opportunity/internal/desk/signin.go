@@ -20,11 +20,11 @@ type signInForm struct {
 }
 
 func signInPage(status int, next string, wrong ...string) view {
-	answer := view{Template: "sign-in", Title: "Sign in", Status: status, Data: signInForm{Next: next}}
+	response := view{Template: "sign-in", Title: "Sign in", Status: status, Data: signInForm{Next: next}}
 	for _, message := range wrong {
-		answer.Errors = append(answer.Errors, problem{"", message})
+		response.Errors = append(response.Errors, problem{"", message})
 	}
-	return answer
+	return response
 }
 
 func (d *Desk) showSignIn(v *visit) (view, error) {

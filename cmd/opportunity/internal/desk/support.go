@@ -66,9 +66,9 @@ func (d *Desk) decline(v *visit) (view, error) {
 }
 
 // missingReason shows a confirmation again because its reason is missing.
-func missingReason(answer view, err error) (view, error) {
-	answer.Errors = []problem{{"reason", "Enter a reason"}}
-	return answer, err
+func missingReason(response view, err error) (view, error) {
+	response.Errors = []problem{{"reason", "Enter a reason"}}
+	return response, err
 }
 
 // accountsPage is the data of the list of accounts.

@@ -148,34 +148,34 @@ func (d *Desk) asset(name string) (string, error) {
 }
 
 // write sends a view.
-func (d *Desk) write(v *visit, answer view) error {
+func (d *Desk) write(v *visit, response view) error {
 	switch {
-	case answer.Redirect != "":
-		if answer.Notice != nil {
-			d.sessions.Leave(v.Session.ID, answer.Notice)
+	case response.Redirect != "":
+		if response.Notice != nil {
+			d.sessions.Leave(v.Session.ID, response.Notice)
 		}
-		v.w.Header().Set("Location", answer.Redirect)
+		v.w.Header().Set("Location", response.Redirect)
 		v.w.WriteHeader(http.StatusSeeOther)
 		return nil
-	case answer.Template == "" && answer.Status != 0: // for the script
-		v.w.WriteHeader(answer.Status)
+	case response.Template == "" && response.Status != 0: // for the script
+		v.w.WriteHeader(response.Status)
 		return nil
-	case answer.Stream != nil:
-		v.w.Header().Set("Content-Type", answer.Type)
-		v.w.Header().Set("Content-Disposition", `attachment; filename="`+answer.Name+`"`)
-		if err := answer.Stream(v.w); err != nil {
+	case response.Stream != nil:
+		v.w.Header().Set("Content-Type", response.Type)
+		v.w.Header().Set("Content-Disposition", `attachment; filename="`+response.Name+`"`)
+		if err := response.Stream(v.w); err != nil {
 			panic(http.ErrAbortHandler) // a partial file must not look complete
 		}
 		return nil
 	}
-	status := answer.Status
+	status := response.Status
 	switch {
-	case status == 0 && len(answer.Errors) > 0:
+	case status == 0 && len(response.Errors) > 0:
 		status = http.StatusUnprocessableEntity
 	case status == 0:
 		status = http.StatusOK
 	}
-	body, err := d.render(v, answer)
+	body, err := d.render(v, response)
 	if err != nil {
 		return err
 	}
@@ -188,18 +188,18 @@ func (d *Desk) write(v *visit, answer view) error {
 	return nil
 }
 
-func (d *Desk) render(v *visit, answer view) ([]byte, error) {
-	t := d.templates[answer.Template]
+func (d *Desk) render(v *visit, response view) ([]byte, error) {
+	t := d.templates[response.Template]
 	if t == nil {
-		return nil, fmt.Errorf("unknown page template %q", answer.Template)
+		return nil, fmt.Errorf("unknown page template %q", response.Template)
 	}
-	if answer.Notice == nil && v.Session.ID != "" {
-		answer.Notice, _ = d.sessions.Notice(v.Session.ID).(*notice)
+	if response.Notice == nil && v.Session.ID != "" {
+		response.Notice, _ = d.sessions.Notice(v.Session.ID).(*notice)
 	}
 	var b bytes.Buffer
 	err := t.ExecuteTemplate(&b, "layout.html", shown{
-		Title: answer.Title, Notice: answer.Notice, Session: v.Session, Path: v.URL.Path, Keys: v.cookie(keysCookie) != "off",
-		Errors: answer.Errors, Data: answer.Data, Now: v.now,
+		Title: response.Title, Notice: response.Notice, Session: v.Session, Path: v.URL.Path, Keys: v.cookie(keysCookie) != "off",
+		Errors: response.Errors, Data: response.Data, Now: v.now,
 	})
 	return b.Bytes(), err
 }

@@ -33,7 +33,7 @@ const (
 
 const (
 	maxForm = 2 << 20  // bytes; an edit of a listing with every text at its limit has less
-	maxFile = 64 << 20 // bytes; as in the gateway
+	maxFile = 64 << 20 // bytes, held in memory
 )
 
 func (v *visit) cookie(name string) string {
@@ -131,9 +131,9 @@ func (d *Desk) guard(pages http.Handler) http.Handler {
 func (d *Desk) page(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		v := &visit{Request: req, w: w, now: d.Now().UTC()}
-		answer, err := d.answer(v, r)
+		response, err := d.respond(v, r)
 		if err == nil {
-			err = d.write(v, answer)
+			err = d.write(v, response)
 		}
 		if err != nil {
 			d.reject(v, err)
@@ -141,7 +141,7 @@ func (d *Desk) page(r route) http.HandlerFunc {
 	}
 }
 
-func (d *Desk) answer(v *visit, r route) (answer view, err error) {
+func (d *Desk) respond(v *visit, r route) (response view, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
@@ -179,7 +179,7 @@ func signIn(v *visit) view {
 
 // reject shows an error as a page.
 func (d *Desk) reject(v *visit, err error) {
-	answer := view{Template: "error", Title: "Something went wrong", Status: http.StatusInternalServerError,
+	response := view{Template: "error", Title: "Something went wrong", Status: http.StatusInternalServerError,
 		Data: "The desk could not complete this request. Go back and try again; what you entered is still there."}
 	rejected, failed := new(operator.RequestError), new(operator.Failure)
 	switch {
@@ -187,24 +187,24 @@ func (d *Desk) reject(v *visit, err error) {
 		d.sessions.End(v.Session.ID)
 		v.forget()
 		v.Session = session.Session{}
-		answer = signInPage(http.StatusUnauthorized, "", "Your operator token is no longer valid, so you were signed out.")
+		response = signInPage(http.StatusUnauthorized, "", "Your operator token is no longer valid, so you were signed out.")
 	case errors.As(err, &rejected) && rejected.Status == http.StatusForbidden:
-		answer.Title, answer.Data = "Your role does not allow this", rejected.Reason+" Your role is "+v.Session.Role+"."
+		response.Title, response.Data = "Your role does not allow this", rejected.Reason+" Your role is "+v.Session.Role+"."
 	case errors.As(err, &rejected) && rejected.Status == http.StatusNotFound:
-		answer.Title, answer.Data = "Not found", rejected.Reason
+		response.Title, response.Data = "Not found", rejected.Reason
 	case errors.As(err, &rejected) && rejected.Status < http.StatusInternalServerError:
-		answer.Title, answer.Data = "This request was rejected", rejected.Reason
+		response.Title, response.Data = "This request was rejected", rejected.Reason
 	case errors.As(err, &rejected), errors.As(err, &failed):
-		answer.Title, answer.Status = "Temporarily unavailable", http.StatusServiceUnavailable
-		answer.Data = "The operator API did not respond as expected. Go back and try again in a moment; what you entered is still there."
+		response.Title, response.Status = "Temporarily unavailable", http.StatusServiceUnavailable
+		response.Data = "The operator API did not respond as expected. Go back and try again in a moment; what you entered is still there."
 	}
 	if rejected.Status >= 400 && rejected.Status < 500 && rejected.Status != http.StatusUnauthorized {
-		answer.Status = rejected.Status
+		response.Status = rejected.Status
 	}
-	if answer.Status >= http.StatusInternalServerError && v.Context().Err() == nil {
+	if response.Status >= http.StatusInternalServerError && v.Context().Err() == nil {
 		d.Log.LogAttrs(v.Context(), slog.LevelError, "page failed", slog.String("path", v.URL.Path), slog.String("error", err.Error()))
 	}
-	if err := d.write(v, answer); err != nil {
+	if err := d.write(v, response); err != nil {
 		http.Error(v.w, "Something went wrong.", http.StatusInternalServerError)
 	}
 }

@@ -35,18 +35,18 @@ type KeyRequest struct {
 }
 
 // Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run.
-func (c Client) Import(ctx context.Context, file io.Reader, sha256 string) (api.ImportReport, []byte, error) {
-	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import"+query("sha256", sha256), file)
+func (c Client) Import(ctx context.Context, file io.Reader, sha256 string, progress Progress) (api.ImportReport, []byte, error) {
+	return sendFile[api.ImportReport](ctx, c, "/listings/import"+query("sha256", sha256), file, progress)
 }
 
 // Preview returns what Import would do with a listings file. It changes nothing.
-func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportPreview, []byte, error) {
-	return call[api.ImportPreview](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
+func (c Client) Preview(ctx context.Context, file io.Reader, progress Progress) (api.ImportPreview, []byte, error) {
+	return sendFile[api.ImportPreview](ctx, c, "/listings/import?dryRun=true", file, progress)
 }
 
 // Append sends an events file.
-func (c Client) Append(ctx context.Context, file io.Reader) (api.AppendReport, []byte, error) {
-	return call[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)
+func (c Client) Append(ctx context.Context, file io.Reader, progress Progress) (api.AppendReport, []byte, error) {
+	return sendFile[api.AppendReport](ctx, c, "/events/append", file, progress)
 }
 
 // Due lists the listings that are due for a factual review now or will be within the given time.
@@ -117,6 +117,11 @@ func (c Client) IssueKey(ctx context.Context, want KeyRequest) (api.IssuedKey, [
 // KeyList lists a page of the keys of an account, or of all of them.
 func (c Client) KeyList(ctx context.Context, account string, page Page) (api.KeyList, []byte, error) {
 	return call[api.KeyList](ctx, c, http.MethodGet, "/keys"+page.query("account", account), nil)
+}
+
+// KeysByUseCase lists the first page of the keys with this use case, oldest first.
+func (c Client) KeysByUseCase(ctx context.Context, useCase string) (api.KeyList, []byte, error) {
+	return call[api.KeyList](ctx, c, http.MethodGet, "/keys"+Page{Limit: 100}.query("useCase", useCase), nil)
 }
 
 // RevokeKey revokes a key permanently. With leaked, the mail to the account's owner says that the key was found in public.
@@ -232,10 +237,16 @@ func call[T any](ctx context.Context, c Client, method, path string, body io.Rea
 		return out, nil, err
 	}
 	defer resp.Body.Close()
-	if raw, err = io.ReadAll(resp.Body); err != nil {
+	raw, err = io.ReadAll(resp.Body)
+	if err != nil {
 		return out, nil, Unreachable(c.URL, err)
 	}
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
+	return decode[T](c, resp, raw)
+}
+
+// decode decodes the body of a response.
+func decode[T any](c Client, resp *http.Response, body []byte) (out T, raw []byte, err error) {
+	if raw = bytes.TrimSpace(body); len(raw) == 0 {
 		return out, raw, nil
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
@@ -261,9 +272,8 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 	if err != nil {
 		return nil, Unreachable(c.URL, err)
 	}
-	switch {
-	case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusConflict, resp.StatusCode == http.StatusPreconditionFailed:
-		return resp, nil // a conflict has a report, like a rejected file
+	if hasReport(resp.StatusCode) {
+		return resp, nil
 	}
 	defer resp.Body.Close()
 	var e api.Error
@@ -271,6 +281,11 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 		return nil, Unexpected(c.URL, resp.StatusCode, resp.Header)
 	}
 	return nil, c.rejected(resp, e)
+}
+
+// hasReport reports whether a response with the status has the body of a success. A conflict has a report, like a rejected file.
+func hasReport(status int) bool {
+	return status/100 == 2 || status == http.StatusConflict || status == http.StatusPreconditionFailed
 }
 
 // Reconcile compares the stored subscriptions with the payment processor and fixes differences.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
 )
 
 // RequestError is the error for a rejected request.
@@ -115,7 +116,7 @@ func (c Client) rejected(resp *http.Response, e api.Error) error {
 	case resp.StatusCode == http.StatusUnauthorized:
 		rejected.Reason = fmt.Sprintf("%s rejected the operator token in %s: set OPPORTUNITY_OPERATOR_TOKEN, "+
 			`or use --data-dir with the directory of the "opportunity up" that runs there`, c.URL, c.TokenFile)
-	case rejected.Reason == "There is nothing at this address.":
+	case rejected.Reason == problem.NoEndpoint:
 		rejected.Reason = c.URL + " is not an admin listener, or is one of another version. " + useAnother
 	}
 	return rejected

@@ -72,8 +72,8 @@ func (c *curator) submit(t *testing.T, sheet api.ReviewSheet) error {
 		return nil
 	}
 	c.conflicts++
-	kept, _, err := c.Sheet(t.Context(), id)
-	if err == nil && (kept.Draft == nil || string(kept.Draft.Content) != fmt.Sprintf("%q", c.Actor)) {
+	sheet, _, err := c.Sheet(t.Context(), id)
+	if err == nil && (sheet.Draft == nil || string(sheet.Draft.Content) != fmt.Sprintf("%q", c.Actor)) {
 		err = fmt.Errorf("the draft of %s for %s is lost", c.Actor, id)
 	}
 	return err
@@ -109,7 +109,7 @@ func TestTwoCuratorsReviewEachRecordOnce(t *testing.T) {
 		fmt.Fprintf(&file, `{"id":"r-%03d","company":{"name":"R %03[1]d","website":"https://a.example"},"applicationUrl":"https://a.example","category":"online",`+
 			`"subcategory":null,"summary":"S.","overview":"","startingCost":"","workModel":"","publishedAt":null,"sources":[{"url":"https://a.example","checkedAt":null}],"visibility":"published"}`+"\n", i)
 	}
-	imported, _, err := client.Import(t.Context(), strings.NewReader(file.String()), "")
+	imported, _, err := client.Import(t.Context(), strings.NewReader(file.String()), "", nil)
 	require.NoError(t, err)
 	require.Equal(t, toReview, imported.Created, imported.Rejected)
 

@@ -3,9 +3,11 @@ package up
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/config"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/billing"
@@ -30,7 +33,7 @@ type deployment struct {
 	publicURL, adminURL                  string // of the gateway
 	catalogURL, historyURL, authquotaURL string
 	billingURL                           string
-	operatorToken, internalToken         string
+	operatorToken                        string
 	dir                                  string // the data directory
 
 	links     bool        // run link checks
@@ -48,7 +51,7 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 	var pepper, encryptionKey, signingKey string
 	var errs []error
 	for name, secret := range map[string]*string{
-		operator.TokenFile: &d.operatorToken, "internal-token": &d.internalToken, "key-pepper": &pepper,
+		operator.TokenFile: &d.operatorToken, "key-pepper": &pepper,
 		verbs.EncryptionKeyFile: &encryptionKey, verbs.SigningKeyFile: &signingKey,
 	} {
 		var err error
@@ -69,7 +72,10 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 
 	common := map[string]string{
 		"OPPORTUNITY_PUBLIC_URL":          d.publicURL,
-		"OPPORTUNITY_INTERNAL_TOKENS":     d.internalToken,
+		"OPPORTUNITY_INTERNAL_TOKENS":     "", // ignores that of the environment
+		"OPPORTUNITY_TLS_CERT_FILE":       "", // the services listen on the loopback address
+		"OPPORTUNITY_TLS_KEY_FILE":        "",
+		"OPPORTUNITY_PEER_CA_FILE":        "",
 		"OPPORTUNITY_OPERATOR_TOKENS":     d.operatorToken,
 		"OPPORTUNITY_KEY_PEPPERS":         pepper,
 		"OPPORTUNITY_ENCRYPTION_KEYS":     encryptionKey,
@@ -87,6 +93,25 @@ func newDeployment(ctx context.Context, dir *dataDir, public, admin net.Listener
 	return d, nil
 }
 
+// tokens generates the tokens of all pairs of services. It returns the settings of each service.
+func tokens() map[string]map[string]string {
+	sent, accepted := map[string][]string{}, map[string][]string{}
+	for _, called := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
+		for _, caller := range peer.CallersOf(called) {
+			token := rand.Text() + rand.Text() // 52 characters
+			sent[caller] = append(sent[caller], called+":"+token)
+			accepted[called] = append(accepted[called], caller+":"+token)
+		}
+	}
+	settings := map[string]map[string]string{}
+	for service, list := range sent {
+		settings[service] = map[string]string{
+			"OPPORTUNITY_PEER_TOKENS": strings.Join(list, ","), "OPPORTUNITY_CALLER_TOKENS": strings.Join(accepted[service], ","),
+		}
+	}
+	return settings
+}
+
 // load loads the settings of all services. fixed overrides the environment.
 func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
 	databases := map[string]string{}
@@ -96,14 +121,19 @@ func (d *deployment) load(dir *dataDir, fixed map[string]string) error {
 			return err
 		}
 	}
-	settings := func(database string) func(string) (string, bool) { return lookup(fixed, databases[database], dir) }
+	between := tokens()
+	settings := func(service string) func(string) (string, bool) {
+		own := maps.Clone(fixed)
+		maps.Copy(own, between[service])
+		return lookup(own, databases[service], dir)
+	}
 	var invalid [6]error
 	d.links, invalid[5] = linkChecksEnabled()
 	d.catalog, invalid[0] = config.Load[catalog.Config](settings("catalog"))
 	d.history, invalid[1] = config.Load[history.Config](settings("history"))
 	d.authquota, invalid[2] = config.Load[authquota.Config](settings("authquota"))
 	d.billing, invalid[3] = config.Load[billing.Config](settings("billing"))
-	d.gateway, invalid[4] = config.Load[gateway.Config](settings(""))
+	d.gateway, invalid[4] = config.Load[gateway.Config](settings("gateway"))
 	return errors.Join(invalid[:]...)
 }
 

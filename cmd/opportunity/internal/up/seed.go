@@ -13,6 +13,8 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/sample"
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
+	"opportunity.internal/services/gateway"
 )
 
 // Files that record the progress of the first start. The next start completes an interrupted one.
@@ -80,7 +82,7 @@ func revokeUnsavedKeys(ctx context.Context, c operator.Client, keys map[api.Tier
 
 // waitForSample waits until catalog and history serve the whole sample. The catalog pulls events from history, so the first request could
 // otherwise return fewer verified records than the second. Nothing depends on it, so it gives up after 5 s.
-func waitForSample(ctx context.Context, catalogURL, historyURL, token string) {
+func waitForSample(ctx context.Context, as gateway.Config) {
 	records, err := sample.Load(time.Now())
 	if err != nil {
 		return
@@ -99,8 +101,8 @@ func waitForSample(ctx context.Context, catalogURL, historyURL, token string) {
 		var list api.OpportunityList
 		var events api.EventList
 		err := errors.Join(
-			getAsConsumer(ctx, catalogURL+"/api/v1/opportunities?verified=true&limit=1", token, &list),
-			getAsConsumer(ctx, historyURL+"/api/v1/opportunities/"+reviewed+"/history", token, &events))
+			getAsConsumer(ctx, as.CatalogURL+"/api/v1/opportunities?verified=true&limit=1", as.Tokens.For(peer.Catalog), &list),
+			getAsConsumer(ctx, as.HistoryURL+"/api/v1/opportunities/"+reviewed+"/history", as.Tokens.For(peer.History), &events))
 		if err == nil && list.Pagination.Total == verified {
 			return
 		}

@@ -18,16 +18,17 @@ import (
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 )
 
 // whileUp runs `up` in the default data directory, calls during once the output contains text, and stops it.
-func whileUp(t *testing.T, text string, during func(out *screen)) {
+func whileUp(t *testing.T, text string, during func(out *servicetest.Log)) {
 	t.Helper()
 	admin := storetest.FreeAddress(t)
 	t.Setenv("OPPORTUNITY_ADMIN_URL", "http://"+admin)
 	ctx, stop := context.WithCancel(t.Context())
-	out, ended := new(screen), make(chan error, 1)
+	out, ended := new(servicetest.Log), make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
 			Listen: "127.0.0.1:0", AdminListen: admin, DeskListen: "127.0.0.1:0", DataDir: operator.DefaultDataDir, Seed: "sample", Out: out, Err: out,
@@ -89,10 +90,10 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 	require.NoError(t, err)
 	page := string(text)
 	t.Chdir(t.TempDir())
-	whileUp(t, "curl ", func(*screen) {})
+	whileUp(t, "curl ", func(*servicetest.Log) {})
 	follow(t, page, "cp -a .opportunity saved")
 	var key struct{ ID, Key string }
-	whileUp(t, "curl ", func(*screen) {
+	whileUp(t, "curl ", func(*servicetest.Log) {
 		out, err := command(t, "keys issue --tier free --use-case testing --output json")
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal([]byte(out), &key))
@@ -111,7 +112,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 	})
 
 	follow(t, page, "cp saved/history.db")
-	whileUp(t, "history.db is older than what catalog.db has seen", func(out *screen) {
+	whileUp(t, "history.db is older than what catalog.db has seen", func(out *servicetest.Log) {
 		_, err := command(t, "history verify")
 		require.Error(t, err)
 		_, err = command(t, "recover history")
@@ -123,7 +124,7 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 	})
 
 	follow(t, page, "cp saved/catalog.db")
-	whileUp(t, "catalog.db is older than what history.db has seen", func(out *screen) {
+	whileUp(t, "catalog.db is older than what history.db has seen", func(out *servicetest.Log) {
 		require.Contains(t, follow(t, page, "opportunity recover catalog"), "generation 2 begins")
 		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
 		_, err := command(t, "recover catalog --accept")
@@ -131,8 +132,24 @@ func TestBackupPageOnOneMachine(t *testing.T) {
 		follow(t, page, "opportunity listings import")
 	})
 
+	whileUp(t, "curl ", func(*servicetest.Log) {
+		change := number(t, "billing", "INSERT INTO changes SELECT value + 1, 'a purchase' FROM change_sequence RETURNING sequence")
+		storetest.Eventually(t, "authquota has seen the change", func() bool {
+			return number(t, "authquota", "SELECT sequence FROM feed_copies WHERE feed = 'billing'") == change
+		})
+	})
+	follow(t, page, "cp saved/billing.db")
+	whileUp(t, "billing.db is older than what authquota.db has seen", func(out *servicetest.Log) {
+		_, err := command(t, "billing reconcile")
+		require.ErrorContains(t, err, "set back")
+		require.Contains(t, follow(t, page, "opportunity recover billing"), "generation 2 begins")
+		storetest.Eventually(t, "up continues", func() bool { return strings.Contains(out.String(), "curl ") })
+		_, err = command(t, "billing reconcile")
+		require.NoError(t, err)
+	})
+
 	follow(t, page, "cp saved/authquota.db")
-	whileUp(t, "authquota.db is older than its journal", func(out *screen) {
+	whileUp(t, "authquota.db is older than its journal", func(out *servicetest.Log) {
 		_, err := command(t, "keys list")
 		require.ErrorContains(t, err, "set back")
 		require.Contains(t, follow(t, page, "opportunity recover authquota"), "replayed: changes 2")

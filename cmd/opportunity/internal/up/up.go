@@ -133,7 +133,7 @@ func (d *deployment) firstStart(ctx context.Context, dir *dataDir, kind string, 
 		return nil, err
 	}
 	if hasSample {
-		waitForSample(ctx, d.catalogURL, d.historyURL, d.internalToken)
+		waitForSample(ctx, d.gateway)
 	}
 	return keys, demoKeys(ctx, dir, client, keys)
 }
@@ -190,6 +190,12 @@ another terminal:
 
   opportunity recover authquota --data-dir %[1]s --replay %[1]s/authquota-journal.jsonl   repeats the missing changes
   opportunity recover authquota --data-dir %[1]s --accept                                 gives them up: keys revoked since then work again
+
+`,
+	"billing": `billing.db is older than what authquota.db has seen of it: it was restored from a backup or replaced. Nothing can be bought or cancelled until
+you accept that, in another terminal:
+
+  opportunity recover billing --data-dir %[1]s --accept   reads all subscriptions from the payment processor
 
 `,
 	"catalog": `catalog.db is older than what history.db has seen of it: it was restored from a backup or replaced. No listing is served or changed until

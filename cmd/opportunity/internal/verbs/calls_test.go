@@ -1,6 +1,7 @@
 package verbs_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ func TestStatusMakesOneCallOfEachKind(t *testing.T) {
 	const key = `{"id":"key_1","key":"oda_live_x","account":"acc_1","tier":"developer","expiresAt":"2026-11-20T10:05:00Z"}`
 	for name, c := range map[string]struct{ breaks, err string }{
 		"all succeed":          {"", ""},
+		"no earlier keys":      {"earlier", "looking for the account of earlier runs: "},
 		"no key":               {"POST /operator/v1/keys", "issuing a key: "},
 		"no list":              {"GET /api/v1/opportunities?limit=1", "list: GET "},
 		"no record":            {"GET /api/v1/opportunities/a", "record: GET "},
@@ -41,6 +43,11 @@ func TestStatusMakesOneCallOfEachKind(t *testing.T) {
 				case request == "GET /readyz":
 					_, _ = io.WriteString(w, `{"status":"ready"}`)
 					return
+				case strings.HasPrefix(request, "GET /operator/v1/keys?") && c.breaks == "earlier":
+					w.WriteHeader(http.StatusInternalServerError)
+				case strings.HasPrefix(request, "GET /operator/v1/keys?"):
+					_, _ = io.WriteString(w, `{"keys":[]}`)
+					return
 				case request == "POST /operator/v1/keys":
 					body, _ := io.ReadAll(r.Body)
 					require.Contains(t, string(body), `"expiresIn":"5m0s"`)
@@ -57,7 +64,7 @@ func TestStatusMakesOneCallOfEachKind(t *testing.T) {
 			}))
 			defer s.Close()
 			_, _, err := verb(t, s.URL, "", "status", "--public-url", s.URL, "--calls")
-			require.Equal(t, name != "no key" && name != "no revocation", revoked)
+			require.Equal(t, name != "no earlier keys" && name != "no key" && name != "no revocation", revoked)
 			if c.err == "" {
 				require.NoError(t, err)
 				return
@@ -71,4 +78,37 @@ func TestStatusMakesOneCallOfEachKind(t *testing.T) {
 	}
 	_, _, err := verb(t, nowhere, "", "status", "--calls")
 	require.ErrorContains(t, err, "missing --public-url")
+}
+
+// Accounts cannot be deleted, so the runs share one. It must not be that of a person with the same use case, whose quota it would use.
+func TestStatusReusesTheAccountOfEarlierRuns(t *testing.T) {
+	const keys = `{"keys":[{"account":"acc_tier","tier":"free"},{"account":"acc_person","tier":"developer"},` +
+		`{"account":"acc_suspended","tier":"developer"},{"account":"acc_own","tier":"developer"},{"account":"acc_later","tier":"developer"}]}`
+	var want struct{ Account, UseCase string }
+	mux := http.NewServeMux()
+	reply := func(pattern, body string) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+	}
+	reply("GET /readyz", `{"status":"ready"}`)
+	reply("GET /operator/v1/accounts/acc_person", `{"id":"acc_person","status":"active","person":{"email":"ann@example.com"}}`)
+	reply("GET /operator/v1/accounts/acc_suspended", `{"id":"acc_suspended","status":"suspended"}`)
+	reply("GET /operator/v1/accounts/acc_own", `{"id":"acc_own","status":"active"}`)
+	mux.HandleFunc("GET /operator/v1/keys", func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "opportunity status --calls", r.FormValue("useCase"))
+		_, _ = io.WriteString(w, keys)
+	})
+	mux.HandleFunc("POST /operator/v1/keys", func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, json.NewDecoder(r.Body).Decode(&want))
+		_, _ = io.WriteString(w, `{"id":"key_1"}`)
+	})
+	mux.HandleFunc("GET /api/v1/opportunities", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"error":{"code":"missing_api_key","message":"No."}}`)
+	})
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	_, _, err := verb(t, s.URL, "", "status", "--public-url", s.URL, "--calls")
+	require.ErrorContains(t, err, "list: GET ", "the key is issued before the first call")
+	require.Equal(t, "acc_own", want.Account)
+	require.Equal(t, "opportunity status --calls", want.UseCase)
 }

@@ -63,7 +63,7 @@ func TestErrorResponses(t *testing.T) {
 	require.Equal(t, operator.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *rejected)
 
 	c, _ = admin(t, http.StatusBadGateway, `<html>`)
-	_, _, err = c.Append(t.Context(), strings.NewReader("x"))
+	_, _, err = c.Append(t.Context(), strings.NewReader("x"), nil)
 	require.ErrorContains(t, err, "502")
 
 	c, _ = admin(t, http.StatusOK, `<html>`)

@@ -59,23 +59,23 @@ and which records would turn "needs-review".`,
 			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
 		Args:    cobra.ExactArgs(1),
 		PreRunE: validFormat(&format),
-		RunE: v.listingsFile(&format, func(ctx context.Context, c operator.Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
+		RunE: v.listingsFile(&format, func(ctx context.Context, c operator.Client, file upload, rejected []api.RejectedLine) (result, error) {
 			if len(rejected) > 0 { // in the conversion from CSV
 				raw, err := json.Marshal(api.ImportReport{Rejected: rejected})
 				return result{rejected: rejected, raw: raw}, err
 			}
 			if dry {
-				p, raw, err := c.Preview(ctx, file)
+				p, raw, err := c.Preview(ctx, file, file.progress)
 				text := new(strings.Builder)
 				showPreview(text, p)
 				return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
 			}
-			r, raw, err := c.Import(ctx, file, "")
+			r, raw, err := c.Import(ctx, file, "", file.progress)
 			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
 			if r.Published > 0 {
 				text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))
 			}
-			return imported(r, raw, text+keptWithdrawn(r.KeptWithdrawn)), err
+			return imported(r, raw, text+stillWithdrawn(r.KeptWithdrawn)), err
 		}),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "show what would change without changing it")
@@ -102,8 +102,8 @@ is a newer one, nothing is appended and the newer events are shown.`,
 	return c
 }
 
-func appended(ctx context.Context, c operator.Client, file io.Reader) (result, error) {
-	r, raw, err := c.Append(ctx, file)
+func appended(ctx context.Context, c operator.Client, file upload) (result, error) {
+	r, raw, err := c.Append(ctx, file, file.progress)
 	text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
 	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
 }
@@ -125,8 +125,15 @@ func imported(r api.ImportReport, raw []byte, text string) result {
 	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, raw: raw, text: text, warnings: r.Warnings}
 }
 
+// upload is a file to send. progress shows how much of it the service has processed.
+type upload struct {
+	io.Reader
+
+	progress operator.Progress
+}
+
 // file is like report, for a command that sends a file.
-func (v *verbs) file(call func(context.Context, operator.Client, io.Reader) (result, error)) func(*cobra.Command, []string) error {
+func (v *verbs) file(call func(context.Context, operator.Client, upload) (result, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
@@ -139,7 +146,7 @@ func (v *verbs) file(call func(context.Context, operator.Client, io.Reader) (res
 		}
 		return v.report(func(ctx context.Context, c operator.Client, _ []string) (result, error) {
 			defer bar.Done()
-			r, err := call(ctx, c, bar.Upload(in, size(in)))
+			r, err := call(ctx, c, upload{bar.Upload(in, size(in)), bar.Set})
 			r.lines = true
 			return r, err
 		})(cmd, nil)

@@ -57,15 +57,15 @@ func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Rea
 
 // listingsFile is like file, for listings files. It converts CSV and passes call either the file or the problems of the conversion.
 func (v *verbs) listingsFile(
-	format *string, call func(context.Context, operator.Client, io.Reader, []api.RejectedLine) (result, error),
+	format *string, call func(context.Context, operator.Client, upload, []api.RejectedLine) (result, error),
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		return v.file(func(ctx context.Context, c operator.Client, in io.Reader) (result, error) {
+		return v.file(func(ctx context.Context, c operator.Client, in upload) (result, error) {
 			lines, wrong, err := asJSONLines(in, args[0], *format, time.Now())
 			if err != nil {
 				return result{}, err
 			}
-			return call(ctx, c, lines, wrong.Rejected)
+			return call(ctx, c, upload{lines, in.progress}, wrong.Rejected)
 		})(cmd, args)
 	}
 }

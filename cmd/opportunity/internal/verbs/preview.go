@@ -28,12 +28,15 @@ func showPreview(out io.Writer, p api.ImportPreview) {
 			fmt.Fprintf(out, "    %s: %s -> %s\n", f.Field, compact(f.Old), compact(f.New))
 		}
 	}
+	if p.Unlisted > 0 {
+		fmt.Fprintf(out, "and %d more listings\n", p.Unlisted)
+	}
 	fmt.Fprintf(out, "would create %d, update %d, leave %d unchanged; publish %d; turn %d needs-review\n",
 		p.Created, p.Updated, p.Unchanged, p.Published, p.NeedsReview)
 	if p.Published > 0 {
 		fmt.Fprintf(out, "of those to publish, %d never reviewed\n", p.NeverReviewed)
 	}
-	if text := keptWithdrawn(p.KeptWithdrawn); text != "" {
+	if text := stillWithdrawn(p.KeptWithdrawn); text != "" {
 		fmt.Fprintln(out, strings.TrimPrefix(text, "\n"))
 	}
 	fmt.Fprintln(out, "nothing was changed")

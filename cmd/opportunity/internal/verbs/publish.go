@@ -58,8 +58,8 @@ Before it publishes more than one listing, the command shows how many were never
 
 func neverReviewed(n int) string { return fmt.Sprintf("%d of them never reviewed", n) }
 
-// keptWithdrawn lists the listings that an import left withdrawn although the file has them as published.
-func keptWithdrawn(ids []string) string {
+// stillWithdrawn lists the listings that an import left withdrawn although the file has them as published.
+func stillWithdrawn(ids []string) string {
 	if len(ids) == 0 {
 		return ""
 	}

@@ -24,25 +24,12 @@ type questions struct {
 }
 
 func newQuestions(in *bufio.Reader, out io.Writer, sheet api.ReviewSheet) *questions {
-	q := &questions{in: in, out: out, before: currentFacts(sheet), sources: []string{}}
+	q := &questions{in: in, out: out, before: sheet.CurrentFacts(), sources: []string{}}
 	q.facts = clone(q.before)
 	for _, s := range sheet.Record.Sources {
 		q.sources = append(q.sources, s.URL)
 	}
 	return q
-}
-
-// currentFacts returns the facts of the latest review that has facts, or else the listing's own facts.
-func currentFacts(sheet api.ReviewSheet) api.Facts {
-	facts := api.UnknownFacts()
-	switch {
-	case sheet.ReviewedFacts != nil:
-		facts = *sheet.ReviewedFacts
-	case sheet.OwnFacts != nil:
-		facts = *sheet.OwnFacts
-	}
-	facts.Complete()
-	return facts
 }
 
 func clone(f api.Facts) (c api.Facts) {

@@ -157,8 +157,8 @@ func boolAnswers(answers ...string) []string {
 	return all
 }
 
-// kept returns the questions, each followed by an empty answer.
-func kept(questions ...string) []string {
+// unchanged returns the questions, each followed by an empty answer.
+func unchanged(questions ...string) []string {
 	var all []string
 	for _, q := range questions {
 		all = append(all, q, "")
@@ -200,10 +200,10 @@ func TestInterviewAsksForEachFact(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &first))
 
 	// rejected: the interview starts over with the given answers in brackets
-	keep := slices.Concat(kept(
+	keep := slices.Concat(unchanged(
 		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "US (", "US, all", "US, regions inc", "US, regions exc", "US, source", "US, note",
 		"Another country",
-	), boolAnswers(), kept(
+	), boolAnswers(), unchanged(
 		"Pay, min", "Pay, max", "Pay, cur", "Pay, unit", "Pay, source", "Languages", "Requirements",
 		"Applications", "Where", "Risk", "Another risk", "Outcome (verified, closed, needs-review) [verified]", "Source", "Note [Terms of 2026.]",
 	))
@@ -232,9 +232,9 @@ func TestInterviewAsksForEachFact(t *testing.T) {
 }
 
 func TestReviewIsAppendedOnlyAfterConfirmation(t *testing.T) {
-	keep := slices.Concat(kept(
+	keep := slices.Concat(unchanged(
 		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "Another country",
-	), boolAnswers(), kept(
+	), boolAnswers(), unchanged(
 		"Pay, min",
 		"Languages", "Requirements", "Applications", "Where", "Risk", "Another risk",
 	))

@@ -111,7 +111,7 @@ Each key gets an account of its own, which its holder may connect to theirs. A k
 to be accepted the gateway must know their form: OPPORTUNITY_OLDER_KEYS.`,
 		Example: "  opportunity keys import older.jsonl",
 		Args:    cobra.ExactArgs(1),
-		RunE: v.file(func(ctx context.Context, c operator.Client, file io.Reader) (result, error) {
+		RunE: v.file(func(ctx context.Context, c operator.Client, file upload) (result, error) {
 			r, raw, err := c.ImportKeys(ctx, file)
 			return imported(r, raw, fmt.Sprintf("created %d, unchanged %d", r.Created, r.Unchanged)), err
 		}),

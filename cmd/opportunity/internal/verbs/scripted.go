@@ -64,7 +64,7 @@ func (s scripted) event(cmd *cobra.Command, sheet api.ReviewSheet) ([]byte, erro
 	case s.facts != "":
 		s.given.Facts, err = object(cmd, s.facts)
 	case len(s.set) > 0:
-		s.given.Facts, err = changed(currentFacts(sheet), s.set)
+		s.given.Facts, err = changed(sheet.CurrentFacts(), s.set)
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (s scripted) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet, even
 		return err
 	}
 	var text strings.Builder
-	before, after := factsByName(currentFacts(sheet)), factsByName(given.Facts)
+	before, after := factsByName(sheet.CurrentFacts()), factsByName(given.Facts)
 	for _, name := range api.FactNames {
 		if !bytes.Equal(before[name], after[name]) {
 			fmt.Fprintf(&text, "%s: %s -> %s\n", name, compact(before[name]), compact(after[name]))

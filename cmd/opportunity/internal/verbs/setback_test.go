@@ -17,6 +17,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
@@ -41,12 +42,12 @@ func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
 		t.Run(dialect, func(t *testing.T) {
 			p := &pair{t: t, clock: servicetest.NewClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
 			p.historyAt = history.Config{
-				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true}, Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
+				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true}, Tokens: servicetest.Tokens(peer.History), Callers: servicetest.Callers(peer.History), PublicURL: servicetest.PublicURL,
 				CatalogURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now, Telemetry: telemetry.Config{LogOutput: io.Discard},
 			}
 			p.historyAt.Proof.SigningKeys = []string{strings.Repeat("01", 32)}
 			p.catalogAt = catalog.Config{
-				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true}, Tokens: servicetest.Tokens(), PublicURL: servicetest.PublicURL,
+				Database: database.Config{URL: create(t), MaxConnections: 5, AllowOwner: true}, Tokens: servicetest.Tokens(peer.Catalog), Callers: servicetest.Callers(peer.Catalog), PublicURL: servicetest.PublicURL,
 				HistoryURL: "http://" + storetest.FreeAddress(t), Now: p.clock.Now, Telemetry: telemetry.Config{LogOutput: io.Discard},
 			}
 			require.NoError(t, history.Migrate(t.Context(), p.historyAt))
@@ -67,7 +68,7 @@ func onPairs(t *testing.T, test func(t *testing.T, p *pair)) {
 }
 
 func (p *pair) startHistory() {
-	p.history = servicetest.Start(p.t, func(ctx context.Context, s server.Config, tel telemetry.Config) error {
+	p.history = servicetest.Start(p.t, peer.History, func(ctx context.Context, s server.Config, tel telemetry.Config) error {
 		cfg := p.historyAt
 		require.NoError(p.t, s.Listener.Close())
 		s.Listener, s.Listen = nil, strings.TrimPrefix(p.catalogAt.HistoryURL, "http://")
@@ -78,7 +79,7 @@ func (p *pair) startHistory() {
 }
 
 func (p *pair) startCatalog() {
-	p.catalog = servicetest.Start(p.t, func(ctx context.Context, s server.Config, tel telemetry.Config) error {
+	p.catalog = servicetest.Start(p.t, peer.Catalog, func(ctx context.Context, s server.Config, tel telemetry.Config) error {
 		cfg := p.catalogAt
 		require.NoError(p.t, s.Listener.Close())
 		s.Listener, s.Listen = nil, strings.TrimPrefix(p.historyAt.CatalogURL, "http://")
@@ -212,14 +213,14 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		requireSetBack(t, p.history, "history")
 
 		var out bytes.Buffer
-		require.NoError(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, &out))
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out))
 		require.Contains(t, out.String(), "generation 2 begins")
 		p.history.WaitReady()
 		p.waitFor("a", api.Verified) // as history says
 		p.waitFor("c", api.Unverified)
 		require.Equal(t, api.Verified, p.status("b"))
 		require.True(t, p.history.HasMetric(`store_set_back{store="history"} 0`))
-		require.ErrorContains(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, &out), "nothing to accept")
+		require.ErrorContains(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, &out), "nothing to accept")
 
 		p.record("c", api.OutcomeClosed)
 		p.waitFor("c", api.NeedsReview)
@@ -258,7 +259,7 @@ func TestRestoredHistoryIsReadyAgainAfterReplay(t *testing.T) {
 		requireSetBack(t, p.history, "history")
 
 		var said bytes.Buffer
-		replay := []string{"--replay", file}
+		replay := service.Recovery{Replay: file}
 		require.NoError(t, history.Recover(t.Context(), p.historyAt, replay, &said))
 		require.Regexp(t, "^replayed: events 2, checkpoints [12]\n$", said.String()) // the daily one may be one of them
 		said.Reset()
@@ -291,7 +292,7 @@ func TestRestoredHistoryIsRecognizedAfterNewEvents(t *testing.T) {
 		requireSetBack(t, p.history, "history")
 		p.catalog.WaitReady()
 		require.Equal(t, api.NeedsReview, p.status("a"))
-		require.NoError(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, io.Discard))
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
 		p.waitFor("a", api.Verified)
 	})
 }
@@ -322,7 +323,7 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		copied("a", http.StatusNotFound)
 		require.Equal(t, http.StatusOK, p.history.Do(http.MethodGet, "/api/v1/opportunities/d/history", nil, callerHeader()...).Status, "history keeps what it has")
 
-		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, []string{"--accept", "--operator", "ann"}, io.Discard))
+		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard))
 		p.catalog.WaitReady()
 		p.waitFor("a", api.Verified)
 		copied("a", http.StatusOK)
@@ -346,7 +347,7 @@ func TestHistoryThatIsReplacedWhileItRunsIsRecognized(t *testing.T) {
 		p.waitFor("a", api.NeedsReview)
 		restore()
 		requireSetBack(t, p.history, "history")
-		require.NoError(t, history.Recover(t.Context(), p.historyAt, []string{"--accept", "--operator", "ann"}, io.Discard))
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
 		p.history.WaitReady()
 		p.waitFor("a", api.Verified)
 	})

@@ -166,7 +166,7 @@ func TestNewGroupsNeedNoOtherField(t *testing.T) {
 	require.Nil(t, l.CompanyProfile)
 }
 
-func TestInvalidNumberIsNamedAndKept(t *testing.T) {
+func TestInvalidNumberIsReportedAndStaysInTheForm(t *testing.T) {
 	v := input(form(t, string(example())))
 	v.Set("facts.pay.minimum", "a lot")
 	v.Set("facts.pay.maximum", "1,75")

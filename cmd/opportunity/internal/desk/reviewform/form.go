@@ -59,7 +59,7 @@ type Form struct {
 
 // New returns the form of a sheet without decisions. opinion is the id of the review that a second opinion is about, or empty.
 func New(sheet api.ReviewSheet, opinion string) Form {
-	f := Form{Values: url.Values{}, Base: Recorded(sheet)}
+	f := Form{Values: url.Values{}, Base: sheet.CurrentFacts()}
 	f.Sources = sources(sheet, f.Base)
 	f.renew(sheet)
 	f.Values.Set(fieldOpinion, opinion)
@@ -76,19 +76,6 @@ func (f *Form) renew(sheet api.ReviewSheet) {
 	f.Values.Set(fieldShown, sheet.GeneratedAt.UTC().Format(time.RFC3339Nano))
 	f.Values.Set(fieldSeen, sheet.LastEventID)
 	f.Values.Set(fieldBase, string(base))
-}
-
-// Recorded returns the facts in effect: of the latest review with facts, or else the listing's own.
-func Recorded(sheet api.ReviewSheet) api.Facts {
-	facts := api.UnknownFacts()
-	switch {
-	case sheet.ReviewedFacts != nil:
-		facts = *sheet.ReviewedFacts
-	case sheet.OwnFacts != nil:
-		facts = *sheet.OwnFacts
-	}
-	facts.Complete()
-	return facts
 }
 
 // sources returns the listing's sources, those that facts cite, and the website if there is no other.
@@ -149,7 +136,7 @@ func (f *Form) add(source string) {
 // Rebase updates a form for a newer sheet and returns the facts whose recorded value changed. Its input stays, but decisions to keep
 // those facts are removed: the curator kept another value.
 func (f *Form) Rebase(sheet api.ReviewSheet) (changed []string) {
-	recorded := Recorded(sheet)
+	recorded := sheet.CurrentFacts()
 	changed = Differences(f.Base, recorded)
 	f.decideRest()
 	for _, name := range changed {
@@ -216,13 +203,13 @@ func (f Form) opened() []string {
 
 // Quotes returns the stored quotes with those that the form adds and without those that it removes; nil if it changes none.
 func (f Form) Quotes(stored []api.Quote) *[]api.Quote {
-	changed, kept := false, []api.Quote{}
+	changed, quotes := false, []api.Quote{}
 	for i, q := range stored {
 		if f.Values.Get(field("forget", i)) == QuoteID(q) {
 			changed = true
 			continue
 		}
-		kept = append(kept, q)
+		quotes = append(quotes, q)
 	}
 	for i, u := range f.Sources {
 		text, fact := strings.TrimSpace(f.Values.Get(field("quote", i))), f.Values.Get(field("quotefact", i))
@@ -230,13 +217,13 @@ func (f Form) Quotes(stored []api.Quote) *[]api.Quote {
 			continue
 		}
 		changed = true
-		kept = slices.DeleteFunc(kept, func(q api.Quote) bool { return q.Fact == fact && q.SourceURL == u })
-		kept = append(kept, api.Quote{Fact: fact, SourceURL: u, Text: text})
+		quotes = slices.DeleteFunc(quotes, func(q api.Quote) bool { return q.Fact == fact && q.SourceURL == u })
+		quotes = append(quotes, api.Quote{Fact: fact, SourceURL: u, Text: text})
 	}
 	if !changed {
 		return nil
 	}
-	return &kept
+	return &quotes
 }
 
 // QuoteID identifies a quote in the form.

@@ -127,7 +127,7 @@ func TestUndecidedFactsAreNamed(t *testing.T) {
 	require.Contains(t, messages(t, submit(t, sheet(), url.Values{"rest": {"keep"}})), "Choose an outcome")
 }
 
-func TestKeptFactNeedsItsSourcesToStillSaySo(t *testing.T) {
+func TestUnchangedFactNeedsASourceThatStillStatesIt(t *testing.T) {
 	for _, mark := range []string{"", "otherwise", "gone", "cannot"} {
 		problems := messages(t, submit(t, sheet(), with(unchanged(), "mark.2", mark)))
 		require.Equal(t, []string{

@@ -100,7 +100,11 @@ func (f Form) facts() (api.Facts, []Problem) {
 // Explain converts problems of a review, such as "facts.pay.minimum: must not be negative", to problems of the form.
 func Explain(invalid api.Problems) (problems []Problem) {
 	for _, p := range invalid {
-		path, what, _ := strings.Cut(p, ": ")
+		path, what, ofField := strings.Cut(p, ": ")
+		if !ofField {
+			problems = append(problems, Problem{"", p})
+			continue
+		}
 		rest, isFact := strings.CutPrefix(path, "facts.")
 		switch {
 		case path == "facts":

@@ -37,7 +37,7 @@ type Session struct {
 
 	owner  [sha256.Size]byte // hash of Token
 	notice any
-	kept   any
+	stored any
 }
 
 // Store holds the sessions of one process.
@@ -127,7 +127,7 @@ func (s *Store) List(token string) []Session {
 	for _, found := range s.sessions {
 		if found.owner == sha256.Sum256([]byte(token)) && !expired(found, s.now()) {
 			listed := *found
-			listed.kept = nil
+			listed.stored = nil
 			list = append(list, listed)
 		}
 	}
@@ -162,7 +162,7 @@ func (s *Store) Keep(id string, value any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if found := s.sessions[id]; found != nil {
-		found.kept = value
+		found.stored = value
 	}
 }
 
@@ -174,7 +174,7 @@ func (s *Store) Take(id string) any {
 	if found == nil {
 		return nil
 	}
-	value := found.kept
-	found.kept = nil
+	value := found.stored
+	found.stored = nil
 	return value
 }

@@ -81,12 +81,12 @@ func TestSessionEndsAfterItsLifeEvenInUse(t *testing.T) {
 
 func TestCookieOfAnEndedSessionIsRejected(t *testing.T) {
 	_, s, cookie := start(t)
-	kept := s.Start(token, "ann", "curator", "Safari")
+	current := s.Start(token, "ann", "curator", "Safari")
 	got, _ := s.Resume(cookie)
 	s.End(got.ID)
 	_, ok := s.Resume(cookie)
 	require.False(t, ok)
-	_, ok = s.Resume(kept)
+	_, ok = s.Resume(current)
 	require.True(t, ok, "ending one session ended another")
 }
 
