@@ -44,7 +44,7 @@ func TestDeskAndTestHaveTheImageOfTheCommand(t *testing.T) {
 	}
 }
 
-func TestHelmTestMakesCallsUnlessToldOtherwise(t *testing.T) {
+func TestHelmTestMakesCallsByDefault(t *testing.T) {
 	status := func(given values) corev1.Container {
 		return named[*corev1.Pod](t, rendered(t, given), "opportunity-test").Spec.Containers[0]
 	}

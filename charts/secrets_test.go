@@ -51,13 +51,13 @@ func (c cluster) install(t *testing.T, given values) error {
 // TestMissingSecretsAreNamedAtOnce checks the message about Secrets that do not exist and those that lack keys.
 func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
 	complete := func() map[string][]string {
-		shared := []string{"OPPORTUNITY_INTERNAL_TOKENS"}
+		tokens := []string{"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_CALLER_TOKENS"}
 		return map[string][]string{
-			"opportunity-gateway":   append(shared, "OPPORTUNITY_REDIS_URL", "OPPORTUNITY_KEY_PEPPERS"),
-			"opportunity-catalog":   append(shared, "OPPORTUNITY_DATABASE_URL"),
-			"opportunity-history":   append(shared, "OPPORTUNITY_DATABASE_URL"),
-			"opportunity-authquota": append(shared, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_REDIS_URL", "OPPORTUNITY_KEY_PEPPERS", "OPPORTUNITY_ENCRYPTION_KEYS", "OPPORTUNITY_SMTP_URL"),
-			"opportunity-billing":   append(shared, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS"),
+			"opportunity-gateway":   {"OPPORTUNITY_PEER_TOKENS", "OPPORTUNITY_REDIS_URL", "OPPORTUNITY_KEY_PEPPERS"},
+			"opportunity-catalog":   append(tokens, "OPPORTUNITY_DATABASE_URL"),
+			"opportunity-history":   append(tokens, "OPPORTUNITY_DATABASE_URL"),
+			"opportunity-authquota": append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_REDIS_URL", "OPPORTUNITY_KEY_PEPPERS", "OPPORTUNITY_ENCRYPTION_KEYS", "OPPORTUNITY_SMTP_URL"),
+			"opportunity-billing":   append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS"),
 		}
 	}
 	require.NoError(t, newCluster(complete()).install(t, least()))
@@ -68,21 +68,32 @@ func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
 	err := newCluster(lacking).install(t, with("history.migrateSecretName", "history-owner"))
 	require.ErrorContains(t, err, `these Secrets of the namespace data lack keys:
 history-owner: OPPORTUNITY_DATABASE_URL
-opportunity-catalog: OPPORTUNITY_DATABASE_URL, OPPORTUNITY_INTERNAL_TOKENS
-opportunity-gateway: OPPORTUNITY_INTERNAL_TOKENS, OPPORTUNITY_KEY_PEPPERS
+opportunity-catalog: OPPORTUNITY_CALLER_TOKENS, OPPORTUNITY_DATABASE_URL, OPPORTUNITY_PEER_TOKENS
+opportunity-gateway: OPPORTUNITY_KEY_PEPPERS, OPPORTUNITY_PEER_TOKENS
 See docs/operators/kubernetes.md#secrets`)
 
 	sandbox := complete()
-	sandbox["opportunity-billing"] = sandbox["opportunity-billing"][:2]
+	sandbox["opportunity-billing"] = sandbox["opportunity-billing"][:3]
 	require.ErrorContains(t, newCluster(sandbox).install(t, least()), "opportunity-billing: OPPORTUNITY_STRIPE_API_KEY, OPPORTUNITY_STRIPE_WEBHOOK_SECRETS")
 	require.NoError(t, newCluster(sandbox).install(t, with("billing.env.OPPORTUNITY_BILLING_PROCESSOR", "sandbox")))
 	delete(sandbox, "opportunity-billing")
+	sandbox["opportunity-authquota"] = sandbox["opportunity-authquota"][1:] // it calls only billing
 	require.NoError(t, newCluster(sandbox).install(t, with("billing.enabled", false)))
+
+	deprecated := complete()
+	for _, keys := range deprecated {
+		for i, key := range keys {
+			if key == "OPPORTUNITY_PEER_TOKENS" {
+				keys[i] = "OPPORTUNITY_INTERNAL_TOKENS"
+			}
+		}
+	}
+	require.NoError(t, newCluster(deprecated).install(t, least()))
 
 	shared := least()
 	for _, service := range services {
 		set(shared, service+".secretName", "one")
 	}
 	err = newCluster(nil).install(t, shared)
-	require.ErrorContains(t, err, "one: OPPORTUNITY_DATABASE_URL, OPPORTUNITY_ENCRYPTION_KEYS, OPPORTUNITY_INTERNAL_TOKENS")
+	require.ErrorContains(t, err, "one: OPPORTUNITY_CALLER_TOKENS, OPPORTUNITY_DATABASE_URL, OPPORTUNITY_ENCRYPTION_KEYS")
 }

@@ -102,3 +102,16 @@ func TestComposeMountsExistingFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestComposeAllowsPlaintextStores exists because a service rejects the URL of a store without TLS.
+func TestComposeAllowsPlaintextStores(t *testing.T) {
+	stores := 0
+	for _, service := range compose(t).Services {
+		if service.Environment["OPPORTUNITY_DATABASE_URL"] == nil && service.Environment["OPPORTUNITY_REDIS_URL"] == nil {
+			continue
+		}
+		stores++
+		require.Equal(t, "true", *service.Environment["OPPORTUNITY_ALLOW_PLAINTEXT_STORES"], service.Name)
+	}
+	require.Equal(t, 9, stores, "five services and four migrations")
+}

@@ -3,6 +3,7 @@ package docker_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -52,4 +53,18 @@ func TestDockerfileHasEveryService(t *testing.T) {
 	}
 	require.Contains(t, dockerfile, "-buildid= $STAMP", "the version of the command")
 	require.NotContains(t, dockerfile, "# syntax=", "the build must not need a registry for its syntax")
+}
+
+// TestContextHasEveryCopiedFile checks that .dockerignore, which excludes everything first, includes what the build copies into the image.
+func TestContextHasEveryCopiedFile(t *testing.T) {
+	dockerfile, err := os.ReadFile("Dockerfile")
+	require.NoError(t, err)
+	ignored, err := os.ReadFile("../.dockerignore")
+	require.NoError(t, err)
+	copied := regexp.MustCompile(`(?m)^ +cp (\w\S*) /image/`).FindAllSubmatch(dockerfile, -1)
+	require.NotEmpty(t, copied)
+	for _, file := range copied {
+		require.Contains(t, string(ignored), "\n!"+string(file[1])+"\n")
+		require.FileExists(t, filepath.Join("..", string(file[1])))
+	}
 }

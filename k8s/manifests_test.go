@@ -24,6 +24,7 @@ import (
 // kinds lists the API types that manifests may use. Custom resources without a Go module are not decoded.
 var kinds = map[string]func() any{
 	"apps/v1 Deployment":                     func() any { return new(appsv1.Deployment) },
+	"v1 ConfigMap":                           func() any { return new(corev1.ConfigMap) },
 	"apps/v1 StatefulSet":                    func() any { return new(appsv1.StatefulSet) },
 	"v1 Service":                             func() any { return new(corev1.Service) },
 	"policy/v1 PodDisruptionBudget":          func() any { return new(policyv1.PodDisruptionBudget) },
@@ -34,6 +35,8 @@ var kinds = map[string]func() any{
 	"postgresql.cnpg.io/v1 Database":         nil,
 	"postgresql.cnpg.io/v1 ScheduledBackup":  nil,
 	"barmancloud.cnpg.io/v1 ObjectStore":     nil,
+	"cert-manager.io/v1 Certificate":         nil,
+	"cert-manager.io/v1 Issuer":              nil,
 }
 
 // manifests returns all objects of both folders, by file and name.
@@ -116,8 +119,10 @@ func TestServicesMatchPods(t *testing.T) {
 			}
 			found = true
 			for _, port := range service.Spec.Ports {
-				require.True(t, slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool {
-					return p.Name == port.TargetPort.StrVal && p.ContainerPort == port.Port
+				require.True(t, slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+					return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
+						return p.Name == port.TargetPort.StrVal && p.ContainerPort == port.Port
+					})
 				}), "%s: port %s", name, port.Name)
 			}
 		}
@@ -165,4 +170,19 @@ func merge(under, over map[string]any) {
 			under[name] = value
 		}
 	}
+}
+
+// TestOnlyDevelopmentAllowsPlaintextStores checks the values of both folders, and the URLs that production documents.
+func TestOnlyDevelopmentAllowsPlaintextStores(t *testing.T) {
+	allowed := map[string]bool{}
+	for _, folder := range []string{"dev", "production"} {
+		text, err := os.ReadFile(folder + "/values.yaml")
+		require.NoError(t, err)
+		allowed[folder] = strings.Contains(string(text), `OPPORTUNITY_ALLOW_PLAINTEXT_STORES: "true"`)
+	}
+	require.Equal(t, map[string]bool{"dev": true, "production": false}, allowed)
+	readme, err := os.ReadFile("production/README.md")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^    postgres://\S+sslmode=verify-full$`, string(readme))
+	require.Regexp(t, `(?m)^    rediss\+sentinel://`, string(readme))
 }

@@ -13,6 +13,10 @@
 - OPPORTUNITY_AUTHQUOTA_URL
 - OPPORTUNITY_BILLING_URL
 - OPPORTUNITY_MAIL_FROM
+- OPPORTUNITY_TLS_CERT_FILE
+- OPPORTUNITY_TLS_KEY_FILE
+- OPPORTUNITY_TLS_ACCEPT_PLAINTEXT
+- OPPORTUNITY_PEER_CA_FILE
 - OPPORTUNITY_TERMS_FILE
 - OPPORTUNITY_PRIVACY_FILE
 - OTEL_EXPORTER_OTLP_ENDPOINT
@@ -63,10 +67,23 @@
 {{- toYaml $list -}}
 {{- end -}}
 
-{{/* Shutdown of a serving process. The sum determines terminationGracePeriodSeconds: see shutdown in the values. */}}
-{{- define "opportunity.shutdown" -}}
-OPPORTUNITY_SHUTDOWN_GRACE: {{ .Values.shutdown.graceSeconds }}s
-OPPORTUNITY_SHUTDOWN_DRAIN: {{ .Values.shutdown.drainSeconds }}s
+{{/* Settings of a serving process. The sum of the shutdown times determines terminationGracePeriodSeconds: see shutdown in the values.
+     Takes (list $ "service"). */}}
+{{- define "opportunity.serving" -}}
+{{- $values := (index . 0).Values -}}
+OPPORTUNITY_SHUTDOWN_GRACE: {{ $values.shutdown.graceSeconds }}s
+OPPORTUNITY_SHUTDOWN_DRAIN: {{ $values.shutdown.drainSeconds }}s
+{{- $mode := $values.tls.mode }}
+{{- if has $mode (list "preferred" "required") }}
+OPPORTUNITY_PEER_CA_FILE: /etc/opportunity/tls/ca.crt
+{{- end }}
+{{- if and (ne $mode "disabled") (ne (index . 1) "gateway") }}
+OPPORTUNITY_TLS_CERT_FILE: /etc/opportunity/tls/tls.crt
+OPPORTUNITY_TLS_KEY_FILE: /etc/opportunity/tls/tls.key
+{{- if ne $mode "required" }}
+OPPORTUNITY_TLS_ACCEPT_PLAINTEXT: "true"
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The only secret of a job. Takes (list "Secret's name"). */}}

@@ -36,12 +36,17 @@ helm.sh/chart: {{ (index . 0).Chart.Name }}-{{ (index . 0).Chart.Version }}
 
 {{/* Internal URL of the service port of one service. */}}
 {{- define "opportunity.url" -}}
-http://{{ include "opportunity.name" . }}:8080
+{{ ternary "https" "http" (has (index . 0).Values.tls.mode (list "preferred" "required")) }}://{{ include "opportunity.name" . }}:8080
 {{- end -}}
 
 {{/* The existing Secret of one service. */}}
 {{- define "opportunity.secretName" -}}
 {{- (index (index . 0).Values (index . 1)).secretName | default (include "opportunity.name" .) -}}
+{{- end -}}
+
+{{/* The existing Secret with the certificate of one service. */}}
+{{- define "opportunity.tlsSecretName" -}}
+{{- (index . 0).Values.tls.secretName | default (printf "%s-tls" (include "opportunity.name" .)) -}}
 {{- end -}}
 
 {{/* The image of one binary. */}}

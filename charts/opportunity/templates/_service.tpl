@@ -26,7 +26,16 @@ spec:
       {{- include "opportunity.podMetadata" . | nindent 6 }}
     spec:
       {{- include "opportunity.pod" $root | nindent 6 }}
-        {{- if eq $service "gateway" }}{{ include "opportunity.gateway.volumes" $root | nindent 8 }}{{ end }}
+        {{- if has $service (list "gateway" "authquota") }}{{ include (printf "opportunity.%s.volumes" $service) $root | nindent 8 }}{{ end }}
+        {{- if ne $root.Values.tls.mode "disabled" }}
+        - name: tls
+          secret:
+            secretName: {{ include "opportunity.tlsSecretName" . }}
+            defaultMode: 0440
+            {{- if eq $service "gateway" }}
+            items: [{key: ca.crt, path: ca.crt}] # its ports have no TLS of their own
+            {{- end }}
+        {{- end }}
       serviceAccountName: {{ include "opportunity.name" . }}
       terminationGracePeriodSeconds: {{ add $root.Values.shutdown.graceSeconds $root.Values.shutdown.drainSeconds 10 }}
       topologySpreadConstraints:
@@ -42,7 +51,12 @@ spec:
         - name: {{ $service }}
           args: [serve]
           {{- include "opportunity.container" . | nindent 10 }}
-            {{- if eq $service "gateway" }}{{ include "opportunity.gateway.volumeMounts" $root | nindent 12 }}{{ end }}
+            {{- if has $service (list "gateway" "authquota") }}{{ include (printf "opportunity.%s.volumeMounts" $service) $root | nindent 12 }}{{ end }}
+            {{- if ne $root.Values.tls.mode "disabled" }}
+            - name: tls
+              mountPath: /etc/opportunity/tls
+              readOnly: true
+            {{- end }}
           resources: {{- toYaml $values.resources | nindent 12 }}
           {{- include "opportunity.probes" $root | nindent 10 }}
           ports:

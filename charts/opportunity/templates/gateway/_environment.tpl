@@ -1,5 +1,5 @@
 {{- define "opportunity.gateway.environment" -}}
-{{- $set := include "opportunity.shutdown" . | fromYaml -}}
+{{- $set := include "opportunity.serving" (list . "gateway") | fromYaml -}}
 {{- $_ := set $set "OPPORTUNITY_ADMIN_LISTEN" ":8081" -}}
 {{- range list "catalog" "history" "authquota" -}}
 {{- $_ := set $set (printf "OPPORTUNITY_%s_URL" (upper .)) (include "opportunity.url" (list $ .)) -}}

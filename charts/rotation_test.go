@@ -1,0 +1,245 @@
+package charts_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeKubectl stores the Secrets of a cluster in files, and a copy of them after each change.
+const fakeKubectl = `#!/usr/bin/env bash
+set -euo pipefail
+cd "$CLUSTER"
+echo "$*" >>arguments
+case "$3 ${4:-}" in
+"get deployments") cat deployments.json ;;
+"get secrets") cat secrets.json ;;
+"replace -f")
+  jq -s '.[0].items as $old | .[1].items as $new
+    | {items: [$old[] | .metadata.name as $name | ([$new[] | select(.metadata.name == $name)][0] // .)]}' secrets.json - >next.json
+  mv next.json secrets.json
+  cp secrets.json "state-$(ls | grep -c state-).json"
+  ;;
+"rollout "*) ;;
+*) exit 1 ;;
+esac
+`
+
+// kubectlCluster is a namespace with a Deployment and a Secret for each service.
+type kubectlCluster struct {
+	t       *testing.T
+	folder  string
+	readers map[string][]string          // Secrets by service
+	secrets map[string]map[string]string // settings by Secret
+}
+
+// secret is a Secret as kubectl prints it.
+type secret struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Data map[string][]byte `json:"data"` // base64 in JSON
+}
+
+func old(letter string) string { return strings.Repeat(letter, 32) }
+
+func newKubectlCluster(t *testing.T) *kubectlCluster {
+	return &kubectlCluster{t, t.TempDir(), map[string][]string{
+		"gateway": {"gateway"}, "catalog": {"catalog"}, "history": {"history"}, "authquota": {"authquota"},
+	}, map[string]map[string]string{
+		"gateway":   {"OPPORTUNITY_PEER_TOKENS": "catalog:" + old("a") + ",history:" + old("b") + ",authquota:" + old("c")},
+		"catalog":   {"OPPORTUNITY_PEER_TOKENS": "history:" + old("e"), "OPPORTUNITY_CALLER_TOKENS": "gateway:" + old("a") + ", history:" + old("f")},
+		"history":   {"OPPORTUNITY_PEER_TOKENS": "catalog:" + old("f"), "OPPORTUNITY_CALLER_TOKENS": "gateway:" + old("b") + ",catalog:" + old("e")},
+		"authquota": {"OPPORTUNITY_CALLER_TOKENS": "gateway:" + old("c")},
+	}}
+}
+
+// rotate runs scripts/rotate-secret, and returns its output and the Secrets before it and after each of its changes.
+func (c *kubectlCluster) rotate(args ...string) (output string, states []map[string]map[string]string, err error) {
+	c.t.Helper()
+	write := func(name string, mode os.FileMode, content []byte) {
+		require.NoError(c.t, os.WriteFile(filepath.Join(c.folder, name), content, mode))
+	}
+	encode := func(items []any) []byte {
+		text, err := json.Marshal(map[string]any{"items": items})
+		require.NoError(c.t, err)
+		return text
+	}
+	var deployments, secrets []any
+	for service, names := range c.readers {
+		var from []any
+		for _, name := range names {
+			from = append(from, map[string]any{"secretRef": map[string]any{"name": name}})
+		}
+		deployments = append(deployments, map[string]any{"metadata": map[string]any{"name": "opportunity-" + service}, "spec": map[string]any{
+			"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": service, "envFrom": from}}}},
+		}})
+	}
+	for name, settings := range c.secrets {
+		data := map[string]string{}
+		for setting, value := range settings {
+			data[setting] = base64.StdEncoding.EncodeToString([]byte(value))
+		}
+		secrets = append(secrets, map[string]any{"metadata": map[string]any{"name": name}, "data": data})
+	}
+	write("deployments.json", 0o600, encode(deployments))
+	write("secrets.json", 0o600, encode(secrets))
+	write("kubectl", 0o700, []byte(fakeKubectl))
+	script, pathErr := filepath.Abs("../scripts/rotate-secret")
+	require.NoError(c.t, pathErr)
+	cmd := exec.CommandContext(c.t.Context(), script, append([]string{"data"}, args...)...)
+	cmd.Env = append(os.Environ(), "PATH="+c.folder+":"+os.Getenv("PATH"), "CLUSTER="+c.folder)
+	out, err := cmd.CombinedOutput()
+
+	states = append(states, c.secrets)
+	files, globErr := filepath.Glob(filepath.Join(c.folder, "state-*.json"))
+	require.NoError(c.t, globErr)
+	for _, file := range files {
+		states = append(states, c.read(file))
+	}
+	return string(out), states, err
+}
+
+func (c *kubectlCluster) read(file string) map[string]map[string]string {
+	text, err := os.ReadFile(file)
+	require.NoError(c.t, err)
+	var list struct{ Items []secret }
+	require.NoError(c.t, json.Unmarshal(text, &list))
+	state := map[string]map[string]string{}
+	for _, s := range list.Items {
+		state[s.Metadata.Name] = map[string]string{}
+		for setting, value := range s.Data {
+			state[s.Metadata.Name][setting] = string(value)
+		}
+	}
+	return state
+}
+
+// entries splits a list of tokens into service and token.
+func entries(list string) (out [][2]string) {
+	for entry := range strings.SplitSeq(list, ",") {
+		if service, token, ok := strings.Cut(strings.TrimSpace(entry), ":"); ok {
+			out = append(out, [2]string{service, token})
+		}
+	}
+	return out
+}
+
+// During each restart, processes with the Secrets before and after the change run side by side. Each must accept the tokens of both.
+func (c *kubectlCluster) requireAccess(states []map[string]map[string]string) {
+	c.t.Helper()
+	for i := 1; i < len(states); i++ {
+		for _, sender := range states[i-1 : i+1] {
+			for _, receiver := range states[i-1 : i+1] {
+				for caller, names := range c.readers {
+					for _, peer := range entries(sender[names[0]]["OPPORTUNITY_PEER_TOKENS"]) {
+						if receiver[peer[0]] != nil {
+							accepted := entries(receiver[peer[0]]["OPPORTUNITY_CALLER_TOKENS"])
+							require.True(c.t, slices.Contains(accepted, [2]string{caller, peer[1]}), "step %d: %s calls %s", i, caller, peer[0])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTokensAreRotatedWithoutARejectedCall(t *testing.T) {
+	c := newKubectlCluster(t)
+	c.secrets["authquota"]["OPPORTUNITY_CALLER_TOKENS"] += ",billing:" + old("h") // billing runs elsewhere
+	c.secrets["authquota"]["KEYSTORE"] = "not text: \xff\xfe\x00"
+	c.readers["history"] = append(c.readers["history"], "database")
+	c.secrets["database"] = map[string]string{"OPPORTUNITY_DATABASE_URL": "postgres://db"}
+	out, states, err := c.rotate("OPPORTUNITY_PEER_TOKENS")
+	require.NoError(t, err, out)
+	require.Len(t, states, 4, out)
+	c.requireAccess(states)
+
+	last := states[3]
+	require.Equal(t, c.secrets["database"], last["database"])
+	require.Equal(t, c.secrets["authquota"]["KEYSTORE"], last["authquota"]["KEYSTORE"])
+	require.Contains(t, last["authquota"]["OPPORTUNITY_CALLER_TOKENS"], "billing:"+old("h"))
+	arguments, err := os.ReadFile(filepath.Join(c.folder, "arguments"))
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, service := range []string{"gateway", "catalog", "history"} {
+		for _, e := range entries(last[service]["OPPORTUNITY_PEER_TOKENS"]) {
+			require.Len(t, e[1], 64)
+			require.False(t, seen[e[1]], "each pair has its own token")
+			seen[e[1]] = true
+			require.NotContains(t, string(arguments), e[1])
+			require.NotContains(t, out, e[1])
+		}
+	}
+	require.Len(t, seen, 5)
+	for _, letter := range []string{"a", "b", "c", "e", "f"} {
+		for _, settings := range last {
+			for _, value := range settings {
+				require.NotContains(t, value, old(letter))
+			}
+		}
+	}
+}
+
+// The shared token must stay accepted until every service sends its own tokens.
+func TestSharedTokenIsReplacedByTokensOfPairs(t *testing.T) {
+	c := newKubectlCluster(t)
+	for name := range c.secrets {
+		c.secrets[name] = map[string]string{"OPPORTUNITY_INTERNAL_TOKENS": old("s")}
+	}
+	out, states, err := c.rotate("OPPORTUNITY_PEER_TOKENS")
+	require.NoError(t, err, out)
+	require.Equal(t, old("s"), states[2]["catalog"]["OPPORTUNITY_INTERNAL_TOKENS"], "until all services send the new tokens")
+	c.requireAccess(states[1:])
+	for name, settings := range states[3] {
+		require.NotContains(t, settings, "OPPORTUNITY_INTERNAL_TOKENS", name)
+	}
+}
+
+// Each of these would end with services that reject each other.
+func TestRotationChangesNothingIfItCannotSucceed(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(c *kubectlCluster)
+		want    string
+	}{
+		"a service is missing": {func(c *kubectlCluster) { delete(c.readers, "gateway") }, "no Deployment of gateway in the namespace data"},
+		"a shared Secret": {func(c *kubectlCluster) { c.readers["gateway"] = []string{"catalog"} },
+			"services share a Secret with tokens: give each service a Secret of its own; nothing was changed: catalog"},
+		"no random bytes": {func(c *kubectlCluster) {
+			require.NoError(c.t, os.WriteFile(filepath.Join(c.folder, "openssl"), []byte("#!/bin/sh\nexit 1\n"), 0o700))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := newKubectlCluster(t)
+			c.prepare(cluster)
+			out, states, err := cluster.rotate("OPPORTUNITY_PEER_TOKENS")
+			require.Error(t, err)
+			require.Contains(t, out, c.want)
+			require.Len(t, states, 1, "nothing is changed")
+		})
+	}
+}
+
+func TestPepperIsAddedBeforeItIsUsed(t *testing.T) {
+	c := newKubectlCluster(t)
+	for _, name := range []string{"gateway", "authquota"} {
+		c.secrets[name]["OPPORTUNITY_KEY_PEPPERS"] = old("p")
+	}
+	out, states, err := c.rotate("OPPORTUNITY_KEY_PEPPERS", "--keep")
+	require.NoError(t, err, out)
+	require.Len(t, states, 3)
+	for i, position := range []int{1, 0} {
+		peppers := strings.Split(states[i+1]["gateway"]["OPPORTUNITY_KEY_PEPPERS"], ",")
+		require.Len(t, peppers, 2)
+		require.Equal(t, old("p"), peppers[1-position])
+		require.Equal(t, states[i+1]["gateway"]["OPPORTUNITY_KEY_PEPPERS"], states[i+1]["authquota"]["OPPORTUNITY_KEY_PEPPERS"])
+	}
+	require.Equal(t, c.secrets["catalog"], states[2]["catalog"])
+}
