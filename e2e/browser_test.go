@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInTheBrowser walks through the account pages as a person does, in Chromium. Pictures of every page stay in
+// TestInTheBrowser walks through the account pages as a person does, in Chromium. "make pictures" saves pictures of every page in
 // e2e/browser/artifacts, at desktop and phone width.
 func TestInTheBrowser(t *testing.T) {
 	t.Parallel()

@@ -45,8 +45,8 @@ var contract = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 })
 
-// answer is a response that conforms to the contract.
-type answer struct {
+// response is an HTTP response that conforms to the contract.
+type response struct {
 	*http.Response
 
 	body []byte
@@ -67,7 +67,7 @@ var client = &http.Client{
 }
 
 // do sends the request and validates the response against the contract.
-func do(t testing.TB, base string, c call) answer {
+func do(t testing.TB, base string, c call) response {
 	t.Helper()
 	a, err := try(t.Context(), base, c)
 	require.NoError(t, err, c.path)
@@ -75,13 +75,13 @@ func do(t testing.TB, base string, c call) answer {
 }
 
 // try is like do, but returns an error, for goroutines other than the test's own.
-func try(ctx context.Context, base string, c call) (answer, error) {
+func try(ctx context.Context, base string, c call) (response, error) {
 	if c.method == "" {
 		c.method = http.MethodGet
 	}
 	req, err := http.NewRequestWithContext(ctx, c.method, base+c.path, c.body)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
@@ -91,14 +91,14 @@ func try(ctx context.Context, base string, c call) (answer, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
-	a := answer{resp, body}
+	a := response{resp, body}
 	if strings.HasPrefix(req.URL.Path, "/api") {
 		if err := conforms(req, a); err != nil {
 			return a, fmt.Errorf("%s %s returned %s, which breaks the contract: %w\n%.2000s", c.method, c.path, resp.Status, err, body)
@@ -108,7 +108,7 @@ func try(ctx context.Context, base string, c call) (answer, error) {
 }
 
 // conforms validates a response against the OpenAPI description, the Go types and the rules for all responses.
-func conforms(req *http.Request, a answer) error {
+func conforms(req *http.Request, a response) error {
 	for name := range a.Header {
 		if strings.HasPrefix(name, "Access-Control-") {
 			return fmt.Errorf("has header %s", name)
@@ -137,7 +137,7 @@ func conforms(req *http.Request, a answer) error {
 	return described(req, a)
 }
 
-func described(req *http.Request, a answer) error {
+func described(req *http.Request, a response) error {
 	router, err := contract()
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func strict[T any](body []byte) (out T, err error) {
 }
 
 // isError checks that a response has an error body, a code that fits its status, and the headers that the status requires.
-func isError(a answer) error {
+func isError(a response) error {
 	e, err := strict[api.Error](a.body)
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func wholeSeconds(s string) bool {
 }
 
 // code returns the error code of a response, "" for a success.
-func (a answer) code() string {
+func (a response) code() string {
 	e, err := strict[api.Error](a.body)
 	if err != nil {
 		return ""
@@ -227,7 +227,7 @@ func (a answer) code() string {
 }
 
 // remaining returns the remaining daily quota from the response header.
-func (a answer) remaining(t testing.TB) int {
+func (a response) remaining(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining"))
 	require.NoError(t, err)
@@ -235,7 +235,7 @@ func (a answer) remaining(t testing.TB) int {
 }
 
 // decode returns the body of a successful response.
-func decode[T any](t testing.TB, a answer) T {
+func decode[T any](t testing.TB, a response) T {
 	t.Helper()
 	require.Equal(t, http.StatusOK, a.StatusCode, "%.1000s", a.body)
 	out, err := strict[T](a.body)

@@ -118,7 +118,7 @@ func (e *examples) exhaust(c *call, tier api.Tier, code problem.Code) {
 }
 
 // call makes the request of an example.
-func (e *examples) call(at, method, path, condition string) answer {
+func (e *examples) call(at, method, path, condition string) response {
 	e.t.Helper()
 	c := call{method: method, path: path, key: e.keys[api.Developer]}
 	if condition != "" {
@@ -192,7 +192,7 @@ func (e *examples) response(name, key string) {
 }
 
 // headers compares the examples of headers. Those with limits are of a developer account.
-func (e *examples) headers(at string, response *openapi3.Response, a answer) {
+func (e *examples) headers(at string, response *openapi3.Response, a response) {
 	limit := response.Headers["X-RateLimit-Limit"]
 	developer := limit != nil && fmt.Sprint(limit.Value.Example) == a.Header.Get("X-RateLimit-Limit")
 	for name, header := range response.Headers {
@@ -260,7 +260,7 @@ var (
 	inline = regexp.MustCompile(`<code>(?:GET )?(/[^<\s]*)</code>`)
 )
 
-// notServed are addresses that pages name and no service answers.
+// notServed are addresses that pages name and no service serves.
 var notServed = map[string]bool{
 	"/api":    true, // all addresses below it
 	"/api/v1": true, // all addresses below it
@@ -365,7 +365,7 @@ func (e *examples) exchange(at, example string) {
 
 // reference runs the programs of the API reference.
 func (e *examples) reference(page string) {
-	doc, err := apidoc.Parse(api.OpenAPIYAML)
+	doc, err := apidoc.Published()
 	require.NoError(e.t, err)
 	for _, o := range doc.Operations {
 		programs := e.sameOutput(o.ExampleCall())
@@ -377,7 +377,7 @@ func (e *examples) reference(page string) {
 
 // filters runs programs with a filter of each type, and without any.
 func (e *examples) filters() {
-	doc, err := apidoc.Parse(api.OpenAPIYAML)
+	doc, err := apidoc.Published()
 	require.NoError(e.t, err)
 	list, _ := doc.Operation("listOpportunities")
 	e.sameOutput(apidoc.Call{Operation: list})

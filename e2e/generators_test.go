@@ -44,7 +44,7 @@ func TestGeneratedClients(t *testing.T) {
 		dir := copyOf(t, "openapi/oapi-codegen")
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "client"), 0o750))
 		command(t, dir, "go", "tool", "oapi-codegen", "-generate", "types,client", "-package", "client", "-o", "client/client.go", file)
-		command(t, dir, "go", "build", "-o", "reader", ".")
+		command(t, dir, "go", "build", "-ldflags=-s", "-o", "reader", ".")
 		for _, server := range []string{d.url, tomorrow} {
 			require.Equal(t, want.String(), command(t, dir, "./reader", server))
 		}
@@ -65,7 +65,7 @@ func TestGeneratedClients(t *testing.T) {
 // TestGeneratedPythonHasTheTypesOfTheSDK checks the programs that the reference and the explorer show, with few and with all parameters.
 func TestGeneratedPythonHasTheTypesOfTheSDK(t *testing.T) {
 	t.Parallel()
-	doc, err := apidoc.Parse(api.OpenAPIYAML)
+	doc, err := apidoc.Published()
 	require.NoError(t, err)
 	sdk, err := filepath.Abs("../sdk")
 	require.NoError(t, err)

@@ -80,7 +80,11 @@ func TestWhatOperatorsWatch(t *testing.T) {
 	s.visit(t, first)
 	before := s.scrape(t)
 
-	known := map[string]bool{"up": true} // Prometheus' own
+	known := map[string]bool{
+		"up": true, // Prometheus' own
+		// With TLS between the services only; tested in pkg/service.
+		"tls_certificate_expiry_timestamp_seconds": true, "tls_certificate_renewal_overdue": true,
+	}
 	for _, family := range before {
 		for _, name := range series(family) {
 			known[name] = true
@@ -175,7 +179,7 @@ func gatewaySeries(all map[string]*dto.MetricFamily) []string {
 func (s *stack) bill(t *testing.T) {
 	t.Helper()
 	address, operations := storetest.FreeAddress(t), storetest.FreeAddress(t)
-	env := append(slices.Clone(s.settings["history"]), "OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
+	env := append(slices.Concat(s.settings["history"], tokens("billing")), "OPPORTUNITY_DATABASE_URL="+storetest.Postgres(t), "OPPORTUNITY_DATABASE_ALLOW_OWNER=true",
 		"OPPORTUNITY_LISTEN="+address, "OPPORTUNITY_OPERATIONS_LISTEN="+operations, "OPPORTUNITY_STRIPE_API_KEY=sk_test_0123456789abcdef",
 		"OPPORTUNITY_STRIPE_WEBHOOK_SECRETS=whsec_0123456789abcdef", "OPPORTUNITY_STRIPE_PRICE=price_0123456789", "OPPORTUNITY_STRIPE_API_BASE=http://"+storetest.FreeAddress(t))
 	_, errs, code := run(t, env, "", program(t, "billing"), "migrate")

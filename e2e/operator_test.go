@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/pkg/jsonlines"
 	"opportunity.internal/pkg/storetest"
 )
 
@@ -36,7 +38,7 @@ func TestRefusedFiles(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Empty(t, out)
 	for _, line := range []string{
-		"line 2 (id bad-two): company.website: ", "line 4 (id bad-four): category: ", "line 5: line: ", "line 6 (id bad-six): summery: ",
+		"line 2 (id bad-two): company.website: ", "line 4 (id bad-four): category: ", "line 5: must be one JSON object: ", "line 6 (id bad-six): summery: ",
 	} {
 		require.Contains(t, errs, line)
 	}
@@ -78,6 +80,14 @@ func TestRefusedFiles(t *testing.T) {
 	require.Contains(t, errs, "line 3")
 	require.Contains(t, u.verb(t, event("good-one", "verified"), "events", "append", "-"), "appended 1, duplicates 0")
 	require.Contains(t, u.verb(t, event("good-one", "verified"), "events", "append", "-"), "appended 0, duplicates 1")
+
+	var large strings.Builder // more than api.MaxFile, which does not limit listings
+	for i := range 65 {
+		line := strings.Replace(good, "good-one", fmt.Sprintf("large-%d", i), 1)
+		large.WriteString(line + strings.Repeat(" ", jsonlines.MaxLine-len(line)-1) + "\n")
+	}
+	require.Greater(t, large.Len(), api.MaxFile)
+	require.Contains(t, u.verb(t, large.String(), "listings", "import", "-"), "created 65, updated 0, unchanged 0")
 }
 
 // TestRealPlatforms imports 592 real platforms as candidates, and checks that they stay private until published and export unchanged.

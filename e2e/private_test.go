@@ -36,7 +36,7 @@ func sets(t testing.TB, file string, without ...string) map[string]string {
 // side.
 func TestNothingPrivateGetsOut(t *testing.T) {
 	t.Parallel()
-	u := up(t, filepath.Join(t.TempDir(), "data"))
+	u := up(t, filepath.Join(t.TempDir(), "data"), "OPPORTUNITY_LOG_LEVEL=DEBUG")
 	secrets := []string{ // of the sample
 		"curator-desk@", "Sample note for curators", "private-contact@", "Private sample candidate",
 		"hidden-heron", "hiddenheron", "Hidden Heron", "quiet-quarry", "quietquarry", "Quiet Quarry",

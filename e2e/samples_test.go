@@ -29,7 +29,7 @@ var goSamples = sync.OnceValues(func() (string, error) {
 	}
 	before := remove
 	remove = func() { before(); _ = os.RemoveAll(dir) }
-	build := exec.Command("go", "build", "-o", dir+"/", "./samples/...") //nolint:noctx // shared by all tests
+	build := exec.Command("go", "build", "-ldflags=-s", "-o", dir+"/", "./samples/...") //nolint:noctx // shared by all tests
 	build.Dir = "../sdk"
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
@@ -62,7 +62,7 @@ func runProgram(t *testing.T, dir, language, code, address, key string) string {
 	require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
 	switch language {
 	case "go":
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "main"), file)
+		build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s", "-o", filepath.Join(dir, "main"), file)
 		build.Dir = sdk
 		out, err := build.CombinedOutput()
 		require.NoError(t, err, "%s", out)
@@ -162,12 +162,12 @@ func (d deployment) equalsCopy(t *testing.T, dir string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "copy.json"))
 	require.NoError(t, err)
-	var kept struct {
+	var copied struct {
 		Records map[string]json.RawMessage
 	}
-	require.NoError(t, json.Unmarshal(text, &kept))
+	require.NoError(t, json.Unmarshal(text, &copied))
 	records := map[string]api.Opportunity{}
-	for id, record := range kept.Records {
+	for id, record := range copied.Records {
 		records[id], err = strict[api.Opportunity](record)
 		require.NoError(t, err)
 	}
@@ -198,14 +198,14 @@ func age(t *testing.T, dir string) {
 	file := filepath.Join(dir, "copy.json")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var kept map[string]json.RawMessage
+	var copied map[string]json.RawMessage
 	var state map[string]any
-	require.NoError(t, json.Unmarshal(text, &kept))
-	require.NoError(t, json.Unmarshal(kept["state"], &state))
+	require.NoError(t, json.Unmarshal(text, &copied))
+	require.NoError(t, json.Unmarshal(copied["state"], &state))
 	state["fullWalkAt"] = "2026-01-01T00:00:00Z"
-	kept["state"], err = json.Marshal(state)
+	copied["state"], err = json.Marshal(state)
 	require.NoError(t, err)
-	text, err = json.Marshal(kept)
+	text, err = json.Marshal(copied)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 }

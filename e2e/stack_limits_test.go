@@ -14,7 +14,8 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// TestLimitsAreExactOverThreeGateways checks that exactly L of L + n concurrent requests over all replicas are admitted.
+// TestLimitsAreExactOverThreeGateways checks that exactly L of L + n concurrent requests over all replicas are counted, and that no more
+// are admitted. A request for which Redis needs more than its 200 ms gets 503, counted or not: a busy machine may cause a few.
 func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 	s := newStack(t)
 	for _, tier := range api.Tiers {
@@ -27,11 +28,11 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 			got := map[int]int{}
 			for i, k := range keys {
 				n := (limit+more)/2 + i*((limit+more)%2)
-				by, answers := statuses(t, n, s.rotate, call{path: "/api/v1/opportunities?limit=1", key: k})
+				by, responses := statuses(t, n, s.rotate, call{path: "/api/v1/opportunities?limit=1", key: k})
 				for status, count := range by {
 					got[status] += count
 				}
-				for _, a := range answers {
+				for _, a := range responses {
 					if a.StatusCode == http.StatusTooManyRequests {
 						require.Equal(t, string(problem.MinuteLimitReached), a.code())
 						wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
@@ -40,7 +41,10 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 					}
 				}
 			}
-			require.Equal(t, map[int]int{200: limit, 429: more}, got)
+			require.Equal(t, limit+more, got[200]+got[429]+got[503], "%v", got)
+			require.LessOrEqual(t, got[200], limit)
+			require.GreaterOrEqual(t, got[200]+got[503], limit)
+			require.LessOrEqual(t, got[503], more, "the limit may not be reached")
 			// a rejected request changes no counter
 			refused := do(t, s.gateways[2], call{path: "/api/v1/opportunities", key: key.Key})
 			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
@@ -59,9 +63,9 @@ func TestServiceCapacity(t *testing.T) {
 	a, b := s.issue(t, api.Commercial), s.issue(t, api.Developer)
 	by, _ := statuses(t, 20, s.rotate, call{path: "/api/v1/opportunities", key: a.Key})
 	require.Equal(t, map[int]int{200: 20}, by)
-	by, answers := statuses(t, 20, s.rotate, call{path: "/api/v1/opportunities", key: b.Key})
+	by, responses := statuses(t, 20, s.rotate, call{path: "/api/v1/opportunities", key: b.Key})
 	require.Equal(t, map[int]int{200: capacity - 20, 429: 40 - capacity}, by)
-	for _, refused := range answers {
+	for _, refused := range responses {
 		if refused.StatusCode == http.StatusTooManyRequests {
 			require.Equal(t, string(problem.ServiceCapacityReached), refused.code())
 			require.Equal(t, "1000", refused.Header.Get("X-RateLimit-Limit"), "the caller's own limits")

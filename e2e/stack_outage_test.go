@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 )
 
@@ -89,7 +90,7 @@ func TestNoTokenNoEntry(t *testing.T) {
 	for _, c := range []struct{ method, path string }{
 		{http.MethodGet, "/operator/v1/accounts"}, {http.MethodPost, "/operator/v1/keys"}, {http.MethodGet, "/operator/v1/listings/export"},
 	} {
-		for _, token := range []string{"", internalToken, "wrong"} {
+		for _, token := range []string{"", tokenBetween(peer.Gateway, peer.Authquota), "wrong"} {
 			a := do(t, s.adminURL, call{method: c.method, path: c.path, key: token})
 			require.Equal(t, http.StatusUnauthorized, a.StatusCode, "%s %s", c.path, token)
 		}

@@ -7,18 +7,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/storetest"
+	"opportunity.internal/pkg/storetest/redistest"
 )
 
 const (
-	internalToken = "end-to-end-internal-token-0123456789abcdef"
 	operatorToken = "end-to-end-operator-token-0123456789abcdef"
+	pepper        = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 	gateways      = 3
 )
 
@@ -29,9 +32,14 @@ type stack struct {
 	gateways   []string            // public addresses
 	operations []string            // addresses of the operations ports
 	settings   map[string][]string // by service; of the last gateway
-	redis      *storetest.RedisServer
-	clock      string              // file with the seconds by which the clock of Redis is wrong
+	mail       string              // folder with the mails that authquota has sent
+	publicURL  string              // in mails and pages; the first gateway's address when the stack started
+	redis      *redistest.Server   // nil for a stack with another one
+	databases  map[string]string   // URL of each service's database, as the owner of the schema
+	clock      string              // file with the seconds by which the clocks of Redis and of clock gateways are wrong
+	clocks     []time.Duration     // by which the clocks of the gateways are wrong; nil for ordinary gateways
 	links      map[[2]string]*link // by client and server: services, "redis" and "postgres"
+	relays     map[string]*relay   // by service
 	processes  []*process
 }
 
@@ -39,67 +47,173 @@ type stack struct {
 // right but what serving needs.
 func newStack(t testing.TB, settings ...string) *stack {
 	t.Helper()
-	s := &stack{clock: filepath.Join(t.TempDir(), "clock"), settings: map[string][]string{}, links: map[[2]string]*link{}}
-	require.NoError(t, os.WriteFile(s.clock, []byte("0"), 0o600))
-	s.redis = storetest.Redis(t, "LD_PRELOAD="+clockLibrary(t), "CLOCK_OFFSET_FILE="+s.clock)
+	return newStackOn(t, parts{}, settings...)
+}
 
-	addresses := map[string]string{"postgres": hostOf(t, os.Getenv(storetest.PostgresVariable)), "redis": hostOf(t, s.redis.URL)}
-	for _, name := range []string{"catalog", "history", "authquota"} {
-		addresses[name] = storetest.FreeAddress(t)
+// parts are parts of a stack that differ from the usual ones: a Redis of the stack, and the Postgres of all tests, with links to them.
+type parts struct {
+	redis    string          // URL
+	redisDir string          // if not empty, the Redis of the stack appends its data to files there
+	database func() string   // creates a database and returns its URL
+	relayed  bool            // services are reached through relays, so that their processes can be replaced
+	clocks   []time.Duration // if not nil, the gateways have clocks that are wrong by this much and follow the clock of Redis
+	ahead    time.Duration   // by which these clocks are ahead from the start
+	billing  bool            // billing runs, with its sandbox
+}
+
+// newStackOn is newStack with other parts.
+func newStackOn(t testing.TB, at parts, settings ...string) *stack {
+	t.Helper()
+	services := []string{"catalog", "history", "authquota"}
+	if at.billing {
+		services = append(services, "billing")
 	}
-	public := []string{}
-	for range gateways {
-		public = append(public, storetest.FreeAddress(t))
+	a := newAssembly(t, at, services, settings)
+	for _, name := range services {
+		a.serveOnDatabase(name)
 	}
-	common := append([]string{
-		"OPPORTUNITY_PUBLIC_URL=http://" + public[0],
-		"OPPORTUNITY_INTERNAL_TOKENS=" + internalToken,
-		"OPPORTUNITY_OPERATOR_TOKENS=" + operatorToken,
-		"OPPORTUNITY_KEY_PEPPERS=00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
-		"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
-		"OPPORTUNITY_SMTP_URL=file://" + t.TempDir(),
-		"OPPORTUNITY_MAIL_FROM=no-reply@api.example",
-	}, settings...)
-	serve := func(name, address string, more ...string) {
-		operations := storetest.FreeAddress(t)
-		to := func(server string) string {
-			at := [2]string{name, server}
-			if s.links[at] == nil {
-				s.links[at] = newLink(t, addresses[server])
-			}
-			return s.links[at].address()
-		}
-		env := slices.Concat(common, []string{
-			"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations, "OPPORTUNITY_REDIS_URL=redis://" + to("redis"),
-			"OPPORTUNITY_CATALOG_URL=http://" + to("catalog"), "OPPORTUNITY_HISTORY_URL=http://" + to("history"),
-			"OPPORTUNITY_AUTHQUOTA_URL=http://" + to("authquota"),
-		}, more)
-		s.settings[name], s.operations = env, append(s.operations, "http://"+operations)
-		s.processes = append(s.processes, start(t, env, program(t, name), "serve"))
-	}
-	for _, name := range []string{"catalog", "history", "authquota"} {
-		owner := storetest.Postgres(t)
-		role, asRole := storetest.Role(t, owner)
-		owned := []string{"OPPORTUNITY_DATABASE_URL=" + owner, "OPPORTUNITY_DATABASE_SERVING_ROLE=" + role}
-		_, errs, code := run(t, owned, "", program(t, name), "migrate")
-		require.Zero(t, code, "%s migrate: %s", name, errs)
-		l := newLink(t, addresses["postgres"])
-		s.links[[2]string{name, "postgres"}] = l
-		serve(name, addresses[name], "OPPORTUNITY_DATABASE_URL="+through(t, l, asRole))
-	}
-	for i, address := range public {
+	for i, gateway := range a.gateways {
 		admin := storetest.FreeAddress(t)
 		if i == 0 {
-			s.deployment = deployment{
-				url: "http://" + address, adminURL: "http://" + admin,
+			a.deployment = deployment{
+				url: gateway, adminURL: "http://" + admin,
 				token: []string{"OPPORTUNITY_OPERATOR_TOKEN=" + operatorToken}, keys: map[api.Tier]string{},
 			}
 		}
-		s.gateways = append(s.gateways, "http://"+address)
-		serve("gateway", address, "OPPORTUNITY_ADMIN_LISTEN="+admin)
-		defer ready(t, "http://"+admin+"/readyz", s.processes...)
+		a.serve("gateway", hostOf(t, gateway), slices.Concat([]string{"OPPORTUNITY_ADMIN_LISTEN=" + admin}, a.clockSettings(i))...)
+		defer ready(t, "http://"+admin+"/readyz", a.processes...)
 	}
-	return s
+	return a.stack
+}
+
+// assembly is a stack that is being started.
+type assembly struct {
+	*stack
+
+	t         testing.TB
+	at        parts
+	common    []string          // settings of all processes
+	listen    map[string]string // addresses of services
+	addresses map[string]string // addresses of services for their callers, and of stores
+}
+
+// newAssembly starts Redis, and chooses the addresses of everything else.
+func newAssembly(t testing.TB, at parts, services, settings []string) *assembly {
+	t.Helper()
+	s := &stack{
+		clocks: at.clocks, mail: t.TempDir(), settings: map[string][]string{}, databases: map[string]string{},
+		links: map[[2]string]*link{}, relays: map[string]*relay{},
+	}
+	a := &assembly{stack: s, t: t, at: at, listen: map[string]string{}, addresses: map[string]string{}}
+	if at.redis == "" {
+		a.startRedis()
+	}
+	if at.database == nil {
+		a.addresses["postgres"] = hostOf(t, os.Getenv(storetest.PostgresVariable))
+		a.at.database = func() string { return storetest.Postgres(t) }
+	}
+	for _, name := range services {
+		a.listen[name] = storetest.FreeAddress(t)
+		a.addresses[name] = a.listen[name]
+		if at.relayed {
+			s.relays[name] = newRelay(t, a.listen[name])
+			a.addresses[name] = s.relays[name].address()
+		}
+	}
+	for range gateways {
+		s.gateways = append(s.gateways, "http://"+storetest.FreeAddress(t))
+	}
+	s.publicURL = s.gateways[0]
+	a.common = append([]string{
+		"OPPORTUNITY_PUBLIC_URL=" + s.publicURL,
+		"OPPORTUNITY_OPERATOR_TOKENS=" + operatorToken,
+		"OPPORTUNITY_KEY_PEPPERS=" + pepper,
+		"OPPORTUNITY_ENCRYPTION_KEYS=ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100",
+		"OPPORTUNITY_SMTP_URL=file://" + s.mail,
+		"OPPORTUNITY_MAIL_FROM=no-reply@api.example",
+	}, settings...)
+	return a
+}
+
+// startRedis starts a Redis with a clock that tests can move.
+func (a *assembly) startRedis() {
+	a.t.Helper()
+	a.clock = filepath.Join(a.t.TempDir(), "clock")
+	setClock(a.t, a.clock, a.at.ahead)
+	environment := []string{"LD_PRELOAD=" + clockLibrary(a.t), "CLOCK_OFFSET_FILE=" + a.clock}
+	if a.at.redisDir == "" {
+		a.redis = redistest.Start(a.t, environment...)
+	} else {
+		a.redis = redistest.StartOn(a.t, a.at.redisDir, environment...)
+	}
+	a.addresses["redis"] = hostOf(a.t, a.redis.URL)
+}
+
+// serveOnDatabase creates the database of a service and starts the service.
+func (a *assembly) serveOnDatabase(name string) {
+	a.t.Helper()
+	owner := a.at.database()
+	a.databases[name] = owner
+	role, asRole := storetest.Role(a.t, owner)
+	owned := []string{"OPPORTUNITY_DATABASE_URL=" + owner, "OPPORTUNITY_DATABASE_SERVING_ROLE=" + role}
+	_, errs, code := run(a.t, owned, "", program(a.t, name), "migrate")
+	require.Zero(a.t, code, "%s migrate: %s", name, errs)
+	if server := a.addresses["postgres"]; server != "" {
+		l := newLink(a.t, server)
+		a.links[[2]string{name, "postgres"}] = l
+		asRole = through(a.t, l, asRole)
+	}
+	a.serve(name, a.listen[name], "OPPORTUNITY_DATABASE_URL="+asRole)
+}
+
+// serve starts a process of a service, which reaches all others through links.
+func (a *assembly) serve(name, address string, more ...string) {
+	a.t.Helper()
+	to := func(server string) string {
+		at := [2]string{name, server}
+		if a.links[at] == nil {
+			a.links[at] = newLink(a.t, a.addresses[server])
+		}
+		return a.links[at].address()
+	}
+	operations, redis := storetest.FreeAddress(a.t), a.at.redis
+	if redis == "" {
+		redis = "redis://" + to("redis")
+	}
+	env := slices.Concat(a.common, tokens(name), []string{
+		"OPPORTUNITY_LISTEN=" + address, "OPPORTUNITY_OPERATIONS_LISTEN=" + operations, "OPPORTUNITY_REDIS_URL=" + redis,
+		"OPPORTUNITY_CATALOG_URL=http://" + to("catalog"), "OPPORTUNITY_HISTORY_URL=http://" + to("history"),
+		"OPPORTUNITY_AUTHQUOTA_URL=http://" + to("authquota"),
+	}, more)
+	if a.at.billing {
+		env = append(env, "OPPORTUNITY_BILLING_URL=http://"+to("billing"), "OPPORTUNITY_BILLING_PROCESSOR=sandbox")
+	}
+	a.settings[name], a.operations = env, append(a.operations, "http://"+operations)
+	a.processes = append(a.processes, start(a.t, env, a.program(a.t, name), "serve"))
+}
+
+// process returns the process of a service, or the first of the gateways.
+func (s *stack) process(t testing.TB, service string) *process {
+	t.Helper()
+	at := slices.IndexFunc(s.processes, func(p *process) bool { return p.name == service+" serve" })
+	require.GreaterOrEqual(t, at, 0, "no process of %s", service)
+	return s.processes[at]
+}
+
+// tokens returns the settings of a service with its tokens.
+func tokens(service string) []string {
+	var sent, accepted []string
+	for _, called := range []string{peer.Catalog, peer.History, peer.Authquota, peer.Billing} {
+		sent = append(sent, called+":"+tokenBetween(service, called))
+	}
+	for _, caller := range peer.CallersOf(service) {
+		accepted = append(accepted, caller+":"+tokenBetween(caller, service))
+	}
+	return []string{"OPPORTUNITY_PEER_TOKENS=" + strings.Join(sent, ","), "OPPORTUNITY_CALLER_TOKENS=" + strings.Join(accepted, ",")}
+}
+
+func tokenBetween(caller, called string) string {
+	return "token-of-" + caller + "-for-" + called + "-0123456789abcdef"
 }
 
 // link returns the link from a service to another service or a store.
@@ -159,22 +273,23 @@ func (s *stack) fill(t testing.TB, from deployment) {
 	}
 }
 
-// statuses sends n concurrent requests and counts responses by status. where returns the gateway of the i-th request.
-func statuses(t testing.TB, n int, where func(i int) string, c call) (byStatus map[int]int, answers []answer) {
+// statuses sends n requests, 32 at a time, and counts responses by status. where returns the gateway of the i-th request.
+func statuses(t testing.TB, n int, where func(i int) string, c call) (byStatus map[int]int, responses []response) {
 	t.Helper()
-	answers = make([]answer, n)
+	responses = make([]response, n)
 	errs := make([]error, n)
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(32)
 	for i := range n {
-		all.Go(func() { answers[i], errs[i] = try(t.Context(), where(i), c) })
+		all.Go(func() error { responses[i], errs[i] = try(t.Context(), where(i), c); return nil })
 	}
-	all.Wait()
+	_ = all.Wait()
 	byStatus = map[int]int{}
 	for i := range n {
 		require.NoError(t, errs[i])
-		byStatus[answers[i].StatusCode]++
+		byStatus[responses[i].StatusCode]++
 	}
-	return byStatus, answers
+	return byStatus, responses
 }
 
 func (s *stack) rotate(i int) string { return s.gateways[i%len(s.gateways)] }

@@ -78,6 +78,7 @@ func TestOneTrace(t *testing.T) {
 	defer receiver.Close()
 	u := up(t, filepath.Join(t.TempDir(), "data"),
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
+		"OPPORTUNITY_LOG_LEVEL=DEBUG",             // so that the services behind the gateway log requests that succeed
 		"OPPORTUNITY_TRUSTED_PROXIES=127.0.0.0/8") // so that the gateway continues the trace of the test
 
 	for _, c := range []struct {

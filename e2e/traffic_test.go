@@ -16,9 +16,10 @@ import (
 
 // sent is one call of the traffic, with the times between which it was answered by the clock of the test.
 type sent struct {
-	kind, account string
-	from, to      time.Time
-	status        int // 0 without a response
+	kind, account, gateway string
+
+	from, to time.Time
+	status   int // 0 without a response
 }
 
 // caller makes calls of one kind.
@@ -30,7 +31,7 @@ type caller struct {
 // traffic calls the gateways in turn at a steady rate. A call never waits for another one.
 type traffic struct {
 	t       testing.TB
-	stack   *stack
+	pick    func() string // returns the address of a gateway
 	callers []caller
 	client  *http.Client
 	ticks   chan struct{} // one for each call sent
@@ -65,8 +66,14 @@ func (s *stack) readers(t testing.TB) []caller {
 // send starts traffic of rate calls a second, of each caller in turn. It ends with the test or at end.
 func (s *stack) send(t testing.TB, rate int, callers []caller) *traffic {
 	t.Helper()
+	return sendTo(t, func() string { return s.gateways[rand.IntN(gateways)] }, rate, callers)
+}
+
+// sendTo is send with other gateways.
+func sendTo(t testing.TB, pick func() string, rate int, callers []caller) *traffic {
+	t.Helper()
 	tr := &traffic{
-		t: t, stack: s, callers: callers, ticks: make(chan struct{}), stop: make(chan struct{}),
+		t: t, pick: pick, callers: callers, ticks: make(chan struct{}), stop: make(chan struct{}),
 		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
 	t.Cleanup(tr.client.CloseIdleConnections)
@@ -92,16 +99,17 @@ func (s *stack) send(t testing.TB, rate int, callers []caller) *traffic {
 
 func (tr *traffic) call(i int) {
 	c := tr.callers[i%len(tr.callers)]
-	req, err := http.NewRequestWithContext(tr.t.Context(), http.MethodGet, tr.stack.gateways[rand.IntN(gateways)]+c.path, nil)
+	s := sent{kind: c.kind, gateway: tr.pick()}
+	req, err := http.NewRequestWithContext(tr.t.Context(), http.MethodGet, s.gateway+c.path, nil)
 	if err != nil {
 		panic(err) // the addresses are the test's own
 	}
-	s := sent{kind: c.kind, from: time.Now()}
 	if len(c.keys) > 0 {
 		key := c.keys[i/len(tr.callers)%len(c.keys)]
 		s.account = key.Account
 		req.Header.Set("Authorization", "Bearer "+key.Key)
 	}
+	s.from = time.Now()
 	if resp, err := tr.client.Do(req); err == nil {
 		s.status = resp.StatusCode
 		_, _ = io.Copy(io.Discard, resp.Body)

@@ -40,15 +40,17 @@ export async function person(browser, options = {}) {
   return { context, page: await context.newPage(), faults }
 }
 
-// pictures keeps pictures of the page, in dark and in light, at both widths, and holds it against the width of a phone and, in dark, the
-// contrast of axe-core. At each width, it leaves the page in light to the rest.
-async function pictures(page, name, rest = () => {}) {
+// check requires that the page does not scroll sideways at either width and passes the contrast rules of axe-core in dark. At each width
+// it then calls rest, in light. With WALK_PICTURES it saves a picture of each width and color scheme.
+async function check(page, name, rest = () => {}) {
   await page.evaluate(axe) // through the debugger, which the page's policy does not bind
   for (const [form, size] of Object.entries({ desktop, phone })) {
     await page.setViewportSize(size)
     for (const colorScheme of ['dark', 'light']) {
       await page.emulateMedia({ colorScheme })
-      await page.screenshot({ path: path.join(artifacts, `${name}-${form}-${colorScheme}.jpeg`), quality: 70, fullPage: true })
+      if (process.env.WALK_PICTURES) {
+        await page.screenshot({ path: path.join(artifacts, `${name}-${form}-${colorScheme}.jpeg`), quality: 70, fullPage: true })
+      }
       if (form === 'desktop' && colorScheme === 'dark') {
         const { violations } = await page.evaluate(() => globalThis.axe.run({ runOnly: ['color-contrast'], resultTypes: ['violations'] }))
         assert.deepEqual(violations.flatMap(v => v.nodes.map(n => n.html)), [], `contrast of ${name} in dark`)
@@ -61,20 +63,20 @@ async function pictures(page, name, rest = () => {}) {
   await page.setViewportSize(desktop)
 }
 
-// tour keeps pictures of every page of the sitemap.
+// tour checks every page of the sitemap.
 export async function tour(page) {
   const sitemap = await (await fetch(base + '/sitemap.xml')).text()
   const paths = [...sitemap.matchAll(/<loc>([^<]*)</g)].map(found => new URL(found[1]).pathname)
   assert.ok(paths.length > 30, sitemap)
   for (const at of paths) {
     await page.goto(at)
-    await pictures(page, `public${at.replaceAll('/', '-')}`)
+    await check(page, `public${at.replaceAll('/', '-')}`)
   }
 }
 
-// inspect keeps pictures of the page and holds it against axe-core.
+// inspect checks the page with axe-core.
 export async function inspect(page, name) {
-  await pictures(page, name, async form => {
+  await check(page, name, async form => {
     const { violations } = await page.evaluate(() => globalThis.axe.run({
       runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
       resultTypes: ['violations'], // lists the elements of no other results

@@ -1,5 +1,5 @@
 // The same pages without JavaScript, on a phone: from the front page to a key and back to nothing, by links only up to the first form for
-// a key. Then pictures of every public page.
+// a key. Then every public page.
 import assert from 'node:assert/strict'
 import { base, call, code, launch, mail, person, phone, tour, verb } from './lib.mjs'
 

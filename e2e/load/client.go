@@ -19,7 +19,7 @@ const timeout = 10 * time.Second
 // closed; most other clients do not.
 type client struct {
 	base *url.URL
-	kept chan *conn // idle connections, longest idle first
+	pool chan *conn // idle connections, longest idle first
 }
 
 type conn struct {
@@ -30,8 +30,8 @@ type conn struct {
 
 func newConn(c net.Conn) *conn { return &conn{c, bufio.NewReader(c)} }
 
-// keptConnections is the number of reused connections. Calls use them in turn, so they reach all replicas.
-const keptConnections = 32
+// poolSize is the number of reused connections. Calls use them in turn, so they reach all replicas.
+const poolSize = 32
 
 func newClient(base string) (*client, error) {
 	u, err := url.Parse(base)
@@ -44,10 +44,10 @@ func newClient(base string) (*client, error) {
 	if u.Port() == "" {
 		u.Host += ":80"
 	}
-	return &client{base: u, kept: make(chan *conn, keptConnections)}, nil
+	return &client{base: u, pool: make(chan *conn, poolSize)}, nil
 }
 
-// get makes one call, over a kept or a new connection. The status is 0 if the response is missing or incomplete.
+// get makes one call, over an idle or a new connection. The status is 0 if the response is missing or incomplete.
 func (c *client) get(path, key string, keep bool) (status int, err error) {
 	var to *conn
 	if keep {
@@ -63,7 +63,7 @@ func (c *client) get(path, key string, keep bool) (status int, err error) {
 	reusable, status, err := to.get(c.base, path, key, keep)
 	if keep && reusable && err == nil {
 		select {
-		case c.kept <- to:
+		case c.pool <- to:
 			return status, nil
 		default:
 		}
@@ -75,8 +75,8 @@ func (c *client) get(path, key string, keep bool) (status int, err error) {
 // idle returns an open idle connection, or nil. It returns nil until the pool is full, so that several connections are opened from the
 // start.
 func (c *client) idle() *conn {
-	for len(c.kept) == keptConnections {
-		k := <-c.kept
+	for len(c.pool) == poolSize {
+		k := <-c.pool
 		if k.open() {
 			return k
 		}

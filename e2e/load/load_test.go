@@ -17,7 +17,7 @@ import (
 func TestEveryCallIsCountedAndNoneIsRetried(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var arrived, kept atomic.Int64
+	var arrived, reused atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := arrived.Add(1)
 		if r.Header.Get("Authorization") != "Bearer key" {
@@ -25,7 +25,7 @@ func TestEveryCallIsCountedAndNoneIsRetried(t *testing.T) {
 			return
 		}
 		if !r.Close {
-			kept.Add(1)
+			reused.Add(1)
 		}
 		switch {
 		case n >= 200:
@@ -46,9 +46,9 @@ func TestEveryCallIsCountedAndNoneIsRetried(t *testing.T) {
 	sum := l.run(ctx)
 
 	require.EqualValues(t, arrived.Load(), sum.calls, "a failed call must not be retried")
-	require.EqualValues(t, kept.Load(), sum.kept[1].sent)
-	require.InDelta(t, sum.calls/2, sum.kept[0].sent, 3)
-	require.Equal(t, sum.calls, sum.kept[0].sent+sum.kept[1].sent)
+	require.EqualValues(t, reused.Load(), sum.reused[1].sent)
+	require.InDelta(t, sum.calls/2, sum.reused[0].sent, 3)
+	require.Equal(t, sum.calls, sum.reused[0].sent+sum.reused[1].sent)
 	require.Positive(t, sum.outcomes["busy 503"])
 	require.Positive(t, sum.outcomes["broken connection closed before the response"])
 	good := 0
@@ -72,8 +72,8 @@ func TestConnectionClosedWhileIdleIsNotReused(t *testing.T) {
 	defer ours.Close()
 	theirs, err := ln.Accept()
 	require.NoError(t, err)
-	kept := newConn(ours)
-	require.True(t, kept.open())
+	idle := newConn(ours)
+	require.True(t, idle.open())
 	require.NoError(t, theirs.Close())
-	storetest.Eventually(t, "the close is detected", func() bool { return !kept.open() })
+	storetest.Eventually(t, "the close is detected", func() bool { return !idle.open() })
 }

@@ -20,7 +20,7 @@ type summary struct {
 
 	mu          sync.Mutex
 	calls       int
-	kept        [2]count // over new connections, over kept ones
+	reused      [2]count // over new connections, over reused ones
 	outcomes    map[string]int
 	took        []time.Duration // of successful calls
 	first, last time.Time       // start of the first and the last failed call
@@ -33,9 +33,9 @@ func newSummary() *summary { return &summary{start: time.Now(), outcomes: map[st
 func (s *summary) count(name string, keep bool, status int, err error, began, ended time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	way := &s.kept[0]
+	way := &s.reused[0]
 	if keep {
-		way = &s.kept[1]
+		way = &s.reused[1]
 	}
 	s.calls++
 	way.sent++
@@ -72,13 +72,13 @@ func outcome(status int, err error) string {
 	}
 }
 
-func (s *summary) failed() int { return s.kept[0].failed + s.kept[1].failed }
+func (s *summary) failed() int { return s.reused[0].failed + s.reused[1].failed }
 
 func (s *summary) print(w io.Writer) {
 	long := s.end.Sub(s.start)
 	fmt.Fprintf(w, "sent %d, failed %d in %.0f s\n", s.calls, s.failed(), long.Seconds())
-	fmt.Fprintf(w, "  over kept connections: sent %d, failed %d; over a new one each: sent %d, failed %d\n",
-		s.kept[1].sent, s.kept[1].failed, s.kept[0].sent, s.kept[0].failed)
+	fmt.Fprintf(w, "  over reused connections: sent %d, failed %d; over a new one each: sent %d, failed %d\n",
+		s.reused[1].sent, s.reused[1].failed, s.reused[0].sent, s.reused[0].failed)
 	for _, o := range slices.Sorted(maps.Keys(s.outcomes)) {
 		fmt.Fprintf(w, "  %6d  %s\n", s.outcomes[o], o)
 	}

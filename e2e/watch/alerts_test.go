@@ -12,8 +12,8 @@ func growing(perMinute float64, until time.Duration) func(time.Duration) float64
 	return func(before time.Duration) float64 { return 1e6 - perMinute*max(before, until).Minutes() }
 }
 
-// lately returns a counter that was 0 until the given time before now, and has grown by perMinute since.
-func lately(perMinute float64, since time.Duration) func(time.Duration) float64 {
+// counterSince returns a counter that was 0 until the given time before now, and has grown by perMinute since.
+func counterSince(perMinute float64, since time.Duration) func(time.Duration) float64 {
 	return func(before time.Duration) float64 { return max(0, perMinute*(since-before).Minutes()) }
 }
 
@@ -42,8 +42,8 @@ func TestAvailabilityAlertsFire(t *testing.T) {
 			route := []string{"route", "/api/v1/opportunities", "tier", "free", "namespace", "prod", "outcome"}
 			s.add(days4, growing(calls, 0), "gateway_requests_total", append(route, "served")...)
 			s.add(days4, growing(100*calls, 0), "gateway_requests_total", append(route, "refused")...) // dilutes nothing
-			s.add(days4, lately(c.share*calls/2, c.since), "gateway_requests_total", append(route, "our_fault")...)
-			s.add(days4, lately(c.share*calls/2, c.since), "gateway_requests_total", append(route, "upstream_fault")...)
+			s.add(days4, counterSince(c.share*calls/2, c.since), "gateway_requests_total", append(route, "our_fault")...)
+			s.add(days4, counterSince(c.share*calls/2, c.since), "gateway_requests_total", append(route, "upstream_fault")...)
 			s.add(days4, growing(calls, 0), "gateway_requests_total", "route", "/docs", "namespace", "prod", "outcome", "our_fault") // no call
 			require.Equal(t, c.critical, fires(t, s, "OpportunityAvailabilityBurn", "critical"), "critical")
 			require.Equal(t, c.warning, fires(t, s, "OpportunityAvailabilityBurn", "warning"), "warning")
@@ -135,6 +135,11 @@ func TestOtherAlertsFire(t *testing.T) {
 		}},
 		{"OpportunityRedisClockOffset", "warning", true, []metric{{constant(-2.1), "gateway_redis_clock_offset_seconds", nil}}},
 		{"OpportunityRedisClockOffset", "warning", false, []metric{{constant(-1.9), "gateway_redis_clock_offset_seconds", nil}}},
+		{"OpportunityCertificateExpiring", "critical", true, []metric{
+			{constant(0), "tls_certificate_renewal_overdue", []string{"certificate", "peer_ca"}},
+			{constant(1), "tls_certificate_renewal_overdue", []string{"certificate", "server"}},
+		}},
+		{"OpportunityCertificateExpiring", "critical", false, []metric{{constant(0), "tls_certificate_renewal_overdue", []string{"certificate", "server"}}}},
 		{"OpportunityKeyLookupsFailing", "critical", true, []metric{
 			{growing(1, 0), "gateway_key_lookups_total", []string{"reason", "refresh", "outcome", "failed"}},
 			{growing(9, 0), "gateway_key_lookups_total", []string{"reason", "miss", "outcome", "found"}},
@@ -155,9 +160,9 @@ func TestOtherAlertsFire(t *testing.T) {
 		{"OpportunityLedgerLag", "warning", false, []metric{ // one replica writes the ledger
 			{constant(11), "authquota_ledger_lag_seconds", []string{"instance", "a"}}, {constant(1), "authquota_ledger_lag_seconds", []string{"instance", "b"}},
 		}},
-		{"OpportunityTalliesLost", "warning", true, []metric{{lately(1, 5*time.Minute), "gateway_tallied_requests_lost_total", nil}}},
+		{"OpportunityTalliesLost", "warning", true, []metric{{counterSince(1, 5*time.Minute), "gateway_tallied_requests_lost_total", nil}}},
 		{"OpportunityTalliesLost", "warning", false, []metric{{constant(7), "gateway_tallied_requests_lost_total", nil}}},
-		{"OpportunityLoggedRequestsLost", "warning", true, []metric{{lately(1, 5*time.Minute), "gateway_logged_requests_lost_total", nil}}},
+		{"OpportunityLoggedRequestsLost", "warning", true, []metric{{counterSince(1, 5*time.Minute), "gateway_logged_requests_lost_total", nil}}},
 		{"OpportunityLoggedRequestsLost", "warning", false, []metric{{constant(7), "gateway_logged_requests_lost_total", nil}}},
 		{"OpportunitySnapshotOld", "critical", true, []metric{ // each replica has its own snapshot
 			{constant(1), "catalog_source_age_seconds", []string{"instance", "a"}}, {constant(61), "catalog_source_age_seconds", []string{"instance", "b"}},
@@ -179,7 +184,7 @@ func TestOtherAlertsFire(t *testing.T) {
 			{ago(23 * time.Hour), "history_link_run_success_timestamp_seconds", nil}, {constant(1), "opportunity_service_info", []string{"service", "history"}},
 		}},
 		{"OpportunityCheckpointMissing", "warning", true, []metric{{ago(27 * time.Hour), "history_checkpoint_timestamp_seconds", nil}}},
-		{"OpportunityCheckpointMissing", "warning", true, []metric{{lately(1, 10*time.Minute), "history_checkpoint_failures_total", nil}}},
+		{"OpportunityCheckpointMissing", "warning", true, []metric{{counterSince(1, 10*time.Minute), "history_checkpoint_failures_total", nil}}},
 		{"OpportunityCheckpointMissing", "warning", false, []metric{
 			{ago(25 * time.Hour), "history_checkpoint_timestamp_seconds", nil}, {constant(3), "history_checkpoint_failures_total", nil},
 		}},
@@ -190,12 +195,12 @@ func TestOtherAlertsFire(t *testing.T) {
 			{constant(9000), "authquota_mails_oldest_age_seconds", nil}, {growing(1, 0), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
 		{"OpportunityMailsGivenUp", "warning", true, []metric{
-			{lately(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}}, {constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
+			{counterSince(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}}, {constant(5), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
 		{"OpportunityMailsGivenUp", "warning", false, []metric{
-			{lately(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}}, {growing(10, 0), "authquota_mails_sent_total", []string{"template", "x"}},
+			{counterSince(.1, time.Hour), "authquota_mails_failed_total", []string{"template", "x"}}, {growing(10, 0), "authquota_mails_sent_total", []string{"template", "x"}},
 		}},
-		{"OpportunityWebhooksFailing", "critical", true, []metric{{lately(1, 10*time.Minute), "billing_webhooks_total", []string{"outcome", "failed"}}}},
+		{"OpportunityWebhooksFailing", "critical", true, []metric{{counterSince(1, 10*time.Minute), "billing_webhooks_total", []string{"outcome", "failed"}}}},
 		{"OpportunityWebhooksFailing", "critical", false, []metric{
 			{growing(1, 0), "billing_webhooks_total", []string{"outcome", "done"}}, {constant(4), "billing_webhooks_total", []string{"outcome", "failed"}},
 		}},

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/listingfile"
+)
+
+// recordID returns the id of the i-th record.
+func recordID(i int) string { return fmt.Sprintf("platform-%07d", i) }
+
+// site is the website of every invented company.
+const site = "https://platforms.example/"
+
+// writeListings writes the listings from (inclusive) to (exclusive) as a file for import. A record is about 2.7 KB in a response.
+func writeListings(w io.Writer, from, to int, now time.Time) error {
+	out := bufio.NewWriterSize(w, 1<<20)
+	fmt.Fprintln(out, `{"format":"opportunity-listings","version":1}`)
+	encode := json.NewEncoder(out)
+	for i := from; i < to; i++ {
+		if err := encode.Encode(listing(i, now)); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// listing returns the i-th invented listing.
+func listing(i int, now time.Time) listingfile.Line {
+	random := rand.New(rand.NewPCG(uint64(i), 1)) //nolint:gosec // i is not negative
+	id := recordID(i)
+	published := now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second)
+	checked := api.CheckDate(published.Format(time.DateOnly))
+	facts := factsOf(i)
+	category := api.Categories[i%len(api.Categories)]
+	subcategory := sentence(random, 2)
+	return listingfile.Line{Visibility: listingfile.Published, Listing: listingfile.Listing{
+		ID: id,
+		Platform: api.Platform{
+			Company: api.Company{Name: "Platform " + sentence(random, 2), Website: site + id}, ApplicationURL: site + id + "/apply",
+			Category: category, Subcategory: &subcategory, Summary: sentence(random, 12), Overview: sentence(random, 140),
+			StartingCost: "None", WorkModel: "Independent contractor",
+		},
+		PublishedAt: &published, Facts: &facts, Sources: []api.Source{{URL: site + id + "/about", CheckedAt: &checked}},
+		CompanyProfile: &listingfile.Profile{
+			Bio:                &api.ProfileText{Text: sentence(random, 20), SourceURL: site + id + "/about", CheckedAt: checked},
+			ExperienceSources:  []api.ExperienceSource{},
+			EvidenceAssessment: &api.Assessment{Level: api.Moderate, Note: sentence(random, 6), CheckedAt: checked},
+		},
+	}}
+}
+
+// factsOf returns the facts of the i-th record: every second one is remote, every tenth is eligible in Canada.
+func factsOf(i int) api.Facts {
+	remote, degree := i%2 == 0, i%3 == 0
+	f := api.Facts{
+		Remote: &remote, DegreeRequired: &degree, Languages: []string{"English"}, ApplicationStatus: api.ApplicationOpen,
+		Requirements: []string{"A computer with a microphone", "A bank account"},
+	}
+	if i%10 == 0 {
+		all := true
+		f.CountryEligibility = []api.CountryEligibility{{Country: "CA", Status: api.Eligible, AllRegions: &all, SourceURLs: []string{site + "who"}}}
+	}
+	f.Complete()
+	return f
+}
+
+// writeReviews writes a verified review of each listing as a file of events.
+func writeReviews(w io.Writer, from, to int, now time.Time) error {
+	out := bufio.NewWriterSize(w, 1<<20)
+	encode := json.NewEncoder(out)
+	for i := from; i < to; i++ {
+		facts := factsOf(i)
+		if err := encode.Encode(map[string]any{
+			"slug": recordID(i), "checkedAt": now.Add(-time.Duration(i+1) * time.Second).UTC().Truncate(time.Second), "checkType": api.Review,
+			"outcome": api.OutcomeVerified, "sourceUrls": []string{site + recordID(i)}, "facts": facts, "note": "",
+		}); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+var words = func() (all []string) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		var word strings.Builder
+		for range 1 + random.IntN(3) {
+			word.WriteString(syllables[random.IntN(len(syllables))])
+		}
+		all = append(all, word.String())
+	}
+	return all
+}()
+
+var syllables = strings.Fields("an ter pro con in re de com ex per al ment tion ing er ly pay work a e i o u ro ta se ver ca li mo te on")
+
+// sentence returns n words. Some are much more frequent than others, as in a language.
+func sentence(random *rand.Rand, n int) string {
+	chosen := make([]string, n)
+	for i := range chosen {
+		chosen[i] = words[int(float64(len(words))*random.Float64()*random.Float64()*random.Float64())]
+	}
+	return strings.Join(chosen, " ")
+}

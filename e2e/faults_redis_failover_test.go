@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/storetest/redistest"
+)
+
+// TestFaultsRedisFailover kills a Redis primary whose replica lags, so that Sentinels promote the replica. It lacks a revocation, and all
+// calls of an account that used up its limit within the lag.
+func TestFaultsRedisFailover(t *testing.T) {
+	t.Parallel()
+	row := newResult(t, "Redis primary is killed, Sentinels promote a replica that lags",
+		"over-grant at most the calls within the lag; a key revoked within it never gets 200; normal within 10 s")
+	const limit = 20
+	primary := redistest.Start(t)
+	replica := primary.Replica()
+	s := newStackOn(t, parts{redis: redistest.SentinelURL(primary.Sentinels(3, 3*time.Second))},
+		fmt.Sprintf("OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=%d/1000000/10", limit), "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+	s.fill(t, sample(t))
+	readers, revoked, greedy := s.readers(t), s.issue(t, api.Commercial), s.issue(t, api.Free)
+	for _, gateway := range s.gateways { // each gateway knows the key
+		require.Equal(t, http.StatusOK, do(t, gateway, call{path: readers[0].path, key: revoked.Key}).StatusCode)
+	}
+	honest := s.send(t, rate(), readers)
+	honest.succeeds()
+
+	detached := time.Now()
+	replica.Detach()
+	flood := s.send(t, rate(), []caller{{kind: listCall, path: readers[0].path, keys: []issued{greedy}}})
+	s.verb(t, "", "keys", "revoke", revoked.ID)
+	revocation := time.Now()
+	honest.next(rate())
+	lost := time.Now()
+	primary.Stop()
+	// The first calls since the revocation: until now the gateways have no reason to look the key up again.
+	victim := s.send(t, rate(), []caller{{kind: listCall, path: readers[0].path, keys: []issued{revoked}}})
+	back := honest.succeeds()
+	honest.next(duration())
+	require.True(t, replica.IsPrimary())
+	all, withoutKey, flooded := honest.end(), victim.end(), flood.end()
+
+	require.NotEmpty(t, between(withoutKey, listCall, back, time.Now()))
+	for _, c := range withoutKey {
+		require.Contains(t, []int{http.StatusUnauthorized, http.StatusServiceUnavailable}, c.status, "%s after the revocation", c.from.Sub(revocation))
+	}
+	inLag := counts(between(flooded, listCall, detached, lost))[http.StatusOK]
+	most := mostIn(flooded, time.Minute)
+	require.LessOrEqual(t, most, limit+inLag, "calls of an account within 60 s")
+	unavailable, normal := 0, lost
+	for _, c := range all {
+		if c.from.Before(lost) || c.status == http.StatusOK {
+			continue
+		}
+		require.Equal(t, http.StatusServiceUnavailable, c.status, c.kind)
+		unavailable++
+		if c.to.After(normal) {
+			normal = c.to
+		}
+	}
+	if campaign > 0 {
+		require.Less(t, normal.Sub(lost), 10*time.Second)
+	}
+	row.set("normal after %.1f s, %d calls got 503; lag %.1f s, %d calls within it, %d of an account with a limit of %d within 60 s; 0 of %d with the revoked key got 200",
+		normal.Sub(lost).Seconds(), unavailable, lost.Sub(detached).Seconds(), inLag, most, limit, len(withoutKey))
+}

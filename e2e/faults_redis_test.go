@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/counter"
+)
+
+// killedRedis kills Redis, which restarts empty, while many accounts have counters: once for the duration of a fault, and then several
+// times for a second.
+func (s *stack) killedRedis(t *testing.T, readers []caller) {
+	accounts, times := 2_000, 1
+	if campaign > 0 {
+		accounts, times = 100_000, min(campaign, 10)
+	}
+	t.Run("many accounts", func(t *testing.T) {
+		row := newResult(t, fmt.Sprintf("Redis is killed with %d active accounts and restarts empty", accounts),
+			"503 for at most 3 s after it replies; at most the calls of one second are forgotten; every account keeps its counter")
+		s.charge(t, accounts)
+		l := s.killRedis(t, readers, duration())
+		day := s.redis.Client().HGetAll(t.Context(), counter.Day(counter.DayOf(time.Now()))).Val()
+		for i := range accounts {
+			require.Equal(t, "1", day[active(i)])
+		}
+		if campaign > 0 {
+			require.Less(t, l.normal, 3*time.Second)
+			require.LessOrEqual(t, l.forgotten, l.lastSecond)
+		}
+		row.set("first call admitted %.2f s and last 503 %.2f s after it replies; %d calls forgotten, %d in the last second before",
+			l.first.Seconds(), l.normal.Seconds(), l.forgotten, l.lastSecond)
+	})
+	t.Run("repeatedly", func(t *testing.T) {
+		row := newResult(t, fmt.Sprintf("Redis is killed for a second, %d times", times), "the first call is admitted at most 1 s after it replies")
+		var first, normal []time.Duration
+		failed := 0
+		for range times {
+			l := s.killRedis(t, readers, rate())
+			first, normal, failed = append(first, l.first), append(normal, l.normal), failed+l.failed
+		}
+		if campaign > 0 {
+			require.Less(t, slices.Max(first), time.Second)
+		}
+		row.set("first call admitted after %s, last 503 after %s; %d calls lost each time", spread(first), spread(normal), failed/times)
+	})
+}
+
+// spread formats the least, the median and the greatest duration.
+func spread(d []time.Duration) string {
+	slices.Sort(d)
+	return fmt.Sprintf("%.2f to %.2f s (median %.2f s)", d[0].Seconds(), d[len(d)-1].Seconds(), d[len(d)/2].Seconds())
+}
+
+func active(i int) string { return fmt.Sprintf("acc_%032d", i) }
+
+// charge makes one call of each of n accounts, as the gateways count them, and waits until the ledger has them.
+func (s *stack) charge(t *testing.T, n int) {
+	t.Helper()
+	c, day := s.redis.Client(), counter.DayOf(time.Now())
+	for from := 0; from < n; from += 1000 {
+		_, err := c.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+			for i := from; i < min(from+1000, n); i++ {
+				p.HSet(t.Context(), counter.Day(day), active(i), 1)
+				p.SAdd(t.Context(), counter.Changed(day), active(i), counter.ServiceField)
+				p.HIncrBy(t.Context(), counter.Day(day), counter.ServiceField, 1)
+			}
+			return nil
+		})
+		require.NoError(t, err)
+	}
+	eventually(t, "the ledger has the counters", func() bool { return c.Exists(t.Context(), counter.Changed(day)).Val() == 0 })
+}
+
+// loss describes a loss of Redis. Times are since Redis replied again.
+type loss struct {
+	first      time.Duration // until the first call was admitted
+	normal     time.Duration // until the last rejected call was sent; 0 if there was none
+	failed     int           // calls without a 200
+	forgotten  int           // admitted calls that the counters lack
+	lastSecond int           // calls admitted in the last second before the loss
+}
+
+// killRedis kills Redis under traffic, for the time of n calls, and starts it again.
+func (s *stack) killRedis(t *testing.T, readers []caller, n int) (l loss) {
+	t.Helper()
+	counted := func() int {
+		calls, err := s.redis.Client().HGet(t.Context(), counter.Day(counter.DayOf(time.Now())), counter.ServiceField).Int()
+		require.NoError(t, err)
+		return calls
+	}
+	before := counted()
+	tr := s.send(t, rate(), readers)
+	tr.succeeds()
+	tr.next(2 * rate())
+	killed := time.Now()
+	s.redis.Stop()
+	tr.next(n)
+	s.redis.Start()
+	replies := time.Now()
+	tr.succeeds()
+	tr.next(rate())
+	admitted := 0
+	l.first = time.Hour
+	for _, c := range tr.end() {
+		switch {
+		case c.kind == pageCall:
+			require.Equal(t, http.StatusOK, c.status)
+			continue
+		case c.status == http.StatusOK:
+			admitted++
+			if c.from.After(killed) {
+				l.first = min(l.first, c.to.Sub(replies))
+			} else if c.from.After(killed.Add(-time.Second)) {
+				l.lastSecond++
+			}
+			continue
+		}
+		require.Equal(t, http.StatusServiceUnavailable, c.status)
+		l.failed++
+		l.normal = max(l.normal, c.from.Sub(replies))
+	}
+	l.forgotten = max(0, admitted-(counted()-before))
+	return l
+}

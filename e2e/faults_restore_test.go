@@ -1,0 +1,343 @@
+package e2e
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
+)
+
+// restores are the stores that are restored together. An operator then replays what is missing, or accepts its loss.
+var restores = []struct {
+	stores  []string
+	accepts bool
+	short   bool // in the short form, too
+}{
+	{stores: []string{"redis"}},
+	{stores: []string{"authquota"}},
+	{stores: []string{"history"}},
+	{stores: []string{"history"}, accepts: true},
+	{stores: []string{"catalog"}, accepts: true},
+	{stores: []string{"billing"}, accepts: true},
+	{stores: []string{"redis", "authquota"}},
+	{stores: []string{"redis", "authquota", "history"}, short: true},
+}
+
+// TestFaultsRestore restores stores to an earlier point under steady traffic. A key that was revoked since and an account that was suspended
+// since must not work again, no checkpoint number may be signed twice, and an owner must not be ready until an operator has decided.
+func TestFaultsRestore(t *testing.T) {
+	t.Parallel()
+	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100", "OPPORTUNITY_SERVICE_CAPACITY=10000000",
+		fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
+	s.fill(t, sample(t))
+	readers := s.readers(t)
+	signed := map[string]string{} // checkpoints by number
+	for _, r := range restores {
+		if !r.short && campaign == 0 {
+			continue
+		}
+		name := strings.Join(r.stores, ", ")
+		if r.accepts {
+			name += ", loss accepted"
+		}
+		t.Run(name, func(t *testing.T) {
+			row := newResult(t, "restored to an earlier point: "+name,
+				"no call of a revoked key or a suspended account succeeds, no used link or recovery code works, no checkpoint number is signed twice, nothing is sold and owners are not ready until the decision")
+			f := &restored{stack: s, t: t, stores: r.stores, accepts: r.accepts, signed: signed, reader: readers[0].keys[0].Key}
+			f.run(readers, row)
+		})
+	}
+}
+
+// restored is one run of the fault.
+type restored struct {
+	*stack
+
+	t       *testing.T
+	stores  []string
+	accepts bool
+	signed  map[string]string
+
+	reader             string // a key
+	revoked, suspended issued
+	export             string // file
+	paid               issued // bought before the backup
+	person             *person
+	resetLink          string // in a mail
+}
+
+func (f *restored) run(readers []caller, row *result) {
+	t := f.t
+	f.revoked, f.suspended = f.issue(t, api.Commercial), f.issue(t, api.Commercial)
+	dead := []caller{{kind: "dead", path: "/api/v1/opportunities", keys: []issued{f.revoked, f.suspended}}}
+	for _, gateway := range f.gateways {
+		for _, key := range dead[0].keys {
+			require.Equal(t, http.StatusOK, do(t, gateway, call{path: dead[0].path, key: key.Key}).StatusCode)
+		}
+	}
+	if slices.Contains(f.stores, "authquota") {
+		f.person = f.signUp(t, fmt.Sprintf("ada-%d@example.org", time.Now().UnixMilli()))
+		f.person.post(http.StatusSeeOther, "/account/forgot", "email", f.person.email)
+		f.resetLink = f.person.link("reset-password")
+	}
+	if slices.Contains(f.stores, "billing") {
+		f.paid = f.bought()
+	}
+	f.sign(true)
+	events := f.events()
+	restores := []func(){}
+	for _, store := range f.stores {
+		restores = append(restores, f.backup(store))
+	}
+	f.act(events)
+
+	honest, late := f.send(t, rate(), readers), f.send(t, rate()/4, dead)
+	honest.succeeds()
+	begin := time.Now()
+	for _, restore := range restores {
+		restore()
+	}
+	set := time.Now()
+	owners := slices.DeleteFunc(slices.Clone(f.stores), func(store string) bool { return store == "redis" })
+	for _, owner := range owners {
+		eventually(t, owner+" is not ready", func() bool { return strings.Contains(f.readiness(owner), api.SetBackCondition) })
+	}
+	noticed := time.Now()
+	honest.next(duration())
+	for _, owner := range owners {
+		require.Contains(t, f.readiness(owner), api.SetBackCondition, "no operator has decided")
+	}
+	if f.paid.Key != "" {
+		require.Error(t, f.buy(t.Context(), f.issue(t, api.Free).Account), "a restored database must not sell")
+	}
+	f.sign(!slices.Contains(owners, "history"))
+	decided := time.Now()
+	for _, owner := range owners {
+		f.recover(owner)
+	}
+	f.ready()
+	back := honest.succeeds()
+	f.requireDead()
+	f.requireUsed()
+	if f.paid.Key != "" {
+		require.Equal(t, http.StatusOK, do(t, f.url, call{path: historyPath, key: f.paid.Key}).StatusCode)
+		f.bought()
+	}
+	calls, dying := honest.end(), late.end()
+
+	require.Empty(t, counts(dying)[http.StatusOK], "%v", counts(dying))
+	for status := range counts(dying) {
+		require.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable}, status)
+	}
+	figures := []string{}
+	for _, c := range readers {
+		by := counts(between(calls, c.kind, begin, decided))
+		for status := range by {
+			require.Contains(t, []int{http.StatusOK, http.StatusServiceUnavailable}, status, c.kind)
+		}
+		figures = append(figures, fmt.Sprintf("%s 503 × %d of %d", c.kind, by[http.StatusServiceUnavailable], by[http.StatusOK]+by[http.StatusServiceUnavailable]))
+	}
+	if !slices.Contains(owners, "history") || !f.accepts {
+		events++
+	}
+	eventually(t, "the catalog has the statuses of history", func() bool { return f.events() == events })
+	f.sign(true)
+	row.set("0 of %d calls succeed; noticed after %.1f s; %s; normal %.1f s after the decision", len(dying), noticed.Sub(set).Seconds(),
+		strings.Join(figures, ", "), back.Sub(decided).Seconds())
+}
+
+// backup copies a store and returns a function that restores it to the copy.
+func (f *restored) backup(store string) (restore func()) {
+	if store == "redis" {
+		return f.backupRedis()
+	}
+	l := f.link(store, "postgres")
+	l.cut()
+	replace := storetest.Backup(f.t, f.databases[store])
+	l.repair()
+	f.ready()
+	return func() {
+		l.cut()
+		replace()
+		l.repair()
+	}
+}
+
+// backupRedis copies every key with its time to live.
+func (f *restored) backupRedis() (restore func()) {
+	type saved struct {
+		value string
+		ttl   time.Duration
+	}
+	client, all := f.redis.Client(), map[string]saved{}
+	for _, key := range client.Keys(f.t.Context(), "*").Val() {
+		all[key] = saved{client.Dump(f.t.Context(), key).Val(), client.PTTL(f.t.Context(), key).Val()}
+	}
+	require.NotEmpty(f.t, all)
+	return func() {
+		tx := client.TxPipeline()
+		tx.FlushAll(f.t.Context())
+		for key, s := range all {
+			tx.Restore(f.t.Context(), key, s.ttl, s.value)
+		}
+		_, err := tx.Exec(f.t.Context())
+		require.NoError(f.t, err)
+	}
+}
+
+// act makes the changes that the backups lack, and waits until each service has seen those of the others.
+func (f *restored) act(events int) {
+	t := f.t
+	f.verb(t, "", "keys", "revoke", f.revoked.ID)
+	if p := f.person; p != nil {
+		token := p.token(f.resetLink)
+		p.password = "nineteen-quiet-bicycles-sing"
+		p.post(http.StatusSeeOther, "/account/reset", "token", token, "password", p.password)
+		p.signIn(http.StatusSeeOther, p.codes[0])
+	}
+	if f.paid.Key != "" {
+		f.bought()
+	}
+	f.verb(t, "", "accounts", "suspend", f.suspended.Account, "--reason", "test")
+	f.verb(t, `{"slug":"maple-scribe","checkedAt":"`+time.Now().UTC().Format(time.RFC3339)+`","checkType":"application-link","outcome":"reachable",`+
+		`"sourceUrls":["https://maple.example/"],"note":"n"}`, "events", "append", "-")
+	f.verb(t, "", "listings", "withdraw", "prairie-code")
+	f.verb(t, "", "listings", "publish", "--yes", "prairie-code")
+	eventually(t, "the catalog has the event", func() bool { return f.events() == events+1 })
+	f.sign(true)
+	f.requireDead()
+	newest := f.redis.Client().Get(t.Context(), counter.NewestChange).Val()
+	eventually(t, "history has the newest change of authquota", func() bool {
+		return f.query("history", "SELECT sequence || '.' || mark FROM feed_copies WHERE feed = 'authquota'") == newest
+	})
+	eventually(t, "history has the newest change of the catalog", func() bool {
+		return f.query("history", "SELECT sequence::text FROM feed_copies WHERE feed = 'listings'") ==
+			f.query("catalog", "SELECT max(sequence)::text FROM listings")
+	})
+	out, errs, code := run(t, f.settings["history"], "", program(t, "history"), "export")
+	require.Zero(t, code, errs)
+	f.export = filepath.Join(t.TempDir(), "export.jsonl")
+	require.NoError(t, os.WriteFile(f.export, []byte(out), 0o600))
+}
+
+// bought buys the plan for a new account and returns its key, which then has a history.
+func (f *restored) bought() issued {
+	f.t.Helper()
+	key := f.issue(f.t, api.Free)
+	require.NoError(f.t, f.buy(f.t.Context(), key.Account))
+	eventually(f.t, "the account has what it paid for", func() bool {
+		return do(f.t, f.url, call{path: historyPath, key: key.Key}).StatusCode == http.StatusOK
+	})
+	return key
+}
+
+// query returns the text that a query of one row returns.
+func (f *restored) query(service, query string) (text string) {
+	f.t.Helper()
+	db, err := sql.Open("pgx", f.databases[service])
+	require.NoError(f.t, err)
+	defer db.Close()
+	require.NoError(f.t, db.QueryRowContext(f.t.Context(), query).Scan(&text))
+	return text
+}
+
+// events returns the number of events of a record that consumers see.
+func (f *restored) events() int {
+	f.t.Helper()
+	var a response
+	eventually(f.t, "the record is served", func() bool {
+		a = do(f.t, f.url, call{path: "/api/v1/opportunities/maple-scribe", key: f.reader})
+		return a.StatusCode == http.StatusOK
+	})
+	return decode[api.OpportunityDetail](f.t, a).Data.Verification.HistoryCount
+}
+
+// sign signs a checkpoint if it may. No two checkpoints have the same number.
+func (f *restored) sign(may bool) {
+	f.t.Helper()
+	out, errs, code := run(f.t, f.settings["history"], "", program(f.t, "history"), "checkpoint")
+	if !may {
+		require.NotZero(f.t, code, out)
+		return
+	}
+	require.Zero(f.t, code, errs)
+	number := regexp.MustCompile(`(?m)^number (\d+)$`).FindStringSubmatch(out)
+	require.NotNil(f.t, number, out)
+	if before, again := f.signed[number[1]]; again {
+		require.Equal(f.t, before, out, "a second checkpoint %s", number[1])
+	}
+	f.signed[number[1]] = out
+}
+
+// readiness returns the response of a service to a readiness probe.
+func (f *restored) readiness(service string) string {
+	at := map[string]int{"catalog": 0, "history": 1, "authquota": 2, "billing": 3}[service]
+	resp, err := try(f.t.Context(), f.operations[at], call{path: "/readyz"})
+	if err != nil {
+		return ""
+	}
+	return string(resp.body)
+}
+
+// ready waits until every service is ready.
+func (f *restored) ready() {
+	f.t.Helper()
+	for _, address := range f.operations {
+		ready(f.t, address+"/readyz", f.processes...)
+	}
+}
+
+// recover does what the runbook says.
+func (f *restored) recover(owner string) {
+	f.t.Helper()
+	args := []string{"recover", "--replay", f.export}
+	switch {
+	case f.accepts:
+		args = []string{"recover", "--accept", "--operator", "ann"}
+	case owner == "authquota":
+		args[2] = filepath.Join(f.t.TempDir(), "journal.jsonl")
+		require.NoError(f.t, os.WriteFile(args[2], []byte(f.process(f.t, "authquota").out.String()), 0o600))
+	}
+	out, errs, code := run(f.t, f.settings[owner], "", program(f.t, owner), args...)
+	require.Zero(f.t, code, "%s%s", out, errs)
+}
+
+// requireUsed checks that the link and the recovery code of the person, which were used after the backup, cannot be used again, and that
+// the password that was set with the link is still in effect.
+func (f *restored) requireUsed() {
+	f.t.Helper()
+	if p := f.person; p != nil {
+		p.get(http.StatusGone, f.resetLink)
+		p.signIn(http.StatusUnprocessableEntity, p.codes[0])
+		p.signIn(http.StatusSeeOther, p.codes[1])
+	}
+}
+
+func (f *restored) requireDead() {
+	f.t.Helper()
+	for _, gateway := range f.gateways {
+		for _, c := range []struct {
+			key  string
+			code problem.Code
+		}{{f.revoked.Key, problem.RevokedAPIKey}, {f.suspended.Key, problem.AccountSuspended}} {
+			eventually(f.t, "the key is rejected", func() bool {
+				a := do(f.t, gateway, call{path: "/api/v1/opportunities", key: c.key})
+				require.NotEqual(f.t, http.StatusOK, a.StatusCode)
+				return a.code() == string(c.code)
+			})
+		}
+	}
+}
