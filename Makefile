@@ -77,7 +77,7 @@ test: ## Run all tests, with the race detector, on real Postgres, Redis and Chro
 # processors, because many tests wait. The heaps of tests are small, so GOGC=400 saves a tenth of their processor time for little memory.
 # The unraced ones run afterwards: the gateways of e2e wait only 200 ms for Redis.
 	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) -p 3 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
-	@$(STORES) go test -parallel 3 -shuffle=on -timeout 20m $(UNRACED)
+	@$(STORES) go test -parallel 4 -shuffle=on -timeout 20m $(UNRACED)
 
 .PHONY: pictures
 pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and dark, at desktop and phone width

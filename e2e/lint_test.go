@@ -13,6 +13,7 @@ import (
 // TestLintersReportNothing runs Spectral's spectral:oas rules and Redocly's recommended rules on the served interface description,
 // including those that only warn.
 func TestLintersReportNothing(t *testing.T) {
+	t.Parallel()
 	d := sample(t)
 	served := string(do(t, d.url, call{path: "/openapi.yaml"}).body)
 	// Redocly warns about servers on localhost.

@@ -22,6 +22,7 @@ import (
 
 // TestRefusedFiles checks that a file with invalid lines changes nothing, and that the report names each of them.
 func TestRefusedFiles(t *testing.T) {
+	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none")
 	const good = `{"id":"good-one","company":{"name":"Good","website":"https://good.example/"},` +
 		`"applicationUrl":"https://good.example/a","category":"online","summary":"s","visibility":"published",` +
@@ -140,6 +141,7 @@ func TestRealPlatforms(t *testing.T) {
 
 // TestOlderKeys checks that keys from another system work after an import of their hashes, and that an import is all or nothing.
 func TestOlderKeys(t *testing.T) {
+	t.Parallel()
 	u := upWith(t, filepath.Join(t.TempDir(), "data"), "none", "OPPORTUNITY_OLDER_KEYS=jb-[0-9a-z-]{20,60}")
 	const key = "jb-a-key-of-another-form-4711"
 	hash := sha256.Sum256([]byte(key))
@@ -180,6 +182,7 @@ func TestOlderKeys(t *testing.T) {
 
 // TestUsage checks that exit codes separate usage errors from rejected requests, and that help needs no service.
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	nowhere := "OPPORTUNITY_ADMIN_URL=http://" + storetest.FreeAddress(t)
 	settings := []string{nowhere, "OPPORTUNITY_OPERATOR_TOKEN=" + operatorToken}
 	for _, c := range []struct {

@@ -86,6 +86,7 @@ func TestPostgresStops(t *testing.T) {
 
 // TestNoTokenNoEntry checks that the admin listener rejects requests without its token, and that public ports have no operator paths.
 func TestNoTokenNoEntry(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	for _, c := range []struct{ method, path string }{
 		{http.MethodGet, "/operator/v1/accounts"}, {http.MethodPost, "/operator/v1/keys"}, {http.MethodGet, "/operator/v1/listings/export"},

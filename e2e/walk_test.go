@@ -104,6 +104,7 @@ func TestQuickStart(t *testing.T) {
 
 // TestRestart checks that data, keys, today's counters and the token survive a restart.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
 	before := list(t, u.url, u.keys[api.Commercial], "/api/v1/opportunities?limit=100")
@@ -167,6 +168,7 @@ func TestSeedNone(t *testing.T) {
 
 // TestRefusedStarts checks that a start that fails prints the reason on one line and does not affect a running process.
 func TestRefusedStarts(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	u := up(t, dir)
 	other := filepath.Join(t.TempDir(), "other")

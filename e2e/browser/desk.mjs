@@ -1,12 +1,11 @@
 // The curation desk in a browser: two curators with the keyboard alone, then one without JavaScript on a phone.
 import assert from 'node:assert/strict'
-import { base, eventually, inspect, launch, person, phone, verb } from './lib.mjs'
+import { base, eventually, inspect, launch, person, phone, step, verb } from './lib.mjs'
 
 const { WALK_ONCE: once, WALK_TOKEN: token, WALK_CANDIDATES: candidates, WALK_API_URL: apiURL, WALK_KEY: key } = process.env
 const browser = await launch()
 const { context, page, faults } = await person(browser)
 await context.route(url => url.origin !== base, route => route.fulfill({ contentType: 'text/html', body: 'A source.' }))
-const step = name => console.log(`- ${name}`)
 const figures = []
 
 // press presses keys and counts them.
@@ -282,7 +281,7 @@ try {
   times.sort((a, b) => a - b)
   if (times.length > 0) figures.push(['submit to next form', `median ${times[times.length >> 1]} ms, worst ${times.at(-1)} ms of ${times.length}, on the sample`])
 
-  step('every other page, at both widths and in the dark')
+  step('every other page')
   const audit = await page.goto('/audit.csv').catch(() => null)
   assert.equal(audit, null, 'the export is a file')
   const pages = ['/queue', '/queue?scope=all', '/records', '/records?visibility=private', '/records/candidate-01', '/records/candidate-01/compare', '/records/candidate-00/withdraw', '/requests',
@@ -291,15 +290,10 @@ try {
     await small(page, path)
     await inspect(page, `desk-20-${String(i).padStart(2, '0')}`)
   }
-  await page.emulateMedia({ colorScheme: 'dark' })
-  for (const path of ['/queue', '/reviews/candidate-05', '/records/candidate-00/edit', '/usage', '/records/candidate-01/compare', '/accounts']) {
-    await page.goto(path)
-    await inspect(page, `desk-30${path.replaceAll('/', '-')}-dark`)
-  }
   await page.goto('/accounts')
   await page.locator('tbody a').first().press('Enter')
   await page.getByRole('heading', { name: 'Audit log' }).waitFor()
-  await inspect(page, 'desk-31-account-dark')
+  await inspect(page, 'desk-31-account')
 
   step('without JavaScript, on a phone')
   const plain = await person(browser, { javaScriptEnabled: false, viewport: phone })

@@ -23,6 +23,9 @@ export const phone = { width: 360, height: 740 }
 
 export const launch = () => chromium.launch({ executablePath: env('WALK_CHROMIUM'), args: ['--no-sandbox'] })
 
+// step prints what the walk does now and the seconds since its start.
+export const step = name => console.log(`- ${(performance.now() / 1000).toFixed(1)} s: ${name}`)
+
 // person opens a browser context of its own and collects what goes wrong in it.
 export async function person(browser, options = {}) {
   const context = await browser.newContext({ baseURL: base, viewport: desktop, timezoneId: 'America/Toronto', ...options })
@@ -40,26 +43,26 @@ export async function person(browser, options = {}) {
   return { context, page: await context.newPage(), faults }
 }
 
-// check requires that the page does not scroll sideways at either width and passes the contrast rules of axe-core in dark. At each width
-// it then calls rest, in light. With WALK_PICTURES it saves a picture of each width and color scheme.
-async function check(page, name, rest = () => {}) {
+// check requires that the page does not scroll sideways, and passes axe-core with the given options: at desktop width in dark, and at phone
+// width in light. With WALK_PICTURES it saves a picture of each width and color scheme.
+async function check(page, name, { desktopRules, phoneRules }) {
+  await page.waitForLoadState() // without its style sheet, a page is not what people see
   await page.evaluate(axe) // through the debugger, which the page's policy does not bind
-  for (const [form, size] of Object.entries({ desktop, phone })) {
+  for (const [form, size, colorScheme, rules] of [['desktop', desktop, 'dark', desktopRules], ['phone', phone, 'light', phoneRules]]) {
     await page.setViewportSize(size)
-    for (const colorScheme of ['dark', 'light']) {
-      await page.emulateMedia({ colorScheme })
-      if (process.env.WALK_PICTURES) {
-        await page.screenshot({ path: path.join(artifacts, `${name}-${form}-${colorScheme}.jpeg`), quality: 70, fullPage: true })
-      }
-      if (form === 'desktop' && colorScheme === 'dark') {
-        const { violations } = await page.evaluate(() => globalThis.axe.run({ runOnly: ['color-contrast'], resultTypes: ['violations'] }))
-        assert.deepEqual(violations.flatMap(v => v.nodes.map(n => n.html)), [], `contrast of ${name} in dark`)
-      }
+    for (const scheme of process.env.WALK_PICTURES ? ['light', 'dark'] : []) {
+      await page.emulateMedia({ colorScheme: scheme })
+      await page.screenshot({ path: path.join(artifacts, `${name}-${form}-${scheme}.jpeg`), quality: 70, fullPage: true })
     }
+    await page.emulateMedia({ colorScheme })
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
     assert.ok(wide <= 0, `${name} scrolls sideways by ${wide} pixels at ${form} width`)
-    await rest(form)
+    if (!rules) continue
+    const { violations } = await page.evaluate(runOnly => globalThis.axe.run({ runOnly, resultTypes: ['violations'] }), rules) // lists the elements of no other results
+    const serious = violations.filter(v => v.impact === 'serious' || v.impact === 'critical' || v.tags.some(t => t.startsWith('wcag')))
+    assert.deepEqual(serious.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(' | ')}`), [], `${name} at ${form} width, ${colorScheme}`)
   }
+  await page.emulateMedia({ colorScheme: 'light' })
   await page.setViewportSize(desktop)
 }
 
@@ -70,21 +73,14 @@ export async function tour(page) {
   assert.ok(paths.length > 30, sitemap)
   for (const at of paths) {
     await page.goto(at)
-    await check(page, `public${at.replaceAll('/', '-')}`)
+    await check(page, `public${at.replaceAll('/', '-')}`, { desktopRules: ['color-contrast'] }) // all rules: make lighthouse
   }
 }
 
-// inspect checks the page with axe-core.
-export async function inspect(page, name) {
-  await check(page, name, async form => {
-    const { violations } = await page.evaluate(() => globalThis.axe.run({
-      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-      resultTypes: ['violations'], // lists the elements of no other results
-    }))
-    const serious = violations.filter(v => v.impact === 'serious' || v.impact === 'critical' || v.tags.some(t => t.startsWith('wcag')))
-    assert.deepEqual(serious.map(v => `${v.id}: ${v.nodes.map(n => n.html).join(' | ')}`), [], `${name} at ${form} width`)
-  })
-}
+const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+
+// inspect checks the page with all rules of accessibility at both widths.
+export const inspect = (page, name) => check(page, name, { desktopRules: rules, phoneRules: rules })
 
 // eventually asks until the answer is not empty.
 export async function eventually(what, ask) {
@@ -141,14 +137,14 @@ let lastStep = 0
 export async function code(secret) {
   const bits = [...secret.replace(/[\s=]/g, '').toUpperCase()].map(c => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(c).toString(2).padStart(5, '0')).join('')
   const key = Buffer.from(bits.match(/.{8}/g).map(byte => parseInt(byte, 2)))
-  const step = await eventually('a code that was not used', () => {
+  const interval = await eventually('a code that was not used', () => {
     const now = Math.floor(Date.now() / 30_000)
     const next = Math.max(now, lastStep + 1)
     return next <= now + 1 && next
   })
-  lastStep = step
+  lastStep = interval
   const counter = Buffer.alloc(8)
-  counter.writeBigUInt64BE(BigInt(step))
+  counter.writeBigUInt64BE(BigInt(interval))
   const hash = createHmac('sha1', key).update(counter).digest()
   const at = hash[19] & 15
   return String((hash.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, '0')

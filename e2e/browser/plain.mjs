@@ -1,7 +1,7 @@
 // The same pages without JavaScript, on a phone: from the front page to a key and back to nothing, by links only up to the first form for
 // a key. Then every public page.
 import assert from 'node:assert/strict'
-import { base, call, code, launch, mail, person, phone, tour, verb } from './lib.mjs'
+import { base, call, code, launch, mail, person, phone, step, tour, verb } from './lib.mjs'
 
 const address = 'grace@example.org'
 const password = 'seven ordinary wooden spoons'
@@ -9,7 +9,6 @@ const browser = await launch()
 const { page, faults } = await person(browser, { javaScriptEnabled: false, viewport: phone })
 const press = name => page.getByRole('button', { name, exact: typeof name === 'string' }).click()
 const follow = name => page.getByRole('link', { name }).first().click()
-const step = name => console.log(`- ${name}`)
 
 try {
   step('sign up')

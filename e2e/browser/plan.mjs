@@ -1,7 +1,7 @@
 // What a person pays for, in the sandbox: from the free plan to Business and back, with one key, and what the API answers on the way.
 // A key of the free plan may make ten calls in any minute, so no call here is made in vain.
 import assert from 'node:assert/strict'
-import { base, call, code, eventually, inspect, launch, mail, person, verb } from './lib.mjs'
+import { base, call, code, eventually, inspect, launch, mail, person, step, verb } from './lib.mjs'
 
 const address = 'mary@example.org'
 const password = 'nine patient copper kettles'
@@ -9,7 +9,6 @@ const browser = await launch()
 const { context, page, faults } = await person(browser)
 const press = (name, on = page) => on.getByRole('button', { name, exact: typeof name === 'string' }).first().click()
 const follow = (name, on = page) => on.getByRole('link', { name }).first().click()
-const step = name => console.log(`- ${name}`)
 const plan = '/account/plan'
 const perDay = { free: 100, commercial: 10_000 }
 

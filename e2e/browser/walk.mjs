@@ -2,7 +2,7 @@
 // and come back without the authenticator.
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
-import { base, call, code, eventually, inspect, launch, mail, person, verb } from './lib.mjs'
+import { base, call, code, eventually, inspect, launch, mail, person, step, verb } from './lib.mjs'
 
 const address = 'ada@example.org'
 const password = 'four unrelated quiet otters'
@@ -11,7 +11,6 @@ const { context, page, faults } = await person(browser)
 const press = name => page.getByRole('button', { name, exact: typeof name === 'string' }).click()
 const follow = name => page.getByRole('link', { name }).first().click()
 const secret = () => page.locator('code.secret').first().textContent()
-const step = name => console.log(`- ${name}`)
 
 try {
   step('a stranger is asked to sign in')

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/pkg/api/apitest"
 )
 
-const toReview = 500
+const toReview = 150
 
 // curator reviews records through the operator API, as the desk does. Its errors include every response that is not a success.
 type curator struct {
@@ -116,7 +116,7 @@ func TestTwoCuratorsReviewEachRecordOnce(t *testing.T) {
 	ann, ben := &curator{Client: client}, &curator{Client: client}
 	ann.Actor, ben.Actor = "ann", "ben"
 	for i := range 5 { // ben takes over what ann has in work, and submits first
-		id := fmt.Sprintf("r-%03d", i*100)
+		id := fmt.Sprintf("r-%03d", i*30)
 		anns, _, err := ann.open(t, id, false)
 		require.NoError(t, err)
 		_, mine, err := ben.open(t, id, false)
