@@ -7,7 +7,7 @@ MODULES  := e2e e2e/bench services/authquota $(addprefix services/,$(filter-out 
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 # Without the race detector: e2e tests programs that are built without it, and has next to no concurrency of its own. The others have
 # none, and the race detector would build Kubernetes, Helm and Compose a second time.
-UNRACED  := ./e2e/... ./e2e/bench/... ./charts/... ./docker/... ./k8s/...
+UNRACED  := ./e2e/... ./e2e/bench/... ./sdk/... ./charts/... ./docker/... ./k8s/...
 # Not SQLite, which is C translated to Go, nor argon2id, YAML and Markdown: they have no concurrency of their own, and checking each of
 # their memory accesses would take a third of the time of the tests that use them. go test links a hundred programs and drops their
 # debug information, so nothing is compiled with it. The last pattern that matches a package sets all of its flags.
@@ -85,7 +85,7 @@ pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and 
 
 .PHONY: quick
 quick: ## Run the tests that need neither a store nor a browser
-	@OPPORTUNITY_TEST_QUICK=1 go test $(filter-out $(UNRACED) ./sdk/...,$(PACKAGES))
+	@OPPORTUNITY_TEST_QUICK=1 go test $(filter-out $(UNRACED),$(PACKAGES))
 
 .PHONY: lint
 lint: lint-prose $(LINT) ## Check format, import rules and wording

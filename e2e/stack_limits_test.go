@@ -58,6 +58,7 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 
 // TestServiceCapacity checks the capacity that all accounts share, and that a flush of Redis does not reset it.
 func TestServiceCapacity(t *testing.T) {
+	t.Parallel()
 	const capacity = 25
 	s := newStack(t, fmt.Sprintf("OPPORTUNITY_SERVICE_CAPACITY=%d", capacity))
 	a, b := s.issue(t, api.Commercial), s.issue(t, api.Developer)
@@ -170,6 +171,7 @@ func TestChangesHoldOnTheNextRequest(t *testing.T) {
 
 // TestKeyLife checks that a key expires automatically.
 func TestKeyLife(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	key := s.issue(t, api.Commercial, "--expires-in", "1s")
 	expires, err := time.Parse(time.RFC3339, key.Expires)

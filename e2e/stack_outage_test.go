@@ -49,6 +49,7 @@ func TestRedisStops(t *testing.T) {
 
 // TestPostgresStops checks that lists are served from memory for cached keys, that history returns 503 at once, and that all recovers.
 func TestPostgresStops(t *testing.T) {
+	t.Parallel()
 	s := newStack(t)
 	s.fill(t, sample(t))
 	key, unknown := s.issue(t, api.Developer), s.issue(t, api.Developer)
