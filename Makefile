@@ -73,10 +73,10 @@ cluster-test: ## Test images and chart in the cluster of KUBECONFIG; see scripts
 
 .PHONY: test
 test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
-# By default the race detector delays the exit of each of a hundred test binaries by a second. Three packages run at once on two
+# By default the race detector delays the exit of each of a hundred test binaries by a second. Four packages run at once on two
 # processors, because many tests wait. The heaps of tests are small, so GOGC=400 saves a tenth of their processor time for little memory.
 # The unraced ones run afterwards: the gateways of e2e wait only 200 ms for Redis.
-	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) -p 3 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
+	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) -p 4 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
 	@$(STORES) go test -parallel 4 -shuffle=on -timeout 20m $(UNRACED)
 
 .PHONY: pictures
