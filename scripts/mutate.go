@@ -2,7 +2,7 @@
 // changes that no test noticed. All changes are compiled into one test binary, and an environment variable selects one of them, so a
 // change costs one run of the tests and no build. The binary is built through an overlay: the files on disk stay as they are.
 //
-//	go run scripts/mutate.go [-tests PACKAGES] [-run REGEXP] [-file NAMES] [-every N] FOLDER
+//	go run scripts/mutate.go [-tests PACKAGES] [-run REGEXP] [-file NAMES] [-at NAME:LINE...] [-every N] FOLDER
 package main
 
 import (
@@ -60,6 +60,7 @@ func main() {
 	tests := flag.String("tests", "", "packages whose tests run, separated by spaces (default: FOLDER itself)")
 	run := flag.String("run", "", "run only the tests that match")
 	only := flag.String("file", "", "change these files only, separated by spaces")
+	at := flag.String("at", "", "try the mutants of these lines only, as printed, separated by spaces")
 	every := flag.Int("every", 1, "try every Nth mutant only")
 	jobs := flag.Int("jobs", 2, "test runs at the same time")
 	flag.Parse()
@@ -67,11 +68,11 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	m := runner{run: *run, tests: strings.Fields(*tests), jobs: *jobs}
+	m := runner{run: *run, tests: strings.Fields(*tests), jobs: *jobs, at: strings.Fields(*at), every: *every}
 	if len(m.tests) == 0 {
 		m.tests = []string{filepath.Clean(flag.Arg(0))}
 	}
-	if err := m.all(flag.Arg(0), strings.Fields(*only), *every); err != nil {
+	if err := m.all(flag.Arg(0), strings.Fields(*only)); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -82,12 +83,14 @@ type runner struct {
 	tests    []string
 	run      string
 	jobs     int
+	at       []string // names and lines of the mutants to try; empty: all
+	every    int      // try every Nth mutant
 	binaries []string
 	timeout  time.Duration // of one test run; a mutant that exceeds it counts as killed
 }
 
 // all tries the mutants of a folder and prints the survivors and the score.
-func (r *runner) all(folder string, only []string, every int) error {
+func (r *runner) all(folder string, only []string) error {
 	dir, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
 		return err
@@ -105,10 +108,14 @@ func (r *runner) all(folder string, only []string, every int) error {
 		return fmt.Errorf("the tests fail without a mutant:\n%s", out)
 	}
 	r.timeout = 10*time.Second + 5*time.Since(start)
-	survived := r.tryAll(len(rw.mutants), func(i int) bool { return i%every == 0 && !rw.invalid[i] })
+	wanted := func(i int) bool {
+		m := rw.mutants[i]
+		return i%r.every == 0 && !rw.invalid[i] && (len(r.at) == 0 || slices.Contains(r.at, fmt.Sprintf("%s:%d", m.file, m.line)))
+	}
+	survived := r.tryAll(len(rw.mutants), wanted)
 	tried := 0
 	for i, m := range rw.mutants {
-		if i%every != 0 || rw.invalid[i] {
+		if !wanted(i) {
 			continue
 		}
 		tried++

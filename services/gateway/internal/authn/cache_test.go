@@ -141,3 +141,25 @@ func TestForgetRemovesOnlyTheOutdatedPrincipal(t *testing.T) {
 		require.Equal(t, 2, a.lookups)
 	})
 }
+
+// After a failover, a principal from before it is looked up again, even if the cached one would still be usable.
+func TestNewTermOutdatesPrincipals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &account{principal: api.Principal{Account: "acc_a", ExpiresAt: time.Now().Add(time.Hour)}}
+		keys, after := a.authenticator(t)
+		first, _ := after(0)
+		require.True(t, keys.InTerm(first))
+		keys.NewTerm()
+		require.False(t, keys.InTerm(first))
+		second, _ := after(0)
+		require.True(t, keys.InTerm(second))
+		_, _ = after(0)
+		require.Equal(t, 2, a.lookups)
+
+		key, err := Resolved(a.principal)
+		require.NoError(t, err)
+		explorer, err := keys.Resolve(t.Context(), key, netip.MustParseAddr(somewhere))
+		require.NoError(t, err)
+		require.True(t, keys.InTerm(explorer), "the principal of a call of the explorer was not looked up before")
+	})
+}

@@ -18,7 +18,7 @@ import (
 // Each sync is reported. The log has the first failure and the recovery.
 func TestSyncsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		results := []error{errors.New("first"), errors.New("second"), nil, nil, errors.New("third")}
+		results := []error{errors.New("first"), errors.New("second"), errors.New("third"), nil, nil, errors.New("fourth")}
 		pulls := 0
 		s := newKeySet(func(context.Context, api.KeyPosition) (api.KeyDigests, error) {
 			pulls++
@@ -26,7 +26,7 @@ func TestSyncsAreReported(t *testing.T) {
 		})
 		var log bytes.Buffer
 		var reported []error
-		ctx, stop := context.WithTimeout(t.Context(), 5*(syncEvery+syncPause)-time.Millisecond) // before the sixth sync
+		ctx, stop := context.WithTimeout(t.Context(), 6*(syncEvery+syncPause)-time.Millisecond) // before the seventh sync
 		defer stop()
 		s.run(ctx, slog.New(slog.NewTextHandler(&log, nil)), func(err error) { reported = append(reported, err) })
 		require.Equal(t, results, reported, "one sync at once, then one after each interval")

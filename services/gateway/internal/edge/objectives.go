@@ -42,20 +42,21 @@ func Measure(metrics prometheus.Gatherer) (docs.Measured, error) {
 }
 
 // apiOutcome returns the outcome of a metric of an API route, and an empty string for another metric.
-func apiOutcome(m *dto.Metric) (outcome string) {
-	api := false
-	for _, l := range m.GetLabel() {
-		switch l.GetName() {
-		case "route":
-			api = strings.HasPrefix(l.GetValue(), "/api/")
-		case "outcome":
-			outcome = l.GetValue()
-		}
-	}
-	if !api {
+func apiOutcome(m *dto.Metric) string {
+	if !strings.HasPrefix(label(m, "route"), "/api/") {
 		return ""
 	}
-	return outcome
+	return label(m, "outcome")
+}
+
+// label returns the value of a label, or an empty string if m does not have it.
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
 }
 
 // upTo returns the number of observations of a histogram up to limit, one of its buckets.

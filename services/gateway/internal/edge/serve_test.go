@@ -42,6 +42,7 @@ func TestRequestsThatNeedNoService(t *testing.T) {
 		{method: "GET", path: "/billing/sandbox", status: 404},
 		{method: "POST", path: string(route.Webhook), status: 404},
 		{method: "GET", path: "/docs", status: 200},
+		{method: "GET", path: "/do%63s", status: 404},
 		{method: "GET", path: "/account/plan/?a=b", status: 308},
 		{method: "GET", path: string(route.Checkpoints), body: "x", status: 400, text: "must not have a body"},
 	} {
@@ -111,6 +112,7 @@ func TestOnlyPagesWithoutSecretsAreCompressed(t *testing.T) {
 	e := newEdge(t)
 	e.Account = replies(t, http.StatusOK, long, "Content-Length", "5000")
 	require.Equal(t, "5000", e.send(t, http.MethodHead, "/account/static/site.css", "").Header().Get("Content-Length"), "without Accept-Encoding")
+	require.Equal(t, http.StatusNotFound, newEdge(t).send(t, http.MethodHead, "/nothing", "", "Accept-Encoding", "gzip").Code)
 	for path, want := range map[string]bool{"/api/jobs": true, "/api/v1/opportunities/a/history": false, "/docs": false} {
 		require.Equal(t, want, isCompressed(path), path)
 	}
@@ -165,7 +167,7 @@ func TestForwardedHeadersCountOnlyFromTrustedProxies(t *testing.T) {
 		{"10.0.0.1:1", "203.0.113.1, 198.51.100.1", "198.51.100.1", true},
 		{"10.0.0.1:1", "198.51.100.1,10.0.0.2", "198.51.100.1", true},
 		{"10.0.0.1:1", "10.0.0.2", "10.0.0.2", true},
-		{"10.0.0.1:1", "invalid, 10.0.0.2", "10.0.0.2", true},
+		{"10.0.0.1:1", "198.51.100.1, invalid, 10.0.0.2", "10.0.0.2", true},
 		{"10.0.0.1:1", "", "10.0.0.1", true},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)

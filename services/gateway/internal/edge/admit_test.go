@@ -1,0 +1,235 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/gateway/internal/admission"
+	"opportunity.internal/services/gateway/internal/route"
+	"opportunity.internal/services/gateway/internal/usage"
+)
+
+// list sends a call with a key that is not cached to h.
+func list(t *testing.T, h http.Handler) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/opportunities", nil)
+	r.Header.Set("Authorization", "Bearer "+apikey.Generate(apikey.Live).Reveal())
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// series returns the values of a metric by the values of its labels, without those that are zero.
+func series(t *testing.T, metrics prometheus.Gatherer, name string) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && m.GetCounter().GetValue() != 0 {
+				values[labels(m)] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return values
+}
+
+// labels returns the values of the labels of m, in the order of their names.
+func labels(m *dto.Metric) string {
+	var values []string
+	for _, l := range m.GetLabel() {
+		values = append(values, l.GetValue())
+	}
+	return strings.Join(values, " ")
+}
+
+// Each decision is counted. An outdated principal is looked up again, a suspended one too if its epoch is not the current one.
+func TestAdmissionDecisions(t *testing.T) {
+	oneAMinute := func(p *api.Principal) { p.Limits.PerMinute = 1 }
+	noneToday := func(p *api.Principal) { p.Limits.PerDay = 0 }
+	suspend := func(epoch int64) func(*api.Principal) {
+		return func(p *api.Principal) { p.Suspended, p.Epoch = true, epoch }
+	}
+	current := func(*api.Principal) {}
+	for name, c := range map[string]struct {
+		lookups []func(*api.Principal) // what each lookup changes in the principal of epoch 1, the current one
+		calls   int                    // each with another key; 0: one
+		stop    bool                   // Redis is stopped after the start
+		status  int
+		counted map[string]float64
+	}{
+		"admitted": {lookups: []func(*api.Principal){current}, status: 200, counted: map[string]float64{"admitted free": 1}},
+		"minute limit": {lookups: []func(*api.Principal){oneAMinute, oneAMinute}, calls: 2, status: 429,
+			counted: map[string]float64{"admitted free": 1, "minute_limit_reached free": 1}},
+		"day limit": {lookups: []func(*api.Principal){noneToday}, status: 429, counted: map[string]float64{"daily_limit_reached free": 1}},
+		"outdated": {lookups: []func(*api.Principal){func(p *api.Principal) { p.Epoch = 0 }, current}, status: 200,
+			counted: map[string]float64{"epoch free": 1, "admitted free": 1}},
+		"suspended":           {lookups: []func(*api.Principal){suspend(1)}, status: 403, counted: map[string]float64{"suspended free": 1}},
+		"suspended until now": {lookups: []func(*api.Principal){suspend(0), current}, status: 200, counted: map[string]float64{"admitted free": 1}},
+		"undecided":           {lookups: []func(*api.Principal){current}, stop: true, status: 503, counted: map[string]float64{"undecided free": 1}},
+		"suspended, undecided": {lookups: []func(*api.Principal){suspend(1)}, stop: true, status: 503,
+			counted: map[string]float64{"undecided free": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, lookups := newEdge(t), 0
+			server := e.admits(t, func() api.Principal {
+				p := principal()
+				p.Tier = api.Free
+				c.lookups[lookups](&p)
+				lookups++
+				return p
+			}, func() {})
+			if c.stop {
+				server.Stop()
+			}
+			e.Catalog = replies(t, http.StatusOK, "{}", "Content-Type", jsonType)
+			h, err := e.Handler()
+			require.NoError(t, err)
+			var w *httptest.ResponseRecorder
+			for range max(1, c.calls) {
+				w = list(t, h)
+			}
+			require.Equal(t, c.status, w.Code, w.Body)
+			require.Equal(t, c.counted, series(t, e.Telemetry.Registry, "gateway_admissions_total"))
+			require.Equal(t, len(c.lookups), lookups)
+			require.Equal(t, c.status == 200 || c.status == 429, w.Header()["X-RateLimit-Limit"] != nil, "limits of a known, charged account")
+		})
+	}
+}
+
+// The request log has the status and the code that the caller got.
+func TestCallsAreLoggedWithTheirResponse(t *testing.T) {
+	for _, c := range []struct {
+		limits       api.Limits
+		status       int // of the catalog
+		body, logged string
+	}{
+		{api.Limits{PerMinute: 10, PerDay: 10}, 200, "{}", "200"},
+		{api.Limits{PerMinute: 10, PerDay: 10}, 400, `{"error":{"code":"unknown_parameter"}}`, "400unknown_parameter"},
+		{api.Limits{PerMinute: 10, PerDay: 10}, 503, "{}", "503service_unavailable"},
+		{api.Limits{PerMinute: 10}, 200, "{}", "429daily_limit_reached"},
+	} {
+		e := newEdge(t)
+		e.admits(t, func() api.Principal { p := principal(); p.Limits = c.limits; return p }, func() {})
+		logged := ""
+		e.Log = usage.NewLog(func(_ context.Context, b api.RequestLogBatch) error {
+			for _, r := range b.Requests {
+				logged += fmt.Sprint(r.Status, r.Code)
+			}
+			return nil
+		}, e.Telemetry.Log)
+		e.Catalog = replies(t, c.status, c.body, "Content-Type", jsonType)
+		h, err := e.Handler()
+		require.NoError(t, err)
+		list(t, h)
+		require.NoError(t, e.Log.Flush(t.Context()))
+		require.Equal(t, c.logged, logged)
+	}
+}
+
+// logging lets e log to the buffer that it returns.
+func (e *Edge) logging(t *testing.T) *bytes.Buffer {
+	t.Helper()
+	log := &bytes.Buffer{}
+	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: log})
+	require.NoError(t, err)
+	e.Telemetry = tel
+	return log
+}
+
+func TestFailedRefundIsLogged(t *testing.T) {
+	e := newEdge(t)
+	log := e.logging(t)
+	server := e.admits(t, principal, func() {})
+	e.Catalog = behind(t, func(*http.Request) (*http.Response, error) {
+		server.Stop()
+		return reply(http.StatusPaymentRequired, strings.NewReader("{}"), "Content-Type", jsonType), nil
+	})
+	h, err := e.Handler()
+	require.NoError(t, err)
+	require.Equal(t, http.StatusPaymentRequired, list(t, h).Code)
+	require.Contains(t, log.String(), `"msg":"charge refund failed"`)
+	require.Contains(t, log.String(), `"account_id":"acc_a"`)
+}
+
+func TestRouteOfARequestIsLogged(t *testing.T) {
+	for path, want := range map[string]route.Operation{"/api/v1/opportunities": route.List, "/account/plan/": route.Account} {
+		e := newEdge(t)
+		log := e.logging(t)
+		e.send(t, http.MethodGet, path, "")
+		require.Contains(t, log.String(), fmt.Sprintf(`"route":%q`, want))
+	}
+}
+
+// A rate over a series ignores its first increment, so each series exists from the start.
+func TestSeriesOfAlertsExistFromTheStart(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	newMeters(registry)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	exist := map[string]bool{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			exist[labels(m)] = true
+		}
+	}
+	for _, want := range []string{
+		ourFault + " " + string(route.Account) + " " + noTier,
+		upstreamFault + " " + string(route.History) + " " + string(api.Commercial),
+		string(admission.Outdated) + " " + string(api.Free), undecided + " " + string(api.Free),
+	} {
+		require.True(t, exist[want], "%s in %v", want, exist)
+	}
+}
+
+// Forms of other pages, and pages that are read, make no call, whatever the service sends.
+func TestOnlyExplorerFormsMakeCalls(t *testing.T) {
+	for _, c := range []struct{ method, path string }{{http.MethodGet, api.ExplorerPath + "/list"}, {http.MethodPost, "/account/plan"}} {
+		e := newEdge(t)
+		e.Account = replies(t, http.StatusOK, "page", "Content-Type", htmlType, api.ExplorerHeader, "{}")
+		w := e.send(t, c.method, c.path, "")
+		require.Equal(t, []any{http.StatusOK, "page"}, []any{w.Code, w.Body.String()}, c)
+	}
+}
+
+// A failure of the gateway itself is not counted as one of a service, nor as a rejected request.
+func TestFailureOfTheGatewayIsItsOwn(t *testing.T) {
+	e := newEdge(t)
+	e.meters = newMeters(e.Telemetry.Registry)
+	for status, err := range map[int]error{500: problem.New(problem.InternalError, ""), 400: nil} {
+		e.observed(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil),
+			func(http.ResponseWriter, *http.Request, *observation) (int, error) { return status, err })
+	}
+	require.Equal(t, map[string]float64{ourFault + " " + unmatched + " " + noTier: 1, rejected + " " + unmatched + " " + noTier: 1},
+		series(t, e.Telemetry.Registry, requestsMetric))
+}
+
+// All bodies together, and those of one network, fill their limits exactly.
+func TestBodiesFillTheLimits(t *testing.T) {
+	b := newBodies()
+	total := 0
+	for network := range byte(2 * maxBodies / maxNetworkBodies) {
+		from, blocks := netip.AddrFrom4([4]byte{192, 0, 2, network}), 0
+		for b.reserve(from) {
+			blocks++
+		}
+		total += blocks
+		require.LessOrEqual(t, blocks, maxNetworkBodies/bodyBlock)
+		require.Equal(t, min(maxBodies, (int(network)+1)*maxNetworkBodies), total*bodyBlock)
+	}
+}
