@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -220,8 +221,9 @@ func TestBreakerStopsRequests(t *testing.T) {
 				}
 				require.Equal(t, tripAfter, dials)
 				time.Sleep(probeAfter + 1)
-				for range tripAfter {
-					require.Error(t, try(t.Context(), l))
+				require.ErrorIs(t, try(t.Context(), l), syscall.ECONNREFUSED)
+				for range tripAfter - 1 {
+					require.ErrorIs(t, try(t.Context(), l), gobreaker.ErrOpenState)
 				}
 				require.Equal(t, tripAfter+1, dials)
 			})

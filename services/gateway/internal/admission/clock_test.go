@@ -1,8 +1,10 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -159,6 +161,11 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 		require.NoError(t, l.OpenNextDay(t.Context()))
 		require.Zero(t, c.Exists(t.Context(), counter.Day("2026-11-21")).Val(), "more than an hour before the day")
 
+		clocks.right = clocks.right.Add(time.Second)
+		decide(t, l)
+		require.NoError(t, l.OpenNextDay(t.Context()))
+		require.EqualValues(t, 1, c.Exists(t.Context(), counter.Day("2026-11-21")).Val(), "an hour before the day")
+
 		clocks.right, away = clocks.right.Add(58*time.Minute), true
 		decide(t, l)
 		require.NoError(t, l.OpenNextDay(t.Context()))
@@ -175,4 +182,90 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 		require.ErrorIs(t, err, errAway)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
 	})
+}
+
+// A reply is checked if its time is more than maxAhead before the request was sent, or after the reply arrived; one with a correction
+// each correctionInterval, and one that is the first.
+func TestRepliesAreCheckedForSteps(t *testing.T) {
+	const second, limit = int64(1e6), int64(maxAhead / time.Microsecond)
+	const sent, received = 100 * second, 102 * second
+	for name, c := range map[string]struct {
+		first      bool  // no reply before
+		at         int64 // time of the reply with its correction, from the first request on
+		correction int64
+		unchecked  time.Duration // since the last check
+		step       bool
+		check      bool
+	}{
+		"as expected":               {at: sent},
+		"as early as possible":      {at: sent - limit},
+		"earlier":                   {at: sent - limit - 1, step: true, check: true},
+		"as late as possible":       {at: received + limit},
+		"later":                     {at: received + limit + 1, step: true, check: true},
+		"first":                     {first: true, at: sent + time.Hour.Microseconds()},
+		"first with a correction":   {first: true, at: sent, correction: 1, check: true},
+		"correction":                {at: sent, correction: 1, unchecked: correctionInterval},
+		"correction not checked":    {at: sent, correction: 1, unchecked: correctionInterval + time.Microsecond, check: true},
+		"no correction for a while": {at: sent, unchecked: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+			own := began
+			clock := newRedisClock(func() time.Time { return own })
+			own = began.Add(time.Duration(received) * time.Microsecond)
+			if !c.first {
+				clock.offset.Store(began.UnixMicro())
+			}
+			clock.checked.Store(received - c.unchecked.Microseconds())
+			var log bytes.Buffer
+			reply, checks := source{began.UnixMicro() + c.at - c.correction, c.correction}, 0
+			decided := source{began.UnixMicro() + received - 7*second, 9 * second}
+			update := func(err error) {
+				clock.update(reply, sent, slog.New(slog.NewTextHandler(&log, nil)), func(expected any, at int64) (source, error) {
+					checks++
+					require.Equal(t, own.UnixMicro(), at)
+					if c.first {
+						require.Equal(t, "", expected)
+					} else {
+						require.Equal(t, began.UnixMicro()+received, expected)
+					}
+					return decided, err
+				})
+			}
+			now, known := clock.now()
+			if c.check {
+				update(errAway)
+				after, stillKnown := clock.now()
+				require.Equal(t, []any{now, known, 1}, []any{after, stillKnown, checks}, "while no decision can be made")
+				checks = 0
+			}
+			update(nil)
+			require.Equal(t, c.check, checks == 1)
+			require.Equal(t, c.step, log.Len() > 0)
+			want := reply
+			if c.check {
+				want = decided
+				require.Equal(t, received, clock.checked.Load())
+			}
+			if c.step {
+				require.Contains(t, log.String(), fmt.Sprintf("offset_seconds=%v correction_seconds=9", float64(c.at-received)/1e6))
+			}
+			now, known = clock.now()
+			require.Equal(t, []any{want.redis + want.correction, true}, []any{now, known})
+		})
+	}
+}
+
+func TestTimeToChargeNeedsAKnownClockAndADeadline(t *testing.T) {
+	clock := newRedisClock(time.Now)
+	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	earliest, latest := clock.bounds(limited)
+	require.Equal(t, []any{"", ""}, []any{earliest, latest}, "before the first reply")
+	clock.offset.Store(1)
+	earliest, latest = clock.bounds(t.Context())
+	require.Equal(t, []any{"", ""}, []any{earliest, latest}, "without a deadline")
+	earliest, latest = clock.bounds(limited)
+	require.NotEqual(t, "", earliest)
+	require.NotEqual(t, "", latest)
 }

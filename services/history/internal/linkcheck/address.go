@@ -42,7 +42,10 @@ func hostname(u *url.URL) string {
 func port(u *url.URL) uint16 {
 	switch {
 	case u.Port() != "":
-		n, _ := strconv.ParseUint(u.Port(), 10, 16)
+		n, err := strconv.ParseUint(u.Port(), 10, 16)
+		if err != nil { // out of range: n is the largest port
+			return 0
+		}
 		return uint16(n)
 	case u.Scheme == "https":
 		return 443

@@ -1,6 +1,7 @@
 package summary_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
+	"opportunity.internal/services/history/internal/event"
 	"opportunity.internal/services/history/internal/summary"
 )
 
@@ -287,4 +289,19 @@ func unbrokenPair(events []api.VerificationEvent, first, second api.Verification
 		}
 	}
 	return true
+}
+
+func TestEncodedSummaryNamesItsLastEvent(t *testing.T) {
+	record := event.Record{Sequence: 7, ID: "first", Slug: "a", CheckType: api.LinkCheck, Outcome: api.OutcomeClosed, SourceURLs: "[]"}
+	last := record
+	last.Sequence, last.ID = 9, "last"
+	text, err := summary.Encode("a", []event.Record{record, last})
+	require.NoError(t, err)
+	var s api.Summary
+	require.NoError(t, json.Unmarshal([]byte(text), &s))
+	require.Equal(t, []any{"a", 2, int64(9), "last"}, []any{s.Slug, s.HistoryCount, s.Sequence, s.LastEventID})
+
+	last.SourceURLs = "invalid"
+	_, err = summary.Encode("a", []event.Record{record, last})
+	require.Error(t, err)
 }
