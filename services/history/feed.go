@@ -14,9 +14,9 @@ import (
 	"opportunity.internal/services/history/internal/store"
 )
 
-// listings returns the copy of the catalog's listing states in events. Requests use the copy to check whether a listing is public, so
+// listings returns the copy of the catalog's listing states. Requests use the copy to check whether a listing is public, so
 // an outage of the catalog does not affect readers.
-func listings(catalog *peer.Client, events *store.Store, registry prometheus.Registerer, log *slog.Logger) feed.Copy[api.ListingState] {
+func listings(catalog *peer.Client, copied store.Listings, registry prometheus.Registerer, log *slog.Logger) feed.Copy[api.ListingState] {
 	cursor := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "history_listings_cursor", Help: "Sequence of the last listing state that this process copied from the catalog.",
 	})
@@ -24,11 +24,11 @@ func listings(catalog *peer.Client, events *store.Store, registry prometheus.Reg
 	return feed.Copy[api.ListingState]{
 		Name:     "listings",
 		Sequence: func(l api.ListingState) int64 { return l.Sequence },
-		Position: events.ListingsCursor,
-		Prune:    events.PruneListings,
+		Position: copied.Cursor,
+		Prune:    copied.Prune,
 		StartOver: func(ctx context.Context, seen api.FeedMark) error {
 			log.WarnContext(ctx, "copying all listing states again: the catalog accepted the loss of changes", "last_seen", seen.String())
-			return events.StartListingsOver(ctx, seen)
+			return copied.StartOver(ctx, seen)
 		},
 		Fetch: func(ctx context.Context, query string) (feed.Page[api.ListingState], error) {
 			var page api.ListingFeed
@@ -36,7 +36,7 @@ func listings(catalog *peer.Client, events *store.Store, registry prometheus.Reg
 			return feed.Page[api.ListingState]{Changes: page.Listings, StartOver: page.StartOver}, err
 		},
 		Save: func(ctx context.Context, states []api.ListingState) error {
-			if err := events.SaveListings(ctx, states); err != nil {
+			if err := copied.Save(ctx, states); err != nil {
 				return err
 			}
 			cursor.Set(float64(states[len(states)-1].Sequence))

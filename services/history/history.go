@@ -74,9 +74,9 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	events := store.New(r.DB)
 	catalog := r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
-	copied := listings(catalog, events, r.Registry, r.Log)
+	copied := listings(catalog, store.NewListings(r.DB), r.Registry, r.Log)
 	guard := r.Guard("history", events.Has, reportToCatalog(catalog, events))
-	r.Registry.MustRegister(appended(events), storedMetrics{events})
+	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB)})
 	r.Ready.Add("schema", r.SchemaCurrent)
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}

@@ -22,7 +22,10 @@ var (
 
 // storedMetrics collects metrics of the link checker and the checkpoints from the database. The link checker runs in short-lived
 // processes that are not scraped, and only one replica makes a checkpoint, so every replica reports the shared state.
-type storedMetrics struct{ events *store.Store }
+type storedMetrics struct {
+	events *store.Store
+	links  store.LinkChecks
+}
 
 func (storedMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{linkChecks, linkRunDuration, linkRunEnd, linkSuccess, lastCheckpoint, signedEvents} {
@@ -37,7 +40,7 @@ func (m storedMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
 	}
-	if links, err := m.events.LinkTotals(ctx); err == nil {
+	if links, err := m.links.Totals(ctx); err == nil {
 		for outcome, checks := range links.Checks {
 			out <- prometheus.MustNewConstMetric(linkChecks, prometheus.CounterValue, float64(checks), string(outcome))
 		}

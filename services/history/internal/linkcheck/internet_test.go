@@ -121,7 +121,7 @@ func (n *internet) times(address string) []time.Time {
 
 // testStore is the store of a run. After its death every call fails, as if the process had been killed.
 type testStore struct {
-	*store.Store
+	store.LinkChecks
 	db *database.DB
 
 	mu      sync.Mutex
@@ -152,7 +152,7 @@ func on(t *testing.T, databases map[string]string, test func(t *testing.T, open 
 				db, err := database.Open(cfg, tel)
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = db.Close() })
-				return &testStore{Store: store.New(db), db: db}
+				return &testStore{LinkChecks: store.NewLinkChecks(db), db: db}
 			})
 		})
 	}
@@ -165,13 +165,13 @@ func (k *testStore) publish(t testing.TB, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: pairs[i], Published: true, ApplicationURL: pairs[i+1]})
 	}
-	require.NoError(t, k.SaveListings(context.Background(), states))
+	require.NoError(t, store.NewListings(k.db).Save(context.Background(), states))
 }
 
 // link returns the last event of slug and the number of its events.
 func (k *testStore) link(t testing.TB, slug string) (api.VerificationEvent, int) {
 	t.Helper()
-	page, _, err := k.History(context.Background(), slug, 0, 1)
+	page, _, err := store.New(k.db).History(context.Background(), slug, 0, 1)
 	require.NoError(t, err)
 	if page.Total == 0 {
 		return api.VerificationEvent{}, 0
@@ -201,35 +201,35 @@ func (k *testStore) Record(ctx context.Context, run string, now time.Time, e api
 	if err := k.alive(); err != nil {
 		return err
 	}
-	return k.Store.Record(ctx, run, now, e)
+	return k.LinkChecks.Record(ctx, run, now, e)
 }
 
 func (k *testStore) Claim(ctx context.Context, run, slug string, due, now time.Time) (bool, error) {
 	if err := k.alive(); err != nil {
 		return false, err
 	}
-	return k.Store.Claim(ctx, run, slug, due, now)
+	return k.LinkChecks.Claim(ctx, run, slug, due, now)
 }
 
 func (k *testStore) Release(ctx context.Context, run, slug string) error {
 	if err := k.alive(); err != nil {
 		return err
 	}
-	return k.Store.Release(ctx, run, slug)
+	return k.LinkChecks.Release(ctx, run, slug)
 }
 
 func (k *testStore) Renew(ctx context.Context, run string, until time.Time) (bool, error) {
 	if err := k.alive(); err != nil {
 		return false, err
 	}
-	return k.Store.Renew(ctx, run, until)
+	return k.LinkChecks.Renew(ctx, run, until)
 }
 
 func (k *testStore) End(ctx context.Context, run string, now time.Time, took time.Duration, complete bool) error {
 	if err := k.alive(); err != nil {
 		return err
 	}
-	return k.Store.End(ctx, run, now, took, complete)
+	return k.LinkChecks.End(ctx, run, now, took, complete)
 }
 
 // many returns listings spread over hosts, as pairs of slug and link.

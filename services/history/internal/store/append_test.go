@@ -18,6 +18,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/event"
+	"opportunity.internal/services/history/internal/store"
 )
 
 func TestRepeatedAppendChangesNothing(t *testing.T) {
@@ -139,7 +140,7 @@ func TestAppendToManyListings(t *testing.T) {
 			states = append(states, api.ListingState{Sequence: int64(i + 1), ID: slug, Published: true})
 			events = append(events, review(slug, 1, ""), link(slug, 2, api.OutcomeReachable))
 		}
-		require.NoError(t, s.SaveListings(t.Context(), states))
+		require.NoError(t, store.NewListings(s.db).Save(t.Context(), states))
 		unknown, err := s.UnknownListings(t.Context(), append(slugs, "unlisted"))
 		require.NoError(t, err)
 		require.Equal(t, map[string]bool{"unlisted": true}, unknown)

@@ -13,8 +13,17 @@ import (
 	"opportunity.internal/services/history/internal/linkcheck"
 )
 
+// LinkChecks stores the state of link checks. Its methods return problem.Unavailable during an outage of the database.
+type LinkChecks struct {
+	db     *database.DB
+	events *Store
+}
+
+// NewLinkChecks returns the link checks in db.
+func NewLinkChecks(db *database.DB) LinkChecks { return LinkChecks{db, New(db)} }
+
 // Links returns the application links of all published listings with the state of their last checks.
-func (s *Store) Links(ctx context.Context) ([]linkcheck.Link, error) {
+func (s LinkChecks) Links(ctx context.Context) ([]linkcheck.Link, error) {
 	var rows []struct {
 		Slug, Address string
 		DueAt         int64
@@ -45,8 +54,8 @@ type LinkTotals struct {
 	SucceededAt time.Time             // end of the last run that checked every due link
 }
 
-// LinkTotals returns the totals of the link checker. Each run stores them, because its process ends before it can be scraped.
-func (s *Store) LinkTotals(ctx context.Context) (LinkTotals, error) {
+// Totals returns the totals of the link checker. Each run stores them, because its process ends before it can be scraped.
+func (s LinkChecks) Totals(ctx context.Context) (LinkTotals, error) {
 	var outcomes []struct {
 		Outcome api.Outcome
 		Checks  int64
@@ -70,7 +79,7 @@ func (s *Store) LinkTotals(ctx context.Context) (LinkTotals, error) {
 
 // Claim claims the check of slug that was due at due. ok is false if it is already claimed, or if run does not hold the lease, for
 // example because it was suspended until the lease expired.
-func (s *Store) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
+func (s LinkChecks) Claim(ctx context.Context, run, slug string, due, now time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec(`INSERT INTO link_checks (slug, due_at, run, claimed_at, recorded_at)
 		SELECT CAST(? AS text), CAST(? AS bigint), run, CAST(? AS bigint), 0 FROM link_run WHERE id = 1 AND run = ?
 		ON CONFLICT (slug) DO UPDATE SET due_at = excluded.due_at, run = excluded.run, claimed_at = excluded.claimed_at, recorded_at = 0
@@ -80,7 +89,7 @@ func (s *Store) Claim(ctx context.Context, run, slug string, due, now time.Time)
 }
 
 // Release makes the link of slug due again if run claimed it and has not recorded an event.
-func (s *Store) Release(ctx context.Context, run, slug string) error {
+func (s LinkChecks) Release(ctx context.Context, run, slug string) error {
 	return database.Outage(s.db.WithContext(ctx).
 		Exec("UPDATE link_checks SET due_at = 0, claimed_at = 0 WHERE slug = ? AND run = ? AND recorded_at = 0", slug, run).Error)
 }
@@ -89,14 +98,14 @@ var errNoClaim = errors.New("link is not claimed by this run")
 
 // Record appends the event of a link that run has claimed, like Append. It marks the claim as recorded in the same transaction, so a
 // claim yields at most one event.
-func (s *Store) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
+func (s LinkChecks) Record(ctx context.Context, run string, now time.Time, e api.VerificationEvent) error {
 	r, err := event.New(e)
 	if err != nil {
 		return err
 	}
 	r.Actor, r.RecordedAt = linkcheck.Actor, database.Micros(now)
 	appended := 0
-	err = s.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
+	err = s.events.exclusively(ctx, appendTimeout, func(tx *gorm.DB, next int64) (int64, error) {
 		done := tx.Exec("UPDATE link_checks SET recorded_at = ? WHERE slug = ? AND run = ? AND recorded_at = 0 AND due_at > 0", r.RecordedAt, e.Slug, run)
 		if done.Error == nil && done.RowsAffected != 1 {
 			return next, errNoClaim
@@ -111,26 +120,26 @@ func (s *Store) Record(ctx context.Context, run string, now time.Time, e api.Ver
 		return next + int64(appended), err
 	})
 	if err == nil {
-		s.appended.Add(int64(appended))
+		s.events.appended.Add(int64(appended))
 	}
 	return err
 }
 
 // Acquire takes the lease of the link checker for run. ok is false if another run holds it at now.
-func (s *Store) Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error) {
+func (s LinkChecks) Acquire(ctx context.Context, run string, now, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET run = ?, held_until = ? WHERE id = 1 AND held_until <= ?",
 		run, database.Micros(until), database.Micros(now))
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
 // Renew extends the lease. ok is false if run no longer holds it.
-func (s *Store) Renew(ctx context.Context, run string, until time.Time) (ok bool, err error) {
+func (s LinkChecks) Renew(ctx context.Context, run string, until time.Time) (ok bool, err error) {
 	done := s.db.WithContext(ctx).Exec("UPDATE link_run SET held_until = ? WHERE id = 1 AND run = ?", database.Micros(until), run)
 	return done.RowsAffected == 1, database.Outage(done.Error)
 }
 
 // End releases the lease if run still holds it, and stores the time and duration of the run for metrics.
-func (s *Store) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
+func (s LinkChecks) End(ctx context.Context, run string, now time.Time, duration time.Duration, complete bool) error {
 	return database.Outage(s.db.WithContext(ctx).Exec(`UPDATE link_run SET run = '', held_until = 0, ended_at = ?, took = ?,
 			succeeded_at = CASE WHEN ? THEN ? ELSE succeeded_at END WHERE id = 1 AND run = ?`,
 		database.Micros(now), duration.Microseconds(), complete, database.Micros(now), run).Error)

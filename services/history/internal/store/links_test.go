@@ -10,23 +10,24 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/history/internal/linkcheck"
+	"opportunity.internal/services/history/internal/store"
 	"opportunity.internal/services/history/migrations"
 )
 
 func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a", "b")
-		ctx, due := t.Context(), recorded
+		ctx, due, links := t.Context(), recorded, store.NewLinkChecks(s.db)
 		claim := func(run string, due time.Time) bool {
 			t.Helper()
-			ok, err := s.Claim(ctx, run, "a", due, recorded)
+			ok, err := links.Claim(ctx, run, "a", due, recorded)
 			require.NoError(t, err)
 			return ok
 		}
-		ok, err := s.Acquire(ctx, "one", recorded, recorded.Add(time.Minute))
+		ok, err := links.Acquire(ctx, "one", recorded, recorded.Add(time.Minute))
 		require.NoError(t, err)
 		require.True(t, ok)
-		ok, err = s.Acquire(ctx, "two", recorded.Add(59*time.Second), recorded.Add(time.Hour))
+		ok, err = links.Acquire(ctx, "two", recorded.Add(59*time.Second), recorded.Add(time.Hour))
 		require.NoError(t, err)
 		require.False(t, ok, "only one run may hold the lease")
 		require.False(t, claim("two", due), "a claim needs the lease")
@@ -34,38 +35,38 @@ func TestLinkIsClaimedAndRecordedOnceADay(t *testing.T) {
 		require.False(t, claim("one", due), "a claim is permanent")
 		require.False(t, claim("one", due.Add(-24*time.Hour)))
 
-		ok, err = s.Acquire(ctx, "two", recorded.Add(time.Minute), recorded.Add(time.Hour))
+		ok, err = links.Acquire(ctx, "two", recorded.Add(time.Minute), recorded.Add(time.Hour))
 		require.NoError(t, err)
 		require.True(t, ok, "an expired lease must be available")
-		ok, err = s.Renew(ctx, "one", recorded.Add(2*time.Hour))
+		ok, err = links.Renew(ctx, "one", recorded.Add(2*time.Hour))
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.NoError(t, s.End(ctx, "one", recorded, time.Second, true), "End must not release the lease of another run")
-		ok, err = s.Renew(ctx, "two", recorded.Add(2*time.Hour))
+		require.NoError(t, links.End(ctx, "one", recorded, time.Second, true), "End must not release the lease of another run")
+		ok, err = links.Renew(ctx, "two", recorded.Add(2*time.Hour))
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.False(t, claim("two", due), "the claim of a dead run must stay")
 
 		e := link("a", 1, api.OutcomeReachable)
-		require.Error(t, s.Record(ctx, "two", recorded, e), "the claim belongs to another run")
-		require.NoError(t, s.Record(ctx, "one", recorded, e), "the run that holds the claim may record late")
-		require.Error(t, s.Record(ctx, "one", recorded, link("a", 2, api.OutcomeClosed)), "a claim yields one event")
+		require.Error(t, links.Record(ctx, "two", recorded, e), "the claim belongs to another run")
+		require.NoError(t, links.Record(ctx, "one", recorded, e), "the run that holds the claim may record late")
+		require.Error(t, links.Record(ctx, "one", recorded, link("a", 2, api.OutcomeClosed)), "a claim yields one event")
 		require.Len(t, s.events(t, "a"), 1)
 
 		require.True(t, claim("two", due.Add(24*time.Hour)), "a new claim is possible the next day")
-		require.NoError(t, s.Release(ctx, "two", "a"))
-		require.Error(t, s.Record(ctx, "two", recorded, link("a", 3, api.OutcomeClosed)), "a released link is not claimed")
+		require.NoError(t, links.Release(ctx, "two", "a"))
+		require.Error(t, links.Record(ctx, "two", recorded, link("a", 3, api.OutcomeClosed)), "a released link is not claimed")
 		require.True(t, claim("two", due.Add(24*time.Hour)))
-		require.NoError(t, s.Record(ctx, "two", recorded, link("a", 4, api.OutcomeClosed)))
-		require.NoError(t, s.Release(ctx, "two", "a"), "release after recording must change nothing")
+		require.NoError(t, links.Record(ctx, "two", recorded, link("a", 4, api.OutcomeClosed)))
+		require.NoError(t, links.Release(ctx, "two", "a"), "release after recording must change nothing")
 		require.False(t, claim("two", due.Add(24*time.Hour)))
 
-		links, err := s.Links(ctx)
+		all, err := links.Links(ctx)
 		require.NoError(t, err)
 		require.ElementsMatch(t, []linkcheck.Link{
 			{Slug: "a", Address: "https://a.example", DueAt: due.Add(24 * time.Hour), ClaimedAt: recorded, Recorded: true},
 			{Slug: "b", Address: "https://a.example", DueAt: time.Unix(0, 0).UTC(), ClaimedAt: time.Unix(0, 0).UTC()},
-		}, links)
+		}, all)
 		require.Equal(t, linkcheck.Actor, s.actorOf(t, "a"))
 	})
 }
@@ -84,12 +85,13 @@ func TestServingRoleCanCheckLinks(t *testing.T) {
 	require.NoError(t, database.Migrate(t.Context(), cfg, silent(t), migrations.Files))
 	s := open(t, asRole)
 	s.publish(t, "a")
-	ok, err := s.Acquire(t.Context(), "one", recorded, recorded.Add(time.Minute))
+	links := store.NewLinkChecks(s.db)
+	ok, err := links.Acquire(t.Context(), "one", recorded, recorded.Add(time.Minute))
 	require.NoError(t, err)
 	require.True(t, ok)
-	ok, err = s.Claim(t.Context(), "one", "a", recorded, recorded)
+	ok, err = links.Claim(t.Context(), "one", "a", recorded, recorded)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.NoError(t, s.Record(t.Context(), "one", recorded, link("a", 1, api.OutcomeReachable)))
-	require.NoError(t, s.End(t.Context(), "one", recorded, time.Second, true))
+	require.NoError(t, links.Record(t.Context(), "one", recorded, link("a", 1, api.OutcomeReachable)))
+	require.NoError(t, links.End(t.Context(), "one", recorded, time.Second, true))
 }

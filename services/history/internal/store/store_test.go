@@ -114,7 +114,7 @@ func (s testStore) publish(t testing.TB, slugs ...string) {
 	for i, slug := range slugs {
 		states = append(states, api.ListingState{Sequence: int64(i + 1), ID: slug, Published: true, ApplicationURL: "https://a.example"})
 	}
-	require.NoError(t, s.SaveListings(t.Context(), states))
+	require.NoError(t, store.NewListings(s.db).Save(t.Context(), states))
 }
 
 // events returns the published history of slug without the generated IDs.
@@ -193,7 +193,7 @@ func TestPageNeedsAtMostTwoQueries(t *testing.T) {
 
 func TestHistoryOfPrivateAndUnknownListings(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
-		require.NoError(t, s.SaveListings(t.Context(), []api.ListingState{{Sequence: 1, ID: "private"}, {Sequence: 2, ID: "quiet", Published: true}}))
+		require.NoError(t, store.NewListings(s.db).Save(t.Context(), []api.ListingState{{Sequence: 1, ID: "private"}, {Sequence: 2, ID: "quiet", Published: true}}))
 		s.add(t, review("private", 1, ""))
 		for _, slug := range []string{"private", "unlisted"} {
 			page, published, err := s.History(t.Context(), slug, 0, 10)
@@ -268,19 +268,19 @@ func TestSummariesAreReadBySequence(t *testing.T) {
 func TestSaveListingsIgnoresOlderStates(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		cursor := func() int64 {
-			c, _, err := s.ListingsCursor(t.Context())
+			c, _, err := store.NewListings(s.db).Cursor(t.Context())
 			require.NoError(t, err)
 			return c
 		}
 		require.Zero(t, cursor())
 		old := []api.ListingState{{Sequence: 1, ID: "b", Published: true}, {Sequence: 2, ID: "a"}}
 		for range 2 {
-			require.NoError(t, s.SaveListings(t.Context(), old))
+			require.NoError(t, store.NewListings(s.db).Save(t.Context(), old))
 			require.EqualValues(t, 2, cursor())
 		}
-		require.NoError(t, s.SaveListings(t.Context(), []api.ListingState{{Sequence: 7, ID: "b"}}))
-		require.NoError(t, s.SaveListings(t.Context(), old), "an older page from another replica")
-		require.NoError(t, s.SaveListings(t.Context(), nil))
+		require.NoError(t, store.NewListings(s.db).Save(t.Context(), []api.ListingState{{Sequence: 7, ID: "b"}}))
+		require.NoError(t, store.NewListings(s.db).Save(t.Context(), old), "an older page from another replica")
+		require.NoError(t, store.NewListings(s.db).Save(t.Context(), nil))
 		require.EqualValues(t, 7, cursor())
 		_, published, err := s.History(t.Context(), "b", 0, 1)
 		require.NoError(t, err)
@@ -307,11 +307,11 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.Summaries(t.Context(), 0, 1)
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			_, _, err = s.ListingsCursor(t.Context())
+			_, _, err = store.NewListings(s.db).Cursor(t.Context())
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.UnknownListings(t.Context(), []string{"a"})
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			require.Equal(t, problem.ServiceUnavailable, problem.Of(s.SaveListings(t.Context(), []api.ListingState{{ID: "a"}})).Code)
+			require.Equal(t, problem.ServiceUnavailable, problem.Of(store.NewListings(s.db).Save(t.Context(), []api.ListingState{{ID: "a"}})).Code)
 			_, _, err = s.Append(t.Context(), "ada", fileOf(recorded, lines(review("a", 1, ""))), ignore)
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 		})
