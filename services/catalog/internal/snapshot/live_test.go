@@ -29,6 +29,7 @@ type memorySource struct {
 	err        error  // returned by both methods
 	changesErr error  // returned by Changes after it has passed on every row
 	rowsRead   int    // by Changes
+	loads      int    // calls of Changes
 }
 
 func (s *memorySource) Sequence(context.Context) (int64, error) {
@@ -49,6 +50,7 @@ func (s *memorySource) Mark(_ context.Context, sequence int64) (api.FeedMark, er
 func (s *memorySource) Changes(_ context.Context, after int64, each func(Row) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.loads++
 	for _, r := range s.rows {
 		if r.Sequence > after {
 			s.rowsRead++
@@ -255,10 +257,12 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	s.changesErr = nil
 	public(time.Hour, 19)
 	public(4*time.Hour, 19)
+	before := s.loads
+	public(4*time.Hour, 19)
+	require.Equal(t, before, s.loads, "a poll without changes reads no rows")
 	require.Len(t, versions, 4, "each changed list has a new version")
 }
 
-// A restored source reaches the sequence of the last poll again, with other changes. What was loaded before must not be served beside them.
 func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {
 	s := &memorySource{rows: map[string]Row{}, timeline: "first"}
 	var log bytes.Buffer
@@ -270,12 +274,14 @@ func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {
 	require.NotContains(t, log.String(), "replaced")
 }
 
+// A restored source reaches the sequence of the last poll again, with other changes. What was loaded before must not be served beside them.
 func TestReplacedSourceIsLoadedAgain(t *testing.T) {
 	for name, after := range map[string]int64{"below the last poll": 0, "above it": 20} {
 		s := &memorySource{rows: map[string]Row{}, timeline: "first"}
 		records := oracle.Records(1, 30, now)
 		s.put(t, records[:10]...)
-		l := NewLive(s, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+		var log bytes.Buffer
+		l := NewLive(s, func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)))
 		require.NoError(t, l.Poll(t.Context()))
 		require.Equal(t, 10, l.Stats().Records, name)
 
@@ -283,5 +289,6 @@ func TestReplacedSourceIsLoadedAgain(t *testing.T) {
 		s.put(t, records[10:10+after]...)
 		require.NoError(t, l.Poll(t.Context()))
 		require.Equal(t, Stats{Records: int(5 + after), Sequence: 5 + after}, counters(l.Stats()), name)
+		require.Contains(t, log.String(), "catalog database was replaced", name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -262,7 +263,25 @@ func TestFilterCacheIsBounded(t *testing.T) {
 			require.Equal(t, string(encoded(t, oracle.List(all, api.Commercial, f))), string(walk(t, snapshot.At(now), api.Commercial, f.Encode())))
 		}
 	}
-	require.LessOrEqual(t, len(snapshot.filters.sets), maxCachedSets)
+	require.Len(t, snapshot.filters.sets, maxCachedSets, "full after more different filters")
+}
+
+// Every record stays fresh between two requests: the cutoff of the first is the end of the list.
+func TestCutoffAtTheEndOfTheList(t *testing.T) {
+	records := oracle.Records(1, 20, now)
+	snapshot := build(t, empty, records, 1)
+	at := time.UnixMicro(0)
+	require.Equal(t, snapshot.At(at).cutoff, snapshot.At(at).cutoff)
+	require.True(t, snapshot.isCutoff(len(snapshot.checked), never))
+}
+
+func TestTimesAreCappedOnlyOutsideTheRange(t *testing.T) {
+	for _, year := range []int{1678, 2261} {
+		at := time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
+		require.Equal(t, at.UnixNano(), unixNanos(at))
+	}
+	require.EqualValues(t, never+1, unixNanos(time.Date(1677, 1, 1, 0, 0, 0, 0, time.UTC)))
+	require.EqualValues(t, math.MaxInt64, unixNanos(time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)))
 }
 
 func TestUnreadableDocumentErrorNamesTheListing(t *testing.T) {

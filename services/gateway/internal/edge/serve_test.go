@@ -232,6 +232,17 @@ func TestChargeIsRefundedOnce(t *testing.T) {
 	}
 }
 
+// closer counts how often a body is closed.
+type closer struct {
+	io.ReadCloser
+	closed *int
+}
+
+func (c closer) Close() error {
+	*c.closed++
+	return c.ReadCloser.Close()
+}
+
 func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 	path := api.ExplorerPath + "/list"
 	call := func(target string) string {
@@ -240,6 +251,7 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 		return string(c)
 	}
 	var result api.ExplorerResult
+	closed := 0
 	explore := func(body io.Reader, header string) *httptest.ResponseRecorder {
 		t.Helper()
 		e := newEdge(t)
@@ -248,12 +260,17 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 		e.Catalog = behind(t, func(*http.Request) (*http.Response, error) { return reply(200, body, "Content-Type", jsonType), nil })
 		e.Account = behind(t, func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get(api.ExplorerHeader) == "" {
-				return reply(200, strings.NewReader("form"), "Content-Type", htmlType, api.ExplorerHeader, header), nil
+				form := reply(200, strings.NewReader("form"), "Content-Type", htmlType, api.ExplorerHeader, header)
+				form.Body = closer{form.Body, &closed}
+				return form, nil
 			}
 			require.NoError(t, json.NewDecoder(r.Body).Decode(&result))
 			return reply(200, strings.NewReader("result"), "Content-Type", htmlType), nil
 		})
-		return e.send(t, http.MethodPost, path, "a=b")
+		closed = 0
+		w := e.send(t, http.MethodPost, path, "a=b")
+		require.Equal(t, 1, closed, "the connection to authquota is free again")
+		return w
 	}
 	require.Equal(t, "form", explore(nil, "").Body.String(), "a problem of the form")
 	for _, invalid := range []string{"{", call("no path")} {
@@ -262,8 +279,10 @@ func TestExplorerMakesTheCallThatAuthquotaNames(t *testing.T) {
 
 	require.Equal(t, "result", explore(strings.NewReader("{}"), call("/api/v1/opportunities")).Body.String())
 	require.Equal(t, []any{"a=b", 200, "{}", 2, true}, []any{string(result.Form), result.Status, string(result.Body), result.Size, result.Charged})
-	explore(nil, call("/docs"))
-	require.Equal(t, []any{404, false}, []any{result.Status, result.Charged}, "only calls of the API")
+	for _, other := range []string{"/docs", "/account"} {
+		explore(strings.NewReader("{}"), call(other))
+		require.Equal(t, []any{404, false}, []any{result.Status, result.Charged}, "only calls of the API")
+	}
 	explore(broken{}, call("/api/v1/opportunities"))
 	require.Equal(t, []any{503, false}, []any{result.Status, result.Charged}, "a response that ends early")
 	explore(strings.NewReader(strings.Repeat("a", api.MaxExplorerBody+10)), call("/api/v1/opportunities"))
