@@ -1,9 +1,6 @@
 package authquota
 
 import (
-	"context"
-
-	"opportunity.internal/services/authquota/internal/accountview"
 	accountstore "opportunity.internal/services/authquota/internal/accountview/store"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
@@ -37,9 +34,6 @@ func newStores(db *dbtx.DB, tiers tier.Table) stores {
 		codes: codestore.New(db),
 		keys:  keystore.New(db, usagestore.Move), usage: usagestore.New(db), log: logstore.New(db), notices: noticestore.New(db, tiers), plan: planstore.New(db),
 	}
-	s.accounts = accountstore.New(db, accountstore.Features{
-		ActiveKeys: s.keys.ActiveKeys,
-		Describe:   []func(context.Context, *accountview.Details) error{s.signIns.Describe, s.keys.Describe},
-	})
+	s.accounts = accountstore.New(db, accountstore.Features{ActiveKeys: s.keys.ActiveKeys, DescribeKeys: s.keys.Describe})
 	return s
 }

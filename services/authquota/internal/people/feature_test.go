@@ -13,7 +13,6 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	accountrules "opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accountview"
 	accountstore "opportunity.internal/services/authquota/internal/accountview/store"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
@@ -54,9 +53,7 @@ func onBoth(t *testing.T, test func(t *testing.T, f *feature)) {
 func newFeature(t *testing.T, db dbtxtest.DB, publicURL string) *feature {
 	f := &feature{DB: db, t: t, signIns: store.NewSignIns(db.DB), keys: keystore.New(db.DB, usagestore.Move), log: new(bytes.Buffer)}
 	factors, profiles := store.NewFactors(db.DB), store.NewProfiles(db.DB, keystore.EndAll)
-	f.accounts = accountstore.New(db.DB, accountstore.Features{
-		ActiveKeys: f.keys.ActiveKeys, Describe: []func(context.Context, *accountview.Details) error{f.signIns.Describe},
-	})
+	f.accounts = accountstore.New(db.DB, accountstore.Features{ActiveKeys: f.keys.ActiveKeys, DescribeKeys: f.keys.Describe})
 	log := sitetest.NewLogger(f.log)
 	p := &pages.Pages{
 		PublicURL: publicURL, RelyingParty: passkey.At(publicURL, pages.Issuer), TermsVersion: "1", Log: log,

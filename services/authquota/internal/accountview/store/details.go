@@ -11,6 +11,8 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // latest is the number of audit log entries in account details.
@@ -37,11 +39,41 @@ func (s *Store) Account(ctx context.Context, id string) (accountview.Details, er
 	if err != nil {
 		return details, database.Outage(err)
 	}
-	for _, describe := range s.other.Describe {
-		if err := describe(ctx, &details); err != nil {
-			return details, err
-		}
+	if err := errors.Join(s.describePerson(db, &details), s.other.DescribeKeys(ctx, &details)); err != nil {
+		return details, err
 	}
 	details.Audit, _, err = s.Audit(ctx, accountview.AuditSearch{Account: id, Limit: latest})
 	return details, err
+}
+
+// describePerson adds the person of an account to its details. The person of a closed account has no address: closing replaces it by a
+// placeholder.
+func (s *Store) describePerson(db *gorm.DB, of *accountview.Details) error {
+	now := s.db.Now().UTC()
+	var rows []struct {
+		Email                     string
+		ConfirmedAt               *int64
+		ResetAt, ClosedAt         *int64
+		CreatedAt                 int64
+		Codes, Passkeys, Sessions int
+	}
+	err := db.Raw(`SELECT email, totp_confirmed_at AS confirmed_at, reset_at, closed_at, created_at,
+			(SELECT count(*) FROM recovery_codes c WHERE c.account_id = p.account_id AND used_at IS NULL) AS codes,
+			(SELECT count(*) FROM passkeys k WHERE k.account_id = p.account_id) AS passkeys,
+			(SELECT count(*) FROM sessions s WHERE s.account_id = p.account_id AND ended_at IS NULL AND expires_at > ? AND seen_at > ?) AS sessions
+		FROM people p WHERE account_id = ?`, database.Micros(now), database.Micros(now.Add(-session.Idle)), of.ID).Scan(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return database.Outage(err)
+	}
+	p := rows[0]
+	of.ClosedAt, of.Sessions, of.Passkeys = dbtx.Instant(p.ClosedAt), p.Sessions, p.Passkeys
+	of.Person = &people.Person{
+		Account: of.ID, AuthenticatorConfirmed: p.ConfirmedAt != nil, RecoveryCodesLeft: p.Codes, ResetAt: dbtx.Instant(p.ResetAt),
+		Standing: of.Standing, Tier: of.TierAt(now), SuspendedAt: of.SuspendedAt, CreatedAt: database.FromMicros(p.CreatedAt),
+	}
+	if p.ClosedAt == nil {
+		of.Person.Email = p.Email
+	}
+	of.Person.Terms, err = dbtx.LastTerms(db, of.ID)
+	return database.Outage(err)
 }

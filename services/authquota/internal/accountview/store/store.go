@@ -18,8 +18,8 @@ type Store struct {
 
 // Features are the reads of other features that complete an account.
 type Features struct {
-	ActiveKeys func(ctx context.Context, accounts []string) (map[string]int, error) // by account
-	Describe   []func(ctx context.Context, details *accountview.Details) error      // each adds its fields to those of the account
+	ActiveKeys   func(ctx context.Context, accounts []string) (map[string]int, error) // by account
+	DescribeKeys func(ctx context.Context, details *accountview.Details) error        // adds the keys to the account
 }
 
 // New returns a Store.

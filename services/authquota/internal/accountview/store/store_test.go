@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -15,16 +14,13 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/keys"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
-	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 func onBoth(t *testing.T, test func(t *testing.T, db dbtxtest.DB, s *store.Store, k *keystore.Store)) {
 	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
-		k, people := keystore.New(db.DB, usagestore.Move), peoplestore.NewSignIns(db.DB)
-		test(t, db, store.New(db.DB, store.Features{
-			ActiveKeys: k.ActiveKeys, Describe: []func(context.Context, *accountview.Details) error{people.Describe, k.Describe},
-		}), k)
+		k := keystore.New(db.DB, usagestore.Move)
+		test(t, db, store.New(db.DB, store.Features{ActiveKeys: k.ActiveKeys, DescribeKeys: k.Describe}), k)
 	})
 }
 

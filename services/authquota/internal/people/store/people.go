@@ -10,10 +10,8 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 type personRow struct {
@@ -61,34 +59,6 @@ func (s *SignIns) Person(ctx context.Context, accountID string) (people.Person, 
 		ResetAt: dbtx.Instant(r.Row.ResetAt), Tier: standing.TierAt(s.db.Now()), SuspendedAt: dbtx.Instant(r.SuspendedAt), Terms: terms,
 		CreatedAt: database.FromMicros(r.Row.CreatedAt),
 	}, database.Outage(err)
-}
-
-// Describe adds the person of an account to its details. The person of a closed account has no address: closing replaces it by a
-// placeholder.
-func (s *SignIns) Describe(ctx context.Context, of *accountview.Details) error {
-	db, now := s.db.WithContext(ctx), s.db.Now().UTC()
-	var rows []personRow
-	var sessions, codes, passkeys int64
-	err := errors.Join(
-		db.Find(&rows, "account_id = ?", of.ID).Error,
-		db.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", of.ID).Count(&codes).Error,
-		db.Model(&passkeyRow{}).Where("account_id = ?", of.ID).Count(&passkeys).Error,
-		db.Model(&sessionRow{}).Where("account_id = ? AND ended_at IS NULL AND expires_at > ? AND seen_at > ?",
-			of.ID, database.Micros(now), database.Micros(now.Add(-session.Idle))).Count(&sessions).Error)
-	if err != nil || len(rows) == 0 {
-		return database.Outage(err)
-	}
-	p := rows[0]
-	of.ClosedAt, of.Sessions, of.Passkeys = dbtx.Instant(p.ClosedAt), int(sessions), int(passkeys)
-	of.Person = &people.Person{
-		Account: of.ID, AuthenticatorConfirmed: p.TOTPConfirmedAt != nil, RecoveryCodesLeft: int(codes), ResetAt: dbtx.Instant(p.ResetAt),
-		Standing: of.Standing, Tier: of.TierAt(now), SuspendedAt: of.SuspendedAt, CreatedAt: database.FromMicros(p.CreatedAt),
-	}
-	if p.ClosedAt == nil {
-		of.Person.Email = p.Email
-	}
-	of.Person.Terms, err = dbtx.LastTerms(db, of.ID)
-	return database.Outage(err)
 }
 
 // byEmail returns the person with an e-mail address, or the zero row.
