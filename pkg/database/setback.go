@@ -35,7 +35,7 @@ const (
 // Open reports whether no operator has accepted the loss.
 func (s SetBack) Open() bool { return s.Generation == 0 }
 
-// SetBacks returns the open and the accepted ones, in the order in which they were found.
+// SetBacks returns the open and the accepted set-backs, in the order in which they were found.
 func (d *DB) SetBacks(ctx context.Context) ([]SetBack, error) {
 	var all []SetBack
 	err := d.WithContext(ctx).Order("found_at, kind, number").Find(&all).Error

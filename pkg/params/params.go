@@ -54,7 +54,7 @@ func unknown(name string, allowed []string) error {
 		expected = "this operation takes " + strings.Join(allowed, ", ")
 	}
 	if !nameLike(name) {
-		return problem.New(problem.UnknownParameter, "The query string holds an unknown parameter; %s.", expected)
+		return problem.New(problem.UnknownParameter, "The query string contains an unknown parameter; %s.", expected)
 	}
 	return problem.New(problem.UnknownParameter, "Parameter %s is unknown; %s.", name, expected)
 }

@@ -76,7 +76,7 @@ func (d *Desk) audit(v *visit) (view, error) {
 	log, problems := actLog(v, filters)
 	after, err := acts.ParseCursor(v.FormValue("after"))
 	if err != nil {
-		problems = append(problems, problem{"", "This page does not exist any more. Start with the first one"})
+		problems = append(problems, problem{"", "This page no longer exists. Start with the first one"})
 	}
 	if len(problems) > 0 {
 		response.Errors, response.Data = problems, page

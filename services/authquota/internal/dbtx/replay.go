@@ -103,7 +103,7 @@ func (tx *Tx) linesFrom(sequence int64) ([]journal.Line, error) {
 	lines := make([]journal.Line, len(rows))
 	for i, r := range rows {
 		if r.Line == "" {
-			return nil, fmt.Errorf("change %d was recorded after change %d, more than %d days ago: it is too late for a replay", r.Sequence, sequence, lineRetention/(24*time.Hour))
+			return nil, fmt.Errorf("change %d was recorded after change %d, more than %d days ago: too late to replay it", r.Sequence, sequence, lineRetention/(24*time.Hour))
 		}
 		if err := json.Unmarshal([]byte(r.Line), &lines[i]); err != nil {
 			return nil, fmt.Errorf("change %d: %w", r.Sequence, err)

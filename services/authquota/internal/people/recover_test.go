@@ -31,7 +31,7 @@ func TestARecoveryCodeSignsInOnce(t *testing.T) {
 		again.Post("/account/sign-in/code", "code", o.Codes[4]).Shows(http.StatusUnprocessableEntity)
 		again.Post("/account/sign-in/code", "code", fresh.Find(codes)).Leads("/account")
 
-		f.Advance(10 * time.Minute) // the proof is not recent any more
+		f.Advance(10 * time.Minute) // the proof is no longer recent
 		o.Post("/account/recovery-codes").Leads("/account/security/confirm?next=%2Faccount%2Frecovery-codes")
 	})
 }

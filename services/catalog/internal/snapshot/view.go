@@ -20,7 +20,7 @@ type View struct {
 	stale int64 // reviews before this time are stale
 
 	cutoff  int // undisputed records before this position are verified, the others stale
-	expired int // number of profiles that are not fresh any more
+	expired int // number of profiles that are no longer fresh
 }
 
 // Now returns the time of the view.

@@ -27,7 +27,7 @@ type Keys interface {
 
 // Requests stores key requests.
 type Requests interface {
-	// Requests returns a page of the undecided requests, or of all.
+	// Requests returns a page of the undecided requests, or of all requests.
 	Requests(ctx context.Context, all bool, page account.Page) (requests []keys.Request, more bool, err error)
 	// Decide decides a request. Repeating a decision changes nothing.
 	Decide(ctx context.Context, actor, id string, decision keys.Decide) (keys.Request, error)
