@@ -62,9 +62,9 @@ func Check(pw, email string) error {
 	return nil
 }
 
-// params are OWASP's recommendation for argon2id. The library's defaults depend on the number of CPUs, so hashes would differ
-// between machines.
-var params = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+// Cost is OWASP's recommendation for argon2id. The library's defaults depend on the number of CPUs, so hashes would differ
+// between machines. Only package dbtxtest changes it, for tests.
+var Cost = argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
 // slots bounds the concurrent hash computations in this process, and thereby their memory. Excess sign-ins wait.
 var slots = make(chan struct{}, 4)
@@ -86,7 +86,7 @@ func Hash(ctx context.Context, pw string) (string, error) {
 		return "", err
 	}
 	defer leave()
-	return argon2id.CreateHash(pw, params)
+	return argon2id.CreateHash(pw, &Cost)
 }
 
 // Verify reports whether hash matches pw, and whether hash uses outdated parameters and should be computed again from pw. An
@@ -105,11 +105,11 @@ func Verify(ctx context.Context, pw, hash string) (ok, outdated bool, err error)
 	if err != nil || nobody {
 		return false, false, err
 	}
-	return ok, *used != *params, nil
+	return ok, *used != Cost, nil
 }
 
 var dummy = sync.OnceValue(func() string {
-	hash, err := argon2id.CreateHash("nobody has this password", params)
+	hash, err := argon2id.CreateHash("nobody has this password", &Cost)
 	if err != nil {
 		panic(err) // no random numbers
 	}
