@@ -154,7 +154,7 @@ func (c Config) services() map[string]string {
 func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handler, error) {
 	var errs []error
 	service := func(name, base string) *proxy.Service {
-		s, err := proxy.New(base, cfg.Tokens.For(name), e.Telemetry.Transport(transport, name))
+		s, err := proxy.New(name, base, cfg.Tokens.For(name), e.Telemetry.Transport(transport, name))
 		errs = append(errs, err)
 		return s
 	}

@@ -120,10 +120,11 @@ func TestPagesUnavailable(t *testing.T) {
 		status int
 		code   string
 	}{
-		"unavailable":             {true, nil, 503, "service_unavailable"},
-		"502 of an intermediary":  {false, html(502, "<b>mesh</b>", nil), 503, "service_unavailable"},
-		"503 of an intermediary":  {false, respond(503, "mesh"), 503, "service_unavailable"},
-		"internal token rejected": {false, html(401, "x", http.Header{"Www-Authenticate": {"Bearer"}}), 500, "internal_error"},
+		"unavailable":            {true, nil, 503, "service_unavailable"},
+		"502 of an intermediary": {false, html(502, "<b>mesh</b>", nil), 503, "service_unavailable"},
+		"503 of an intermediary": {false, respond(503, "mesh"), 503, "service_unavailable"},
+		"token rejected":         {false, html(401, "x", http.Header{"Www-Authenticate": {"Bearer"}}), 503, "service_unavailable"},
+		"call forbidden":         {false, respond(403, `{"error":{"code":"forbidden"}}`), 503, "service_unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.authquota.set(func() { w.authquota.down, w.authquota.page = c.down, c.page })
@@ -143,7 +144,8 @@ func TestPagesUnavailable(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, 8, w.outcomes()["upstream_fault"])
+	require.Equal(t, 10, w.outcomes()["upstream_fault"])
+	require.Contains(t, w.log.String(), "the token of gateway is rejected: compare authquota:... in OPPORTUNITY_PEER_TOKENS of gateway")
 	require.NotContains(t, w.log.String(), "secret")
 }
 

@@ -32,7 +32,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // behind returns a service behind the gateway.
 func behind(t *testing.T, serve roundTrip) *proxy.Service {
 	t.Helper()
-	s, err := proxy.New("http://service.test", "token", serve)
+	s, err := proxy.New("service", "http://service.test", "token", serve)
 	require.NoError(t, err)
 	return s
 }

@@ -26,7 +26,7 @@ var eventHeaders = []string{"Content-Type", SignatureHeader, "User-Agent"}
 // Page sends the browser request r with its body to the service. client is the address of the browser.
 //
 // The response passes unchanged, including redirects, cookies and error pages. It is an error only if it is not meant for a person:
-// a 502 or 504 of an intermediary, a 503 that is no page, a 101, or a 401 or 403 for the token of the gateway.
+// a 502 or 504 of an intermediary, a 503 that is no page, a 101, or a 401 or 403 about the token of the gateway.
 func (s *Service) Page(r *http.Request, path string, body []byte, client netip.Addr) (Response, error) {
 	return s.sendPage(r, path, pick(r, pageHeaders), body, client)
 }
@@ -56,10 +56,8 @@ func (s *Service) sendPage(r *http.Request, path string, header http.Header, bod
 	switch status := resp.StatusCode; {
 	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout, status == http.StatusServiceUnavailable && !isPage(resp):
 		err = problem.Unavailable(fmt.Errorf("status %d", status))
-	case status == http.StatusUnauthorized && resp.Header.Get("Www-Authenticate") == "Bearer":
-		err = problem.Of(fmt.Errorf("status %d: token of the gateway rejected", status))
-	case status == http.StatusForbidden && !isPage(resp):
-		err = problem.Of(fmt.Errorf("status %d: the gateway may not call this path", status))
+	case status == http.StatusUnauthorized && resp.Header.Get("Www-Authenticate") == "Bearer", status == http.StatusForbidden && !isPage(resp):
+		err = s.rejected()
 	case status == http.StatusSwitchingProtocols:
 		err = problem.Of(fmt.Errorf("status %d", status))
 	default:

@@ -18,23 +18,25 @@ import (
 	"sync"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 )
 
 // Service is one service behind the gateway.
 type Service struct {
+	name      string
 	base      *url.URL
 	token     []string
 	transport http.RoundTripper
 }
 
-// New returns a proxy to the service at base. token is that of the gateway for it; transport sets the timeouts.
-func New(base, token string, transport http.RoundTripper) (*Service, error) {
+// New returns a proxy to the service name at base. token is that of the gateway for it; transport sets the timeouts.
+func New(name, base, token string, transport http.RoundTripper) (*Service, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("invalid service URL %q: use scheme and host, such as http://catalog:8080", base)
 	}
-	return &Service{u, []string{"Bearer " + token}, transport}, nil
+	return &Service{name, u, []string{"Bearer " + token}, transport}, nil
 }
 
 // Allowed headers of API requests and responses, in canonical form.
@@ -59,7 +61,7 @@ func (s *Service) Forward(r *http.Request, path, caller string) (Response, error
 	if err != nil {
 		return Response{}, err
 	}
-	if err := checkContract(resp, "application/json"); err != nil {
+	if err := s.checkContract(resp, "application/json"); err != nil {
 		resp.Body.Close()
 		return Response{}, err
 	}
@@ -72,7 +74,7 @@ func (s *Service) Document(r *http.Request, path string) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	if err := checkContract(resp, ""); err != nil {
+	if err := s.checkContract(resp, ""); err != nil {
 		resp.Body.Close()
 		return Response{}, err
 	}
@@ -109,9 +111,8 @@ func (s *Service) send(r *http.Request, path string, header http.Header, body []
 	return resp, nil
 }
 
-// checkContract returns an error if the status or the media type is not in the API contract. A 401 or 405 of a service is a fault of
-// the gateway. An empty kind accepts any media type.
-func checkContract(resp *http.Response, kind string) error {
+// checkContract returns an error if the status or the media type is not in the API contract. An empty kind accepts any media type.
+func (s *Service) checkContract(resp *http.Response, kind string) error {
 	switch status := resp.StatusCode; status {
 	case http.StatusNotModified:
 		return nil
@@ -122,9 +123,17 @@ func checkContract(resp *http.Response, kind string) error {
 		return nil
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return problem.Unavailable(fmt.Errorf("status %d", status))
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return s.rejected()
 	default:
 		return problem.Of(fmt.Errorf("status %d", status))
 	}
+}
+
+// rejected returns the error (503) for a service that rejects the token of the gateway. Until an operator corrects the setting, it is an
+// outage of the service: other replicas may have the right token, so a retry can succeed. The log names the setting.
+func (s *Service) rejected() error {
+	return problem.Unavailable(peer.TokenError{Caller: peer.Gateway, Peer: s.name})
 }
 
 // ErrorCode reads the code of an error response, or "" if it has none, as the response to a HEAD request. The body can still be written.

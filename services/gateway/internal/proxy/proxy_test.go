@@ -70,7 +70,7 @@ func responds(status int, text string, headers ...string) *upstream {
 
 func service(t *testing.T, u *upstream) *proxy.Service {
 	t.Helper()
-	s, err := proxy.New("http://catalog:8080", "the token", u)
+	s, err := proxy.New("catalog", "http://catalog:8080", "the token", u)
 	require.NoError(t, err)
 	return s
 }
@@ -92,7 +92,7 @@ func fromClient(method, target string, headers ...string) *http.Request {
 
 func TestServiceURLNeedsAHost(t *testing.T) {
 	for _, base := range []string{"", "catalog:8080", "/catalog", "http://", "http://[::1"} {
-		_, err := proxy.New(base, "the token", nil)
+		_, err := proxy.New("catalog", base, "the token", nil)
 		require.ErrorContains(t, err, "use scheme and host", base)
 	}
 }
@@ -146,11 +146,11 @@ func TestResponsesOutsideTheContract(t *testing.T) {
 		{http.StatusNotModified, "", ""},
 		{http.StatusOK, "text/html", problem.InternalError},
 		{http.StatusNotFound, "", problem.InternalError},
-		{http.StatusUnauthorized, jsonType, problem.InternalError},
-		{http.StatusForbidden, jsonType, problem.InternalError},
 		{http.StatusMethodNotAllowed, jsonType, problem.InternalError},
 		{http.StatusFound, jsonType, problem.InternalError},
 		{http.StatusInternalServerError, jsonType, problem.InternalError},
+		{http.StatusUnauthorized, jsonType, problem.ServiceUnavailable}, // of the gateway's token
+		{http.StatusForbidden, jsonType, problem.ServiceUnavailable},
 		{http.StatusBadGateway, jsonType, problem.ServiceUnavailable},
 		{http.StatusServiceUnavailable, jsonType, problem.ServiceUnavailable},
 		{http.StatusGatewayTimeout, jsonType, problem.ServiceUnavailable},
