@@ -95,3 +95,14 @@ func TestRefreshesAreCounted(t *testing.T) {
 		return strings.Contains(w.metrics(), `gateway_key_lookups_total{outcome="found",reason="refresh"} 1`)
 	})
 }
+
+// The alert OpportunityRedisClockOffset watches this metric.
+func TestClockOffsetIsReported(t *testing.T) {
+	w, c := newEnvironment(t), newClock()
+	gw := w.start(func(cfg *gateway.Config) {
+		cfg.Now, cfg.RedisNow = c.now, func() time.Time { return c.now().Add(90 * time.Second) }
+	})
+	require.Contains(t, w.metrics(), "\ngateway_redis_clock_offset_seconds 0\n")
+	require.Equal(t, 200, gw.get(t, w.authquota.issue("acc_a", developer)).status)
+	require.Contains(t, w.metrics(), "\ngateway_redis_clock_offset_seconds 90\n")
+}

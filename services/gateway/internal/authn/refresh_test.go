@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,4 +107,26 @@ func TestOutageCostsOneRefreshASecond(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A key whose refresh failed waits 5 to 15 seconds, each time for another time, so that the keys of an outage do not come back together.
+func TestFailedRefreshOfAKeyIsRetriedAfterAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoad(t, 1)
+		l.run(refreshAfter)
+		l.failing.Store(true)
+		var attempts []time.Time
+		for outage := time.Now(); time.Since(outage) < 200*time.Second; { // the key is usable for longer
+			if l.run(500*time.Millisecond) > 0 {
+				attempts = append(attempts, time.Now())
+			}
+		}
+		var waits []time.Duration
+		for i, at := range attempts[1:] {
+			waits = append(waits, at.Sub(attempts[i]))
+		}
+		require.GreaterOrEqual(t, slices.Min(waits), refreshRetry/2)
+		require.LessOrEqual(t, slices.Max(waits), refreshRetry*3/2+500*time.Millisecond)
+		require.Greater(t, slices.Max(waits)-slices.Min(waits), time.Second)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/gateway/internal/route"
 )
 
 // reader is a server that responds with the size of the body, over connections in memory so that a test can move time.
@@ -169,4 +172,51 @@ func TestStalledBodiesLeaveMemoryAndOtherNetworks(t *testing.T) {
 		status, _, _ := s.response(s.post(10, "0123456789"))
 		require.Equal(t, http.StatusOK, status)
 	})
+}
+
+// stalled is a body that stops after its text until release is closed.
+type stalled struct {
+	text    io.Reader
+	stopped chan<- struct{}
+	release <-chan struct{}
+}
+
+func (s stalled) Read(p []byte) (int, error) {
+	if n, err := s.text.Read(p); err == nil {
+		return n, nil
+	}
+	s.stopped <- struct{}{}
+	<-s.release
+	return 0, io.EOF
+}
+
+// Forms, explorer calls and webhook events count together.
+func TestAllKindsOfBodiesShareTheLimits(t *testing.T) {
+	const signature = "Stripe-Signature"
+	e := newEdge(t)
+	e.Account = replies(t, http.StatusOK, "page", "Content-Type", "text/html")
+	e.Billing = replies(t, http.StatusOK, "received")
+	h, err := e.Handler()
+	require.NoError(t, err)
+	post := func(path string, body io.Reader) int {
+		r, w := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, body), httptest.NewRecorder()
+		r.Header.Set(signature, "s")
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	kinds := []string{"/account/sign-in", api.ExplorerPath + "/list", string(route.Webhook)}
+	for _, kind := range kinds {
+		stopped, release := make(chan struct{}), make(chan struct{})
+		var open sync.WaitGroup
+		for range maxNetworkBodies / (64 << 10) { // the share of the network
+			open.Go(func() { post(kind, stalled{strings.NewReader(strings.Repeat("x", 60<<10)), stopped, release}) })
+			<-stopped
+		}
+		for _, other := range kinds {
+			require.Equal(t, http.StatusServiceUnavailable, post(other, strings.NewReader("a=b")), "%s while %s are stalled", other, kind)
+		}
+		close(release)
+		open.Wait()
+		require.Equal(t, http.StatusOK, post(kind, strings.NewReader("a=b")), kind)
+	}
 }
