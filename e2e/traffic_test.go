@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -34,12 +35,14 @@ type traffic struct {
 	pick    func() string // returns the address of a gateway
 	callers []caller
 	client  *http.Client
-	ticks   chan struct{} // one for each call sent
-	stop    chan struct{}
+	stop    context.CancelFunc
 
-	mu    sync.Mutex
-	open  sync.WaitGroup
-	calls []sent
+	mu      sync.Mutex
+	open    sync.WaitGroup
+	calls   []sent
+	started int           // calls
+	reached chan struct{} // closed when target calls have started, or at the end
+	target  int
 }
 
 // kinds of calls that every fault is measured with.
@@ -72,29 +75,53 @@ func (s *stack) send(t testing.TB, rate int, callers []caller) *traffic {
 // sendTo is send with other gateways.
 func sendTo(t testing.TB, pick func() string, rate int, callers []caller) *traffic {
 	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
 	tr := &traffic{
-		t: t, pick: pick, callers: callers, ticks: make(chan struct{}), stop: make(chan struct{}),
+		t: t, pick: pick, callers: callers, stop: stop,
 		client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
 	}
 	t.Cleanup(tr.client.CloseIdleConnections)
-	go func() {
-		defer close(tr.ticks)
-		every := time.NewTicker(time.Second / time.Duration(rate))
-		defer every.Stop()
-		for i := 0; ; i++ {
-			select {
-			case <-tr.stop:
-				return
-			case <-every.C:
-			}
-			tr.open.Go(func() { tr.call(i) })
-			select {
-			case tr.ticks <- struct{}{}:
-			default:
-			}
-		}
-	}()
+	tr.open.Go(func() { tr.run(ctx, time.Second/time.Duration(rate)) })
 	return tr
+}
+
+// maxLate is the time by which calls are sent late at most. If the machine delays them longer, the rate is lower: a burst of all delayed
+// calls could fail for that reason alone.
+const maxLate = 50 * time.Millisecond
+
+// run sends a call after each interval until ctx ends. A ticker would drop calls whenever it fires late, and lower the rate.
+func (tr *traffic) run(ctx context.Context, every time.Duration) {
+	due, timer := time.Now(), time.NewTimer(0)
+	defer timer.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			tr.mu.Lock()
+			tr.target = 0
+			tr.reach()
+			tr.mu.Unlock()
+			return
+		case <-timer.C:
+		}
+		tr.open.Go(func() { tr.call(i) })
+		tr.mu.Lock()
+		tr.started++
+		tr.reach()
+		tr.mu.Unlock()
+		due = due.Add(every)
+		if latest := time.Now().Add(-maxLate); due.Before(latest) {
+			due = latest
+		}
+		timer.Reset(time.Until(due))
+	}
+}
+
+// reach ends the wait of next if the target is reached. The caller holds mu.
+func (tr *traffic) reach() {
+	if tr.reached != nil && tr.started >= tr.target {
+		close(tr.reached)
+		tr.reached = nil
+	}
 }
 
 func (tr *traffic) call(i int) {
@@ -123,9 +150,11 @@ func (tr *traffic) call(i int) {
 
 // next returns when n more calls have been sent.
 func (tr *traffic) next(n int) {
-	for range n {
-		<-tr.ticks
-	}
+	tr.mu.Lock()
+	reached := make(chan struct{})
+	tr.target, tr.reached = tr.started+n, reached
+	tr.mu.Unlock()
+	<-reached
 }
 
 // succeeds waits until each kind of call succeeds, and returns the time at which the last kind did.
@@ -148,7 +177,7 @@ func (tr *traffic) succeeds() time.Time {
 
 // end stops the traffic and returns all calls.
 func (tr *traffic) end() []sent {
-	close(tr.stop)
+	tr.stop()
 	tr.open.Wait()
 	return tr.calls
 }
