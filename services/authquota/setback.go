@@ -45,6 +45,7 @@ func newWitness(cfg Config, r *service.Runtime, client *redis.Client, db *dbtx.D
 	w := &witness{redis: client, db: db, log: r.Log, ping: r.DB.Ping, pages: breaker.New()}
 	w.newest.Store(new(api.FeedMark))
 	if cfg.JournalFile == "" {
+		r.Log.Warn("journal on standard output: OPPORTUNITY_JOURNAL_FILE is not set, so a restore of database, Redis and history together is not noticed")
 		db.Journal = journal.NewStream(cmp.Or[io.Writer](cfg.JournalOutput, os.Stdout))
 	} else {
 		file, err := journal.OpenFile(cfg.JournalFile)

@@ -75,6 +75,7 @@ func TestRestoredDatabaseServesNothingUntilAReplay(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "replayed: changes 1\n", out)
 		svc.WaitReady()
+		require.NotContains(t, svc.Log.String(), "OPPORTUNITY_JOURNAL_FILE is not set")
 		require.NotNil(t, svc.principal(r.key.Key).RevokedAt)
 		entry := svc.audit("?action=key.revoke").Entries[0]
 		require.Equal(t, servicetest.Actor, entry.Actor)
@@ -146,6 +147,7 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 		r.restore()
 		s.Flush()
 		svc = s.start(t)
+		require.Contains(t, svc.Log.String(), "OPPORTUNITY_JOURNAL_FILE is not set")
 		require.Nil(t, svc.principal(r.key.Key).RevokedAt, "nothing in this installation knows it")
 		svc.issue(nil)
 		require.Regexp(t, `^2\.`, s.newest(t), "the sequence is used again")

@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/storetest"
+)
+
+// kubectl is a program that sends its arguments, and its input with -i, to a test.
+const kubectl = `#!/usr/bin/env bash
+set -euo pipefail
+case "$1 $2" in
+"exec -i") curl --silent --show-error --fail-with-body --data-binary @- --header "Arguments: $*" "$TEST_URL" ;;
+*) curl --silent --show-error --fail-with-body --header "Arguments: $*" "$TEST_URL" ;;
+esac
+`
+
+// namespace is a stack whose services an operator controls with kubectl.
+type namespace struct {
+	*stack
+
+	t       *testing.T
+	folder  string // the operator's working directory
+	env     []string
+	page    string
+	journal strings.Builder // output of all authquota processes
+}
+
+// newNamespace starts a stack whose services have schemas of one database.
+func newNamespace(t *testing.T, page string) *namespace {
+	t.Helper()
+	database := storetest.Postgres(t)
+	schemas := []string{"catalog", "history", "authquota", "billing"}
+	s := newStackOn(t, parts{billing: true, database: func() string {
+		u, err := url.Parse(database)
+		require.NoError(t, err)
+		runTool(t, "psql", database, "-c", "CREATE SCHEMA "+schemas[0])
+		q := u.Query()
+		q.Set("search_path", schemas[0])
+		u.RawQuery, schemas = q.Encode(), schemas[1:]
+		return u.String()
+	}}, "OPPORTUNITY_SERVICE_CAPACITY=10000000", fmt.Sprintf("OPPORTUNITY_HISTORY_SIGNING_KEY=%064d", 1))
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	n := &namespace{stack: s, t: t, folder: t.TempDir(), page: string(text)}
+	control := httptest.NewServer(n)
+	t.Cleanup(control.Close)
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "kubectl"), []byte(kubectl), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.Symlink(program(t, "opportunity"), filepath.Join(bin, "opportunity")))
+	n.env = clean(append(slices.Clone(s.token), "OPPORTUNITY_ADMIN_URL="+s.adminURL, "ADMIN_URL="+database, "TEST_URL="+control.URL,
+		"PATH="+bin+":"+os.Getenv("PATH"))...)
+	return n
+}
+
+func runTool(t testing.TB, name string, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	require.NoError(t, err, "%s: %s", name, out)
+}
+
+// ServeHTTP does what kubectl would do.
+func (n *namespace) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	args := strings.Fields(r.Header.Get("Arguments"))
+	verb, args := args[0], slices.DeleteFunc(args[1:], func(arg string) bool { return arg == "-i" || arg == "--" })
+	service := strings.TrimPrefix(args[0], "deployment/opportunity-")
+	switch {
+	case verb == "scale" && args[1] == "--replicas=0":
+		n.stop(service)
+	case verb == "scale":
+		n.serve(service)
+	case verb == "exec" && args[1] == "/"+service:
+		in, _ := io.ReadAll(r.Body) // of a local connection
+		out, errs, code := run(n.t, n.settings[service], string(in), program(n.t, service), args[2:]...)
+		if code != 0 {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		_, _ = io.WriteString(w, out+errs)
+	default:
+		w.WriteHeader(http.StatusNotImplemented)
+	}
+}
+
+func (n *namespace) index(service string) int {
+	return slices.IndexFunc(n.processes, func(p *process) bool { return p.name == service+" serve" })
+}
+
+func (n *namespace) stop(service string) {
+	p := n.processes[n.index(service)]
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+	if service == "authquota" {
+		n.journal.WriteString(p.out.String())
+	}
+}
+
+func (n *namespace) serve(service string) {
+	n.processes[n.index(service)] = start(n.t, n.settings[service], program(n.t, service), "serve")
+}
+
+// block returns the block of commands of the page that begins with first.
+func (n *namespace) block(first string) string {
+	n.t.Helper()
+	_, rest, found := strings.Cut(strings.ReplaceAll(n.page, "\n   ", "\n"), "```sh\n"+first)
+	require.True(n.t, found, "no block begins with %s", first)
+	block, _, _ := strings.Cut(first+rest, "```")
+	return block
+}
+
+// succeeds runs a block of the page as an operator does, until it succeeds, and returns the output of all attempts.
+func (n *namespace) succeeds(first string) string {
+	n.t.Helper()
+	block, out := n.block(first), ""
+	eventually(n.t, block+" succeeds", func() bool {
+		cmd := exec.CommandContext(n.t.Context(), "bash", "-euo", "pipefail", "-c", block) //nolint:gosec // a page of this repository
+		cmd.Dir, cmd.Env = n.folder, n.env
+		all, err := cmd.CombinedOutput()
+		out += string(all)
+		if err != nil {
+			n.t.Logf("%s%s", block, out)
+		}
+		return err == nil
+	})
+	return out
+}
+
+// TestBackupPageWithPostgres follows docs/operators/backup.md: all databases are restored to a backup, and then the changes since it are
+// replayed. A revoked key stays revoked, and no event and no purchase is lost.
+func TestBackupPageWithPostgres(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, "../docs/operators/backup.md")
+	n.fill(t, sample(t))
+	revoked, reader := n.issue(t, api.Commercial), n.issue(t, api.Commercial)
+	n.succeeds("for service in catalog history authquota billing; do\n  pg_dump")
+
+	n.verb(t, "", "keys", "revoke", revoked.ID)
+	bought := n.issue(t, api.Free)
+	require.NoError(t, n.buy(t.Context(), bought.Account))
+	paid := func() bool { return do(t, n.url, call{path: historyPath, key: bought.Key}).StatusCode == http.StatusOK }
+	eventually(t, "the account has what it paid for", paid)
+	before := n.events(reader.Key)
+	n.verb(t, `{"slug":"maple-scribe","checkedAt":"`+time.Now().UTC().Format(time.RFC3339)+`","checkType":"application-link","outcome":"reachable",`+
+		`"sourceUrls":["https://maple.example/"],"note":"n"}`, "events", "append", "-")
+	eventually(t, "the record has the event", func() bool { return n.events(reader.Key) == before+1 })
+	n.succeeds("kubectl exec deployment/opportunity-history -- /history export")
+
+	n.succeeds("for service in catalog history authquota billing; do kubectl scale")
+	require.NoError(t, os.WriteFile(filepath.Join(n.folder, "journal.jsonl"), []byte(n.journal.String()), 0o600))
+	require.Contains(t, n.succeeds("kubectl exec -i deployment/opportunity-authquota"), "replayed: changes ")
+	require.Contains(t, n.succeeds("kubectl exec -i deployment/opportunity-history"), "replayed: events 1,")
+	require.Contains(t, n.succeeds("kubectl exec deployment/opportunity-billing"), "generation 2 begins")
+	require.Contains(t, n.succeeds("opportunity status\nkubectl"), "everything matches")
+
+	require.Equal(t, string(problem.RevokedAPIKey), do(t, n.url, call{path: "/api/v1/opportunities", key: revoked.Key}).code())
+	require.True(t, paid())
+	eventually(t, "the record has the replayed event", func() bool { return n.events(reader.Key) == before+1 })
+}
+
+// events returns the number of events of a record that consumers see, or 0 if the record is unavailable.
+func (n *namespace) events(key string) int {
+	n.t.Helper()
+	a := do(n.t, n.url, call{path: "/api/v1/opportunities/maple-scribe", key: key})
+	if a.StatusCode != http.StatusOK {
+		return 0
+	}
+	return decode[api.OpportunityDetail](n.t, a).Data.Verification.HistoryCount
+}
