@@ -139,6 +139,11 @@ func (e *NotReadyError) Error() string {
 	return text
 }
 
+// FaultError means that a service is ready, and reports faults that operators must correct.
+type FaultError struct{ Faults []string }
+
+func (e *FaultError) Error() string { return strings.Join(e.Faults, ", ") }
+
 // TokenError means that one service does not accept the token of another.
 type TokenError struct{ Caller, Peer string }
 
@@ -189,13 +194,17 @@ const (
 	callerParameter = "caller"
 )
 
-// CheckReady returns an error unless the service at base is ready: a *NotReadyError if it responds.
+// CheckReady returns an error unless the service at base is ready: a *NotReadyError if it responds. Faults are ignored.
 func CheckReady(ctx context.Context, base string) error {
-	return checkReady(ctx, base, readyPath, "", nil, nil)
+	err := checkReady(ctx, base, readyPath, "", nil, nil)
+	if fault := new(FaultError); errors.As(err, &fault) {
+		return nil
+	}
+	return err
 }
 
 // CheckReady is like the function CheckReady, and returns a TokenError unless the service to at base accepts the token of the service from,
-// or a TLSError. roots are as for Transport.
+// a TLSError, or a *FaultError. roots are as for Transport.
 func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots func() *x509.CertPool) error {
 	err := checkReady(ctx, base, readyPath+"?"+callerParameter+"="+from, t.For(to), TokenError{from, to}, roots)
 	if isTLS(err) {
@@ -204,7 +213,7 @@ func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots fun
 	return err
 }
 
-// checkReady returns rejected if the response is 401. It ignores proxy settings in the environment, because a proxy would respond in place
+// checkReady returns rejected if the response is 401, and a *FaultError if the service is ready but has faults. It ignores proxy settings in the environment, because a proxy would respond in place
 // of the service.
 func checkReady(ctx context.Context, base, path, token string, rejected error, roots func() *x509.CertPool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
@@ -221,15 +230,19 @@ func checkReady(ctx context.Context, base, path, token string, rejected error, r
 		return err
 	}
 	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode == http.StatusOK:
-		return nil
-	case resp.StatusCode == http.StatusUnauthorized && rejected != nil:
+	if resp.StatusCode == http.StatusUnauthorized && rejected != nil {
 		return rejected
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
 		return err
+	}
+	if resp.StatusCode == http.StatusOK {
+		fault := new(FaultError)
+		if json.Unmarshal(body, fault) == nil && len(fault.Faults) > 0 { // the body of an older release has none
+			return fault
+		}
+		return nil
 	}
 	if resp.StatusCode == http.StatusBadRequest && string(body) == needsTLS {
 		return errNeedsTLS

@@ -69,6 +69,18 @@ func TestUnreachablePeerIsUnavailable(t *testing.T) {
 	require.Equal(t, problem.ServiceUnavailable, e.Code)
 }
 
+// A service with a fault serves: its health check succeeds, while the services and operators that depend on it learn of the fault.
+func TestFaultsOfAReadyPeerAreReturned(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"status":"ready","faults":["catalog to history (rejected)","b"]}`)
+	}))
+	defer s.Close()
+	require.NoError(t, peer.CheckReady(t.Context(), s.URL))
+	err := peer.Tokens{Peers: []string{"catalog:" + token}}.CheckReady(t.Context(), peer.Gateway, peer.Catalog, s.URL, nil)
+	require.Equal(t, &peer.FaultError{Faults: []string{"catalog to history (rejected)", "b"}}, err)
+	require.EqualError(t, err, "catalog to history (rejected), b")
+}
+
 func TestFailedHandshakeNamesBothServices(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	secure, plain := httptest.NewTLSServer(handler), httptest.NewServer(handler)

@@ -15,6 +15,7 @@ type Ready struct {
 	stopping atomic.Bool
 	mu       sync.RWMutex
 	checks   []check
+	faults   []func() string
 }
 
 type check struct {
@@ -27,11 +28,35 @@ type Detail string
 
 func (d Detail) Error() string { return string(d) }
 
+// Fault is an error of a condition that operators see in place of its name.
+type Fault string
+
+func (f Fault) Error() string { return string(f) }
+
 // Add adds a condition. Every probe checks it. It must return within a second.
 func (r *Ready) Add(name string, ok func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.checks = append(r.checks, check{name, ok})
+}
+
+// Report adds a fault that operators must correct, but that does not make the service unready. It returns "" without a fault.
+func (r *Ready) Report(fault func() string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults = append(r.faults, fault)
+}
+
+// reported returns the texts of the faults.
+func (r *Ready) reported() (all []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, fault := range r.faults {
+		if text := fault(); text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 // Once returns a condition that holds permanently after check has succeeded once.
@@ -55,7 +80,7 @@ func (r *Ready) stop() {
 	}
 }
 
-// Missing returns the names of the conditions that do not hold, with the Detail of the error in parentheses.
+// Missing returns the names of the conditions that do not hold, with the Detail of the error in parentheses, or their Faults.
 func (r *Ready) Missing(ctx context.Context) []string {
 	if r.stopping.Load() {
 		return []string{"stopping"}
@@ -74,6 +99,9 @@ func (r *Ready) Missing(ctx context.Context) []string {
 				if detail := Detail(""); errors.As(err, &detail) {
 					missing[i] += " (" + string(detail) + ")"
 				}
+				if fault := Fault(""); errors.As(err, &fault) {
+					missing[i] = string(fault)
+				}
 			}
 		})
 	}
@@ -87,15 +115,16 @@ func (r *Ready) Missing(ctx context.Context) []string {
 	return out
 }
 
-// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those that do not.
+// ServeHTTP responds with 200 if every condition holds, otherwise with 503 and the names of those that do not. Both have the faults.
 func (r *Ready) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	type state struct {
 		Status  string   `json:"status"`
 		Missing []string `json:"missing,omitempty"`
+		Faults  []string `json:"faults,omitempty"`
 	}
-	s, status := state{Status: "ready"}, http.StatusOK
+	s, status := state{Status: "ready", Faults: r.reported()}, http.StatusOK
 	if missing := r.Missing(req.Context()); len(missing) > 0 {
-		s, status = state{"not ready", missing}, http.StatusServiceUnavailable
+		s.Status, s.Missing, status = "not ready", missing, http.StatusServiceUnavailable
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

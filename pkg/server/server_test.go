@@ -153,6 +153,19 @@ func TestOperations(t *testing.T) {
 	status, body = get(t, url+"/readyz")
 	require.Equal(t, 200, status)
 	require.JSONEq(t, `{"status":"ready"}`, body)
+
+	fault := ""
+	ready.Report(func() string { return fault })
+	_, body = get(t, url+"/readyz")
+	require.JSONEq(t, `{"status":"ready"}`, body)
+	fault = "the token is rejected"
+	status, body = get(t, url+"/readyz")
+	require.Equal(t, 200, status, "a fault does not make the service unready")
+	require.JSONEq(t, `{"status":"ready","faults":["the token is rejected"]}`, body)
+	missing = server.Fault("the database has a fault")
+	status, body = get(t, url+"/readyz")
+	require.Equal(t, 503, status)
+	require.JSONEq(t, `{"status":"not ready","missing":["the database has a fault"],"faults":["the token is rejected"]}`, body)
 	stop()
 	require.NoError(t, group.Wait())
 }

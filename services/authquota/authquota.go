@@ -21,6 +21,7 @@ package authquota
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"opportunity.internal/pkg/peer"
@@ -34,14 +35,14 @@ import (
 )
 
 var definition = service.Definition[Config]{
-	Name: "authquota", Migrations: migrations.Files, Start: start, Check: checkRedis,
+	Name: "authquota", Migrations: migrations.Files, Start: start, Check: check,
 	Base: func(c Config) service.Base {
 		return service.Base{Server: c.Server, Telemetry: c.Telemetry, Database: c.Database, TLS: c.TLS, Peers: c.Peers, Now: c.Now}
 	},
 }
 
 // Main runs one verb with settings from the environment: serve runs until ctx ends, migrate migrates the schema, check verifies
-// the settings, the schema and the connection to Redis, and recover decides what becomes of a database that was set back; see
+// the settings, the schema and the connections to Redis and billing, and recover decides what becomes of a database that was set back; see
 // Recover.
 func Main(ctx context.Context, lookup func(string) (string, bool), args []string) error {
 	return definition.Main(ctx, lookup, args, map[string]service.Verb[Config]{
@@ -77,6 +78,7 @@ func start(r *service.Runtime, cfg Config) error {
 	if cfg.BillingURL != "" {
 		seller := billing.New(r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens))
 		plans, p.seller = seller, seller
+		r.WatchPeer(peer.Billing, cfg.BillingURL, cfg.Tokens)
 	}
 	site, err := newSite(cfg, settings, p, errorWriter, ledger.Counters{Redis: redis}, plans)
 	if err != nil {
@@ -92,10 +94,14 @@ func start(r *service.Runtime, cfg Config) error {
 	return nil
 }
 
-func checkRedis(ctx context.Context, r *service.Runtime, cfg Config) error {
+func check(ctx context.Context, r *service.Runtime, cfg Config) error {
 	redis, err := r.Redis(cfg.Redis)
 	if err != nil {
 		return err
 	}
-	return redis.Ping(ctx).Err()
+	err = redis.Ping(ctx).Err()
+	if cfg.BillingURL != "" {
+		err = errors.Join(err, r.CheckPeer(ctx, peer.Billing, cfg.BillingURL, cfg.Tokens))
+	}
+	return err
 }

@@ -28,13 +28,17 @@ type revoked struct {
 	restore func() // replaces the database with the backup
 }
 
-func newRevoked(t *testing.T, s *stores) (*revoked, *service) {
+// newRevoked returns the service after the revocation. It calls before after the backup and before the revocation.
+func newRevoked(t *testing.T, s *stores, before ...func()) (*revoked, *service) {
 	r := &revoked{stores: s, t: t, journal: filepath.Join(t.TempDir(), "journal.jsonl")}
 	svc := s.start(t, r.adjust)
 	r.key = svc.issue(nil)
 	svc.stop()
 	r.restore = storetest.Backup(t, s.database)
 	svc = s.start(t, r.adjust)
+	for _, do := range before {
+		do()
+	}
 	servicetest.Read[listedKey](svc.revoke(r.key.ID))
 	return r, svc
 }
@@ -121,6 +125,24 @@ func TestFailoverToALaggingReplicaIsNoticedByTheFirstRequest(t *testing.T) {
 			return strings.Contains(svc.Log.String(), "database set back")
 		})
 		r.requireStopped(svc)
+	})
+}
+
+// Another process made the revocation, and its journal is a file of its own: only Redis tells this one about it.
+func TestFailoverIsNoticedByEveryProcess(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		var other *service
+		r, _ := newRevoked(t, s, func() {
+			other = s.start(t, func(c *authquota.Config) { c.JournalFile = filepath.Join(t.TempDir(), "journal.jsonl") })
+		})
+		r.restore()
+		s.restarted = false
+		storetest.Eventually(t, "the other process is connected to the replica", func() bool {
+			response := other.resolve(r.key.Key)
+			response.RequireError("service_unavailable")
+			return strings.Contains(other.Log.String(), "database set back")
+		})
+		r.requireStopped(other)
 	})
 }
 

@@ -70,6 +70,7 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	access := peer.NewAccess(peer.Billing, cfg.Tokens, cfg.Callers, api.Errors)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.witness.handler(api.Handler(), api.Errors))))
+	r.WatchPeer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	r.Go("offer", c.checkOffer)
 	r.Go("entitlements", c.pusher.Run)
 	r.Every(service.Loop{Name: "event cleanup", Interval: time.Hour, Do: c.store.DeleteOldEvents})

@@ -70,6 +70,7 @@ func start(r *service.Runtime, cfg Config) error {
 	access := peer.NewAccess(peer.Catalog, cfg.Tokens, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath))))
 
+	r.WatchPeer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})
 	r.Every(service.Loop{Name: "freshness sample", Interval: indexInterval, Do: work.SampleFreshness})

@@ -57,6 +57,20 @@ func TestReadinessNamesTheServiceThatRejectsTheToken(t *testing.T) {
 	require.Contains(t, a.body, `"missing":["catalog (the token of gateway is rejected: compare catalog:... in OPPORTUNITY_PEER_TOKENS of gateway with gateway:... in OPPORTUNITY_CALLER_TOKENS of catalog)"]`)
 }
 
+// Another pair of services: the part of the API stays available, and operators see the fault.
+func TestReadinessNamesThePairBehindTheGateway(t *testing.T) {
+	w, gw, key := startWithKey(t)
+	gw.documented(t)
+	const fault = "catalog to history (the token of catalog is rejected)"
+	w.catalog.mu.Lock()
+	w.catalog.ready = `{"status":"ready","faults":["` + fault + `"]}`
+	w.catalog.mu.Unlock()
+	a := gw.operate(t, "GET", "/readyz", "", nil, nil)
+	require.Equal(t, 503, a.status)
+	require.Contains(t, a.body, `"missing":["`+fault+`"]`)
+	require.Equal(t, 200, gw.get(t, key).status)
+}
+
 func TestReadinessNamesTheServiceWithoutTLS(t *testing.T) {
 	w := newEnvironment(t)
 	gw := w.start(func(cfg *gateway.Config) { cfg.CatalogURL = strings.Replace(cfg.CatalogURL, "http:", "https:", 1) })

@@ -184,6 +184,9 @@ func newReady(r *service.Runtime, cfg Config, counters *redis.Client, shown *fig
 			if rejected, failed := new(peer.TokenError), new(peer.TLSError); errors.As(err, rejected) || errors.As(err, failed) {
 				return server.Detail(err.Error())
 			}
+			if fault := new(peer.FaultError); errors.As(err, &fault) {
+				return server.Fault(fault.Error())
+			}
 			if failed := new(peer.NotReadyError); errors.As(err, &failed) && slices.Contains(failed.Missing, api.SetBackCondition) {
 				return server.Detail(api.SetBackCondition)
 			}

@@ -190,6 +190,7 @@ type service struct {
 	handler  http.HandlerFunc
 	overview http.HandlerFunc
 	callers  peer.Callers // for /readyz
+	ready    string       // body of /readyz
 }
 
 func newService(t testing.TB) *service {
@@ -199,7 +200,7 @@ func newService(t testing.TB) *service {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			peer.NewAccess(peer.Catalog, peer.Tokens{}, s.callers, problem.Writer{}).
-				Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, r)
+				Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.ready) })).ServeHTTP(w, r)
 			return
 		}
 		if r.URL.Path == "/internal/v1/overview" { // for the front page, at intervals

@@ -85,6 +85,7 @@ func start(r *service.Runtime, cfg Config) error {
 	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath))))
 
+	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
 	failures := checkpointFailures(r.Registry)
 	if !keys.Signs() {

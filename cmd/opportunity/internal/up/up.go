@@ -67,12 +67,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer logFile.Close()
-	redis, err := embedded.Start("127.0.0.1:0")
+	redis, err := startRedis()
 	if err != nil {
 		return err
 	}
 	defer redis.Close() // closes last, because authquota reads the counters when it stops
-	redis.RequirePassword(rand.Text())
 
 	d, err := newDeployment(ctx, dir, public, admin, redis.URL(), logs{logFile, o.Err})
 	if err != nil {
@@ -96,6 +95,15 @@ func Run(ctx context.Context, o Options) error {
 		printWelcome(o.Out, d, dir, keys)
 		return nil
 	})
+}
+
+// startRedis starts a Redis with a random password: without it, every user of the machine could change the counters.
+func startRedis() (*embedded.Server, error) {
+	s, err := embedded.Start("127.0.0.1:0")
+	if err == nil {
+		s.RequirePassword(rand.Text())
+	}
+	return s, err
 }
 
 // listen opens a listener at address, the value of flag. Its errors tell the user how to choose another address.

@@ -234,6 +234,22 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 	})
 }
 
+// The restored history has every event, and lacks only a checkpoint that the catalog has seen.
+func TestLostCheckpointIsNotSignedAgain(t *testing.T) {
+	onPairs(t, func(t *testing.T, p *pair) {
+		p.sign()
+		restore := p.backUpHistory()
+		lost := p.sign()
+		restore()
+		requireSetBack(t, p.history, "history")
+		require.Contains(t, p.history.Log.String(), `"lacks":"checkpoint `+number(t, lost))
+		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), service.ErrSetBack)
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
+		p.history.WaitReady()
+		require.Greater(t, number(t, p.sign()), number(t, lost))
+	})
+}
+
 func number(t *testing.T, note string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(note, "\nnumber ")

@@ -245,6 +245,21 @@ func TestUsedIsTheShareOfToday(t *testing.T) {
 	})
 }
 
+// The ledger copies only counters that are marked as changed. A rejected call changes none.
+func TestChargedCountersAreMarkedForTheLedger(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		l := newLimiter(c, 1, emptyLedger(c))
+		marked := func(want Verdict) []string {
+			d := decide(t, l)
+			require.Equal(t, want, d.Verdict)
+			return c.SMembers(t.Context(), counter.Changed(d.Day.String())).Val()
+		}
+		require.ElementsMatch(t, []string{principal.Account, counter.ServiceField}, marked(Admitted))
+		require.NoError(t, c.Del(t.Context(), counter.Changed(counter.DayOf(time.Now()))).Err())
+		require.Empty(t, marked(Rejected))
+	})
+}
+
 // If Redis accepts connections but never replies, every call fails within the budget of one command, including calls that wait for a
 // batch.
 func TestRedisSilent(t *testing.T) {
