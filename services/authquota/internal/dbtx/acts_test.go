@@ -28,6 +28,8 @@ type member struct {
 	key     keys.Key
 	passkey passkey.Passkey
 	step    int64
+	request string // open request for a key
+	reset   string // secret of an unused link
 }
 
 func (w *world) unique() string { w.made++; return fmt.Sprintf("%064d", w.made) }
@@ -86,6 +88,35 @@ var acts = map[string]func(ctx context.Context, w *world, m *member) error{
 		r, err := w.keys.RequestKey(ctx, m.Account, keys.RequestedKey{Name: "a", UseCase: "b"}, terms, true)
 		if err == nil {
 			m.key, err = w.keys.Collect(ctx, m.Account, r.ID, terms, keys.Record{Digest: w.unique(), LastFour: "ijkl"})
+		}
+		return err
+	},
+	"ask for key": func(ctx context.Context, w *world, m *member) error {
+		r, err := w.keys.RequestKey(ctx, m.Account, keys.RequestedKey{Name: "a", UseCase: "b"}, account.Acceptance{Version: "1", Accepted: true}, false)
+		m.request = r.ID
+		return err
+	},
+	"decline": func(ctx context.Context, w *world, m *member) error {
+		decline, err := keys.Decline("unclear")
+		if err == nil {
+			_, err = w.keys.Decide(ctx, "ann", m.request, decline)
+		}
+		return err
+	},
+	"import": func(ctx context.Context, w *world, _ *member) error {
+		_, err := w.keys.ImportKeys(ctx, "ann", []keys.Older{{OlderKey: api.OlderKey{
+			SHA256: w.unique(), Tier: api.Free, UseCase: "a", Prefix: "old_", LastFour: "uvwx", ExpiresAt: w.Now().Add(time.Hour),
+		}}}, [][]byte{[]byte("a pepper of 32 bytes for a test.")})
+		return err
+	},
+	"connect paid": func(ctx context.Context, w *world, m *member) error {
+		digest, until := w.unique(), w.Now().Add(time.Hour)
+		paid, err := w.keys.Issue(ctx, "ann", keys.Order{Tier: api.Free}, keys.MaxLife, keys.Record{Digest: digest, LastFour: "yzab"})
+		if err == nil {
+			_, err = w.plan.Entitle(ctx, paid.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: int64(w.made)})
+		}
+		if err == nil {
+			_, err = w.keys.Connect(ctx, m.Account, []string{digest})
 		}
 		return err
 	},
@@ -148,6 +179,17 @@ var acts = map[string]func(ctx context.Context, w *world, m *member) error{
 			return err
 		}
 		return w.ResetPassword(ctx, l.Secret, w.unique(), session.Entry{})
+	},
+	"ask for reset": func(ctx context.Context, w *world, m *member) error {
+		l := w.link(m, link.Reset)
+		l.Email, m.reset = m.email, l.Secret
+		return w.RequestReset(ctx, l, message)
+	},
+	"reset later": func(ctx context.Context, w *world, m *member) error {
+		return w.ResetPassword(ctx, m.reset, w.unique(), session.Entry{})
+	},
+	"ask for address": func(ctx context.Context, w *world, m *member) error {
+		return w.RequestAddressChange(ctx, w.link(m, link.NewAddress), w.link(m, link.OldAddress), message, message, message)
 	},
 	"change address": func(ctx context.Context, w *world, m *member) error {
 		l := w.link(m, link.NewAddress)
