@@ -21,7 +21,7 @@ import (
 // that the outage has, and everything must return to normal without help.
 func TestFaultsConnections(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000/10", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
+	s := newStackOn(t, parts{billing: true}, "OPPORTUNITY_TIERS=commercial=10000/1000000/100,free=20/1000000/10", "OPPORTUNITY_SERVICE_CAPACITY=10000000")
 	s.fill(t, sample(t))
 	readers := s.readers(t)
 	s.know(t, readers)
@@ -48,6 +48,10 @@ var partitions = []partition{
 	{"history", "postgres", []string{historyCall}},
 	{"catalog", "history", nil},
 	{"history", "catalog", nil},
+	{"gateway", "billing", nil},
+	{"authquota", "billing", nil},
+	{"billing", "authquota", nil},
+	{"billing", "postgres", nil},
 }
 
 func (s *stack) partitions(t *testing.T, readers []caller) {
@@ -81,6 +85,9 @@ func (s *stack) partition(t *testing.T, p partition, way string, l *link, fail f
 	l.repair()
 	back := tr.succeeds()
 	calls := tr.end()
+	if slices.Contains([]string{p.from, p.to}, "billing") { // the connection is necessary for plans alone
+		s.requireSale(t)
+	}
 
 	var figures []string
 	for _, c := range readers {
@@ -95,6 +102,16 @@ func (s *stack) partition(t *testing.T, p partition, way string, l *link, fail f
 		figures = append(figures, fmt.Sprintf("%s %d × %d", c.kind, want, by[want]))
 	}
 	row.set("%s; normal %.1f s after the repair", strings.Join(figures, ", "), back.Sub(end).Seconds())
+}
+
+// requireSale checks that an account can buy the plan, and gets it.
+func (s *stack) requireSale(t *testing.T) {
+	t.Helper()
+	key := s.issue(t, api.Free)
+	eventually(t, "the plan is sold", func() bool { return s.buy(t.Context(), key.Account) == nil })
+	eventually(t, "the account has what it paid for", func() bool {
+		return do(t, s.url, call{path: historyPath, key: key.Key}).StatusCode == http.StatusOK
+	})
 }
 
 func keysOf(by map[int]int) (keys []int) {

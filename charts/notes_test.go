@@ -1,0 +1,29 @@
+package charts_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+)
+
+// TestNotesSayHowToIssueTheFirstKey checks the commands that helm prints after an installation.
+func TestNotesSayHowToIssueTheFirstKey(t *testing.T) {
+	all, err := chartutil.ToRenderValues(load(t), least(), chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
+	require.NoError(t, err)
+	files, err := engine.Render(load(t), all)
+	require.NoError(t, err)
+	notes := files["opportunity/templates/NOTES.txt"]
+	for _, line := range []string{
+		`Operators use the command opportunity, of this version: build it with "make build".`,
+		"kubectl -n data port-forward service/opportunity-gateway-admin 8081:8081 &",
+		"kubectl -n data get secret opportunity-operator",
+		"opportunity listings publish --all",
+		`opportunity keys issue --tier free --use-case "first try"`,
+		"Without a build, use it in a pod.",
+		"kubectl -n data exec -i opportunity -- /opportunity listings import - < FILE",
+	} {
+		require.Contains(t, notes, line)
+	}
+}
