@@ -3,6 +3,7 @@ package peer_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -211,15 +212,17 @@ func TestDirectEndsWithTheContext(t *testing.T) {
 }
 
 func TestDirectLimitsTheTimeToTheHeader(t *testing.T) {
-	transport := peer.Transport(nil)
-	transport.ResponseHeaderTimeout = 20 * time.Millisecond
-	url := script(t, "", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
-	_, err = peer.NewDirect(transport).RoundTrip(r) //nolint:bodyclose // there is none
-	var timeout net.Error
-	require.ErrorAs(t, err, &timeout)
-	require.True(t, timeout.Timeout())
+	for _, limit := range []time.Duration{20 * time.Millisecond, 200 * time.Millisecond} { // less and more than it is patient
+		transport := peer.Transport(nil)
+		transport.ResponseHeaderTimeout = limit
+		url := script(t, "", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		require.NoError(t, err)
+		_, err = peer.NewDirect(transport).RoundTrip(r) //nolint:bodyclose // there is none
+		var timeout net.Error
+		require.ErrorAs(t, err, &timeout)
+		require.True(t, timeout.Timeout())
+	}
 }
 
 // TestDirectDropsUnreadBodies checks that the rest of one response is never taken for the next.
@@ -288,4 +291,73 @@ func BenchmarkTransports(b *testing.B) {
 			})
 		})
 	}
+}
+
+func TestDirectWorksMeanwhile(t *testing.T) {
+	received := make(chan struct{}, 10)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		received <- struct{}{}
+		_, _ = io.WriteString(w, "ok")
+	})
+	d := newDirect(t)
+	works := 0
+	request := func(method string, work func() error) (string, error) {
+		r, err := http.NewRequestWithContext(peer.WithMeanwhile(t.Context(), func() error { works++; return work() }), method, s.URL, nil)
+		require.NoError(t, err)
+		resp, err := d.RoundTrip(r)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return string(body), err
+	}
+	nothingSent := func() error { require.Empty(t, received); return nil }
+	sent := func() error { <-received; return nil }
+	for i, c := range []struct {
+		method string
+		work   func() error
+	}{
+		{http.MethodGet, nothingSent}, // before it connects
+		{http.MethodGet, sent},
+		{http.MethodPost, nothingSent}, // before the request is passed on
+	} {
+		body, err := request(c.method, c.work)
+		require.NoError(t, err)
+		require.Equal(t, "ok", body)
+		require.Equal(t, i+1, works)
+		if i != 1 {
+			<-received
+		}
+	}
+	s.CloseClientConnections()
+	_, err := request(http.MethodGet, func() error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, 4, works, "once, also if the kept connection is closed")
+	<-received
+
+	opened, rejected := s.opened.Load(), errors.New("rejected")
+	_, err = request(http.MethodGet, func() error { <-received; return rejected })
+	require.ErrorIs(t, err, rejected)
+	_, err = request(http.MethodGet, func() error { return rejected })
+	require.ErrorIs(t, err, rejected)
+	_, err = request(http.MethodGet, nothingSent)
+	require.NoError(t, err)
+	require.Equal(t, opened+1, s.opened.Load(), "the connection of the first rejected request was closed, and the second did not connect")
+}
+
+// The header of a response may arrive in parts.
+func TestDirectReadsAHeaderInParts(t *testing.T) {
+	url := script(t, "HTTP/1.1 200 OK\r\nContent-", func(c net.Conn) { _, _ = io.WriteString(c, "Length: 2\r\n\r\nok") })
+	_, body := get(t, newDirect(t), http.MethodGet, url)
+	require.Equal(t, "ok", body)
+}
+
+func TestDirectSendsNoLineBreakInAHeader(t *testing.T) {
+	s := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the request was sent") })
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+	require.NoError(t, err)
+	r.Header["X-A"] = []string{"a\r\nX-B: b"}
+	_, err = newDirect(t).RoundTrip(r) //nolint:bodyclose // there is none
+	require.ErrorContains(t, err, "line break in header X-A")
 }
