@@ -2,9 +2,11 @@ package telemetry
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -106,12 +108,12 @@ func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, 
 			took := time.Since(start)
 			t.requests.WithLabelValues(o.route, method(r.Method), strconv.Itoa(status)).Observe(took.Seconds())
 			if level := level(o, status, took); t.Log.Enabled(ctx, level) {
-				t.Log.LogAttrs(ctx, level, "request", slog.String("method", method(r.Method)), slog.String("route", o.route),
-					slog.Int("status", status), slog.Int64("bytes", o.bytes), slog.Duration("took", took))
+				t.logRequest(ctx, level, o, method(r.Method), status, took)
 			}
 			span.End()
 		}()
 		h.ServeHTTP(&o.recorder, r.WithContext(ctx))
+		o.flush() // the client need not wait for the metrics and the log
 	})
 }
 
@@ -120,7 +122,11 @@ func requestID(r *http.Request) string {
 	if sent := r.Header[api.RequestIDHeader]; len(sent) > 0 && validRequestID(sent[0]) {
 		return sent[0]
 	}
-	return uuid.NewString()
+	var id uuid.UUID // need not be secret, which uuid.NewString would take twice as long for
+	binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(id[8:], rand.Uint64())
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // version 4
+	return id.String()
 }
 
 // span starts a span with a name of two words. If tracing is off, it returns the span of ctx, which records nothing.
@@ -170,11 +176,24 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// flush sends a response of known length to the client.
+func (r *recorder) flush() {
+	if f, ok := r.ResponseWriter.(http.Flusher); ok && r.bytes > 0 && r.Header()["Content-Length"] != nil {
+		f.Flush()
+	}
+}
+
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // Transport wraps next. It creates a client span for every request to the peer and propagates the trace and the request id.
 func (t *Telemetry) Transport(next http.RoundTripper, peer string) http.RoundTripper {
 	return transport{t, next, peer}
+}
+
+// complete reports whether a request has all headers that RoundTrip would add without tracing.
+func (t transport) complete(r *http.Request) bool {
+	id, sent := RequestID(r.Context()), r.Header[api.RequestIDHeader]
+	return (id == "" || len(sent) == 1 && sent[0] == id) && !trace.SpanContextFromContext(r.Context()).IsValid()
 }
 
 type transport struct {
@@ -184,6 +203,9 @@ type transport struct {
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !t.telemetry.tracing && t.complete(r) {
+		return t.next.RoundTrip(r)
+	}
 	ctx, span := t.telemetry.span(r.Context(), trace.SpanKindClient, r.Method, t.peer)
 	defer span.End()
 	r = r.WithContext(ctx) // a RoundTripper must not modify the request

@@ -27,7 +27,7 @@ import (
 type Config struct {
 	LogLevel slog.Level `env:"OPPORTUNITY_LOG_LEVEL" envDefault:"INFO" doc:"Minimum log level: DEBUG, INFO, WARN, ERROR."`
 
-	LogOutput io.Writer `env:"-"` // nil: standard error
+	LogOutput io.Writer `env:"-"` // nil: standard error, with the lines of requests written in groups
 }
 
 // Telemetry is the logger, tracer and metrics registry of one service.
@@ -36,6 +36,8 @@ type Telemetry struct {
 	Tracer   trace.Tracer
 	Registry *prometheus.Registry
 
+	service  string
+	lines    *lineWriter
 	tracing  bool
 	requests *prometheus.HistogramVec
 	shutdown func(context.Context) error
@@ -44,12 +46,13 @@ type Telemetry struct {
 // Start creates the telemetry of a service. It exports traces only if an OTEL_* variable sets an exporter or an endpoint; otherwise no
 // spans are created.
 func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) {
-	out := cfg.LogOutput
-	if out == nil {
-		out = os.Stderr
+	lines := &lineWriter{out: cfg.LogOutput}
+	if cfg.LogOutput == nil {
+		lines.out, lines.delay = os.Stderr, true
 	}
 	t := &Telemetry{
-		Log: slog.New(contextual{slog.NewJSONHandler(out, &slog.HandlerOptions{Level: cfg.LogLevel})}).
+		service: service, lines: lines,
+		Log: slog.New(contextual{slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: cfg.LogLevel})}).
 			With("service", service),
 		Tracer:   noop.NewTracerProvider().Tracer(""),
 		Registry: prometheus.NewRegistry(),
@@ -102,8 +105,9 @@ func (t *Telemetry) Metrics() http.Handler {
 // shutdownTime limits the time to export the remaining spans at shutdown.
 const shutdownTime = 2 * time.Second
 
-// Shutdown exports the remaining spans. Spans that the collector does not accept in time are dropped.
+// Shutdown exports the remaining spans and writes the remaining log lines. Spans that the collector does not accept in time are dropped.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
+	defer t.lines.Flush()
 	ctx, cancel := context.WithTimeout(ctx, shutdownTime)
 	defer cancel()
 	return t.shutdown(ctx)
