@@ -58,7 +58,7 @@ func (e *Error) RetryIn(after time.Duration) *Error {
 	if n == 1 {
 		unit = "second"
 	}
-	c.Message += fmt.Sprintf(" Retry in %d %s.", n, unit)
+	c.Message += " Retry in " + strconv.Itoa(n) + " " + unit + "."
 	return c
 }
 

@@ -114,8 +114,11 @@ func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 }
 
 func (h hook) within(ctx context.Context, name string, run func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, h.budget)
-	defer cancel()
+	if end, limited := ctx.Deadline(); !limited || time.Until(end) > h.budget {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, h.budget)
+		defer cancel()
+	}
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return h.timed(ctx, name, run)
 	}

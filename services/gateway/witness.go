@@ -37,7 +37,8 @@ const (
 // RoundTrip implements http.RoundTripper. The first request to authquota waits for history, for at most witnessTimeout: if it is unavailable, requests
 // continue without what it has seen.
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !strings.HasPrefix(r.URL.String(), w.authquota+"/") {
+	_, authquota, _ := strings.Cut(w.authquota, "://")
+	if authquota, _, _ = strings.Cut(authquota, "/"); r.URL.Host != authquota {
 		return w.next.RoundTrip(r)
 	}
 	w.read.Do(func() {

@@ -37,36 +37,41 @@ type call struct {
 	reply []any
 	err   error
 
-	done chan struct{} // closed when the reply is set; nil if the call did not wait
+	// turn receives the batch that this call must send, with the call itself, or nil once another call has sent it. It is nil if the
+	// call did not wait.
+	turn chan []*call
 }
 
-// do sends c and waits for its reply, at most for the budget: the deadline of a batch is that of its oldest call.
+// do sends c and waits for its reply, at most for the budget: the deadline of a batch is that of its oldest call. After a batch, the
+// oldest waiting call sends the next one in its own goroutine.
 func (b *batcher) do(c *call) {
 	c.since = time.Now()
 	b.mu.Lock()
-	if b.inFlight == maxInFlight {
-		c.done = make(chan struct{})
-		b.waiting = append(b.waiting, c)
+	if b.inFlight < maxInFlight {
+		b.inFlight++
 		b.mu.Unlock()
-		<-c.done
+		b.lead([]*call{c})
 		return
 	}
-	b.inFlight++
+	c.turn = make(chan []*call, 1)
+	b.waiting = append(b.waiting, c)
 	b.mu.Unlock()
-	b.exec([]*call{c})
-	if next := b.next(); next != nil {
-		go b.drain(next)
+	if batch := <-c.turn; batch != nil {
+		b.lead(batch)
 	}
 }
 
-// drain sends the waiting calls in batches until none is left.
-func (b *batcher) drain(batch []*call) {
-	for ; batch != nil; batch = b.next() {
-		b.exec(batch)
-		for _, c := range batch {
-			close(c.done)
+// lead sends a batch, which begins with the call of this goroutine, and passes the slot in flight on.
+func (b *batcher) lead(batch []*call) {
+	defer func() { // also after a panic
+		for _, c := range batch[1:] {
+			c.turn <- nil
 		}
-	}
+		if next := b.next(); next != nil {
+			next[0].turn <- next
+		}
+	}()
+	b.exec(batch)
 }
 
 // next removes up to maxBatch waiting calls and returns them. If none is waiting, it releases one slot in flight and returns nil.

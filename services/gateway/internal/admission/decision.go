@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -48,6 +47,8 @@ type Decision struct {
 	Recent  int           // calls of the account in the minute window, including this one if admitted
 	Room    time.Duration // until the minute window has more room
 
+	Ample bool // admitted, and a quarter of each limit is left: the next calls will most likely be admitted
+
 	ServiceFull, DayFull, MinuteFull bool // exceeded limits
 }
 
@@ -79,36 +80,49 @@ func (d Decision) Limit() problem.Code {
 
 // Problem returns the 429 error with the exceeded limit and the wait.
 func (d Decision) Problem() *problem.Error {
-	code := d.Limit()
-	message := fmt.Sprintf("Minute limit reached (%d requests in any 60 seconds).", d.Limits.PerMinute)
+	code, message := d.Limit(), ""
 	switch code {
 	case problem.ServiceCapacityReached:
 		message = "Daily capacity reached (shared by all accounts; it resets at 00:00 UTC)."
 	case problem.DailyLimitReached:
-		message = fmt.Sprintf("Daily limit reached (%d requests per UTC day; it resets at 00:00 UTC).", d.Limits.PerDay)
+		message = "Daily limit reached (" + strconv.Itoa(d.Limits.PerDay) + " requests per UTC day; it resets at 00:00 UTC)."
+	default:
+		message = "Minute limit reached (" + strconv.Itoa(d.Limits.PerMinute) + " requests in any 60 seconds)."
 	}
-	return problem.New(code, "%s", message).RetryIn(d.RetryAfter())
+	return (&problem.Error{Code: code, Message: message}).RetryIn(d.RetryAfter())
 }
 
 // SetHeaders sets the rate limit headers: the day in X-RateLimit-*, day and minute in the fields of
 // draft-ietf-httpapi-ratelimit-headers. Times are in seconds, rounded up.
 func (d Decision) SetHeaders(h http.Header) {
-	perDay, perMinute := strconv.Itoa(d.Limits.PerDay), strconv.Itoa(d.Limits.PerMinute)
-	remaining := strconv.Itoa(max(0, d.Limits.PerDay-d.Today))
-	values := []string{
-		perDay, remaining, strconv.FormatInt(int64(d.Day+1)*86400, 10),
-		`"minute";q=` + perMinute + `;w=60, "day";q=` + perDay + `;w=86400`,
-		`"minute";r=` + strconv.Itoa(max(0, d.Limits.PerMinute-d.Recent)) + `;t=` + seconds(d.Room) +
-			`, "day";r=` + remaining + `;t=` + seconds(d.untilMidnight()),
-	}
+	var buffer [256]byte
+	text, ends := buffer[:0], [len(rateLimitHeaders)]int{}
+	number := func(before string, n int) { text = strconv.AppendInt(append(text, before...), int64(n), 10) }
+	remaining := max(0, d.Limits.PerDay-d.Today)
+	number("", d.Limits.PerDay)
+	ends[0] = len(text)
+	number("", remaining)
+	ends[1] = len(text)
+	number("", int(d.Day+1)*86400)
+	ends[2] = len(text)
+	number(`"minute";q=`, d.Limits.PerMinute)
+	number(`;w=60, "day";q=`, d.Limits.PerDay)
+	text = append(text, ";w=86400"...)
+	ends[3] = len(text)
+	number(`"minute";r=`, max(0, d.Limits.PerMinute-d.Recent))
+	number(";t=", seconds(d.Room))
+	number(`, "day";r=`, remaining)
+	number(";t=", seconds(d.untilMidnight()))
+	ends[4] = len(text)
+	all, start, values := string(text), 0, make([]string, len(ends)) // two allocations for all headers
 	for i, name := range rateLimitHeaders {
-		h[name] = values[i : i+1 : i+1]
+		values[i] = all[start:ends[i]]
+		start, h[name] = ends[i], values[i:i+1:i+1]
 	}
 }
 
 // rateLimitHeaders are the names of the headers that SetHeaders sets.
 var rateLimitHeaders = [...]string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
 
-func seconds(d time.Duration) string {
-	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
-}
+// seconds returns d in whole seconds, rounded up.
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
