@@ -70,10 +70,11 @@ type network struct {
 	inFlight *semaphore.Weighted // lookups of any key
 }
 
-// Principal is a resolved key. It is shared between requests and immutable.
+// Principal is a resolved key. It is shared between requests and immutable, except for Ample.
 type Principal struct {
 	api.Principal
-	Caller string // value of api.CallerHeader
+	Caller string      // value of api.CallerHeader
+	Ample  atomic.Bool // the latest decision on a call with it left ample room; false before the first
 
 	key   fingerprint
 	term  int64      // of Redis when the lookup began

@@ -16,19 +16,30 @@ import (
 // maxAttempts bounds how often one request resolves its key. A third attempt requires two changes of the account in between.
 const maxAttempts = 3
 
-// admit resolves the key and asks the limiter for a decision, which it stores in c. If the limiter finds the cached principal
+// resolve resolves the key and stores its principal in c, also with some errors.
+func (e *Edge) resolve(r *http.Request, key authn.Key, c *call) error {
+	p, err := e.Keys.Resolve(r.Context(), key, e.client(r))
+	if p != nil {
+		c.caller, c.end.tier = p, p.Tier
+	}
+	if err != nil {
+		return upstream{err}
+	}
+	return nil
+}
+
+// admit asks the limiter for a decision on a call of the principal in c, and stores it in c. If the limiter finds the cached principal
 // outdated, or another Redis has decided than the one of its epoch, admit resolves the key again. So a change at authquota applies to the
 // next request, also if a failover of Redis has undone its epoch.
 func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 	ctx := r.Context()
-	for range maxAttempts {
-		p, err := e.Keys.Resolve(ctx, key, e.client(r))
-		if p != nil {
-			c.caller, c.end.tier = p, p.Tier
+	for attempt := range maxAttempts {
+		if attempt > 0 {
+			if err := e.resolve(r, key, c); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return upstream{err}
-		}
+		p := c.caller
 		if p.Suspended {
 			current, err := e.Limiter.Current(ctx, p.Principal)
 			if err != nil {
@@ -44,6 +55,7 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 		}
 		charge, err := e.Limiter.Admit(ctx, p.Principal)
 		e.meters.decided(charge, err, p.Tier)
+		p.Ample.Store(charge.Ample)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -39,23 +40,28 @@ func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route, key 
 
 // chargeAndForward admits and charges the call, then writes the response of the service. A rejected call is an error.
 func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route.Route, key authn.Key, c *call) (int, error) {
-	if err := e.admit(r, key, c); err != nil {
-		return 0, err
-	}
-	if c.charge.Verdict == admission.Rejected {
-		c.charge.SetHeaders(w.Header())
-		return 0, c.charge.Problem()
-	}
 	settled := false
 	refund := func() {
-		if !settled {
+		if c.charge.Verdict == admission.Admitted && !settled {
 			settled = true
 			e.refund(r, c)
 			c.charge.SetHeaders(w.Header())
 		}
 	}
 	defer refund() // after an error or a panic
-	response, err := e.forward(r, to, c.caller)
+	early, err := e.admitted(r, to, key, c)
+	if err != nil {
+		return 0, err
+	}
+	if c.charge.Verdict == admission.Rejected {
+		c.charge.SetHeaders(w.Header())
+		return 0, c.charge.Problem()
+	}
+	if early == nil {
+		early = new(forwarded)
+		early.response, early.err = e.forward(r.Context(), r, to, c.caller)
+	}
+	response, err := early.response, early.err
 	if err != nil {
 		return 0, err
 	}
@@ -70,6 +76,18 @@ func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route
 	}
 	settled, c.code = true, code
 	return response.StatusCode, nil
+}
+
+// admitted resolves the key and stores the decision of the limiter in c. It returns the result of the service if the request was sent
+// before the decision.
+func (e *Edge) admitted(r *http.Request, to route.Route, key authn.Key, c *call) (*forwarded, error) {
+	if err := e.resolve(r, key, c); err != nil {
+		return nil, err
+	}
+	if c.caller.Ample.Load() && rejectBody(r) == nil {
+		return e.admitEarly(r, to, key, c)
+	}
+	return nil, e.admit(r, key, c)
 }
 
 // isCharged reports whether a response with this status counts against the quota.
@@ -138,7 +156,7 @@ func outcome(status int, err error) api.CallOutcome {
 	return api.CallFailed
 }
 
-func (e *Edge) forward(r *http.Request, to route.Route, caller *authn.Principal) (proxy.Response, error) {
+func (e *Edge) forward(ctx context.Context, r *http.Request, to route.Route, caller *authn.Principal) (proxy.Response, error) {
 	if err := rejectBody(r); err != nil {
 		return proxy.Response{}, err
 	}
@@ -146,7 +164,7 @@ func (e *Edge) forward(r *http.Request, to route.Route, caller *authn.Principal)
 	if to.Operation == route.History {
 		service = e.History
 	}
-	response, err := service.Forward(r, to.Path, caller.Caller)
+	response, err := service.Forward(ctx, r, to.Path, caller.Caller)
 	if err != nil {
 		return response, upstream{err}
 	}

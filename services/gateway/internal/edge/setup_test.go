@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
@@ -88,14 +89,20 @@ func (e *Edge) admits(t *testing.T, resolve func() api.Principal, onRestore func
 		return resolve(), nil
 	}}, time.Now, slog.New(slog.DiscardHandler))
 	t.Cleanup(e.Keys.Close)
+	e.limits(t, counters, onRestore)
+	return server
+}
+
+// limits lets e admit calls with counters, of at most 10 a day.
+func (e *Edge) limits(t *testing.T, counters *redis.Client, onRestore func()) {
+	t.Helper()
 	e.Limiter = admission.New(admission.Config{
-		Redis: counters, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: 10, Now: time.Now,
+		Redis: counters, Budget: 5 * time.Second, Tracer: e.Telemetry.Tracer, Log: e.Telemetry.Log, Capacity: 10, Now: time.Now,
 		Restore: func(ctx context.Context, day string) error {
 			onRestore()
 			return counters.HSetNX(ctx, counter.Day(day), counter.ServiceField, 0).Err()
 		},
 	})
-	return server
 }
 
 // send serves one request with headers given as pairs.
