@@ -57,7 +57,7 @@ func newEarlyCallsVia(t *testing.T, via http.RoundTripper) *earlyCalls {
 	}))
 	t.Cleanup(catalog.Close)
 	var err error
-	c.Catalog, err = proxy.New(catalog.URL, "token", via)
+	c.Catalog, err = proxy.New("catalog", catalog.URL, "token", via)
 	require.NoError(t, err)
 	c.meters, c.bodies = newMeters(c.Telemetry.Registry), newBodies()
 	require.Equal(t, http.StatusOK, c.get(t).Code)
