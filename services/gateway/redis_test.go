@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/service/servicetest"
 )
 
@@ -69,7 +70,7 @@ func (c *commandCounter) pass(in io.Reader, out io.Writer) {
 		n, _ := strconv.Atoi(strings.TrimSpace(head[1:]))
 		var command strings.Builder
 		command.WriteString(head)
-		name := ""
+		name, key := "", ""
 		for i := range n {
 			size, err := r.ReadString('\n')
 			if err != nil {
@@ -82,11 +83,14 @@ func (c *commandCounter) pass(in io.Reader, out io.Writer) {
 			}
 			if i == 0 {
 				name = strings.ToLower(string(text[:length]))
+			} else if i == 1 {
+				key = string(text[:length])
 			}
 			command.WriteString(size)
 			command.Write(text)
 		}
-		if name != "hello" && name != "info" && name != "ping" { // the greeting of a new connection, and checks of readiness
+		background := name == "get" && key == counter.NewestChange              // once a second
+		if !background && name != "hello" && name != "info" && name != "ping" { // the greeting of a new connection, and checks of readiness
 			c.n.Add(1)
 		}
 		if _, err := io.WriteString(out, command.String()); err != nil {
