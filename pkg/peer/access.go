@@ -153,8 +153,10 @@ func (a *Access) caller(r *http.Request) (name string, known bool) {
 		return "", false
 	}
 	name, known = a.callers[sha256.Sum256([]byte(token))]
-	if claimed := r.URL.Query().Get(callerParameter); r.URL.Path == readyPath && claimed != "" && claimed != name && name != sharedToken {
-		return "", false
+	if r.URL.Path == readyPath { // only there, because parsing a query costs as much as all else here
+		if claimed := r.URL.Query().Get(callerParameter); claimed != "" && claimed != name && name != sharedToken {
+			return "", false
+		}
 	}
 	return name, known
 }
