@@ -63,10 +63,11 @@ func start(r *service.Runtime, cfg Config) error {
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
-	httpapi.API{
+	handlers := httpapi.API{
 		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
 		Verify: guard.Verify, Now: r.Now, PublicURL: cfg.PublicURL,
-	}.Routes(engine, problems, &r.Ready)
+	}
+	handlers.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.Catalog, cfg.Tokens, cfg.Callers, problems)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath))))
 
@@ -75,5 +76,6 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})
 	r.Every(service.Loop{Name: "freshness sample", Interval: indexInterval, Do: work.SampleFreshness})
 	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Do: live.Poll})
+	r.Every(service.Loop{Name: "compression ahead", Interval: snapshot.PollInterval, Do: handlers.CompressAhead()})
 	return nil
 }

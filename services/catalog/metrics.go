@@ -66,7 +66,7 @@ func gauges(live *snapshot.Live) []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		gauge("catalog_records", "Published records in memory.", func(s snapshot.Stats) float64 { return float64(s.Records) }),
-		gauge("catalog_snapshot_bytes", "Size of the encoded records in memory, without the index.",
+		gauge("catalog_snapshot_bytes", "Size of the published records as JSON. Memory holds them in less.",
 			func(s snapshot.Stats) float64 { return float64(s.Bytes) }),
 		gauge("catalog_snapshot_build_duration_seconds", "Time it took to read and build the newest snapshot. The first one reads everything, later ones only changes.",
 			func(s snapshot.Stats) float64 { return s.BuildTime.Seconds() }),

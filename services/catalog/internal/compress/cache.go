@@ -28,6 +28,7 @@ type Cache struct {
 type entry struct {
 	of   key
 	part *compressed
+	pass int // the latest that prepared it; 0: none
 }
 
 // NewCache returns a cache of up to maxBytes.
@@ -44,7 +45,7 @@ func (c *Cache) get(of key, build func() *compressed) *compressed {
 		p := c.find(of) // another request may have built it since
 		if p == nil {
 			p = build()
-			c.add(entry{of, p})
+			c.add(&entry{of: of, part: p})
 		}
 		return p, nil
 	})
@@ -59,19 +60,61 @@ func (c *Cache) find(of key) *compressed {
 		return nil
 	}
 	c.used.MoveToFront(at)
-	return at.Value.(entry).part
+	return at.Value.(*entry).part
 }
 
-func (c *Cache) add(e entry) {
+func (c *Cache) add(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.parts[e.of] = c.used.PushFront(e)
 	c.size += e.bytes()
 	for c.size > c.max {
-		oldest := c.used.Remove(c.used.Back()).(entry)
-		delete(c.parts, oldest.of)
-		c.size -= oldest.bytes()
+		c.remove(c.used.Back())
 	}
 }
 
-func (e entry) bytes() int { return len(e.part.compressed) + overhead }
+func (c *Cache) remove(at *list.Element) {
+	e := c.used.Remove(at).(*entry)
+	delete(c.parts, e.of)
+	c.size -= e.bytes()
+}
+
+// Prepare compresses a part unless the cache has it, and reports whether it did. size is the memory for the compressed part in bytes. pass
+// is a number above 0 that grows with each call of EndPass.
+func (c *Cache) Prepare(pass int, coding Coding, p Part) (size int, built bool) {
+	counted := counting{p, 0}
+	e := entry{part: c.part(coding, coding, &counted)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := c.parts[keyOf(coding, p)]; at != nil {
+		at.Value.(*entry).pass = pass
+	}
+	return e.bytes(), counted.appends > 0
+}
+
+// EndPass drops the parts that an earlier pass prepared and this one did not: they are no longer part of the list.
+func (c *Cache) EndPass(pass int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at := c.used.Front(); at != nil; {
+		next := at.Next()
+		if e := at.Value.(*entry); e.pass > 0 && e.pass < pass {
+			c.remove(at)
+		}
+		at = next
+	}
+}
+
+// counting counts how often a part is compressed.
+type counting struct {
+	Part
+
+	appends int
+}
+
+func (c *counting) Append(buf []byte) []byte {
+	c.appends++
+	return c.Part.Append(buf)
+}
+
+func (e *entry) bytes() int { return len(e.part.compressed) + overhead }

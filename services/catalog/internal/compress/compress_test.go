@@ -107,7 +107,7 @@ func TestCacheIsBounded(t *testing.T) {
 	require.Equal(t, 1, often, "times that a part in use was compressed")
 	held := 0
 	for at := c.used.Front(); at != nil; at = at.Next() {
-		held += cap(at.Value.(entry).part.compressed) + overhead
+		held += cap(at.Value.(*entry).part.compressed) + overhead
 	}
 	require.InDelta(t, held, c.size, limit/10, "counted bytes")
 	require.Len(t, c.parts, c.used.Len())
@@ -119,6 +119,26 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	require.Equal(t, 2, appends)
 	require.LessOrEqual(t, c.size, limit)
+}
+
+func TestPassDropsWhatOnlyEarlierPassesPrepared(t *testing.T) {
+	c, appends := NewCache(MaxBytes), 0
+	first, both, requested := text{"first", &appends}, text{"both", &appends}, text{"requested", &appends}
+	c.Append(nil, Gzip, []Part{requested}, nil)
+	for pass, parts := range [][]Part{{first, both}, {both}} {
+		for _, p := range parts {
+			_, built := c.Prepare(pass+1, Gzip, p)
+			require.Equal(t, pass == 0, built)
+		}
+		c.EndPass(pass + 1)
+	}
+	require.Equal(t, 3, appends)
+	require.Len(t, c.parts, 2)
+	require.Equal(t, c.used.Len(), len(c.parts))
+	c.Append(nil, Gzip, []Part{both, requested}, nil)
+	require.Equal(t, 3, appends, "the parts of the second pass and of requests stay")
+	c.Append(nil, Gzip, []Part{first}, nil)
+	require.Equal(t, 4, appends)
 }
 
 func FuzzNegotiate(f *testing.F) {

@@ -67,9 +67,9 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	case coding == compress.Gzip:
 		runs = records.Runs()
 	}
-	parts, before := make([]compress.Part, len(runs)), `{"data":[`
+	parts, before := make([]compress.Part, len(runs)), firstRun
 	for i, run := range runs {
-		parts[i], before = part{before, run}, ","
+		parts[i], before = part{before, run}, laterRun
 	}
 	tail := appendMeta(appendJSON([]byte(`],"pagination":`), page), api.NewMeta(caller.Tier, view.Now()))
 	reply := a.reply(coding, parts, tail)
@@ -101,6 +101,12 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 	reply.ETag = etag(a.PublicURL, id, string(caller.Tier), string(record.AppendVersion(nil)))
 	return reply, nil
 }
+
+// The text before the first run of a list, and before each later one.
+const (
+	firstRun = `{"data":[`
+	laterRun = ","
+)
 
 // part is a part of a body, after text that depends on its place only.
 type part struct {

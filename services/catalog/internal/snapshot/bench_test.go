@@ -26,7 +26,7 @@ func reference(b testing.TB) oracle.Record {
 	for _, r := range oracle.Records(1, 100, now) {
 		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil && r.Entry.CompanyProfile != nil {
 			built := build(b, empty, []oracle.Record{r}, 1)
-			r.Entry.Overview = strings.Repeat("x", recordSize-len(built.order[0].body))
+			r.Entry.Overview = strings.Repeat("x", recordSize-int(built.order[0].size))
 			return r
 		}
 	}
@@ -47,14 +47,14 @@ func catalog(b *testing.B, n int) *Snapshot {
 	if catalogs[n] == nil {
 		catalogs[n] = sync.OnceValue(func() *Snapshot {
 			prototype := build(b, empty, []oracle.Record{reference(b)}, 1).order[0]
-			bodies := make([][]byte, min(n, distinctBodies))
+			bodies := make([]packed, min(n, distinctBodies))
 			for i := range bodies {
-				bodies[i] = bytes.Clone(prototype.body)
+				bodies[i] = bytes.Clone(prototype.text)
 			}
 			changes := make([]change, n)
 			for i := range changes {
 				r := *prototype
-				r.id, r.body = fmt.Sprintf("platform-%07d", i), bodies[i%len(bodies)]
+				r.id, r.text = fmt.Sprintf("platform-%07d", i), bodies[i%len(bodies)]
 				r.checked = unixNanos(now.Add(-time.Duration(i) * time.Second))
 				r.published = r.checked
 				r.flags, r.facts = undisputed|open, facts{}
@@ -124,7 +124,7 @@ func BenchmarkHeld(b *testing.B) {
 			c, err := enc.change(prototype)
 			require.NoError(b, err)
 			changes[i] = c
-			encoded += len(c.record.body)
+			encoded += int(c.record.size)
 		}
 		s := empty.apply(changes, 1)
 		b.ReportMetric(float64(heapSize()-before)/float64(encoded), "held/encoded")

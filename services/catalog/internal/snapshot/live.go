@@ -99,7 +99,7 @@ func (l *Live) Poll(ctx context.Context) error {
 		l.buildTime.Store(int64(time.Since(start)))
 		l.builtAt.Store(l.now().UnixNano())
 		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
-		limitHeap(next.bytes)
+		limitHeap(gcPercent(next.bytes))
 		if current == nil {
 			debug.FreeOSMemory() // what decoding needed
 		}
@@ -138,6 +138,7 @@ func (l *Live) load(ctx context.Context, current *Snapshot, now time.Time) (next
 	first := current == nil
 	if first {
 		current = empty
+		limitHeap(loadGrowth)
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()

@@ -107,7 +107,7 @@ func TestLiveFollowsSource(t *testing.T) {
 	require.Positive(t, stats.BuildTime)
 	size := int64(0)
 	for _, r := range l.current.Load().order {
-		size += int64(len(r.body))
+		size += int64(r.size)
 	}
 	require.Equal(t, size, stats.Bytes)
 	require.Positive(t, size)

@@ -33,10 +33,11 @@ func (r Row) scheduled(now time.Time) bool {
 // record is a published record: its encoded form, and the properties that filters and the list order use. Times are in Unix nanoseconds.
 type record struct {
 	id   string
-	body []byte // JSON of the api.Opportunity, without the two values that depend on the clock
+	text packed // JSON of the api.Opportunity, without the two values that depend on the clock
 
-	statusAt    uint32 // offset at which to insert verification.status
-	freshnessAt uint32 // offset at which to insert companyProfile.freshness; 0 if it does not depend on the clock
+	size        uint32 // of the JSON in bytes
+	statusAt    uint32 // offset in text at which to insert verification.status
+	freshnessAt uint32 // offset in text at which to insert companyProfile.freshness; 0 if it does not depend on the clock
 
 	sequence   int64
 	checked    int64 // time of the latest factual review, or never
@@ -78,9 +79,10 @@ func (f *facts) set(i int, value *bool) {
 
 // encoder converts rows to records. It reuses its buffer and is not safe for concurrent use.
 type encoder struct {
-	now  func() time.Time // check times are capped at the time of encoding
-	buf  bytes.Buffer
-	json *json.Encoder
+	now    func() time.Time // check times are capped at the time of encoding
+	buf    bytes.Buffer
+	json   *json.Encoder
+	packer packer
 }
 
 // decoder replaces encoding/json, which would take three quarters of the time from start to ready. It decodes these documents three times
@@ -154,12 +156,16 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	if err := e.json.Encode(o); err != nil {
 		return nil, err
 	}
-	r.body = bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
+	body := bytes.TrimSuffix(e.buf.Bytes(), []byte("\n"))
+	r.size = uint32(len(body)) //nolint:gosec // a record is at most a few MiB
 	// Quotes inside strings are escaped, so these match member names only.
-	r.statusAt = endOf(r.body, `"verification":{"status":"`)
+	r.statusAt = endOf(body, `"verification":{"status":"`)
+	ends := []*uint32{&r.statusAt}
 	if expires {
-		r.freshnessAt = endOf(r.body, `"freshness":"`)
+		r.freshnessAt = endOf(body, `"freshness":"`)
+		ends = append(ends, &r.freshnessAt)
 	}
+	r.text = bytes.Clone(e.packer.pack(body, ends...))
 	return r, nil
 }
 

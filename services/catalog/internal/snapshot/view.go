@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sort"
 	"strconv"
@@ -156,28 +157,53 @@ func (r Records) AppendVersion(buf []byte) []byte {
 }
 
 // cutDistance is the least number of records between the ends of two runs, about half of the average. Shorter runs compress less well; of
-// longer ones, more is compressed again when a page moves by a record.
-const cutDistance = 24
+// longer ones, more records are in the first and the last run of a page, which are compressed for that page alone.
+const cutDistance = 8
 
 // Runs splits the records into runs. A run ends after every record with a smaller hash than its neighbors. So the ends do not depend on the
 // page, and the pages of a list consist of the same runs, except for the first and the last of each page.
 func (r Records) Runs() []Records {
 	all := slices.Concat(r.before, r.records, r.after)
-	hashes := make([]uint64, len(all))
-	for i, one := range all {
-		hashes[i] = uint64(one.sequence) * 0x9E3779B97F4A7C15 //nolint:gosec // only its bits matter
-	}
 	var runs []Records
 	from := 0
 	for i := range r.records {
-		at := len(r.before) + i
-		near := hashes[max(0, at-cutDistance):min(len(hashes), at+cutDistance+1)]
-		if i == len(r.records)-1 || hashes[at] == slices.Min(near) {
+		if i == len(r.records)-1 || endsRun(all, len(r.before)+i) {
 			runs = append(runs, Records{view: r.view, records: r.records[from : i+1]})
 			from = i + 1
 		}
 	}
 	return runs
+}
+
+// Runs splits the list of all records into runs. They are those of its pages, except for the first and the last of each page.
+func (v View) Runs() iter.Seq[Records] {
+	return func(yield func(Records) bool) {
+		all, from := v.s.order, 0
+		for i := range all {
+			if i != len(all)-1 && !endsRun(all, i) {
+				continue
+			}
+			if !yield(Records{view: v, records: all[from : i+1]}) {
+				return
+			}
+			from = i + 1
+		}
+	}
+}
+
+// endsRun reports whether a run ends after the record at a position.
+func endsRun(records []*record, at int) bool {
+	own := records[at].hash()
+	for _, near := range records[max(0, at-cutDistance):min(len(records), at+cutDistance+1)] {
+		if near.hash() < own {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *record) hash() uint64 {
+	return uint64(r.sequence) * 0x9E3779B97F4A7C15 //nolint:gosec // only its bits matter
 }
 
 func (s Selection) fill(dst []uint32, skip int) int {
@@ -225,15 +251,18 @@ func (r Record) AppendVersion(buf []byte) []byte {
 }
 
 func (v View) append(buf []byte, r *record) []byte {
-	buf = append(buf, r.body[:r.statusAt]...)
+	buf = r.text[:r.statusAt].append(slices.Grow(buf, int(r.size)+maxInserted))
 	buf = append(buf, v.status(r)...)
 	if r.freshnessAt == 0 {
-		return append(buf, r.body[r.statusAt:]...)
+		return r.text[r.statusAt:].append(buf)
 	}
-	buf = append(buf, r.body[r.statusAt:r.freshnessAt]...)
+	buf = r.text[r.statusAt:r.freshnessAt].append(buf)
 	buf = append(buf, v.freshness(r)...)
-	return append(buf, r.body[r.freshnessAt:]...)
+	return r.text[r.freshnessAt:].append(buf)
 }
+
+// maxInserted is the maximum length of what append inserts.
+const maxInserted = 32
 
 func (v View) status(r *record) string {
 	switch {
