@@ -81,9 +81,10 @@ func (c *commandCounter) pass(in io.Reader, out io.Writer) {
 			if _, err := io.ReadFull(r, text); err != nil {
 				return
 			}
-			if i == 0 {
+			switch i {
+			case 0:
 				name = strings.ToLower(string(text[:length]))
-			} else if i == 1 {
+			case 1:
 				key = string(text[:length])
 			}
 			command.WriteString(size)
