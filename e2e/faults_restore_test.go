@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -33,6 +34,7 @@ var restores = []struct {
 	{stores: []string{"catalog"}, accepts: true},
 	{stores: []string{"billing"}, accepts: true},
 	{stores: []string{"redis", "authquota"}},
+	{stores: []string{"history", "catalog"}, accepts: true},
 	{stores: []string{"redis", "authquota", "history"}, short: true},
 }
 
@@ -227,6 +229,13 @@ func (f *restored) act(events int) {
 		return f.query("history", "SELECT sequence::text FROM feed_copies WHERE feed = 'listings'") ==
 			f.query("catalog", "SELECT max(sequence)::text FROM listings")
 	})
+	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence", "history": "SELECT max(sequence)::text FROM verification_events"} {
+		eventually(t, "a gateway has seen the newest change of "+store, func() bool {
+			var seen api.Seen
+			text, err := f.redis.Client().Get(t.Context(), counter.Newest(store)).Bytes()
+			return err == nil && json.Unmarshal(text, &seen) == nil && fmt.Sprint(seen.Mark.Sequence) == f.query(store, newest)
+		})
+	}
 	out, errs, code := run(t, f.settings["history"], "", program(t, "history"), "export")
 	require.Zero(t, code, errs)
 	f.export = filepath.Join(t.TempDir(), "export.jsonl")

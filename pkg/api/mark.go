@@ -46,7 +46,14 @@ const SeenChangePath = "/internal/v1/seen/authquota"
 // from requests of other callers.
 const SeenChangeHeader = "Opportunity-Seen-Change"
 
-// Seen has the newest that a service has seen of its peer's store: the highest mark of the feed and, of history's, the highest checkpoint.
+// NewestPath is the path at which gateways report to catalog and history, as Seen, the newest of their database that gateways have seen. The
+// response has the newest of the database now.
+const NewestPath = "/internal/v1/newest"
+
+// MaxSeen is the largest body with Seen, in bytes.
+const MaxSeen = 16 << 10
+
+// Seen has the newest that a service has seen of another's store: the highest mark of the feed and, of history's, the highest checkpoint.
 type Seen struct {
 	Mark       FeedMark         `json:"mark"`
 	Checkpoint SignedCheckpoint `json:"checkpoint"`

@@ -37,6 +37,9 @@ const LatestField = "@"
 // Epochs is the key of the hash of epochs.
 const Epochs = Tag + ":epochs"
 
+// Newest is the key of the newest that gateways have seen of a service's database, as api.Seen in JSON.
+func Newest(service string) string { return Tag + ":newest:" + service }
+
 // NewestChange is the key of the newest change of authquota's database.
 const NewestChange = Tag + ":change"
 

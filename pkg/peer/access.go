@@ -29,6 +29,7 @@ var rules = map[string][]Rule{
 		{"/operator/v1/", []string{Gateway}},
 		{"/internal/v1/listings", []string{History}},
 		{api.SeenPath, []string{History}},
+		{api.NewestPath, []string{Gateway}},
 	},
 	History: {
 		{readyPath, []string{anyone}},
@@ -41,6 +42,7 @@ var rules = map[string][]Rule{
 		{"/internal/v1/reviews", []string{Catalog}},
 		{"/internal/v1/reviews/done", []string{Catalog}},
 		{api.SeenPath, []string{Catalog}},
+		{api.NewestPath, []string{Gateway}},
 	},
 	Authquota: {
 		{readyPath, []string{anyone}},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,12 +38,15 @@ type Guard struct {
 	has  func(context.Context, database.SetBack) (bool, error)
 	seen func(context.Context) (api.Seen, error)
 	open atomic.Pointer[[]database.SetBack] // nil: not set back
+
+	once     sync.Once
+	reported chan struct{} // closed after the first report of a gateway
 }
 
 // Guard adds a guard to the service name. has reports whether the database has a change or a checkpoint. seen requests what the peer has
 // seen.
 func (r *Runtime) Guard(name string, has func(context.Context, database.SetBack) (bool, error), seen func(context.Context) (api.Seen, error)) *Guard {
-	g := &Guard{r: r, has: has, seen: seen}
+	g := &Guard{r: r, has: has, seen: seen, reported: make(chan struct{})}
 	r.Ready.Add(api.SetBackCondition, func(context.Context) error { return g.Err() })
 	r.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "store_set_back", ConstLabels: prometheus.Labels{"store": name},
@@ -106,6 +110,43 @@ func (g *Guard) Compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return g.compare(ctx, seen)
+}
+
+// Witness compares the database with what gateways have seen of it, and returns its newest. So a restore of catalog and history to the same
+// point is recognized, which their feeds do not show. It returns an error (503) while the database is set back.
+func (g *Guard) Witness(newest func(context.Context) (api.Seen, error)) func(context.Context, api.Seen) (api.Seen, error) {
+	return func(ctx context.Context, seen api.Seen) (api.Seen, error) {
+		err := g.compare(ctx, seen)
+		if errors.Is(err, ErrSetBack) {
+			return api.Seen{}, rejected(err)
+		}
+		if err != nil {
+			return api.Seen{}, err
+		}
+		g.once.Do(func() { close(g.reported) })
+		return newest(ctx)
+	}
+}
+
+// reportWait is the time for which AfterReport waits: gateways report every second.
+const reportWait = 5 * time.Second
+
+// AfterReport returns do, which waits until a gateway has reported. Without gateways, it waits only once.
+func (g *Guard) AfterReport(do func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-g.reported:
+		case <-time.After(reportWait):
+			g.once.Do(func() { close(g.reported) })
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return do(ctx)
+	}
+}
+
+func (g *Guard) compare(ctx context.Context, seen api.Seen) error {
 	c := seen.Checkpoint
 	sum := sha256.Sum256([]byte(c.Note))
 	_, err1 := g.verify(ctx, database.SetBack{Kind: database.Change, Number: seen.Mark.Sequence, ID: seen.Mark.ID})

@@ -65,11 +65,11 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	handlers := httpapi.API{
 		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
-		Verify: guard.Verify, Now: r.Now, PublicURL: cfg.PublicURL,
+		Verify: guard.Verify, Witness: guard.Witness(listings.Newest), Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.Catalog, cfg.Tokens, cfg.Callers, problems)
-	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath))))
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, api.NewestPath, httpapi.FeedPath))))
 
 	r.WatchPeer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })

@@ -112,6 +112,10 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Go("request log", requests.Run)
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
 	r.Every(service.Loop{Name: "newest change", Interval: witnessInterval, Timeout: witnessTimeout, Do: changes.update(counters)})
+	for name, base := range map[string]string{peer.Catalog: cfg.CatalogURL, peer.History: cfg.HistoryURL} {
+		newest := &reporter{name: name, service: r.Peer(name, base, cfg.Tokens), counters: counters}
+		r.Every(service.Loop{Name: "newest of " + name, Interval: newestInterval, Timeout: newestTimeout, Do: newest.report})
+	}
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
 	refreshPages(r, cfg, pages, ready)

@@ -81,9 +81,9 @@ func start(r *service.Runtime, cfg Config) error {
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
-	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, Verify: guard.Verify, PublicURL: cfg.PublicURL, Now: r.Now}.Routes(engine, problems, &r.Ready)
+	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, Verify: guard.Verify, Witness: guard.Witness(events.Newest), PublicURL: cfg.PublicURL, Now: r.Now}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
-	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, httpapi.FeedPath))))
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, api.NewestPath, httpapi.FeedPath))))
 
 	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
@@ -93,6 +93,6 @@ func start(r *service.Runtime, cfg Config) error {
 		return nil
 	}
 	daily := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Witness: guard.Compare, Failed: failures.Inc}
-	r.Every(service.Loop{Name: "daily checkpoint", Interval: time.Second, Retry: 10 * time.Second, Do: daily.SignDaily})
+	r.Every(service.Loop{Name: "daily checkpoint", Interval: time.Second, Retry: 10 * time.Second, Do: guard.AfterReport(daily.SignDaily)})
 	return nil
 }

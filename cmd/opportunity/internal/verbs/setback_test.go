@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -246,6 +247,51 @@ func TestLostCheckpointIsNotSignedAgain(t *testing.T) {
 		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), service.ErrSetBack)
 		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
 		p.history.WaitReady()
+		require.Greater(t, number(t, p.sign()), number(t, lost))
+	})
+}
+
+// catalog and history are restored to the same point. They agree, but a gateway has seen newer changes of both, and a checkpoint.
+func TestRestoreOfCatalogAndHistoryIsNoticedByAGateway(t *testing.T) {
+	onPairs(t, func(t *testing.T, p *pair) {
+		p.sign()
+		report := func(s *servicetest.Service, seen api.Seen) servicetest.Response {
+			return s.Do(http.MethodPost, api.NewestPath, seen)
+		}
+		p.catalog.Stop()
+		restoreCatalog, restoreHistory := storetest.Backup(t, p.catalogAt.Database.URL), p.backUpHistory()
+		p.startCatalog()
+		p.catalog.WaitReady()
+		p.record("a", api.OutcomeClosed)
+		p.waitFor("a", api.NeedsReview)
+		p.importListings("d")
+		lost := p.sign()
+		seenOfHistory := servicetest.Read[api.Seen](report(p.history, api.Seen{}))
+		seenOfCatalog := servicetest.Read[api.Seen](report(p.catalog, api.Seen{}))
+		require.Equal(t, number(t, lost), strconv.FormatInt(seenOfHistory.Checkpoint.Number, 10))
+		require.Equal(t, seenOfHistory, servicetest.Read[api.Seen](report(p.history, seenOfHistory)))
+
+		p.catalog.Stop()
+		p.history.Stop()
+		restoreCatalog()
+		restoreHistory()
+		p.startCatalog()
+		p.history.WaitReady()
+		p.catalog.WaitReady()
+		for _, c := range []struct {
+			service *servicetest.Service
+			store   string
+			seen    api.Seen
+		}{{p.history, "history", seenOfHistory}, {p.catalog, "catalog", seenOfCatalog}} {
+			report(c.service, c.seen).RequireError("service_unavailable")
+			requireSetBack(t, c.service, c.store)
+		}
+		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), service.ErrSetBack)
+		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
+		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard))
+		p.history.WaitReady()
+		p.catalog.WaitReady()
+		require.Less(t, servicetest.Read[api.Seen](report(p.history, seenOfHistory)).Mark.Sequence, seenOfHistory.Mark.Sequence)
 		require.Greater(t, number(t, p.sign()), number(t, lost))
 	})
 }

@@ -86,6 +86,7 @@ type API struct {
 	Reviews    Reviews
 	Desk       Desk
 	Verify     func(ctx context.Context, seen api.FeedMark) (startOver bool, err error) // of a pull from the feed of listings
+	Witness    func(ctx context.Context, seen api.Seen) (newest api.Seen, err error)    // of a gateway's report
 	History    *peer.Client
 	Now        func() time.Time
 	PublicURL  string // base URL for consumers, without a trailing slash
@@ -116,6 +117,14 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		}
 		seen, err := a.Listings.Witness(g.Request.Context(), newest)
 		return web.Reply{JSON: seen}, err
+	}))
+	engine.POST(api.NewestPath, reply(func(g *gin.Context) (web.Reply, error) {
+		var seen api.Seen
+		if err := web.Decode(g, &seen, api.MaxSeen); err != nil {
+			return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have a mark.").Because(err)
+		}
+		newest, err := a.Witness(g.Request.Context(), seen)
+		return web.Reply{JSON: newest}, err
 	}))
 	engine.GET("/internal/v1/overview", reply(a.overview))
 	engine.GET("/operator/v1/catalog", reply(a.status))

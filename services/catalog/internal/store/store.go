@@ -182,6 +182,15 @@ func (s *Store) Has(ctx context.Context, seen database.SetBack) (bool, error) {
 	return mark.ID == seen.ID, err
 }
 
+// Newest returns the newest change.
+func (s *Store) Newest(ctx context.Context) (newest api.Seen, err error) {
+	last, err := s.Sequence(ctx)
+	if err == nil && last > 0 {
+		newest.Mark, err = s.Mark(ctx, last)
+	}
+	return newest, err
+}
+
 // Sequence implements snapshot.Source.
 func (s *Store) Sequence(ctx context.Context) (int64, error) {
 	var value int64

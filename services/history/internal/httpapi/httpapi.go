@@ -66,6 +66,7 @@ type API struct {
 	Keys      checkpoint.Keys
 	Catalog   Catalog
 	Verify    func(ctx context.Context, seen api.FeedMark) (startOver bool, err error) // of a pull from the feed of summaries
+	Witness   func(ctx context.Context, seen api.Seen) (newest api.Seen, err error)    // of a gateway's report
 	PublicURL string                                                                   // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
@@ -90,6 +91,7 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	engine.HEAD(history, web.Handler(errors, a.history))
 	engine.GET(api.SeenPath, web.Handler(errors, a.seen))
 	engine.POST(api.SeenChangePath, web.Handler(errors, a.seeChange))
+	engine.POST(api.NewestPath, web.Handler(errors, a.newest))
 	engine.GET(FeedPath, web.Handler(errors, a.summaries))
 	engine.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
 	engine.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))

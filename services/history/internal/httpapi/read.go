@@ -100,5 +100,15 @@ func (a API) seeChange(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: newest}, err
 }
 
+// newest verifies what gateways have seen of the history, and returns the newest of it.
+func (a API) newest(g *gin.Context) (web.Reply, error) {
+	var seen api.Seen
+	if err := web.Decode(g, &seen, api.MaxSeen); err != nil {
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have a mark and a checkpoint.").Because(err)
+	}
+	newest, err := a.Witness(g.Request.Context(), seen)
+	return web.Reply{JSON: newest}, err
+}
+
 // maxMark is the largest body with a mark, in bytes.
 const maxMark = 1 << 10

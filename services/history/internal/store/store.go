@@ -32,6 +32,20 @@ func (s *Store) Seen(ctx context.Context) (seen api.Seen, err error) {
 	return seen, err
 }
 
+// Newest returns the newest event and the newest checkpoint.
+func (s *Store) Newest(ctx context.Context) (newest api.Seen, err error) {
+	var rows []eventRow
+	if err := s.db.WithContext(ctx).Select("sequence", "id").Order("sequence DESC").Limit(1).Find(&rows).Error; err != nil {
+		return newest, database.Outage(err)
+	}
+	if len(rows) > 0 {
+		newest.Mark = api.FeedMark{Sequence: rows[0].Sequence, ID: rows[0].ID}
+	}
+	c, _, err := s.oneCheckpoint(ctx, "true")
+	newest.Checkpoint = api.SignedCheckpoint{Number: c.Number, Note: c.Note}
+	return newest, err
+}
+
 // SeeChange stores a change of authquota's database, unless a newer one is stored. It returns the newest.
 func (s *Store) SeeChange(ctx context.Context, change api.FeedMark) (newest api.FeedMark, err error) {
 	db := s.db.WithContext(ctx)
