@@ -151,11 +151,11 @@ func TestLedgerResumesAfterRedisOutage(t *testing.T) {
 		now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 		svc := s.start(t, func(c *authquota.Config) { c.Now = func() time.Time { return now } })
 		s.Stop()
-		storetest.Eventually(t, "the outage is told", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop failing"`) })
+		storetest.Eventually(t, "the outage is logged", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop failing"`) })
 		s.Start()
 		s.charge(t, "2026-11-20", map[string]int{counter.ServiceField: 4, ann: 4})
 		svc.eventually(dayUsage{Day: "2026-11-20", Service: 4, Accounts: map[string]int{ann: 4}})
-		storetest.Eventually(t, "its end is told", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop recovered"`) })
+		storetest.Eventually(t, "its end is logged", func() bool { return strings.Contains(svc.Log.String(), `"msg":"background loop recovered"`) })
 		require.Contains(t, svc.Metrics(), "authquota_ledger_lag_seconds")
 	})
 }

@@ -155,7 +155,7 @@ func (d *deployment) ready(ctx context.Context, errs io.Writer) error {
 	timeout := time.After(readyTimeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	told := map[string]bool{}
+	explained := map[string]bool{}
 	for _, s := range []struct{ name, url string }{
 		{"authquota", d.authquotaURL}, {"catalog", d.catalogURL}, {"history", d.historyURL}, {"billing", d.billingURL},
 	} {
@@ -165,8 +165,8 @@ func (d *deployment) ready(ctx context.Context, errs io.Writer) error {
 				break
 			}
 			if missing := new(peer.NotReadyError); errors.As(err, &missing) && slices.Contains(missing.Missing, api.SetBackCondition) {
-				if !told[s.name] {
-					told[s.name] = true
+				if !explained[s.name] {
+					explained[s.name] = true
 					fmt.Fprintf(errs, setBackHelp[s.name], d.dir)
 					tick.Reset(time.Second)
 				}

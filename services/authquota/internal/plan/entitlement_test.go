@@ -128,13 +128,13 @@ func TestPlanMailsAlternate(t *testing.T) {
 				t.Fatalf("active %v, notified %v", on, notified)
 			}
 			if stored.Live(now) && !notified {
-				t.Fatal("it is on and nobody was told")
+				t.Fatal("it is on and no mail was sent")
 			}
 		}
 		mail, _ := plan.EndNews(on, stored, now.Add(24*time.Hour))
 		hear(mail)
 		if notified {
-			t.Fatal("it has ended and nobody was told")
+			t.Fatal("it has ended and no mail was sent")
 		}
 	})
 }

@@ -83,7 +83,7 @@ func TestURI(t *testing.T) {
 	require.Equal(t, want, uri)
 	key, err := otp.NewKeyFromURL(totp.URI("JBSWY3DPEHPK3PXP", "a?b&c#d/e:f@example.org", "O&D"))
 	require.NoError(t, err)
-	require.Equal(t, "a?b&c#d/e:f@example.org", key.AccountName(), "an address cannot change what the app is told")
+	require.Equal(t, "a?b&c#d/e:f@example.org", key.AccountName(), "an address cannot change what the app shows")
 	require.Equal(t, "O&D", key.Issuer())
 	u, err := url.Parse(key.String())
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
-var update = flag.Bool("update", false, "write the drawings of testdata anew")
+var update = flag.Bool("update", false, "rewrite the drawings in testdata")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
