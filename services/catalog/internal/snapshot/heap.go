@@ -6,12 +6,12 @@ import (
 )
 
 // minHeadroom is the memory in bytes that the heap may grow between two collections at least, of small catalogs.
-const minHeadroom = 12 << 20
+const minHeadroom = 18 << 20
 
 // Growth of the heap between two collections in percent.
 const (
 	loadGrowth = 50 // during the first load, which leaves much garbage
-	minGrowth  = 5
+	minGrowth  = 8
 	maxGrowth  = 400
 )
 

@@ -381,7 +381,7 @@ func TestCheckTimesAreCappedAtTheResponseTime(t *testing.T) {
 }
 
 func TestHeapGrowsLessTheMoreIsEncoded(t *testing.T) {
-	for encoded, want := range map[int64]int{0: 400, 1 << 20: 400, 64 << 20: 18, 220 << 20: 5, 2600 << 20: 5} {
+	for encoded, want := range map[int64]int{0: 400, 1 << 20: 400, 64 << 20: 28, 220 << 20: 8, 2600 << 20: 8} {
 		require.Equal(t, want, gcPercent(encoded), "%d MiB", encoded>>20)
 	}
 }
