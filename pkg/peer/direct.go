@@ -227,7 +227,11 @@ func (c *connection) write(r *http.Request) error {
 	if host == "" {
 		host = r.URL.Host
 	}
-	for _, text := range []string{r.Method, " ", r.URL.RequestURI(), " HTTP/1.1\r\nHost: ", host, "\r\n"} {
+	uri := r.URL.RequestURI()
+	if strings.ContainsAny(uri, " \r\n") {
+		return errors.New("space or line break in URL")
+	}
+	for _, text := range []string{r.Method, " ", uri, " HTTP/1.1\r\nHost: ", host, "\r\n"} {
 		_, _ = c.w.WriteString(text)
 	}
 	for name, values := range r.Header {

@@ -353,11 +353,17 @@ func TestDirectReadsAHeaderInParts(t *testing.T) {
 	require.Equal(t, "ok", body)
 }
 
-func TestDirectSendsNoLineBreakInAHeader(t *testing.T) {
+func TestDirectSendsNoLineBreak(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("the request was sent") })
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
 	require.NoError(t, err)
 	r.Header["X-A"] = []string{"a\r\nX-B: b"}
 	_, err = newDirect(t).RoundTrip(r) //nolint:bodyclose // there is none
 	require.ErrorContains(t, err, "line break in header X-A")
+	delete(r.Header, "X-A")
+	for _, query := range []string{"a=1 HTTP/1.1", "a=1\r\nX-B: b"} {
+		r.URL.RawQuery = query
+		_, err = newDirect(t).RoundTrip(r) //nolint:bodyclose // there is none
+		require.ErrorContains(t, err, "space or line break in URL")
+	}
 }

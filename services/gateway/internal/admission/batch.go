@@ -37,9 +37,9 @@ type call struct {
 	reply []any
 	err   error
 
-	// turn receives the batch that this call must send, with the call itself, or nil once another call has sent it. It is nil if the
+	// handoff receives the batch that this call must send, with the call itself, or nil once another call has sent it. It is nil if the
 	// call did not wait.
-	turn chan []*call
+	handoff chan []*call
 }
 
 // do sends c and waits for its reply, at most for the budget: the deadline of a batch is that of its oldest call. After a batch, the
@@ -53,10 +53,10 @@ func (b *batcher) do(c *call) {
 		b.lead([]*call{c})
 		return
 	}
-	c.turn = make(chan []*call, 1)
+	c.handoff = make(chan []*call, 1)
 	b.waiting = append(b.waiting, c)
 	b.mu.Unlock()
-	if batch := <-c.turn; batch != nil {
+	if batch := <-c.handoff; batch != nil {
 		b.lead(batch)
 	}
 }
@@ -65,10 +65,10 @@ func (b *batcher) do(c *call) {
 func (b *batcher) lead(batch []*call) {
 	defer func() { // also after a panic
 		for _, c := range batch[1:] {
-			c.turn <- nil
+			c.handoff <- nil
 		}
 		if next := b.next(); next != nil {
-			next[0].turn <- next
+			next[0].handoff <- next
 		}
 	}()
 	b.exec(batch)
