@@ -14,8 +14,9 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// TestLimitsAreExactOverThreeGateways checks that exactly L of L + n concurrent requests over all replicas are counted, and that no more
-// are admitted. A request for which Redis needs more than its 200 ms gets 503, counted or not: a busy machine may cause a few.
+// TestLimitsAreExactOverThreeGateways checks that a limit of L counts exactly L of more than L concurrent requests over all replicas, and
+// that no more are admitted. If Redis takes more than its 200 ms for a request, it gets 503, counted or not. So a busy machine needs more
+// requests to reach the limit.
 func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 	s := newStack(t)
 	for _, tier := range api.Tiers {
@@ -23,12 +24,10 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 			const more = 17
 			key := s.issue(t, tier.Tier)
 			second := s.issue(t, tier.Tier, "--account", key.Account) // another key of the same account shares its quota
-			keys := []string{key.Key, second.Key}
 			limit := tier.Limits.PerMinute
 			got := map[int]int{}
-			for i, k := range keys {
-				n := (limit+more)/2 + i*((limit+more)%2)
-				by, responses := statuses(t, n, s.rotate, call{path: "/api/v1/opportunities?limit=1", key: k})
+			send := func(n int, key string) {
+				by, responses := statuses(t, n, s.rotate, call{path: "/api/v1/opportunities?limit=1", key: key})
 				for status, count := range by {
 					got[status] += count
 				}
@@ -41,10 +40,17 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 					}
 				}
 			}
-			require.Equal(t, limit+more, got[200]+got[429]+got[503], "%v", got)
+			sent := limit + more
+			send(sent/2, key.Key)
+			send(sent-sent/2, second.Key)
+			for got[429] == 0 && sent < 3*limit { // only 503s can keep the limit from being reached
+				send(more, second.Key)
+				sent += more
+			}
+			require.Positive(t, got[429], "%v", got)
+			require.Equal(t, sent, got[200]+got[429]+got[503], "%v", got)
 			require.LessOrEqual(t, got[200], limit)
 			require.GreaterOrEqual(t, got[200]+got[503], limit)
-			require.LessOrEqual(t, got[503], more, "the limit may not be reached")
 			// a rejected request changes no counter
 			refused := do(t, s.gateways[2], call{path: "/api/v1/opportunities", key: key.Key})
 			require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
