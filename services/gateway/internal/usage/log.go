@@ -28,7 +28,8 @@ type Log struct {
 func NewLog(send func(context.Context, api.RequestLogBatch) error, log *slog.Logger) *Log {
 	l := &Log{perKey: map[string]int{}}
 	l.outbox = outbox[api.RequestLogBatch]{
-		name: "request log batch", send: send, log: log, next: l.nextBatch, size: func(b *api.RequestLogBatch) int64 { return int64(len(b.Requests)) },
+		name: "request log batch", send: send, log: log, soon: make(chan struct{}, 1),
+		next: l.nextBatch, size: func(b *api.RequestLogBatch) int64 { return int64(len(b.Requests)) },
 	}
 	return l
 }
@@ -48,6 +49,12 @@ func (l *Log) Record(r api.LoggedRequest) {
 	l.perKey[r.Key]++
 	l.buffered = append(l.buffered, r)
 	l.pending.Add(1)
+	if len(l.buffered) == maxLogged/2 {
+		select {
+		case l.soon <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (l *Log) nextBatch() *api.RequestLogBatch {

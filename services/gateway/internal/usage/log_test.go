@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -68,4 +70,22 @@ func TestLogIsBounded(t *testing.T) {
 	require.Empty(t, l.perKey)
 	l.Record(api.LoggedRequest{Key: "key_busy"})
 	require.EqualValues(t, 1, l.Pending())
+}
+
+// A gateway with 10,000 calls per second would lose requests if they waited for the next tick.
+func TestFullLogIsSentEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := new(sent)
+		l := NewLog(fake.accept, quiet)
+		ctx, stop := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = l.Run(ctx) })
+		for i := range maxLogged / 2 {
+			l.Record(api.LoggedRequest{Key: fmt.Sprintf("key_%d", i)})
+		}
+		synctest.Wait()
+		require.Zero(t, l.Pending())
+		stop()
+		run.Wait()
+	})
 }

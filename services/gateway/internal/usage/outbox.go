@@ -24,6 +24,7 @@ type outbox[B any] struct {
 	size func(*B) int64                 // number of calls in a batch
 	send func(context.Context, B) error // returns a *peer.StatusError if authquota rejects the batch
 	log  *slog.Logger
+	soon chan struct{} // asks Run for a flush before the next tick; may be nil
 
 	sending sync.Mutex // guards batch and failing; held during Flush
 	batch   *B         // in flight or to be retried
@@ -38,7 +39,7 @@ func (o *outbox[B]) Pending() int64 { return o.pending.Load() }
 // Lost returns the number of dropped calls.
 func (o *outbox[B]) Lost() int64 { return o.lost.Load() }
 
-// Run flushes the buffer every second until ctx ends.
+// Run flushes the buffer every second, and when asked to, until ctx ends.
 func (o *outbox[B]) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()
@@ -47,8 +48,9 @@ func (o *outbox[B]) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			_ = o.Flush(ctx) // logged by Flush; the next tick retries
+		case <-o.soon:
 		}
+		_ = o.Flush(ctx) // logged by Flush; the next tick retries
 	}
 }
 
@@ -66,11 +68,12 @@ func (o *outbox[B]) Close(ctx context.Context) {
 	}
 }
 
-// Flush sends everything buffered in batches. It stops with an error at the first batch that fails; the next Flush retries it.
+// Flush sends the calls buffered when it starts, in batches. It leaves later ones to the next Flush: otherwise a busy gateway would send
+// small batches without a pause. It stops with an error at the first batch that fails; the next Flush retries it.
 func (o *outbox[B]) Flush(ctx context.Context) error {
 	o.sending.Lock()
 	defer o.sending.Unlock()
-	for {
+	for due := o.pending.Load(); due > 0; {
 		if o.batch == nil {
 			o.batch = o.next()
 		}
@@ -95,8 +98,10 @@ func (o *outbox[B]) Flush(ctx context.Context) error {
 			return err
 		}
 		o.pending.Add(-calls)
+		due -= calls
 		o.batch = nil
 	}
+	return nil
 }
 
 // isRejected reports whether authquota understood a batch and rejected it. Any other error may be temporary: an outage, an older

@@ -204,6 +204,23 @@ func TestRunAndClose(t *testing.T) {
 	})
 }
 
+// Otherwise a busy gateway would send a batch of a few calls after each reply.
+func TestCallsDuringAFlushWaitForTheNext(t *testing.T) {
+	var b *Recorder
+	batches := 0
+	b = New(func(context.Context, api.UsageBatch) error {
+		batches++
+		b.Record("key_a", api.CallServed, time.Now())
+		return nil
+	}, quiet)
+	b.Record("key_a", api.CallServed, time.Now())
+	for flush := range 3 {
+		require.NoError(t, b.Flush(t.Context()))
+		require.Equal(t, flush+1, batches)
+		require.EqualValues(t, 1, b.Pending())
+	}
+}
+
 func TestConcurrentRecords(t *testing.T) {
 	fake := newFake(t)
 	b := New(fake.accept, quiet)
