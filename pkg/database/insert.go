@@ -19,12 +19,24 @@ const insertBatch = 500
 //
 // On Postgres, it sends each column as one array. A statement with a parameter for each value takes several times the CPU time of both sides.
 func Insert[T any](tx *gorm.DB, rows []T, key string) error {
+	if key == "" {
+		return insert(tx, rows, clause.OnConflict{})
+	}
+	return insert(tx, rows, clause.OnConflict{Columns: []clause.Column{{Name: key}}, UpdateAll: true})
+}
+
+// InsertMissing is like Insert, but skips rows whose primary key is stored already.
+func InsertMissing[T any](tx *gorm.DB, rows []T) error {
+	return insert(tx, rows, clause.OnConflict{DoNothing: true})
+}
+
+func insert[T any](tx *gorm.DB, rows []T, conflict clause.OnConflict) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	if tx.Name() != Postgres {
-		if key != "" {
-			tx = tx.Clauses(clause.OnConflict{Columns: []clause.Column{{Name: key}}, UpdateAll: true})
+		if conflict.DoNothing || conflict.UpdateAll {
+			tx = tx.Clauses(conflict)
 		}
 		return tx.CreateInBatches(rows, insertBatch).Error
 	}
@@ -43,8 +55,11 @@ func Insert[T any](tx *gorm.DB, rows []T, key string) error {
 		updates = append(updates, name+" = excluded."+name)
 	}
 	statement := fmt.Sprintf("INSERT INTO %s (%s) SELECT * FROM unnest(%s)", model.Schema.Table, strings.Join(names, ", "), strings.Join(types, ", "))
-	if key != "" {
-		statement += fmt.Sprintf(" ON CONFLICT (%s) DO UPDATE SET %s", key, strings.Join(updates, ", "))
+	switch {
+	case conflict.DoNothing:
+		statement += " ON CONFLICT DO NOTHING"
+	case conflict.UpdateAll:
+		statement += fmt.Sprintf(" ON CONFLICT (%s) DO UPDATE SET %s", conflict.Columns[0].Name, strings.Join(updates, ", "))
 	}
 	return tx.Exec(statement, columns...).Error
 }

@@ -22,6 +22,22 @@ type thing struct {
 	Done  bool
 }
 
+func TestInsertMissingKeepsStoredRows(t *testing.T) {
+	for dialect, url := range storetest.Databases(t) {
+		t.Run(dialect, func(t *testing.T) {
+			db := open(t, url)
+			require.NoError(t, db.Exec("CREATE TABLE things (id text PRIMARY KEY, word text, count int, at bigint, note text, done boolean)").Error)
+			require.NoError(t, database.InsertMissing(db.DB, []thing{{ID: "a", Count: 1}}))
+			require.NoError(t, database.InsertMissing(db.DB, []thing{{ID: "a", Count: 2}, {ID: "b", Count: 3}, {ID: "b", Count: 4}}))
+			require.NoError(t, database.InsertMissing(db.DB, []thing{}))
+
+			var stored []thing
+			require.NoError(t, db.Order("id").Find(&stored).Error)
+			require.Equal(t, []thing{{ID: "a", Count: 1}, {ID: "b", Count: 3}}, stored)
+		})
+	}
+}
+
 func TestInsertStoresAndReplacesRowsOfEachKind(t *testing.T) {
 	for dialect, url := range storetest.Databases(t) {
 		t.Run(dialect, func(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"time"
 
-	"gorm.io/gorm/clause"
-
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/dbtx"
@@ -32,19 +30,13 @@ type row struct {
 
 func (row) TableName() string { return "request_log" }
 
-// batch limits the parameters of one statement.
-const batch = 500
-
 // Add adds requests, except those that were added before.
 func (s *Store) Add(ctx context.Context, requests []api.LoggedRequest) error {
-	if len(requests) == 0 {
-		return nil
-	}
 	rows := make([]row, len(requests))
 	for i, r := range requests {
 		rows[i] = row{r.ID, r.Key, database.Micros(r.At), r.Route, r.Params, r.Status, r.Code, r.Duration.Microseconds()}
 	}
-	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(rows, batch).Error)
+	return database.Outage(database.InsertMissing(s.db.WithContext(ctx), rows))
 }
 
 // Recent returns the latest api.RequestLogSize requests with the keys of an account, newest first.
