@@ -135,14 +135,18 @@ func (c *Cache) part(coding, effort Coding, p Part) *compressed {
 	return c.get(of, func() *compressed { return libraries[effort].compress(p) })
 }
 
-// Levels of gzip. With fastLevel, parts are 10 % larger.
+// Levels of gzip. Compared with level, parts are 10 % larger with fastLevel, and 2 % smaller with aheadLevel, for twice the CPU time.
 const (
-	level     = 6
-	fastLevel = 1
+	level      = 6
+	fastLevel  = 1
+	aheadLevel = 7
 )
 
-// gzipFast is the library for gzip with fastLevel.
-const gzipFast Coding = "gzip, fast"
+// Libraries for gzip with fastLevel and aheadLevel.
+const (
+	gzipFast  Coding = "gzip, fast"
+	gzipAhead Coding = "gzip, ahead"
+)
 
 // zstdWindow is the distance over which zstd finds repetitions, more than a usual page.
 const zstdWindow = 512 << 10
@@ -171,8 +175,9 @@ type encoder struct {
 const maxIdle = 4
 
 var libraries = map[Coding]library{
-	Gzip:     {func() (writer, error) { return flate.NewWriter(nil, level) }, make(chan *encoder, maxIdle)},
-	gzipFast: {func() (writer, error) { return flate.NewWriter(nil, fastLevel) }, make(chan *encoder, maxIdle)},
+	Gzip:      {func() (writer, error) { return flate.NewWriter(nil, level) }, make(chan *encoder, maxIdle)},
+	gzipFast:  {func() (writer, error) { return flate.NewWriter(nil, fastLevel) }, make(chan *encoder, maxIdle)},
+	gzipAhead: {func() (writer, error) { return flate.NewWriter(nil, aheadLevel) }, make(chan *encoder, 1)}, // one goroutine uses it
 	Zstd: {func() (writer, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 			zstd.WithEncoderCRC(false), zstd.WithWindowSize(zstdWindow))

@@ -16,21 +16,25 @@ const maxAhead = compress.MaxBytes * 7 / 8
 const muchCompressed = 4 << 20
 
 // CompressAhead returns the work of a loop: it compresses the list of all records in runs, as long as they fit in the cache, so that the first
-// request for a page finds most of it compressed. It does nothing if no record or status has changed since the last run. One goroutine uses at
-// most half of a processor, because requests come first.
+// request for a page finds most of it compressed. It waits until no record or status has changed between two calls: during an import, the
+// next change would undo most of the work. One goroutine uses at most half of a processor, because requests come first.
 func (a API) CompressAhead() func(context.Context) error {
-	var done string // version of the list
+	var seen, done string // versions of the list
 	pass := 0
 	return func(ctx context.Context) error {
 		view, err := a.Catalog.View()
 		if err != nil || view.Version() == done {
 			return nil //nolint:nilerr // not loaded yet, or an outage, which the loop of the snapshot reports
 		}
+		if version := view.Version(); version != seen {
+			seen = version
+			return nil
+		}
 		pass++
 		size, compressed, before := 0, 0, firstRun
 		for run := range view.Runs() {
 			begun := time.Now()
-			more, built := a.Compressed.Prepare(pass, compress.Gzip, part{before, run})
+			more, built := a.Compressed.Prepare(pass, part{before, run})
 			if size += more; size > maxAhead {
 				break
 			}

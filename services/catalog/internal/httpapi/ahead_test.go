@@ -50,6 +50,7 @@ func TestListIsCompressedAheadOfRequests(t *testing.T) {
 		for _, n := range []int{300, 50} { // the load, and changes
 			rows.add(t, n, time.Now())
 			require.NoError(t, live.Poll(t.Context()))
+			require.NoError(t, ahead(t.Context()), "changed since the call before")
 			stopped, stop := context.WithCancel(t.Context())
 			stop()
 			require.NoError(t, ahead(stopped))
@@ -58,11 +59,31 @@ func TestListIsCompressedAheadOfRequests(t *testing.T) {
 			require.NoError(t, err)
 			before := firstRun
 			for run := range view.Runs() {
-				_, built := a.Compressed.Prepare(1, compress.Gzip, part{before, run})
+				_, built := a.Compressed.Prepare(1, part{before, run})
 				require.False(t, built, "want the run compressed already")
 				before = laterRun
 			}
 			require.Equal(t, laterRun, before, "want records")
 		}
 	})
+}
+
+func TestChangingListIsNotCompressedAhead(t *testing.T) {
+	var rows source
+	live := snapshot.NewLive(&rows, time.Now, slog.New(slog.DiscardHandler))
+	a := API{Catalog: live, Compressed: compress.NewCache(compress.MaxBytes)}
+	ahead := a.CompressAhead()
+	for range 3 {
+		rows.add(t, 20, time.Now())
+		require.NoError(t, live.Poll(t.Context()))
+		require.NoError(t, ahead(t.Context()))
+	}
+	view, err := live.View()
+	require.NoError(t, err)
+	before := firstRun
+	for run := range view.Runs() {
+		_, built := a.Compressed.Prepare(1, part{before, run})
+		require.True(t, built, "want no run compressed already")
+		before = laterRun
+	}
 }

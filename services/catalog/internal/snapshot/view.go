@@ -158,7 +158,7 @@ func (r Records) AppendVersion(buf []byte) []byte {
 
 // cutDistance is the least number of records between the ends of two runs, about half of the average. Shorter runs compress less well; of
 // longer ones, more records are in the first and the last run of a page, which are compressed for that page alone.
-const cutDistance = 8
+const cutDistance = 6
 
 // Runs splits the records into runs. A run ends after every record with a smaller hash than its neighbors. So the ends do not depend on the
 // page, and the pages of a list consist of the same runs, except for the first and the last of each page.
