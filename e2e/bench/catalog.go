@@ -71,6 +71,16 @@ func (s *stack) encodings(encoding string, paths ...string) (sides []side) {
 // aheadTime is ample time for the catalog to compress the list of 100,000 records ahead of requests.
 const aheadTime = 20 * time.Second
 
+// pause waits, and returns an error if ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // firstWalks requests each page once from a catalog that started before that time, n times.
 func (s *stack) firstWalks(ctx context.Context, n int, before time.Duration, encoding string, pages []string) ([]figures, error) {
 	all := make([]figures, 2)
@@ -81,10 +91,8 @@ func (s *stack) firstWalks(ctx context.Context, n int, before time.Duration, enc
 		if err := s.ready(ctx); err != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(before):
+		if err := pause(ctx, before); err != nil {
+			return nil, err
 		}
 		if err := round(all, s.encodings(encoding, pages...), saturated(len(pages))); err != nil {
 			return nil, err
@@ -121,10 +129,8 @@ func (s *stack) benchMemory(ctx context.Context, n int) ([]report.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	select { // until lists are compressed, which needs memory
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-time.After(aheadTime):
+	if err := pause(ctx, aheadTime); err != nil { // until lists are compressed, which needs memory
+		return nil, err
 	}
 	loaded, _, err := s.processes["catalog"].memory(ctx)
 	if err != nil {
@@ -136,6 +142,9 @@ func (s *stack) benchMemory(ctx context.Context, n int) ([]report.Row, error) {
 		if _, err := s.changeVisible(ctx, batch*500, batch*500+500); err != nil {
 			return nil, err
 		}
+	}
+	if err := pause(ctx, aheadTime); err != nil { // as after the load
+		return nil, err
 	}
 	changed, peak, err := s.processes["catalog"].memory(ctx)
 	return append(rows,

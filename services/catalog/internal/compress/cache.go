@@ -79,8 +79,9 @@ func (c *Cache) remove(at *list.Element) {
 	c.size -= e.bytes()
 }
 
-// Prepare compresses a part with gzip unless the cache has it, and reports whether it did. It takes twice the CPU time that a request would,
-// for a smaller part. size is the memory for the compressed part in bytes. pass is a number above 0 that grows with each call of EndPass.
+// Prepare compresses a part with gzip unless the cache has it, and reports whether it did. It takes three times the CPU time that a request
+// would, for a smaller part. size is the memory for the compressed part in bytes. pass is a number above 0 that grows with each call of
+// EndPass.
 func (c *Cache) Prepare(pass int, p Part) (size int, built bool) {
 	counted := counting{p, 0}
 	e := entry{part: c.part(Gzip, gzipAhead, &counted)}

@@ -10,7 +10,7 @@ const minHeadroom = 18 << 20
 
 // Growth of the heap between two collections in percent.
 const (
-	loadGrowth = 50 // during the first load, which leaves much garbage
+	loadGrowth = 50 // during the first load and imports, which leave much garbage
 	minGrowth  = 8
 	maxGrowth  = 400
 )

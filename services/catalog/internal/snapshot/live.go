@@ -37,6 +37,11 @@ const (
 	loadTimeout = time.Minute     // to read the changes
 	loadBatch   = 128             // rows that one goroutine encodes at a time
 
+	// An import or many reviews leave as much garbage as the first load. bulk is the number of changes in one poll from which on the heap
+	// may grow as during the first load, and bulkTime the time for which it may.
+	bulk     = 1000
+	bulkTime = 2 * time.Second
+
 	// MaxAge is the maximum time since the last successful poll of the source, after which View returns an error.
 	MaxAge = 5 * time.Minute
 )
@@ -54,6 +59,7 @@ type Live struct {
 	scheduled      map[string]Row           // published rows whose PublishedAt is in the future, by id
 	buildTime      atomic.Int64             // of the newest snapshot, nanoseconds
 	builtAt        atomic.Int64             // of the newest snapshot, Unix nanoseconds
+	bulkAt         time.Time                // latest poll with many changes since the last settle; zero: none
 }
 
 // NewLive returns a catalog without a snapshot. Poll loads it.
@@ -79,6 +85,9 @@ func (l *Live) Poll(ctx context.Context) error {
 		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence, "loaded_sequence", l.polledSequence)
 		current, l.scheduled = nil, nil
 	}
+	if !l.bulkAt.IsZero() && started.Sub(l.bulkAt) >= bulkTime {
+		l.settle(l.current.Load())
+	}
 	if current != nil && sequence == l.polledSequence && !l.scheduledIsPublic(started) {
 		l.lastPoll.Store(started.UnixNano())
 		return nil
@@ -99,12 +108,24 @@ func (l *Live) Poll(ctx context.Context) error {
 		l.buildTime.Store(int64(time.Since(start)))
 		l.builtAt.Store(l.now().UnixNano())
 		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
-		limitHeap(gcPercent(next.bytes))
-		if current == nil {
-			debug.FreeOSMemory() // what decoding needed
+		switch {
+		case current == nil:
+			l.settle(next)
+		case n >= bulk:
+			l.bulkAt = started
+			limitHeap(max(loadGrowth, gcPercent(next.bytes)))
+		case l.bulkAt.IsZero():
+			limitHeap(gcPercent(next.bytes))
 		}
 	}
 	return nil
+}
+
+// settle limits the heap to the needs of a snapshot, and returns to the operating system what decoding many records needed.
+func (l *Live) settle(s *Snapshot) {
+	l.bulkAt = time.Time{}
+	limitHeap(gcPercent(s.bytes))
+	debug.FreeOSMemory()
 }
 
 // replaced reports whether the source lacks the newest change of the last poll: its database was restored from a backup, or a replica that

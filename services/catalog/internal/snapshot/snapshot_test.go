@@ -386,18 +386,51 @@ func TestHeapGrowsLessTheMoreIsEncoded(t *testing.T) {
 	}
 }
 
-func TestMemoryStaysCloseToTheEncodedRecords(t *testing.T) {
+// defaultHeap undoes settings of the heap until the test ends, and then what the test sets.
+func defaultHeap(t *testing.T) {
+	t.Helper()
 	t.Setenv("GOGC", "") // restores it after the test
 	os.Unsetenv("GOGC")  // it would override the growth of the heap
 	percent := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
+}
+
+// heapGrowth returns the growth of the heap until the next collection, in percent.
+func heapGrowth() int {
+	percent := debug.SetGCPercent(100)
+	debug.SetGCPercent(percent)
+	return percent
+}
+
+func TestHeapGrowsMoreDuringAnImport(t *testing.T) {
+	defaultHeap(t)
+	s, at := &generatedSource{n: 30_000, sequence: 30_000, row: row(t, reference(t), 1)}, now
+	l := NewLive(s, func() time.Time { return at }, slog.New(slog.DiscardHandler))
+	require.NoError(t, l.Poll(t.Context()))
+	usual := gcPercent(l.Stats().Bytes)
+	for _, step := range []struct {
+		passed  time.Duration
+		changes int64
+		want    int
+	}{
+		{0, bulk - 1, usual}, {PollInterval, bulk, loadGrowth}, {PollInterval, 1, loadGrowth}, {bulkTime - 2*PollInterval, bulk, loadGrowth},
+		{bulkTime - PollInterval, 0, loadGrowth}, {PollInterval, 0, usual}, {PollInterval, 1, usual},
+	} {
+		at, s.sequence = at.Add(step.passed), s.sequence+step.changes
+		require.NoError(t, l.Poll(t.Context()))
+		require.InDelta(t, step.want, heapGrowth(), 1, "%+v", step) // changed records have a few bytes more or less
+	}
+}
+
+func TestMemoryStaysCloseToTheEncodedRecords(t *testing.T) {
+	defaultHeap(t)
 	before := residentSize()
 	s := &generatedSource{n: 30_000, sequence: 30_000, row: row(t, reference(t), 1)}
 	l := NewLive(s, clock, slog.New(slog.DiscardHandler))
 	require.NoError(t, l.Poll(t.Context()))
 	encoded := l.Stats().Bytes
 	require.Less(t, residentSize(), before+uint64(encoded)*17/10)
-	require.Equal(t, gcPercent(encoded), debug.SetGCPercent(100), "the growth of the heap until the next collection")
+	require.Equal(t, gcPercent(encoded), heapGrowth())
 }
 
 func TestEarlierSnapshotDoesNotChange(t *testing.T) {
