@@ -16,6 +16,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/zstd"
@@ -124,9 +125,14 @@ type compressed struct {
 // key identifies the text of a part in one coding.
 type key [sha256.Size]byte
 
+// versions are buffers for the version of a part. On the stack it would escape, and be most of the garbage of a list.
+var versions = sync.Pool{New: func() any { return new([]byte) }}
+
 func keyOf(coding Coding, p Part) key {
-	var space [4 << 10]byte
-	return sha256.Sum256(p.AppendVersion(append(space[:0], coding...)))
+	buf := versions.Get().(*[]byte)
+	defer versions.Put(buf)
+	*buf = p.AppendVersion(append((*buf)[:0], coding...))
+	return sha256.Sum256(*buf)
 }
 
 // part returns a part in the coding. It compresses the part with the library for effort unless the cache has it.

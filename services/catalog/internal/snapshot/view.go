@@ -164,7 +164,7 @@ const cutDistance = 6
 // page, and the pages of a list consist of the same runs, except for the first and the last of each page.
 func (r Records) Runs() []Records {
 	all := slices.Concat(r.before, r.records, r.after)
-	var runs []Records
+	runs := make([]Records, 0, 2+len(r.records)/cutDistance)
 	from := 0
 	for i := range r.records {
 		if i == len(r.records)-1 || endsRun(all, len(r.before)+i) {
