@@ -51,7 +51,7 @@ func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg
 // the listings from before an upgrade, and changes by replicas of an older release.
 const indexInterval = time.Minute
 
-// compressInterval is how long the list must stay the same before it is compressed ahead of requests.
+// compressInterval is the time without a change of the list after which it is compressed ahead of requests.
 const compressInterval = 2 * time.Second
 
 func start(r *service.Runtime, cfg Config) error {
