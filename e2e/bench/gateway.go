@@ -16,12 +16,13 @@ import (
 	"opportunity.internal/e2e/bench/report"
 )
 
-// edge is a record behind each gateway, from the same catalog: this one, the minimal one, nginx with a limit, and nginx without.
+// edge is a record behind each gateway, from the same catalog: this one, the minimal one, nginx with a limit, nginx without, and the minimal
+// one with a limit of one call per minute.
 type edge struct {
 	*stack
 
-	minimal, limiting, forwarding *process
-	addresses                     [3]string
+	minimal, limiting, forwarding, rejecting *process
+	addresses                                [4]string
 	noNginx                       error // why there is no nginx
 }
 
@@ -33,12 +34,18 @@ func newEdge(ctx context.Context, s *stack) (*edge, error) {
 			return e, err
 		}
 	}
-	args := []string{"-listen", e.addresses[0], "-redis", "redis://" + s.address["redis"], "-service", "http://" + s.address["catalog"],
-		"-keys", strings.Join(s.keys, ","), "-per-minute", fmt.Sprint(unlimited)}
-	for name, value := range s.header {
-		args = append(args, "-header", name+": "+value)
+	minimal := func(address string, perMinute int) (*process, error) {
+		args := []string{"-listen", address, "-redis", "redis://" + s.address["redis"], "-service", "http://" + s.address["catalog"],
+			"-keys", strings.Join(s.keys, ","), "-per-minute", fmt.Sprint(perMinute)}
+		for name, value := range s.header {
+			args = append(args, "-header", name+": "+value)
+		}
+		return start(s.dir, "minimal gateway", nil, filepath.Join(s.bin, "baseline-gateway"), args...)
 	}
-	if e.minimal, err = start(s.dir, "minimal gateway", nil, filepath.Join(s.bin, "baseline-gateway"), args...); err != nil {
+	if e.minimal, err = minimal(e.addresses[0], unlimited); err != nil {
+		return e, err
+	}
+	if e.rejecting, err = minimal(e.addresses[3], 1); err != nil {
 		return e, err
 	}
 	host, port := split(s.address["redis"])
@@ -61,7 +68,7 @@ func (e *edge) listens(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		if e.noNginx != nil && address != e.addresses[0] {
+		if e.noNginx != nil && (address == e.addresses[1] || address == e.addresses[2]) {
 			return nil
 		}
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
@@ -77,7 +84,7 @@ func (e *edge) listens(ctx context.Context, address string) error {
 }
 
 func (e *edge) close() {
-	for _, p := range []*process{e.minimal, e.limiting, e.forwarding} {
+	for _, p := range []*process{e.minimal, e.limiting, e.forwarding, e.rejecting} {
 		if p != nil {
 			p.stop()
 		}
@@ -152,17 +159,21 @@ func benchGateway(ctx context.Context, b *bench) (rows []report.Row, err error) 
 	if _, err := call(ctx, http.MethodGet, "http://"+s.address["gateway"]+"/api/v1/opportunities", s.smallKey, ""); err != nil {
 		return nil, err // the one call of the day
 	}
-	f, err = rounds(b.rounds, []side{rejected, ours}, saturated(8000))
-	rows = append(rows, row("a call that is rejected with 429 against one that is admitted, at the gateway", unit, "at most 0.4", err, func() (_, _ report.Series) { return f[0].cpu, f[1].cpu }))
+	minimalRejected := side{s.record(e.addresses[3], s.keys[:1], 429), []*process{e.rejecting}}
+	f, err = rounds(b.rounds, []side{rejected, ours, minimalRejected}, saturated(8000))
+	rows = append(rows, row("a call that is rejected with 429 against one that is admitted, at the gateway", unit, "at most 0.4", err, func() (_, _ report.Series) { return f[0].cpu, f[1].cpu }),
+		row("a call that is rejected with 429: gateway against the minimal gateway", unit, "", err, func() (_, _ report.Series) { return f[0].cpu, f[2].cpu }))
 	if e.noNginx != nil {
 		return append(rows, report.Row{What: "nginx", Failed: e.noNginx}), nil
 	}
 	f, err = rounds(b.rounds, []side{ours, limiting}, saturated(8000))
 	rows = append(rows, row("a record against nginx with a limit in Lua and Redis", "calls/s", "at least 0.6", err, func() (_, _ report.Series) { return f[0].rate, f[1].rate }),
 		row("the same, gateway against nginx", unit, "", err, func() (_, _ report.Series) { return f[0].cpu, f[1].cpu }))
-	steady, err := rounds(b.rounds, []side{ours, forwarding}, func(t load.Target) (load.Result, error) { return load.At(t, 500, 4*time.Second) })
+	steady, err := rounds(b.rounds, []side{ours, forwarding, minimal}, func(t load.Target) (load.Result, error) { return load.At(t, 500, 4*time.Second) })
 	return append(rows, row("a record at 500 calls/s against nginx that only forwards: 50th percentile", "ms", "at most 1.35", err, func() (_, _ report.Series) { return steady[0].p50, steady[1].p50 }),
-		row("the same: 99th percentile", "ms", "at most 1.4", err, func() (_, _ report.Series) { return steady[0].p99, steady[1].p99 })), nil
+		row("the same: 99th percentile", "ms", "at most 1.4", err, func() (_, _ report.Series) { return steady[0].p99, steady[1].p99 }),
+		row("a record at 500 calls/s against the minimal gateway: 50th percentile", "ms", "", err, func() (_, _ report.Series) { return steady[0].p50, steady[2].p50 }),
+		row("the same: 99th percentile", "ms", "", err, func() (_, _ report.Series) { return steady[0].p99, steady[2].p99 })), nil
 }
 
 // row returns a row of a comparison, or one that says why it failed.
