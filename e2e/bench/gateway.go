@@ -23,7 +23,7 @@ type edge struct {
 
 	minimal, limiting, forwarding, rejecting *process
 	addresses                                [4]string
-	noNginx                       error // why there is no nginx
+	noNginx                                  error // why there is no nginx
 }
 
 func newEdge(ctx context.Context, s *stack) (*edge, error) {
