@@ -75,10 +75,12 @@ cluster-test: ## Test images and chart in the cluster of KUBECONFIG; see scripts
 test: ## Run all tests, with the race detector, on real Postgres, Redis and Chromium
 # By default the race detector delays the exit of each of a hundred test binaries by a second. Four packages run at once on two
 # processors, because many tests wait. The heaps of tests are small, so GOGC=400 saves a tenth of their processor time for little memory.
-# e2e runs last and alone: its gateways wait only 200 ms for Redis, and compiling beside it takes that long.
+# e2e runs last and alone: its gateways wait only 200 ms for Redis, and compiling beside it takes that long. So do browsers, so the tests
+# of faults, in which no call may fail, do not run beside them.
 	@GORACE=atexit_sleep_ms=0 GOGC=400 $(STORES) go test $(RACE) -p 4 -shuffle=on -timeout 20m $(filter-out $(UNRACED),$(PACKAGES))
 	@$(STORES) go test -shuffle=on -timeout 20m $(filter-out ./e2e/...,$(UNRACED)) $$(go list ./e2e/... | grep /e2e/)
-	@$(STORES) go test -parallel 4 -shuffle=on -timeout 20m ./e2e
+	@$(STORES) go test -parallel 2 -shuffle=on -timeout 20m -run '^TestFaults' ./e2e
+	@$(STORES) go test -parallel 4 -shuffle=on -timeout 20m -skip '^TestFaults' ./e2e
 
 .PHONY: pictures
 pictures: ## Save pictures of every page in e2e/browser/artifacts, in light and dark, at desktop and phone width

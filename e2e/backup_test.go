@@ -157,6 +157,7 @@ func TestBackupPageWithPostgres(t *testing.T) {
 	n.verb(t, `{"slug":"maple-scribe","checkedAt":"`+time.Now().UTC().Format(time.RFC3339)+`","checkType":"application-link","outcome":"reachable",`+
 		`"sourceUrls":["https://maple.example/"],"note":"n"}`, "events", "append", "-")
 	eventually(t, "the record has the event", func() bool { return n.events(reader.Key) == before+1 })
+	n.changesAreSeen(t)
 	n.succeeds("kubectl exec deployment/opportunity-history -- /history export")
 
 	n.succeeds("for service in catalog history authquota billing; do kubectl scale")

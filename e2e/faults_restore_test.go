@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"database/sql"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -223,19 +221,13 @@ func (f *restored) act(events int) {
 	f.requireDead()
 	newest := f.redis.Client().Get(t.Context(), counter.NewestChange).Val()
 	eventually(t, "history has the newest change of authquota", func() bool {
-		return f.query("history", "SELECT sequence || '.' || mark FROM feed_copies WHERE feed = 'authquota'") == newest
+		return f.query(f.t, "history", "SELECT sequence || '.' || mark FROM feed_copies WHERE feed = 'authquota'") == newest
 	})
 	eventually(t, "history has the newest change of the catalog", func() bool {
-		return f.query("history", "SELECT sequence::text FROM feed_copies WHERE feed = 'listings'") ==
-			f.query("catalog", "SELECT max(sequence)::text FROM listings")
+		return f.query(f.t, "history", "SELECT sequence::text FROM feed_copies WHERE feed = 'listings'") ==
+			f.query(f.t, "catalog", "SELECT max(sequence)::text FROM listings")
 	})
-	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence", "history": "SELECT max(sequence)::text FROM verification_events"} {
-		eventually(t, "a gateway has seen the newest change of "+store, func() bool {
-			var seen api.Seen
-			text, err := f.redis.Client().Get(t.Context(), counter.Newest(store)).Bytes()
-			return err == nil && json.Unmarshal(text, &seen) == nil && fmt.Sprint(seen.Mark.Sequence) == f.query(store, newest)
-		})
-	}
+	f.changesAreSeen(t)
 	out, errs, code := run(t, f.settings["history"], "", program(t, "history"), "export")
 	require.Zero(t, code, errs)
 	f.export = filepath.Join(t.TempDir(), "export.jsonl")
@@ -251,16 +243,6 @@ func (f *restored) bought() issued {
 		return do(f.t, f.url, call{path: historyPath, key: key.Key}).StatusCode == http.StatusOK
 	})
 	return key
-}
-
-// query returns the text that a query of one row returns.
-func (f *restored) query(service, query string) (text string) {
-	f.t.Helper()
-	db, err := sql.Open("pgx", f.databases[service])
-	require.NoError(f.t, err)
-	defer db.Close()
-	require.NoError(f.t, db.QueryRowContext(f.t.Context(), query).Scan(&text))
-	return text
 }
 
 // events returns the number of events of a record that consumers see.

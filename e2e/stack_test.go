@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/storetest/redistest"
@@ -269,6 +272,28 @@ func (s *stack) fill(t testing.TB, from deployment) {
 		eventually(t, "the events show", func() bool {
 			got := decode[api.OpportunityList](t, do(t, gateway, call{path: "/api/v1/opportunities?checked_after=2000-01-01", key: ours.next(t)}))
 			return got.Pagination.Total == verified
+		})
+	}
+}
+
+// query returns the text that a query of one row returns.
+func (s *stack) query(t testing.TB, service, query string) (text string) {
+	t.Helper()
+	db, err := sql.Open("pgx", s.databases[service])
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.QueryRowContext(t.Context(), query).Scan(&text))
+	return text
+}
+
+// changesAreSeen waits until a gateway has seen the newest changes of catalog and history. A restore that loses only later ones is not noticed.
+func (s *stack) changesAreSeen(t testing.TB) {
+	t.Helper()
+	for store, newest := range map[string]string{"catalog": "SELECT value::text FROM change_sequence", "history": "SELECT max(sequence)::text FROM verification_events"} {
+		eventually(t, "a gateway has seen the newest change of "+store, func() bool {
+			var seen api.Seen
+			text, err := s.redis.Client().Get(t.Context(), counter.Newest(store)).Bytes()
+			return err == nil && json.Unmarshal(text, &seen) == nil && fmt.Sprint(seen.Mark.Sequence) == s.query(t, store, newest)
 		})
 	}
 }
