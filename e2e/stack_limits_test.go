@@ -58,8 +58,8 @@ func TestLimitsAreExactOverThreeGateways(t *testing.T) {
 		})
 	}
 	for _, key := range s.redis.Client().Keys(t.Context(), "*").Val() {
-		const unlimited = -1 // -2: deleted meanwhile
-		require.NotEqual(t, time.Duration(unlimited), s.redis.Client().TTL(t.Context(), key).Val(), "%s has no time to live", key)
+		const noExpiry = time.Duration(-1) // -2: deleted meanwhile
+		require.NotEqual(t, noExpiry, s.redis.Client().TTL(t.Context(), key).Val(), "%s has no time to live", key)
 	}
 }
 

@@ -83,14 +83,14 @@ func (c *Cache) remove(at *list.Element) {
 // would, for a smaller part. size is the memory for the compressed part in bytes. pass is a number above 0 that grows with each call of
 // EndPass.
 func (c *Cache) Prepare(pass int, p Part) (size int, built bool) {
-	counted := counting{p, 0}
-	e := entry{part: c.part(Gzip, gzipAhead, &counted)}
+	of := keyOf(Gzip, p)
+	e := entry{part: c.get(of, func() *compressed { built = true; return gzipAhead.compress(p) })}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at := c.parts[keyOf(Gzip, p)]; at != nil {
+	if at := c.parts[of]; at != nil {
 		at.Value.(*entry).pass = pass
 	}
-	return e.bytes(), counted.appends > 0
+	return e.bytes(), built
 }
 
 // EndPass drops the parts that an earlier pass prepared and this one did not: they are no longer part of the list.
@@ -104,18 +104,6 @@ func (c *Cache) EndPass(pass int) {
 		}
 		at = next
 	}
-}
-
-// counting counts how often a part is compressed.
-type counting struct {
-	Part
-
-	appends int
-}
-
-func (c *counting) Append(buf []byte) []byte {
-	c.appends++
-	return c.Part.Append(buf)
 }
 
 func (e *entry) bytes() int { return len(e.part.compressed) + overhead }

@@ -91,18 +91,18 @@ const (
 // or Zstd with exactly one part. The tail has at most MaxTail bytes.
 func (c *Cache) Append(buf []byte, coding Coding, parts []Part, tail []byte) []byte {
 	if coding == Zstd {
-		buf = append(buf, c.part(coding, coding, parts[0]).compressed...)
+		buf = append(buf, c.part(coding, zstdFastest, parts[0]).compressed...)
 		header := uint32(len(tail))<<3 | 1 //nolint:gosec // MaxTail: size, type 0 (raw), last block
 		return append(binary.LittleEndian.AppendUint32(buf, header)[:len(buf)+3], tail...)
 	}
 	buf = append(buf, gzipHeader...)
 	var sum, size uint32
 	for i, p := range parts {
-		effort := coding
+		with := gzip
 		if len(parts) > 2 && (i == 0 || i == len(parts)-1) {
-			effort = gzipFast // the ends of a page are parts of that page alone
+			with = gzipFast // the ends of a page are parts of that page alone
 		}
-		p := c.part(coding, effort, p)
+		p := c.part(coding, with, p)
 		buf = append(buf, p.compressed...)
 		sum, size = p.shift.apply(sum)^p.sum, size+p.size
 	}
@@ -135,10 +135,9 @@ func keyOf(coding Coding, p Part) key {
 	return sha256.Sum256(*buf)
 }
 
-// part returns a part in the coding. It compresses the part with the library for effort unless the cache has it.
-func (c *Cache) part(coding, effort Coding, p Part) *compressed {
-	of := keyOf(coding, p)
-	return c.get(of, func() *compressed { return libraries[effort].compress(p) })
+// part returns a part in the coding. It compresses the part with a library for that coding unless the cache has it.
+func (c *Cache) part(coding Coding, with library, p Part) *compressed {
+	return c.get(keyOf(coding, p), func() *compressed { return with.compress(p) })
 }
 
 // Levels of gzip. Compared with level, parts are 10 % larger with fastLevel, and 3 % smaller with aheadLevel, for three times the CPU time.
@@ -146,12 +145,6 @@ const (
 	level      = 6
 	fastLevel  = 1
 	aheadLevel = 8
-)
-
-// Libraries for gzip with fastLevel and aheadLevel.
-const (
-	gzipFast  Coding = "gzip, fast"
-	gzipAhead Coding = "gzip, ahead"
 )
 
 // zstdWindow is the distance over which zstd finds repetitions, more than a usual page.
@@ -180,14 +173,18 @@ type encoder struct {
 // maxIdle is the number of idle encoders of a coding that are kept.
 const maxIdle = 4
 
-var libraries = map[Coding]library{
-	Gzip:      {func() (writer, error) { return flate.NewWriter(nil, level) }, make(chan *encoder, maxIdle)},
-	gzipFast:  {func() (writer, error) { return flate.NewWriter(nil, fastLevel) }, make(chan *encoder, maxIdle)},
-	gzipAhead: {func() (writer, error) { return flate.NewWriter(nil, aheadLevel) }, make(chan *encoder, 1)}, // one goroutine uses it
-	Zstd: {func() (writer, error) {
+var (
+	gzip        = library{gzipWriter(level), make(chan *encoder, maxIdle)}
+	gzipFast    = library{gzipWriter(fastLevel), make(chan *encoder, maxIdle)}
+	gzipAhead   = library{gzipWriter(aheadLevel), make(chan *encoder, 1)} // one goroutine uses it
+	zstdFastest = library{func() (writer, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 			zstd.WithEncoderCRC(false), zstd.WithWindowSize(zstdWindow))
-	}, make(chan *encoder, maxIdle)},
+	}, make(chan *encoder, maxIdle)}
+)
+
+func gzipWriter(level int) func() (writer, error) {
+	return func() (writer, error) { return flate.NewWriter(nil, level) }
 }
 
 func (l library) compress(p Part) *compressed {

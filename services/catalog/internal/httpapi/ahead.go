@@ -23,18 +23,18 @@ func (a API) CompressAhead() func(context.Context) error {
 	pass := 0
 	return func(ctx context.Context) error {
 		view, err := a.Catalog.View()
-		if err != nil || view.Version() == done {
+		if err != nil {
 			return nil //nolint:nilerr // not loaded yet, or an outage, which the loop of the snapshot reports
 		}
-		if version := view.Version(); version != seen {
-			seen = version
+		before := seen
+		if seen = view.Version(); seen != before || seen == done {
 			return nil
 		}
 		pass++
-		size, compressed, before := 0, 0, firstRun
+		size, compressed, start := 0, 0, firstRun
 		for run := range view.Runs() {
 			begun := time.Now()
-			more, built := a.Compressed.Prepare(pass, part{before, run})
+			more, built := a.Compressed.Prepare(pass, part{start, run})
 			if size += more; size > maxAhead {
 				break
 			}
@@ -44,10 +44,10 @@ func (a API) CompressAhead() func(context.Context) error {
 				}
 				compressed += more
 			}
-			before = laterRun
+			start = laterRun
 		}
 		a.Compressed.EndPass(pass)
-		done = view.Version()
+		done = seen
 		if compressed > muchCompressed {
 			debug.FreeOSMemory() // what the cache has replaced, and garbage of the load
 		}

@@ -57,13 +57,9 @@ func TestListIsCompressedAheadOfRequests(t *testing.T) {
 			require.NoError(t, ahead(t.Context()), "the run before was stopped, so there is work left")
 			view, err := live.View()
 			require.NoError(t, err)
-			before := firstRun
-			for run := range view.Runs() {
-				_, built := a.Compressed.Prepare(1, part{before, run})
-				require.False(t, built, "want the run compressed already")
-				before = laterRun
-			}
-			require.Equal(t, laterRun, before, "want records")
+			compressed, missing := runs(a, view)
+			require.NotZero(t, compressed)
+			require.Zero(t, missing)
 		}
 	})
 }
@@ -80,10 +76,21 @@ func TestChangingListIsNotCompressedAhead(t *testing.T) {
 	}
 	view, err := live.View()
 	require.NoError(t, err)
-	before := firstRun
+	compressed, missing := runs(a, view)
+	require.Zero(t, compressed)
+	require.NotZero(t, missing)
+}
+
+// runs counts the runs of a view that the cache has, and those that it lacks. It then has all.
+func runs(a API, view snapshot.View) (compressed, missing int) {
+	start := firstRun
 	for run := range view.Runs() {
-		_, built := a.Compressed.Prepare(1, part{before, run})
-		require.True(t, built, "want no run compressed already")
-		before = laterRun
+		if _, built := a.Compressed.Prepare(1, part{start, run}); built {
+			missing++
+		} else {
+			compressed++
+		}
+		start = laterRun
 	}
+	return compressed, missing
 }

@@ -37,8 +37,8 @@ const (
 	loadTimeout = time.Minute     // to read the changes
 	loadBatch   = 128             // rows that one goroutine encodes at a time
 
-	// An import or many reviews leave as much garbage as the first load. bulk is the number of changes in one poll from which on the heap
-	// may grow as during the first load, and bulkTime the time for which it may.
+	// An import or many reviews leave as much garbage as the first load. After a poll with at least bulk changes, the heap may grow as during
+	// the first load, until bulkTime after the latest such poll.
 	bulk     = 1000
 	bulkTime = 2 * time.Second
 
