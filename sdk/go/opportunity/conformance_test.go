@@ -1,12 +1,14 @@
 package opportunity
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -85,6 +87,9 @@ func (c conformanceCase) run(t *testing.T) {
 		if got := r.Header.Get("Authorization"); got != "Bearer "+key {
 			t.Errorf("Authorization is %q", got)
 		}
+		if want := r.Context().Value(http.LocalAddrContextKey).(net.Addr).String(); r.Host != want {
+			t.Errorf("got host %q, want %q", r.Host, want)
+		}
 		c.Exchanges[next].play(t, w, r)
 	}))
 	defer server.Close()
@@ -143,14 +148,15 @@ func (x exchange) play(t *testing.T, w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
+	_, port, _ := net.SplitHostPort(r.Host)
 	w.Header().Set("Content-Type", "application/json")
 	for name, value := range x.Send {
-		w.Header().Set(name, value)
+		w.Header().Set(name, strings.ReplaceAll(value, "{port}", port))
 	}
 	if x.Status != 0 {
 		w.WriteHeader(x.Status)
 	}
-	_, _ = w.Write(x.Body)
+	_, _ = w.Write(bytes.ReplaceAll(x.Body, []byte("{port}"), []byte(port)))
 	_, _ = w.Write([]byte(x.Text))
 }
 

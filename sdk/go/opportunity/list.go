@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // MaxPageSize is the default page size of lists. The API lowers it to the maximum of the tier, so a list takes as few calls as possible.
@@ -112,13 +113,14 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 	}
 }
 
-// following returns the path and query of the page after the one at path, or nil after the last page.
+// following returns the path and query of the page after the one at path, or nil after the last page. The path must begin with one slash:
+// any other text could continue the host or the port of the address.
 func following(path *url.URL, p Pagination) (*url.URL, error) {
 	if !p.HasMore || p.Next == nil {
 		return nil, nil
 	}
 	next, err := url.Parse(*p.Next)
-	if err != nil || next.RequestURI() == path.RequestURI() {
+	if err != nil || !strings.HasPrefix(next.Path, "/") || strings.HasPrefix(next.Path, "//") || next.RequestURI() == path.RequestURI() {
 		return nil, &Error{Code: CodeInvalidResponse, Message: fmt.Sprintf("pagination.next does not lead to another page: %q", *p.Next)}
 	}
 	return &url.URL{Path: next.Path, RawPath: next.RawPath, RawQuery: next.RawQuery}, nil

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -61,11 +62,22 @@ def pages(requester: Requester, path: str, filter: Mapping[str, Any], *, fresh: 
         following = body["pagination"]["next"]
         if not body["pagination"]["hasMore"] or following is None:
             return
-        split = urlsplit(following)
-        following = f"{split.path}?{split.query}"
-        if following == path:
-            raise OpportunityError(INVALID_RESPONSE, f"pagination.next does not lead to another page: {following}")
-        path = following
+        path = _following(following, path)
+
+
+def _following(following: str, current: str) -> str:
+    """Returns the path and query of pagination.next.
+
+    The path must begin with one slash: any other text could continue the host or the port of the address.
+    """
+    try:
+        url = urlsplit(following)
+    except ValueError:
+        url = urlsplit("")
+    path = f"{url.path}?{url.query}"
+    if url.scheme not in ("", "http", "https") or not re.match("/(?!/)", path) or path == current:
+        raise OpportunityError(INVALID_RESPONSE, f"pagination.next does not lead to another page: {following}")
+    return path
 
 
 def _query(filter: Mapping[str, Any]) -> str:

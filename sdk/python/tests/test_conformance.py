@@ -116,11 +116,13 @@ class Player:
             self.failures.append(f"unexpected request {request.path}")
             request.send_error(418)
             return
-        exchange = self.exchanges[self.played]
+        port = str(self.server.server_port)
+        exchange = json.loads(json.dumps(self.exchanges[self.played]).replace("{port}", port))
         self.played += 1
         url = urlsplit(request.path)
         self.same("path", url.path, exchange["path"])
         self.same("query", dict(parse_qsl(url.query)), exchange["query"])
+        self.same("Host", request.headers["Host"], f"127.0.0.1:{port}")
         self.same("Authorization", request.headers["Authorization"], f"Bearer {KEY}")
         for name, value in exchange.get("headers", {}).items():
             self.same(name, request.headers[name], value)

@@ -49,12 +49,23 @@ export async function* pages(requester, list, parameters, filter, { signal, fres
     if (!hasMore || next === null) {
       return;
     }
-    const following = URL.canParse(next) ? new URL(next) : undefined;
-    if (!following || following.pathname + following.search === path) {
-      throw new OpportunityError({ code: 'invalid_response', message: `pagination.next does not lead to another page: ${next}` });
-    }
-    path = following.pathname + following.search;
+    path = following(next, path);
   }
+}
+
+/**
+ * Returns the path and query of next. The path must begin with one slash: any other text could continue the host or the port of the address.
+ *
+ * @param {string} next
+ * @param {string} current
+ */
+function following(next, current) {
+  const url = /^(https?:\/)?\//.test(next) && URL.canParse(next, 'http://base') ? new URL(next, 'http://base') : undefined;
+  const path = url && url.pathname + url.search;
+  if (!path || path === current || path.startsWith('//')) {
+    throw new OpportunityError({ code: 'invalid_response', message: `pagination.next does not lead to another page: ${next}` });
+  }
+  return path;
 }
 
 /**

@@ -77,6 +77,8 @@ function play(exchange, request, response) {
   assert.equal(path, exchange.path);
   assert.deepEqual(Object.fromEntries(new URLSearchParams(query)), exchange.query);
   assert.equal(request.headers.authorization, `Bearer ${key}`);
+  const port = String(request.socket.localPort);
+  assert.equal(request.headers.host, `127.0.0.1:${port}`);
   for (const [name, value] of Object.entries(exchange.headers ?? {})) {
     assert.equal(request.headers[name] ?? null, value, name);
   }
@@ -85,8 +87,9 @@ function play(exchange, request, response) {
     return;
   }
   if (exchange.hang) return; // until the server closes its connections
-  response.writeHead(exchange.status ?? 200, { 'Content-Type': 'application/json', ...exchange.send });
-  response.end(exchange.text ?? (exchange.body && JSON.stringify(exchange.body)));
+  const { status = 200, send, text, body } = JSON.parse(JSON.stringify(exchange).replaceAll('{port}', port));
+  response.writeHead(status, { 'Content-Type': 'application/json', ...send });
+  response.end(text ?? (body && JSON.stringify(body)));
 }
 
 /**
