@@ -22,6 +22,8 @@ LINT     := .cache/golangci-lint-2.15.0
 DOCS     := .cache/helm-docs-1.14.2
 VALE     := .cache/vale-3.17.0
 VULN     := .cache/govulncheck-1.1.4
+SBOM     := .cache/cyclonedx-gomod-1.10.0
+MUTATE   := .cache/gremlins-0.6.0
 
 .DEFAULT_GOAL := help
 
@@ -47,8 +49,8 @@ pin-images: ## Pin the images of other projects to the digests that their regist
 	@go run ./docker/pin docker/Dockerfile docker/compose.yaml 'k8s/*/*.yaml'
 
 .PHONY: sbom
-sbom: build ## Write the software bill of materials of each program to bin/<name>.cdx.json
-	@for f in opportunity $(SERVICES); do go run ./docker/sbom bin/$$f >bin/$$f.cdx.json || exit 1; done
+sbom: build $(SBOM) ## Write the software bill of materials of each program to bin/<name>.cdx.json
+	@for f in opportunity $(SERVICES); do scripts/sbom bin/$$f >bin/$$f.cdx.json || exit 1; done
 
 .PHONY: licenses
 licenses: ## Write THIRD_PARTY_LICENSES; fails if a module's license is not allowed
@@ -62,6 +64,11 @@ $(VULN):
 	@mkdir -p .cache
 	GOBIN=$(CURDIR)/.cache go install golang.org/x/vuln/cmd/govulncheck@v1.1.4
 	@mv .cache/govulncheck $@
+
+$(SBOM):
+	@mkdir -p .cache
+	GOBIN=$(CURDIR)/.cache go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+	@mv .cache/cyclonedx-gomod $@
 
 .PHONY: try-image
 try-image: ## Build one image if docker or buildah is installed
@@ -138,8 +145,13 @@ fuzz: ## Fuzz each parser for FUZZTIME (default 30s)
 	@scripts/fuzz $(or $(FUZZTIME),30s)
 
 .PHONY: mutate
-mutate: ## Print the small changes to FOLDER that its tests miss: make mutate FOLDER=services/catalog/internal/query
-	@scripts/with-stores go run scripts/mutate.go $(ARGS) $(FOLDER)
+mutate: $(MUTATE) ## Print the small changes to FOLDER that its tests miss: make mutate FOLDER=services/catalog/internal/query
+	@scripts/with-stores scripts/mutate $(FOLDER) $(ARGS)
+
+$(MUTATE):
+	@mkdir -p .cache
+	GOBIN=$(CURDIR)/.cache go install github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+	@mv .cache/gremlins $@
 
 .PHONY: faults
 faults: ## Cause each fault under load, SECONDS each (default 60), and write the table in docs/operations.md
