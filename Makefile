@@ -3,11 +3,11 @@
 
 SERVICES := authquota gateway catalog history billing
 # In test order: the slowest modules start first, so none of them runs alone at the end.
-MODULES  := e2e e2e/bench services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs sdk sdk/go docker charts k8s
+MODULES  := e2e services/authquota $(addprefix services/,$(filter-out authquota,$(SERVICES))) pkg cmd/opportunity docs sdk sdk/go docker charts k8s
 PACKAGES := $(addprefix ./,$(addsuffix /...,$(MODULES)))
 # Without the race detector: e2e tests programs that are built without it, and has next to no concurrency of its own. The others have
 # none, and the race detector would build Kubernetes, Helm and Compose a second time.
-UNRACED  := ./e2e/... ./e2e/bench/... ./sdk/... ./charts/... ./docker/... ./k8s/...
+UNRACED  := ./e2e/... ./sdk/... ./charts/... ./docker/... ./k8s/...
 # Not SQLite, which is C translated to Go, nor argon2id, YAML and Markdown: they have no concurrency of their own, and checking each of
 # their memory accesses would take a third of the time of the tests that use them. go test links a hundred programs and drops their
 # debug information, so nothing is compiled with it. The last pattern that matches a package sets all of its flags.

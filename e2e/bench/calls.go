@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/procfs"
 
-	"opportunity.internal/e2e/bench/load"
+	"opportunity.internal/e2e/load"
 )
 
 // kinds are the calls of the table of costs.

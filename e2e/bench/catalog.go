@@ -13,8 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"opportunity.internal/e2e/bench/load"
 	"opportunity.internal/e2e/bench/report"
+	"opportunity.internal/e2e/load"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 )

@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
-	"opportunity.internal/e2e/bench/load"
 	"opportunity.internal/e2e/bench/report"
+	"opportunity.internal/e2e/load"
 )
 
 // side is a system in a comparison.

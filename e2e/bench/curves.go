@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"opportunity.internal/e2e/bench/load"
 	"opportunity.internal/e2e/bench/report"
+	"opportunity.internal/e2e/load"
 )
 
 // benchLists measures lists against the number of records, and imports.

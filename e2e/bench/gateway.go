@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"opportunity.internal/e2e/bench/baseline"
-	"opportunity.internal/e2e/bench/load"
 	"opportunity.internal/e2e/bench/report"
+	"opportunity.internal/e2e/load"
 )
 
 // edge is a record behind each gateway, from the same catalog: this one, the minimal one, nginx with a limit, nginx without, and the minimal

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// summary counts the outcomes of calls.
-type summary struct {
+// Summary counts the outcomes of calls.
+type Summary struct {
 	start, end time.Time
 
 	mu          sync.Mutex
@@ -28,9 +28,9 @@ type summary struct {
 
 type count struct{ sent, failed int }
 
-func newSummary() *summary { return &summary{start: time.Now(), outcomes: map[string]int{}} }
+func newSummary() *Summary { return &Summary{start: time.Now(), outcomes: map[string]int{}} }
 
-func (s *summary) count(name string, keep bool, status int, err error, began, ended time.Time) {
+func (s *Summary) count(name string, keep bool, status int, err error, began, ended time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	way := &s.reused[0]
@@ -72,11 +72,13 @@ func outcome(status int, err error) string {
 	}
 }
 
-func (s *summary) failed() int { return s.reused[0].failed + s.reused[1].failed }
+// Failed returns the number of calls without a response with status 200.
+func (s *Summary) Failed() int { return s.reused[0].failed + s.reused[1].failed }
 
-func (s *summary) print(w io.Writer) {
+// Print writes the counts, the latencies and the time of the failures.
+func (s *Summary) Print(w io.Writer) {
 	long := s.end.Sub(s.start)
-	fmt.Fprintf(w, "sent %d, failed %d in %.0f s\n", s.calls, s.failed(), long.Seconds())
+	fmt.Fprintf(w, "sent %d, failed %d in %.0f s\n", s.calls, s.Failed(), long.Seconds())
 	fmt.Fprintf(w, "  over reused connections: sent %d, failed %d; over a new one each: sent %d, failed %d\n",
 		s.reused[1].sent, s.reused[1].failed, s.reused[0].sent, s.reused[0].failed)
 	for _, o := range slices.Sorted(maps.Keys(s.outcomes)) {
@@ -89,7 +91,7 @@ func (s *summary) print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "  latency: %v (p50), %v (p99), %v (max)\n", at(0.5), at(0.99), at(1))
 	}
-	if s.failed() > 0 {
+	if s.Failed() > 0 {
 		fmt.Fprintf(w, "  failures from %.1f s to %.1f s, none in the last %.1f s\n",
 			s.first.Sub(s.start).Seconds(), s.last.Sub(s.start).Seconds(), s.end.Sub(s.last).Seconds())
 	}

@@ -27,6 +27,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"opportunity.internal/e2e/load"
 )
 
 func main() {
@@ -84,24 +86,24 @@ func start(ctx context.Context, args []string) (int, error) {
 		ctx, cancel = context.WithTimeout(ctx, *length)
 		defer cancel()
 	}
-	l := load{rate: *rate, keys: keys}
-	if l.client, err = newClient(*base); err != nil {
-		return 0, err
-	}
+	l := load.Steady{URL: *base, Rate: *rate, Keys: keys}
 	for _, p := range strings.Split(*paths, ",") {
 		name, path, ok := strings.Cut(p, "=")
 		if !ok {
 			return 0, fmt.Errorf("invalid --paths %q: use name=path", p)
 		}
-		l.targets = append(l.targets, target{name, path})
+		l.Targets = append(l.Targets, load.Named{Name: name, Path: path})
 	}
 	if err := os.WriteFile(running(), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return 0, err
 	}
 	defer os.Remove(running()) //nolint:errcheck // a leftover file has the id of an ended process
-	sum := l.run(ctx)
-	sum.print(os.Stdout)
-	if sum.failed() > 0 {
+	sum, err := l.Run(ctx)
+	if err != nil {
+		return 0, err
+	}
+	sum.Print(os.Stdout)
+	if sum.Failed() > 0 {
 		return failed, nil
 	}
 	return 0, nil

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -40,10 +40,9 @@ func TestEveryCallIsCountedAndNoneIsRetried(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	client, err := newClient(server.URL)
+	l := Steady{URL: server.URL, Rate: 2000, Keys: []string{"key"}, Targets: []Named{{"good", "/good"}, {"busy", "/busy"}, {"broken", "/broken"}}}
+	sum, err := l.Run(ctx)
 	require.NoError(t, err)
-	l := load{client: client, rate: 2000, keys: []string{"key"}, targets: []target{{"good", "/good"}, {"busy", "/busy"}, {"broken", "/broken"}}}
-	sum := l.run(ctx)
 
 	require.EqualValues(t, arrived.Load(), sum.calls, "a failed call must not be retried")
 	require.EqualValues(t, reused.Load(), sum.reused[1].sent)
@@ -57,9 +56,9 @@ func TestEveryCallIsCountedAndNoneIsRetried(t *testing.T) {
 			good += n
 		}
 	}
-	require.Equal(t, sum.calls-good, sum.failed())
+	require.Equal(t, sum.calls-good, sum.Failed())
 	var text strings.Builder
-	sum.print(&text)
+	sum.Print(&text)
 	require.Contains(t, text.String(), "failures from")
 }
 

@@ -1,14 +1,11 @@
-// Package load makes HTTP/1.1 calls over kept connections and measures them. It costs little itself: a request is bytes that are written
-// as they are, and of a response it reads only what it must to find its end.
+// Package load makes HTTP/1.1 calls to a server and measures them: Saturate and At for benchmarks, Steady to count what fails during an
+// outage. It never retries a call.
 package load
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +26,7 @@ func (t Target) requests() [][][]byte {
 	for _, path := range t.Paths {
 		var byKey [][]byte
 		for _, key := range t.Keys {
-			lines := append([]string{"GET " + path + " HTTP/1.1", "Host: " + t.Address, "Authorization: Bearer " + key}, t.Header...)
-			byKey = append(byKey, []byte(strings.Join(lines, "\r\n")+"\r\n\r\n"))
+			byKey = append(byKey, request(t.Address, path, key, t.Header...))
 		}
 		all = append(all, byKey)
 	}
@@ -131,7 +127,7 @@ func (c *conn) run(t Target, requests [][][]byte, start time.Time, next schedule
 		if !more {
 			return part, nil
 		}
-		status, n, err := c.call(requests[i%len(t.Paths)][i%len(t.Keys)])
+		status, n, _, err := c.call(requests[i%len(t.Paths)][i%len(t.Keys)])
 		if err != nil {
 			return part, fmt.Errorf("GET %s%s: %w", t.Address, t.Paths[i%len(t.Paths)], err)
 		}
@@ -143,33 +139,4 @@ func (c *conn) run(t Target, requests [][][]byte, start time.Time, next schedule
 		part.Bytes += n
 		part.Latencies = append(part.Latencies, time.Since(from))
 	}
-}
-
-// timeout bounds one call.
-const timeout = 30 * time.Second
-
-// conn is a connection to a target.
-type conn struct {
-	net.Conn
-
-	in *bufio.Reader
-}
-
-func dial(address string) (*conn, error) {
-	raw, err := net.DialTimeout("tcp", address, timeout) //nolint:noctx // bounded
-	if err != nil {
-		return nil, err
-	}
-	return &conn{raw, bufio.NewReaderSize(raw, 64<<10)}, nil
-}
-
-// call makes a call and returns the status and the length of the body.
-func (c *conn) call(request []byte) (status int, body int64, err error) {
-	if err := c.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return 0, 0, err
-	}
-	if _, err := c.Write(request); err != nil {
-		return 0, 0, err
-	}
-	return readResponse(c.in)
 }
