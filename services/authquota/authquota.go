@@ -28,8 +28,8 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/plan/billing"
-	planpages "opportunity.internal/services/authquota/internal/plan/pages"
 	"opportunity.internal/services/authquota/internal/usage/ledger"
 	"opportunity.internal/services/authquota/migrations"
 )
@@ -74,7 +74,7 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
-	var plans planpages.Billing
+	var plans pages.Billing
 	if cfg.BillingURL != "" {
 		seller := billing.New(r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens))
 		plans, p.seller = seller, seller

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,18 +16,18 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/people/pages"
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/people/passkey"
 	"opportunity.internal/services/authquota/internal/people/peopletest"
 	"opportunity.internal/services/authquota/internal/people/store"
-	codepages "opportunity.internal/services/authquota/internal/recoverycodes/pages"
+	"opportunity.internal/services/authquota/internal/plan/tier"
 	codestore "opportunity.internal/services/authquota/internal/recoverycodes/store"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
-func TestMain(m *testing.M) { sitetest.Main(m, "pages/templates") }
+func TestMain(m *testing.M) { sitetest.Main(m, "../pages/templates/none") }
 
 const otherPassword = "marmalade-on-a-quiet-glacier"
 
@@ -55,28 +54,30 @@ func newFeature(t *testing.T, db dbtxtest.DB, publicURL string) *feature {
 	factors, profiles := store.NewFactors(db.DB), store.NewProfiles(db.DB, keystore.EndAll)
 	f.accounts = accountstore.New(db.DB, accountstore.Features{ActiveKeys: f.keys.ActiveKeys, DescribeKeys: f.keys.Describe})
 	log := sitetest.NewLogger(f.log)
+	tiers, err := tier.Parse("")
+	require.NoError(t, err)
 	p := &pages.Pages{
 		PublicURL: publicURL, RelyingParty: passkey.At(publicURL, pages.Issuer), TermsVersion: "1", Log: log,
 		Apply:    func(context.Context, string) error { return nil },
 		Sessions: f.signIns, Attempts: f.signIns, Links: f.signIns, SignUps: f.signIns, Passwords: f.signIns, Resets: f.signIns,
 		Codes: factors, Authenticators: factors, Replacements: factors, Losses: factors, Passkeys: factors, Challenges: factors, Proofs: factors,
 		PasswordChanges: profiles, AddressChanges: profiles, AddressLinks: profiles, Closing: profiles, Events: f.accounts,
-	}
-	codes := &codepages.Pages{Renewals: factors, Codes: codestore.New(db.DB)}
-	home := site.Feature{
-		Templates: fstest.MapFS{"templates/home.html": {Data: []byte(`{{define "content"}}{{end}}`)}},
-		Routes: []site.Route{site.Get(site.Home, site.SignedIn, func(*site.Visit) (site.View, error) {
-			return site.View{Template: "home", Title: "Overview"}, nil
-		})},
+		Renewals: factors, UnusedCodes: codestore.New(db.DB), Overview: f.keys,
+		Allowances: site.Allowances{Tiers: tiers, Counters: noCounters{}, Ledger: usagestore.New(db.DB)},
 	}
 	s, err := site.New(site.Config{
 		Errors: problem.Writer{BaseURL: publicURL, Log: log}, PublicURL: publicURL, Now: db.Now, Sessions: f.signIns,
 		Available: sitetest.Always,
-	}, p.Feature(), codes.Feature(), home)
+	}, p.Feature())
 	require.NoError(t, err)
 	f.pages = s.Handler()
 	return f
 }
+
+// noCounters are the live counters of an account without requests.
+type noCounters struct{}
+
+func (noCounters) Used(context.Context, string, time.Time) (int, error) { return 0, nil }
 
 // visitor returns a person without an account.
 func (f *feature) visitor() *peopletest.Person {

@@ -13,7 +13,7 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountview"
-	accountviewapi "opportunity.internal/services/authquota/internal/accountview/api"
+	routes "opportunity.internal/services/authquota/internal/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 )
 
@@ -21,6 +21,8 @@ const someAcc = "acc_0199a7a0000070008000000000000000"
 
 // parts is a fake of the store and epochs behind the API. It records the order of calls and fails as configured.
 type parts struct {
+	routes.Epochs
+
 	calls []string
 	fail  map[string]error
 }
@@ -46,7 +48,7 @@ func (p *parts) Deliver(context.Context, string) (int, error) { return 0, p.call
 
 func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	accounts := accountviewapi.API{Accounts: p, Audit: p, Epochs: p, Now: time.Now}
+	accounts := routes.API{Accounts: p, Audit: p, Epochs: p, Now: time.Now}
 	return httpapitest.Do(t, accounts.Routes(), method, path, body)
 }
 

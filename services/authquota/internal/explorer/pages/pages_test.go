@@ -16,8 +16,8 @@ import (
 	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/explorer/pages"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
@@ -69,7 +69,7 @@ func start(t *testing.T, source ...byte) (*sitetest.Site, *store) {
 	require.NoError(t, err)
 	fake := new(store)
 	s := sitetest.New(t, func(s *sitetest.Site) []site.Feature {
-		p := &pages.Pages{PublicURL: sitetest.PublicURL, API: description, Keys: fake, Epochs: fake, Tiers: tiers}
+		p := &pages.Pages{PublicURL: sitetest.PublicURL, API: description, ExplorerKeys: fake, Epochs: fake, Tiers: tiers}
 		return []site.Feature{p.Feature()}
 	})
 	for _, id := range []string{website, phone} {

@@ -13,14 +13,14 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/httpapi"
+	routes "opportunity.internal/services/authquota/internal/api"
 )
 
 // Do sends a request with the actor ada.
-func Do(t testing.TB, routes []httpapi.Route, method, path, body string) *httptest.ResponseRecorder {
+func Do(t testing.TB, list []routes.Route, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	writer := problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.DiscardHandler)}
-	handler := httpapi.Handler(writer, http.NotFoundHandler(), routes)
+	handler := routes.Handler(writer, http.NotFoundHandler(), list)
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set(api.ActorHeader, "ada")
 	w := httptest.NewRecorder()

@@ -14,9 +14,9 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
+	routes "opportunity.internal/services/authquota/internal/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 	"opportunity.internal/services/authquota/internal/keys"
-	keysapi "opportunity.internal/services/authquota/internal/keys/api"
 	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
@@ -75,7 +75,7 @@ func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRe
 	t.Helper()
 	tiers, err := tier.Parse("")
 	require.NoError(t, err)
-	keys := keysapi.API{
+	keys := routes.API{
 		Keys: p, Requests: p, Principals: p, Verify: func(context.Context) error { return p.call("verify") }, Epochs: p, Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now,
 	}
 	return httpapitest.Do(t, keys.Routes(), method, path, body)

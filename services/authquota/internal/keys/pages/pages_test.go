@@ -14,7 +14,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/keys/pages"
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
@@ -94,6 +94,8 @@ func (s *store) Connect(_ context.Context, _ string, digests []string) (int, err
 	return 3, s.change("connect %d", len(digests))
 }
 
+func (s *store) KnownDevice(context.Context, string, string) (bool, error) { return true, nil }
+
 func (s *store) CountAttempt(context.Context, ...throttle.Subject) (time.Duration, error) {
 	return s.wait, nil
 }
@@ -104,7 +106,7 @@ func start(t *testing.T, adjust ...func(*pages.Pages)) (*sitetest.Site, *store) 
 	fake := new(store)
 	s := sitetest.New(t, func(*sitetest.Site) []site.Feature {
 		p := &pages.Pages{
-			Keys: fake, Usage: fake, Requests: fake, TestKeys: fake, Rotations: fake, Revocations: fake, Connections: fake, Attempts: fake,
+			Keys: fake, KeyUsage: fake, Requests: fake, TestKeys: fake, Rotations: fake, Revocations: fake, Connections: fake, Attempts: fake,
 			Peppers: [][]byte{[]byte("the pepper that tests hash with.")}, TermsVersion: "2",
 			Apply: func(context.Context, string) error { return nil },
 		}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	routes "opportunity.internal/services/authquota/internal/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/notices"
-	noticesapi "opportunity.internal/services/authquota/internal/notices/api"
 )
 
 // announcements records the calls.
@@ -38,7 +38,7 @@ func (a *announcements) Announce(_ context.Context, actor string, n notices.Anno
 
 func (a *announcements) post(t *testing.T, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	return httpapitest.Do(t, noticesapi.API{Announcements: a}.Routes(), http.MethodPost, "/operator/v1/announcements", body)
+	return httpapitest.Do(t, routes.API{Announcements: a}.Routes(), http.MethodPost, "/operator/v1/announcements", body)
 }
 
 func TestDryRunAnnouncesNothing(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/notices"
-	"opportunity.internal/services/authquota/internal/notices/pages"
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )

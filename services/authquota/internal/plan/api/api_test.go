@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	routes "opportunity.internal/services/authquota/internal/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
-	planapi "opportunity.internal/services/authquota/internal/plan/api"
 )
 
 // parts is a fake of the store and epochs behind the API.
 type parts struct {
+	routes.Epochs
+
 	entitle, deliver error
 	delivered        []string
 	see              error
@@ -31,7 +33,7 @@ func (p *parts) Deliver(_ context.Context, account string) (int, error) {
 
 func (p *parts) put(t *testing.T) *httptest.ResponseRecorder {
 	t.Helper()
-	return httpapitest.Do(t, planapi.API{Entitlements: p, Epochs: p}.Routes(), http.MethodPut,
+	return httpapitest.Do(t, routes.API{Entitlements: p, Epochs: p}.Routes(), http.MethodPut,
 		"/internal/v1/entitlements/acc_0199a7a0000070008000000000000000", `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1}`)
 }
 
@@ -43,7 +45,7 @@ func (p *parts) SeeChange(_ context.Context, change api.FeedMark) error {
 
 func (p *parts) seenPath(t *testing.T, method, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	return httpapitest.Do(t, planapi.API{Billing: p}.Routes(), method, api.SeenPath, body)
+	return httpapitest.Do(t, routes.API{Billing: p}.Routes(), method, api.SeenPath, body)
 }
 
 func TestNewestChangeOfBillingIsReturned(t *testing.T) {

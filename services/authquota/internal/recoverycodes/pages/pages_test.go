@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/people/recovery"
 	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/recoverycodes/pages"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
@@ -35,7 +35,7 @@ func start(t *testing.T) (*sitetest.Site, *store) {
 	t.Helper()
 	fake := new(store)
 	return sitetest.New(t, func(*sitetest.Site) []site.Feature {
-		return []site.Feature{(&pages.Pages{Renewals: fake, Codes: fake}).Feature()}
+		return []site.Feature{(&pages.Pages{Renewals: fake, UnusedCodes: fake}).Feature()}
 	}), fake
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/requestlog"
-	"opportunity.internal/services/authquota/internal/requestlog/pages"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
@@ -30,7 +30,7 @@ const path = "/account/usage/requests"
 func start(t *testing.T) (*sitetest.Site, *log) {
 	t.Helper()
 	fake := new(log)
-	return sitetest.New(t, func(*sitetest.Site) []site.Feature { return []site.Feature{(&pages.Pages{Log: fake}).Feature()} }), fake
+	return sitetest.New(t, func(*sitetest.Site) []site.Feature { return []site.Feature{(&pages.Pages{RequestLog: fake}).Feature()} }), fake
 }
 
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	routes "opportunity.internal/services/authquota/internal/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 	"opportunity.internal/services/authquota/internal/usage"
-	usageapi "opportunity.internal/services/authquota/internal/usage/api"
 )
 
 // failing is a store that returns an error.
@@ -29,8 +29,8 @@ func TestFailures(t *testing.T) {
 	} {
 		httpapitest.RequireStatuses(t, name, func(failure error) *httptest.ResponseRecorder {
 			store := failing{failure}
-			routes := usageapi.API{Counters: store, Batches: store, Charts: store, Now: time.Now}.Routes()
-			return httpapitest.Do(t, routes, request[0], request[1], request[2])
+			list := routes.API{Counters: store, Batches: store, Charts: store, Now: time.Now}.Routes()
+			return httpapitest.Do(t, list, request[0], request[1], request[2])
 		})
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/pages"
 	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 	"opportunity.internal/services/authquota/internal/usage"
-	"opportunity.internal/services/authquota/internal/usage/pages"
 )
 
 func TestMain(m *testing.M) { sitetest.Main(m, "templates") }

@@ -1,0 +1,31 @@
+package api
+
+import (
+	"context"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/params"
+	"opportunity.internal/pkg/web"
+)
+
+// Entitlements stores what accounts have paid for, as reported by billing.
+type Entitlements interface {
+	// Entitle stores an entitlement unless the stored version is the same or newer. holder is the account whose tier it counts
+	// for.
+	Entitle(ctx context.Context, id string, e api.Entitlement) (holder string, err error)
+}
+
+// Billing stores what this service has seen of billing's database.
+type Billing interface {
+	// SeenChange returns the newest change that SeeChange has stored.
+	SeenChange(ctx context.Context) (api.FeedMark, error)
+	SeeChange(ctx context.Context, change api.FeedMark) error
+}
+
+// tiers returns the tier table in effect, for the documentation served by the gateway.
+func (a API) tiers(g *gin.Context) (web.Reply, error) {
+	_, err := params.Read(g.Request.URL.RawQuery)
+	return web.Reply{JSON: a.Tiers.List()}, err
+}

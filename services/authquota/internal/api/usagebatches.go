@@ -1,0 +1,31 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/authquota/internal/usage"
+)
+
+// maxBatchBytes is far above the size of the largest usage batch, in bytes.
+const maxBatchBytes = 2 << 20
+
+// addBatch adds a usage batch of a gateway. It accepts a batch that was added before and changes nothing.
+func (a API) addBatch(g *gin.Context) (web.Reply, error) {
+	var sent api.UsageBatch
+	if err := DecodeUpTo(g, &sent, maxBatchBytes); err != nil {
+		return web.Reply{}, err
+	}
+	batch, err := usage.Check(sent, a.Now())
+	if err != nil {
+		return web.Reply{}, err
+	}
+	unknown, err := a.Batches.Count(g.Request.Context(), batch)
+	if unknown > 0 {
+		a.Log.WarnContext(g.Request.Context(), "usage batch: unknown keys skipped", "keys", unknown)
+	}
+	return web.Reply{Status: http.StatusNoContent}, err
+}

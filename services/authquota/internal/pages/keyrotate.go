@@ -1,0 +1,61 @@
+package pages
+
+import (
+	"context"
+	"time"
+
+	"opportunity.internal/pkg/apikey"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/site"
+)
+
+// Rotations rotates the keys of a person's account. Errors are problem.Errors with a message for people.
+type Rotations interface {
+	Rotate(ctx context.Context, accountID, key string, stored keys.Record) (successor, old keys.Key, err error)
+}
+
+func (p *Pages) askRotate(v *site.Visit) (site.View, error) {
+	k, err := p.ownKey(v)
+	if err == nil && !k.Ready() {
+		err = keys.NotRotatable()
+	}
+	return site.View{Template: "key-rotate", Title: "Rotate " + k.Title(), Data: rotation{k, k.SuccessorEnd(v.Now), k.GraceEnd(v.Now)}}, err
+}
+
+// rotation is the data of the page that confirms a rotation.
+type rotation struct {
+	Key            keyLine
+	NewEnd, OldEnd time.Time
+}
+
+// newKey is the data of the page that shows a new key once.
+type newKey struct {
+	Key     keys.Key
+	Secret  string
+	Old     *keys.Key // the key that it replaces
+	Pending bool      // the earlier end of Old is recorded but not in effect yet
+}
+
+// Curl returns a curl command that sends a request with the key.
+func (n newKey) Curl(public string) string {
+	return "curl -H 'Authorization: Bearer " + n.Secret + "' '" + public + "/api/v1/opportunities?country=CA'"
+}
+
+func (p *Pages) rotateKey(v *site.Visit) (site.View, error) {
+	k, err := p.ownKey(v)
+	if err != nil {
+		return site.View{}, err
+	}
+	prefix := apikey.Live
+	if k.Prefix == apikey.Test {
+		prefix = apikey.Test
+	}
+	secret := apikey.Generate(prefix)
+	successor, old, err := p.Rotations.Rotate(v.Request.Context(), v.Person.Account, k.ID, keys.NewRecord(secret, p.Peppers))
+	if err != nil {
+		return site.View{}, err
+	}
+	// Show the key even if applying the change fails, because it cannot be shown again.
+	pending := p.Apply(v.Request.Context(), v.Person.Account) != nil
+	return site.View{Template: "key-new", Title: "Your new key", Data: newKey{successor, secret.Reveal(), &old, pending}}, nil
+}

@@ -1,0 +1,86 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/requestlog"
+	"opportunity.internal/services/authquota/internal/site"
+)
+
+// RequestLog reads the request log.
+type RequestLog interface {
+	// Recent returns the latest requests of an account, newest first.
+	Recent(ctx context.Context, accountID string) ([]requestlog.Request, error)
+}
+
+const requestsPath = "/account/usage/requests"
+
+// logView is the data of the page.
+type logView struct {
+	Filter   requestlog.Filter
+	Keys     []logKey
+	Results  []requestlog.Result
+	Empty    bool // no request is logged
+	Found    int
+	Requests []requestlog.Request
+	Older    string // URL of the next page, if any
+	First    string // URL of the first page, unless it is shown
+	Most     int
+	Days     int
+}
+
+// logKey is a choice of the filter.
+type logKey struct{ ID, Title string }
+
+func (p *Pages) latestRequests(v *site.Visit) (site.View, error) {
+	all, err := p.RequestLog.Recent(v.Request.Context(), v.Person.Account)
+	f := requestlog.Filter{ID: strings.ToLower(strings.TrimSpace(v.Query("id"))), Key: v.Query("key")}
+	if result := requestlog.Result(v.Query("result")); slices.Contains(requestlog.Results, result) {
+		f.Result = result
+	}
+	found := f.Apply(all)
+	shown := logView{
+		Filter: f, Keys: keysOf(all), Results: requestlog.Results, Empty: len(all) == 0, Found: len(found), Most: api.RequestLogSize,
+		Days: int(api.RequestLogDuration.Hours() / 24),
+	}
+	var more bool
+	shown.Requests, more = requestlog.Page(found, v.Query("after"))
+	if more {
+		shown.Older = requestsURL(f, shown.Requests[len(shown.Requests)-1].ID)
+	}
+	if len(shown.Requests) > 0 && shown.Requests[0].ID != found[0].ID {
+		shown.First = requestsURL(f, "")
+	}
+	return site.View{Template: "requests", Title: "Requests", Data: shown}, err
+}
+
+// keysOf returns the keys of the requests, by title.
+func keysOf(all []requestlog.Request) (list []logKey) {
+	for _, r := range all {
+		k := logKey{r.Key, strings.TrimSpace(r.KeyName + " " + r.KeyShown)}
+		if !slices.Contains(list, k) {
+			list = append(list, k)
+		}
+	}
+	slices.SortFunc(list, func(a, b logKey) int { return cmp.Compare(a.Title, b.Title) })
+	return list
+}
+
+// requestsURL returns the URL of a page of the filtered requests.
+func requestsURL(f requestlog.Filter, after string) string {
+	query := url.Values{}
+	for name, value := range map[string]string{"id": f.ID, "key": f.Key, "result": string(f.Result), "after": after} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) == 0 {
+		return requestsPath
+	}
+	return requestsPath + "?" + query.Encode()
+}

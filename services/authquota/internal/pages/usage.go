@@ -1,0 +1,111 @@
+package pages
+
+import (
+	"context"
+	"html/template"
+	"io"
+	"slices"
+
+	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/usage"
+	"opportunity.internal/services/authquota/internal/usage/chart"
+)
+
+// Usage reads the usage of accounts from the database.
+type Usage interface {
+	ByDay(ctx context.Context, account string, r usage.Range) ([]usage.DayCount, error)
+	// Busiest returns up to n keys with the most requests, and the sum of the others. total is the sum of all keys.
+	Busiest(ctx context.Context, account string, r usage.Range, n int, total usage.Figures) (usage.KeyCounts, error)
+	// Lines calls write with all usage in a range and stops at the first error.
+	Lines(ctx context.Context, account string, r usage.Range, write func([]usage.Line) error) error
+}
+
+// busiest is the number of keys listed on the page; the others are summed.
+const busiest = 20
+
+// usageView is the data of the usage page.
+type usageView struct {
+	Today  site.Allowance
+	Chart  template.HTML
+	Bars   []usage.Bar // newest first
+	Legend []groupSum
+	Total  int
+
+	Choices  []rangeChoice
+	Range    usage.Range
+	Sum      usage.Figures
+	Outcomes []usage.OutcomeCount
+	Keys     usage.KeyCounts
+}
+
+type groupSum struct {
+	Name, Class string
+	Calls       int
+}
+
+type rangeChoice struct {
+	Days    int
+	Name    string
+	Current bool
+}
+
+func (p *Pages) usage(v *site.Visit) (site.View, error) {
+	today, err := p.Allowances.Today(v)
+	if err != nil {
+		return site.View{}, err
+	}
+	charted := usage.Last(v.Now, usage.ChartDays)
+	counts, err := p.Usage.ByDay(v.Request.Context(), v.Person.Account, charted)
+	if err != nil {
+		return site.View{}, err
+	}
+	bars := usage.Bars(charted, counts)
+	shown := usageView{
+		Today: today, Chart: chart.Days(bars), Range: usage.Last(v.Now, usage.ParseDays(v.Query("days"), 30)),
+	}
+	all := usage.Sum(bars)
+	shown.Total = all.Total()
+	for g, calls := range all {
+		shown.Legend = append(shown.Legend, groupSum{usage.Names[g], chart.Class(usage.Group(g)), calls})
+	}
+	for _, n := range usage.Choices {
+		shown.Choices = append(shown.Choices, rangeChoice{n, rangeName(n), n == shown.Range.Days})
+	}
+	shown.Sum = usage.Sum(usage.Bars(shown.Range, counts))
+	shown.Outcomes = usage.ByOutcome(shown.Range, counts)
+	shown.Keys, err = p.Usage.Busiest(v.Request.Context(), v.Person.Account, shown.Range, busiest, shown.Sum)
+	slices.Reverse(bars)
+	shown.Bars = bars
+	return site.View{Template: "usage", Title: "Usage", Data: shown}, err
+}
+
+// rangeName returns the label of the last n days.
+func rangeName(n int) string {
+	if n == 1 {
+		return "Today"
+	}
+	return chart.Count(n) + " days"
+}
+
+// Current returns the label of the shown range within a sentence.
+func (u usageView) Current() string {
+	if u.Range.Days == 1 {
+		return "today"
+	}
+	return "in the last " + rangeName(u.Range.Days)
+}
+
+// csv returns the account's usage as a file: all of it, or the days in the query.
+func (p *Pages) csv(v *site.Visit) (site.View, error) {
+	r := usage.Last(v.Now, usage.ParseDays(v.Query("days"), usage.RetentionDays))
+	return site.View{
+		Type: "text/csv; charset=utf-8; header=present", Name: "usage-" + r.From + "-to-" + r.To + ".csv",
+		Stream: func(w io.Writer) error {
+			file := usage.NewCSV(w)
+			if err := p.Usage.Lines(v.Request.Context(), v.Person.Account, r, file.Write); err != nil {
+				return err
+			}
+			return file.Write(nil) // writes the header of an empty file
+		},
+	}, nil
+}
