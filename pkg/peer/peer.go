@@ -10,10 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
@@ -33,27 +31,6 @@ const maxResponse = 256 << 20
 // contexts.
 func New(base, token string, transport http.RoundTripper) *Client {
 	return &Client{base: base, token: token, http: &http.Client{Transport: transport}}
-}
-
-// Transport returns a transport for connections between services. It keeps many connections open to each host and fails fast if a host
-// is unreachable. For https URLs it uses TLS 1.3 and requests the certificate authorities from roots for each connection; nil stands for
-// those of the system.
-func Transport(roots func() *x509.CertPool) *http.Transport {
-	dialer := &net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}
-	return &http.Transport{
-		DialContext: dialer.DialContext,
-		DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			config := &tls.Config{MinVersion: tls.VersionTLS13} // the dialer adds the name of the host
-			if roots != nil {
-				config.RootCAs = roots()
-			}
-			return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, addr)
-		},
-		MaxIdleConns:        512,
-		MaxIdleConnsPerHost: 256,
-		IdleConnTimeout:     90 * time.Second,
-		DisableCompression:  true,
-	}
 }
 
 // StatusError is a response with a status other than 2xx, with the code and message of its body.
@@ -204,7 +181,7 @@ func CheckReady(ctx context.Context, base string) error {
 }
 
 // CheckReady is like the function CheckReady, and returns a TokenError unless the service to at base accepts the token of the service from,
-// a TLSError, or a *FaultError. roots are as for Transport.
+// a TLSError, or a *FaultError. roots are as for NewTransport.
 func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots func() *x509.CertPool) error {
 	err := checkReady(ctx, base, readyPath+"?"+callerParameter+"="+from, t.For(to), TokenError{from, to}, roots)
 	if isTLS(err) {
@@ -213,8 +190,7 @@ func (t Tokens) CheckReady(ctx context.Context, from, to, base string, roots fun
 	return err
 }
 
-// checkReady returns rejected if the response is 401, and a *FaultError if the service is ready but has faults. It ignores proxy settings in the environment, because a proxy would respond in place
-// of the service.
+// checkReady returns rejected if the response is 401, and a *FaultError if the service is ready but has faults.
 func checkReady(ctx context.Context, base, path, token string, rejected error, roots func() *x509.CertPool) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
 	if err != nil {
@@ -223,9 +199,9 @@ func checkReady(ctx context.Context, base, path, token string, rejected error, r
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	transport := Transport(roots)
-	transport.DisableKeepAlives = true
-	resp, err := transport.RoundTrip(req)
+	connections := newConnections(roots, 0)
+	connections.DisableKeepAlives = true
+	resp, err := connections.RoundTrip(req)
 	if err != nil {
 		return err
 	}

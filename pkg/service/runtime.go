@@ -28,12 +28,13 @@ type Runtime struct {
 	Ready server.Ready // the conditions for the service to be ready; none at first
 	Now   func() time.Time
 
-	name       string
-	roots      *certificate.Roots
-	migrations fs.FS
-	handlers   map[string]http.Handler
-	loops      []loop
-	cleanups   []func(context.Context)
+	name        string
+	roots       *certificate.Roots
+	connections *peer.Transport // nil until the first peer
+	migrations  fs.FS
+	handlers    map[string]http.Handler
+	loops       []loop
+	cleanups    []func(context.Context)
 }
 
 type loop struct {
@@ -95,16 +96,24 @@ func (r *Runtime) Redis(cfg redisdb.Config) (*redis.Client, error) {
 	return client, nil
 }
 
-// NewTransport returns a transport for requests to peers. Its connections are closed in the cleanup.
-func (r *Runtime) NewTransport() *http.Transport {
-	t := peer.Transport(r.roots.Pool)
+// Connections returns the transport of the process for requests to peers. Its requests are limited by their contexts only.
+func (r *Runtime) Connections() *peer.Transport {
+	if r.connections == nil {
+		r.connections = r.NewConnections(0)
+	}
+	return r.connections
+}
+
+// NewConnections returns another transport, with a limit on the time to the header of a response. Its connections are closed in the cleanup.
+func (r *Runtime) NewConnections(headerTimeout time.Duration) *peer.Transport {
+	t := peer.NewTransport(r.roots.Pool, headerTimeout)
 	r.Cleanup(func(context.Context) { t.CloseIdleConnections() })
 	return t
 }
 
 // Peer returns a client of the service name at base, a URL without a trailing slash.
 func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
-	return peer.New(base, tokens.For(name), r.Transport(r.NewTransport(), name))
+	return peer.New(base, tokens.For(name), r.Transport(r.Connections(), name))
 }
 
 // CheckPeer returns an error unless the service to at base is ready for this one: a peer.TokenError, peer.TLSError, *peer.NotReadyError or

@@ -44,7 +44,7 @@ func startEncrypted(t *testing.T, adjust ...func(*certificate.ServerConfig)) *en
 	started := make(chan *service.Runtime, 1)
 	cfg := newConfig(t, func(r *service.Runtime) error {
 		started <- r
-		r.Handle(server.ServicePort, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+		r.Handle(server.ServicePort, r.InternalHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })))
 		r.Handle("admin", http.NotFoundHandler())
 		return nil
 	})
@@ -78,8 +78,7 @@ func (e *encrypted) write(t *testing.T, name string, content []byte) {
 // TestRotationLosesNoCall replaces the certificate under load, where every call opens a connection, first the certificate and then the key.
 func TestRotationLosesNoCall(t *testing.T) {
 	e := startEncrypted(t)
-	transport := e.own.NewTransport()
-	transport.DisableKeepAlives = true
+	transport := e.own.Connections()
 	var calls, failed atomic.Int64
 	var latest atomic.Pointer[string] // serial number of the certificate of the latest call
 	ctx, stop := context.WithCancel(t.Context())
@@ -88,6 +87,7 @@ func TestRotationLosesNoCall(t *testing.T) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				req, _ := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, e.url, nil)
+				req.Close = true
 				resp, err := transport.RoundTrip(req)
 				calls.Add(1)
 				if err != nil {
@@ -140,7 +140,7 @@ func TestServicePortAcceptsBoth(t *testing.T) {
 	silent, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.URL, "http://"))
 	require.NoError(t, err)
 	defer silent.Close()
-	client := &http.Client{Transport: e.own.NewTransport()}
+	client := &http.Client{Transport: e.own.Connections()}
 	for _, url := range []string{e.URL, e.url, e.URL, e.url} { // the second request of each kind is on the connection of the first
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(strings.Repeat("body ", 10_000)))
 		require.NoError(t, err)

@@ -67,8 +67,9 @@ func (t *Telemetry) Handler(h http.Handler) http.Handler {
 	return t.handler(h, func(*observed, int, time.Duration) slog.Level { return slog.LevelInfo })
 }
 
-// InternalHandler is like Handler for a service behind the gateway, which logs each request under the same id. The log line has level DEBUG
-// if the status is below 400, or the caller disconnected, and the request took less than a second or was a long poll.
+// InternalHandler is like Handler for a service behind the gateway, which logs each request under the same id. peer.Transport accepts only
+// responses with the id of their request. The log line has level DEBUG if the status is below 400, or the caller disconnected, and the
+// request took less than a second or was a long poll.
 func (t *Telemetry) InternalHandler(h http.Handler) http.Handler {
 	return t.handler(h, func(o *observed, status int, took time.Duration) slog.Level {
 		if (status < http.StatusBadRequest || status == statusDisconnected) && (took < slow || o.waits) {

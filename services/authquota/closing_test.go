@@ -31,7 +31,7 @@ type canceller struct {
 
 func newCanceller(t *testing.T) *canceller {
 	c := new(canceller)
-	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c.Server = servicetest.NewPeer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.unavailable || r.Method != http.MethodPost || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Authquota) {

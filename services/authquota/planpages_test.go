@@ -32,7 +32,7 @@ type fakeBilling struct {
 func startBilling(t *testing.T) *fakeBilling {
 	t.Helper()
 	b := &fakeBilling{page: "https://checkout.stripe.com/c/pay/cs_1"}
-	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b.Server = servicetest.NewPeer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.unavailable {

@@ -49,7 +49,7 @@ type authquota struct {
 
 func newAuthquota(t testing.TB) *authquota {
 	a := &authquota{entitlements: map[string]api.Entitlement{}}
-	a.Server = httptest.NewServer(http.HandlerFunc(a.serve))
+	a.Server = servicetest.NewPeer(http.HandlerFunc(a.serve))
 	t.Cleanup(a.Close)
 	return a
 }

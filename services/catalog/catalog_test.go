@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,7 +45,7 @@ var schema = servicetest.NewSchema(migrations.Files)
 func start(t testing.TB, databaseURL string) *service {
 	t.Helper()
 	s := &service{t: t, history: &historyServer{}, clock: servicetest.NewClock(startTime)}
-	history := httptest.NewServer(s.history)
+	history := servicetest.NewPeer(s.history)
 	t.Cleanup(history.Close)
 	s.Service = servicetest.Start(t, peer.Catalog, func(ctx context.Context, server server.Config, telemetry telemetry.Config) error {
 		return catalog.Run(ctx, catalog.Config{

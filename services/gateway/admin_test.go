@@ -98,7 +98,6 @@ func TestOperatorAPI(t *testing.T) {
 		return func(rw http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			rw.Header().Set("Content-Type", "application/json")
-			rw.Header().Set("X-Request-Id", "of the service")
 			_ = json.NewEncoder(rw).Encode(map[string]any{"service": name, "method": r.Method, "uri": r.RequestURI, "header": r.Header, "body": len(body)})
 		}
 	}

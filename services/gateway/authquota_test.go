@@ -74,7 +74,7 @@ func newAuthquota(t testing.TB, counters *redis.Client) *fakeAuthquota {
 	})
 	mux.HandleFunc("/account", a.account)
 	mux.HandleFunc("/account/", a.account)
-	a.Server = httptest.NewServer(mux)
+	a.Server = servicetest.NewPeer(mux)
 	t.Cleanup(a.Close)
 	return a
 }

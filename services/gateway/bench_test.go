@@ -39,7 +39,7 @@ func BenchmarkGateway(b *testing.B) {
 	other := startOther(b)
 	behind, err := url.Parse(other)
 	require.NoError(b, err)
-	transport := peer.Transport(nil)
+	transport := peer.NewTransport(nil, 0)
 	defer transport.CloseIdleConnections()
 	alone := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: transport, BufferPool: pool{},
@@ -177,8 +177,9 @@ func other() {
 		all.Wait()
 		_, _ = io.WriteString(w, verdict)
 	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
+		h[api.RequestIDHeader] = r.Header[api.RequestIDHeader]
 		h.Set("Content-Type", "application/json")
 		h.Set("Content-Length", fmt.Sprint(len(page)))
 		h.Set("ETag", `W/"0123456789abcdef"`)

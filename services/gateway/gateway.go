@@ -81,7 +81,8 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
-	changes := &witness{next: newTransport(r), authquota: cfg.AuthquotaURL, history: r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)}
+	forwarding := r.NewConnections(api.GatewayTimeout) // for requests of clients; a service has that long to respond
+	changes := &witness{next: forwarding, authquota: cfg.AuthquotaURL, history: r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)}
 	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens.For(peer.Authquota), r.Transport(changes, peer.Authquota))
 	keys := newKeys(cfg, authquota, r)
 	cfg.Redis.OnNewPrimary = keys.NewTerm
@@ -100,8 +101,7 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	ready := newReady(r, cfg, counters, shown)
-	patient := r.Transport(r.NewTransport(), "operator") // has no response timeout: operators send whole files
-	admin, err := newAdmin(cfg, patient, ready, errorWriter)
+	admin, err := newAdmin(cfg, r.Transport(r.Connections(), "operator"), ready, errorWriter) // no response timeout: operators send whole files
 	if err != nil {
 		return err
 	}
@@ -126,15 +126,6 @@ func start(r *service.Runtime, cfg Config) error {
 		requests.Close(ctx)
 	})
 	return nil
-}
-
-// newTransport returns the transport of requests to the services. They have api.GatewayTimeout to respond.
-func newTransport(r *service.Runtime) *peer.Direct {
-	settings := r.NewTransport()
-	settings.ResponseHeaderTimeout = api.GatewayTimeout
-	direct := peer.NewDirect(settings)
-	r.Cleanup(func(context.Context) { direct.CloseIdleConnections() })
-	return direct
 }
 
 // refreshPages keeps the front page and the status page up to date.

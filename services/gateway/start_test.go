@@ -195,7 +195,7 @@ type service struct {
 
 func newService(t testing.TB) *service {
 	s := &service{callers: servicetest.Callers(peer.Catalog)}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = servicetest.NewPeer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {
 			s.mu.Lock()
 			defer s.mu.Unlock()

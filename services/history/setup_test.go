@@ -55,7 +55,7 @@ func (c *catalog) witness(r *http.Request) api.Seen {
 func newCatalog(t testing.TB) *catalog {
 	t.Helper()
 	c := &catalog{changed: make(chan struct{})}
-	c.Server = httptest.NewServer(http.HandlerFunc(c.serve))
+	c.Server = servicetest.NewPeer(http.HandlerFunc(c.serve))
 	t.Cleanup(c.Close)
 	return c
 }

@@ -194,16 +194,12 @@ func (l *Limiter) decode(reply []any, limits api.Limits, day Day) Decision {
 	l.used.Store(int64(day)<<32 | integer(reply, 5))
 	if reply[0] == string(Admitted) {
 		d.Verdict = Admitted
-		d.Ample = ample(d.Today, limits.PerDay) && ample(d.Recent, limits.PerMinute) && ample(int(integer(reply, 5)), l.cfg.Capacity)
 		return d
 	}
 	d.ServiceFull = int(integer(reply, 5)) >= l.cfg.Capacity
 	d.DayFull, d.MinuteFull = d.Today >= limits.PerDay, d.Recent >= limits.PerMinute
 	return d
 }
-
-// ample reports whether a quarter of a limit is left.
-func ample(used, limit int) bool { return 4*(limit-used) >= limit }
 
 func integer(reply []any, i int) int64 {
 	n, _ := reply[i].(int64)

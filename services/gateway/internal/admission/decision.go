@@ -47,8 +47,6 @@ type Decision struct {
 	Recent  int           // calls of the account in the minute window, including this one if admitted
 	Room    time.Duration // until the minute window has more room
 
-	Ample bool // admitted, and a quarter of each limit is left: the next calls will most likely be admitted
-
 	ServiceFull, DayFull, MinuteFull bool // exceeded limits
 }
 

@@ -57,7 +57,5 @@ func Decide(u Usage, limits api.Limits, capacity int, clock time.Time) (Decision
 		return d, u
 	}
 	d.Verdict, d.Today, d.Recent = Admitted, d.Today+1, d.Recent+1
-	most := func(limit int) float64 { return 0.75 * float64(limit) }
-	d.Ample = float64(d.Today) <= most(limits.PerDay) && float64(d.Recent) <= most(limits.PerMinute) && float64(u.Service+1) <= most(capacity)
 	return d, Usage{Window: append([]time.Time{now}, window...), Today: u.Today + 1, Service: u.Service + 1, Latest: now}
 }

@@ -70,11 +70,10 @@ type network struct {
 	inFlight *semaphore.Weighted // lookups of any key
 }
 
-// Principal is a resolved key. It is shared between requests and immutable, except for Ample.
+// Principal is a resolved key. It is shared between requests and immutable.
 type Principal struct {
 	api.Principal
-	Caller string      // value of api.CallerHeader
-	Ample  atomic.Bool // the latest decision on a call with it left ample room; false before the first
+	Caller string // value of api.CallerHeader
 
 	key   fingerprint
 	term  int64      // of Redis when the lookup began

@@ -55,7 +55,6 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 		}
 		charge, err := e.Limiter.Admit(ctx, p.Principal)
 		e.meters.decided(charge, err, p.Tier)
-		p.Ample.Store(charge.Ample)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -49,19 +48,17 @@ func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route
 		}
 	}
 	defer refund() // after an error or a panic
-	early, err := e.admitted(r, to, key, c)
-	if err != nil {
+	if err := e.resolve(r, key, c); err != nil {
+		return 0, err
+	}
+	if err := e.admit(r, key, c); err != nil {
 		return 0, err
 	}
 	if c.charge.Verdict == admission.Rejected {
 		c.charge.SetHeaders(w.Header())
 		return 0, c.charge.Problem()
 	}
-	if early == nil {
-		early = new(forwarded)
-		early.response, early.err = e.forward(r.Context(), r, to, c.caller)
-	}
-	response, err := early.response, early.err
+	response, err := e.forward(r, to, c.caller)
 	if err != nil {
 		return 0, err
 	}
@@ -76,18 +73,6 @@ func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route
 	}
 	settled, c.code = true, code
 	return response.StatusCode, nil
-}
-
-// admitted resolves the key and stores the decision of the limiter in c. It returns the result of the service if the request was sent
-// before the decision.
-func (e *Edge) admitted(r *http.Request, to route.Route, key authn.Key, c *call) (*forwarded, error) {
-	if err := e.resolve(r, key, c); err != nil {
-		return nil, err
-	}
-	if c.caller.Ample.Load() && rejectBody(r) == nil {
-		return e.admitEarly(r, to, key, c)
-	}
-	return nil, e.admit(r, key, c)
 }
 
 // isCharged reports whether a response with this status counts against the quota.
@@ -156,7 +141,7 @@ func outcome(status int, err error) api.CallOutcome {
 	return api.CallFailed
 }
 
-func (e *Edge) forward(ctx context.Context, r *http.Request, to route.Route, caller *authn.Principal) (proxy.Response, error) {
+func (e *Edge) forward(r *http.Request, to route.Route, caller *authn.Principal) (proxy.Response, error) {
 	if err := rejectBody(r); err != nil {
 		return proxy.Response{}, err
 	}
@@ -164,7 +149,7 @@ func (e *Edge) forward(ctx context.Context, r *http.Request, to route.Route, cal
 	if to.Operation == route.History {
 		service = e.History
 	}
-	response, err := service.Forward(ctx, r, to.Path, caller.Caller)
+	response, err := service.Forward(r, to.Path, caller.Caller)
 	if err != nil {
 		return response, upstream{err}
 	}

@@ -49,7 +49,7 @@ func (s *Service) sendPage(r *http.Request, path string, header http.Header, bod
 	if client.IsValid() {
 		header[api.ClientHeader] = []string{client.Unmap().WithZone("").String()}
 	}
-	resp, err := s.send(r.Context(), r, path, header, body)
+	resp, err := s.send(r, path, header, body)
 	if err != nil {
 		return Response{}, err
 	}

@@ -53,12 +53,12 @@ type Response struct {
 	page bool
 }
 
-// Forward sends the API request r to the service, on the given escaped path, with ctx in place of its context. caller is the value of
+// Forward sends the API request r to the service, on the given escaped path. caller is the value of
 // api.CallerHeader. The error is a problem.Error for the client: the service is unavailable or its response violates the API contract.
-func (s *Service) Forward(ctx context.Context, r *http.Request, path, caller string) (Response, error) {
+func (s *Service) Forward(r *http.Request, path, caller string) (Response, error) {
 	header := pick(r, requestHeaders)
 	header[api.CallerHeader] = []string{caller}
-	resp, err := s.send(ctx, r, path, header, nil)
+	resp, err := s.send(r, path, header, nil)
 	if err != nil {
 		return Response{}, err
 	}
@@ -71,7 +71,7 @@ func (s *Service) Forward(ctx context.Context, r *http.Request, path, caller str
 
 // Document requests a public document of any media type. Otherwise it works like Forward, without a caller.
 func (s *Service) Document(r *http.Request, path string) (Response, error) {
-	resp, err := s.send(r.Context(), r, path, pick(r, requestHeaders), nil)
+	resp, err := s.send(r, path, pick(r, requestHeaders), nil)
 	if err != nil {
 		return Response{}, err
 	}
@@ -94,9 +94,9 @@ func pick(r *http.Request, names []string) http.Header {
 }
 
 // send sends the request to the service. The Host header is that of the service, because the client's is not trusted.
-func (s *Service) send(ctx context.Context, r *http.Request, path string, header http.Header, body []byte) (*http.Response, error) {
+func (s *Service) send(r *http.Request, path string, header http.Header, body []byte) (*http.Response, error) {
 	header["Authorization"] = s.token
-	if id := telemetry.RequestID(ctx); id != "" { // otherwise its Transport would copy the request to add it
+	if id := telemetry.RequestID(r.Context()); id != "" { // otherwise its Transport would copy the request to add it
 		header[api.RequestIDHeader] = []string{id}
 	}
 	if header["User-Agent"] == nil {
@@ -104,7 +104,7 @@ func (s *Service) send(ctx context.Context, r *http.Request, path string, header
 	}
 	to := &url.URL{Scheme: s.base.Scheme, Host: s.base.Host, Path: r.URL.Path, RawPath: path, RawQuery: r.URL.RawQuery}
 	out := (&http.Request{Method: r.Method, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).
-		WithContext(ctx)
+		WithContext(r.Context())
 	if len(body) > 0 {
 		out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}

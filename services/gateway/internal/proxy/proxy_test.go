@@ -102,7 +102,7 @@ func TestForwardSendsOnlyAllowedHeaders(t *testing.T) {
 	u := responds(http.StatusOK, "{}", "Content-Type", jsonType)
 	r := fromClient(http.MethodHead, "http://api.example/api/v1/opportunities/a%2Db?page=2&x=%20",
 		"Accept", "a", "Accept-Encoding", "b", "If-None-Match", "c", "User-Agent", "d", "Content-Type", "e", "Cookie", "f")
-	_, err := service(t, u).Forward(r.Context(), r, "/internal/a%2Db", "the caller")
+	_, err := service(t, u).Forward(r, "/internal/a%2Db", "the caller")
 	require.NoError(t, err)
 	require.Equal(t, http.Header{
 		"Accept": {"a"}, "Accept-Encoding": {"b"}, "If-None-Match": {"c"}, "User-Agent": nil, // nil: the transport adds none
@@ -116,7 +116,7 @@ func TestForwardSendsOnlyAllowedHeaders(t *testing.T) {
 	require.Equal(t, 1, u.request.ProtoMajor)
 	require.Equal(t, 1, u.request.ProtoMinor)
 	type key struct{}
-	_, err = service(t, u).Forward(context.WithValue(t.Context(), key{}, "of the request"), r, "/x", "")
+	_, err = service(t, u).Forward(r.WithContext(context.WithValue(t.Context(), key{}, "of the request")), "/x", "")
 	require.NoError(t, err)
 	require.Equal(t, "of the request", u.request.Context().Value(key{}))
 }
@@ -156,7 +156,7 @@ func TestResponsesOutsideTheContract(t *testing.T) {
 		{http.StatusGatewayTimeout, jsonType, problem.ServiceUnavailable},
 	} {
 		forward := responds(c.status, "{}", "Content-Type", c.kind)
-		_, err := service(t, forward).Forward(t.Context(), httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
+		_, err := service(t, forward).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
 		document := responds(c.status, "{}", "Content-Type", c.kind)
 		_, documentErr := service(t, document).Document(httptest.NewRequest(http.MethodGet, "/", nil), "/")
 		if c.want == "" {
@@ -179,7 +179,7 @@ func TestResponsesOutsideTheContract(t *testing.T) {
 func TestUnreachableService(t *testing.T) {
 	s := service(t, &upstream{err: errors.New("connection refused")})
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	_, forward := s.Forward(r.Context(), r, "/", "")
+	_, forward := s.Forward(r, "/", "")
 	_, document := s.Document(r, "/")
 	_, page := s.Page(r, "/", nil, netip.Addr{})
 	for _, err := range []error{forward, document, page} {
@@ -196,7 +196,7 @@ func TestErrorCodeLeavesBody(t *testing.T) {
 		long: "", // beyond the limit
 	} {
 		u := responds(http.StatusBadRequest, text, "Content-Type", jsonType)
-		response, err := service(t, u).Forward(t.Context(), httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
+		response, err := service(t, u).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
 		require.NoError(t, err)
 		require.Equal(t, want, response.ErrorCode())
 		written := httptest.NewRecorder()
@@ -215,7 +215,7 @@ func TestResponseHasOnlyContractHeaders(t *testing.T) {
 	for name, v := range passing {
 		u.response.Header[name] = v
 	}
-	response, err := service(t, u).Forward(t.Context(), httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
+	response, err := service(t, u).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
 	require.NoError(t, err)
 	written := httptest.NewRecorder()
 	written.Header().Set("Vary", "Accept-Encoding")
@@ -234,7 +234,7 @@ func TestTruncatedResponse(t *testing.T) {
 	}{{errors.New("connection reset"), true}, {io.ErrUnexpectedEOF, true}, {context.Canceled, false}, {nil, false}} {
 		u := responds(http.StatusOK, "{", "Content-Type", jsonType)
 		u.body.err = c.cause
-		response, err := service(t, u).Forward(t.Context(), httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
+		response, err := service(t, u).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
 		require.NoError(t, err)
 		written := httptest.NewRecorder()
 		err = response.Write(written)
@@ -252,7 +252,7 @@ type gone struct{ http.ResponseWriter }
 func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestClientThatStopsReadingIsNoError(t *testing.T) {
-	response, err := service(t, responds(http.StatusOK, "{}", "Content-Type", jsonType)).Forward(t.Context(), httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
+	response, err := service(t, responds(http.StatusOK, "{}", "Content-Type", jsonType)).Forward(httptest.NewRequest(http.MethodGet, "/", nil), "/", "")
 	require.NoError(t, err)
 	require.NoError(t, response.Write(gone{httptest.NewRecorder()}))
 }

@@ -1,0 +1,360 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// session is a connection to a server that a test writes byte by byte.
+type session struct {
+	net.Conn
+
+	previous *http.Request // nil for the first request
+	closed   chan struct{} // by the client
+}
+
+func (s *session) send(texts ...string) { _, _ = io.WriteString(s, strings.Join(texts, "")) }
+
+// wire starts a server that passes each request of a connection to answer, and returns its URL and the connections.
+func wire(t *testing.T, answer func(*session, *http.Request)) (url string, sessions <-chan *session) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	opened := make(chan *session, 1000)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s := &session{Conn: c, closed: make(chan struct{})}
+			opened <- s
+			go func() {
+				defer close(s.closed)
+				in := bufio.NewReader(c)
+				for {
+					r, err := http.ReadRequest(in)
+					if err != nil {
+						c.Close()
+						return
+					}
+					answer(s, r)
+					s.previous = r
+				}
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String(), opened
+}
+
+// pathHeader has the path of the request to which a response belongs.
+const pathHeader = "X-Path"
+
+// head returns the header of a response to r, without its end.
+func head(r *http.Request, status string) string {
+	return fmt.Sprintf("HTTP/1.1 %s\r\n%s: %s\r\n%s: %s\r\n", status, api.RequestIDHeader, r.Header.Get(api.RequestIDHeader), pathHeader, r.URL.Path)
+}
+
+// whole returns a response to r.
+func whole(r *http.Request) string {
+	text := fmt.Sprintf("%sContent-Length: %d\r\n\r\n", head(r, "200 OK"), len(r.URL.Path))
+	if r.Method == http.MethodHead {
+		return text
+	}
+	return text + r.URL.Path
+}
+
+func newTransport(t *testing.T, headerTimeout time.Duration) *Transport {
+	t.Helper()
+	transport := NewTransport(nil, headerTimeout)
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+func send(t *testing.T, via http.RoundTripper, method, url, body string) (*http.Response, string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	resp, err := via.RoundTrip(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp, string(text), err
+}
+
+func TestNoCallerGetsTheResponseOfAnother(t *testing.T) {
+	const body = "Content-Length: 5\r\n\r\nhello"
+	for name, answer := range map[string]func(*session, *http.Request){
+		"a second response": func(s *session, r *http.Request) { s.send(whole(r), whole(r)) },
+		"a second response 50 ms late": func(s *session, r *http.Request) {
+			s.send(whole(r))
+			time.AfterFunc(50*time.Millisecond, func() { s.send(whole(r)) })
+		},
+		"the previous response once more": func(s *session, r *http.Request) {
+			if s.previous != nil {
+				s.send(whole(s.previous))
+			}
+			s.send(whole(r))
+		},
+		"garbage between responses":        func(s *session, r *http.Request) { s.send(whole(r), "garbage\r\n") },
+		"garbage before the next response": func(s *session, r *http.Request) { late(s, "garbage\r\n"); s.send(whole(r)) },
+		"103 before the response":          func(s *session, r *http.Request) { s.send("HTTP/1.1 103 Early Hints\r\n\r\n", whole(r)) },
+		"103 after the response":           func(s *session, r *http.Request) { s.send(whole(r), "HTTP/1.1 103 Early Hints\r\n\r\n") },
+		"101": func(s *session, r *http.Request) {
+			s.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", whole(r))
+		},
+		"304 with a body":      func(s *session, r *http.Request) { s.send(head(r, "304 Not Modified"), body) },
+		"304 with a late body": func(s *session, r *http.Request) { late(s, "hello"); s.send(head(r, "304 Not Modified"), "\r\n") },
+		"304 with a late response": func(s *session, r *http.Request) {
+			late(s, "HTTP/1.1 304 Not Modified\r\n\r\n")
+			s.send(head(r, "304 Not Modified"), "\r\n")
+		},
+		"204 with a body":               func(s *session, r *http.Request) { s.send(head(r, "204 No Content"), body) },
+		"HEAD with a body":              func(s *session, r *http.Request) { s.send(head(r, "200 OK"), body) },
+		"a body longer than its length": func(s *session, r *http.Request) { s.send(head(r, "200 OK"), "Content-Length: 2\r\n\r\nhello") },
+		"a chunk longer than its length": func(s *session, r *http.Request) {
+			s.send(head(r, "200 OK"), "Transfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n0\r\n\r\n")
+		},
+		"two lengths": func(s *session, r *http.Request) { s.send(head(r, "200 OK"), "Content-Length: 2\r\n", body) },
+		"a length and chunks": func(s *session, r *http.Request) {
+			s.send(head(r, "200 OK"), "Transfer-Encoding: chunked\r\n", body)
+			s.Close()
+		},
+		"a body shorter than its length": func(s *session, r *http.Request) {
+			s.send(head(r, "200 OK"), "Content-Length: 6\r\n\r\nhello")
+			s.Close()
+		},
+		"another id":                func(s *session, r *http.Request) { s.send("HTTP/1.1 200 OK\r\nX-Request-Id: other\r\n", body) },
+		"another id without a body": func(s *session, r *http.Request) { s.send("HTTP/1.1 304 Not Modified\r\nX-Request-Id: other\r\n\r\n") },
+		"two ids":                   func(s *session, r *http.Request) { s.send(head(r, "200 OK"), "X-Request-Id: other\r\n", body) },
+		"no id":                     func(s *session, r *http.Request) { s.send("HTTP/1.1 200 OK\r\n", body) },
+		"a header of more than a megabyte": func(s *session, r *http.Request) {
+			s.send(head(r, "200 OK"), "A: ", strings.Repeat("a", 2<<20), "\r\n", body)
+		},
+		"something else than HTTP": func(s *session, _ *http.Request) { s.send("220 mail ready\r\n") },
+		"half a header":            func(s *session, r *http.Request) { s.send(head(r, "200 OK")); s.Close() },
+		"a response to no request": func(s *session, r *http.Request) { s.send(whole(r)); go s.send(whole(r)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := wire(t, answer)
+			transport := newTransport(t, 0)
+			var all sync.WaitGroup
+			for i := range 4 {
+				all.Go(func() {
+					for k := range 10 {
+						path := fmt.Sprintf("/%d-%d", i, k)
+						resp, _, err := send(t, transport, []string{http.MethodGet, http.MethodHead}[k%2], url+path, "")
+						if err == nil && resp.Header.Get(pathHeader) != path {
+							t.Errorf("request for %s got the response to %q", path, resp.Header.Get(pathHeader))
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// late sends text before the response to the second request of a connection.
+func late(s *session, text string) {
+	if s.previous != nil {
+		s.send(text)
+	}
+}
+
+func TestConnectionOfAnotherResponseIsClosed(t *testing.T) {
+	for name, c := range map[string]struct{ method, response string }{
+		"another id":          {http.MethodGet, "HTTP/1.1 200 OK\r\nX-Request-Id: other\r\nContent-Length: 2\r\n\r\nab"},
+		"no id":               {http.MethodGet, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nab"},
+		"304 with another id": {http.MethodGet, "HTTP/1.1 304 Not Modified\r\nX-Request-Id: other\r\n\r\n"},
+		"204 without id":      {http.MethodGet, "HTTP/1.1 204 No Content\r\n\r\n"},
+		"HEAD":                {http.MethodHead, "HTTP/1.1 200 OK\r\nX-Request-Id: other\r\nContent-Length: 2\r\n\r\n"},
+		"POST":                {http.MethodPost, "HTTP/1.1 200 OK\r\nX-Request-Id: other\r\nContent-Length: 0\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := 0
+			url, sessions := wire(t, func(s *session, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if requests++; requests == 2 {
+					s.send(c.response)
+					return
+				}
+				s.send(whole(r))
+			})
+			transport := newTransport(t, 0)
+			_, _, err := send(t, transport, http.MethodGet, url, "")
+			require.NoError(t, err)
+			_, _, err = send(t, transport, c.method, url, map[bool]string{true: "body"}[c.method == http.MethodPost])
+			require.ErrorIs(t, err, errOtherResponse)
+			<-(<-sessions).closed
+			_, _, err = send(t, transport, http.MethodGet, url, "")
+			require.NoError(t, err)
+			require.Equal(t, 3, requests, "the request is not repeated")
+			require.Len(t, sessions, 1)
+		})
+	}
+}
+
+func TestReadsAreRepeatedOnceOnAnotherConnection(t *testing.T) {
+	closes := func(s *session, _ *http.Request) { s.Close() }
+	resets := func(s *session, _ *http.Request) {
+		_ = s.Conn.(*net.TCPConn).SetLinger(0)
+		s.Close()
+	}
+	answers := func(s *session, r *http.Request) { s.send(whole(r)) }
+	silent := func(*session, *http.Request) {}
+	for name, c := range map[string]struct {
+		method, body string
+		answers      []func(*session, *http.Request) // to each request
+		requests     int                             // sent
+		fails        bool
+	}{
+		"closed":               {http.MethodGet, "", []func(*session, *http.Request){closes, answers}, 2, false},
+		"reset":                {http.MethodGet, "", []func(*session, *http.Request){resets, answers}, 2, false},
+		"HEAD":                 {http.MethodHead, "", []func(*session, *http.Request){closes, answers}, 2, false},
+		"kept, then closed":    {http.MethodGet, "", []func(*session, *http.Request){answers, closes, resets, answers}, 4, false},
+		"closed twice":         {http.MethodGet, "", []func(*session, *http.Request){closes, resets}, 2, true},
+		"POST":                 {http.MethodPost, "body", []func(*session, *http.Request){closes}, 1, true},
+		"GET with a body":      {http.MethodGet, "body", []func(*session, *http.Request){closes}, 1, true},
+		"no header in time":    {http.MethodGet, "", []func(*session, *http.Request){silent}, 1, true},
+		"POST without a body":  {http.MethodPost, "", []func(*session, *http.Request){closes}, 1, true},
+		"closed in the header": {http.MethodGet, "", []func(*session, *http.Request){func(s *session, r *http.Request) { s.send(head(r, "200 OK")); s.Close() }, answers}, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int64
+			url, _ := wire(t, func(s *session, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				c.answers[requests.Add(1)-1](s, r)
+			})
+			limit := time.Duration(0)
+			if name == "no header in time" {
+				limit = 20 * time.Millisecond
+			}
+			transport := newTransport(t, limit)
+			if name == "kept, then closed" {
+				_, _, err := send(t, transport, http.MethodGet, url, "")
+				require.NoError(t, err)
+			}
+			_, _, err := send(t, transport, c.method, url, c.body)
+			require.Equal(t, c.fails, err != nil, "%v", err)
+			require.Equal(t, int64(c.requests), requests.Load())
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		url, _ := wire(t, answers)
+		transport := newTransport(t, 0)
+		connections, dials := transport.connections.Load(), 0
+		dial := connections.DialContext
+		connections.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dials++; dials == 1 {
+				return nil, syscall.ECONNREFUSED
+			}
+			return dial(ctx, network, address)
+		}
+		_, _, err := send(t, transport, http.MethodGet, url, "")
+		require.NoError(t, err)
+	})
+}
+
+func TestConnectionsAreReused(t *testing.T) {
+	long := strings.Repeat("0123456789", 50_000)
+	var opened atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()[api.RequestIDHeader] = r.Header[api.RequestIDHeader]
+		switch r.URL.Path {
+		case "/none":
+			w.WriteHeader(http.StatusNotModified)
+		case "/chunked":
+			for i := range 10 {
+				_, _ = io.WriteString(w, long[i*50_000:(i+1)*50_000])
+				_ = http.NewResponseController(w).Flush()
+			}
+		case "/long":
+			_, _ = io.WriteString(w, long)
+		default:
+			_, _ = io.Copy(w, r.Body)
+		}
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	transport := newTransport(t, 0)
+	for range 3 {
+		for _, c := range []struct{ method, path, body, want string }{
+			{http.MethodGet, "/long", "", long}, {http.MethodGet, "/chunked", "", long}, {http.MethodGet, "/none", "", ""},
+			{http.MethodHead, "/long", "", ""}, {http.MethodPost, "/", "body", "body"},
+		} {
+			_, body, err := send(t, transport, c.method, s.URL+c.path, c.body)
+			require.NoError(t, err)
+			require.Equal(t, c.want, body)
+		}
+	}
+	require.Equal(t, int64(1), opened.Load())
+}
+
+func TestRequestGetsAnID(t *testing.T) {
+	var ids []string
+	url, _ := wire(t, func(s *session, r *http.Request) {
+		ids = append(ids, r.Header.Get(api.RequestIDHeader))
+		s.send(whole(r))
+	})
+	transport := newTransport(t, 0)
+	for _, header := range []http.Header{nil, {"Accept": {"a"}}, {api.RequestIDHeader: {"id-12345678"}}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, url, nil)
+		require.NoError(t, err)
+		r.Header = header.Clone()
+		resp, err := transport.RoundTrip(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, header, r.Header, "a RoundTripper does not modify requests")
+	}
+	require.Len(t, ids[0], 26)
+	require.NotEqual(t, ids[0], ids[1])
+	require.Equal(t, "id-12345678", ids[2])
+}
+
+func TestRequestEndsWithItsContext(t *testing.T) {
+	for name, text := range map[string]string{"before the response": "", "in the body": "Content-Length: 10\r\n\r\nabc"} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			url, sessions := wire(t, func(s *session, r *http.Request) {
+				if text != "" {
+					s.send(head(r, "200 OK"), text)
+				}
+				cancel()
+			})
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			require.NoError(t, err)
+			resp, err := newTransport(t, 0).RoundTrip(r)
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			require.True(t, errors.Is(err, context.Canceled), "%v", err)
+			<-(<-sessions).closed
+		})
+	}
+}
