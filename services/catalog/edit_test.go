@@ -63,6 +63,7 @@ func TestEditNeedsTheCurrentVersion(t *testing.T) {
 		for body, problem := range map[string]string{
 			strings.Replace(changed, `"id":"x"`, `"id":"y"`, 1):                                      "id: must not change",
 			strings.Replace(changed, `"visibility":"published"`, `"visibility":"private"`, 1):        "visibility: must be published or left out",
+			strings.Replace(changed, `"publishedAt":"2026`, `"publishedAt":"2025`, 1):                "publishedAt: must not change",
 			strings.Replace(changed, `"category":"online"`, `"category":"fun"`, 1):                   "category: must be one of",
 			strings.Replace(changed, `{"url":"https://acme.example/about","checkedAt":null}`, ``, 1): "sources",
 		} {

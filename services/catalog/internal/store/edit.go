@@ -11,7 +11,8 @@ import (
 )
 
 // Edit replaces a listing by a valid line, in one transaction, if its version is still the given one. Otherwise nothing changes, and the
-// report has the current version. If dry is set, it changes nothing and only reports what would change. It never changes the visibility.
+// report has the current version. If dry is set, it changes nothing and only reports what would change. It never changes the visibility or
+// the time of publication, which decides who sees the record without a plan and is up to publishers.
 // It returns problem.NotFound for an unknown listing.
 func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, version string, dry bool) (api.EditReport, error) {
 	report := api.EditReport{Fields: []string{}, Material: []string{}, Problems: api.Problems{}}
@@ -34,6 +35,11 @@ func (s *Store) Edit(ctx context.Context, actor string, line listingfile.Line, v
 		}
 		if line.Visibility != "" && line.Visibility != old.Visibility {
 			report.Problems.Add("visibility", "must be %s or left out: publish or withdraw the listing instead", old.Visibility)
+		}
+		if at := line.PublishedAt; at != nil && (old.PublishedAt == nil || !at.Equal(*old.PublishedAt)) {
+			report.Problems.Add("publishedAt", "must not change: publishing sets it, and only an import can replace it")
+		}
+		if len(report.Problems) > 0 {
 			return errNoChange
 		}
 		if err := w.describeEdit(old, line, &report); err != nil {

@@ -21,6 +21,8 @@ type result struct {
 	note    string
 	retry   bool          // whether another attempt may have another outcome
 	wait    time.Duration // minimum time before a retry, from Retry-After
+
+	unresolved bool // the resolver failed; it did not say that the name does not exist
 }
 
 // visit is an attempt in progress.
@@ -137,5 +139,7 @@ func (v *visit) noResponse(at *url.URL, err error) result {
 	if forbidden(err) && len(v.steps) > 0 {
 		outcome = api.OutcomeNeedsReview
 	}
-	return v.end(outcome, at, "not reached: "+failureReason(err), !forbidden(err))
+	res := v.end(outcome, at, "not reached: "+failureReason(err), !forbidden(err))
+	res.unresolved = resolverFailed(err)
+	return res
 }

@@ -94,7 +94,7 @@ func TestReboundNameIsNotDialed(t *testing.T) {
 		return "127.0.0.2"
 	}
 	got := w.try("http://rebound.works:PORT/apply")
-	require.Equal(t, result{unreachable, "Not reached: its name resolves to an address that is not public.", false, 0}, got)
+	require.Equal(t, result{unreachable, "Not reached: its name resolves to an address that is not public.", false, 0, false}, got)
 	require.Empty(t, w.paths("rebound.works"))
 	require.Greater(t, lookups.Load(), int32(1))
 	require.Zero(t, dialled.Load())
@@ -133,14 +133,14 @@ func TestFailureWithoutResponse(t *testing.T) {
 		"https://maple.works:PORT/apply":        "Not reached: the TLS handshake failed.",
 		"http://garbage.works:PORT/apply":       "Not reached: the connection failed.",
 	} {
-		require.Equal(t, result{unreachable, note, true, 0}, w.tryBy(c, link), link)
+		require.Equal(t, result{unreachable, note, true, 0, false}, w.tryBy(c, link), link)
 	}
 	for link, note := range map[string]string{
 		"ftp://maple.works/apply":            "Not requested: the link is not an http or https address.",
 		"http://me:secret@maple.works/apply": "Not requested: the link contains a user name.",
 		"http://maple.works:6379/apply":      "Not requested: the link uses a port that is not allowed.",
 	} {
-		require.Equal(t, result{needsReview, note, false, 0}, w.tryBy(c, link), link)
+		require.Equal(t, result{needsReview, note, false, 0, false}, w.tryBy(c, link), link)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestBodyIsNotRead(t *testing.T) {
 				defer close(ended)
 				body.endless(writerOf{out, prepare(out)}, r)
 			})
-			require.Equal(t, result{reachable, "Answered 200.", false, 0}, w.try("http://maple.works:PORT/apply"))
+			require.Equal(t, result{reachable, "Answered 200.", false, 0, false}, w.try("http://maple.works:PORT/apply"))
 			<-ended
 			if name == "10 GB" {
 				require.Less(t, body.sent.Load(), int64(fewBytes))
@@ -212,7 +212,7 @@ func TestSlowResponseIsAborted(t *testing.T) {
 	})
 	quick := func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond }
 	got := w.tryBy(w.checker(quick), "http://maple.works:PORT/headers")
-	require.Equal(t, result{unreachable, "Not reached: the request timed out.", true, 0}, got)
+	require.Equal(t, result{unreachable, "Not reached: the request timed out.", true, 0, false}, got)
 	<-released
 	require.Equal(t, reachable, w.tryBy(w.checker(nil), "http://maple.works:PORT/body").outcome, "a response counts once its headers have arrived")
 	<-released
@@ -224,7 +224,7 @@ func TestSlowResponseIsAborted(t *testing.T) {
 		released <- struct{}{}
 	})
 	got = w.tryBy(w.checker(quick), "http://drip.works:PORT/apply")
-	require.Equal(t, result{unreachable, "Not reached: the request timed out.", true, 0}, got)
+	require.Equal(t, result{unreachable, "Not reached: the request timed out.", true, 0, false}, got)
 	<-released
 	storetest.Eventually(t, "no requests left", func() bool { return len(w.paths("drip.works")) == 0 })
 }
@@ -236,5 +236,5 @@ func TestTooLargeHeadersAreNotRead(t *testing.T) {
 			out.Header().Set("X-"+strconv.Itoa(i), strings.Repeat("x", 1<<10))
 		}
 	})
-	require.Equal(t, result{unreachable, "Not reached: the connection failed.", true, 0}, w.try("http://maple.works:PORT/apply"))
+	require.Equal(t, result{unreachable, "Not reached: the connection failed.", true, 0, false}, w.try("http://maple.works:PORT/apply"))
 }

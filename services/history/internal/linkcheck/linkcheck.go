@@ -11,6 +11,7 @@ package linkcheck
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,7 @@ type Checker struct {
 	running   chan struct{} // holds one element per request in flight
 	hosts     hosts
 	origins   origins
+	resolves  atomic.Bool // a name was resolved, or is known not to exist: the resolver works
 }
 
 // New returns a checker for one run. It returns ErrNoContact if site owners could not open the contact page.

@@ -86,6 +86,12 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
+// resolverFailed reports whether err means that a name could neither be resolved nor said not to exist.
+func resolverFailed(err error) bool {
+	var name *net.DNSError
+	return errors.As(err, &name) && !name.IsNotFound
+}
+
 // failureReason returns the reason for a missing response. It never contains the error's text, because notes are public.
 func failureReason(err error) string {
 	var name *net.DNSError
@@ -101,7 +107,7 @@ func failureReason(err error) string {
 		return "its name resolves to an address that is not public"
 	case errors.As(err, &name) && name.IsNotFound:
 		return "its name does not exist"
-	case errors.As(err, &name):
+	case resolverFailed(err):
 		return "its name could not be resolved"
 	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &certificate):
 		return "its certificate is not valid"

@@ -156,6 +156,9 @@ func (c *Checker) get(ctx, hard context.Context, u *url.URL, read int64, first f
 		}
 		return response{}, errInterrupted
 	}
+	if !resolverFailed(err) {
+		c.resolves.Store(true)
+	}
 	if err != nil {
 		return response{}, err
 	}

@@ -46,8 +46,10 @@ type Report struct {
 	Outcomes map[api.Outcome]int // recorded checks
 	Reserved int                 // links with a reserved host name; never checked
 	Deferred int                 // links left to the next run because their host requires long delays
-	Lost     int                 // checks of the last day claimed by a run that was killed before it recorded them
-	Duration time.Duration
+	// Unresolved counts links left to the next run because no name at all could be resolved: the network of the checker is down.
+	Unresolved int
+	Lost       int // checks of the last day claimed by a run that was killed before it recorded them
+	Duration   time.Duration
 }
 
 // Checked returns the number of recorded checks.
@@ -80,6 +82,7 @@ func (r Report) String() string {
 	}{
 		{r.Reserved, "skipped (reserved host names)"},
 		{r.Deferred, "left to the next run (their hosts require long delays)"},
+		{r.Unresolved, "left to the next run (no host name could be resolved)"},
 		{r.Lost, "lost when a run was killed (next check tomorrow)"},
 	} {
 		if more.n > 0 {
@@ -233,15 +236,20 @@ func (r *run) check(t *task) bool {
 		return true
 	}
 	t.after = time.Time{}
+	if res.unresolved && !r.resolves.Load() {
+		r.release([]*task{t})
+		r.count(func(p *Report) { p.Unresolved++ })
+		return true
+	}
 	if res.retry && t.attempts > 1 {
 		res.note += fmt.Sprintf(" %d attempts.", t.attempts)
 	}
 	now := r.now()
-	err = r.record(api.VerificationEvent{
+	e := api.VerificationEvent{
 		Slug: t.Slug, CheckedAt: now.UTC().Truncate(time.Microsecond), CheckType: api.LinkCheck, Outcome: res.outcome,
 		SourceURLs: []string{t.Address}, Note: sanitizeNote(res.note),
-	}, now)
-	if err != nil {
+	}
+	if err = r.persist(func() error { return r.links.Record(r.hard, r.id, now, e) }); err != nil {
 		r.fail(err)
 		return false
 	}
@@ -256,7 +264,11 @@ func (r *run) claim(t *task) error {
 	if r.ctx.Err() != nil {
 		return errStopped
 	}
-	ok, err := r.links.Claim(r.hard, r.id, t.Slug, t.due, r.now())
+	var ok bool
+	err := r.persist(func() (err error) {
+		ok, err = r.links.Claim(r.hard, r.id, t.Slug, t.due, r.now())
+		return err
+	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w %s: %w", errClaim, t.Slug, err)
@@ -267,10 +279,11 @@ func (r *run) claim(t *task) error {
 	return nil
 }
 
-// record appends the event. It retries for about half a minute, because a result that cannot be recorded is lost for the day.
-func (r *run) record(e api.VerificationEvent, now time.Time) (err error) {
+// persist calls do until it succeeds, for about half a minute: a result that cannot be recorded is lost for the day, and a failed claim ends
+// the run.
+func (r *run) persist(do func() error) (err error) {
 	for pause := time.Second; pause <= 16*time.Second; pause *= 2 {
-		if err = r.links.Record(r.hard, r.id, now, e); err == nil || !sleep(r.hard, pause) {
+		if err = do(); err == nil || !sleep(r.hard, pause) {
 			break
 		}
 	}
@@ -292,7 +305,7 @@ func (r *run) count(f func(*Report)) {
 	defer r.mu.Unlock()
 	f(&r.report)
 	if r.Progress != nil {
-		r.Progress(int64(r.report.Checked()+r.report.Deferred), int64(r.total))
+		r.Progress(int64(r.report.Checked()+r.report.Deferred+r.report.Unresolved), int64(r.total))
 	}
 }
 

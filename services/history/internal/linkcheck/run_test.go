@@ -3,6 +3,7 @@ package linkcheck_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -145,6 +146,54 @@ func TestUnreachableLinkIsRetried(t *testing.T) {
 		require.Equal(t, map[api.Outcome]int{api.OutcomeReachable: 1}, report.Outcomes)
 		require.Len(t, n.times(maple), 5)
 	})
+}
+
+func TestRunWithoutNetworkRecordsNothing(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
+		s.publish(t, many(20, 10)...)
+		online := false
+		n.respond = func(r *http.Request) (int, http.Header, string, error) {
+			if !online || r.URL.Host == "jobs-3.works" {
+				return 0, nil, "", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "server misbehaving", Name: r.URL.Host, IsTemporary: true}}
+			}
+			return 200, nil, "", nil
+		}
+		report, err := n.checker().Once(t.Context(), s)
+		require.NoError(t, err, "a job that cannot reach anything must not fail")
+		require.Equal(t, 21, report.Unresolved)
+		require.Zero(t, report.Checked())
+		require.Contains(t, report.String(), "21 left to the next run (no host name could be resolved)")
+		totals, err := s.Totals(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, totals.SucceededAt.UnixMicro(), "an alert depends on it")
+
+		online = true
+		report, err = n.checker().Once(t.Context(), s)
+		require.NoError(t, err)
+		require.Equal(t, map[api.Outcome]int{api.OutcomeReachable: 19, api.OutcomeUnreachable: 2}, report.Outcomes,
+			"other names resolve, so the one host has a problem of its own")
+	})
+}
+
+func TestShortDatabaseOutageDoesNotEndRun(t *testing.T) {
+	each(t, func(t *testing.T, n *internet, s *testStore) {
+		report, err := n.checker().Once(t.Context(), &claims{s, 3})
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Checked())
+	})
+}
+
+// claims fails the first calls of Claim.
+type claims struct {
+	*testStore
+	failures int
+}
+
+func (c *claims) Claim(ctx context.Context, run, slug string, due, now time.Time) (bool, error) {
+	if c.failures--; c.failures >= 0 {
+		return false, errors.New("database unavailable")
+	}
+	return c.testStore.Claim(ctx, run, slug, due, now)
 }
 
 func TestStoppedRunFinishesChecksInProgress(t *testing.T) {

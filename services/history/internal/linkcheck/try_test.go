@@ -55,7 +55,7 @@ func TestOutcomeOfResponse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.on("/apply", c.handler)
-			require.Equal(t, result{c.outcome, c.note, c.retry, 0}, w.try("http://maple.works:PORT/apply"))
+			require.Equal(t, result{c.outcome, c.note, c.retry, 0, false}, w.try("http://maple.works:PORT/apply"))
 		})
 	}
 }
