@@ -51,9 +51,6 @@ func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg
 // the listings from before an upgrade, and changes by replicas of an older release.
 const indexInterval = time.Minute
 
-// compressInterval is the time without a change of the list after which it is compressed ahead of requests.
-const compressInterval = 2 * time.Second
-
 func start(r *service.Runtime, cfg Config) error {
 	listings := store.New(r.DB, r.Now)
 	work := desk.New(r.DB, r.Now)
@@ -79,6 +76,5 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Every(service.Loop{Name: "listing index", Interval: indexInterval, Do: listings.RepairIndex})
 	r.Every(service.Loop{Name: "freshness sample", Interval: indexInterval, Do: work.SampleFreshness})
 	r.Every(service.Loop{Name: "snapshot", Interval: snapshot.PollInterval, Do: live.Poll})
-	r.Every(service.Loop{Name: "compression ahead", Interval: compressInterval, Do: handlers.CompressAhead()})
 	return nil
 }

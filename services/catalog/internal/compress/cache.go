@@ -1,109 +1,53 @@
 package compress
 
 import (
-	"container/list"
+	"context"
 	"sync"
 
-	"golang.org/x/sync/singleflight"
+	"github.com/maypok86/otter/v2"
 )
 
-// MaxBytes is the memory for compressed parts, enough for all lists of 100,000 records of 2.7 KB.
+// MaxBytes is the memory for compressed pages, enough for a list of 100,000 records of 2.7 KB in pages of 100.
 const MaxBytes = 64 << 20
 
-// overhead is the memory for each part beyond its compressed bytes.
+// overhead is the memory for each page beyond its compressed bytes.
 const overhead = 512
 
-// Cache holds compressed parts, up to a number of bytes. It drops those that were not used for the longest time. It is safe for concurrent
-// use, and compresses a part once for concurrent requests.
+// Cache holds compressed pages of the newest version of the data, up to a number of bytes. It prefers those that are used often. It is safe
+// for concurrent use, and compresses a page once for concurrent requests.
 type Cache struct {
-	max    int
-	builds singleflight.Group
+	pages *otter.Cache[string, *page]
 
-	mu    sync.Mutex
-	size  int
-	parts map[key]*list.Element
-	used  *list.List // of entry, latest first
-}
-
-type entry struct {
-	of   key
-	part *compressed
-	pass int // the latest that prepared it; 0: none
+	mu      sync.Mutex
+	version string // of all pages
 }
 
 // NewCache returns a cache of up to maxBytes.
-func NewCache(maxBytes int) *Cache {
-	return &Cache{max: maxBytes, parts: map[key]*list.Element{}, used: list.New()}
+func NewCache(maxBytes uint64) *Cache {
+	return &Cache{pages: otter.Must(&otter.Options[string, *page]{
+		MaximumWeight: maxBytes,
+		Weigher:       func(_ string, p *page) uint32 { return uint32(len(p.body)) + overhead }, //nolint:gosec // far below 4 GiB
+	})}
 }
 
-// get returns the part with the key, and builds it if the cache does not have it.
-func (c *Cache) get(of key, build func() *compressed) *compressed {
-	if p := c.find(of); p != nil {
-		return p
+// Append appends a compressed body to buf: a text, and a tail of at most MaxTail bytes that is not compressed. version and key identify the
+// text; text appends it to a buffer, and is called only if the cache does not have it. coding is Gzip or Zstd.
+func (c *Cache) Append(buf []byte, coding Coding, version, key string, text func([]byte) []byte, tail []byte) []byte {
+	c.renew(version)
+	p, err := c.pages.Get(context.Background(), string(coding)+" "+version+" "+key, otter.LoaderFunc[string, *page](
+		func(context.Context, string) (*page, error) { return compress(coding, text), nil }))
+	if err != nil {
+		panic(err) // the loader returns none
 	}
-	built, _, _ := c.builds.Do(string(of[:]), func() (any, error) {
-		p := c.find(of) // another request may have built it since
-		if p == nil {
-			p = build()
-			c.add(&entry{of: of, part: p})
-		}
-		return p, nil
-	})
-	return built.(*compressed)
+	return p.append(buf, coding, tail)
 }
 
-func (c *Cache) find(of key) *compressed {
+// renew drops the pages of older versions: they are never requested again.
+func (c *Cache) renew(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.parts[of]
-	if at == nil {
-		return nil
-	}
-	c.used.MoveToFront(at)
-	return at.Value.(*entry).part
-}
-
-func (c *Cache) add(e *entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.parts[e.of] = c.used.PushFront(e)
-	c.size += e.bytes()
-	for c.size > c.max {
-		c.remove(c.used.Back())
+	if c.version != version {
+		c.version = version
+		c.pages.InvalidateAll()
 	}
 }
-
-func (c *Cache) remove(at *list.Element) {
-	e := c.used.Remove(at).(*entry)
-	delete(c.parts, e.of)
-	c.size -= e.bytes()
-}
-
-// Prepare compresses a part with gzip unless the cache has it, and reports whether it did. It takes three times the CPU time that a request
-// would, for a smaller part. size is the memory for the compressed part in bytes. pass is a number above 0 that grows with each call of
-// EndPass.
-func (c *Cache) Prepare(pass int, p Part) (size int, built bool) {
-	of := keyOf(Gzip, p)
-	e := entry{part: c.get(of, func() *compressed { built = true; return gzipAhead.compress(p) })}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if at := c.parts[of]; at != nil {
-		at.Value.(*entry).pass = pass
-	}
-	return e.bytes(), built
-}
-
-// EndPass drops the parts that an earlier pass prepared and this one did not: they are no longer part of the list.
-func (c *Cache) EndPass(pass int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for at := c.used.Front(); at != nil; {
-		next := at.Next()
-		if e := at.Value.(*entry); e.pass > 0 && e.pass < pass {
-			c.remove(at)
-		}
-		at = next
-	}
-}
-
-func (e *entry) bytes() int { return len(e.part.compressed) + overhead }

@@ -56,23 +56,11 @@ func (a API) list(g *gin.Context) (web.Reply, error) {
 	}
 	path, filters := g.FullPath(), q.Filter.Params()
 	canonical := params.Encode(q.Page.Append(filters))
-	selection := view.Select(q.Filter, caller.Tier)
-	page := q.Page.Pagination(a.PublicURL, path, filters, selection.Total())
-
-	records, coding := selection.Records(q.Page), negotiate(g)
-	runs := []snapshot.Records{records}
-	switch {
-	case records.Len() == 0:
-		coding = compress.Identity
-	case coding == compress.Gzip:
-		runs = records.Runs()
-	}
-	parts, before := make([]compress.Part, len(runs)), firstRun
-	for i, run := range runs {
-		parts[i], before = part{before, run}, laterRun
-	}
-	tail := appendMeta(appendJSON([]byte(`],"pagination":`), page), api.NewMeta(caller.Tier, view.Now()))
-	reply := a.reply(coding, parts, tail)
+	reply := a.reply(g, view, path+"?"+canonical+" "+string(caller.Tier), caller.Tier, func(buf []byte) []byte {
+		selection := view.Select(q.Filter, caller.Tier)
+		buf = selection.Append(append(buf, `{"data":[`...), q.Page)
+		return appendJSON(append(buf, `],"pagination":`...), q.Page.Pagination(a.PublicURL, path, filters, selection.Total()))
+	})
 	reply.ETag = etag(a.PublicURL, path, canonical, string(caller.Tier), view.Version())
 	if path == aliasPath {
 		reply.Header.Set("Link", "<"+a.PublicURL+listPath+"?"+canonical+`>; rel="canonical"`)
@@ -97,43 +85,20 @@ func (a API) detail(g *gin.Context) (web.Reply, error) {
 	if !ok {
 		return web.Reply{}, problem.New(problem.NotFound, "There is no such record, or it is not part of your plan.")
 	}
-	reply := a.reply(negotiate(g), []compress.Part{part{`{"data":`, record}}, appendMeta(nil, api.NewMeta(caller.Tier, view.Now())))
+	reply := a.reply(g, view, id, caller.Tier, func(buf []byte) []byte { return record.Append(append(buf, `{"data":`...)) })
 	reply.ETag = etag(a.PublicURL, id, string(caller.Tier), string(record.AppendVersion(nil)))
 	return reply, nil
 }
 
-// The text before the first run of a list, and before each later one.
-const (
-	firstRun = `{"data":[`
-	laterRun = ","
-)
-
-// part is a part of a body, after text that depends on its place only.
-type part struct {
-	before string
-	compress.Part
-}
-
-func (p part) Append(buf []byte) []byte { return p.Part.Append(append(buf, p.before...)) }
-
-func (p part) AppendVersion(buf []byte) []byte {
-	return p.Part.AppendVersion(append(append(buf, p.before...), '\n'))
-}
-
-func negotiate(g *gin.Context) compress.Coding {
-	return compress.Negotiate(g.Request.Header["Accept-Encoding"])
-}
-
-// reply returns a reply whose body has the parts and the tail in the coding.
-func (a API) reply(coding compress.Coding, parts []compress.Part, tail []byte) web.Reply {
+// reply returns a reply whose body is the text and the meta member. key identifies the text among those of the view's version.
+func (a API) reply(g *gin.Context, view snapshot.View, key string, tier api.Tier, text func([]byte) []byte) web.Reply {
 	buf, done := newBody()
+	tail := appendMeta(nil, api.NewMeta(tier, view.Now()))
+	coding := compress.Negotiate(g.Request.Header["Accept-Encoding"])
 	if coding == compress.Identity {
-		for _, p := range parts {
-			*buf = p.Append(*buf)
-		}
-		*buf = append(*buf, tail...)
+		*buf = append(text(*buf), tail...)
 	} else {
-		*buf = a.Compressed.Append(*buf, coding, parts, tail)
+		*buf = a.Compressed.Append(*buf, coding, view.Version(), key, text, tail)
 	}
 	return web.Reply{Header: http.Header{"Vary": {"Accept-Encoding"}}, Body: *buf, Coding: string(coding), Done: done}
 }

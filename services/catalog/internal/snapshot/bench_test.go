@@ -26,7 +26,7 @@ func reference(b testing.TB) oracle.Record {
 	for _, r := range oracle.Records(1, 100, now) {
 		if r.Summary != nil && r.Summary.Facts != nil && r.Summary.LastCheckedAt != nil && r.Entry.CompanyProfile != nil {
 			built := build(b, empty, []oracle.Record{r}, 1)
-			r.Entry.Overview = strings.Repeat("x", recordSize-int(built.order[0].size))
+			r.Entry.Overview = strings.Repeat("x", recordSize-len(built.order[0].text))
 			return r
 		}
 	}
@@ -47,7 +47,7 @@ func catalog(b *testing.B, n int) *Snapshot {
 	if catalogs[n] == nil {
 		catalogs[n] = sync.OnceValue(func() *Snapshot {
 			prototype := build(b, empty, []oracle.Record{reference(b)}, 1).order[0]
-			bodies := make([]packed, min(n, distinctBodies))
+			bodies := make([][]byte, min(n, distinctBodies))
 			for i := range bodies {
 				bodies[i] = bytes.Clone(prototype.text)
 			}
@@ -89,13 +89,13 @@ func BenchmarkList(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					q, _ := query.Parse(c.raw, 100)
-					buf = s.At(now).Select(q.Filter, api.Commercial).Records(q.Page).Append(buf[:0])
+					buf = s.At(now).Select(q.Filter, api.Commercial).Append(buf[:0], q.Page)
 				}
 				b.SetBytes(int64(len(buf)))
 			})
 			b.Run(name+"/written", func(b *testing.B) {
 				q, _ := query.Parse(c.raw, 100)
-				page := catalog(b, n).At(now).Select(q.Filter, api.Commercial).Records(q.Page).Append(nil)
+				page := catalog(b, n).At(now).Select(q.Filter, api.Commercial).Append(nil, q.Page)
 				buf := make([]byte, 0, len(page))
 				b.SetBytes(int64(len(page)))
 				for b.Loop() {
@@ -124,7 +124,7 @@ func BenchmarkHeld(b *testing.B) {
 			c, err := enc.change(prototype)
 			require.NoError(b, err)
 			changes[i] = c
-			encoded += int(c.record.size)
+			encoded += len(c.record.text)
 		}
 		s := empty.apply(changes, 1)
 		b.ReportMetric(float64(heapSize()-before)/float64(encoded), "held/encoded")

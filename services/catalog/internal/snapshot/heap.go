@@ -5,25 +5,23 @@ import (
 	"runtime/debug"
 )
 
-// minHeadroom is the memory in bytes that the heap may grow between two collections at least, of small catalogs.
-const minHeadroom = 18 << 20
-
-// Growth of the heap between two collections in percent.
+// Growth of the heap between two collections.
 const (
-	loadGrowth = 50 // during the first load and imports, which leave much garbage
-	minGrowth  = 8
-	maxGrowth  = 400
+	loadGrowth = 25       // percent, during the first load, which leaves much garbage
+	minGrowth  = 12       // percent
+	maxGrowth  = 400      // percent
+	headroom   = 18 << 20 // bytes, within these limits
 )
 
-// limitHeap lets the heap of the process grow less between two collections than by Go's default of 100 percent if there are many records,
-// because they stay, and more if there are few: it would fill up several times a second. GOGC in the environment overrides it.
+// growth returns the growth in percent for a snapshot of encoded records. Go's default of 100 percent would double the memory of a large
+// catalog, whose records stay, and collect a small one several times a second.
+func growth(records int64) int {
+	return int(min(max(headroom*100/max(records, 1), minGrowth), maxGrowth))
+}
+
+// limitHeap sets the growth in percent. GOGC in the environment overrides it.
 func limitHeap(percent int) {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(percent)
 	}
-}
-
-// gcPercent returns the growth of a heap with the bytes of encoded records, in percent.
-func gcPercent(records int64) int {
-	return int(min(max(minHeadroom*100/max(records, 1), minGrowth), maxGrowth))
 }

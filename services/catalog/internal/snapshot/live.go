@@ -37,11 +37,6 @@ const (
 	loadTimeout = time.Minute     // to read the changes
 	loadBatch   = 128             // rows that one goroutine encodes at a time
 
-	// An import or many reviews leave as much garbage as the first load. After a poll with at least bulk changes, the heap may grow as during
-	// the first load, until bulkTime after the latest such poll.
-	bulk     = 1000
-	bulkTime = 2 * time.Second
-
 	// MaxAge is the maximum time since the last successful poll of the source, after which View returns an error.
 	MaxAge = 5 * time.Minute
 )
@@ -52,14 +47,13 @@ type Live struct {
 	now    func() time.Time
 	log    *slog.Logger
 
-	current        atomic.Pointer[Snapshot] // nil before the first load
-	lastPoll       atomic.Int64             // start of the last successful poll, Unix nanoseconds
-	polledSequence int64                    // the source's sequence at that poll
-	polledMark     api.FeedMark             // of the change with that sequence
-	scheduled      map[string]Row           // published rows whose PublishedAt is in the future, by id
-	buildTime      atomic.Int64             // of the newest snapshot, nanoseconds
-	builtAt        atomic.Int64             // of the newest snapshot, Unix nanoseconds
-	bulkAt         time.Time                // latest poll with many changes since the last settle; zero: none
+	current        atomic.Pointer[Snapshot]  // nil before the first load
+	lastPoll       atomic.Pointer[time.Time] // start of the last successful poll, with its monotonic clock reading
+	polledSequence int64                     // the source's sequence at that poll
+	polledMark     api.FeedMark              // of the change with that sequence
+	scheduled      map[string]Row            // published rows whose PublishedAt is in the future, by id
+	buildTime      atomic.Int64              // of the newest snapshot, nanoseconds
+	builtAt        atomic.Int64              // of the newest snapshot, Unix nanoseconds
 }
 
 // NewLive returns a catalog without a snapshot. Poll loads it.
@@ -85,11 +79,8 @@ func (l *Live) Poll(ctx context.Context) error {
 		l.log.WarnContext(ctx, "catalog database was replaced: loading all records", "sequence", sequence, "loaded_sequence", l.polledSequence)
 		current, l.scheduled = nil, nil
 	}
-	if !l.bulkAt.IsZero() && started.Sub(l.bulkAt) >= bulkTime {
-		l.settle(l.current.Load())
-	}
 	if current != nil && sequence == l.polledSequence && !l.scheduledIsPublic(started) {
-		l.lastPoll.Store(started.UnixNano())
+		l.lastPoll.Store(&started)
 		return nil
 	}
 	start := time.Now()
@@ -102,30 +93,18 @@ func (l *Live) Poll(ctx context.Context) error {
 		return err
 	}
 	l.polledSequence = sequence
-	l.lastPoll.Store(started.UnixNano()) // before the first snapshot is there to be served
+	l.lastPoll.Store(&started) // before the first snapshot is there to be served
 	if next != current {
 		l.current.Store(next)
 		l.buildTime.Store(int64(time.Since(start)))
 		l.builtAt.Store(l.now().UnixNano())
 		l.log.InfoContext(ctx, "catalog loaded", "sequence", next.sequence, "changed", n, "records", next.Len(), "took", time.Since(start))
-		switch {
-		case current == nil:
-			l.settle(next)
-		case n >= bulk:
-			l.bulkAt = started
-			limitHeap(max(loadGrowth, gcPercent(next.bytes)))
-		case l.bulkAt.IsZero():
-			limitHeap(gcPercent(next.bytes))
+		limitHeap(growth(next.bytes))
+		if current == nil {
+			debug.FreeOSMemory() // what decoding all records needed
 		}
 	}
 	return nil
-}
-
-// settle limits the heap to the needs of a snapshot, and returns to the operating system what decoding many records needed.
-func (l *Live) settle(s *Snapshot) {
-	l.bulkAt = time.Time{}
-	limitHeap(gcPercent(s.bytes))
-	debug.FreeOSMemory()
 }
 
 // replaced reports whether the source lacks the newest change of the last poll: its database was restored from a backup, or a replica that
@@ -248,7 +227,7 @@ func (l *Live) View() (View, error) {
 	if s == nil {
 		return View{}, problem.Unavailable(errors.New("snapshot not loaded yet"))
 	}
-	if age := now.Sub(time.Unix(0, l.lastPoll.Load())); age > MaxAge {
+	if age := now.Sub(*l.lastPoll.Load()); age > MaxAge {
 		return View{}, problem.Unavailable(fmt.Errorf("snapshot too old: no response from the database for %s", age.Round(time.Second)))
 	}
 	return s.At(now), nil
@@ -281,6 +260,6 @@ func (l *Live) Stats() Stats {
 	}
 	return Stats{
 		Records: s.Len(), Bytes: s.bytes, LeftOut: len(s.leftOut), Sequence: s.sequence,
-		Age: l.now().Sub(time.Unix(0, l.lastPoll.Load())), BuildTime: time.Duration(l.buildTime.Load()), BuiltAt: time.Unix(0, l.builtAt.Load()),
+		Age: l.now().Sub(*l.lastPoll.Load()), BuildTime: time.Duration(l.buildTime.Load()), BuiltAt: time.Unix(0, l.builtAt.Load()),
 	}
 }

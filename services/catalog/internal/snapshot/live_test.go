@@ -107,7 +107,7 @@ func TestLiveFollowsSource(t *testing.T) {
 	require.Positive(t, stats.BuildTime)
 	size := int64(0)
 	for _, r := range l.current.Load().order {
-		size += int64(r.size)
+		size += int64(len(r.text))
 	}
 	require.Equal(t, size, stats.Bytes)
 	require.Positive(t, size)
@@ -261,6 +261,15 @@ func TestRecordIsNotPublicBeforePublishedAt(t *testing.T) {
 	public(4*time.Hour, 19)
 	require.Equal(t, before, s.loads, "a poll without changes reads no rows")
 	require.Len(t, versions, 4, "each changed list has a new version")
+}
+
+// A step of the wall clock must not make the data look old.
+func TestAgeIsMeasuredWithTheMonotonicClock(t *testing.T) {
+	l := NewLive(&memorySource{rows: map[string]Row{}}, time.Now, slog.New(slog.DiscardHandler))
+	for range 2 { // a load, and a poll without changes
+		require.NoError(t, l.Poll(t.Context()))
+		require.Contains(t, l.lastPoll.Load().String(), " m=+")
+	}
 }
 
 func TestFirstRecordsDoNotReplaceAnEmptySource(t *testing.T) {

@@ -33,9 +33,8 @@ func (r Row) scheduled(now time.Time) bool {
 // record is a published record: its encoded form, and the properties that filters and the list order use. Times are in Unix nanoseconds.
 type record struct {
 	id   string
-	text packed // JSON of the api.Opportunity, without the two values that depend on the clock
+	text []byte // JSON of the api.Opportunity, without the two values that depend on the clock
 
-	size        uint32 // of the JSON in bytes
 	statusAt    uint32 // offset in text at which to insert verification.status
 	freshnessAt uint32 // offset in text at which to insert companyProfile.freshness; 0 if it does not depend on the clock
 
@@ -79,10 +78,9 @@ func (f *facts) set(i int, value *bool) {
 
 // encoder converts rows to records. It reuses its buffer and is not safe for concurrent use.
 type encoder struct {
-	now    func() time.Time // check times are capped at the time of encoding
-	buf    bytes.Buffer
-	json   *json.Encoder
-	packer packer
+	now  func() time.Time // check times are capped at the time of encoding
+	buf  bytes.Buffer
+	json *json.Encoder
 }
 
 // decoder replaces encoding/json, which would take three quarters of the time from start to ready. It decodes these documents three times
@@ -156,22 +154,18 @@ func (e *encoder) record(entry listing.Entry, summary api.Summary) (*record, err
 	if err := e.json.Encode(o); err != nil {
 		return nil, err
 	}
-	body := bytes.TrimSuffix(e.buf.Bytes(), []byte("\n"))
-	r.size = uint32(len(body)) //nolint:gosec // a record is at most a few MiB
+	r.text = bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
 	// Quotes inside strings are escaped, so these match member names only.
-	r.statusAt = endOf(body, `"verification":{"status":"`)
-	ends := []*uint32{&r.statusAt}
+	r.statusAt = r.endOf(`"verification":{"status":"`)
 	if expires {
-		r.freshnessAt = endOf(body, `"freshness":"`)
-		ends = append(ends, &r.freshnessAt)
+		r.freshnessAt = r.endOf(`"freshness":"`)
 	}
-	r.text = bytes.Clone(e.packer.pack(body, ends...))
 	return r, nil
 }
 
-// endOf returns the offset after the last occurrence of name, which body must contain.
-func endOf(body []byte, name string) uint32 {
-	return uint32(bytes.LastIndex(body, []byte(name)) + len(name)) //nolint:gosec // a record is at most a few MiB
+// endOf returns the offset after the last occurrence of name, which the text must contain.
+func (r *record) endOf(name string) uint32 {
+	return uint32(bytes.LastIndex(r.text, []byte(name)) + len(name)) //nolint:gosec // a record is at most a few MiB
 }
 
 // eligible returns the countries whose residents are eligible, and the Canadian provinces with evidence of eligibility. A province counts

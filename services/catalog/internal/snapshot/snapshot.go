@@ -69,7 +69,7 @@ func (s *Snapshot) apply(changes []change, sequence int64) *Snapshot {
 		}
 		if old := next.byID[at][c.id]; old != nil {
 			removed = append(removed, old)
-			next.bytes -= int64(old.size)
+			next.bytes -= int64(len(old.text))
 		}
 		delete(next.byID[at], c.id)
 		delete(next.leftOut, c.id)
@@ -79,7 +79,7 @@ func (s *Snapshot) apply(changes []change, sequence int64) *Snapshot {
 		if c.record != nil {
 			next.byID[at][c.id] = c.record
 			added = append(added, c.record)
-			next.bytes += int64(c.record.size)
+			next.bytes += int64(len(c.record.text))
 		}
 	}
 	next.order = merged(s.order, removed, added, compare)

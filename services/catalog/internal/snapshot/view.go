@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"sort"
 	"strconv"
@@ -114,98 +113,17 @@ func (v View) spans(f query.Filter) [2]span {
 // Total returns the number of records in the selection.
 func (s Selection) Total() int { return s.total }
 
-// Records are consecutive records of a list.
-type Records struct {
-	view          View
-	records       []*record
-	before, after []*record // up to cutDistance neighbors
-}
-
-// Records returns the records of a page.
-func (s Selection) Records(page params.Page) Records {
-	var positions [params.MaxLimit + 2*cutDistance]uint32
-	before := min(page.Offset(), cutDistance)
-	n := s.fill(positions[:before+min(page.Limit, params.MaxLimit)+cutDistance], page.Offset()-before)
-	all := make([]*record, n)
+// Append appends the JSON of the records of a page to buf, separated by commas.
+func (s Selection) Append(buf []byte, page params.Page) []byte {
+	var positions [params.MaxLimit]uint32
+	n := s.fill(positions[:min(page.Limit, params.MaxLimit)], page.Offset())
 	for i, at := range positions[:n] {
-		all[i] = s.view.s.order[at]
-	}
-	from, to := min(before, n), min(before+page.Limit, n)
-	return Records{s.view, all[from:to], all[:from], all[to:]}
-}
-
-// Len returns the number of records.
-func (r Records) Len() int { return len(r.records) }
-
-// Append appends the JSON of the records to buf, separated by commas.
-func (r Records) Append(buf []byte) []byte {
-	for i, one := range r.records {
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		buf = r.view.append(buf, one)
+		buf = s.view.append(buf, s.view.s.order[at])
 	}
 	return buf
-}
-
-// AppendVersion appends bytes to buf that change whenever the JSON of the records does.
-func (r Records) AppendVersion(buf []byte) []byte {
-	for _, one := range r.records {
-		buf = Record{r.view, one}.AppendVersion(append(append(buf, one.id...), ' '))
-	}
-	return buf
-}
-
-// cutDistance is the least number of records between the ends of two runs, about half of the average. Shorter runs compress less well; of
-// longer ones, more records are in the first and the last run of a page, which are compressed for that page alone.
-const cutDistance = 6
-
-// Runs splits the records into runs. A run ends after every record with a smaller hash than its neighbors. So the ends do not depend on the
-// page, and the pages of a list consist of the same runs, except for the first and the last of each page.
-func (r Records) Runs() []Records {
-	all := slices.Concat(r.before, r.records, r.after)
-	runs := make([]Records, 0, 2+len(r.records)/cutDistance)
-	from := 0
-	for i := range r.records {
-		if i == len(r.records)-1 || endsRun(all, len(r.before)+i) {
-			runs = append(runs, Records{view: r.view, records: r.records[from : i+1]})
-			from = i + 1
-		}
-	}
-	return runs
-}
-
-// Runs splits the list of all records into runs. They are those of its pages, except for the first and the last of each page.
-func (v View) Runs() iter.Seq[Records] {
-	return func(yield func(Records) bool) {
-		all, from := v.s.order, 0
-		for i := range all {
-			if i != len(all)-1 && !endsRun(all, i) {
-				continue
-			}
-			if !yield(Records{view: v, records: all[from : i+1]}) {
-				return
-			}
-			from = i + 1
-		}
-	}
-}
-
-// endsRun reports whether a run ends after the record at a position.
-func endsRun(records []*record, at int) bool {
-	own := records[at].hash()
-	for _, near := range records[max(0, at-cutDistance):min(len(records), at+cutDistance+1)] {
-		if near.hash() < own {
-			return false
-		}
-	}
-	return true
-}
-
-// hash returns the sequence number times the fractional part of √2. Records that were imported or reviewed one after the other have
-// consecutive numbers. Their hashes have minima at distances of 12 and 17, so no run of theirs is long.
-func (r *record) hash() uint64 {
-	return uint64(r.sequence) * 0x6A09E667F3BCC909 //nolint:gosec // only its bits matter
 }
 
 func (s Selection) fill(dst []uint32, skip int) int {
@@ -253,18 +171,13 @@ func (r Record) AppendVersion(buf []byte) []byte {
 }
 
 func (v View) append(buf []byte, r *record) []byte {
-	buf = r.text[:r.statusAt].append(slices.Grow(buf, int(r.size)+maxInserted))
-	buf = append(buf, v.status(r)...)
+	buf = append(append(buf, r.text[:r.statusAt]...), v.status(r)...)
 	if r.freshnessAt == 0 {
-		return r.text[r.statusAt:].append(buf)
+		return append(buf, r.text[r.statusAt:]...)
 	}
-	buf = r.text[r.statusAt:r.freshnessAt].append(buf)
-	buf = append(buf, v.freshness(r)...)
-	return r.text[r.freshnessAt:].append(buf)
+	buf = append(append(buf, r.text[r.statusAt:r.freshnessAt]...), v.freshness(r)...)
+	return append(buf, r.text[r.freshnessAt:]...)
 }
-
-// maxInserted is the maximum length of what append inserts.
-const maxInserted = 32
 
 func (v View) status(r *record) string {
 	switch {
