@@ -17,7 +17,8 @@ import (
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
 	peoplestore "opportunity.internal/services/authquota/internal/people/store"
-	"opportunity.internal/services/authquota/internal/plan/closing"
+	"opportunity.internal/services/authquota/internal/plan/billing"
+	planstore "opportunity.internal/services/authquota/internal/plan/store"
 	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/secretbox"
 	"opportunity.internal/services/authquota/internal/usage/ledger"
@@ -55,7 +56,7 @@ type parts struct {
 	merges *merge.Merges
 	ledger *ledger.Ledger
 	mails  *courier.Courier
-	seller closing.Billing // nil if no plans are sold
+	seller *billing.Client // nil if no plans are sold
 
 	restorer *ledger.Restorer
 	witness  *witness
@@ -112,13 +113,13 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)
 	loop("announcements", time.Second, p.stores.notices.PostAnnouncements)
 	loop("plans", time.Minute, p.stores.plan.EndPlans)
-	loop("closing", closing.Interval, p.cancelClosed)
+	loop("closing", planstore.CancelInterval, p.cancelClosed)
 	loop("epochs", epoch.Interval, p.deliverEpochs)
 	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.witness.unlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {
-	return errors.Join(p.db.DeleteOldLines(ctx), p.stores.usage.DeleteExpired(ctx), p.stores.signIns.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
+	return errors.Join(p.db.DeleteOldLines(ctx), p.stores.usage.DeleteExpired(ctx), p.stores.people.DeleteExpired(ctx), p.stores.notices.DeleteExpired(ctx))
 }
 
 func (p *parts) reseal(ctx context.Context) error {
@@ -134,7 +135,7 @@ func (p *parts) deliverEpochs(ctx context.Context) error {
 }
 
 func (p *parts) cancelClosed(ctx context.Context) error {
-	n, err := closing.Deliver(ctx, p.stores.plan, p.seller)
+	n, err := p.stores.plan.CancelClosed(ctx, p.seller)
 	if err == nil || n > 0 {
 		p.pendingCancels.Set(float64(n))
 	}

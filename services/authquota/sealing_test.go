@@ -34,10 +34,10 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		svc = s.start(t, on(clock), with(newer, older))
 		db := s.open(t)
 		db.Box = dbtxtest.Box(t, "f0")
-		current, _, err := peoplestore.NewSignIns(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
+		current, _, err := peoplestore.New(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
 		require.NoError(t, err)
 		storetest.Eventually(t, "sealed again at the start", func() bool {
-			factors := peoplestore.NewFactors(db.DB)
+			factors := peoplestore.New(db.DB)
 			seed, err := factors.Seed(t.Context(), b.Account)
 			next, errNext := factors.NewSeed(t.Context(), current)
 			return err == nil && errNext == nil && seed == b.Seed && next.Seed == shown

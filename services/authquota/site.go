@@ -24,16 +24,16 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 		TermsVersion: cmp.Or(cfg.TermsVersion, api.TermsVersion), AutoApprove: cfg.AutoApprove, ApproveTest: cfg.TestKeys, Tiers: s.tiers,
 		API: description, Log: errors.Log, Apply: p.apply, Epochs: p.epochs, Billing: billing,
 		Allowances: site.Allowances{Tiers: s.tiers, Counters: counters, Ledger: db.usage},
-		Sessions:   db.signIns, Attempts: db.signIns, Links: db.signIns, SignUps: db.signIns, Passwords: db.signIns, Resets: db.signIns,
-		Codes: db.factors, Authenticators: db.factors, Replacements: db.factors, Losses: db.factors,
-		Passkeys: db.factors, Challenges: db.factors, Proofs: db.factors, Renewals: db.factors, UnusedCodes: db.codes,
-		PasswordChanges: db.profiles, AddressChanges: db.profiles, AddressLinks: db.profiles, Closing: db.profiles, Events: db.accounts,
+		Sessions:   db.people, Attempts: db.people, Links: db.people, SignUps: db.people, Passwords: db.people, Resets: db.people,
+		Codes: db.people, Authenticators: db.people, Replacements: db.people, Losses: db.people,
+		Passkeys: db.people, Challenges: db.people, Proofs: db.people, Renewals: db.people, UnusedCodes: db.people,
+		PasswordChanges: db.people, AddressChanges: db.people, AddressLinks: db.people, Closing: db.people, Events: db.accounts,
 		Overview: db.keys, Keys: db.keys, ExplorerKeys: db.keys, KeyUsage: db.usage, Requests: db.keys, TestKeys: db.keys, Rotations: db.keys,
 		Revocations: db.keys, Connections: db.keys, Usage: db.usage, RequestLog: db.log, Choices: db.notices, Actions: db.plan,
 	}
 	return site.New(
 		site.Config{
-			Errors: errors, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.signIns,
+			Errors: errors, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.people,
 			Available: p.witness.available,
 		},
 		account.Feature())

@@ -8,17 +8,13 @@ import (
 	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 	planstore "opportunity.internal/services/authquota/internal/plan/store"
 	"opportunity.internal/services/authquota/internal/plan/tier"
-	codestore "opportunity.internal/services/authquota/internal/recoverycodes/store"
 	logstore "opportunity.internal/services/authquota/internal/requestlog/store"
 	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 // stores are the stores of all features.
 type stores struct {
-	signIns  *peoplestore.SignIns
-	factors  *peoplestore.Factors
-	profiles *peoplestore.Profiles
-	codes    *codestore.Store
+	people   *peoplestore.Store
 	keys     *keystore.Store
 	usage    *usagestore.Store
 	log      *logstore.Store
@@ -30,10 +26,9 @@ type stores struct {
 // newStores connects the features: where a transaction of one feature changes another, it calls a function of the other's store.
 func newStores(db *dbtx.DB, tiers tier.Table) stores {
 	s := stores{
-		signIns: peoplestore.NewSignIns(db), factors: peoplestore.NewFactors(db), profiles: peoplestore.NewProfiles(db, keystore.EndAll),
-		codes: codestore.New(db),
-		keys:  keystore.New(db, usagestore.Move), usage: usagestore.New(db), log: logstore.New(db), notices: noticestore.New(db, tiers), plan: planstore.New(db),
+		people: peoplestore.New(db),
+		keys:   keystore.New(db), usage: usagestore.New(db), log: logstore.New(db), notices: noticestore.New(db, tiers), plan: planstore.New(db),
 	}
-	s.accounts = accountstore.New(db, accountstore.Features{ActiveKeys: s.keys.ActiveKeys, DescribeKeys: s.keys.Describe})
+	s.accounts = accountstore.New(db, s.keys)
 	return s
 }

@@ -52,15 +52,7 @@ func (a Account) State() State {
 	return StateActive
 }
 
-// Raise is a pending epoch increment of a changed account.
-type Raise struct {
-	ID      int64
-	Account string
-}
-
-var (
-	accountID = regexp.MustCompile(`^acc_[0-9a-f]{32}$`)
-)
+var idForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // NewID returns an account ID. IDs sort by creation time.
 func NewID() string { return NewIDOf("acc_") }
@@ -70,9 +62,15 @@ func NewIDOf(prefix string) string {
 	return prefix + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", "")
 }
 
-// Known returns NotFound for an ID that does not have the form of an account ID.
-func Known(id string) error {
-	if !accountID.MatchString(id) {
+// ValidID reports whether s has the form of an ID with a prefix.
+func ValidID(prefix, s string) bool {
+	rest, ok := strings.CutPrefix(s, prefix)
+	return ok && idForm.MatchString(rest)
+}
+
+// CheckID returns NotFound for an ID that does not have the form of an account ID.
+func CheckID(id string) error {
+	if !ValidID("acc_", id) {
 		return NotFound()
 	}
 	return nil

@@ -17,13 +17,13 @@ func TestIDsAreKnownUniqueAndInOrder(t *testing.T) {
 	last := ""
 	for range 1000 {
 		id := account.NewID()
-		require.NoError(t, account.Known(id))
+		require.NoError(t, account.CheckID(id))
 		require.Greater(t, id, last)
 		last = id
-		require.NoError(t, keys.Known(keys.NewID()))
+		require.NoError(t, keys.CheckID(keys.NewID()))
 	}
-	require.Error(t, account.Known(keys.NewID()), "the two kinds cannot be confused")
-	require.Error(t, keys.Known(account.NewID()))
+	require.Error(t, account.CheckID(keys.NewID()), "the two kinds cannot be confused")
+	require.Error(t, keys.CheckID(account.NewID()))
 }
 
 // Repeating a change has no effect, and a change is recorded exactly if it has one.

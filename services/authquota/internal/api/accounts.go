@@ -27,7 +27,7 @@ func (a API) listAccounts(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	page, err := Page(query, account.Known)
+	page, err := Page(query, account.CheckID)
 	if err == nil && len(query["email"]) > MaxFragment {
 		err = params.Invalid("email", "is longer than an address")
 	}
@@ -49,7 +49,7 @@ func (a API) showAccount(g *gin.Context) (web.Reply, error) {
 	if _, err := params.Read(g.Request.URL.RawQuery); err != nil {
 		return web.Reply{}, err
 	}
-	if err := account.Known(g.Param("id")); err != nil {
+	if err := account.CheckID(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
 	seen, err := a.Accounts.Account(g.Request.Context(), g.Param("id"))
@@ -112,7 +112,7 @@ func (a API) change(g *gin.Context, body any, act func() (account.Change, error)
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := account.Known(g.Param("id")); err != nil {
+	if err := account.CheckID(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
 	changed, err := a.Accounts.ChangeAccount(g.Request.Context(), actor, g.Param("id"), requested)

@@ -50,7 +50,7 @@ func (a API) listAudit(g *gin.Context) (web.Reply, error) {
 	}
 	switch {
 	case err != nil:
-	case search.Account != "" && account.Known(search.Account) != nil:
+	case search.Account != "" && account.CheckID(search.Account) != nil:
 		err = params.Invalid("account", "must be the id of an account")
 	case search.Action != "" && !actionLike.MatchString(search.Action):
 		err = params.Invalid("action", "must be the prefix of an action, such as key. or person.sign_in")

@@ -22,7 +22,7 @@ func (a API) entitle(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := account.Known(g.Param("account")); err != nil {
+	if err := account.CheckID(g.Param("account")); err != nil {
 		return web.Reply{}, err
 	}
 	holder, err := a.Entitlements.Entitle(g.Request.Context(), g.Param("account"), entitlement)

@@ -24,7 +24,7 @@ func (a API) listRequests(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	page, err := Page(query, keys.KnownRequest)
+	page, err := Page(query, keys.CheckRequestID)
 	if err != nil {
 		return web.Reply{}, err
 	}
@@ -66,7 +66,7 @@ func (a API) decide(g *gin.Context, body any, decision func() (keys.Decide, erro
 	if err != nil {
 		return web.Reply{}, err
 	}
-	if err := keys.KnownRequest(g.Param("id")); err != nil {
+	if err := keys.CheckRequestID(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
 	r, err := a.Requests.Decide(g.Request.Context(), actor, g.Param("id"), decided)

@@ -54,13 +54,13 @@ func (a API) listKeys(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	page, err := Page(query, keys.Known)
+	page, err := Page(query, keys.CheckID)
 	if err != nil {
 		return web.Reply{}, err
 	}
 	id, given := query["account"]
 	if given {
-		if err := account.Known(id); err != nil {
+		if err := account.CheckID(id); err != nil {
 			return web.Reply{}, err
 		}
 	}
@@ -86,7 +86,7 @@ func (a API) revoke(g *gin.Context) (web.Reply, error) {
 	if err := Decode(g, &body); err != nil {
 		return web.Reply{}, err
 	}
-	if err := keys.Known(g.Param("id")); err != nil {
+	if err := keys.CheckID(g.Param("id")); err != nil {
 		return web.Reply{}, err
 	}
 	key, err := a.Keys.Revoke(g.Request.Context(), actor, g.Param("id"), body.Leaked)

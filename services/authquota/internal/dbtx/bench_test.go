@@ -10,6 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/journal"
@@ -23,7 +24,7 @@ func BenchmarkSuspend(b *testing.B) {
 		db := dbtxtest.Open(b, create(b), time.Now)
 		var id string
 		require.NoError(b, db.Change(b.Context(), func(tx *dbtx.Tx) error {
-			a, err := tx.CreateAccount(api.Free)
+			a, err := account.Create(tx, api.Free)
 			id = a.ID
 			return err
 		}))

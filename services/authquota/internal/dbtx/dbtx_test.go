@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/mail"
@@ -20,7 +21,7 @@ func TestChangeIsAllOrNothing(t *testing.T) {
 		failure := errors.New("failed at the end")
 		change := func(outcome error) error {
 			return db.Change(t.Context(), func(tx *dbtx.Tx) error {
-				a, err := tx.CreateAccount(api.BaseTier)
+				a, err := account.Create(tx, api.BaseTier)
 				require.NoError(t, err)
 				return errors.Join(
 					tx.Record("ada", "account.create", a.ID, nil), tx.QueueRaise(a.ID),

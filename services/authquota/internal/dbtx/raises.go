@@ -4,8 +4,13 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/account"
 )
+
+// Raise is a pending epoch increment of a changed account.
+type Raise struct {
+	ID      int64
+	Account string
+}
 
 type raiseRow struct {
 	ID        int64 `gorm:"primaryKey"`
@@ -20,16 +25,16 @@ func (tx *Tx) QueueRaise(accountID string) error {
 }
 
 // PendingRaises returns up to limit undelivered increments, oldest first, of one account, or of all if id is empty.
-func (db *DB) PendingRaises(ctx context.Context, id string, limit int) ([]account.Raise, error) {
+func (db *DB) PendingRaises(ctx context.Context, id string, limit int) ([]Raise, error) {
 	var rows []raiseRow
 	q := db.WithContext(ctx).Order("id").Limit(limit)
 	if id != "" {
 		q = q.Where("account_id = ?", id)
 	}
 	err := q.Find(&rows).Error
-	raises := make([]account.Raise, len(rows))
+	raises := make([]Raise, len(rows))
 	for i, r := range rows {
-		raises[i] = account.Raise{ID: r.ID, Account: r.AccountID}
+		raises[i] = Raise{ID: r.ID, Account: r.AccountID}
 	}
 	return raises, database.Outage(err)
 }

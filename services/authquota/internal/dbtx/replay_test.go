@@ -25,7 +25,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/people/store"
 	planstore "opportunity.internal/services/authquota/internal/plan/store"
-	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 // lines is a journal in memory.
@@ -45,9 +44,7 @@ func (j *lines) Write(l journal.Line) error {
 type world struct {
 	dbtxtest.DB
 	*lines
-	*store.SignIns
-	*store.Factors
-	*store.Profiles
+	*store.Store
 
 	t        *testing.T
 	url      string
@@ -68,8 +65,8 @@ func newWorld(t *testing.T, url string) *world {
 func (w *world) open() {
 	w.DB = dbtxtest.Open(w.t, w.url, w.clock.Now)
 	w.Clock, w.Journal = w.clock, w.lines
-	w.SignIns, w.Factors, w.Profiles = store.NewSignIns(w.DB.DB), store.NewFactors(w.DB.DB), store.NewProfiles(w.DB.DB, keystore.EndAll)
-	w.keys, w.accounts, w.plan = keystore.New(w.DB.DB, usagestore.Move), accountstore.New(w.DB.DB, accountstore.Features{}), planstore.New(w.DB.DB)
+	w.Store = store.New(w.DB.DB)
+	w.keys, w.accounts, w.plan = keystore.New(w.DB.DB), accountstore.New(w.DB.DB, nil), planstore.New(w.DB.DB)
 	w.notices = noticestore.New(w.DB.DB, nil)
 }
 

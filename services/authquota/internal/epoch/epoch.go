@@ -26,7 +26,7 @@ import (
 
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 //go:embed read.lua
@@ -40,22 +40,14 @@ var (
 	raise = redis.NewScript(raiseSource)
 )
 
-// Outbox stores pending increments.
-type Outbox interface {
-	// PendingRaises returns up to limit undelivered increments, oldest first, for one account, or for all if account is empty.
-	PendingRaises(ctx context.Context, account string, limit int) ([]account.Raise, error)
-	// DeleteRaises removes delivered increments.
-	DeleteRaises(ctx context.Context, ids []int64) error
-}
-
 // Epochs reads and increments the epochs of accounts. Redis errors are service_unavailable.
 type Epochs struct {
-	redis  *redis.Client
-	outbox Outbox
+	redis *redis.Client
+	db    *dbtx.DB
 }
 
-// New returns Epochs that deliver from outbox.
-func New(client *redis.Client, outbox Outbox) *Epochs { return &Epochs{client, outbox} }
+// New returns Epochs that deliver the pending increments of db.
+func New(client *redis.Client, db *dbtx.DB) *Epochs { return &Epochs{client, db} }
 
 // Read returns the epoch of an account. It is never older than the last delivered increment.
 func (e *Epochs) Read(ctx context.Context, id string) (int64, error) {
@@ -82,7 +74,7 @@ const batch = 500
 // Deliver applies the pending increments of one account, or of all if id is empty, and returns the number that remain. If it
 // returns nil for an account, every change committed before the call is in effect.
 func (e *Epochs) Deliver(ctx context.Context, id string) (left int, err error) {
-	raises, err := e.outbox.PendingRaises(ctx, id, batch)
+	raises, err := e.db.PendingRaises(ctx, id, batch)
 	if err != nil || len(raises) == 0 {
 		return 0, err
 	}
@@ -97,7 +89,7 @@ func (e *Epochs) Deliver(ctx context.Context, id string) (left int, err error) {
 		}
 		delivered = append(delivered, r.ID)
 	}
-	return 0, e.outbox.DeleteRaises(ctx, delivered)
+	return 0, e.db.DeleteRaises(ctx, delivered)
 }
 
 func (e *Epochs) run(ctx context.Context, script *redis.Script, id string) *redis.Cmd {

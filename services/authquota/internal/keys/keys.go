@@ -3,7 +3,6 @@ package keys
 
 import (
 	"cmp"
-	"regexp"
 	"time"
 
 	"opportunity.internal/pkg/api"
@@ -91,9 +90,9 @@ func (k Key) StatusAt(now time.Time) Status {
 	}
 }
 
-// Known returns NotFound for an ID that does not have the form of a key ID.
-func Known(id string) error {
-	if !keyID.MatchString(id) {
+// CheckID returns NotFound for an ID that does not have the form of a key ID.
+func CheckID(id string) error {
+	if !account.ValidID("key_", id) {
 		return NotFound()
 	}
 	return nil
@@ -133,7 +132,7 @@ type Order struct {
 // Checked returns the order in its canonical form and the life of the key, or an error for the first invalid field.
 func (o Order) Checked() (Order, time.Duration, error) {
 	if o.Account != "" {
-		if err := account.Known(o.Account); err != nil {
+		if err := account.CheckID(o.Account); err != nil {
 			return o, 0, err
 		}
 	}
@@ -169,8 +168,6 @@ func prefixOf(test bool) string {
 	}
 	return apikey.Live
 }
-
-var keyID = regexp.MustCompile(`^key_[0-9a-f]{32}$`)
 
 // NewID returns a key ID. It reveals nothing about the key itself.
 func NewID() string { return account.NewIDOf("key_") }

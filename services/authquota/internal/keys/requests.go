@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
@@ -41,14 +40,12 @@ const (
 // Open reports whether the request may still become a key. Open requests count towards MaxActive.
 func (s RequestState) Open() bool { return s == Pending || s == Approved }
 
-var requestID = regexp.MustCompile(`^req_[0-9a-f]{32}$`)
-
 // NewRequestID makes the id of a request. Ids made later sort later.
 func NewRequestID() string { return account.NewIDOf("req_") }
 
-// KnownRequest returns RequestNotFound for an id that cannot be a request's.
-func KnownRequest(id string) error {
-	if !requestID.MatchString(id) {
+// CheckRequestID returns RequestNotFound for an id that cannot be a request's.
+func CheckRequestID(id string) error {
+	if !account.ValidID("req_", id) {
 		return RequestNotFound()
 	}
 	return nil

@@ -83,7 +83,7 @@ func (p *Pages) makeCall(v *site.Visit) (site.View, error) {
 
 // principal returns a key of the person's account as it is now, revoked and expired keys included: the gateway rejects them.
 func (p *Pages) principal(v *site.Visit, id string) (api.Principal, error) {
-	if err := keys.Known(id); err != nil {
+	if err := keys.CheckID(id); err != nil {
 		return api.Principal{}, err
 	}
 	epoch, err := p.Epochs.Read(v.Request.Context(), v.Person.Account) // before the key, as Principal requires

@@ -131,7 +131,7 @@ func (p *Pages) askCollect(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) collectKey(v *site.Visit) (site.View, error) {
-	if err := keys.KnownRequest(v.Param("request")); err != nil {
+	if err := keys.CheckRequestID(v.Param("request")); err != nil {
 		return site.View{}, err
 	}
 	accepted, missing := p.acceptance(v)
@@ -149,7 +149,7 @@ func (p *Pages) collectKey(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) withdrawRequest(v *site.Visit) (site.View, error) {
-	if err := keys.KnownRequest(v.Param("request")); err != nil {
+	if err := keys.CheckRequestID(v.Param("request")); err != nil {
 		return site.View{}, err
 	}
 	err := p.Requests.Withdraw(v.Request.Context(), v.Person.Account, v.Param("request"))

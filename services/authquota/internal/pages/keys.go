@@ -147,7 +147,7 @@ func place(k keyLine) int {
 
 // ownKey returns the key in the URL.
 func (p *Pages) ownKey(v *site.Visit) (keyLine, error) {
-	if err := keys.Known(v.Param("key")); err != nil {
+	if err := keys.CheckID(v.Param("key")); err != nil {
 		return keyLine{}, err
 	}
 	k, err := p.Keys.OwnKey(v.Request.Context(), v.Person.Account, v.Param("key"))
@@ -205,7 +205,7 @@ func (p *Pages) askRevoke(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) revokeKey(v *site.Visit) (site.View, error) {
-	if err := keys.Known(v.Param("key")); err != nil {
+	if err := keys.CheckID(v.Param("key")); err != nil {
 		return site.View{}, err
 	}
 	k, err := p.Revocations.RevokeOwn(v.Request.Context(), v.Person.Account, v.Param("key"))

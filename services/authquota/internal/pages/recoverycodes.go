@@ -18,8 +18,8 @@ type Renewals interface {
 
 // UnusedCodes reads the recovery codes of an account.
 type UnusedCodes interface {
-	// Unused reports whether all hashes are those of unused codes of the account.
-	Unused(ctx context.Context, accountID string, hashes []string) (bool, error)
+	// CodesUnused reports whether all hashes are those of unused codes of the account.
+	CodesUnused(ctx context.Context, accountID string, hashes []string) (bool, error)
 }
 
 // codesView is the data of the page. It has the codes only just after they were created.
@@ -57,7 +57,7 @@ func (p *Pages) downloadCodes(v *site.Visit) (site.View, error) {
 	}
 	unused, err := false, error(nil)
 	if len(codes) == recovery.Count {
-		unused, err = p.UnusedCodes.Unused(v.Request.Context(), v.Person.Account, hashes)
+		unused, err = p.UnusedCodes.CodesUnused(v.Request.Context(), v.Person.Account, hashes)
 	}
 	if err == nil && !unused {
 		err = problem.New(problem.InvalidParameter, "These recovery codes are no longer valid. Create new ones on the security page.")

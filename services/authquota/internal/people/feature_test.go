@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/problem"
-	accountrules "opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/account"
 	accountstore "opportunity.internal/services/authquota/internal/accountview/store"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
@@ -21,7 +21,6 @@ import (
 	"opportunity.internal/services/authquota/internal/people/peopletest"
 	"opportunity.internal/services/authquota/internal/people/store"
 	"opportunity.internal/services/authquota/internal/plan/tier"
-	codestore "opportunity.internal/services/authquota/internal/recoverycodes/store"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 	usagestore "opportunity.internal/services/authquota/internal/usage/store"
@@ -36,7 +35,7 @@ type feature struct {
 	dbtxtest.DB
 
 	t        *testing.T
-	signIns  *store.SignIns
+	people   *store.Store
 	keys     *keystore.Store
 	accounts *accountstore.Store
 	pages    http.Handler
@@ -50,23 +49,22 @@ func onBoth(t *testing.T, test func(t *testing.T, f *feature)) {
 }
 
 func newFeature(t *testing.T, db dbtxtest.DB, publicURL string) *feature {
-	f := &feature{DB: db, t: t, signIns: store.NewSignIns(db.DB), keys: keystore.New(db.DB, usagestore.Move), log: new(bytes.Buffer)}
-	factors, profiles := store.NewFactors(db.DB), store.NewProfiles(db.DB, keystore.EndAll)
-	f.accounts = accountstore.New(db.DB, accountstore.Features{ActiveKeys: f.keys.ActiveKeys, DescribeKeys: f.keys.Describe})
+	f := &feature{DB: db, t: t, people: store.New(db.DB), keys: keystore.New(db.DB), log: new(bytes.Buffer)}
+	f.accounts = accountstore.New(db.DB, f.keys)
 	log := sitetest.NewLogger(f.log)
 	tiers, err := tier.Parse("")
 	require.NoError(t, err)
 	p := &pages.Pages{
 		PublicURL: publicURL, RelyingParty: passkey.At(publicURL, pages.Issuer), TermsVersion: "1", Log: log,
 		Apply:    func(context.Context, string) error { return nil },
-		Sessions: f.signIns, Attempts: f.signIns, Links: f.signIns, SignUps: f.signIns, Passwords: f.signIns, Resets: f.signIns,
-		Codes: factors, Authenticators: factors, Replacements: factors, Losses: factors, Passkeys: factors, Challenges: factors, Proofs: factors,
-		PasswordChanges: profiles, AddressChanges: profiles, AddressLinks: profiles, Closing: profiles, Events: f.accounts,
-		Renewals: factors, UnusedCodes: codestore.New(db.DB), Overview: f.keys,
+		Sessions: f.people, Attempts: f.people, Links: f.people, SignUps: f.people, Passwords: f.people, Resets: f.people,
+		Codes: f.people, Authenticators: f.people, Replacements: f.people, Losses: f.people, Passkeys: f.people, Challenges: f.people, Proofs: f.people,
+		PasswordChanges: f.people, AddressChanges: f.people, AddressLinks: f.people, Closing: f.people, Events: f.accounts,
+		Renewals: f.people, UnusedCodes: f.people, Overview: f.keys,
 		Allowances: site.Allowances{Tiers: tiers, Counters: noCounters{}, Ledger: usagestore.New(db.DB)},
 	}
 	s, err := site.New(site.Config{
-		Errors: problem.Writer{BaseURL: publicURL, Log: log}, PublicURL: publicURL, Now: db.Now, Sessions: f.signIns,
+		Errors: problem.Writer{BaseURL: publicURL, Log: log}, PublicURL: publicURL, Now: db.Now, Sessions: f.people,
 		Available: sitetest.Always,
 	}, p.Feature())
 	require.NoError(t, err)
@@ -109,19 +107,19 @@ func (f *feature) signInAgain(p *peopletest.Person) {
 
 const operator = "bob"
 
-func (f *feature) suspend(account, reason string) {
+func (f *feature) suspend(id, reason string) {
 	f.t.Helper()
-	change, err := accountrules.Suspend(reason)
+	change, err := account.Suspend(reason)
 	require.NoError(f.t, err)
-	_, err = f.accounts.ChangeAccount(f.t.Context(), operator, account, change)
+	_, err = f.accounts.ChangeAccount(f.t.Context(), operator, id, change)
 	require.NoError(f.t, err)
 }
 
-func (f *feature) resume(account string) {
+func (f *feature) resume(id string) {
 	f.t.Helper()
-	change, err := accountrules.Resume("resolved")
+	change, err := account.Resume("resolved")
 	require.NoError(f.t, err)
-	_, err = f.accounts.ChangeAccount(f.t.Context(), operator, account, change)
+	_, err = f.accounts.ChangeAccount(f.t.Context(), operator, id, change)
 	require.NoError(f.t, err)
 }
 

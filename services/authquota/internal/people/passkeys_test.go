@@ -183,7 +183,7 @@ func TestPasskeysEndWithALostAuthenticator(t *testing.T) {
 		f.Advance(73 * session.Life)
 		half.EnterPassword()
 		half.Get("/account").Leads("/account/authenticator")
-		left, err := store.NewFactors(f.DB.DB).Passkeys(t.Context(), b.Account)
+		left, err := store.New(f.DB.DB).Passkeys(t.Context(), b.Account)
 		require.NoError(t, err)
 		require.Empty(t, left)
 	})

@@ -332,7 +332,7 @@ func TestAnAccountIsClosed(t *testing.T) {
 
 		again := f.visitor()
 		f.confirm(again, f.askFor(again, "/account/sign-up", "ada@example.org", "confirm-address", 2))
-		account, _, err := f.signIns.Credentials(t.Context(), "ada@example.org")
+		account, _, err := f.people.Credentials(t.Context(), "ada@example.org")
 		require.NoError(t, err)
 		require.NotEqual(t, b.Account, account)
 	})

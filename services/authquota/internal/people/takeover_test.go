@@ -112,7 +112,7 @@ func TestTheOwnerKeepsTheAuthenticator(t *testing.T) {
 				link := f.askFor(b.Other(), "/account/forgot", b.Email, "reset-password", 1)
 				b.Password += "?"
 				b.Post("/account/reset", "token", peopletest.Token(b.Get(link)), "password", b.Password).Leads("/account/sign-in")
-				person, err := f.signIns.Person(t.Context(), b.Account)
+				person, err := f.people.Person(t.Context(), b.Account)
 				require.NoError(t, err)
 				require.Nil(t, person.ResetAt)
 				f.signInAgain(b)

@@ -10,7 +10,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Request is a logged request with its key.
@@ -59,7 +58,7 @@ func invalid(r api.LoggedRequest) string {
 	switch {
 	case !requestID.MatchString(r.ID):
 		return "id"
-	case keys.Known(r.Key) != nil:
+	case !account.ValidID("key_", r.Key):
 		return "key"
 	case !route.MatchString(r.Route):
 		return "route"

@@ -13,7 +13,6 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // KeySum is the number of requests of a key with one outcome on one day.
@@ -66,7 +65,7 @@ func Check(sent api.UsageBatch, now time.Time) (Batch, error) {
 
 func checkCount(t api.UsageCount, retained Range) string {
 	switch {
-	case keys.Known(t.Key) != nil:
+	case !account.ValidID("key_", t.Key):
 		return "key must be a key ID"
 	case !t.Outcome.Known():
 		return "outcome must be a known outcome"

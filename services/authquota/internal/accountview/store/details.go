@@ -21,7 +21,7 @@ const latest = 20
 // Account returns the details of an account.
 func (s *Store) Account(ctx context.Context, id string) (accountview.Details, error) {
 	db := s.db.WithContext(ctx)
-	var row dbtx.AccountRow
+	var row account.Row
 	err := db.Take(&row, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return accountview.Details{}, account.NotFound()
@@ -39,7 +39,13 @@ func (s *Store) Account(ctx context.Context, id string) (accountview.Details, er
 	if err != nil {
 		return details, database.Outage(err)
 	}
-	if err := errors.Join(s.describePerson(db, &details), s.other.DescribeKeys(ctx, &details)); err != nil {
+	if err := s.describePerson(db, &details); err != nil {
+		return details, err
+	}
+	if details.Keys, err = s.keys.OwnKeys(ctx, id); err != nil {
+		return details, err
+	}
+	if details.Requests, err = s.keys.OpenRequests(ctx, id); err != nil {
 		return details, err
 	}
 	details.Audit, _, err = s.Audit(ctx, accountview.AuditSearch{Account: id, Limit: latest})
@@ -74,6 +80,6 @@ func (s *Store) describePerson(db *gorm.DB, of *accountview.Details) error {
 	if p.ClosedAt == nil {
 		of.Person.Email = p.Email
 	}
-	of.Person.Terms, err = dbtx.LastTerms(db, of.ID)
+	of.Person.Terms, err = account.LastTerms(db, of.ID)
 	return database.Outage(err)
 }

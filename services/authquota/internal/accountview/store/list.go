@@ -7,6 +7,7 @@ import (
 
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
@@ -26,7 +27,7 @@ func (s *Store) Accounts(ctx context.Context, search accountview.Search) (listed
 		args = append(args, "%"+part+"%")
 	}
 	var rows []struct {
-		Row       dbtx.AccountRow `gorm:"embedded"`
+		Row       account.Row `gorm:"embedded"`
 		Email     string
 		ClosedAt  *int64
 		UsedToday int
@@ -39,8 +40,8 @@ func (s *Store) Accounts(ctx context.Context, search accountview.Search) (listed
 	for i, r := range rows {
 		ids[i] = r.Row.ID
 	}
-	paid, paidErr := dbtx.Paid(s.db.WithContext(ctx), ids...)
-	active, activeErr := s.other.ActiveKeys(ctx, ids)
+	paid, paidErr := account.Paid(s.db.WithContext(ctx), ids...)
+	active, activeErr := s.keys.ActiveKeys(ctx, ids)
 	listed = make([]accountview.Listed, len(rows))
 	for i, r := range rows {
 		listed[i] = accountview.Listed{Account: r.Row.Account(), Email: r.Email, UsedToday: r.UsedToday, ActiveKeys: active[r.Row.ID]}

@@ -6,30 +6,24 @@ import (
 	"errors"
 
 	"opportunity.internal/services/authquota/internal/account"
-	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	keystore "opportunity.internal/services/authquota/internal/keys/store"
 )
 
 // Store reads and changes accounts.
 type Store struct {
-	db    *dbtx.DB
-	other Features
-}
-
-// Features are the reads of other features that complete an account.
-type Features struct {
-	ActiveKeys   func(ctx context.Context, accounts []string) (map[string]int, error) // by account
-	DescribeKeys func(ctx context.Context, details *accountview.Details) error        // adds the keys to the account
+	db   *dbtx.DB
+	keys *keystore.Store
 }
 
 // New returns a Store.
-func New(db *dbtx.DB, other Features) *Store { return &Store{db, other} }
+func New(db *dbtx.DB, keys *keystore.Store) *Store { return &Store{db, keys} }
 
 // ChangeAccount applies change on behalf of actor and returns the changed account.
 func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change account.Change) (account.Account, error) {
 	var changed account.Account
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
-		a, err := tx.LockAccount(id)
+		a, err := account.Lock(tx, id)
 		if err != nil {
 			return err
 		}
@@ -39,14 +33,14 @@ func (s *Store) ChangeAccount(ctx context.Context, actor, id string, change acco
 		if detail == nil {
 			return nil
 		}
-		if err := tx.SaveAccount(a); err != nil {
+		if err := account.Save(tx, a); err != nil {
 			return err
 		}
 		var notice error
 		if change.Mail != "" {
 			notice = tx.Notify(id, change.Mail, change.Data)
 		}
-		return errors.Join(notice, tx.Record(actor, change.Action, id, detail), tx.QueueRaise(id), tx.NotifyTier(before, a))
+		return errors.Join(notice, tx.Record(actor, change.Action, id, detail), tx.QueueRaise(id), account.NotifyTier(tx, before, a))
 	})
 	return changed, err
 }

@@ -14,13 +14,12 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/keys"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
-	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 func onBoth(t *testing.T, test func(t *testing.T, db dbtxtest.DB, s *store.Store, k *keystore.Store)) {
 	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
-		k := keystore.New(db.DB, usagestore.Move)
-		test(t, db, store.New(db.DB, store.Features{ActiveKeys: k.ActiveKeys, DescribeKeys: k.Describe}), k)
+		k := keystore.New(db.DB)
+		test(t, db, store.New(db.DB, k), k)
 	})
 }
 

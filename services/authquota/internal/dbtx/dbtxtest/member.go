@@ -34,18 +34,18 @@ type Member struct {
 // SignUp signs a person up in the stores. No code of the authenticator is used yet. One mail is in the outbox.
 func (db DB) SignUp(t testing.TB, email string) Member {
 	t.Helper()
-	ctx, signIns, factors := t.Context(), store.NewSignIns(db.DB), store.NewFactors(db.DB)
+	ctx, people := t.Context(), store.New(db.DB)
 	hashed, err := hash()
 	require.NoError(t, err)
 	confirm := link.New(link.Confirm, "", email, db.Now())
 	message := mail.Message{To: email, Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"}}
-	require.NoError(t, signIns.RequestSignUp(ctx, confirm, message, message))
+	require.NoError(t, people.RequestSignUp(ctx, confirm, message, message))
 	entry := session.Entry{Client: session.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}}
-	admitted, err := signIns.SignUp(ctx, confirm.Secret, hashed, entry)
+	admitted, err := people.SignUp(ctx, confirm.Secret, hashed, entry)
 	require.NoError(t, err)
-	half, _, err := signIns.Session(ctx, admitted.Session)
+	half, _, err := people.Session(ctx, admitted.Session)
 	require.NoError(t, err)
-	seed, err := factors.NewSeed(ctx, half)
+	seed, err := people.NewSeed(ctx, half)
 	require.NoError(t, err)
 	codes := recovery.Generate()
 	hashes := make([]string, len(codes))
@@ -53,7 +53,7 @@ func (db DB) SignUp(t testing.TB, email string) Member {
 		hashes[i] = recovery.Hash(c)
 	}
 	entry.Device = admitted.Device
-	full, err := factors.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes)
+	full, err := people.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes)
 	require.NoError(t, err)
 	return Member{Account: half.Account, Session: full.Session, Device: full.Device, Seed: seed.Seed, Codes: codes}
 }

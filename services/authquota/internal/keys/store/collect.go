@@ -28,7 +28,7 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 		if req.State != string(keys.Approved) {
 			return keys.NotOpen(keys.RequestState(req.State))
 		}
-		if err := tx.AcceptTerms(a.ID, terms); err != nil {
+		if err := account.AcceptTerms(tx, a.ID, terms); err != nil {
 			return err
 		}
 		row := keyRow{

@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/keys"
+	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 // Connect merges the account of the key with one of the digests into the person's account: its keys, the better of the granted
@@ -41,7 +42,7 @@ func (s *Store) Connect(ctx context.Context, id string, digests []string) (moved
 		if mine+theirs > keys.MaxActive {
 			return keys.LimitExceeded(theirs)
 		}
-		moved, err = s.merge(tx, to, from)
+		moved, err = merge(tx, to, from)
 		return err
 	})
 	return moved, err
@@ -60,7 +61,7 @@ func lockBoth(tx *dbtx.Tx, id, other string) (holder, from account.Account, err 
 		if next != other {
 			continue
 		}
-		from, err = tx.LockAccount(other)
+		from, err = account.Lock(tx, other)
 		switch problem.Of(err).Code {
 		case problem.NotFound: // merged into another account since the key was read
 			return holder, from, keys.Connected()
@@ -93,7 +94,7 @@ func connectable(tx *dbtx.Tx, key keys.Key, to, from account.Account) error {
 	return nil
 }
 
-func (s *Store) merge(tx *dbtx.Tx, to, from account.Account) (moved int, err error) {
+func merge(tx *dbtx.Tx, to, from account.Account) (moved int, err error) {
 	var rows []keyRow
 	err = tx.Model(&rows).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}}}).
 		Where("account_id = ?", from.ID).Update("account_id", to.ID).Error
@@ -105,9 +106,9 @@ func (s *Store) merge(tx *dbtx.Tx, to, from account.Account) (moved int, err err
 	detail := map[string]any{"from": from.ID, "keys": len(rows), "tier": granted, "tierBefore": to.Granted}
 	to.Granted, to.Paid = granted, append(to.Paid, from.Paid...)
 	return len(rows), errors.Join(
-		s.moveUsage(tx, from.ID, to.ID),
-		tx.MergeAccount(from.ID, to.ID, granted),
+		usagestore.Move(tx, from.ID, to.ID),
+		account.Merge(tx, from.ID, to.ID, granted),
 		tx.Record(to.ID, "account.merge", to.ID, detail),
 		tx.QueueRaise(to.ID), // the move itself increments the epoch of the other account
-		tx.NotifyTier(before, to))
+		account.NotifyTier(tx, before, to))
 }

@@ -41,13 +41,13 @@ func (s *Store) Issue(ctx context.Context, actor string, order keys.Order, life 
 // holder returns the account for a new key. It is locked until tx ends, so that the number of its keys does not change.
 func holder(tx *dbtx.Tx, actor string, order keys.Order) (account.Account, error) {
 	if order.Account == "" {
-		a, err := tx.CreateAccount(order.Tier)
+		a, err := account.Create(tx, order.Tier)
 		if err != nil {
 			return a, err
 		}
 		return a, tx.Record(actor, "account.create", a.ID, map[string]any{"tier": a.Granted})
 	}
-	a, err := tx.LockAccount(order.Account)
+	a, err := account.Lock(tx, order.Account)
 	if err != nil {
 		return a, err
 	}
@@ -73,7 +73,7 @@ func keysInUse(tx *dbtx.Tx, id string) (taken int, err error) {
 // lockHolder is lockAccount for a person who requests, collects or rotates a key. Sign-in has verified the authenticator; lockHolder
 // checks again that there is one, because a key must never be issued without it.
 func lockHolder(tx *dbtx.Tx, id string) (account.Account, error) {
-	a, err := tx.LockAccount(id)
+	a, err := account.Lock(tx, id)
 	if err != nil {
 		return a, err
 	}

@@ -109,7 +109,7 @@ func addPaid(db *gorm.DB, rows []ownedRow) error {
 		ids = append(ids, r.Row.AccountID)
 	}
 	slices.Sort(ids)
-	paid, err := dbtx.Paid(db, slices.Compact(ids)...)
+	paid, err := account.Paid(db, slices.Compact(ids)...)
 	for i := range rows {
 		rows[i].Paid = paid[rows[i].Row.AccountID]
 	}
@@ -120,7 +120,7 @@ func addPaid(db *gorm.DB, rows []ownedRow) error {
 func (s *Store) Keys(ctx context.Context, of keys.Filter, page account.Page) (listed []keys.Key, more bool, err error) {
 	where, args := "WHERE k.id > ? ", []any{page.After}
 	if of.Account != "" {
-		err := s.db.WithContext(ctx).Take(&dbtx.AccountRow{}, "id = ?", of.Account).Error
+		err := s.db.WithContext(ctx).Take(&account.Row{}, "id = ?", of.Account).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			err = account.NotFound()
 		}

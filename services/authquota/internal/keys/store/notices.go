@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/notices"
+	noticestore "opportunity.internal/services/authquota/internal/notices/store"
 )
 
 type noticeRow struct {
@@ -86,7 +87,7 @@ func (s *Store) remind(ctx context.Context, id string) error {
 			return claim.Error
 		}
 		tx.Changed("key_notices", "key_id", dbtx.One(id))
-		return tx.NotifyWanted(notices.KeyExpiry, key.Account, "key-expires", map[string]string{
+		return noticestore.Notify(tx, notices.KeyExpiry, key.Account, "key-expires", map[string]string{
 			"name": key.Title(), "key": key.Shown(), "when": account.When(key.ExpiresAt), "days": strconv.Itoa(days),
 		})
 	})

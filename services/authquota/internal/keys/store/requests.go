@@ -107,7 +107,7 @@ func (s *Store) RequestKey(ctx context.Context, id string, wanted keys.Requested
 		if err := checkRequest(tx, a, wanted); err != nil {
 			return err
 		}
-		if err := tx.AcceptTerms(a.ID, terms); err != nil {
+		if err := account.AcceptTerms(tx, a.ID, terms); err != nil {
 			return err
 		}
 		req = keys.Request{

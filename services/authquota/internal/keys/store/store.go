@@ -5,20 +5,15 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/keys"
 )
 
 // Store stores keys and key requests.
-type Store struct {
-	db        *dbtx.DB
-	moveUsage func(tx *dbtx.Tx, from, to string) error
-}
+type Store struct{ db *dbtx.DB }
 
-// New returns a Store. moveUsage moves the usage of one account to another when its keys are connected.
-func New(db *dbtx.DB, moveUsage func(tx *dbtx.Tx, from, to string) error) *Store {
-	return &Store{db, moveUsage}
-}
+// New returns a Store.
+func New(db *dbtx.DB) *Store { return &Store{db} }
 
 // ActiveKeys returns the number of active keys of each account, without those in their grace period.
 func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]int, error) {
@@ -35,14 +30,9 @@ func (s *Store) ActiveKeys(ctx context.Context, accounts []string) (map[string]i
 	return active, database.Outage(err)
 }
 
-// Describe adds the keys and open requests of an account to its details.
-func (s *Store) Describe(ctx context.Context, of *accountview.Details) error {
+// OpenRequests returns the open requests of an account, oldest first.
+func (s *Store) OpenRequests(ctx context.Context, id string) ([]keys.Request, error) {
 	var rows []requestRow
-	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND state IN ?", of.ID, openStates).Error
-	if err != nil {
-		return database.Outage(err)
-	}
-	of.Requests = toRequests(rows)
-	of.Keys, err = s.OwnKeys(ctx, of.ID)
-	return err
+	err := s.db.WithContext(ctx).Order("asked_at, id").Find(&rows, "account_id = ? AND state IN ?", id, openStates).Error
+	return toRequests(rows), database.Outage(err)
 }

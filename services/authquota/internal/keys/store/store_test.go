@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/keys/store"
-	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 // fixture is a store on a new database.
@@ -29,7 +28,7 @@ type fixture struct {
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
 	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
-		test(t, fixture{store.New(db.DB, usagestore.Move), db, t, new(int)})
+		test(t, fixture{store.New(db.DB), db, t, new(int)})
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/notices"
 	"opportunity.internal/services/authquota/internal/plan/tier"
@@ -28,17 +29,17 @@ func New(db *dbtx.DB, tiers tier.Table) *Store { return &Store{db, tiers} }
 
 // Choices returns which notices an account gets.
 func (s *Store) Choices(ctx context.Context, accountID string) (map[notices.Kind]bool, error) {
-	wanted, err := dbtx.Wanted(s.db.WithContext(ctx), accountID)
+	wanted, err := choices(s.db.WithContext(ctx), accountID)
 	return wanted, database.Outage(err)
 }
 
 // Choose stores the choice about each kind of notice.
 func (s *Store) Choose(ctx context.Context, accountID string, wanted map[notices.Kind]bool) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
-		var rows []dbtx.ChoiceRow
+		var rows []choiceRow
 		detail := map[string]any{}
 		for _, c := range notices.All {
-			rows = append(rows, dbtx.ChoiceRow{AccountID: accountID, Kind: string(c.Kind), Wanted: wanted[c.Kind]})
+			rows = append(rows, choiceRow{AccountID: accountID, Kind: string(c.Kind), Wanted: wanted[c.Kind]})
 			detail[string(c.Kind)] = wanted[c.Kind]
 		}
 		return errors.Join(tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&rows).Error, tx.Record(accountID, "notices.choose", accountID, detail))
@@ -84,7 +85,7 @@ func (s *Store) notifyDay(ctx context.Context, day string) error {
 
 func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kinds map[notices.Kind]bool) error {
 	db := s.db.WithContext(ctx)
-	var row dbtx.AccountRow
+	var row account.Row
 	if err := db.Take(&row, "id = ?", id).Error; err != nil {
 		return database.Outage(err)
 	}
@@ -101,18 +102,18 @@ func (s *Store) notifyAccount(ctx context.Context, day, id string, used int, kin
 		return nil
 	}
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
-		first, err := tx.ClaimNotice(kind, id, day)
+		first, err := claim(tx, kind, id, day)
 		if err != nil || !first {
 			return err
 		}
 		percent := "80"
 		if kind == notices.DayUsed {
 			percent = "100"
-			if _, err := tx.ClaimNotice(notices.DayNearlyUsed, id, day); err != nil { // it would come too late
+			if _, err := claim(tx, notices.DayNearlyUsed, id, day); err != nil { // it would come too late
 				return err
 			}
 		}
-		return tx.NotifyWanted(kind, id, "quota-used", map[string]string{
+		return Notify(tx, kind, id, "quota-used", map[string]string{
 			"percent": percent, "used": strconv.Itoa(used), "limit": strconv.Itoa(limits.PerDay),
 		})
 	})
@@ -126,11 +127,11 @@ func (s *Store) notifyMinute(ctx context.Context, day string) error {
 	failures := []error{database.Outage(err)}
 	for _, r := range rows {
 		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error {
-			first, err := tx.ClaimNotice(notices.MinuteLimit, r.AccountID, day)
+			first, err := claim(tx, notices.MinuteLimit, r.AccountID, day)
 			if err != nil || !first {
 				return err
 			}
-			return tx.NotifyWanted(notices.MinuteLimit, r.AccountID, "minute-limit", map[string]string{
+			return Notify(tx, notices.MinuteLimit, r.AccountID, "minute-limit", map[string]string{
 				"calls": strconv.Itoa(r.Calls),
 			})
 		}))
@@ -140,5 +141,5 @@ func (s *Store) notifyMinute(ctx context.Context, day string) error {
 
 // DeleteExpired forgets which notices were sent long ago.
 func (s *Store) DeleteExpired(ctx context.Context) error {
-	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return tx.DeleteOldNotices() })
+	return database.Outage(s.db.WithContext(ctx).Where("sent_at < ?", database.Micros(s.db.Now().Add(-notices.Retention))).Delete(&noticeEventRow{}).Error)
 }

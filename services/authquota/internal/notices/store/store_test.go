@@ -163,7 +163,7 @@ func TestConcurrentProcessesSendOneNotice(t *testing.T) {
 
 func TestKeyNoticeRespectsTheChoice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f fixture) {
-		s := keystore.New(f.db.DB, usagestore.Move)
+		s := keystore.New(f.db.DB)
 		record := keys.Record{Digest: strings.Repeat("d", 64), Prefix: "oda_live_", LastFour: "abcd"}
 		_, err := s.Issue(t.Context(), "ada", keys.Order{Account: f.id, UseCase: "x"}, keys.MaxLife, record)
 		require.NoError(t, err)

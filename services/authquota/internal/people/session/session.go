@@ -6,11 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"regexp"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"opportunity.internal/services/authquota/internal/account"
 )
 
 // Stage is the progress of signing in.
@@ -60,17 +58,15 @@ type Client struct {
 }
 
 // New returns a session that lives for at most life, and its secret. Only Hash of the secret is stored.
-func New(account string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
+func New(accountID string, stage Stage, life time.Duration, client Client, now time.Time) (Session, string) {
 	return Session{
-		ID: "ses_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""), Account: account, Stage: stage,
+		ID: account.NewIDOf("ses_"), Account: accountID, Stage: stage,
 		CreatedAt: now, SeenAt: now, AuthenticatedAt: now, ExpiresAt: now.Add(life), Client: client,
 	}, Secret()
 }
 
-var id = regexp.MustCompile(`^ses_[0-9a-f]{32}$`)
-
 // ValidID reports whether s has the form of a session ID.
-func ValidID(s string) bool { return id.MatchString(s) }
+func ValidID(s string) bool { return account.ValidID("ses_", s) }
 
 // Alive reports whether the session is valid at now.
 func (s Session) Alive(now time.Time) bool {

@@ -16,7 +16,7 @@ import (
 // RequestAddressChange stores a link.NewAddress and posts one of two mails to the new address: fresh, which has the link, or
 // known, if another account has the address. It posts notice, with the link.OldAddress keep, to the current address. Earlier
 // links for an address change stop working.
-func (s *Profiles) RequestAddressChange(ctx context.Context, l, keep link.Fresh, fresh, known, notice mail.Message) error {
+func (s *Store) RequestAddressChange(ctx context.Context, l, keep link.Fresh, fresh, known, notice mail.Message) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
 		if err != nil {
@@ -36,7 +36,7 @@ func (s *Profiles) RequestAddressChange(ctx context.Context, l, keep link.Fresh,
 
 // ChangeAddress sets the new address of a link.NewAddress and notifies the old one. It returns link.Gone if the link was used
 // or another account has the address.
-func (s *Profiles) ChangeAddress(ctx context.Context, secret string) error {
+func (s *Store) ChangeAddress(ctx context.Context, secret string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		l, err := useLink(tx, secret, link.NewAddress)
 		if err != nil {
@@ -70,7 +70,7 @@ func (s *Profiles) ChangeAddress(ctx context.Context, secret string) error {
 
 // AddressChange returns the pending address change of an account, or the zero Link. A change to an address that another account
 // has looks the same.
-func (s *Profiles) AddressChange(ctx context.Context, accountID string) (link.Link, error) {
+func (s *Store) AddressChange(ctx context.Context, accountID string) (link.Link, error) {
 	var rows []linkRow
 	err := s.db.WithContext(ctx).Limit(1).Find(&rows, "account_id = ? AND purpose IN ? AND used_at IS NULL AND expires_at > ?",
 		accountID, []link.Purpose{link.NewAddress, link.Nothing}, database.Micros(s.db.Now())).Error
@@ -81,12 +81,12 @@ func (s *Profiles) AddressChange(ctx context.Context, accountID string) (link.Li
 }
 
 // CancelAddressChange cancels the pending address change on behalf of the account's person.
-func (s *Profiles) CancelAddressChange(ctx context.Context, accountID string) error {
+func (s *Store) CancelAddressChange(ctx context.Context, accountID string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return callOffAddressChange(tx, accountID) })
 }
 
 // KeepAddress cancels the pending address change by a link.OldAddress.
-func (s *Profiles) KeepAddress(ctx context.Context, secret string) error {
+func (s *Store) KeepAddress(ctx context.Context, secret string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		l, err := useLink(tx, secret, link.OldAddress)
 		if err != nil {

@@ -23,7 +23,7 @@ func (attemptRow) TableName() string { return "attempts" }
 
 // CountAttempt counts an attempt for all subjects before its outcome is known, so that concurrent attempts do not avoid the delay. If a
 // subject must wait, it returns the longest delay and counts nothing. The change that the attempt leads to removes it from the counts.
-func (s *SignIns) CountAttempt(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error) {
+func (s *Store) CountAttempt(ctx context.Context, subjects ...throttle.Subject) (wait time.Duration, err error) {
 	subjects = inOrder(subjects)
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		rows := make([]attemptRow, len(subjects))

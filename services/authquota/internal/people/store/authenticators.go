@@ -20,7 +20,7 @@ func newSeedContext(sessionID string) string { return "new totp seed " + session
 
 // NewSeed returns the seed of an authenticator that is being set up. It stays the same for session.SetUpLife, so that the page
 // can be reloaded. Each browser gets a different seed.
-func (s *Factors) NewSeed(ctx context.Context, current session.Session) (people.NewSeed, error) {
+func (s *Store) NewSeed(ctx context.Context, current session.Session) (people.NewSeed, error) {
 	now, made := s.db.Now(), totp.NewSeed()
 	// one statement, so that two concurrent requests return the same seed
 	err := s.db.WithContext(ctx).Model(&sessionRow{}).
@@ -58,7 +58,7 @@ const setUp = "authenticator set-up"
 
 // ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the hashes of recovery codes and
 // completes signing in. It returns people.CodeUsed if a concurrent request was first.
-func (s *Factors) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed people.NewSeed, step int64, codes []string, tried ...throttle.Subject) (admitted session.Admitted, err error) {
+func (s *Store) ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed people.NewSeed, step int64, codes []string, tried ...throttle.Subject) (admitted session.Admitted, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL")
 		if err == nil {
@@ -81,7 +81,7 @@ func (s *Factors) ConfirmAuthenticator(ctx context.Context, half session.Session
 
 // ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other sessions and gives this one a
 // new secret. It returns people.CodeUsed if a concurrent request was first.
-func (s *Factors) ReplaceAuthenticator(ctx context.Context, current session.Session, seed people.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error) {
+func (s *Store) ReplaceAuthenticator(ctx context.Context, current session.Session, seed people.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if err := storeSeed(tx, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (s *Factors) ReplaceAuthenticator(ctx context.Context, current session.Sess
 func seedContext(accountID string) string { return "totp seed " + accountID }
 
 // Seed returns the seed of an account's authenticator.
-func (s *Factors) Seed(ctx context.Context, accountID string) (string, error) {
+func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
 	var row personRow
 	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -134,7 +134,7 @@ func one(update *gorm.DB) error {
 
 // SignInByCode completes signing in with the step of a valid code. One statement marks the step as used: of two browsers with
 // the same code, the second gets people.CodeUsed.
-func (s *Factors) SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error) {
+func (s *Store) SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error) {
 	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *dbtx.Tx) error {
 		return useStep(tx, half.Account, step)
 	})

@@ -5,16 +5,18 @@ import (
 	"errors"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
+	keystore "opportunity.internal/services/authquota/internal/keys/store"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
 )
 
 // CloseAccount closes an account on behalf of its person. It revokes the keys, ends the sessions, deletes personal data and
 // frees the e-mail address. Usage statistics stay, without personal data. Package closing cancels the plan.
-func (s *Profiles) CloseAccount(ctx context.Context, accountID string) error {
+func (s *Store) CloseAccount(ctx context.Context, accountID string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
-		closed, err := tx.LockAccount(accountID)
+		closed, err := account.Lock(tx, accountID)
 		if err != nil {
 			return err
 		}
@@ -25,7 +27,7 @@ func (s *Profiles) CloseAccount(ctx context.Context, accountID string) error {
 		if err != nil {
 			return err
 		}
-		keys, err := s.endKeys(tx, accountID)
+		keys, err := keystore.EndAll(tx, accountID)
 		if err != nil {
 			return err
 		}

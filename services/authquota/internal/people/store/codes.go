@@ -13,7 +13,7 @@ import (
 
 // SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns people.CodeUsed for an
 // invalid code.
-func (s *Factors) SignInByRecoveryCode(ctx context.Context, half session.Session, entry session.Entry, hash string, tried ...throttle.Subject) (session.Admitted, error) {
+func (s *Store) SignInByRecoveryCode(ctx context.Context, half session.Session, entry session.Entry, hash string, tried ...throttle.Subject) (session.Admitted, error) {
 	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *dbtx.Tx) error {
 		return useRecoveryCode(tx, half.Account, hash)
 	})
@@ -58,7 +58,7 @@ func replaceCodes(tx *dbtx.Tx, accountID string, hashes []string) error {
 }
 
 // RenewCodes replaces the recovery codes of an account.
-func (s *Factors) RenewCodes(ctx context.Context, accountID string, hashes []string) error {
+func (s *Store) RenewCodes(ctx context.Context, accountID string, hashes []string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if err := replaceCodes(tx, accountID, hashes); err != nil {
 			return err
@@ -67,4 +67,12 @@ func (s *Factors) RenewCodes(ctx context.Context, accountID string, hashes []str
 			tx.Record(accountID, "recovery_code.renew", accountID, map[string]any{}),
 			tx.Notify(accountID, "factor-changed", map[string]string{"what": "new recovery codes"}))
 	})
+}
+
+// CodesUnused reports whether all hashes are those of different unused codes of the account.
+func (s *Store) CodesUnused(ctx context.Context, accountID string, hashes []string) (bool, error) {
+	var found int
+	err := s.db.WithContext(ctx).Raw("SELECT count(*) FROM recovery_codes WHERE account_id = ? AND hash IN ? AND used_at IS NULL", accountID, hashes).
+		Scan(&found).Error
+	return found == len(hashes), database.Outage(err)
 }

@@ -44,7 +44,7 @@ func saveLink(tx *dbtx.Tx, l link.Fresh) error {
 const usable = "token_hash = ? AND purpose = ? AND used_at IS NULL AND expires_at > ?"
 
 // Link returns the valid link with this secret, or link.Gone.
-func (s *SignIns) Link(ctx context.Context, secret string, purpose link.Purpose) (link.Link, error) {
+func (s *Store) Link(ctx context.Context, secret string, purpose link.Purpose) (link.Link, error) {
 	var row linkRow
 	err := s.db.WithContext(ctx).Take(&row, usable, session.Hash(secret), string(purpose), database.Micros(s.db.Now())).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {

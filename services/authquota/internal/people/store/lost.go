@@ -12,7 +12,7 @@ import (
 )
 
 // RequestNewAuthenticator stores the two links for a lost authenticator and posts the mail. Earlier links for it stop working.
-func (s *Factors) RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep link.Fresh, message mail.Message) error {
+func (s *Store) RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep link.Fresh, message mail.Message) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if err := endLinks(tx, accountID, link.Lost, link.Keep); err != nil {
 			return err
@@ -25,7 +25,7 @@ func (s *Factors) RequestNewAuthenticator(ctx context.Context, accountID string,
 }
 
 // BeginReset starts the waiting period for removing the authenticator, by a link.Lost, and returns its end.
-func (s *Factors) BeginReset(ctx context.Context, secret string) (at time.Time, err error) {
+func (s *Store) BeginReset(ctx context.Context, secret string) (at time.Time, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		l, err := useLink(tx, secret, link.Lost)
 		if err != nil {
@@ -45,7 +45,7 @@ func (s *Factors) BeginReset(ctx context.Context, secret string) (at time.Time, 
 }
 
 // CancelReset ends the waiting period by a link.Keep. The authenticator stays.
-func (s *Factors) CancelReset(ctx context.Context, secret string) error {
+func (s *Store) CancelReset(ctx context.Context, secret string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		l, err := useLink(tx, secret, link.Keep)
 		if err != nil {
@@ -56,7 +56,7 @@ func (s *Factors) CancelReset(ctx context.Context, secret string) error {
 }
 
 // KeepAuthenticator ends the waiting period on behalf of the account's person.
-func (s *Factors) KeepAuthenticator(ctx context.Context, accountID string) error {
+func (s *Store) KeepAuthenticator(ctx context.Context, accountID string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error { return keepFactor(tx, accountID) })
 }
 

@@ -34,7 +34,7 @@ func (r passkeyRow) toPasskey() passkey.Passkey {
 }
 
 // Passkeys returns the passkeys of an account, oldest first.
-func (s *Factors) Passkeys(ctx context.Context, accountID string) ([]passkey.Passkey, error) {
+func (s *Store) Passkeys(ctx context.Context, accountID string) ([]passkey.Passkey, error) {
 	var rows []passkeyRow
 	err := s.db.WithContext(ctx).Order("added_at, id").Find(&rows, "account_id = ?", accountID).Error
 	all := make([]passkey.Passkey, len(rows))
@@ -46,7 +46,7 @@ func (s *Factors) Passkeys(ctx context.Context, accountID string) ([]passkey.Pas
 
 // AddPasskey stores a new passkey. It returns an error if the account has the maximum number or the passkey is registered
 // already.
-func (s *Factors) AddPasskey(ctx context.Context, p passkey.Passkey) error {
+func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if _, err := lockPerson(tx, p.Account); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (s *Factors) AddPasskey(ctx context.Context, p passkey.Passkey) error {
 }
 
 // RemovePasskey deletes a passkey of an account. It returns passkey.NotFound for an unknown ID.
-func (s *Factors) RemovePasskey(ctx context.Context, accountID, id string) error {
+func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		var rows []passkeyRow
 		err := tx.Clauses(clause.Returning{}).Where("account_id = ? AND id = ?", accountID, id).Delete(&rows).Error
@@ -99,7 +99,7 @@ func (s *Factors) RemovePasskey(ctx context.Context, accountID, id string) error
 
 // SignInByPasskey completes signing in with a verified passkey. It returns passkey.ErrRejected if the passkey was removed or
 // cloned.
-func (s *Factors) SignInByPasskey(ctx context.Context, half session.Session, entry session.Entry, used passkey.Passkey, tried ...throttle.Subject) (session.Admitted, error) {
+func (s *Store) SignInByPasskey(ctx context.Context, half session.Session, entry session.Entry, used passkey.Passkey, tried ...throttle.Subject) (session.Admitted, error) {
 	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *dbtx.Tx) error { return usePasskey(tx, used) })
 }
 
@@ -126,7 +126,7 @@ type challengeRow struct {
 func (challengeRow) TableName() string { return "passkey_challenges" }
 
 // SaveChallenge stores the challenge of a session for a purpose. It replaces an earlier one.
-func (s *Factors) SaveChallenge(ctx context.Context, sessionID, purpose, challenge string) error {
+func (s *Store) SaveChallenge(ctx context.Context, sessionID, purpose, challenge string) error {
 	row := challengeRow{sessionID, purpose, challenge, database.Micros(s.db.Now().Add(passkey.ChallengeLife))}
 	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
 		Columns:   []clause.Column{{Name: "session_id"}, {Name: "purpose"}},
@@ -136,7 +136,7 @@ func (s *Factors) SaveChallenge(ctx context.Context, sessionID, purpose, challen
 
 // TakeChallenge deletes and returns the challenge of a session; not_found if there is none or it has expired. Only one of
 // several concurrent callers gets it.
-func (s *Factors) TakeChallenge(ctx context.Context, sessionID, purpose string) (string, error) {
+func (s *Store) TakeChallenge(ctx context.Context, sessionID, purpose string) (string, error) {
 	var rows []challengeRow
 	err := s.db.WithContext(ctx).Clauses(clause.Returning{}).Where("session_id = ? AND purpose = ?", sessionID, purpose).Delete(&rows).Error
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // PasswordHash returns the hash of an account's password.
-func (s *Profiles) PasswordHash(ctx context.Context, accountID string) (string, error) {
+func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, error) {
 	var row personRow
 	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
@@ -27,7 +27,7 @@ func (s *Profiles) PasswordHash(ctx context.Context, accountID string) (string, 
 
 // ChangePassword replaces the password with hash before, ends all other sessions and gives this one a new secret. Links for a
 // forgotten password or a new address stop working. The second factor stays.
-func (s *Profiles) ChangePassword(ctx context.Context, current session.Session, before, after string, tried ...throttle.Subject) (secret string, err error) {
+func (s *Store) ChangePassword(ctx context.Context, current session.Session, before, after string, tried ...throttle.Subject) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
 			Update("password_hash", after)
@@ -54,7 +54,7 @@ func (s *Profiles) ChangePassword(ctx context.Context, current session.Session, 
 
 // RequestReset stores a link.Reset for the account with its address and posts the mail. If no account has the address, it does
 // nothing in the same time.
-func (s *SignIns) RequestReset(ctx context.Context, l link.Fresh, message mail.Message) error {
+func (s *Store) RequestReset(ctx context.Context, l link.Fresh, message mail.Message) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
 		if err != nil {
@@ -77,7 +77,7 @@ func (s *SignIns) RequestReset(ctx context.Context, l link.Fresh, message mail.M
 
 // ResetPassword sets a new password by a link.Reset and ends all sessions of the account, and the browser's session, even of
 // another account. The second factor stays.
-func (s *SignIns) ResetPassword(ctx context.Context, secret, passwordHash string, entry session.Entry, tried ...throttle.Subject) error {
+func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry session.Entry, tried ...throttle.Subject) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		l, err := useLink(tx, secret, link.Reset)
 		if err != nil {

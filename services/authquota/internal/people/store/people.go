@@ -29,7 +29,7 @@ type personRow struct {
 func (personRow) TableName() string { return "people" }
 
 // Person returns the person of an account; not_found if it has none.
-func (s *SignIns) Person(ctx context.Context, accountID string) (people.Person, error) {
+func (s *Store) Person(ctx context.Context, accountID string) (people.Person, error) {
 	var rows []struct {
 		Row         personRow `gorm:"embedded"`
 		Tier        string
@@ -48,11 +48,11 @@ func (s *SignIns) Person(ctx context.Context, accountID string) (people.Person, 
 		return people.Person{}, database.Outage(err)
 	}
 	r := rows[0]
-	paid, err := dbtx.Paid(s.db.WithContext(ctx), accountID)
+	paid, err := account.Paid(s.db.WithContext(ctx), accountID)
 	if err != nil {
 		return people.Person{}, database.Outage(err)
 	}
-	terms, err := dbtx.LastTerms(s.db.WithContext(ctx), accountID)
+	terms, err := account.LastTerms(s.db.WithContext(ctx), accountID)
 	standing := account.Standing{Granted: api.Tier(r.Tier), Paid: paid[accountID]}
 	return people.Person{
 		Standing: standing, Account: r.Row.AccountID, Email: r.Row.Email, AuthenticatorConfirmed: r.Row.TOTPConfirmedAt != nil, RecoveryCodesLeft: r.CodesLeft,

@@ -12,7 +12,7 @@ import (
 )
 
 // confirmBy records a proven factor for a session, which use marks as used, and forgives the attempts.
-func (s *Factors) confirmBy(ctx context.Context, current session.Session, factor string, tried []throttle.Subject,
+func (s *Store) confirmBy(ctx context.Context, current session.Session, factor string, tried []throttle.Subject,
 	use func(tx *dbtx.Tx) error) (secret string, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if err := use(tx); err != nil {
@@ -29,7 +29,7 @@ func (s *Factors) confirmBy(ctx context.Context, current session.Session, factor
 }
 
 // ConfirmByPassword confirms a session with a valid password. hash is the hash that it was verified against.
-func (s *Factors) ConfirmByPassword(ctx context.Context, current session.Session, hash string, tried ...throttle.Subject) (secret string, err error) {
+func (s *Store) ConfirmByPassword(ctx context.Context, current session.Session, hash string, tried ...throttle.Subject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "password", tried, func(tx *dbtx.Tx) error {
 		person, err := lockPerson(tx, current.Account)
 		if err == nil && person.PasswordHash != hash {
@@ -40,7 +40,7 @@ func (s *Factors) ConfirmByPassword(ctx context.Context, current session.Session
 }
 
 // ConfirmByCode confirms a session with the step of a valid code, and marks it as used.
-func (s *Factors) ConfirmByCode(ctx context.Context, current session.Session, step int64, tried ...throttle.Subject) (secret string, err error) {
+func (s *Store) ConfirmByCode(ctx context.Context, current session.Session, step int64, tried ...throttle.Subject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "authenticator", tried, func(tx *dbtx.Tx) error {
 		if err := useStep(tx, current.Account, step); err != nil {
 			return err
@@ -51,7 +51,7 @@ func (s *Factors) ConfirmByCode(ctx context.Context, current session.Session, st
 
 // ConfirmByPasskey confirms a session with a verified passkey. It returns passkey.ErrRejected if the passkey was removed or
 // cloned.
-func (s *Factors) ConfirmByPasskey(ctx context.Context, current session.Session, used passkey.Passkey, tried ...throttle.Subject) (secret string, err error) {
+func (s *Store) ConfirmByPasskey(ctx context.Context, current session.Session, used passkey.Passkey, tried ...throttle.Subject) (secret string, err error) {
 	return s.confirmBy(ctx, current, "passkey", tried, func(tx *dbtx.Tx) error {
 		if err := usePasskey(tx, used); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (s *Factors) ConfirmByPasskey(ctx context.Context, current session.Session,
 }
 
 // ConfirmFailed records a failed confirmation of a session.
-func (s *Factors) ConfirmFailed(ctx context.Context, current session.Session, factor string) error {
+func (s *Store) ConfirmFailed(ctx context.Context, current session.Session, factor string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		return tx.Record(current.Account, "person.confirm_failed", current.ID, map[string]any{"factor": factor})
 	})

@@ -18,7 +18,7 @@ const (
 )
 
 // DeleteExpired deletes sign-in data past its retention.
-func (s *SignIns) DeleteExpired(ctx context.Context) error {
+func (s *Store) DeleteExpired(ctx context.Context) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		before := func(retention time.Duration) int64 { return database.Micros(tx.Now.Add(-retention)) }
 		return errors.Join(

@@ -67,7 +67,7 @@ func end(tx *dbtx.Tx, where string, args ...any) (int, error) {
 }
 
 // Session returns the active session with this secret and its person, and updates its last use; not_found if there is none.
-func (s *SignIns) Session(ctx context.Context, secret string) (session.Session, people.Person, error) {
+func (s *Store) Session(ctx context.Context, secret string) (session.Session, people.Person, error) {
 	now := s.db.Now().UTC()
 	none := problem.New(problem.NotFound, "This session does not exist.")
 	var row sessionRow
@@ -95,7 +95,7 @@ func (s *SignIns) Session(ctx context.Context, secret string) (session.Session, 
 }
 
 // EndSession ends a session of an account on behalf of its person; not_found if it has no active session with this ID.
-func (s *SignIns) EndSession(ctx context.Context, accountID, id string) error {
+func (s *Store) EndSession(ctx context.Context, accountID, id string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		n, err := end(tx, "account_id = ? AND id = ?", accountID, id)
 		if err == nil && n == 0 {
@@ -128,7 +128,7 @@ type deviceRow struct {
 func (deviceRow) TableName() string { return "devices" }
 
 // KnownDevice reports whether the browser with this secret's hash has signed in to the account before.
-func (s *SignIns) KnownDevice(ctx context.Context, accountID, hash string) (bool, error) {
+func (s *Store) KnownDevice(ctx context.Context, accountID, hash string) (bool, error) {
 	var n int64
 	err := s.db.WithContext(ctx).Model(&deviceRow{}).Where("account_id = ? AND token_hash = ?", accountID, hash).Count(&n).Error
 	return n > 0, database.Outage(err)
@@ -149,7 +149,7 @@ func rememberDevice(tx *dbtx.Tx, accountID, secret string) (string, bool, error)
 }
 
 // OpenSessions returns the active sessions of an account, most recently used first.
-func (s *SignIns) OpenSessions(ctx context.Context, accountID string) ([]session.Session, error) {
+func (s *Store) OpenSessions(ctx context.Context, accountID string) ([]session.Session, error) {
 	now := s.db.Now()
 	var rows []sessionRow
 	err := s.db.WithContext(ctx).Order("seen_at DESC, id DESC").
@@ -164,7 +164,7 @@ func (s *SignIns) OpenSessions(ctx context.Context, accountID string) ([]session
 }
 
 // EndSessions ends all sessions of an account on behalf of its person, and cancels a pending address change.
-func (s *SignIns) EndSessions(ctx context.Context, accountID string) error {
+func (s *Store) EndSessions(ctx context.Context, accountID string) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		n, err := end(tx, "account_id = ?", accountID)
 		if err != nil || n == 0 {

@@ -12,19 +12,19 @@ import (
 )
 
 // Credentials returns the account and password hash for an address. Both are empty if no account has it.
-func (s *SignIns) Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error) {
+func (s *Store) Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error) {
 	row, err := byEmail(s.db.WithContext(ctx), email)
 	return row.AccountID, row.PasswordHash, database.Outage(err)
 }
 
 // Rehash replaces the hash of the same password.
-func (s *SignIns) Rehash(ctx context.Context, accountID, before, after string) error {
+func (s *Store) Rehash(ctx context.Context, accountID, before, after string) error {
 	return database.Outage(s.db.WithContext(ctx).Model(&personRow{}).
 		Where("account_id = ? AND password_hash = ?", accountID, before).Update("password_hash", after).Error)
 }
 
 // SignInFailed records a failed attempt and the factor used. It takes the same time if accountID is empty.
-func (s *SignIns) SignInFailed(ctx context.Context, accountID, with string, client session.Client, subject throttle.Subject) error {
+func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client session.Client, subject throttle.Subject) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		// write in both cases, because a commit without changes is faster
 		err := tx.Model(&attemptRow{}).Where("subject = ?", attemptName(tx, subject)).Update("last_at", database.Micros(tx.Now)).Error
@@ -40,7 +40,7 @@ func (s *SignIns) SignInFailed(ctx context.Context, accountID, with string, clie
 
 // SignInHalfway starts a halfway session after a valid password and forgives the attempts. It also removes a lost authenticator
 // whose waiting period is over.
-func (s *SignIns) SignInHalfway(ctx context.Context, accountID string, entry session.Entry, tried ...throttle.Subject) (admitted session.Admitted, err error) {
+func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry session.Entry, tried ...throttle.Subject) (admitted session.Admitted, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if err := forgive(tx, tried); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (s *SignIns) SignInHalfway(ctx context.Context, accountID string, entry ses
 }
 
 // signInBy completes signing in with a second factor, which use marks as used.
-func (s *Factors) signInBy(ctx context.Context, half session.Session, entry session.Entry, factor string, tried []throttle.Subject,
+func (s *Store) signInBy(ctx context.Context, half session.Session, entry session.Entry, factor string, tried []throttle.Subject,
 	use func(tx *dbtx.Tx) error) (admitted session.Admitted, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		if err := use(tx); err != nil {

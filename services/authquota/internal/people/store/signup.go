@@ -8,6 +8,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people/link"
@@ -16,7 +17,7 @@ import (
 
 // RequestSignUp stores a link.Confirm and posts one of two mails: fresh, which has the link, or known, if an account has the
 // address.
-func (s *SignIns) RequestSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error {
+func (s *Store) RequestSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error {
 	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		person, err := byEmail(tx.DB, l.Email)
 		if err != nil {
@@ -32,13 +33,13 @@ func (s *SignIns) RequestSignUp(ctx context.Context, l link.Fresh, fresh, known 
 
 // SignUp creates the account of a link and starts a halfway session. It returns link.Gone if the link was used or another
 // account has the address.
-func (s *SignIns) SignUp(ctx context.Context, secret, passwordHash string, entry session.Entry) (admitted session.Admitted, err error) {
+func (s *Store) SignUp(ctx context.Context, secret, passwordHash string, entry session.Entry) (admitted session.Admitted, err error) {
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		l, err := useLink(tx, secret, link.Confirm)
 		if err != nil {
 			return err
 		}
-		a, err := tx.CreateAccount(api.BaseTier)
+		a, err := account.Create(tx, api.BaseTier)
 		if err != nil {
 			return err
 		}

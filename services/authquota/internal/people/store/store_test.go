@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
-	keystore "opportunity.internal/services/authquota/internal/keys/store"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people/link"
 	"opportunity.internal/services/authquota/internal/people/session"
@@ -18,9 +17,7 @@ import (
 
 // fixture is a person, signed in.
 type fixture struct {
-	*store.SignIns
-	*store.Factors
-	*store.Profiles
+	*store.Store
 
 	db      dbtxtest.DB
 	account string
@@ -31,7 +28,7 @@ const address = "ada@example.org"
 
 func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
 	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
-		f := fixture{SignIns: store.NewSignIns(db.DB), Factors: store.NewFactors(db.DB), Profiles: store.NewProfiles(db.DB, keystore.EndAll), db: db}
+		f := fixture{Store: store.New(db.DB), db: db}
 		var secret string
 		f.account, secret = db.Person(t, address)
 		var err error

@@ -12,11 +12,12 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/notices"
+	noticestore "opportunity.internal/services/authquota/internal/notices/store"
 	"opportunity.internal/services/authquota/internal/plan"
 )
 
-// billing is the actor of confirmed payments in the audit log.
-const billing = "billing"
+// billingActor is the actor of confirmed payments in the audit log.
+const billingActor = "billing"
 
 // Entitle stores the entitlement of an account, unless the stored version is the same or newer, and returns the account whose
 // tier it counts for.
@@ -34,7 +35,7 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 		if mail == "" && plan.Renewed(before.SaidActive, before.Entitlement(), e, tx.Now) {
 			mail = "plan-renewed"
 		}
-		row := dbtx.EntitlementRow{
+		row := account.EntitlementRow{
 			AccountID: id, HolderID: holder, Tier: string(e.Tier), PaidUntil: dbtx.Micros(e.PaidUntil), Renews: e.Renews, Trouble: string(e.Trouble),
 			Version: e.Version, SaidActive: on,
 		}
@@ -44,7 +45,7 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 		tx.Changed("entitlements", "account_id", dbtx.One(id))
 		tx.Changed("feed_copies", "feed", dbtx.One(billingChanges), "sequence", "mark") // billing reported its change before the entitlement
 		return errors.Join(
-			tx.Record(billing, "account.entitle", id, map[string]any{
+			tx.Record(billingActor, "account.entitle", id, map[string]any{
 				"tier": e.Tier, "paidUntil": e.PaidUntil, "renews": e.Renews, "trouble": e.Trouble, "version": e.Version,
 			}),
 			tx.QueueRaise(holder),
@@ -55,12 +56,12 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 
 // lockEntitlement reads the entitlement of an account, with version 0 if there is none, and locks it until tx ends. It locks
 // the account row, because the entitlement may not exist yet.
-func lockEntitlement(tx *dbtx.Tx, id string) (dbtx.EntitlementRow, error) {
-	of, err := tx.LockAccountRow(id)
+func lockEntitlement(tx *dbtx.Tx, id string) (account.EntitlementRow, error) {
+	of, err := account.LockRow(tx, id)
 	if err != nil {
-		return dbtx.EntitlementRow{}, err
+		return account.EntitlementRow{}, err
 	}
-	row := dbtx.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.BaseTier)}
+	row := account.EntitlementRow{AccountID: id, HolderID: id, Tier: string(api.BaseTier)}
 	if of.MergedInto != nil {
 		row.HolderID = *of.MergedInto
 	}
@@ -72,11 +73,11 @@ func lockEntitlement(tx *dbtx.Tx, id string) (dbtx.EntitlementRow, error) {
 }
 
 // notifyPlan posts a mail about a plan, if any, with the current tier of its holder.
-func notifyPlan(tx *dbtx.Tx, row dbtx.EntitlementRow, mail string) error {
+func notifyPlan(tx *dbtx.Tx, row account.EntitlementRow, mail string) error {
 	if mail == "" {
 		return nil
 	}
-	var holder dbtx.AccountRow
+	var holder account.Row
 	if err := tx.Take(&holder, "id = ?", row.HolderID).Error; err != nil {
 		return err
 	}
@@ -95,12 +96,12 @@ func notifyPlan(tx *dbtx.Tx, row dbtx.EntitlementRow, mail string) error {
 		data["tier"], data["until"], data["then"] = string(a.TierAt(tx.Now)), account.When(*e.PaidUntil), then
 	case "payment-failed":
 		data["until"], data["tier"] = account.When(*e.PaidUntil), string(a.TierAt(*e.PaidUntil))
-		return tx.NotifyWanted(notices.PaymentFailed, row.HolderID, mail, data)
+		return noticestore.Notify(tx, notices.PaymentFailed, row.HolderID, mail, data)
 	case "plan-cancelled":
 		data["until"], data["tier"] = account.When(*e.PaidUntil), string(a.TierAt(*e.PaidUntil))
 	case "plan-renewed":
 		data["until"] = account.When(*e.PaidUntil)
-		return tx.NotifyWanted(notices.PlanRenewal, row.HolderID, mail, data)
+		return noticestore.Notify(tx, notices.PlanRenewal, row.HolderID, mail, data)
 	case "plan-resumed":
 		data["until"] = account.When(*e.PaidUntil)
 	default: // it has ended
@@ -112,7 +113,7 @@ func notifyPlan(tx *dbtx.Tx, row dbtx.EntitlementRow, mail string) error {
 // EndPlans posts one mail for each paid period that has ended. Several processes may call it concurrently.
 func (s *Store) EndPlans(ctx context.Context) error {
 	var ids []string
-	err := s.db.WithContext(ctx).Model(&dbtx.EntitlementRow{}).Where("told_on AND (paid_until IS NULL OR paid_until <= ?)", database.Micros(s.db.Now())).
+	err := s.db.WithContext(ctx).Model(&account.EntitlementRow{}).Where("told_on AND (paid_until IS NULL OR paid_until <= ?)", database.Micros(s.db.Now())).
 		Order("account_id").Pluck("account_id", &ids).Error
 	failures := []error{database.Outage(err)}
 	for _, id := range ids { // an error of one account does not block the others
@@ -127,7 +128,7 @@ func (s *Store) EndPlans(ctx context.Context) error {
 			}
 			tx.Changed("entitlements", "account_id", dbtx.One(id), "told_on")
 			return errors.Join(
-				tx.Model(&dbtx.EntitlementRow{}).Where("account_id = ?", id).Update("told_on", on).Error,
+				tx.Model(&account.EntitlementRow{}).Where("account_id = ?", id).Update("told_on", on).Error,
 				notifyPlan(tx, row, mail))
 		}))
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // billingChanges is the name of billing's changes in feed_copies.
-const billingChanges = billing
+const billingChanges = billingActor
 
 // SeenChange returns the newest change of billing's database that SeeChange has stored.
 func (s *Store) SeenChange(ctx context.Context) (api.FeedMark, error) {

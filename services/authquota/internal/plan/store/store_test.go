@@ -9,7 +9,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
-	"opportunity.internal/services/authquota/internal/plan/closing"
 	"opportunity.internal/services/authquota/internal/plan/store"
 )
 
@@ -96,7 +95,7 @@ func TestClosedAccountIsCancelledForEachVersion(t *testing.T) {
 		id, _ := db.Person(t, "ada@example.org")
 		_, err := s.Entitle(ctx, id, paid(db.Now().AddDate(0, 1, 0), 1))
 		require.NoError(t, err)
-		pending := func() []closing.Pending {
+		pending := func() []store.PendingCancel {
 			t.Helper()
 			all, err := s.PendingCancels(ctx, 10)
 			require.NoError(t, err)
@@ -104,13 +103,13 @@ func TestClosedAccountIsCancelledForEachVersion(t *testing.T) {
 		}
 		require.Empty(t, pending(), "open")
 		require.NoError(t, db.Exec("UPDATE people SET closed_at = 1 WHERE account_id = ?", id).Error)
-		first := closing.Pending{Account: id, Version: 1}
-		require.Equal(t, []closing.Pending{first}, pending())
+		first := store.PendingCancel{Account: id, Version: 1}
+		require.Equal(t, []store.PendingCancel{first}, pending())
 		require.NoError(t, s.DeleteCancel(ctx, first))
 		require.Empty(t, pending())
 		_, err = s.Entitle(ctx, id, paid(db.Now().AddDate(0, 2, 0), 2))
 		require.NoError(t, err)
 		require.NoError(t, s.DeleteCancel(ctx, first), "late")
-		require.Equal(t, []closing.Pending{{Account: id, Version: 2}}, pending())
+		require.Equal(t, []store.PendingCancel{{Account: id, Version: 2}}, pending())
 	})
 }

@@ -27,7 +27,7 @@ func (s *store) RenewCodes(_ context.Context, _ string, hashes []string) error {
 	return nil
 }
 
-func (s *store) Unused(_ context.Context, _ string, hashes []string) (bool, error) {
+func (s *store) CodesUnused(_ context.Context, _ string, hashes []string) (bool, error) {
 	return !slices.ContainsFunc(hashes, func(h string) bool { return !slices.Contains(s.hashes, h) }), nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 	keystore "opportunity.internal/services/authquota/internal/keys/store"
 	"opportunity.internal/services/authquota/internal/requestlog/store"
-	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 // issue creates a key in an account of its own.
@@ -20,7 +19,7 @@ func issue(t *testing.T, db dbtxtest.DB, n int) keys.Key {
 	t.Helper()
 	order := keys.Order{Tier: api.BaseTier, UseCase: "testing"}
 	record := keys.Record{Digest: fmt.Sprintf("%064x", n), Prefix: "oda_live_", LastFour: "abcd"}
-	key, err := keystore.New(db.DB, usagestore.Move).Issue(t.Context(), "ada", order, keys.MaxLife, record)
+	key, err := keystore.New(db.DB).Issue(t.Context(), "ada", order, keys.MaxLife, record)
 	require.NoError(t, err)
 	return key
 }

@@ -54,7 +54,7 @@ func newRedis(t *testing.T) *redis.Client {
 // newAccount creates an account and returns its ID.
 func newAccount(t require.TestingT, db dbtxtest.DB) string {
 	digests++
-	key, err := keystore.New(db.DB, store.Move).Issue(context.Background(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
+	key, err := keystore.New(db.DB).Issue(context.Background(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
 		keys.Record{Digest: fmt.Sprintf("%064x", digests), Prefix: "oda_live_", LastFour: "abcd"})
 	require.NoError(t, err)
 	return key.Account

@@ -21,7 +21,7 @@ import (
 
 func issue(t *testing.T, db dbtxtest.DB, digest string) keys.Key {
 	t.Helper()
-	key, err := keystore.New(db.DB, store.Move).Issue(t.Context(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
+	key, err := keystore.New(db.DB).Issue(t.Context(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
 		keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
 	require.NoError(t, err)
 	return key
@@ -51,7 +51,7 @@ func TestUsageBatchIsAddedOnce(t *testing.T) {
 		sent, err := s.SentOn(ctx, key.Account, db.Now())
 		require.NoError(t, err)
 		require.Equal(t, 7, sent[key.ID][usage.Served])
-		used, _, err := keystore.New(db.DB, store.Move).Resolve(ctx, []string{strings.Repeat("a", 64)})
+		used, _, err := keystore.New(db.DB).Resolve(ctx, []string{strings.Repeat("a", 64)})
 		require.NoError(t, err)
 		require.Equal(t, db.Now(), *used.LastUsedAt, "a late batch does not set it back")
 	})
@@ -141,7 +141,7 @@ func requireAgreement(t *testing.T, db dbtxtest.DB) {
 // The two accounts share a day and an outcome, and each has usage that the other lacks.
 func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
 	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
-		s, keyStore, ctx := store.New(db.DB), keystore.New(db.DB, store.Move), t.Context()
+		s, keyStore, ctx := store.New(db.DB), keystore.New(db.DB), t.Context()
 		person, _ := db.Person(t, "ann@example.org")
 		older := issue(t, db, "a")
 		own, err := keyStore.Issue(ctx, "ada", keys.Order{UseCase: "x", Account: person}, keys.MaxLife,

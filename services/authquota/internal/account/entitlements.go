@@ -1,9 +1,10 @@
-package dbtx
+package account
 
 import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
 // EntitlementRow is the entitlement of an account. It counts for the tier of its holder: the account itself, or the one that it
@@ -25,7 +26,7 @@ func (EntitlementRow) TableName() string { return "entitlements" }
 // Entitlement returns the entitlement as billing reported it.
 func (r EntitlementRow) Entitlement() api.Entitlement {
 	return api.Entitlement{
-		Tier: api.Tier(r.Tier), PaidUntil: Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
+		Tier: api.Tier(r.Tier), PaidUntil: dbtx.Instant(r.PaidUntil), Renews: r.Renews, Trouble: api.Trouble(r.Trouble), Version: r.Version,
 	}
 }
 

@@ -7,8 +7,7 @@ import (
 
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/people/recovery"
-	peoplestore "opportunity.internal/services/authquota/internal/people/store"
-	"opportunity.internal/services/authquota/internal/recoverycodes/store"
+	"opportunity.internal/services/authquota/internal/people/store"
 )
 
 func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {
@@ -16,10 +15,10 @@ func TestUnusedCodesAreThoseOfTheAccount(t *testing.T) {
 		ada, _ := db.Person(t, "ada@example.org")
 		bob, _ := db.Person(t, "bob@example.org")
 		_, hashes := recovery.NewSet()
-		require.NoError(t, peoplestore.NewFactors(db.DB).RenewCodes(t.Context(), ada, hashes))
+		require.NoError(t, store.New(db.DB).RenewCodes(t.Context(), ada, hashes))
 		codes := store.New(db.DB)
 		check := func(account string, hashes []string) bool {
-			unused, err := codes.Unused(t.Context(), account, hashes)
+			unused, err := codes.CodesUnused(t.Context(), account, hashes)
 			require.NoError(t, err)
 			return unused
 		}
