@@ -29,8 +29,8 @@ import (
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/plan/billing"
-	"opportunity.internal/services/authquota/internal/usage/ledger"
+	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/services/authquota/internal/usage"
 	"opportunity.internal/services/authquota/migrations"
 )
 
@@ -76,11 +76,11 @@ func start(r *service.Runtime, cfg Config) error {
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	var plans pages.Billing
 	if cfg.BillingURL != "" {
-		seller := billing.New(r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens))
+		seller := plan.NewBilling(r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens))
 		plans, p.seller = seller, seller
 		r.WatchPeer(peer.Billing, cfg.BillingURL, cfg.Tokens)
 	}
-	site, err := newSite(cfg, settings, p, errorWriter, ledger.Counters{Redis: redis}, plans)
+	site, err := newSite(cfg, settings, p, errorWriter, usage.Counters{Redis: redis}, plans)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail/courier"
-	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 // BenchmarkPages requests the account pages of a running service, for an account that had 10,000 keys in the last 90 days, with
@@ -127,9 +127,9 @@ func fill(b *testing.B, cfg database.Config) (secret string) {
 		exec("INSERT INTO accounts (id, tier, created_at) VALUES (?, 'free', ?)", others[i], at)
 	}
 	exec("INSERT INTO people (account_id, email, password_hash, totp_confirmed_at, created_at) VALUES (?, 'ada@example.org', 'none', ?, ?)", mine, at, at)
-	open, secret := session.New(mine, session.Full, session.Life, session.Client{}, now)
+	open, secret := people.NewSession(mine, people.Full, people.SessionLife, people.Client{}, now)
 	exec(`INSERT INTO sessions (id, token_hash, account_id, stage, created_at, seen_at, authenticated_at, expires_at, agent, network)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '')`, open.ID, session.Hash(secret), mine, open.Stage, at, at, at, database.Micros(open.ExpiresAt))
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '')`, open.ID, people.HashSecret(secret), mine, open.Stage, at, at, at, database.Micros(open.ExpiresAt))
 
 	const keyCount = 15_000
 	rows := make([]map[string]any, keyCount)

@@ -18,7 +18,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
-	planstore "opportunity.internal/services/authquota/internal/plan/store"
+	"opportunity.internal/services/authquota/internal/plan"
 )
 
 // canceller is a fake billing service that supports cancelling.
@@ -118,7 +118,7 @@ func TestAClosedAccountIsNotChargedAgain(t *testing.T) {
 // settled waits until every entitlement of a closed account is cancelled.
 func (s *stores) settled(t *testing.T) {
 	t.Helper()
-	plans := planstore.New(s.open(t).DB)
+	plans := plan.NewStore(s.open(t).DB)
 	storetest.Eventually(t, "all plans of closed accounts are cancelled", func() bool {
 		pending, err := plans.PendingCancels(t.Context(), 1)
 		require.NoError(t, err)

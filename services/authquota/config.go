@@ -17,9 +17,9 @@ import (
 	"opportunity.internal/pkg/redisdb"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/telemetry"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
@@ -77,7 +77,7 @@ func (c Config) Validate() error {
 	if c.JournalFile != "" && !filepath.IsAbs(c.JournalFile) {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_JOURNAL_FILE: %q must be an absolute path", c.JournalFile))
 	}
-	if _, err := tier.Parse(c.Tiers); err != nil {
+	if _, err := account.ParseTiers(c.Tiers); err != nil {
 		errs = append(errs, fmt.Errorf("OPPORTUNITY_TIERS: %w", err))
 	}
 	return errors.Join(errs...)

@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/usage"
-	usagestore "opportunity.internal/services/authquota/internal/usage/store"
 )
 
 const (
@@ -44,7 +43,7 @@ type dayUsage struct {
 // ledger returns a function that reads a day of the ledger.
 func (s *service) ledger() func(day string) dayUsage {
 	s.t.Helper()
-	ledger := usagestore.New(s.open(s.t).DB)
+	ledger := usage.NewStore(s.open(s.t).DB)
 	return func(day string) dayUsage {
 		read := dayUsage{Day: day, Accounts: map[string]int{}}
 		require.NoError(s.t, ledger.EachPage(s.t.Context(), day, 100, func(page []usage.Count) error {

@@ -12,17 +12,15 @@ import (
 
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/service"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/epoch"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/mail/courier"
-	peoplestore "opportunity.internal/services/authquota/internal/people/store"
-	"opportunity.internal/services/authquota/internal/plan/billing"
-	planstore "opportunity.internal/services/authquota/internal/plan/store"
-	"opportunity.internal/services/authquota/internal/plan/tier"
+	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/plan"
 	"opportunity.internal/services/authquota/internal/secretbox"
-	"opportunity.internal/services/authquota/internal/usage/ledger"
-	"opportunity.internal/services/authquota/internal/usage/merge"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // settings are the parsed settings.
@@ -30,7 +28,7 @@ type settings struct {
 	peppers [][]byte
 	older   apikey.OlderForm
 	box     secretbox.Box
-	tiers   tier.Table
+	tiers   account.TierTable
 }
 
 func (c Config) parse() (s settings, err error) {
@@ -43,7 +41,7 @@ func (c Config) parse() (s settings, err error) {
 	if s.box, err = secretbox.Parse(c.Encryption); err != nil {
 		return s, err
 	}
-	s.tiers, err = tier.Parse(c.Tiers)
+	s.tiers, err = account.ParseTiers(c.Tiers)
 	return s, err
 }
 
@@ -53,12 +51,12 @@ type parts struct {
 	db     *dbtx.DB
 	stores stores
 	epochs effects
-	merges *merge.Merges
-	ledger *ledger.Ledger
+	merges *usage.Merges
+	ledger *usage.Ledger
 	mails  *courier.Courier
-	seller *billing.Client // nil if no plans are sold
+	seller *plan.Billing // nil if no plans are sold
 
-	restorer *ledger.Restorer
+	restorer *usage.Restorer
 	witness  *witness
 
 	pendingRaises, pendingCancels prometheus.Gauge
@@ -67,9 +65,9 @@ type parts struct {
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, newPrimary *atomic.Bool) (*parts, error) {
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.stores = newStores(p.db, s.tiers)
-	p.merges = merge.New(client, p.stores.usage, cfg.Now, newPrimary)
-	p.ledger = ledger.New(client, p.stores.usage, cfg.Now)
-	p.restorer = ledger.NewRestorer(client, p.stores.usage)
+	p.merges = usage.NewMerges(client, p.stores.usage, cfg.Now, newPrimary)
+	p.ledger = usage.NewLedger(client, p.stores.usage, cfg.Now)
+	p.restorer = usage.NewRestorer(client, p.stores.usage)
 	p.pendingRaises = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "authquota_epoch_raises_pending", Help: "Account changes that are saved but not in effect yet, because Redis is unavailable.",
 	})
@@ -102,18 +100,18 @@ func (p *parts) addLoops(r *service.Runtime) {
 		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.witness.unlessSetBack(do)})
 	}
 	loop("forgetting", time.Hour, p.deleteExpired)
-	loop("merges", merge.Interval, func(ctx context.Context) error {
+	loop("merges", usage.MergeInterval, func(ctx context.Context) error {
 		return errors.Join(p.merges.Redeliver(ctx), p.merges.Deliver(ctx, ""))
 	})
 	loop("request log", time.Minute, p.stores.log.Prune)
 	loop("sealing", time.Hour, p.reseal)
-	r.Every(service.Loop{Name: "ledger", Interval: ledger.Interval, Timeout: runTimeout, Do: p.ledger.Copy}) // also while set back
+	r.Every(service.Loop{Name: "ledger", Interval: usage.CopyInterval, Timeout: runTimeout, Do: p.ledger.Copy}) // also while set back
 	loop("journal", time.Second, p.db.DeliverChanges)
 	loop("notices", time.Minute, p.stores.keys.Remind)
 	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)
 	loop("announcements", time.Second, p.stores.notices.PostAnnouncements)
 	loop("plans", time.Minute, p.stores.plan.EndPlans)
-	loop("closing", planstore.CancelInterval, p.cancelClosed)
+	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("epochs", epoch.Interval, p.deliverEpochs)
 	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.witness.unlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
 }
@@ -123,7 +121,7 @@ func (p *parts) deleteExpired(ctx context.Context) error {
 }
 
 func (p *parts) reseal(ctx context.Context) error {
-	return p.db.Reseal(ctx, append(peoplestore.Sealed(), dbtx.SealedMails)...)
+	return p.db.Reseal(ctx, append(people.SealedColumns(), dbtx.SealedMails)...)
 }
 
 func (p *parts) deliverEpochs(ctx context.Context) error {

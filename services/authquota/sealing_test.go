@@ -10,8 +10,8 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/authquota"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/peopletest"
-	peoplestore "opportunity.internal/services/authquota/internal/people/store"
 )
 
 // An encryption key is rotated in three steps: add the new one in front, restart to seal everything again, remove the old one.
@@ -34,10 +34,10 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		svc = s.start(t, on(clock), with(newer, older))
 		db := s.open(t)
 		db.Box = dbtxtest.Box(t, "f0")
-		current, _, err := peoplestore.New(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
+		current, _, err := people.NewStore(db.DB).Session(t.Context(), b.Cookies["__Host-session"])
 		require.NoError(t, err)
 		storetest.Eventually(t, "sealed again at the start", func() bool {
-			factors := peoplestore.New(db.DB)
+			factors := people.NewStore(db.DB)
 			seed, err := factors.Seed(t.Context(), b.Account)
 			next, errNext := factors.NewSeed(t.Context(), current)
 			return err == nil && errNext == nil && seed == b.Seed && next.Seed == shown

@@ -8,7 +8,7 @@ import (
 	"opportunity.internal/pkg/apidoc"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/site"
 )
 

@@ -1,34 +1,34 @@
 package authquota
 
 import (
-	accountstore "opportunity.internal/services/authquota/internal/accountview/store"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
-	keystore "opportunity.internal/services/authquota/internal/keys/store"
-	noticestore "opportunity.internal/services/authquota/internal/notices/store"
-	peoplestore "opportunity.internal/services/authquota/internal/people/store"
-	planstore "opportunity.internal/services/authquota/internal/plan/store"
-	"opportunity.internal/services/authquota/internal/plan/tier"
-	logstore "opportunity.internal/services/authquota/internal/requestlog/store"
-	usagestore "opportunity.internal/services/authquota/internal/usage/store"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/notices"
+	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/plan"
+	"opportunity.internal/services/authquota/internal/requestlog"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 // stores are the stores of all features.
 type stores struct {
-	people   *peoplestore.Store
-	keys     *keystore.Store
-	usage    *usagestore.Store
-	log      *logstore.Store
-	notices  *noticestore.Store
-	plan     *planstore.Store
-	accounts *accountstore.Store
+	people   *people.Store
+	keys     *keys.Store
+	usage    *usage.Store
+	log      *requestlog.Store
+	notices  *notices.Store
+	plan     *plan.Store
+	accounts *accountview.Store
 }
 
 // newStores connects the features: where a transaction of one feature changes another, it calls a function of the other's store.
-func newStores(db *dbtx.DB, tiers tier.Table) stores {
+func newStores(db *dbtx.DB, tiers account.TierTable) stores {
 	s := stores{
-		people: peoplestore.New(db),
-		keys:   keystore.New(db), usage: usagestore.New(db), log: logstore.New(db), notices: noticestore.New(db, tiers), plan: planstore.New(db),
+		people: people.NewStore(db),
+		keys:   keys.NewStore(db), usage: usage.NewStore(db), log: requestlog.NewStore(db), notices: notices.NewStore(db, tiers), plan: plan.NewStore(db),
 	}
-	s.accounts = accountstore.New(db, s.keys)
+	s.accounts = accountview.NewStore(db, s.keys)
 	return s
 }

@@ -17,7 +17,6 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 // Route is a method and path with its handler.
@@ -59,7 +58,7 @@ type API struct {
 	Epochs        Epochs
 	Verify        func(context.Context) error // returns an error (503) if the database was set back
 
-	Tiers     tier.Table
+	Tiers     account.TierTable
 	Peppers   [][]byte // newest first
 	OlderKeys apikey.OlderForm
 	Log       *slog.Logger

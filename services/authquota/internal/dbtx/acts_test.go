@@ -14,9 +14,8 @@ import (
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/notices"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/passkey"
-	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 // member is a person with keys and a passkey.
@@ -24,7 +23,7 @@ type member struct {
 	dbtxtest.Member
 
 	email   string
-	current session.Session
+	current people.Session
 	key     keys.Key
 	passkey passkey.Passkey
 	step    int64
@@ -47,18 +46,18 @@ func (w *world) join(email string) *member {
 	return m
 }
 
-func (w *world) halfway(m *member) (session.Session, error) {
-	admitted, err := w.SignInHalfway(w.t.Context(), m.Account, session.Entry{})
+func (w *world) halfway(m *member) (people.Session, error) {
+	admitted, err := w.SignInHalfway(w.t.Context(), m.Account, people.Entry{})
 	if err != nil {
-		return session.Session{}, err
+		return people.Session{}, err
 	}
 	half, _, err := w.Session(w.t.Context(), admitted.Session)
 	return half, err
 }
 
-func (w *world) link(m *member, purpose link.Purpose) link.Fresh {
+func (w *world) link(m *member, purpose people.LinkPurpose) people.FreshLink {
 	w.made++
-	return link.New(purpose, m.Account, fmt.Sprintf("new%d@example.org", w.made), w.Now())
+	return people.NewLink(purpose, m.Account, fmt.Sprintf("new%d@example.org", w.made), w.Now())
 }
 
 var message = mail.Message{To: "ada@example.org", Template: "password-changed"}
@@ -173,27 +172,27 @@ var acts = map[string]func(ctx context.Context, w *world, m *member) error{
 		return err
 	},
 	"reset password": func(ctx context.Context, w *world, m *member) error {
-		l := w.link(m, link.Reset)
+		l := w.link(m, people.LinkReset)
 		l.Email = m.email
 		if err := w.RequestReset(ctx, l, message); err != nil {
 			return err
 		}
-		return w.ResetPassword(ctx, l.Secret, w.unique(), session.Entry{})
+		return w.ResetPassword(ctx, l.Secret, w.unique(), people.Entry{})
 	},
 	"ask for reset": func(ctx context.Context, w *world, m *member) error {
-		l := w.link(m, link.Reset)
+		l := w.link(m, people.LinkReset)
 		l.Email, m.reset = m.email, l.Secret
 		return w.RequestReset(ctx, l, message)
 	},
 	"reset later": func(ctx context.Context, w *world, m *member) error {
-		return w.ResetPassword(ctx, m.reset, w.unique(), session.Entry{})
+		return w.ResetPassword(ctx, m.reset, w.unique(), people.Entry{})
 	},
 	"ask for address": func(ctx context.Context, w *world, m *member) error {
-		return w.RequestAddressChange(ctx, w.link(m, link.NewAddress), w.link(m, link.OldAddress), message, message, message)
+		return w.RequestAddressChange(ctx, w.link(m, people.LinkNewAddress), w.link(m, people.LinkOldAddress), message, message, message)
 	},
 	"change address": func(ctx context.Context, w *world, m *member) error {
-		l := w.link(m, link.NewAddress)
-		err := w.RequestAddressChange(ctx, l, w.link(m, link.OldAddress), message, message, message)
+		l := w.link(m, people.LinkNewAddress)
+		err := w.RequestAddressChange(ctx, l, w.link(m, people.LinkOldAddress), message, message, message)
 		if err == nil {
 			err = w.ChangeAddress(ctx, l.Secret)
 		}
@@ -221,7 +220,7 @@ var acts = map[string]func(ctx context.Context, w *world, m *member) error{
 		half, err := w.halfway(m)
 		if err == nil {
 			m.step++
-			_, err = w.SignInByCode(ctx, half, session.Entry{}, m.step)
+			_, err = w.SignInByCode(ctx, half, people.Entry{}, m.step)
 		}
 		return err
 	},
@@ -234,7 +233,7 @@ var acts = map[string]func(ctx context.Context, w *world, m *member) error{
 		if err := w.RenewCodes(ctx, m.Account, []string{code}); err != nil {
 			return err
 		}
-		_, err = w.SignInByRecoveryCode(ctx, half, session.Entry{}, code)
+		_, err = w.SignInByRecoveryCode(ctx, half, people.Entry{}, code)
 		return err
 	},
 	"use passkey": func(ctx context.Context, w *world, m *member) error {
@@ -252,15 +251,15 @@ var acts = map[string]func(ctx context.Context, w *world, m *member) error{
 		return err
 	},
 	"lose authenticator": func(ctx context.Context, w *world, m *member) error {
-		lost := w.link(m, link.Lost)
-		err := w.RequestNewAuthenticator(ctx, m.Account, lost, w.link(m, link.Keep), message)
+		lost := w.link(m, people.LinkLost)
+		err := w.RequestNewAuthenticator(ctx, m.Account, lost, w.link(m, people.LinkKeep), message)
 		if err == nil {
 			_, err = w.BeginReset(ctx, lost.Secret)
 		}
 		return err
 	},
 	"remove lost authenticator": func(_ context.Context, w *world, m *member) error {
-		w.Advance(link.ResetWait)
+		w.Advance(people.ResetWait)
 		_, err := w.halfway(m)
 		return err
 	},

@@ -15,16 +15,15 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	accountstore "opportunity.internal/services/authquota/internal/accountview/store"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/journal"
-	keystore "opportunity.internal/services/authquota/internal/keys/store"
-	noticestore "opportunity.internal/services/authquota/internal/notices/store"
-	"opportunity.internal/services/authquota/internal/people/passkey"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/store"
-	planstore "opportunity.internal/services/authquota/internal/plan/store"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/notices"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/people"
+	"opportunity.internal/services/authquota/internal/plan"
 )
 
 // lines is a journal in memory.
@@ -44,15 +43,15 @@ func (j *lines) Write(l journal.Line) error {
 type world struct {
 	dbtxtest.DB
 	*lines
-	*store.Store
+	*people.Store
 
 	t        *testing.T
 	url      string
 	clock    *servicetest.Clock
-	keys     *keystore.Store
-	accounts *accountstore.Store
-	plan     *planstore.Store
-	notices  *noticestore.Store
+	keys     *keys.Store
+	accounts *accountview.Store
+	plan     *plan.Store
+	notices  *notices.Store
 	made     int // numbers what must be unique
 }
 
@@ -65,9 +64,9 @@ func newWorld(t *testing.T, url string) *world {
 func (w *world) open() {
 	w.DB = dbtxtest.Open(w.t, w.url, w.clock.Now)
 	w.Clock, w.Journal = w.clock, w.lines
-	w.Store = store.New(w.DB.DB)
-	w.keys, w.accounts, w.plan = keystore.New(w.DB.DB), accountstore.New(w.DB.DB, nil), planstore.New(w.DB.DB)
-	w.notices = noticestore.New(w.DB.DB, nil)
+	w.Store = people.NewStore(w.DB.DB)
+	w.keys, w.accounts, w.plan = keys.NewStore(w.DB.DB), accountview.NewStore(w.DB.DB, nil), plan.NewStore(w.DB.DB)
+	w.notices = notices.NewStore(w.DB.DB, nil)
 }
 
 // backUp returns a function that restores the database.
@@ -367,7 +366,7 @@ func TestJournalHasNoSecrets(t *testing.T) {
 			text, err := l.Encode()
 			require.NoError(t, err)
 			bytes += len(text)
-			for _, secret := range []string{"ada@", hash, ada.key.LastFour, ada.passkey.Credential, session.Hash(ada.Session), "203.0.113"} {
+			for _, secret := range []string{"ada@", hash, ada.key.LastFour, ada.passkey.Credential, people.HashSecret(ada.Session), "203.0.113"} {
 				require.NotContains(t, string(text), secret)
 			}
 		}

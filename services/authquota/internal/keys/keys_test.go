@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 func TestStatusOfAKey(t *testing.T) {
@@ -27,7 +26,7 @@ func TestStatusOfAKey(t *testing.T) {
 
 func TestPrincipalWhilePaidPeriodsEnd(t *testing.T) {
 	end := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	tiers := tier.Table{api.Free: {PerDay: 1}, api.Developer: {PerDay: 2}, api.Commercial: {PerDay: 3}}
+	tiers := account.TierTable{api.Free: {PerDay: 1}, api.Developer: {PerDay: 2}, api.Commercial: {PerDay: 3}}
 	until := func(of api.Tier, d time.Duration) api.Entitlement {
 		at := end.Add(d)
 		return api.Entitlement{Tier: of, PaidUntil: &at}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/plan/tier"
+	"opportunity.internal/services/authquota/internal/account"
 )
 
 // clockTolerance limits the delay of the clock of a gateway that ends paid periods on time by that clock.
@@ -16,7 +16,7 @@ const clockTolerance = time.Minute
 //
 // A paid period that ended within clockTolerance is still the tier, and its end the next change. So each gateway ends it by its own
 // clock. There is one next change, so this holds only if no other follows.
-func (k Key) Principal(now time.Time, tiers tier.Table, suspended bool, epoch int64) (api.Principal, error) {
+func (k Key) Principal(now time.Time, tiers account.TierTable, suspended bool, epoch int64) (api.Principal, error) {
 	if _, _, follows := k.ChangeAfter(now); !follows {
 		now = now.Add(-clockTolerance)
 	}

@@ -5,16 +5,14 @@ import (
 
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // AddressChanges changes the address. Each change sends its mails and writes the audit log.
 type AddressChanges interface {
-	RequestAddressChange(ctx context.Context, l, keep link.Fresh, fresh, known, notice mail.Message) error
+	RequestAddressChange(ctx context.Context, l, keep people.FreshLink, fresh, known, notice mail.Message) error
 	// AddressChange returns the pending change, or the zero Link.
-	AddressChange(ctx context.Context, accountID string) (link.Link, error)
+	AddressChange(ctx context.Context, accountID string) (people.Link, error)
 	CancelAddressChange(ctx context.Context, accountID string) error
 }
 
@@ -42,11 +40,11 @@ func (p *Pages) email(v *site.Visit) (site.View, error) {
 		return again.Wrong("email", "This is already your address."), nil
 	}
 	ctx := v.Request.Context()
-	if wait, err := p.Attempts.CountAttempt(ctx, throttle.MailTo(string(link.NewAddress), email), throttle.MailTo("of", v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, people.MailsTo(string(people.LinkNewAddress), email), people.MailsTo("of", v.Person.Account)); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
-	l := link.New(link.NewAddress, v.Person.Account, email, v.Now)
-	keep := link.New(link.OldAddress, v.Person.Account, v.Person.Email, v.Now)
+	l := people.NewLink(people.LinkNewAddress, v.Person.Account, email, v.Now)
+	keep := people.NewLink(people.LinkOldAddress, v.Person.Account, v.Person.Email, v.Now)
 	err := p.AddressChanges.RequestAddressChange(ctx, l, keep,
 		mail.Message{To: email, Template: "new-address", Data: map[string]string{"link": p.linkTo("/account/new-address", l)}},
 		mail.Message{To: email, Template: "already-have-account", Data: map[string]string{"link": p.PublicURL + site.SignIn}},
@@ -58,7 +56,7 @@ func (p *Pages) email(v *site.Visit) (site.View, error) {
 
 // newAddressForm is behind the link. It does not require signing in, because the link may be opened on another device.
 func (p *Pages) newAddressForm(v *site.Visit) (site.View, error) {
-	l, err := p.Links.Link(v.Request.Context(), token(v), link.NewAddress)
+	l, err := p.Links.Link(v.Request.Context(), token(v), people.LinkNewAddress)
 	return unlessGone(site.Security, site.View{Template: "link", Title: "Confirm your new address", Data: linkForm{
 		"/account/new-address", token(v),
 		"You will sign in with " + l.Email + " and receive mails there. We notify the current address. If you did not request this, " +
@@ -80,7 +78,7 @@ func (p *Pages) cancelAddressChange(v *site.Visit) (site.View, error) {
 
 // oldAddressForm is behind the link in the mail to the previous address.
 func (p *Pages) oldAddressForm(v *site.Visit) (site.View, error) {
-	_, err := p.Links.Link(v.Request.Context(), token(v), link.OldAddress)
+	_, err := p.Links.Link(v.Request.Context(), token(v), people.LinkOldAddress)
 	return unlessGone(site.Security, site.View{Template: "link", Title: "Keep your address?", Data: linkForm{
 		"/account/old-address", token(v),
 		"The account keeps its e-mail address. If you did not request the change, change your password afterwards, which signs out every other browser.",

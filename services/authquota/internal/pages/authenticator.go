@@ -8,20 +8,17 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/recovery"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/throttle"
-	"opportunity.internal/services/authquota/internal/people/totp"
 	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // Authenticators sets up the second factor.
 type Authenticators interface {
 	// NewSeed returns the seed to show. It stays the same during set-up.
-	NewSeed(ctx context.Context, current session.Session) (people.NewSeed, error)
+	NewSeed(ctx context.Context, current people.Session) (people.NewSeed, error)
 	// ConfirmAuthenticator returns people.CodeUsed if a concurrent request was first.
-	ConfirmAuthenticator(ctx context.Context, half session.Session, entry session.Entry, seed people.NewSeed, step int64, codes []string,
-		tried ...throttle.Subject) (session.Admitted, error)
+	ConfirmAuthenticator(ctx context.Context, half people.Session, entry people.Entry, seed people.NewSeed, step int64, codes []string,
+		tried ...people.AttemptSubject) (people.Admitted, error)
 }
 
 // seedForm is the data for setting up an authenticator.
@@ -80,7 +77,7 @@ func (p *Pages) authenticator(v *site.Visit) (site.View, error) {
 	if !ok {
 		return again.Wrong("code", wrongNewCode), nil
 	}
-	codes, hashes := recovery.NewSet()
+	codes, hashes := people.NewRecoveryCodes()
 	admitted, err := p.Authenticators.ConfirmAuthenticator(ctx, v.Session, v.Entry(), seed, step, hashes, inSession(v))
 	if problem.Of(err).Code == problem.InvalidParameter {
 		return again.Wrong("code", problem.Of(err).Message), nil

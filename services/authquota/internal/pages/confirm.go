@@ -5,20 +5,18 @@ import (
 	"errors"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/people/passkey"
-	"opportunity.internal/services/authquota/internal/people/recovery"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/throttle"
-	"opportunity.internal/services/authquota/internal/people/totp"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // Proofs records proofs of a factor.
 type Proofs interface {
-	ConfirmByPassword(ctx context.Context, current session.Session, hash string, tried ...throttle.Subject) (secret string, err error)
-	ConfirmByCode(ctx context.Context, current session.Session, step int64, tried ...throttle.Subject) (secret string, err error)
-	ConfirmByPasskey(ctx context.Context, current session.Session, used passkey.Passkey, tried ...throttle.Subject) (secret string, err error)
-	ConfirmFailed(ctx context.Context, current session.Session, factor string) error
+	ConfirmByPassword(ctx context.Context, current people.Session, hash string, tried ...people.AttemptSubject) (secret string, err error)
+	ConfirmByCode(ctx context.Context, current people.Session, step int64, tried ...people.AttemptSubject) (secret string, err error)
+	ConfirmByPasskey(ctx context.Context, current people.Session, used passkey.Passkey, tried ...people.AttemptSubject) (secret string, err error)
+	ConfirmFailed(ctx context.Context, current people.Session, factor string) error
 }
 
 // proofForm is the data of the page that asks for a factor.
@@ -100,7 +98,7 @@ func (p *Pages) proveByCode(v *site.Visit) (string, error) {
 	given := v.PostForm("code")
 	step, ok := totp.Step(seed, given, v.Now)
 	switch {
-	case recovery.Matches(given):
+	case people.IsRecoveryCode(given):
 		return "", problem.New(problem.InvalidParameter, "Recovery codes work only at sign-in. Use a code from the app or your password.")
 	case !ok:
 		return "", errCode()

@@ -5,16 +5,14 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/throttle"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Resets resets forgotten passwords.
 type Resets interface {
-	RequestReset(ctx context.Context, l link.Fresh, message mail.Message) error
-	ResetPassword(ctx context.Context, secret, passwordHash string, entry session.Entry, tried ...throttle.Subject) error
+	RequestReset(ctx context.Context, l people.FreshLink, message mail.Message) error
+	ResetPassword(ctx context.Context, secret, passwordHash string, entry people.Entry, tried ...people.AttemptSubject) error
 }
 
 func (p *Pages) forgotForm(*site.Visit) (site.View, error) {
@@ -24,14 +22,14 @@ func (p *Pages) forgotForm(*site.Visit) (site.View, error) {
 // forgot sends a link if the address has an account. The page is the same in both cases.
 func (p *Pages) forgot(v *site.Visit) (site.View, error) {
 	form, _ := p.forgotForm(v)
-	return p.sendLink(v, form, link.Reset, "/account/forgot/sent", func(l link.Fresh) error {
+	return p.sendLink(v, form, people.LinkReset, "/account/forgot/sent", func(l people.FreshLink) error {
 		return p.Resets.RequestReset(v.Request.Context(), l,
 			mail.Message{To: l.Email, Template: "reset-password", Data: map[string]string{"link": p.linkTo("/account/reset", l)}})
 	})
 }
 
 func (p *Pages) resetForm(v *site.Visit) (site.View, error) {
-	l, err := p.Links.Link(v.Request.Context(), token(v), link.Reset)
+	l, err := p.Links.Link(v.Request.Context(), token(v), people.LinkReset)
 	return unlessGone("/account/forgot", site.View{
 		Template: "password", Title: "Choose a new password",
 		Data: passwordForm{"/account/reset", token(v), l.Email, "Change password"},
@@ -52,7 +50,7 @@ func (p *Pages) reset(v *site.Visit) (site.View, error) {
 	case wrong != "":
 		return again.Wrong("password", wrong), nil
 	}
-	err = p.Resets.ResetPassword(v.Request.Context(), form.Token, hash, v.Entry(), throttle.OfAddress(form.Email, v.Address()))
+	err = p.Resets.ResetPassword(v.Request.Context(), form.Token, hash, v.Entry(), people.AttemptsOnAddress(form.Email, v.Address()))
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/forgot"), nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/people/throttle"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
@@ -32,7 +32,7 @@ func (p *Pages) connectKey(v *site.Visit) (site.View, error) {
 		return again.Wrong("key", "Paste the whole key, from its first character to its last."), nil
 	}
 	// Limit guesses: a key of another form may be short.
-	if wait, err := p.Attempts.CountAttempt(v.Request.Context(), throttle.KeysFor(v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(v.Request.Context(), people.AttemptsToConnect(v.Person.Account)); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
 	digests := apikey.OlderOf(presented).Digests(p.Peppers)

@@ -7,13 +7,12 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/link"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Links stores links sent by mail. Invalid links are link.Gone.
 type Links interface {
-	Link(ctx context.Context, secret string, purpose link.Purpose) (link.Link, error)
+	Link(ctx context.Context, secret string, purpose people.LinkPurpose) (people.Link, error)
 }
 
 // addressForm is the data of a form with an e-mail address.
@@ -23,7 +22,7 @@ const noAddress = "Enter an e-mail address, such as ada@example.org."
 
 // sendLink validates the submitted address, calls request to send a link to it, and redirects to the page sent. It does so
 // too if the address has received too many mails.
-func (p *Pages) sendLink(v *site.Visit, form site.View, purpose link.Purpose, sent string, request func(link.Fresh) error) (site.View, error) {
+func (p *Pages) sendLink(v *site.Visit, form site.View, purpose people.LinkPurpose, sent string, request func(people.FreshLink) error) (site.View, error) {
 	email, ok := people.Email(v.PostForm("email"))
 	if !ok {
 		form.Data = addressForm{Email: email}
@@ -31,13 +30,13 @@ func (p *Pages) sendLink(v *site.Visit, form site.View, purpose link.Purpose, se
 	}
 	goes, err := p.mayMail(v, purpose, email)
 	if err == nil && goes {
-		err = request(link.New(purpose, "", email, v.Now))
+		err = request(people.NewLink(purpose, "", email, v.Now))
 	}
 	return site.View{Redirect: sent}, err
 }
 
 // linkTo returns the URL of a page with the secret of a link.
-func (p *Pages) linkTo(path string, l link.Fresh) string {
+func (p *Pages) linkTo(path string, l people.FreshLink) string {
 	return p.PublicURL + path + "?" + url.Values{"token": {l.Secret}}.Encode()
 }
 

@@ -6,14 +6,13 @@ import (
 
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/throttle"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Losses handles lost authenticators.
 type Losses interface {
-	RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep link.Fresh, message mail.Message) error
+	RequestNewAuthenticator(ctx context.Context, accountID string, lost, keep people.FreshLink, message mail.Message) error
 	BeginReset(ctx context.Context, secret string) (at time.Time, err error)
 	CancelReset(ctx context.Context, secret string) error
 	KeepAuthenticator(ctx context.Context, accountID string) error
@@ -35,14 +34,14 @@ func (p *Pages) lost(v *site.Visit) (site.View, error) {
 	}
 	ctx := v.Request.Context()
 	sent := site.View{Redirect: "/account/lost-authenticator/sent"}
-	if wait, err := p.Attempts.CountAttempt(ctx, throttle.MailTo(string(link.Lost), v.Person.Account)); err != nil || wait > 0 {
+	if wait, err := p.Attempts.CountAttempt(ctx, people.MailsTo(string(people.LinkLost), v.Person.Account)); err != nil || wait > 0 {
 		return sent, err // the links of the last mail still work
 	}
-	lost := link.New(link.Lost, v.Person.Account, v.Person.Email, v.Now)
-	keep := link.New(link.Keep, v.Person.Account, v.Person.Email, v.Now)
+	lost := people.NewLink(people.LinkLost, v.Person.Account, v.Person.Email, v.Now)
+	keep := people.NewLink(people.LinkKeep, v.Person.Account, v.Person.Email, v.Now)
 	return sent, p.Losses.RequestNewAuthenticator(ctx, v.Person.Account, lost, keep, mail.Message{
 		To: v.Person.Email, Template: "authenticator-reset-asked", Data: map[string]string{
-			"when":   account.When(v.Now.Add(link.ResetWait)),
+			"when":   account.When(v.Now.Add(people.ResetWait)),
 			"link":   p.linkTo("/account/lost-authenticator/confirm", lost),
 			"cancel": p.linkTo("/account/lost-authenticator/cancel", keep),
 		},
@@ -50,10 +49,10 @@ func (p *Pages) lost(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) lostConfirmForm(v *site.Visit) (site.View, error) {
-	l, err := p.Links.Link(v.Request.Context(), token(v), link.Lost)
+	l, err := p.Links.Link(v.Request.Context(), token(v), people.LinkLost)
 	return unlessGone(site.SignIn, site.View{Template: "link", Title: "Is the authenticator lost?", Data: linkForm{
 		"/account/lost-authenticator/confirm", token(v),
-		"If you confirm, the authenticator and the recovery codes will be removed on " + account.When(l.RequestedAt().Add(link.ResetWait)) +
+		"If you confirm, the authenticator and the recovery codes will be removed on " + account.When(l.RequestedAt().Add(people.ResetWait)) +
 			". You set up new ones the next time you sign in. Signing in with the authenticator before then cancels the removal.",
 		"Yes, it is lost",
 	}}, err)
@@ -67,7 +66,7 @@ func (p *Pages) lostConfirm(v *site.Visit) (site.View, error) {
 }
 
 func (p *Pages) lostCancelForm(v *site.Visit) (site.View, error) {
-	_, err := p.Links.Link(v.Request.Context(), token(v), link.Keep)
+	_, err := p.Links.Link(v.Request.Context(), token(v), people.LinkKeep)
 	return unlessGone(site.SignIn, site.View{Template: "link", Title: "Keep the authenticator?", Data: linkForm{
 		"/account/lost-authenticator/cancel", token(v),
 		"The authenticator stays. If you did not report it lost, change your password afterwards: someone else knows it.",

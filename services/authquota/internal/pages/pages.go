@@ -9,8 +9,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apidoc"
-	"opportunity.internal/services/authquota/internal/people/passkey"
-	"opportunity.internal/services/authquota/internal/plan/tier"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/passkey"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
@@ -25,7 +25,7 @@ type Pages struct {
 	TermsVersion string   // of the terms of use in effect
 	AutoApprove  bool     // approve key requests automatically
 	ApproveTest  bool     // approve the request for an account's test key automatically
-	Tiers        tier.Table
+	Tiers        account.TierTable
 	API          *apidoc.Description
 	Log          *slog.Logger
 	Apply        site.Apply

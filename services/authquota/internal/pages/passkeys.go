@@ -6,9 +6,8 @@ import (
 	"fmt"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/people/passkey"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/throttle"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
@@ -17,7 +16,7 @@ type Passkeys interface {
 	Passkeys(ctx context.Context, accountID string) ([]passkey.Passkey, error)
 	AddPasskey(ctx context.Context, p passkey.Passkey) error
 	RemovePasskey(ctx context.Context, accountID, id string) error
-	SignInByPasskey(ctx context.Context, half session.Session, entry session.Entry, used passkey.Passkey, tried ...throttle.Subject) (session.Admitted, error)
+	SignInByPasskey(ctx context.Context, half people.Session, entry people.Entry, used passkey.Passkey, tried ...people.AttemptSubject) (people.Admitted, error)
 }
 
 // Challenges stores the challenges of browsers; not_found if there is none, or it was used or has expired.

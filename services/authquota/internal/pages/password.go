@@ -5,9 +5,8 @@ import (
 	"errors"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/people/password"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/throttle"
+	"opportunity.internal/services/authquota/internal/password"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
@@ -15,7 +14,7 @@ import (
 type PasswordChanges interface {
 	PasswordHash(ctx context.Context, accountID string) (string, error)
 	// ChangePassword returns the session's new secret.
-	ChangePassword(ctx context.Context, current session.Session, before, after string, tried ...throttle.Subject) (secret string, err error)
+	ChangePassword(ctx context.Context, current people.Session, before, after string, tried ...people.AttemptSubject) (secret string, err error)
 }
 
 // passwordForm is the data of a form for a new password.

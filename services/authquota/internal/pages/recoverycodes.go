@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/people/recovery"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
@@ -43,7 +43,7 @@ func (p *Pages) codesForm(v *site.Visit) (site.View, error) {
 
 // renewCodes creates new codes and shows them once.
 func (p *Pages) renewCodes(v *site.Visit) (site.View, error) {
-	codes, hashes := recovery.NewSet()
+	codes, hashes := people.NewRecoveryCodes()
 	err := p.Renewals.RenewCodes(v.Request.Context(), v.Person.Account, hashes)
 	return newCodesPage(v, codes, false), err
 }
@@ -53,10 +53,10 @@ func (p *Pages) downloadCodes(v *site.Visit) (site.View, error) {
 	codes := v.PostFormArray("code")
 	hashes := make([]string, len(codes))
 	for i, c := range codes {
-		hashes[i] = recovery.Hash(c)
+		hashes[i] = people.HashRecoveryCode(c)
 	}
 	unused, err := false, error(nil)
-	if len(codes) == recovery.Count {
+	if len(codes) == people.RecoveryCodeCount {
 		unused, err = p.UnusedCodes.CodesUnused(v.Request.Context(), v.Person.Account, hashes)
 	}
 	if err == nil && !unused {

@@ -4,15 +4,13 @@ import (
 	"context"
 
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/throttle"
-	"opportunity.internal/services/authquota/internal/people/totp"
 	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // Replacements replaces authenticators.
 type Replacements interface {
-	ReplaceAuthenticator(ctx context.Context, current session.Session, seed people.NewSeed, step int64, tried ...throttle.Subject) (secret string, err error)
+	ReplaceAuthenticator(ctx context.Context, current people.Session, seed people.NewSeed, step int64, tried ...people.AttemptSubject) (secret string, err error)
 }
 
 // replaceForm shows the seed of a new authenticator.

@@ -2,19 +2,18 @@ package pages
 
 import (
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/passkey"
-	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // overview is the data of the security page.
 type overview struct {
-	NewAddress       link.Link // pending address change, if any
+	NewAddress       people.Link // pending address change, if any
 	PasskeysPossible bool
 	MorePasskeys     bool
 	Passkeys         []passkey.Passkey
-	Sessions         []session.Session
+	Sessions         []people.Session
 	This             string // session ID of this browser
 	Events           []event
 	Terms            site.Terms
@@ -41,7 +40,7 @@ func (p *Pages) security(v *site.Visit) (site.View, error) {
 // endSession signs another browser out.
 func (p *Pages) endSession(v *site.Visit) (site.View, error) {
 	id := v.PostForm("id")
-	if !session.ValidID(id) {
+	if !people.ValidSessionID(id) {
 		return site.View{}, problem.New(problem.NotFound, "This session does not exist.")
 	}
 	err := p.Sessions.EndSession(v.Request.Context(), v.Person.Account, id)

@@ -4,13 +4,10 @@ import (
 	"context"
 
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/password"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/password"
-	"opportunity.internal/services/authquota/internal/people/recovery"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/throttle"
-	"opportunity.internal/services/authquota/internal/people/totp"
 	"opportunity.internal/services/authquota/internal/site"
+	"opportunity.internal/services/authquota/internal/totp"
 )
 
 // Passwords stores the first factor.
@@ -18,21 +15,21 @@ type Passwords interface {
 	// Credentials returns empty strings if no account has the address.
 	Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error)
 	Rehash(ctx context.Context, accountID, before, after string) error
-	SignInHalfway(ctx context.Context, accountID string, entry session.Entry, tried ...throttle.Subject) (session.Admitted, error)
+	SignInHalfway(ctx context.Context, accountID string, entry people.Entry, tried ...people.AttemptSubject) (people.Admitted, error)
 	// SignInFailed takes the same time if accountID is empty.
-	SignInFailed(ctx context.Context, accountID, with string, client session.Client, subject throttle.Subject) error
+	SignInFailed(ctx context.Context, accountID, with string, client people.Client, subject people.AttemptSubject) error
 }
 
 // Codes verifies the second factor; people.CodeUsed if a code was used before.
 type Codes interface {
 	Seed(ctx context.Context, accountID string) (string, error)
-	SignInByCode(ctx context.Context, half session.Session, entry session.Entry, step int64, tried ...throttle.Subject) (session.Admitted, error)
-	SignInByRecoveryCode(ctx context.Context, half session.Session, entry session.Entry, hash string, tried ...throttle.Subject) (session.Admitted, error)
+	SignInByCode(ctx context.Context, half people.Session, entry people.Entry, step int64, tried ...people.AttemptSubject) (people.Admitted, error)
+	SignInByRecoveryCode(ctx context.Context, half people.Session, entry people.Entry, hash string, tried ...people.AttemptSubject) (people.Admitted, error)
 }
 
 func (p *Pages) signInForm(v *site.Visit) (site.View, error) {
 	if secret := v.SessionSecret(); secret != "" {
-		if current, _, err := p.Sessions.Session(v.Request.Context(), secret); err == nil && current.Stage == session.Full {
+		if current, _, err := p.Sessions.Session(v.Request.Context(), secret); err == nil && current.Stage == people.Full {
 			return site.View{Redirect: v.Next()}, nil
 		}
 	}
@@ -47,7 +44,7 @@ func (p *Pages) signIn(v *site.Visit) (site.View, error) {
 	if !valid {
 		return again.Wrong("email", noAddress), nil
 	}
-	address, network := throttle.OfAddress(email, v.Address()), throttle.FromNetwork(v.Address())
+	address, network := people.AttemptsOnAddress(email, v.Address()), people.AttemptsFromNetwork(v.Address())
 	if wait, err := p.Attempts.CountAttempt(ctx, address, network); err != nil || wait > 0 {
 		return site.TooMany(v, again, wait), err
 	}
@@ -112,10 +109,10 @@ func (p *Pages) code(v *site.Visit) (site.View, error) {
 	return site.View{Redirect: v.Next()}, err
 }
 
-func (p *Pages) secondFactor(v *site.Visit, given string, tried ...throttle.Subject) (session.Admitted, error) {
+func (p *Pages) secondFactor(v *site.Visit, given string, tried ...people.AttemptSubject) (people.Admitted, error) {
 	ctx := v.Request.Context()
-	if recovery.Matches(given) {
-		admitted, err := p.Codes.SignInByRecoveryCode(ctx, v.Session, v.Entry(), recovery.Hash(given), tried...)
+	if people.IsRecoveryCode(given) {
+		admitted, err := p.Codes.SignInByRecoveryCode(ctx, v.Session, v.Entry(), people.HashRecoveryCode(given), tried...)
 		if problem.Of(err).Code == problem.InvalidParameter {
 			err = problem.New(problem.InvalidParameter, "This recovery code is wrong or was already used.")
 		}
@@ -123,11 +120,11 @@ func (p *Pages) secondFactor(v *site.Visit, given string, tried ...throttle.Subj
 	}
 	seed, err := p.Codes.Seed(ctx, v.Person.Account)
 	if err != nil {
-		return session.Admitted{}, err
+		return people.Admitted{}, err
 	}
 	step, ok := totp.Step(seed, given, v.Now)
 	if !ok {
-		return session.Admitted{}, errCode()
+		return people.Admitted{}, errCode()
 	}
 	return p.Codes.SignInByCode(ctx, v.Session, v.Entry(), step, tried...)
 }

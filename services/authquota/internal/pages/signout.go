@@ -5,17 +5,16 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // Sessions stores the sessions of browsers.
 type Sessions interface {
 	// Session returns the active session with this secret and its person; not_found if there is none.
-	Session(ctx context.Context, secret string) (session.Session, people.Person, error)
+	Session(ctx context.Context, secret string) (people.Session, people.Person, error)
 	// EndSession ends a session of an account.
 	EndSession(ctx context.Context, accountID, id string) error
-	OpenSessions(ctx context.Context, accountID string) ([]session.Session, error)
+	OpenSessions(ctx context.Context, accountID string) ([]people.Session, error)
 	EndSessions(ctx context.Context, accountID string) error
 }
 

@@ -5,15 +5,14 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
 // SignUps creates accounts for verified addresses.
 type SignUps interface {
-	RequestSignUp(ctx context.Context, l link.Fresh, fresh, known mail.Message) error
-	SignUp(ctx context.Context, secret, passwordHash string, entry session.Entry) (session.Admitted, error)
+	RequestSignUp(ctx context.Context, l people.FreshLink, fresh, known mail.Message) error
+	SignUp(ctx context.Context, secret, passwordHash string, entry people.Entry) (people.Admitted, error)
 }
 
 func (p *Pages) signUpForm(*site.Visit) (site.View, error) {
@@ -23,7 +22,7 @@ func (p *Pages) signUpForm(*site.Visit) (site.View, error) {
 // signUp sends a mail to the address. The page does not reveal whether the address has an account.
 func (p *Pages) signUp(v *site.Visit) (site.View, error) {
 	form, _ := p.signUpForm(v)
-	return p.sendLink(v, form, link.Confirm, "/account/sign-up/sent", func(l link.Fresh) error {
+	return p.sendLink(v, form, people.LinkConfirm, "/account/sign-up/sent", func(l people.FreshLink) error {
 		return p.SignUps.RequestSignUp(v.Request.Context(), l,
 			mail.Message{To: l.Email, Template: "confirm-address", Data: map[string]string{"link": p.linkTo("/account/confirm", l)}},
 			mail.Message{To: l.Email, Template: "already-have-account", Data: map[string]string{"link": p.PublicURL + site.SignIn}})
@@ -32,7 +31,7 @@ func (p *Pages) signUp(v *site.Visit) (site.View, error) {
 
 // confirmForm shows the form behind a link. Only submitting it uses the link, because mail scanners open links too.
 func (p *Pages) confirmForm(v *site.Visit) (site.View, error) {
-	l, err := p.Links.Link(v.Request.Context(), token(v), link.Confirm)
+	l, err := p.Links.Link(v.Request.Context(), token(v), people.LinkConfirm)
 	if problem.Of(err).Code == problem.NotFound {
 		return gone("/account/sign-up"), nil
 	}

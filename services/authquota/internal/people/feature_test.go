@@ -12,18 +12,17 @@ import (
 
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/account"
-	accountstore "opportunity.internal/services/authquota/internal/accountview/store"
+	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
-	keystore "opportunity.internal/services/authquota/internal/keys/store"
+	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/peopletest"
-	"opportunity.internal/services/authquota/internal/people/store"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
-	usagestore "opportunity.internal/services/authquota/internal/usage/store"
+	"opportunity.internal/services/authquota/internal/usage"
 )
 
 func TestMain(m *testing.M) { sitetest.Main(m, "../pages/templates/none") }
@@ -35,9 +34,9 @@ type feature struct {
 	dbtxtest.DB
 
 	t        *testing.T
-	people   *store.Store
-	keys     *keystore.Store
-	accounts *accountstore.Store
+	people   *people.Store
+	keys     *keys.Store
+	accounts *accountview.Store
 	pages    http.Handler
 	log      *bytes.Buffer
 	sent     []mail.Posted // so far
@@ -49,10 +48,10 @@ func onBoth(t *testing.T, test func(t *testing.T, f *feature)) {
 }
 
 func newFeature(t *testing.T, db dbtxtest.DB, publicURL string) *feature {
-	f := &feature{DB: db, t: t, people: store.New(db.DB), keys: keystore.New(db.DB), log: new(bytes.Buffer)}
-	f.accounts = accountstore.New(db.DB, f.keys)
+	f := &feature{DB: db, t: t, people: people.NewStore(db.DB), keys: keys.NewStore(db.DB), log: new(bytes.Buffer)}
+	f.accounts = accountview.NewStore(db.DB, f.keys)
 	log := sitetest.NewLogger(f.log)
-	tiers, err := tier.Parse("")
+	tiers, err := account.ParseTiers("")
 	require.NoError(t, err)
 	p := &pages.Pages{
 		PublicURL: publicURL, RelyingParty: passkey.At(publicURL, pages.Issuer), TermsVersion: "1", Log: log,
@@ -61,7 +60,7 @@ func newFeature(t *testing.T, db dbtxtest.DB, publicURL string) *feature {
 		Codes: f.people, Authenticators: f.people, Replacements: f.people, Losses: f.people, Passkeys: f.people, Challenges: f.people, Proofs: f.people,
 		PasswordChanges: f.people, AddressChanges: f.people, AddressLinks: f.people, Closing: f.people, Events: f.accounts,
 		Renewals: f.people, UnusedCodes: f.people, Overview: f.keys,
-		Allowances: site.Allowances{Tiers: tiers, Counters: noCounters{}, Ledger: usagestore.New(db.DB)},
+		Allowances: site.Allowances{Tiers: tiers, Counters: noCounters{}, Ledger: usage.NewStore(db.DB)},
 	}
 	s, err := site.New(site.Config{
 		Errors: problem.Writer{BaseURL: publicURL, Log: log}, PublicURL: publicURL, Now: db.Now, Sessions: f.people,

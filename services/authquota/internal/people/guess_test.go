@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/peopletest"
-	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 
@@ -114,7 +114,7 @@ func TestWrongPasswordsDelayOnlyTheirSender(t *testing.T) {
 			thief := f.visitor()
 			thief.Address = "198.51.100.1"
 			for i := range 9 { // as the page counts them, without the time of a hash for each
-				_, err := f.people.CountAttempt(t.Context(), throttle.OfAddress(email, fmt.Sprintf("198.51.100.%d", i)))
+				_, err := f.people.CountAttempt(t.Context(), people.AttemptsOnAddress(email, fmt.Sprintf("198.51.100.%d", i)))
 				require.NoError(t, err)
 			}
 			thief.Address = "198.51.100.9" // the same network
@@ -136,7 +136,7 @@ func TestOneNetworkCannotTryManyAddresses(t *testing.T) {
 		b := f.visitor()
 		b.Post("/account/sign-in", "email", "nobody@example.org", "password", "x").Shows(http.StatusUnprocessableEntity)
 		for i := range 100 {
-			_, err := f.people.CountAttempt(t.Context(), throttle.OfAddress(fmt.Sprintf("nobody%d@example.org", i), b.Address), throttle.FromNetwork(b.Address))
+			_, err := f.people.CountAttempt(t.Context(), people.AttemptsOnAddress(fmt.Sprintf("nobody%d@example.org", i), b.Address), people.AttemptsFromNetwork(b.Address))
 			require.NoError(t, err)
 		}
 		b.Post("/account/sign-in", "email", "somebody@example.org", "password", "x").Shows(http.StatusTooManyRequests)

@@ -10,10 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
-	"opportunity.internal/services/authquota/internal/people/passkey"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/peopletest"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/store"
 )
 
 func TestAPasskeyIsTheSecondStep(t *testing.T) {
@@ -33,7 +32,7 @@ func TestAPasskeyIsTheSecondStep(t *testing.T) {
 		phone.Get("/account/security").Shows(http.StatusOK, "Signed in passkey")
 
 		// and the proof before a sensitive action
-		f.Advance(session.RecentProof)
+		f.Advance(people.RecentProof)
 		confirm := phone.Get("/account/security/confirm").Shows(http.StatusOK)
 		old := phone.Cookies["__Host-session"]
 		phone.Post("/account/security/confirm", "answer", k.Prove(confirm), "next", "/account/security/email").Leads("/account/security/email")
@@ -108,7 +107,7 @@ func TestAPasskeyOfAnotherIsNoProof(t *testing.T) {
 		phone.Post("/account/sign-in/passkey", "answer", mine.Prove(phone.Get("/account/sign-in/code"))).Leads("/account")
 
 		// a passkey is registered for one account
-		f.Advance(session.RecentProof - 2*session.TouchEvery)
+		f.Advance(people.RecentProof - 2*people.TouchEvery)
 		mine.Authenticator.Options.UserHandle = []byte(stranger.Account)
 		stranger.Post("/account/security/passkeys", "name", "Mine too", "answer", mine.Make(stranger.Get("/account/security/passkeys"))).Shows(422, "not accepted")
 	})
@@ -180,10 +179,10 @@ func TestPasskeysEndWithALostAuthenticator(t *testing.T) {
 		require.Equal(t, http.StatusSeeOther, half.Post("/account/lost-authenticator").Status)
 		link := f.mail(b.Email, "authenticator-reset-asked", 1).links()[0]
 		half.Post("/account/lost-authenticator/confirm", "token", peopletest.Token(half.Get(link))).Leads("/account/sign-in")
-		f.Advance(73 * session.Life)
+		f.Advance(73 * people.SessionLife)
 		half.EnterPassword()
 		half.Get("/account").Leads("/account/authenticator")
-		left, err := store.New(f.DB.DB).Passkeys(t.Context(), b.Account)
+		left, err := people.NewStore(f.DB.DB).Passkeys(t.Context(), b.Account)
 		require.NoError(t, err)
 		require.Empty(t, left)
 	})

@@ -13,8 +13,8 @@ import (
 
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/people/peopletest"
-	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 func TestSensitivePagesNeedRecentProof(t *testing.T) {
@@ -25,7 +25,7 @@ func TestSensitivePagesNeedRecentProof(t *testing.T) {
 			b.Get("/account/security/" + page).Shows(http.StatusOK)
 		}
 		b.Get("/account/security/sessions/end").Shows(http.StatusMethodNotAllowed)
-		f.Advance(session.RecentProof)
+		f.Advance(people.RecentProof)
 		before := f.Dump(t)["people"]
 		for _, page := range delicate {
 			b.Get("/account/security/" + page).Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2F" + page)
@@ -43,10 +43,10 @@ func TestSensitivePagesNeedRecentProof(t *testing.T) {
 		b.Get("/account/security/confirm?next=/account/security/password").Shows(http.StatusOK, "Confirm your identity")
 		b.Post("/account/security/confirm", "code", b.Code(), "next", "/account/security/password").Leads("/account/security/password")
 		b.Get("/account/security/password").Shows(http.StatusOK)
-		f.Advance(session.Overlap)
+		f.Advance(people.SecretOverlap)
 		old.Get("/account").Leads("/account/sign-in")
 
-		f.Advance(session.RecentProof)
+		f.Advance(people.RecentProof)
 		b.Post("/account/security/confirm", "password", otherPassword, "next", "/account/security/email").Shows(422, "not the password")
 		b.Get("/account/security/email").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail")
 		b.Post("/account/security/confirm", "password", dbtxtest.Password, "next", "https://evil.example/").Leads("/account/security")
@@ -63,7 +63,7 @@ func TestACodeConfirmsOnceAndWrongOnesSlowDown(t *testing.T) {
 		b.Post("/account/security/confirm", "code", code).Leads("/account/security")
 		b.Post("/account/security/confirm", "code", code).Shows(422, "already used")
 		b.Get("/account").Shows(http.StatusOK)
-		f.Advance(session.RecentProof)
+		f.Advance(people.RecentProof)
 		for range 9 { // one attempt was counted before
 			b.Post("/account/security/confirm", "code", b.WrongCode()).Shows(422, "is wrong")
 		}
@@ -177,10 +177,10 @@ func TestTheAuthenticatorIsReplacedOnceTheNewOneHasProvenItself(t *testing.T) {
 		b.Post("/account/security/authenticator", "code", b.Code()).Shows(422, "QR code on this page")
 		first := b.Get("/account/security/authenticator").Shows(http.StatusOK)
 		require.Regexp(t, qr, first.Body)
-		f.Advance(session.RecentProof - 3*time.Minute)
+		f.Advance(people.RecentProof - 3*time.Minute)
 		require.Equal(t, peopletest.Seed(first), peopletest.Seed(b.Get("/account/security/authenticator")), "it may be scanned already")
 		for range 3 {
-			f.Advance(session.RecentProof)
+			f.Advance(people.RecentProof)
 			b.Get("/account")
 		}
 		b.Post("/account/security/confirm", "password", dbtxtest.Password).Leads("/account/security")
@@ -246,7 +246,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		require.Len(t, ids, 1)
 		for secret := range strings.SplitSeq(phone.Cookies["__Host-session"]+" "+b.Cookies["__Host-session"], " ") {
 			require.NotContains(t, list.Body, secret)
-			require.NotContains(t, list.Body, session.Hash(secret))
+			require.NotContains(t, list.Body, people.HashSecret(secret))
 		}
 		stranger.Post("/account/security/sessions/end", "id", ids[0][1]).Shows(http.StatusNotFound)
 		phone.Get("/account").Shows(http.StatusOK)
@@ -270,7 +270,7 @@ func TestIdleSessionIsNotListed(t *testing.T) {
 		b.Other().EnterPassword()
 		b.Get("/account/security").Shows(http.StatusOK, "password only, not signed in")
 		for range 3 {
-			f.Advance(session.Idle / 2)
+			f.Advance(people.SessionIdle / 2)
 			b.Get("/account")
 		}
 		require.NotContains(t, b.Get("/account/security").Shows(http.StatusOK).Body, "/account/security/sessions/end\"")

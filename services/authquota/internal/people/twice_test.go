@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
-	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 // A form submitted twice, or from a second tab, does not sign out and grants nothing extra.
 func TestAFormThatIsSentTwice(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *feature) {
 		b := f.member("ada@example.org")
-		f.Advance(session.RecentProof)
+		f.Advance(people.RecentProof)
 		again := b.Other()
 		again.Cookies["__Host-session"] = b.Cookies["__Host-session"]
 		code := b.Code()
@@ -21,7 +21,7 @@ func TestAFormThatIsSentTwice(t *testing.T) {
 		again.Get("/account").Shows(http.StatusOK)
 		again.Get("/account/security/email").Leads("/account/security/confirm?next=%2Faccount%2Fsecurity%2Femail") // the old secret comes without the proof
 		b.Get("/account/security/email").Shows(http.StatusOK)
-		f.Advance(session.Overlap)
+		f.Advance(people.SecretOverlap)
 		again.Get("/account").Leads("/account/sign-in")
 		if again.Cookies["__Host-session"] == "" {
 			t.Fatal("the browser may have a newer cookie, which this answer must not take away")
@@ -38,7 +38,7 @@ func TestAFormThatIsSentTwice(t *testing.T) {
 		phone.Password = otherPassword
 		phone.EnterPassword().Leads("/account/sign-in/code")
 		half := phone.Cookies["__Host-session"]
-		f.Advance(session.TouchEvery)
+		f.Advance(people.TouchEvery)
 		code = phone.Code()
 		phone.Post("/account/sign-in/code", "code", code).Leads("/account")
 		full := phone.Cookies["__Host-session"]

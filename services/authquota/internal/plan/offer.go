@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/plan/tier"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/usage/chart"
 )
 
@@ -20,7 +20,7 @@ type Offer struct {
 }
 
 // OfferOf returns the offer of a tier.
-func OfferOf(t api.Tier, limits tier.Table) Offer {
+func OfferOf(t api.Tier, limits account.TierTable) Offer {
 	o := Offer{Name: strings.ToUpper(string(t[:1])) + string(t[1:]), Price: "Granted by the operator", Tier: t, Limits: limits[t]}
 	if p, ok := api.PlanOf(t); ok {
 		o.Name, o.Price = p.Name, "Free of charge"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/authquota/internal/plan/tier"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/usage"
 )
 
@@ -24,7 +24,7 @@ type Counters interface {
 
 // Allowances reads the allowances of accounts, for the block "allowance" of a page.
 type Allowances struct {
-	Tiers    tier.Table
+	Tiers    account.TierTable
 	Counters Counters
 	Ledger   Ledger
 }

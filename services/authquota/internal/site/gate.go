@@ -5,7 +5,7 @@ import (
 	"path"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 // enter identifies the visitor and returns where to redirect first, if anywhere.
@@ -43,7 +43,7 @@ func (s *Site) enter(v *Visit, level Access) (elsewhere string, err error) {
 
 // full reports whether the person has proven both factors.
 func (v *Visit) full() bool {
-	return v.Session.Stage == session.Full && v.Person.AuthenticatorConfirmed
+	return v.Session.Stage == people.Full && v.Person.AuthenticatorConfirmed
 }
 
 // back returns the page to continue to after proving a factor: the requested page or, because a form cannot be submitted again,

@@ -23,13 +23,12 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // Sessions finds the sessions of signed-in browsers.
 type Sessions interface {
 	// Session returns the active session with this secret and its person; not_found if there is none.
-	Session(ctx context.Context, secret string) (session.Session, people.Person, error)
+	Session(ctx context.Context, secret string) (people.Session, people.Person, error)
 }
 
 // Config holds the dependencies of a Site.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
@@ -108,14 +108,14 @@ func TestAccessLevels(t *testing.T) {
 			"", "/account/sign-in", "/account/sign-in?next=%2Faccount%2Fsigned-in", "/account/sign-in?next=%2Faccount%2Frecent"},
 		"with an ended session": {func(s *sitetest.Site) { s.Cookies["__Host-session"] = "of yesterday" },
 			"", "/account/sign-in", "/account/sign-in?next=%2Faccount%2Fsigned-in", "/account/sign-in?next=%2Faccount%2Frecent"},
-		"halfway": {func(s *sitetest.Site) { s.Current.Stage = session.Halfway },
+		"halfway": {func(s *sitetest.Site) { s.Current.Stage = people.Halfway },
 			"", "", "/account/sign-in/code?next=%2Faccount%2Fsigned-in", "/account/sign-in/code?next=%2Faccount%2Frecent"},
-		"halfway, before the set-up": {func(s *sitetest.Site) { s.Current.Stage, s.Person.AuthenticatorConfirmed = session.Halfway, false },
+		"halfway, before the set-up": {func(s *sitetest.Site) { s.Current.Stage, s.Person.AuthenticatorConfirmed = people.Halfway, false },
 			"", "", "/account/authenticator", "/account/authenticator"},
 		"full, after the authenticator was removed": {func(s *sitetest.Site) { s.Person.AuthenticatorConfirmed = false },
 			"", "", "/account/authenticator", "/account/authenticator"},
 		"full": {func(*sitetest.Site) {}, "", home, "", ""},
-		"full, ten minutes after the last proof": {func(s *sitetest.Site) { s.Now = s.Now.Add(session.RecentProof) },
+		"full, ten minutes after the last proof": {func(s *sitetest.Site) { s.Now = s.Now.Add(people.RecentProof) },
 			"", home, "", "/account/security/confirm?next=%2Faccount%2Frecent"},
 		"full, with the previous secret": {func(s *sitetest.Site) { s.Current.Superseded = true },
 			"", home, "", "/account/security/confirm?next=%2Faccount%2Frecent"},

@@ -13,15 +13,14 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/session"
 )
 
 // Visit is a request to a handler.
 type Visit struct {
 	*gin.Context
 
-	Person  people.Person   // zero if access is open
-	Session session.Session // zero if access is open
+	Person  people.Person  // zero if access is open
+	Session people.Session // zero if access is open
 	Now     time.Time
 }
 
@@ -36,7 +35,7 @@ const (
 const deviceLife = 400 * 24 * time.Hour
 
 // Client describes the browser.
-func (v *Visit) Client() session.Client { return session.Of(v.Request.UserAgent(), v.Address()) }
+func (v *Visit) Client() people.Client { return people.ClientOf(v.Request.UserAgent(), v.Address()) }
 
 // Address returns the browser's IP address, as reported by the gateway.
 func (v *Visit) Address() string { return v.GetHeader(api.ClientHeader) }
@@ -48,12 +47,12 @@ func (v *Visit) SessionSecret() string { return v.cookie(sessionCookie) }
 func (v *Visit) DeviceSecret() string { return v.cookie(deviceCookie) }
 
 // Entry returns the browser for signing in.
-func (v *Visit) Entry() session.Entry {
-	return session.Entry{Before: v.SessionSecret(), Device: v.DeviceSecret(), Client: v.Client()}
+func (v *Visit) Entry() people.Entry {
+	return people.Entry{Before: v.SessionSecret(), Device: v.DeviceSecret(), Client: v.Client()}
 }
 
 // Admit sets the browser's new cookies.
-func (v *Visit) Admit(a session.Admitted) {
+func (v *Visit) Admit(a people.Admitted) {
 	if a.Session != "" {
 		v.Renew(a.Session)
 	}

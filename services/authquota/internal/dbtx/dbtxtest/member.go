@@ -8,11 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/mail"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/password"
-	"opportunity.internal/services/authquota/internal/people/recovery"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/store"
+	"opportunity.internal/services/authquota/internal/password"
+	"opportunity.internal/services/authquota/internal/people"
 )
 
 // Password is the password of every Member.
@@ -34,26 +31,26 @@ type Member struct {
 // SignUp signs a person up in the stores. No code of the authenticator is used yet. One mail is in the outbox.
 func (db DB) SignUp(t testing.TB, email string) Member {
 	t.Helper()
-	ctx, people := t.Context(), store.New(db.DB)
+	ctx, store := t.Context(), people.NewStore(db.DB)
 	hashed, err := hash()
 	require.NoError(t, err)
-	confirm := link.New(link.Confirm, "", email, db.Now())
+	confirm := people.NewLink(people.LinkConfirm, "", email, db.Now())
 	message := mail.Message{To: email, Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"}}
-	require.NoError(t, people.RequestSignUp(ctx, confirm, message, message))
-	entry := session.Entry{Client: session.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}}
-	admitted, err := people.SignUp(ctx, confirm.Secret, hashed, entry)
+	require.NoError(t, store.RequestSignUp(ctx, confirm, message, message))
+	entry := people.Entry{Client: people.Client{Agent: "Firefox on Linux", Network: "203.0.113.0/24"}}
+	admitted, err := store.SignUp(ctx, confirm.Secret, hashed, entry)
 	require.NoError(t, err)
-	half, _, err := people.Session(ctx, admitted.Session)
+	half, _, err := store.Session(ctx, admitted.Session)
 	require.NoError(t, err)
-	seed, err := people.NewSeed(ctx, half)
+	seed, err := store.NewSeed(ctx, half)
 	require.NoError(t, err)
-	codes := recovery.Generate()
+	codes := people.GenerateRecoveryCodes()
 	hashes := make([]string, len(codes))
 	for i, c := range codes {
-		hashes[i] = recovery.Hash(c)
+		hashes[i] = people.HashRecoveryCode(c)
 	}
 	entry.Device = admitted.Device
-	full, err := people.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes)
+	full, err := store.ConfirmAuthenticator(ctx, half, entry, seed, 0, hashes)
 	require.NoError(t, err)
 	return Member{Account: half.Account, Session: full.Session, Device: full.Device, Seed: seed.Seed, Codes: codes}
 }

@@ -18,7 +18,6 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
@@ -65,7 +64,7 @@ func start(t *testing.T, source ...byte) (*sitetest.Site, *store) {
 	}
 	description, err := apidoc.Parse(source)
 	require.NoError(t, err)
-	tiers, err := tier.Parse("")
+	tiers, err := account.ParseTiers("")
 	require.NoError(t, err)
 	fake := new(store)
 	s := sitetest.New(t, func(s *sitetest.Site) []site.Feature {

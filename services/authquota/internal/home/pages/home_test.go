@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 	"opportunity.internal/services/authquota/internal/usage"
@@ -41,7 +41,7 @@ func (r reader) Overview(context.Context, string) (keys.Overview, error) {
 
 func start(t *testing.T) (*sitetest.Site, *store) {
 	t.Helper()
-	tiers, err := tier.Parse("commercial=300/20000/100")
+	tiers, err := account.ParseTiers("commercial=300/20000/100")
 	require.NoError(t, err)
 	fake := new(store)
 	return sitetest.New(t, func(*sitetest.Site) []site.Feature {

@@ -17,7 +17,6 @@ import (
 	routes "opportunity.internal/services/authquota/internal/api"
 	"opportunity.internal/services/authquota/internal/httpapi/httpapitest"
 	"opportunity.internal/services/authquota/internal/keys"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 )
 
 const (
@@ -73,7 +72,7 @@ func (p *parts) Reachable(context.Context) error              { return p.call("r
 
 func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	tiers, err := tier.Parse("")
+	tiers, err := account.ParseTiers("")
 	require.NoError(t, err)
 	keys := routes.API{
 		Keys: p, Requests: p, Principals: p, Verify: func(context.Context) error { return p.call("verify") }, Epochs: p, Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now,

@@ -15,7 +15,7 @@ import (
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/keys"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/people/throttle"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 	"opportunity.internal/services/authquota/internal/usage"
@@ -96,7 +96,7 @@ func (s *store) Connect(_ context.Context, _ string, digests []string) (int, err
 
 func (s *store) KnownDevice(context.Context, string, string) (bool, error) { return true, nil }
 
-func (s *store) CountAttempt(context.Context, ...throttle.Subject) (time.Duration, error) {
+func (s *store) CountAttempt(context.Context, ...people.AttemptSubject) (time.Duration, error) {
 	return s.wait, nil
 }
 

@@ -16,13 +16,9 @@ import (
 	"opportunity.internal/services/authquota/internal/accountview"
 	"opportunity.internal/services/authquota/internal/mail"
 	"opportunity.internal/services/authquota/internal/pages"
+	"opportunity.internal/services/authquota/internal/passkey"
+	"opportunity.internal/services/authquota/internal/password"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/link"
-	"opportunity.internal/services/authquota/internal/people/passkey"
-	"opportunity.internal/services/authquota/internal/people/password"
-	"opportunity.internal/services/authquota/internal/people/recovery"
-	"opportunity.internal/services/authquota/internal/people/session"
-	"opportunity.internal/services/authquota/internal/people/throttle"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
@@ -53,7 +49,7 @@ type store struct {
 	wait    time.Duration // before the next attempt
 	events  []accountview.Event
 	failed  []accountview.Event
-	pending link.Link
+	pending people.Link
 	changes []string
 }
 
@@ -62,26 +58,26 @@ func (s *store) change(name string) error {
 	return nil
 }
 
-func (s *store) CountAttempt(context.Context, ...throttle.Subject) (time.Duration, error) {
+func (s *store) CountAttempt(context.Context, ...people.AttemptSubject) (time.Duration, error) {
 	return s.wait, nil
 }
 func (s *store) KnownDevice(context.Context, string, string) (bool, error) { return true, nil }
 func (s *store) EndSession(_ context.Context, _, _ string) error           { return s.change("end session") }
 func (s *store) EndSessions(context.Context, string) error                 { return s.change("end sessions") }
-func (s *store) OpenSessions(context.Context, string) ([]session.Session, error) {
-	return []session.Session{s.Current}, nil
+func (s *store) OpenSessions(context.Context, string) ([]people.Session, error) {
+	return []people.Session{s.Current}, nil
 }
-func (s *store) RequestSignUp(context.Context, link.Fresh, mail.Message, mail.Message) error {
+func (s *store) RequestSignUp(context.Context, people.FreshLink, mail.Message, mail.Message) error {
 	return s.change("request sign-up")
 }
-func (s *store) SignUp(context.Context, string, string, session.Entry) (session.Admitted, error) {
-	return session.Admitted{Session: "new", Device: "device"}, s.change("sign up")
+func (s *store) SignUp(context.Context, string, string, people.Entry) (people.Admitted, error) {
+	return people.Admitted{Session: "new", Device: "device"}, s.change("sign up")
 }
-func (s *store) Link(_ context.Context, secret string, _ link.Purpose) (link.Link, error) {
+func (s *store) Link(_ context.Context, secret string, _ people.LinkPurpose) (people.Link, error) {
 	if secret != "valid" {
-		return link.Link{}, link.Gone()
+		return people.Link{}, people.LinkGone()
 	}
-	return link.Link{Email: "grace@example.org"}, nil
+	return people.Link{Email: "grace@example.org"}, nil
 }
 func (s *store) Credentials(_ context.Context, email string) (id, hash string, err error) {
 	if email != s.Person.Email {
@@ -90,20 +86,20 @@ func (s *store) Credentials(_ context.Context, email string) (id, hash string, e
 	return s.Person.Account, s.hash, nil
 }
 func (s *store) Rehash(context.Context, string, string, string) error { return s.change("rehash") }
-func (s *store) SignInHalfway(context.Context, string, session.Entry, ...throttle.Subject) (session.Admitted, error) {
-	return session.Admitted{Session: "halfway"}, s.change("sign in halfway")
+func (s *store) SignInHalfway(context.Context, string, people.Entry, ...people.AttemptSubject) (people.Admitted, error) {
+	return people.Admitted{Session: "halfway"}, s.change("sign in halfway")
 }
-func (s *store) SignInFailed(context.Context, string, string, session.Client, throttle.Subject) error {
+func (s *store) SignInFailed(context.Context, string, string, people.Client, people.AttemptSubject) error {
 	return s.change("sign-in failed")
 }
 func (s *store) Seed(context.Context, string) (string, error) { return "", nil }
-func (s *store) SignInByCode(context.Context, session.Session, session.Entry, int64, ...throttle.Subject) (session.Admitted, error) {
-	return session.Admitted{}, s.change("sign in by code")
+func (s *store) SignInByCode(context.Context, people.Session, people.Entry, int64, ...people.AttemptSubject) (people.Admitted, error) {
+	return people.Admitted{}, s.change("sign in by code")
 }
-func (s *store) SignInByRecoveryCode(context.Context, session.Session, session.Entry, string, ...throttle.Subject) (session.Admitted, error) {
-	return session.Admitted{Session: "full", Device: "device"}, s.change("sign in by recovery code")
+func (s *store) SignInByRecoveryCode(context.Context, people.Session, people.Entry, string, ...people.AttemptSubject) (people.Admitted, error) {
+	return people.Admitted{Session: "full", Device: "device"}, s.change("sign in by recovery code")
 }
-func (s *store) NewSeed(context.Context, session.Session) (people.NewSeed, error) {
+func (s *store) NewSeed(context.Context, people.Session) (people.NewSeed, error) {
 	return people.NewSeed{Seed: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"}, nil
 }
 func (s *store) Events(context.Context, string, []string, int) ([]accountview.Event, error) {
@@ -113,18 +109,18 @@ func (s *store) Failures(context.Context, string, []string, time.Time) ([]accoun
 	return s.failed, nil
 }
 func (s *store) PasswordHash(context.Context, string) (string, error) { return s.hash, nil }
-func (s *store) ChangePassword(context.Context, session.Session, string, string, ...throttle.Subject) (string, error) {
+func (s *store) ChangePassword(context.Context, people.Session, string, string, ...people.AttemptSubject) (string, error) {
 	return "new", s.change("change password")
 }
-func (s *store) RequestAddressChange(context.Context, link.Fresh, link.Fresh, mail.Message, mail.Message, mail.Message) error {
+func (s *store) RequestAddressChange(context.Context, people.FreshLink, people.FreshLink, mail.Message, mail.Message, mail.Message) error {
 	return s.change("request address change")
 }
-func (s *store) AddressChange(context.Context, string) (link.Link, error) { return s.pending, nil }
+func (s *store) AddressChange(context.Context, string) (people.Link, error) { return s.pending, nil }
 func (s *store) CancelAddressChange(context.Context, string) error {
 	return s.change("cancel address change")
 }
 func (s *store) CloseAccount(context.Context, string) error { return s.change("close") }
-func (s *store) ConfirmFailed(context.Context, session.Session, string) error {
+func (s *store) ConfirmFailed(context.Context, people.Session, string) error {
 	return s.change("confirm failed")
 }
 
@@ -189,7 +185,7 @@ func TestPasswordOfANewAccount(t *testing.T) {
 // A person who cannot set up the authenticator can sign out.
 func TestAuthenticatorPageHasASignOut(t *testing.T) {
 	s, _ := start(t)
-	s.Current.Stage, s.Person.AuthenticatorConfirmed = session.Halfway, false
+	s.Current.Stage, s.Person.AuthenticatorConfirmed = people.Halfway, false
 	require.Contains(t, s.Get("/account/authenticator").Shows(http.StatusOK, "JBSW Y3DP", "Sign out").Body, `action="/account/sign-out"`)
 	s.Post("/account/authenticator", "code", "000000").Shows(http.StatusUnprocessableEntity, "Scan the QR code on this page")
 	s.Post("/account/sign-out").Leads("/account/sign-in")
@@ -204,11 +200,11 @@ func TestSignInContinuesToRequestedPage(t *testing.T) {
 		return s.Post(path, "email", s.Person.Email, "password", goodPassword, "next", next)
 	}
 	code := func(path, next string) sitetest.Page {
-		s.Cookies["__Host-session"], s.Current.Stage = sitetest.Secret, session.Halfway
-		return s.Post(path, "code", recovery.Generate()[0], "next", next)
+		s.Cookies["__Host-session"], s.Current.Stage = sitetest.Secret, people.Halfway
+		return s.Post(path, "code", people.GenerateRecoveryCodes()[0], "next", next)
 	}
 	to := signIn("/account/sign-in", page).Leads("/account/sign-in/code?next=%2Faccount%2Frecovery-codes%3Fx%3D1").Header.Get("Location")
-	s.Cookies["__Host-session"], s.Current.Stage = sitetest.Secret, session.Halfway
+	s.Cookies["__Host-session"], s.Current.Stage = sitetest.Secret, people.Halfway
 	require.Contains(t, s.Get(to).Body, `value="`+page+`"`)
 	code("/account/sign-in/code", page).Leads(page)
 	require.Equal(t, []string{"sign in halfway", "sign in by recovery code"}, store.changes)
@@ -239,9 +235,9 @@ func TestWrongPasswordOrAddress(t *testing.T) {
 
 func TestCookiesAreForThisHostAlone(t *testing.T) {
 	s, _ := start(t)
-	s.Current.Stage = session.Halfway
+	s.Current.Stage = people.Halfway
 	for _, p := range []sitetest.Page{
-		s.Post("/account/sign-in/code", "code", recovery.Generate()[0]), s.Post("/account/sign-out"),
+		s.Post("/account/sign-in/code", "code", people.GenerateRecoveryCodes()[0]), s.Post("/account/sign-out"),
 		s.Post("/account/sign-in", "email", s.Person.Email, "password", goodPassword),
 	} {
 		require.NotEmpty(t, p.Header.Values("Set-Cookie"))
@@ -257,7 +253,7 @@ func TestCookiesAreForThisHostAlone(t *testing.T) {
 
 func TestSensitivePagesNeedRecentProof(t *testing.T) {
 	s, store := start(t)
-	s.Now = s.Now.Add(session.RecentProof)
+	s.Now = s.Now.Add(people.RecentProof)
 	for _, page := range []string{"email", "password", "authenticator", "passkeys", "close"} {
 		confirm := "/account/security/confirm?next=%2Faccount%2Fsecurity%2F" + page
 		s.Get("/account/security/" + page).Leads(confirm)
@@ -284,7 +280,7 @@ func TestSecurityFormsExplainWrongInput(t *testing.T) {
 		{"password", []string{"current", "another one", "password", goodPassword + "!"}, "This is not the password of the account."},
 		{"authenticator", []string{"code", "000000"}, "The code is wrong."},
 		{"confirm", []string{"password", "another one"}, "This is not the password of the account."},
-		{"confirm", []string{"code", recovery.Generate()[0]}, "Recovery codes work only at sign-in."},
+		{"confirm", []string{"code", people.GenerateRecoveryCodes()[0]}, "Recovery codes work only at sign-in."},
 		{"close", []string{"email", "bob@example.org"}, "This is not the e-mail address of the account."},
 	} {
 		s.Post("/account/security/"+c.path, c.fields...).Shows(http.StatusUnprocessableEntity, "There is a problem", c.message)

@@ -7,7 +7,7 @@ import (
 	"github.com/descope/virtualwebauthn"
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/services/authquota/internal/people/passkey/passkeytest"
+	"opportunity.internal/services/authquota/internal/passkey/passkeytest"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
 

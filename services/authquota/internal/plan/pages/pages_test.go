@@ -12,8 +12,8 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
@@ -73,7 +73,7 @@ func start(t *testing.T) (*sitetest.Site, *billing) {
 
 func startWith(t *testing.T, limits string, sells pages.Billing, actions pages.Actions) *sitetest.Site {
 	t.Helper()
-	tiers, err := tier.Parse(limits)
+	tiers, err := account.ParseTiers(limits)
 	require.NoError(t, err)
 	return sitetest.New(t, func(s *sitetest.Site) []site.Feature {
 		plans := &pages.Pages{PublicURL: sitetest.PublicURL, Log: s.Logger(), Tiers: tiers, Billing: sells, Actions: actions}

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/people/recovery"
-	"opportunity.internal/services/authquota/internal/people/session"
+	"opportunity.internal/services/authquota/internal/people"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 )
@@ -59,7 +58,7 @@ func TestShownCodesCanBeDownloaded(t *testing.T) {
 	for _, f := range fields.FindAllStringSubmatch(p.Body, -1) {
 		codes = append(codes, f[1])
 	}
-	require.Len(t, codes, recovery.Count)
+	require.Len(t, codes, people.RecoveryCodeCount)
 
 	file := download(s, codes...)
 	require.Equal(t, http.StatusOK, file.Status)
@@ -78,7 +77,7 @@ func TestShownCodesCanBeDownloaded(t *testing.T) {
 // The response must not tell whether a single code is valid, nor turn any text into a file of the site.
 func TestOnlyWholeSetsAreDownloaded(t *testing.T) {
 	s, store := start(t)
-	codes, hashes := recovery.NewSet()
+	codes, hashes := people.NewRecoveryCodes()
 	store.hashes = hashes
 	for _, posted := range [][]string{{}, codes[:1], append(slices.Clone(codes), "x"), append(slices.Clone(codes[1:]), "<script>")} {
 		require.NotContains(t, download(s, posted...).Shows(http.StatusBadRequest, "no longer valid").Body, "<script>")
@@ -87,8 +86,8 @@ func TestOnlyWholeSetsAreDownloaded(t *testing.T) {
 
 func TestNewCodesNeedRecentProof(t *testing.T) {
 	s, store := start(t)
-	codes, hashes := recovery.NewSet()
-	s.Now = s.Now.Add(session.RecentProof + time.Minute)
+	codes, hashes := people.NewRecoveryCodes()
+	s.Now = s.Now.Add(people.RecentProof + time.Minute)
 	s.Post("/account/recovery-codes").Leads("/account/security/confirm?next=%2Faccount%2Frecovery-codes")
 	require.Empty(t, store.hashes)
 	store.hashes = hashes

@@ -15,7 +15,6 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/people"
-	"opportunity.internal/services/authquota/internal/people/session"
 	"opportunity.internal/services/authquota/internal/site"
 )
 
@@ -28,7 +27,7 @@ type Site struct {
 
 	Now     time.Time
 	Person  people.Person
-	Current session.Session
+	Current people.Session
 	Outage  error // returned by the session store if not nil
 
 	log bytes.Buffer
@@ -46,7 +45,7 @@ func New(t testing.TB, add func(s *Site) []site.Feature) *Site {
 			Account: "acc_0199a7a0000070008000000000000000", Email: "ada@example.org", AuthenticatorConfirmed: true,
 			Standing: account.Standing{Granted: api.BaseTier}, Tier: api.BaseTier,
 		},
-		Current: session.Session{ID: "ses_0199a7a0000070008000000000000000", Stage: session.Full, AuthenticatedAt: now},
+		Current: people.Session{ID: "ses_0199a7a0000070008000000000000000", Stage: people.Full, AuthenticatedAt: now},
 	}
 	pages, err := site.New(site.Config{
 		Errors: problem.Writer{BaseURL: PublicURL, Log: s.Logger()}, PublicURL: PublicURL,
@@ -62,12 +61,12 @@ func New(t testing.TB, add func(s *Site) []site.Feature) *Site {
 func Always(context.Context) error { return nil }
 
 // Session returns the session and the person for the secret of the browser.
-func (s *Site) Session(_ context.Context, given string) (session.Session, people.Person, error) {
+func (s *Site) Session(_ context.Context, given string) (people.Session, people.Person, error) {
 	switch {
 	case s.Outage != nil:
-		return session.Session{}, people.Person{}, s.Outage
+		return people.Session{}, people.Person{}, s.Outage
 	case given != Secret:
-		return session.Session{}, people.Person{}, problem.New(problem.NotFound, "There is no such session.")
+		return people.Session{}, people.Person{}, problem.New(problem.NotFound, "There is no such session.")
 	}
 	return s.Current, s.Person, nil
 }

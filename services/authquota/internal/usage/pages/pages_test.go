@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/pages"
-	"opportunity.internal/services/authquota/internal/plan/tier"
 	"opportunity.internal/services/authquota/internal/site"
 	"opportunity.internal/services/authquota/internal/site/sitetest"
 	"opportunity.internal/services/authquota/internal/usage"
@@ -57,7 +57,7 @@ func (s *store) Used(context.Context, string, time.Time) (int, error) { return s
 
 func start(t *testing.T) (*sitetest.Site, *store) {
 	t.Helper()
-	tiers, err := tier.Parse("")
+	tiers, err := account.ParseTiers("")
 	require.NoError(t, err)
 	fake := new(store)
 	return sitetest.New(t, func(*sitetest.Site) []site.Feature {

@@ -1,0 +1,73 @@
+package keys_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/authquota/internal/keys"
+
+	"opportunity.internal/pkg/api"
+)
+
+func TestKeyDigestsAreThoseOfAllKeysInOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		a, first := f.issue(keys.Order{}, keys.MaxLife)
+		_, second := f.issue(keys.Order{}, keys.MaxLife)
+		first, second = first[:api.KeyDigestLength], second[:api.KeyDigestLength]
+		_, err := f.Revoke(ctx, "ada", a.ID, false)
+		require.NoError(t, err)
+		page, err := f.KeyDigests(ctx, api.KeyPosition{}, 2)
+		require.NoError(t, err)
+		require.Equal(t, api.KeyDigests{
+			Digests: []string{first, second}, Last: api.KeyPosition{Sequence: 2, Digest: second},
+		}, page, "revoked keys are known keys")
+		next, err := f.KeyDigests(ctx, page.Last, 2)
+		require.NoError(t, err)
+		require.Equal(t, api.KeyDigests{After: page.Last, Digests: []string{}, Last: page.Last}, next)
+
+		for name, elsewhere := range map[string]api.KeyPosition{
+			"another key at this sequence": {Sequence: 2, Digest: "0123456789abcdef"},
+			"a sequence beyond the last":   {Sequence: 99, Digest: second},
+		} {
+			all, err := f.KeyDigests(ctx, elsewhere, 2)
+			require.NoError(t, err)
+			require.Zero(t, all.After, name)
+			require.Equal(t, []string{first, second}, all.Digests, name)
+		}
+		one, err := f.KeyDigests(ctx, api.KeyPosition{}, 1)
+		require.NoError(t, err)
+		require.True(t, one.More)
+		require.Equal(t, []string{first}, one.Digests)
+	})
+}
+
+// A follower that continues from its last position misses no key, however transactions overlap.
+func TestKeyDigestsLeaveNoGapWhileKeysAreIssued(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		const issued = 60
+		done := make(chan []error)
+		go func() {
+			done <- atOnce(issued, func(i int) error {
+				_, err := f.Issue(ctx, "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife, stored(i))
+				return err
+			})
+		}()
+		var followed []string
+		at := api.KeyPosition{}
+		for issuing := true; issuing; {
+			select {
+			case errs := <-done:
+				require.Equal(t, issued, succeeded(t, errs, ""))
+				issuing = false
+			default:
+			}
+			page, err := f.KeyDigests(ctx, at, issued)
+			require.NoError(t, err)
+			followed, at = append(followed, page.Digests...), page.Last
+		}
+		require.Len(t, followed, issued)
+	})
+}

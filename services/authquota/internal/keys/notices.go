@@ -1,0 +1,92 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/notices"
+)
+
+type noticeRow struct {
+	KeyID string `gorm:"primaryKey"`
+	Days  int    `gorm:"primaryKey;autoIncrement:false"`
+	At    int64
+}
+
+func (noticeRow) TableName() string { return "key_notices" }
+
+// noticeBatch limits the keys of one query.
+const noticeBatch = 200
+
+// Remind posts the due notices about the end of keys, one mail for each. Several processes may call it concurrently.
+func (s *Store) Remind(ctx context.Context) error {
+	last := NoticeDays[len(NoticeDays)-1]
+	for after := ""; ; {
+		now := s.db.Now().UTC()
+		var rows []ownedRow
+		err := s.db.WithContext(ctx).Raw(owned+`
+			WHERE k.expires_at > ? AND k.expires_at <= ? AND k.revoked_at IS NULL AND k.replaced_at IS NULL AND k.id > ?
+				AND EXISTS (SELECT 1 FROM people p WHERE p.account_id = k.account_id AND p.closed_at IS NULL)
+			ORDER BY k.id LIMIT ?`, database.Micros(now), database.Micros(now.AddDate(0, 0, last)), after, noticeBatch).Scan(&rows).Error
+		if err != nil {
+			return database.Outage(err)
+		}
+		sent, err := s.sentNotices(ctx, rows)
+		if err != nil {
+			return database.Outage(err)
+		}
+		var failures []error // an error of one key does not block the others
+		for _, r := range rows {
+			after = r.Row.ID
+			if days := r.toKey().Notice(now); days > 0 && !sent[noticeRow{KeyID: r.Row.ID, Days: days}] {
+				failures = append(failures, s.remind(ctx, r.Row.ID))
+			}
+		}
+		if err := errors.Join(failures...); err != nil || len(rows) < noticeBatch {
+			return err
+		}
+	}
+}
+
+func (s *Store) sentNotices(ctx context.Context, keys []ownedRow) (map[noticeRow]bool, error) {
+	ids := make([]string, len(keys))
+	for i, k := range keys {
+		ids[i] = k.Row.ID
+	}
+	var rows []noticeRow
+	err := s.db.WithContext(ctx).Find(&rows, "key_id IN ?", ids).Error
+	sent := make(map[noticeRow]bool, len(rows))
+	for _, r := range rows {
+		sent[noticeRow{KeyID: r.KeyID, Days: r.Days}] = true
+	}
+	return sent, err
+}
+
+// remind claims the notice of a key in the transaction that posts its mail, so that concurrent processes post it once.
+func (s *Store) remind(ctx context.Context, id string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		row, err := findKey(tx.DB, "WHERE k.id = ?", id)
+		if err != nil {
+			return err
+		}
+		key := row.toKey()
+		days := key.Notice(tx.Now)
+		if days == 0 { // it was revoked or replaced in the meantime
+			return nil
+		}
+		claim := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&noticeRow{id, days, database.Micros(tx.Now)})
+		if claim.Error != nil || claim.RowsAffected == 0 {
+			return claim.Error
+		}
+		tx.Changed("key_notices", "key_id", dbtx.One(id))
+		return notices.Notify(tx, notices.KeyExpiry, key.Account, "key-expires", map[string]string{
+			"name": key.Title(), "key": key.Shown(), "when": account.When(key.ExpiresAt), "days": strconv.Itoa(days),
+		})
+	})
+}

@@ -1,0 +1,248 @@
+package keys_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/keys"
+)
+
+// fixture is a store on a new database.
+type fixture struct {
+	*keys.Store
+
+	db dbtxtest.DB
+	t  *testing.T
+	n  *int // keys so far
+}
+
+func onBoth(t *testing.T, test func(t *testing.T, f fixture)) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		test(t, fixture{keys.NewStore(db.DB), db, t, new(int)})
+	})
+}
+
+var accepted = account.Acceptance{Version: "1", Accepted: true}
+
+// stored returns the stored form of the n-th key.
+func stored(n int) keys.Record {
+	return keys.Record{Digest: digest(n), Prefix: "oda_live_", LastFour: "abcd"}
+}
+
+func digest(n int) string { return fmt.Sprintf("%064x", n) }
+
+// issue creates a key on behalf of an operator and returns it with its digest.
+func (f fixture) issue(order keys.Order, life time.Duration) (keys.Key, string) {
+	f.t.Helper()
+	*f.n++
+	order.UseCase = "testing"
+	if order.Account == "" {
+		order.Tier = api.Free
+	}
+	key, err := f.Issue(f.t.Context(), "ada", order, life, stored(*f.n))
+	require.NoError(f.t, err)
+	return key, digest(*f.n)
+}
+
+func (f fixture) person(email string) string {
+	f.t.Helper()
+	id, _ := f.db.Person(f.t, email)
+	return id
+}
+
+// request returns an approved request of an account.
+func (f fixture) request(accountID string) string {
+	f.t.Helper()
+	r, err := f.RequestKey(f.t.Context(), accountID, keys.RequestedKey{Name: "Mine", UseCase: "testing"}, accepted, true)
+	require.NoError(f.t, err)
+	return r.ID
+}
+
+// atOnce calls do n times concurrently and returns the errors.
+func atOnce(n int, do func(i int) error) []error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return errs
+}
+
+// succeeded returns the number of nil errors. All others must contain the text.
+func succeeded(t *testing.T, errs []error, otherwise string) (n int) {
+	t.Helper()
+	for _, err := range errs {
+		if err == nil {
+			n++
+			continue
+		}
+		require.ErrorContains(t, err, otherwise)
+	}
+	return n
+}
+
+// The pages require an authenticator; the store also issues no key without one.
+func TestNoKeyWithoutAuthenticator(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		collected, err := f.Collect(ctx, id, f.request(id), accepted, stored(100))
+		require.NoError(t, err)
+		open := f.request(id)
+		_, other := f.issue(keys.Order{}, keys.MaxLife)
+		require.NoError(t, f.db.Exec("UPDATE people SET totp_confirmed_at = NULL").Error)
+
+		_, err = f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
+		require.ErrorContains(t, err, "authenticator")
+		_, err = f.Collect(ctx, id, open, accepted, stored(101))
+		require.ErrorContains(t, err, "authenticator")
+		_, _, err = f.Rotate(ctx, id, collected.ID, stored(101))
+		require.ErrorContains(t, err, "authenticator")
+		_, err = f.Connect(ctx, id, []string{other})
+		require.ErrorContains(t, err, "authenticator")
+		own, err := f.OwnKeys(ctx, id)
+		require.NoError(t, err)
+		require.Len(t, own, 1)
+	})
+}
+
+func TestConcurrentRequestsShareTheLimit(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		f.issue(keys.Order{Account: id}, keys.MaxLife)
+		f.issue(keys.Order{Account: id}, keys.MaxLife)
+		errs := atOnce(8, func(int) error {
+			_, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, true)
+			return err
+		})
+		require.Equal(t, 3, succeeded(t, errs, "5 active keys and pending requests"))
+		_, err := f.Issue(ctx, "ada", keys.Order{Account: id, UseCase: "x"}, keys.MaxLife, stored(100))
+		require.ErrorContains(t, err, "5 active keys")
+		requests, err := f.OwnRequests(ctx, id)
+		require.NoError(t, err)
+		for i, r := range requests { // approved requests can always be collected
+			_, err := f.Collect(ctx, id, r.ID, accepted, stored(101+i))
+			require.NoError(t, err)
+		}
+		active, err := f.ActiveKeys(ctx, []string{id, account.NewID()})
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{id: 5}, active)
+	})
+}
+
+// Concurrent decisions result in one decision, with one mail and one audit log entry. Operators who decided otherwise get an error.
+func TestConcurrentDecisionsMakeOne(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		r, err := f.RequestKey(ctx, id, keys.RequestedKey{Name: "x", UseCase: "x"}, accepted, false)
+		require.NoError(t, err)
+		decline, err := keys.Decline("no")
+		require.NoError(t, err)
+		errs := atOnce(8, func(i int) error {
+			_, err := f.Decide(ctx, "ada", r.ID, []keys.Decide{keys.Approve(), decline}[i%2])
+			return err
+		})
+		require.Equal(t, 4, succeeded(t, errs, "by ada"))
+		require.Len(t, f.db.TakeMails(t), 1)
+		decisions := 0
+		for _, action := range f.db.Audit(t) {
+			if action == "key.approve" || action == "key.decline" {
+				decisions++
+			}
+		}
+		require.Equal(t, 1, decisions)
+	})
+}
+
+func TestRequestIsCollectedOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		r := f.request(id)
+		errs := atOnce(6, func(i int) error {
+			_, err := f.Collect(ctx, id, r, accepted, stored(100+i))
+			return err
+		})
+		require.Equal(t, 1, succeeded(t, errs, "already collected"))
+		require.ErrorContains(t, f.Withdraw(ctx, id, r), "already collected")
+		other := f.request(id)
+		_, err := f.Collect(ctx, account.NewID(), other, accepted, stored(200))
+		require.ErrorContains(t, err, "no account")
+		require.ErrorContains(t, f.Withdraw(ctx, account.NewID(), other), "no request")
+		require.NoError(t, f.Withdraw(ctx, id, other))
+		require.NoError(t, f.Withdraw(ctx, id, other), "again")
+		_, err = f.Collect(ctx, id, other, accepted, stored(200))
+		require.Error(t, err)
+	})
+}
+
+func TestRevokingRaisesTheEpochOnceAndNotifies(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx, id := t.Context(), f.person("ada@example.org")
+		key, at := f.issue(keys.Order{Account: id}, keys.MaxLife)
+		revoked, err := f.Revoke(ctx, "bob", key.ID, true)
+		require.NoError(t, err)
+		require.Equal(t, keys.Revoked, revoked.StatusAt(f.db.Now()))
+		again, err := f.RevokeOwn(ctx, id, key.ID)
+		require.NoError(t, err)
+		require.Equal(t, revoked.RevokedAt, again.RevokedAt)
+		require.Equal(t, []string{id}, f.db.Raises(t))
+		require.Len(t, f.db.TakeMails(t), 1)
+		resolved, suspended, err := f.Resolve(ctx, []string{at})
+		require.NoError(t, err)
+		require.False(t, suspended)
+		require.NotNil(t, resolved.RevokedAt)
+
+		_, err = f.RevokeOwn(ctx, account.NewID(), key.ID)
+		require.ErrorContains(t, err, "no key", "of another account")
+		_, err = f.Revoke(ctx, "bob", keys.NewID(), false)
+		require.ErrorContains(t, err, "no key")
+	})
+}
+
+// key.import, key.issue and key.revoke must leave no partial import: a rejected line imports nothing.
+func TestImportIsAllOrNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, f fixture) {
+		ctx := context.Background()
+		line := func(n int, key string, ends time.Time) keys.Older {
+			return keys.Older{Line: n, OlderKey: api.OlderKey{
+				SHA256: strings.Repeat(key, 64), Prefix: "jb-", LastFour: "9x2Q", UseCase: "x", Tier: api.Developer, ExpiresAt: ends,
+			}}
+		}
+		peppers := [][]byte{[]byte("the pepper that tests hash with.")}
+		later := f.db.Now().Add(24 * time.Hour)
+		report, err := f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later), line(2, "b", f.db.Now())}, peppers)
+		require.NoError(t, err)
+		require.False(t, report.Applied)
+		require.Equal(t, 2, report.Rejected[0].Line)
+		require.Empty(t, f.db.Audit(t))
+
+		report, err = f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later), line(2, "b", later)}, peppers)
+		require.NoError(t, err)
+		require.Equal(t, 2, report.Created)
+		rotated := [][]byte{[]byte("the pepper that comes after it.."), peppers[0]}
+		report, err = f.ImportKeys(ctx, "ada", []keys.Older{line(1, "a", later)}, rotated)
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Unchanged, "known under the older pepper")
+		page, more, err := f.Keys(ctx, keys.Filter{}, account.Page{Limit: 1})
+		require.NoError(t, err)
+		require.True(t, more)
+		rest, more, err := f.Keys(ctx, keys.Filter{}, account.Page{After: page[0].ID, Limit: 1})
+		require.NoError(t, err)
+		require.False(t, more)
+		require.NotEqual(t, page[0].Account, rest[0].Account, "an account for each")
+		for useCase, want := range map[string]int{page[0].UseCase: 1, page[0].UseCase + " ": 0} {
+			found, _, err := f.Keys(ctx, keys.Filter{Account: page[0].Account, UseCase: useCase}, account.Page{})
+			require.NoError(t, err)
+			require.Len(t, found, want)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package notices
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/mail"
+)
+
+type announcementRow struct {
+	ID          string `gorm:"primaryKey"`
+	Kind        string
+	Subject     string
+	Body        string
+	CreatedAt   int64 `gorm:"autoCreateTime:false"`
+	FinishedAt  *int64
+	LastAccount string
+	Posted      int
+}
+
+func (announcementRow) TableName() string { return "announcements" }
+
+func (r announcementRow) announcement() Announcement {
+	return Announcement{ID: r.ID, Kind: AnnouncementKind(r.Kind), Subject: r.Subject, Text: r.Body}
+}
+
+// Preview returns the mail of an announcement, as sent to an example address.
+func (s *Store) Preview(a Announcement) (mail.Letter, error) {
+	return s.db.Mails.Write(a.Mail("you@example.org"))
+}
+
+// Progress returns how far an announcement is sent. For one that does not exist, it returns the number of recipients at present. It
+// returns an error if the ID belongs to another announcement.
+func (s *Store) Progress(ctx context.Context, a Announcement) (Progress, error) {
+	p, err := progress(s.db.WithContext(ctx), a, database.Micros(s.db.Now()))
+	return p, database.Outage(err)
+}
+
+// Announce queues an announcement for everyone who has an account now. Repeating it changes nothing.
+func (s *Store) Announce(ctx context.Context, actor string, a Announcement) (p Progress, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		row := announcementRow{ID: a.ID, Kind: string(a.Kind), Subject: a.Subject, Body: a.Text, CreatedAt: database.Micros(tx.Now)}
+		created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row)
+		if created.Error != nil {
+			return created.Error
+		}
+		var err error
+		if p, err = progress(tx.DB, a, database.Micros(tx.Now)); err != nil || created.RowsAffected == 0 {
+			return err
+		}
+		tx.Changed("announcements", "id", dbtx.One(a.ID))
+		return tx.Record(actor, "announcement.create", a.ID, map[string]any{"kind": a.Kind, "subject": a.Subject, "recipients": p.Recipients})
+	})
+	return p, err
+}
+
+func progress(db *gorm.DB, a Announcement, now int64) (p Progress, err error) {
+	row := announcementRow{ID: a.ID, Kind: string(a.Kind), CreatedAt: now}
+	var rows []announcementRow
+	if err := db.Find(&rows, "id = ?", a.ID).Error; err != nil {
+		return p, err
+	}
+	if len(rows) > 0 {
+		if row = rows[0]; row.announcement() != a {
+			return p, account.Invalid("id", "is that of an announcement with another kind, subject or text: choose another id")
+		}
+		p.CreatedAt = dbtx.Instant(&row.CreatedAt)
+	}
+	p.FinishedAt, p.Posted, p.Recipients = dbtx.Instant(row.FinishedAt), row.Posted, row.Posted
+	if row.FinishedAt != nil {
+		return p, nil
+	}
+	var remaining int64
+	err = remainingRecipients(db, row).Count(&remaining).Error
+	p.Recipients += int(remaining)
+	return p, err
+}
+
+// remainingRecipients selects the people who get an announcement and whose mail was not posted yet.
+func remainingRecipients(db *gorm.DB, row announcementRow) *gorm.DB {
+	to := db.Table("people").Where("closed_at IS NULL AND created_at <= ? AND account_id > ?", row.CreatedAt, row.LastAccount)
+	if row.Kind == string(APIChanged) { // which is on by default
+		to = to.Where("account_id NOT IN (SELECT account_id FROM notice_choices WHERE kind = ? AND NOT wanted)", APIChange)
+	}
+	return to
+}
+
+// PostAnnouncements posts a batch of mails of each unfinished announcement. Several processes may call it concurrently.
+func (s *Store) PostAnnouncements(ctx context.Context) error {
+	var ids []string
+	err := s.db.WithContext(ctx).Model(&announcementRow{}).Where("finished_at IS NULL").Order("created_at, id").Pluck("id", &ids).Error
+	failures := []error{database.Outage(err)}
+	for _, id := range ids {
+		failures = append(failures, s.db.Change(ctx, func(tx *dbtx.Tx) error { return postBatch(tx, id) }))
+	}
+	return errors.Join(failures...)
+}
+
+// announcementBatch limits the mails of one transaction.
+const announcementBatch = 100
+
+// postBatch posts the next mails of an announcement once those before have left the outbox: a mail that a person waits for, such as a
+// link to sign up, is never behind thousands of others.
+func postBatch(tx *dbtx.Tx, id string) error {
+	var locked []announcementRow
+	err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Find(&locked, "id = ? AND finished_at IS NULL", id).Error
+	if err != nil || len(locked) == 0 {
+		return err
+	}
+	row := locked[0]
+	a := row.announcement()
+	if waiting, err := tx.DueMails(a.Mail("").Template); err != nil || waiting > 0 {
+		return err
+	}
+	var to []struct{ AccountID, Email string }
+	err = remainingRecipients(tx.DB, row).Select("account_id, email").Order("account_id").Limit(announcementBatch).Scan(&to).Error
+	if err != nil {
+		return err
+	}
+	for _, person := range to {
+		if err := tx.Post(a.Mail(person.Email)); err != nil {
+			return err
+		}
+		row.LastAccount = person.AccountID
+	}
+	row.Posted += len(to)
+	if len(to) < announcementBatch {
+		row.FinishedAt = dbtx.Micros(&tx.Now)
+	}
+	tx.Changed("announcements", "id", dbtx.One(id), "last_account", "posted", "finished_at") // a replay must not make the mails be sent again
+	return tx.Save(&row).Error
+}

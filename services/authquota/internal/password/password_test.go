@@ -1,0 +1,144 @@
+package password_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/alexedwards/argon2id"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"opportunity.internal/services/authquota/internal/password"
+)
+
+const email = "ada.lovelace@example.org"
+
+func TestCheck(t *testing.T) {
+	for pw, want := range map[string]error{
+		"correct horse battery staple":    password.TooEasy,
+		"correcthorsebatterystaple":       password.TooEasy,
+		"Correct-Horse-Battery-Staple-1!": password.TooEasy,
+		"You shall not pass! 2026":        password.TooEasy,
+		"liverpoolfc1892":                 password.TooEasy,
+		"ill be back kX9mQ2vL5pR":         password.TooEasy, // adds too little to a phrase
+		"ill be back kX9mQ2vL5pRt":        nil,
+		"correct mule battery walnut":     nil,
+		"walnut-harbour-42":               nil,
+		"kX9#mQ2$vL5p":                    nil,
+		"über große Straßenlaternen":      nil,
+		"もしもし、これは秘密です":                    nil,
+		" spaces at both ends count ":     nil,
+		strings.Repeat("kX9#mQ2$", 16):    nil,
+		"":                                password.TooShort,
+		"kX9#mQ2$vL5":                     password.TooShort,
+		"日本日本日本日本日本日":                     password.TooShort,
+		strings.Repeat("kX9#mQ2$", 17):    password.TooLong,
+		"correct horse\nbattery":          password.NotText,
+		"correct horse \x00battery":       password.NotText,
+		"correct horse \xff battery":      password.NotText,
+		email:                             password.IsAddress,
+		" Ada.Lovelace@Example.org ":      password.IsAddress,
+		"ada.lovelace":                    password.TooEasy,
+		"lovelace1815!":                   password.TooEasy,
+		"Opportunity2026":                 password.TooEasy,
+		"password1234":                    password.TooEasy,
+		"P@ssw0rd1234":                    password.TooEasy,
+		"qwertyuiop12":                    password.TooEasy,
+		"123456789012":                    password.TooEasy,
+		"aaaaaaaaaaaaaaaa":                password.TooEasy,
+		"abcdefghijklmnop":                password.TooEasy,
+		"iloveyouforever":                 password.TooEasy,
+		"Summer2026!!":                    password.TooEasy,
+		strings.Repeat("passwordabcd", 9): password.TooEasy,
+	} {
+		require.Equal(t, want, password.Check(pw, email), "%q", pw)
+	}
+}
+
+// No list of words has these parts of the address.
+func TestPartsOfTheAddressAreEasy(t *testing.T) {
+	const pw = "quexvillop-branti7far"
+	require.NoError(t, password.Check(pw, email))
+	require.Equal(t, password.TooEasy, password.Check(pw, "Quexvillop.Branti7far@example.org"))
+}
+
+func TestRejectionNeverQuotesThePassword(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pw := rapid.StringN(0, 140, 600).Draw(t, "password")
+		if err := password.Check(pw, email); err != nil && len(pw) > 8 {
+			require.NotContains(t, err.Error(), pw)
+		}
+	})
+}
+
+func TestHashAndVerify(t *testing.T) {
+	ctx := t.Context()
+	hash, err := password.Hash(ctx, "walnut-harbour-42")
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$"), hash)
+	again, err := password.Hash(ctx, "walnut-harbour-42")
+	require.NoError(t, err)
+	require.NotEqual(t, hash, again, "a salt for each")
+	for pw, want := range map[string]bool{"walnut-harbour-42": true, "Walnut-harbour-42": false, "walnut-harbour-42 ": false, "": false} {
+		ok, outdated, err := password.Verify(ctx, pw, hash)
+		require.NoError(t, err)
+		require.Equal(t, want, ok, "%q", pw)
+		require.False(t, outdated)
+	}
+	for _, broken := range []string{"plain", "$argon2id$v=19$m=19456", strings.Replace(hash, "argon2id", "argon2i", 1)} {
+		ok, _, err := password.Verify(ctx, "walnut-harbour-42", broken)
+		require.Error(t, err)
+		require.False(t, ok)
+	}
+}
+
+func TestAHashOfEarlierFiguresIsOutdated(t *testing.T) {
+	weak, err := argon2id.CreateHash("walnut-harbour-42", &argon2id.Params{Memory: 8 * 1024, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
+	require.NoError(t, err)
+	ok, outdated, err := password.Verify(t.Context(), "walnut-harbour-42", weak)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.True(t, outdated)
+}
+
+func TestEmptyHashNeverVerifies(t *testing.T) {
+	for _, pw := range []string{"", "nobody has this password", "walnut-harbour-42"} {
+		ok, outdated, err := password.Verify(t.Context(), pw, "")
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.False(t, outdated)
+	}
+}
+
+func TestCancelledVerifyMatchesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 { // with a free slot and an ended context, either may win
+		if ok, outdated, err := password.Verify(ctx, "walnut-harbour-42", ""); err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+			require.False(t, ok || outdated)
+			return
+		}
+	}
+	require.Fail(t, "no call ended with its context")
+}
+
+// Excess callers wait for a slot and leave when their context ends. Afterwards all slots are free again.
+func TestExcessCallersWait(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() { _, _ = password.Hash(ctx, "walnut-harbour-42") })
+	}
+	cancel()
+	all.Wait()
+	_, err := password.Hash(t.Context(), "walnut-harbour-42")
+	require.NoError(t, err)
+	for range 3 { // with a free slot and an ended context, either may win
+		if _, err = password.Hash(ctx, "x"); err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package people
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/totp"
+)
+
+// newSeedContext binds a sealed seed to the session in which it was shown.
+func newSeedContext(sessionID string) string { return "new totp seed " + sessionID }
+
+// NewSeed returns the seed of an authenticator that is being set up. It stays the same for session.SetUpLife, so that the page
+// can be reloaded. Each browser gets a different seed.
+func (s *Store) NewSeed(ctx context.Context, current Session) (NewSeed, error) {
+	now, made := s.db.Now(), totp.NewSeed()
+	// one statement, so that two concurrent requests return the same seed
+	err := s.db.WithContext(ctx).Model(&sessionRow{}).
+		Where("id = ? AND ended_at IS NULL AND (new_seed = '' OR new_seed_at <= ?)", current.ID, database.Micros(now.Add(-SetUpLife))).
+		Updates(map[string]any{"new_seed": s.db.Box.Seal([]byte(made), newSeedContext(current.ID)), "new_seed_at": database.Micros(now)}).Error
+	var row sessionRow
+	if err == nil {
+		err = s.db.WithContext(ctx).Take(&row, "id = ? AND new_seed <> ''", current.ID).Error
+	}
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return NewSeed{}, account.NotFound() // the session has ended in the meantime
+	}
+	if err != nil {
+		return NewSeed{}, database.Outage(err)
+	}
+	plain, err := s.db.Box.Open(row.NewSeed, newSeedContext(current.ID))
+	return NewSeed{Seed: string(plain), Sealed: row.NewSeed}, err
+}
+
+// storeSeed makes the new seed of a session the authenticator of its person and marks the step as used. condition selects
+// persons with or without an authenticator. It returns people.CodeUsed if a concurrent request was first.
+func storeSeed(tx *dbtx.Tx, current Session, seed NewSeed, step int64, condition string) error {
+	err := one(tx.Model(&personRow{}).Where("account_id = ? AND closed_at IS NULL AND "+condition, current.Account).Updates(map[string]any{
+		"totp_seed": tx.Box.Seal([]byte(seed.Seed), seedContext(current.Account)), "totp_confirmed_at": database.Micros(tx.Now), "totp_last_step": step,
+	}))
+	if err != nil {
+		return err
+	}
+	tx.Changed("people", "account_id", dbtx.One(current.Account), "totp_seed", "totp_confirmed_at", "totp_last_step")
+	return one(tx.Model(&sessionRow{}).Where("id = ? AND new_seed = ?", current.ID, seed.Sealed).Update("new_seed", ""))
+}
+
+// setUp is the factor of a session that started by setting up the authenticator.
+const setUp = "authenticator set-up"
+
+// ConfirmAuthenticator sets up the first authenticator with the step of a valid code, stores the hashes of recovery codes and
+// completes signing in. It returns people.CodeUsed if a concurrent request was first.
+func (s *Store) ConfirmAuthenticator(ctx context.Context, half Session, entry Entry, seed NewSeed, step int64, codes []string, tried ...AttemptSubject) (admitted Admitted, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		err := storeSeed(tx, half, seed, step, "totp_confirmed_at IS NULL")
+		if err == nil {
+			err = replaceCodes(tx, half.Account, codes)
+		}
+		if err == nil {
+			err = forgive(tx, tried)
+		}
+		if err == nil {
+			err = tx.Record(half.Account, "factor.add", half.Account, map[string]any{"factor": "authenticator"})
+		}
+		if err != nil {
+			return err
+		}
+		admitted, err = complete(tx, half, entry, setUp)
+		return err
+	})
+	return admitted, err
+}
+
+// ReplaceAuthenticator replaces the authenticator with the step of a valid code, ends all other sessions and gives this one a
+// new secret. It returns people.CodeUsed if a concurrent request was first.
+func (s *Store) ReplaceAuthenticator(ctx context.Context, current Session, seed NewSeed, step int64, tried ...AttemptSubject) (secret string, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := storeSeed(tx, current, seed, step, "totp_confirmed_at IS NOT NULL"); err != nil {
+			return err
+		}
+		if secret, err = endOtherSessions(tx, current); err != nil {
+			return err
+		}
+		return errors.Join(
+			keepFactor(tx, current.Account),
+			endAddressChange(tx, current.Account),
+			forgive(tx, tried),
+			tx.Record(current.Account, "factor.remove", current.Account, map[string]any{"factor": "authenticator", "by": "another"}),
+			tx.Record(current.Account, "factor.add", current.Account, map[string]any{"factor": "authenticator"}),
+			tx.Notify(current.Account, "factor-changed", map[string]string{"what": "the authenticator app was replaced"}))
+	})
+	return secret, err
+}
+
+// seedContext binds a sealed seed to its account.
+func seedContext(accountID string) string { return "totp seed " + accountID }
+
+// Seed returns the seed of an account's authenticator.
+func (s *Store) Seed(ctx context.Context, accountID string) (string, error) {
+	var row personRow
+	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return "", account.NotFound()
+	}
+	if err != nil {
+		return "", database.Outage(err)
+	}
+	plain, err := s.db.Box.Open(row.TOTPSeed, seedContext(accountID))
+	if err == nil && !s.db.Box.Current(row.TOTPSeed) {
+		err = database.Outage(s.db.WithContext(ctx).Model(&personRow{}).Where("account_id = ? AND totp_seed = ?", accountID, row.TOTPSeed).
+			Update("totp_seed", s.db.Box.Seal(plain, seedContext(accountID))).Error)
+	}
+	return string(plain), err
+}
+
+// errUsed is returned for a valid code that was used before, or by a concurrent request.
+var errUsed = CodeUsed()
+
+// one returns errUsed if update changed no row.
+func one(update *gorm.DB) error {
+	if update.Error == nil && update.RowsAffected == 0 {
+		return errUsed
+	}
+	return update.Error
+}
+
+// SignInByCode completes signing in with the step of a valid code. One statement marks the step as used: of two browsers with
+// the same code, the second gets people.CodeUsed.
+func (s *Store) SignInByCode(ctx context.Context, half Session, entry Entry, step int64, tried ...AttemptSubject) (Admitted, error) {
+	return s.signInBy(ctx, half, entry, "authenticator", tried, func(tx *dbtx.Tx) error {
+		return useStep(tx, half.Account, step)
+	})
+}
+
+// useStep marks the step of a valid code as used.
+func useStep(tx *dbtx.Tx, accountID string, step int64) error {
+	tx.Changed("people", "account_id", dbtx.One(accountID), "totp_last_step")
+	return one(tx.Model(&personRow{}).
+		Where("account_id = ? AND totp_last_step < ? AND totp_confirmed_at IS NOT NULL AND closed_at IS NULL", accountID, step).
+		Update("totp_last_step", step))
+}

@@ -1,0 +1,76 @@
+package people
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/dbtx"
+)
+
+// SignInByRecoveryCode completes signing in with a recovery code and marks it as used. It returns people.CodeUsed for an
+// invalid code.
+func (s *Store) SignInByRecoveryCode(ctx context.Context, half Session, entry Entry, hash string, tried ...AttemptSubject) (Admitted, error) {
+	return s.signInBy(ctx, half, entry, "recovery code", tried, func(tx *dbtx.Tx) error {
+		return useRecoveryCode(tx, half.Account, hash)
+	})
+}
+
+func useRecoveryCode(tx *dbtx.Tx, accountID, hash string) error {
+	err := one(tx.Model(&codeRow{}).Where("account_id = ? AND hash = ? AND used_at IS NULL", accountID, hash).
+		Update("used_at", database.Micros(tx.Now)))
+	if err != nil {
+		return err
+	}
+	tx.Changed("recovery_codes", "account_id", dbtx.One(accountID))
+	var left int64
+	if err := tx.Model(&codeRow{}).Where("account_id = ? AND used_at IS NULL", accountID).Count(&left).Error; err != nil {
+		return err
+	}
+	return errors.Join(
+		tx.Record(accountID, "recovery_code.use", accountID, map[string]any{"left": left}),
+		tx.Notify(accountID, "recovery-code-used", map[string]string{"left": strconv.FormatInt(left, 10)}))
+}
+
+type codeRow struct {
+	AccountID string `gorm:"primaryKey"`
+	Hash      string `gorm:"primaryKey"`
+	UsedAt    *int64
+}
+
+func (codeRow) TableName() string { return "recovery_codes" }
+
+// replaceCodes replaces all recovery codes of an account.
+func replaceCodes(tx *dbtx.Tx, accountID string, hashes []string) error {
+	rows := make([]codeRow, len(hashes))
+	for i, h := range hashes {
+		rows[i] = codeRow{AccountID: accountID, Hash: h}
+	}
+	tx.Changed("recovery_codes", "account_id", dbtx.One(accountID))
+	err := tx.Delete(&codeRow{}, "account_id = ?", accountID).Error
+	if err == nil && len(rows) > 0 {
+		err = tx.Create(&rows).Error
+	}
+	return err
+}
+
+// RenewCodes replaces the recovery codes of an account.
+func (s *Store) RenewCodes(ctx context.Context, accountID string, hashes []string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := replaceCodes(tx, accountID, hashes); err != nil {
+			return err
+		}
+		return errors.Join(
+			tx.Record(accountID, "recovery_code.renew", accountID, map[string]any{}),
+			tx.Notify(accountID, "factor-changed", map[string]string{"what": "new recovery codes"}))
+	})
+}
+
+// CodesUnused reports whether all hashes are those of different unused codes of the account.
+func (s *Store) CodesUnused(ctx context.Context, accountID string, hashes []string) (bool, error) {
+	var found int
+	err := s.db.WithContext(ctx).Raw("SELECT count(*) FROM recovery_codes WHERE account_id = ? AND hash IN ? AND used_at IS NULL", accountID, hashes).
+		Scan(&found).Error
+	return found == len(hashes), database.Outage(err)
+}

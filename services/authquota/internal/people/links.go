@@ -1,0 +1,86 @@
+package people
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/dbtx"
+)
+
+type linkRow struct {
+	TokenHash string `gorm:"primaryKey"`
+	Purpose   string
+	AccountID *string
+	Email     string
+	ExpiresAt int64
+	UsedAt    *int64
+}
+
+func (linkRow) TableName() string { return "links" }
+
+func (r linkRow) toLink() Link {
+	l := Link{Purpose: LinkPurpose(r.Purpose), Email: r.Email, ExpiresAt: database.FromMicros(r.ExpiresAt)}
+	if r.AccountID != nil {
+		l.Account = *r.AccountID
+	}
+	return l
+}
+
+// saveLink stores a link under the hash of its secret.
+func saveLink(tx *dbtx.Tx, l FreshLink) error {
+	row := linkRow{TokenHash: HashSecret(l.Secret), Purpose: string(l.Purpose), Email: l.Email, ExpiresAt: database.Micros(l.ExpiresAt)}
+	if l.Account != "" {
+		row.AccountID = &l.Account
+	}
+	return tx.Create(&row).Error
+}
+
+const usable = "token_hash = ? AND purpose = ? AND used_at IS NULL AND expires_at > ?"
+
+// Link returns the valid link with this secret, or link.Gone.
+func (s *Store) Link(ctx context.Context, secret string, purpose LinkPurpose) (Link, error) {
+	var row linkRow
+	err := s.db.WithContext(ctx).Take(&row, usable, HashSecret(secret), string(purpose), database.Micros(s.db.Now())).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return Link{}, LinkGone()
+	}
+	return row.toLink(), database.Outage(err)
+}
+
+// useLink marks a link as used, in one statement, so that only one of two concurrent requests succeeds.
+func useLink(tx *dbtx.Tx, secret string, purpose LinkPurpose) (Link, error) {
+	var rows []linkRow
+	err := tx.Raw("UPDATE links SET used_at = ? WHERE "+usable+" RETURNING *",
+		database.Micros(tx.Now), HashSecret(secret), string(purpose), database.Micros(tx.Now)).Scan(&rows).Error
+	if err == nil && len(rows) == 0 {
+		err = LinkGone()
+	}
+	if err != nil {
+		return Link{}, err
+	}
+	tx.Changed("links", "token_hash", dbtx.One(rows[0].TokenHash), "used_at")
+	return rows[0].toLink(), nil
+}
+
+// endAddressChange cancels the pending address change of an account, if any. It is called when the password changes or all
+// sessions end, because the change may have been requested by an intruder.
+func endAddressChange(tx *dbtx.Tx, accountID string) error {
+	return endLinks(tx, accountID, LinkNewAddress, LinkOldAddress, LinkUnusable)
+}
+
+// endLinks invalidates an account's links of the given purposes.
+func endLinks(tx *dbtx.Tx, accountID string, purposes ...LinkPurpose) error {
+	var ended []linkRow
+	err := tx.Model(&ended).Clauses(clause.Returning{Columns: []clause.Column{{Name: "token_hash"}}}).
+		Where("account_id = ? AND purpose IN ? AND used_at IS NULL", accountID, purposes).Update("used_at", database.Micros(tx.Now)).Error
+	hashes := make([]string, len(ended))
+	for i, l := range ended {
+		hashes[i] = l.TokenHash
+	}
+	tx.Changed("links", "token_hash", hashes, "used_at")
+	return err
+}

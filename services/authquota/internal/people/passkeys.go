@@ -1,0 +1,147 @@
+package people
+
+import (
+	"context"
+
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/passkey"
+)
+
+type passkeyRow struct {
+	ID         string `gorm:"primaryKey"`
+	AccountID  string
+	Name       string
+	Credential string
+	Record     string
+	Count      int64
+	AddedAt    int64
+	UsedAt     *int64
+}
+
+func (passkeyRow) TableName() string { return "passkeys" }
+
+func (r passkeyRow) toPasskey() passkey.Passkey {
+	return passkey.Passkey{
+		ID: r.ID, Account: r.AccountID, Name: r.Name, AddedAt: database.FromMicros(r.AddedAt), UsedAt: dbtx.Instant(r.UsedAt),
+		Credential: r.Credential, Record: r.Record, Count: uint32(r.Count), //nolint:gosec // stored as given
+	}
+}
+
+// Passkeys returns the passkeys of an account, oldest first.
+func (s *Store) Passkeys(ctx context.Context, accountID string) ([]passkey.Passkey, error) {
+	var rows []passkeyRow
+	err := s.db.WithContext(ctx).Order("added_at, id").Find(&rows, "account_id = ?", accountID).Error
+	all := make([]passkey.Passkey, len(rows))
+	for i, r := range rows {
+		all[i] = r.toPasskey()
+	}
+	return all, database.Outage(err)
+}
+
+// AddPasskey stores a new passkey. It returns an error if the account has the maximum number or the passkey is registered
+// already.
+func (s *Store) AddPasskey(ctx context.Context, p passkey.Passkey) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if _, err := lockPerson(tx, p.Account); err != nil {
+			return err
+		}
+		var has, known int64
+		if err := tx.Model(&passkeyRow{}).Where("account_id = ?", p.Account).Count(&has).Error; err != nil {
+			return err
+		}
+		if has >= passkey.MaxPasskeys {
+			return passkey.ErrTooMany
+		}
+		if err := tx.Model(&passkeyRow{}).Where("credential = ?", p.Credential).Count(&known).Error; err != nil {
+			return err
+		}
+		if known > 0 {
+			return passkey.ErrRejected
+		}
+		if err := tx.Create(&passkeyRow{
+			ID: p.ID, AccountID: p.Account, Name: p.Name, Credential: p.Credential, Record: p.Record, Count: int64(p.Count),
+			AddedAt: database.Micros(p.AddedAt),
+		}).Error; err != nil {
+			return err
+		}
+		tx.Changed("passkeys", "id", dbtx.One(p.ID))
+		if err := tx.Record(p.Account, "factor.add", p.ID, map[string]any{"factor": "passkey", "name": p.Name}); err != nil {
+			return err
+		}
+		return tx.Notify(p.Account, "factor-changed", map[string]string{"what": "the passkey “" + p.Name + "” was added"})
+	})
+}
+
+// RemovePasskey deletes a passkey of an account. It returns passkey.NotFound for an unknown ID.
+func (s *Store) RemovePasskey(ctx context.Context, accountID, id string) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		var rows []passkeyRow
+		err := tx.Clauses(clause.Returning{}).Where("account_id = ? AND id = ?", accountID, id).Delete(&rows).Error
+		if err == nil && len(rows) == 0 {
+			err = passkey.NotFound()
+		}
+		if err != nil {
+			return err
+		}
+		tx.Changed("passkeys", "id", dbtx.One(id))
+		if err := tx.Record(accountID, "factor.remove", id, map[string]any{"factor": "passkey", "name": rows[0].Name}); err != nil {
+			return err
+		}
+		return tx.Notify(accountID, "factor-changed", map[string]string{"what": "the passkey “" + rows[0].Name + "” was removed"})
+	})
+}
+
+// SignInByPasskey completes signing in with a verified passkey. It returns passkey.ErrRejected if the passkey was removed or
+// cloned.
+func (s *Store) SignInByPasskey(ctx context.Context, half Session, entry Entry, used passkey.Passkey, tried ...AttemptSubject) (Admitted, error) {
+	return s.signInBy(ctx, half, entry, "passkey", tried, func(tx *dbtx.Tx) error { return usePasskey(tx, used) })
+}
+
+// usePasskey stores the new state of a verified passkey. It rejects a passkey that was removed, and one whose counter did not
+// increase, because the counter value was used before.
+func usePasskey(tx *dbtx.Tx, p passkey.Passkey) error {
+	tx.Changed("passkeys", "id", dbtx.One(p.ID), "record", "count", "used_at")
+	update := tx.Model(&passkeyRow{}).
+		Where("id = ? AND account_id = ? AND (count < ? OR (count = 0 AND ? = 0))", p.ID, p.Account, p.Count, p.Count).
+		Updates(map[string]any{"record": p.Record, "count": int64(p.Count), "used_at": dbtx.Micros(p.UsedAt)})
+	if update.Error == nil && update.RowsAffected == 0 {
+		return passkey.ErrRejected
+	}
+	return update.Error
+}
+
+type challengeRow struct {
+	SessionID string `gorm:"primaryKey"`
+	Purpose   string `gorm:"primaryKey"`
+	Kept      string
+	ExpiresAt int64
+}
+
+func (challengeRow) TableName() string { return "passkey_challenges" }
+
+// SaveChallenge stores the challenge of a session for a purpose. It replaces an earlier one.
+func (s *Store) SaveChallenge(ctx context.Context, sessionID, purpose, challenge string) error {
+	row := challengeRow{sessionID, purpose, challenge, database.Micros(s.db.Now().Add(passkey.ChallengeLife))}
+	return database.Outage(s.db.WithContext(ctx).Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "session_id"}, {Name: "purpose"}},
+		DoUpdates: clause.AssignmentColumns([]string{"kept", "expires_at"}),
+	}).Create(&row).Error)
+}
+
+// TakeChallenge deletes and returns the challenge of a session; not_found if there is none or it has expired. Only one of
+// several concurrent callers gets it.
+func (s *Store) TakeChallenge(ctx context.Context, sessionID, purpose string) (string, error) {
+	var rows []challengeRow
+	err := s.db.WithContext(ctx).Clauses(clause.Returning{}).Where("session_id = ? AND purpose = ?", sessionID, purpose).Delete(&rows).Error
+	if err != nil {
+		return "", database.Outage(err)
+	}
+	if len(rows) == 0 || rows[0].ExpiresAt <= database.Micros(s.db.Now()) {
+		return "", problem.New(problem.NotFound, "The passkey request has expired. Try again.")
+	}
+	return rows[0].Kept, nil
+}

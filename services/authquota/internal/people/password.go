@@ -1,0 +1,101 @@
+package people
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/mail"
+)
+
+// PasswordHash returns the hash of an account's password.
+func (s *Store) PasswordHash(ctx context.Context, accountID string) (string, error) {
+	var row personRow
+	err := s.db.WithContext(ctx).Take(&row, "account_id = ? AND closed_at IS NULL", accountID).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return "", account.NotFound()
+	}
+	return row.PasswordHash, database.Outage(err)
+}
+
+// ChangePassword replaces the password with hash before, ends all other sessions and gives this one a new secret. Links for a
+// forgotten password or a new address stop working. The second factor stays.
+func (s *Store) ChangePassword(ctx context.Context, current Session, before, after string, tried ...AttemptSubject) (secret string, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		update := tx.Model(&personRow{}).Where("account_id = ? AND password_hash = ? AND closed_at IS NULL", current.Account, before).
+			Update("password_hash", after)
+		if update.Error == nil && update.RowsAffected == 0 {
+			return errChanged
+		}
+		if update.Error != nil {
+			return update.Error
+		}
+		tx.Changed("people", "account_id", dbtx.One(current.Account), "password_hash")
+		if secret, err = endOtherSessions(tx, current); err != nil {
+			return err
+		}
+		return errors.Join(
+			endLinks(tx, current.Account, LinkReset),
+			endAddressChange(tx, current.Account),
+			keepFactor(tx, current.Account),
+			forgive(tx, tried),
+			tx.Record(current.Account, "person.password_change", current.Account, map[string]any{"by": "password"}),
+			tx.Notify(current.Account, "password-changed", nil))
+	})
+	return secret, err
+}
+
+// RequestReset stores a link.Reset for the account with its address and posts the mail. If no account has the address, it does
+// nothing in the same time.
+func (s *Store) RequestReset(ctx context.Context, l FreshLink, message mail.Message) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		person, err := byEmail(tx.DB, l.Email)
+		if err != nil {
+			return err
+		}
+		nobody := person.AccountID == ""
+		if l.Account = person.AccountID; nobody {
+			l.Purpose = LinkUnusable
+		}
+		if err := saveLink(tx, l); err != nil {
+			return err
+		}
+		return tx.DoUnless(nobody, func() error {
+			return errors.Join(
+				tx.Post(message),
+				tx.Record(person.AccountID, "person.password_reset_asked", person.AccountID, map[string]any{}))
+		})
+	})
+}
+
+// ResetPassword sets a new password by a link.Reset and ends all sessions of the account, and the browser's session, even of
+// another account. The second factor stays.
+func (s *Store) ResetPassword(ctx context.Context, secret, passwordHash string, entry Entry, tried ...AttemptSubject) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		l, err := useLink(tx, secret, LinkReset)
+		if err != nil {
+			return err
+		}
+		update := tx.Model(&personRow{}).Where("account_id = ? AND email = ? AND closed_at IS NULL", l.Account, l.Email).
+			Update("password_hash", passwordHash)
+		if update.Error == nil && update.RowsAffected == 0 {
+			return LinkGone() // the account has another address by now, or none
+		}
+		if update.Error != nil {
+			return update.Error
+		}
+		tx.Changed("people", "account_id", dbtx.One(l.Account), "password_hash")
+		_, err = end(tx, "account_id = ? OR token_hash = ?", l.Account, HashSecret(entry.Before))
+		return errors.Join(err,
+			endLinks(tx, l.Account, LinkReset),
+			endAddressChange(tx, l.Account),
+			keepFactor(tx, l.Account),
+			forgive(tx, tried),
+			tx.Record(l.Account, "person.password_change", l.Account, map[string]any{"by": "link"}),
+			tx.Post(mail.Message{To: l.Email, Template: "password-changed"}))
+	})
+}

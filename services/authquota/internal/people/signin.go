@@ -1,0 +1,108 @@
+package people
+
+import (
+	"context"
+	"errors"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/account"
+	"opportunity.internal/services/authquota/internal/dbtx"
+)
+
+// Credentials returns the account and password hash for an address. Both are empty if no account has it.
+func (s *Store) Credentials(ctx context.Context, email string) (accountID, passwordHash string, err error) {
+	row, err := byEmail(s.db.WithContext(ctx), email)
+	return row.AccountID, row.PasswordHash, database.Outage(err)
+}
+
+// Rehash replaces the hash of the same password.
+func (s *Store) Rehash(ctx context.Context, accountID, before, after string) error {
+	return database.Outage(s.db.WithContext(ctx).Model(&personRow{}).
+		Where("account_id = ? AND password_hash = ?", accountID, before).Update("password_hash", after).Error)
+}
+
+// SignInFailed records a failed attempt and the factor used. It takes the same time if accountID is empty.
+func (s *Store) SignInFailed(ctx context.Context, accountID, with string, client Client, subject AttemptSubject) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		// write in both cases, because a commit without changes is faster
+		err := tx.Model(&attemptRow{}).Where("subject = ?", attemptName(tx, subject)).Update("last_at", database.Micros(tx.Now)).Error
+		if err != nil {
+			return err
+		}
+		return tx.DoUnless(accountID == "", func() error {
+			return tx.Record(accountID, "person.sign_in_failed", accountID,
+				map[string]any{"with": with, "agent": client.Agent, "network": client.Network})
+		})
+	})
+}
+
+// SignInHalfway starts a halfway session after a valid password and forgives the attempts. It also removes a lost authenticator
+// whose waiting period is over.
+func (s *Store) SignInHalfway(ctx context.Context, accountID string, entry Entry, tried ...AttemptSubject) (admitted Admitted, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := forgive(tx, tried); err != nil {
+			return err
+		}
+		if err := removeLost(tx, accountID); err != nil {
+			return err
+		}
+		person, err := lockPerson(tx, accountID)
+		if err != nil {
+			return err
+		}
+		life := HalfwayLife
+		if person.TOTPConfirmedAt == nil {
+			life = SetUpLife
+		}
+		admitted, err = startSession(tx, accountID, Halfway, life, entry)
+		return err
+	})
+	return admitted, err
+}
+
+// signInBy completes signing in with a second factor, which use marks as used.
+func (s *Store) signInBy(ctx context.Context, half Session, entry Entry, factor string, tried []AttemptSubject,
+	use func(tx *dbtx.Tx) error) (admitted Admitted, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		if err := use(tx); err != nil {
+			return err
+		}
+		if err := forgive(tx, tried); err != nil {
+			return err
+		}
+		admitted, err = complete(tx, half, entry, factor)
+		return err
+	})
+	return admitted, err
+}
+
+// complete replaces a halfway session by a full one, with a new ID and a new secret. It also cancels the removal of a lost
+// authenticator, because the person still has a second factor.
+func complete(tx *dbtx.Tx, half Session, entry Entry, factor string) (Admitted, error) {
+	n, err := end(tx, "id = ? AND stage = ?", half.ID, string(Halfway))
+	if err == nil && n == 0 {
+		err = errUsed
+	}
+	if err != nil {
+		return Admitted{}, err
+	}
+	device, known, err := rememberDevice(tx, half.Account, entry.Device)
+	if err != nil {
+		return Admitted{}, err
+	}
+	entry.Before, entry.Device = "", device // the halfway session has already ended
+	admitted, err := startSession(tx, half.Account, Full, SessionLife, entry)
+	if err != nil {
+		return admitted, err
+	}
+	if !known && factor != setUp {
+		err = tx.Notify(half.Account, "new-sign-in", map[string]string{
+			"when": account.When(tx.Now), "agent": entry.Client.Agent, "network": entry.Client.Network,
+		})
+	}
+	return admitted, errors.Join(err,
+		keepFactor(tx, half.Account),
+		tx.Record(half.Account, "person.sign_in", half.Account, map[string]any{
+			"factor": factor, "agent": entry.Client.Agent, "network": entry.Client.Network,
+		}))
+}

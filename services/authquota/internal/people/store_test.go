@@ -1,0 +1,236 @@
+package people_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/mail"
+	"opportunity.internal/services/authquota/internal/people"
+)
+
+// fixture is a person, signed in.
+type fixture struct {
+	*people.Store
+
+	db      dbtxtest.DB
+	account string
+	current people.Session
+}
+
+const address = "ada@example.org"
+
+func onBothStores(t *testing.T, test func(t *testing.T, f fixture)) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		f := fixture{Store: people.NewStore(db.DB), db: db}
+		var secret string
+		f.account, secret = db.Person(t, address)
+		var err error
+		f.current, _, err = f.Session(t.Context(), secret)
+		require.NoError(t, err)
+		test(t, f)
+	})
+}
+
+// halfway returns a session after a valid password.
+func (f fixture) halfway(t *testing.T) people.Session {
+	t.Helper()
+	admitted, err := f.SignInHalfway(t.Context(), f.account, people.Entry{})
+	require.NoError(t, err)
+	half, _, err := f.Session(t.Context(), admitted.Session)
+	require.NoError(t, err)
+	return half
+}
+
+// atOnce calls do n times concurrently and returns how many calls succeeded.
+func concurrently(n int, do func(i int) error) (succeeded int) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if err := do(i); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				succeeded++
+			}
+		})
+	}
+	all.Wait()
+	return succeeded
+}
+
+func TestStepOfACodeSignsInOnce(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		halves := []people.Session{f.halfway(t), f.halfway(t), f.halfway(t), f.halfway(t)}
+		require.Equal(t, 1, concurrently(len(halves), func(i int) error {
+			_, err := f.SignInByCode(t.Context(), halves[i], people.Entry{}, 7)
+			return err
+		}))
+		_, err := f.SignInByCode(t.Context(), f.halfway(t), people.Entry{}, 6)
+		require.ErrorContains(t, err, "already used", "of an earlier step")
+		_, err = f.ConfirmByCode(t.Context(), f.current, 7)
+		require.ErrorContains(t, err, "already used", "for another purpose")
+	})
+}
+
+func TestRecoveryCodeSignsInOnce(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		require.NoError(t, f.RenewCodes(t.Context(), f.account, []string{"one", "two"}))
+		halves := []people.Session{f.halfway(t), f.halfway(t), f.halfway(t)}
+		require.Equal(t, 1, concurrently(len(halves), func(i int) error {
+			_, err := f.SignInByRecoveryCode(t.Context(), halves[i], people.Entry{}, "one")
+			return err
+		}))
+		person, err := f.Person(t.Context(), f.account)
+		require.NoError(t, err)
+		require.Equal(t, 1, person.RecoveryCodesLeft)
+	})
+}
+
+func TestConcurrentAttemptsAreCounted(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		subject := people.AttemptsOnAddress(address, "203.0.113.7")
+		free := people.AddressRule.Free + 1 // the delay follows the next failure
+		waits := make(chan time.Duration, 2*free)
+		concurrently(2*free, func(int) error {
+			wait, err := f.CountAttempt(t.Context(), subject)
+			waits <- wait
+			return err
+		})
+		close(waits)
+		delayed := 0
+		for wait := range waits {
+			if wait > 0 {
+				delayed++
+			}
+		}
+		require.Equal(t, free, delayed)
+		f.db.Advance(people.AddressRule.First)
+		wait, err := f.CountAttempt(t.Context(), subject)
+		require.NoError(t, err)
+		require.Zero(t, wait)
+		_, err = f.SignInHalfway(t.Context(), f.account, people.Entry{}, subject)
+		require.NoError(t, err)
+		wait, err = f.CountAttempt(t.Context(), subject)
+		require.NoError(t, err)
+		require.Zero(t, wait, "a success removes the failures")
+	})
+}
+
+func TestLinkMakesOneAccount(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		confirm := people.NewLink(people.LinkConfirm, "", "bob@example.org", f.db.Now())
+		message := mail.Message{To: "bob@example.org", Template: "confirm-address", Data: map[string]string{"link": "https://api.example/account"}}
+		require.NoError(t, f.RequestSignUp(ctx, confirm, message, message))
+		require.Equal(t, 1, concurrently(4, func(int) error {
+			_, err := f.SignUp(ctx, confirm.Secret, "hash", people.Entry{})
+			return err
+		}))
+		taken := people.NewLink(people.LinkConfirm, "", address, f.db.Now())
+		known := mail.Message{To: address, Template: "already-have-account", Data: map[string]string{"link": "https://api.example/account"}}
+		require.NoError(t, f.RequestSignUp(ctx, taken, message, known))
+		_, err := f.Link(ctx, taken.Secret, people.LinkConfirm)
+		require.ErrorContains(t, err, "expired or was already used")
+		require.Len(t, f.db.TakeMails(t), 2)
+	})
+}
+
+func TestOneOfTwoNewPasswordsIsStored(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		other, err := f.SignInByCode(ctx, f.halfway(t), people.Entry{}, 9)
+		require.NoError(t, err)
+		_, old, err := f.Credentials(ctx, address)
+		require.NoError(t, err)
+		require.Equal(t, 1, concurrently(2, func(i int) error {
+			_, err := f.ChangePassword(ctx, f.current, old, []string{"first", "second"}[i])
+			return err
+		}))
+		_, _, err = f.Session(ctx, other.Session)
+		require.Error(t, err, "other sessions end")
+		_, hash, err := f.Credentials(ctx, address)
+		require.NoError(t, err)
+		require.Contains(t, []string{"first", "second"}, hash)
+	})
+}
+
+func TestLostAuthenticatorIsRemovedAfterTheWait(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		begin := func() (keep people.FreshLink) {
+			t.Helper()
+			lost := people.NewLink(people.LinkLost, f.account, address, f.db.Now())
+			keep = people.NewLink(people.LinkKeep, f.account, address, f.db.Now())
+			require.NoError(t, f.RequestNewAuthenticator(ctx, f.account, lost, keep, mail.Message{To: address, Template: "password-changed"}))
+			at, err := f.BeginReset(ctx, lost.Secret)
+			require.NoError(t, err)
+			require.Equal(t, f.db.Now().Add(people.ResetWait), at)
+			return keep
+		}
+		require.NoError(t, f.CancelReset(ctx, begin().Secret))
+		f.db.Advance(people.ResetWait)
+		f.halfway(t)
+		_, err := f.Seed(ctx, f.account)
+		require.NoError(t, err, "canceled")
+		begin()
+		f.db.Advance(people.ResetWait - time.Microsecond)
+		f.halfway(t)
+		_, err = f.Seed(ctx, f.account)
+		require.NoError(t, err, "not yet")
+		f.db.Advance(time.Microsecond)
+		f.halfway(t)
+		_, err = f.Seed(ctx, f.account)
+		require.ErrorContains(t, err, "no account")
+		require.Contains(t, f.db.TakeSubjects(t), address+": Your authenticator was removed")
+	})
+}
+
+func TestClosedAccountIsForgotten(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		ctx := t.Context()
+		f.db.TakeMails(t)
+		require.NoError(t, f.CloseAccount(ctx, f.account))
+		require.ErrorContains(t, f.CloseAccount(ctx, f.account), "Closing is final")
+		_, err := f.Person(ctx, f.account)
+		require.Error(t, err)
+		sessions, err := f.OpenSessions(ctx, f.account)
+		require.NoError(t, err)
+		require.Empty(t, sessions)
+		id, _, err := f.Credentials(ctx, address)
+		require.NoError(t, err)
+		require.Empty(t, id, "the address is free")
+		require.Equal(t, []string{f.account}, f.db.Raises(t))
+		require.Equal(t, []string{address + ": Your account was closed"}, f.db.TakeSubjects(t))
+		again, _ := f.db.Person(t, address)
+		require.NotEqual(t, f.account, again)
+	})
+}
+
+func TestSignInDataIsDeletedAfterRetention(t *testing.T) {
+	onBothStores(t, func(t *testing.T, f fixture) {
+		rows := func() (counts []int64) {
+			t.Helper()
+			require.NoError(t, f.DeleteExpired(t.Context()))
+			for _, table := range []string{"links", "attempts", "sessions", "devices"} {
+				var n int64
+				require.NoError(t, f.db.Table(table).Count(&n).Error)
+				counts = append(counts, min(n, 1))
+			}
+			return counts
+		}
+		_, err := f.CountAttempt(t.Context(), people.AttemptsOnAddress(address, "203.0.113.7"))
+		require.NoError(t, err)
+		require.Equal(t, []int64{1, 1, 1, 1}, rows())
+		const day = 24 * time.Hour
+		f.db.Advance(2*day + time.Second)
+		require.Equal(t, []int64{0, 0, 1, 1}, rows())
+		f.db.Advance(29 * day)
+		require.Equal(t, []int64{0, 0, 0, 1}, rows())
+		f.db.Advance(370 * day)
+		require.Equal(t, []int64{0, 0, 0, 0}, rows())
+	})
+}

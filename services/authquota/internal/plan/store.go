@@ -1,0 +1,10 @@
+// Package store stores what accounts have paid for.
+package plan
+
+import "opportunity.internal/services/authquota/internal/dbtx"
+
+// Store stores entitlements.
+type Store struct{ db *dbtx.DB }
+
+// New returns a Store.
+func NewStore(db *dbtx.DB) *Store { return &Store{db} }

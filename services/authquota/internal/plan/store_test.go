@@ -1,0 +1,115 @@
+package plan_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/plan"
+)
+
+func paid(until time.Time, version int64) api.Entitlement {
+	return api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true, Version: version}
+}
+
+func TestOnlyANewerEntitlementChangesAnything(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx := plan.NewStore(db.DB), t.Context()
+		id, _ := db.Person(t, "ada@example.org")
+		until := db.Now().AddDate(0, 1, 0)
+		for _, version := range []int64{2, 2, 1} {
+			holder, err := s.Entitle(ctx, id, paid(until.AddDate(0, int(version), 0), version))
+			require.NoError(t, err)
+			require.Equal(t, id, holder)
+		}
+		require.Equal(t, []string{id}, db.Raises(t))
+		require.Equal(t, []string{"ada@example.org: Your plan has started"}, db.TakeSubjects(t))
+		_, err := s.Entitle(ctx, "acc_unknown", paid(until, 1))
+		require.ErrorContains(t, err, "no account")
+	})
+}
+
+func TestNewestChangeOfBillingIsKept(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s := plan.NewStore(db.DB)
+		for i, change := range []api.FeedMark{{Sequence: 7, ID: "a"}, {Sequence: 6, ID: "b"}, {Sequence: 8, ID: "c"}} {
+			require.NoError(t, s.SeeChange(t.Context(), change))
+			newest, err := s.SeenChange(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []api.FeedMark{{Sequence: 7, ID: "a"}, {Sequence: 7, ID: "a"}, {Sequence: 8, ID: "c"}}[i], newest)
+		}
+	})
+}
+
+func TestConcurrentEntitlementsEndAtTheNewestVersion(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s := plan.NewStore(db.DB)
+		id, _ := db.Person(t, "ada@example.org")
+		const newest = 12
+		var all sync.WaitGroup
+		for version := range int64(newest) {
+			all.Go(func() {
+				_, err := s.Entitle(t.Context(), id, paid(db.Now().AddDate(0, 0, int(version)+1), version+1))
+				require.NoError(t, err)
+			})
+		}
+		all.Wait()
+		var version int64
+		require.NoError(t, db.Raw("SELECT version FROM entitlements WHERE account_id = ?", id).Scan(&version).Error)
+		require.Equal(t, int64(newest), version)
+	})
+}
+
+// The mail about the end waits until a late renewal is unlikely, and is sent once by several processes.
+func TestEndOfAPlanSendsOneMail(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx := plan.NewStore(db.DB), t.Context()
+		id, _ := db.Person(t, "ada@example.org")
+		until := db.Now().AddDate(0, 1, 0)
+		_, err := s.Entitle(ctx, id, paid(until, 1))
+		require.NoError(t, err)
+		db.TakeMails(t)
+		db.Advance(until.Sub(db.Now()) + time.Hour)
+		require.NoError(t, s.EndPlans(ctx))
+		_, err = s.Entitle(ctx, id, paid(db.Now().AddDate(0, 1, 0), 2))
+		require.NoError(t, err)
+		require.NoError(t, s.EndPlans(ctx))
+		require.Empty(t, db.TakeSubjects(t), "renewed")
+		db.Advance(32 * 24 * time.Hour)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { require.NoError(t, s.EndPlans(ctx)) })
+		}
+		all.Wait()
+		require.Equal(t, []string{"ada@example.org: Your plan has ended"}, db.TakeSubjects(t))
+	})
+}
+
+func TestClosedAccountIsCancelledForEachVersion(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx := plan.NewStore(db.DB), t.Context()
+		id, _ := db.Person(t, "ada@example.org")
+		_, err := s.Entitle(ctx, id, paid(db.Now().AddDate(0, 1, 0), 1))
+		require.NoError(t, err)
+		pending := func() []plan.PendingCancel {
+			t.Helper()
+			all, err := s.PendingCancels(ctx, 10)
+			require.NoError(t, err)
+			return all
+		}
+		require.Empty(t, pending(), "open")
+		require.NoError(t, db.Exec("UPDATE people SET closed_at = 1 WHERE account_id = ?", id).Error)
+		first := plan.PendingCancel{Account: id, Version: 1}
+		require.Equal(t, []plan.PendingCancel{first}, pending())
+		require.NoError(t, s.DeleteCancel(ctx, first))
+		require.Empty(t, pending())
+		_, err = s.Entitle(ctx, id, paid(db.Now().AddDate(0, 2, 0), 2))
+		require.NoError(t, err)
+		require.NoError(t, s.DeleteCancel(ctx, first), "late")
+		require.Equal(t, []plan.PendingCancel{{Account: id, Version: 2}}, pending())
+	})
+}

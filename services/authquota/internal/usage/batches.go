@@ -1,0 +1,158 @@
+package usage
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"opportunity.internal/pkg/database"
+	"opportunity.internal/services/authquota/internal/dbtx"
+)
+
+type batchRow struct {
+	ID        string `gorm:"primaryKey"`
+	CountedAt int64
+}
+
+func (batchRow) TableName() string { return "tally_batches" }
+
+type keyUsageRow struct {
+	AccountID string `gorm:"primaryKey"`
+	Day       string `gorm:"primaryKey"`
+	KeyID     string `gorm:"primaryKey"`
+	Outcome   string `gorm:"primaryKey"`
+	Calls     int
+}
+
+func (keyUsageRow) TableName() string { return "usage_keys" }
+
+// outcomeRow is the sum of an account's keyUsageRows.
+type outcomeRow struct {
+	AccountID string `gorm:"primaryKey"`
+	Day       string `gorm:"primaryKey"`
+	Outcome   string `gorm:"primaryKey"`
+	Calls     int
+}
+
+func (outcomeRow) TableName() string { return "usage_outcomes" }
+
+// Count adds a usage batch, unless it was added before. It skips unknown keys and returns their number.
+func (s *Store) Count(ctx context.Context, b Batch) (unknown int, err error) {
+	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		claim := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&batchRow{b.ID, database.Micros(tx.Now)})
+		if claim.Error != nil || claim.RowsAffected == 0 {
+			return claim.Error
+		}
+		accounts, err := lockKeys(tx, b)
+		if err != nil {
+			return err
+		}
+		unknown = len(b.LastUsed) - len(accounts)
+		return count(tx, b, accounts)
+	})
+	return unknown, err
+}
+
+// lockKeys locks the keys of a batch until tx ends, and returns the accounts of the known ones. Locking in the order of IDs
+// prevents deadlocks. The locks also prevent a key from moving to another account.
+func lockKeys(tx *dbtx.Tx, b Batch) (map[string]string, error) {
+	var ids []string
+	for i, sum := range b.Sums {
+		if i == 0 || sum.Key != b.Sums[i-1].Key {
+			ids = append(ids, sum.Key)
+		}
+	}
+	accounts := make(map[string]string, len(ids))
+	for ; len(ids) > 0; ids = ids[min(saveBatch, len(ids)):] {
+		var locked []struct{ ID, AccountID string }
+		err := tx.Table("api_keys").Select("id", "account_id").Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).
+			Where("id IN ?", ids[:min(saveBatch, len(ids))]).Order("id").Find(&locked).Error
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range locked {
+			accounts[key.ID] = key.AccountID
+		}
+	}
+	return accounts, nil
+}
+
+func count(tx *dbtx.Tx, b Batch, accounts map[string]string) error {
+	var rows []keyUsageRow
+	for _, sum := range b.Sums {
+		if account, known := accounts[sum.Key]; known {
+			rows = append(rows, keyUsageRow{account, sum.Day, sum.Key, string(sum.Outcome), sum.Calls})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	err := tx.Clauses(added("usage_keys", "account_id", "day", "key_id", "outcome")).CreateInBatches(rows, saveBatch).Error
+	if err == nil {
+		err = tx.Clauses(added("usage_outcomes", "account_id", "day", "outcome")).CreateInBatches(outcomes(rows), saveBatch).Error
+	}
+	if err != nil {
+		return err
+	}
+	var used []any
+	for id, at := range b.LastUsed {
+		if _, known := accounts[id]; known {
+			used = append(used, id, database.Micros(at))
+		}
+	}
+	for ; len(used) > 0; used = used[min(2*saveBatch, len(used)):] {
+		values := used[:min(2*saveBatch, len(used))]
+		err := tx.Exec(`UPDATE api_keys SET last_used_at = v.column2 FROM (VALUES `+
+			strings.TrimSuffix(strings.Repeat("(CAST(? AS text), CAST(? AS bigint)),", len(values)/2), ",")+
+			`) AS v WHERE api_keys.id = v.column1 AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < v.column2)`, values...).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// added makes an insert add its calls to those of an existing row.
+func added(table string, key ...string) clause.OnConflict {
+	columns := make([]clause.Column, len(key))
+	for i, name := range key {
+		columns[i].Name = name
+	}
+	return clause.OnConflict{
+		Columns: columns, DoUpdates: clause.Assignments(map[string]any{"calls": gorm.Expr(table + ".calls + excluded.calls")}),
+	}
+}
+
+// outcomes sums the rows by account. Their order prevents deadlocks between two batches.
+func outcomes(rows []keyUsageRow) []outcomeRow {
+	sums := map[outcomeRow]int{}
+	for _, row := range rows {
+		sums[outcomeRow{AccountID: row.AccountID, Day: row.Day, Outcome: row.Outcome}] += row.Calls
+	}
+	list := slices.SortedFunc(maps.Keys(sums), func(a, b outcomeRow) int {
+		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.Day, b.Day), cmp.Compare(a.Outcome, b.Outcome))
+	})
+	for i := range list {
+		list[i].Calls = sums[list[i]]
+	}
+	return list
+}
+
+// DeleteExpired deletes data past its retention: batch IDs, and usage by key and by account. The latter expire together, so that
+// they agree.
+func (s *Store) DeleteExpired(ctx context.Context) error {
+	return s.db.Change(ctx, func(tx *dbtx.Tx) error {
+		err := tx.Where("counted_at < ?", database.Micros(tx.Now.Add(-BatchRetention))).Delete(&batchRow{}).Error
+		for _, table := range []any{&keyUsageRow{}, &outcomeRow{}} {
+			if err == nil {
+				err = tx.Where("day < ?", Last(tx.Now, RetentionDays).From).Delete(table).Error
+			}
+		}
+		return err
+	})
+}

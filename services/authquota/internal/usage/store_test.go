@@ -1,0 +1,192 @@
+package usage_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/counter"
+	"opportunity.internal/services/authquota/internal/dbtx"
+	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
+	"opportunity.internal/services/authquota/internal/keys"
+	"opportunity.internal/services/authquota/internal/usage"
+)
+
+func issue(t *testing.T, db dbtxtest.DB, digest string) keys.Key {
+	t.Helper()
+	key, err := keys.NewStore(db.DB).Issue(t.Context(), "ada", keys.Order{UseCase: "x", Tier: api.Free}, keys.MaxLife,
+		keys.Record{Digest: strings.Repeat(digest, 64), Prefix: "oda_live_", LastFour: "abcd"})
+	require.NoError(t, err)
+	return key
+}
+
+func batch(id string, key keys.Key, day string, calls int, at time.Time) usage.Batch {
+	return usage.Batch{
+		ID: id, Sums: []usage.KeySum{{Key: key.ID, Day: day, Outcome: api.CallServed, Calls: calls}}, LastUsed: map[string]time.Time{key.ID: at},
+	}
+}
+
+func TestUsageBatchIsAddedOnce(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx, day := usage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
+		key := issue(t, db, "a")
+		for _, id := range []string{"first", "first", "second"} {
+			unknown, err := s.Count(ctx, batch(id, key, day, 3, db.Now()))
+			require.NoError(t, err)
+			require.Zero(t, unknown)
+		}
+		unknown, err := s.Count(ctx, batch("third", keys.Key{ID: keys.NewID()}, day, 3, db.Now()))
+		require.NoError(t, err)
+		require.Equal(t, 1, unknown)
+		_, err = s.Count(ctx, batch("late", key, day, 1, db.Now().Add(-time.Hour)))
+		require.NoError(t, err)
+
+		sent, err := s.SentOn(ctx, key.Account, db.Now())
+		require.NoError(t, err)
+		require.Equal(t, 7, sent[key.ID][usage.Served])
+		used, _, err := keys.NewStore(db.DB).Resolve(ctx, []string{strings.Repeat("a", 64)})
+		require.NoError(t, err)
+		require.Equal(t, db.Now(), *used.LastUsedAt, "a late batch does not set it back")
+	})
+}
+
+func TestLedgerKeepsTheGreatestCounts(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx, day := usage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
+		for _, calls := range []int{5, 9, 7} {
+			require.NoError(t, s.SaveDay(ctx, day, []usage.Count{{Account: "acc_a", Calls: calls}, {Account: counter.ServiceField, Calls: calls}}))
+		}
+		want := []usage.Count{{Account: "acc_a", Calls: 9}, {Account: counter.ServiceField, Calls: 9}}
+		require.NoError(t, s.EachPage(ctx, day, len(want), func(saved []usage.Count) error {
+			require.ElementsMatch(t, want, saved)
+			want = nil
+			return nil
+		}))
+		require.Empty(t, want, "no page")
+	})
+}
+
+func TestLedgerIsReadInPages(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx, day := usage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
+		read := func() (pages [][]usage.Count) {
+			require.NoError(t, s.EachPage(ctx, day, 2, func(page []usage.Count) error {
+				pages = append(pages, slices.Clone(page))
+				return nil
+			}))
+			return pages
+		}
+		require.Empty(t, read())
+		counts := []usage.Count{{Account: "acc_a", Calls: 1}, {Account: "acc_b", Calls: 2}, {Account: "acc_c", Calls: 3}}
+		require.NoError(t, s.SaveDay(ctx, day, counts))
+		require.NoError(t, s.SaveDay(ctx, "2026-11-19", []usage.Count{{Account: "acc_d", Calls: 4}}))
+		pages := read()
+		require.ElementsMatch(t, counts, slices.Concat(pages...))
+		require.Equal(t, []int{2, 1}, []int{len(pages[0]), len(pages[1])})
+		failed := errors.New("no Redis")
+		require.ErrorIs(t, s.EachPage(ctx, day, 2, func([]usage.Count) error { return failed }), failed)
+	})
+}
+
+func TestUsageMovesWithTheKeys(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx, day := usage.NewStore(db.DB), t.Context(), counter.DayOf(db.Now())
+		from, to := issue(t, db, "a"), issue(t, db, "b")
+		for i, key := range []keys.Key{from, to} {
+			_, err := s.Count(ctx, batch(key.ID, key, day, 3+i, db.Now()))
+			require.NoError(t, err)
+		}
+		require.NoError(t, s.SaveDay(ctx, day, []usage.Count{{Account: from.Account, Calls: 3}, {Account: to.Account, Calls: 4}}))
+		require.NoError(t, db.Change(ctx, func(tx *dbtx.Tx) error { return usage.MoveUsage(tx, from.Account, to.Account) }))
+
+		counts, err := s.ByDay(ctx, to.Account, usage.Range{From: day, To: day})
+		require.NoError(t, err)
+		require.Len(t, counts, 1)
+		require.Equal(t, 7, counts[0].Calls)
+		used, err := s.UsedOn(ctx, to.Account, db.Now())
+		require.NoError(t, err)
+		require.Equal(t, 7, used, "also before Redis has applied the move")
+		moves, err := s.Moves(ctx, to.Account)
+		require.NoError(t, err)
+		require.Equal(t, []usage.Move{{Day: day, From: from.Account, To: to.Account}}, moves)
+		require.NoError(t, s.DeleteMove(ctx, moves[0]))
+		moves, err = s.Moves(ctx, "")
+		require.NoError(t, err)
+		require.Empty(t, moves)
+	})
+}
+
+// requireAgreement fails the test unless the usage by key, summed by account, is the usage by account.
+func requireAgreement(t *testing.T, db dbtxtest.DB) {
+	t.Helper()
+	type sum struct {
+		AccountID, Day, Outcome string
+		Calls                   int
+	}
+	const key = "account_id, day, outcome"
+	var byKey, byAccount []sum
+	require.NoError(t, db.Table("usage_keys").Select(key+", SUM(calls) AS calls").Group(key).Order(key).Scan(&byKey).Error)
+	require.NoError(t, db.Table("usage_outcomes").Select(key+", calls").Order(key).Scan(&byAccount).Error)
+	require.NotEmpty(t, byKey)
+	require.Equal(t, byKey, byAccount)
+}
+
+// The two accounts share a day and an outcome, and each has usage that the other lacks.
+func TestUsageByKeyAndByAccountAgreeAfterAMerge(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, keyStore, ctx := usage.NewStore(db.DB), keys.NewStore(db.DB), t.Context()
+		person, _ := db.Person(t, "ann@example.org")
+		older := issue(t, db, "a")
+		own, err := keyStore.Issue(ctx, "ada", keys.Order{UseCase: "x", Account: person}, keys.MaxLife,
+			keys.Record{Digest: strings.Repeat("b", 64), Prefix: "oda_live_", LastFour: "abcd"})
+		require.NoError(t, err)
+		today, yesterday := counter.DayOf(db.Now()), counter.DayOf(db.Now().Add(-24*time.Hour))
+		send := func(id string) {
+			t.Helper()
+			_, err := s.Count(ctx, usage.Batch{ID: id, LastUsed: map[string]time.Time{older.ID: db.Now(), own.ID: db.Now()}, Sums: []usage.KeySum{
+				{Key: older.ID, Day: yesterday, Outcome: api.CallServed, Calls: 2}, {Key: older.ID, Day: today, Outcome: api.CallServed, Calls: 3},
+				{Key: own.ID, Day: today, Outcome: api.CallServed, Calls: 5}, {Key: own.ID, Day: today, Outcome: api.CallNotFound, Calls: 7},
+			}})
+			require.NoError(t, err)
+			requireAgreement(t, db)
+		}
+		send("before")
+		_, err = keyStore.Connect(ctx, person, []string{strings.Repeat("a", 64)})
+		require.NoError(t, err)
+		requireAgreement(t, db)
+		send("after")
+		counts, err := s.ByDay(ctx, person, usage.Range{From: yesterday, To: today})
+		require.NoError(t, err)
+		sum := 0
+		for _, c := range counts {
+			sum += c.Calls
+		}
+		require.Equal(t, 2*(2+3+5+7), sum, "nothing remains with the merged account")
+	})
+}
+
+// Usage by key and by account expire together, so that they agree.
+func TestUsageIsDeletedAfterRetention(t *testing.T) {
+	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
+		s, ctx := usage.NewStore(db.DB), t.Context()
+		key := issue(t, db, "a")
+		_, err := s.Count(ctx, batch("first", key, counter.DayOf(db.Now()), 3, db.Now()))
+		require.NoError(t, err)
+		rows := func(table string) (n int64) {
+			t.Helper()
+			require.NoError(t, db.Table(table).Count(&n).Error)
+			return n
+		}
+		db.Advance((usage.RetentionDays - 1) * 24 * time.Hour)
+		require.NoError(t, s.DeleteExpired(ctx))
+		require.Equal(t, []int64{1, 1}, []int64{rows("usage_keys"), rows("usage_outcomes")})
+		db.Advance(24 * time.Hour)
+		require.NoError(t, s.DeleteExpired(ctx))
+		require.Equal(t, []int64{0, 0, 0}, []int64{rows("usage_keys"), rows("usage_outcomes"), rows("tally_batches")})
+	})
+}
