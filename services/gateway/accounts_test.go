@@ -45,7 +45,7 @@ func TestAuthentication(t *testing.T) {
 		"scheme and spaces":    {[]string{"Bearer   "}, 401, "missing_api_key", 0},
 		"another scheme":       {[]string{"Basic " + good}, 401, "missing_api_key", 0},
 		"no scheme":            {[]string{good}, 401, "missing_api_key", 0},
-		"twice":                {[]string{"Bearer " + good, "Bearer " + good}, 401, "invalid_api_key", 0},
+		"twice":                {[]string{"Bearer " + good, "Bearer " + good}, 401, "missing_api_key", 0},
 		"two tokens":           {[]string{"Bearer " + good + " " + good}, 401, "invalid_api_key", 0},
 		"not a key":            {[]string{"Bearer hello"}, 401, "invalid_api_key", 0},
 		"one character wrong":  {[]string{"Bearer " + typo}, 401, "invalid_api_key", 0},

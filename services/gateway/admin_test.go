@@ -133,7 +133,7 @@ func TestOperatorAPI(t *testing.T) {
 	var got echoed
 	a := gw.operate(t, "GET", "/operator/v1/listings/export", sharedToken, http.Header{"X-Opportunity-Actor": {"bob"}}, nil)
 	require.NoError(t, json.Unmarshal([]byte(a.body), &got))
-	require.Equal(t, "bob", got.Header.Get(api.ActorHeader), "actor of a shared token")
+	require.Equal(t, "operator (bob)", got.Header.Get(api.ActorHeader), "a name is added to that of a shared token, and never replaces it")
 
 	for _, c := range []struct {
 		path, token string

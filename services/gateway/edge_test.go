@@ -426,3 +426,22 @@ func (w *environment) metrics() string {
 	require.NoError(w.t, err)
 	return string(body)
 }
+
+// A client that is wrong about the end of a request gets no further response on its connection.
+func TestConnectionEndsAfterARejectedBody(t *testing.T) {
+	_, gw, key := startWithKey(t)
+	for rest, want := range map[string]string{
+		"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": "body_not_allowed",
+		"Content-Length: 5\r\n\r\nhello":                                   "body_not_allowed",
+		"Expect: x\r\n\r\n":                                                "417 Expectation Failed",
+	} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(gw.url, "http://"))
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "GET /api/v1/opportunities HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n%sGET /docs HTTP/1.1\r\nHost: a\r\n\r\n", key.Reveal(), rest)
+		require.NoError(t, err)
+		all, _ := io.ReadAll(conn) // a reset can end it, because the second request was not read
+		conn.Close()
+		require.Contains(t, string(all), want)
+		require.Equal(t, 1, strings.Count(string(all), "HTTP/1.1 "), "%s", all)
+	}
+}

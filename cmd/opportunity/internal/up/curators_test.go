@@ -114,8 +114,8 @@ func TestTwoCuratorsReviewEachRecordOnce(t *testing.T) {
 	require.Equal(t, toReview, imported.Created, imported.Rejected)
 
 	ann, ben := &curator{Client: client}, &curator{Client: client}
-	ann.Actor, ben.Actor = "ann", "ben"
-	for i := range 5 { // ben takes over what ann has in work, and submits first
+	ann.Actor, ben.Actor = "operator (ann)", "operator (ben)" // as the gateway records users of a shared token
+	for i := range 5 {                                        // ben takes over what ann has in work, and submits first
 		id := fmt.Sprintf("r-%03d", i*30)
 		anns, _, err := ann.open(t, id, false)
 		require.NoError(t, err)

@@ -83,6 +83,7 @@ type Limiter struct {
 	clock    *redisClock
 	day      atomic.Int64 // latest day seen in a reply; a wrong one costs one more round trip
 	used     atomic.Int64 // day<<32 | calls of the whole service; see Used
+	decided  atomic.Int64 // time of the latest decision, in microseconds
 }
 
 // maxAttempts bounds the round trips of one Admit.
@@ -128,8 +129,10 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 		case wrongDay:
 			l.day.Store(integer(c.reply, 1))
 		case missing:
-			if err := l.restore(ctx, c.day); err != nil {
-				return Decision{}, err
+			if !l.begin(ctx, c.day) {
+				if err := l.restore(ctx, c.day); err != nil {
+					return Decision{}, err
+				}
 			}
 		case late: // the clock stepped: send has updated it
 		case Outdated:
@@ -192,6 +195,7 @@ func (l *Limiter) decode(reply []any, limits api.Limits, day Day) Decision {
 		Today: int(integer(reply, 2)), Recent: int(integer(reply, 3)), Room: time.Duration(integer(reply, 4)) * time.Microsecond,
 	}
 	l.used.Store(int64(day)<<32 | integer(reply, 5))
+	l.decided.Store(integer(reply, 1))
 	if reply[0] == string(Admitted) {
 		d.Verdict = Admitted
 		return d

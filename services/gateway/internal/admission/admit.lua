@@ -33,8 +33,8 @@ if not redis_clock then
   local time = call('TIME')
   redis_clock = time[1] * 1000000 + time[2]
 end
-local steps = call('HMGET', KEYS[3], 'correction', 'future')
-local correction, future = tonumber(steps[1] or 0), tonumber(steps[2] or nil)
+local steps = call('HMGET', KEYS[3], 'correction', 'future', 'charged')
+local correction, future, latest_day = tonumber(steps[1] or 0), tonumber(steps[2] or nil), tonumber(steps[3] or 0)
 local clock = redis_clock + correction
 
 local accounts, replies, count = {}, {}, #KEYS - 4
@@ -129,5 +129,9 @@ if #changes > 0 then
   call('HSET', today, service, all, latest, stamp, unpack(changes))
   local added = call('SADD', KEYS[4], unpack(names))
   if added == #names then call('PEXPIRE', KEYS[4], 3 * DAY / 1000) end -- the set may be new
+  if latest_day < tonumber(ARGV[1]) then -- open.lua compares it
+    call('HSET', KEYS[3], 'charged', ARGV[1])
+    call('PEXPIRE', KEYS[3], 3 * DAY / 1000)
+  end
 end
 return replies

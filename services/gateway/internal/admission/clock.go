@@ -114,11 +114,25 @@ func (l *Limiter) OpenNextDay(ctx context.Context) error {
 	if next.Start().Sub(now) > openBefore {
 		return nil
 	}
-	return l.open(ctx, next)
+	_, err := l.open(ctx, next, "")
+	return err
 }
 
-// open creates the counters of a day, unless they exist or the day has started.
-func (l *Limiter) open(ctx context.Context, day Day) error {
+// begin creates the counters of a day that has started without them, because they were deleted or the clocks were moved. It reports whether
+// they exist now. It creates them only if this gateway decided on a call in the last hour of the day before, and no gateway has charged one
+// since: a gateway that has not seen that hour cannot know whether Redis has lost newer charges.
+func (l *Limiter) begin(ctx context.Context, day Day) bool {
+	decided := time.UnixMicro(l.decided.Load())
+	if dayOf(decided) != day-1 || day.Start().Sub(decided) > openBefore {
+		return false
+	}
+	exists, err := l.open(ctx, day, int64(day-1))
+	return err == nil && exists
+}
+
+// open creates the counters of a day, unless they exist or the day has started with another latest day of a charge than charged. It reports
+// whether they exist now.
+func (l *Limiter) open(ctx context.Context, day Day, charged any) (exists bool, err error) {
 	return l.run(ctx, openScript, []string{day.key(), counter.Clock},
-		counter.DayTTL.Milliseconds(), day.Start().UnixMicro(), l.testClock(), counter.ServiceField).Err()
+		counter.DayTTL.Milliseconds(), day.Start().UnixMicro(), l.testClock(), counter.ServiceField, charged).Bool()
 }

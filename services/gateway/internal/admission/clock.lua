@@ -3,7 +3,7 @@
 -- not followed, and a step back to it is.
 --
 -- KEYS  1 hash of the clock: 'correction' is added to the Redis clock, in microseconds; 'decided' is the Redis time of the latest
---         decision; 'future' belongs to admit.lua
+--         decision; 'future' and 'charged' belong to admit.lua
 -- ARGV  1 the time that continues as before, in microseconds; empty if unknown    2 the gateway's own clock
 --       3 the Redis clock, in tests only; otherwise empty
 -- Replies the Redis clock and the correction.

@@ -177,10 +177,46 @@ func TestMidnightWithoutAuthquota(t *testing.T) {
 
 		// After data loss in Redis, only the ledger knows the calls of a day that has started.
 		require.NoError(t, c.Del(t.Context(), counter.Day("2026-11-21")).Err())
-		require.NoError(t, l.open(t.Context(), dayOf(clocks.right)))
-		_, err := l.Admit(t.Context(), principal)
+		exists, err := l.open(t.Context(), dayOf(clocks.right), "")
+		require.NoError(t, err)
+		require.False(t, exists)
+		_, err = l.Admit(t.Context(), principal)
 		require.ErrorIs(t, err, errAway)
 		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
+	})
+}
+
+// The counters of the new day are deleted before its first call, or the clocks move past midnight, while authquota is unavailable. Gateways
+// that saw the hour before continue at zero; after a call of the day, only the ledger knows its calls.
+func TestMidnightWithoutCounters(t *testing.T) {
+	onServers(t, func(t *testing.T, c *redis.Client) {
+		away := false
+		clocks := &clocks{right: time.Date(2026, 11, 20, 23, 50, 0, 0, time.UTC)}
+		limiter := func() *Limiter {
+			return clocks.limiter(c, 0, func(ctx context.Context, day string) error {
+				if away {
+					return errAway
+				}
+				return emptyLedger(c)(ctx, day)
+			})
+		}
+		first, second, absent := limiter(), limiter(), limiter()
+		decide(t, first)
+		decide(t, second)
+		away = true
+		clocks.right = time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC)
+		_, err := absent.Admit(t.Context(), principal)
+		require.ErrorIs(t, err, errAway, "a gateway that has not seen the day before")
+		for today, l := range []*Limiter{first, first} {
+			require.Equal(t, today+1, decide(t, l).Today)
+		}
+		require.NoError(t, c.Del(t.Context(), counter.Day("2026-11-21")).Err())
+		for _, l := range []*Limiter{first, second} {
+			_, err := l.Admit(t.Context(), principal)
+			require.ErrorIs(t, err, errAway, "calls of the day were lost")
+		}
+		away = false
+		decide(t, second)
 	})
 }
 

@@ -42,7 +42,7 @@ func (k Key) digests(peppers [][]byte) []string {
 // Read returns the API key of a request from its Authorization headers. older is the accepted form of older keys.
 func Read(headers []string, older apikey.OlderForm) (Key, error) {
 	if len(headers) > 1 {
-		return Key{}, problem.New(problem.InvalidAPIKey, "Send exactly one Authorization header.")
+		return Key{}, problem.New(problem.MissingAPIKey, "Send exactly one Authorization header.")
 	}
 	if len(headers) == 0 {
 		return Key{}, missing()

@@ -23,6 +23,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/util"
 	"go.yaml.in/yaml/v3"
 
 	"opportunity.internal/docs"
@@ -65,7 +66,7 @@ const localURL = "http://localhost:8080"
 // unavailable until Show sets the figures.
 func New(publicURL string, by Operator) (*Site, error) {
 	s := &Site{publicURL: publicURL, operator: by, markdown: goldmark.New(
-		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute()))}
+		goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(), parser.WithASTTransformers(util.Prioritized(safeLinks{}, 1000))))}
 	var err error
 	if s.assets, err = assets.Load(files, "static"); err != nil {
 		return nil, err

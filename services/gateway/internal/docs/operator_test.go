@@ -44,7 +44,8 @@ func TestTermsAndPrivacyHaveDefaults(t *testing.T) {
 
 func TestOperatorTexts(t *testing.T) {
 	site := siteOf(t, docs.Operator{
-		Terms:        []byte("# Our terms\n\nBe kind. <script>alert(1)</script> [x](javascript:alert(1))\n"),
+		Terms: []byte("# Our terms\n\nBe kind. <script>alert(1)</script> [x](javascript:alert(1)) <javascript:alert(2)> <data:text/html,x> ![x](vbscript:x) " +
+			"[ours](/docs) <https://a.example> <b@a.example>\n"),
 		Privacy:      []byte("# Our privacy\n"),
 		TermsVersion: "7", Contact: contact(t, "help@api.example"), Now: time.Now,
 	})
@@ -53,7 +54,12 @@ func TestOperatorTexts(t *testing.T) {
 	require.Contains(t, terms, "Version 7")
 	require.Contains(t, terms, `<a href="mailto:help@api.example">help@api.example</a>`)
 	require.NotContains(t, terms, "alert(1)</script>")
-	require.NotContains(t, terms, "javascript:")
+	for _, scheme := range []string{"javascript", "data", "vbscript"} {
+		require.NotRegexp(t, `(href|src)="`+scheme, terms)
+	}
+	for _, link := range []string{`href="/docs"`, `href="https://a.example"`, `href="mailto:b@a.example"`} {
+		require.Contains(t, terms, link)
+	}
 	require.Contains(t, get(t, site, "/privacy").Body.String(), "Our privacy")
 }
 

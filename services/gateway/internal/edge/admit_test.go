@@ -221,15 +221,15 @@ func TestFailureOfTheGatewayIsItsOwn(t *testing.T) {
 
 // All bodies together, and those of one network, fill their limits exactly.
 func TestBodiesFillTheLimits(t *testing.T) {
-	b := newBodies()
+	b := newBodies(maxForms)
 	total := 0
-	for network := range byte(2 * maxBodies / maxNetworkBodies) {
-		from, blocks := netip.AddrFrom4([4]byte{192, 0, 2, network}), 0
+	for network := range byte(2 * maxForms / maxNetworkBodies) {
+		from, blocks := networkOf(netip.AddrFrom4([4]byte{192, 0, network, 1})), 0
 		for b.reserve(from) {
 			blocks++
 		}
 		total += blocks
 		require.LessOrEqual(t, blocks, maxNetworkBodies/bodyBlock)
-		require.Equal(t, min(maxBodies, (int(network)+1)*maxNetworkBodies), total*bodyBlock)
+		require.Equal(t, min(maxForms, (int(network)+1)*maxNetworkBodies), total*bodyBlock)
 	}
 }

@@ -11,30 +11,43 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/gateway/internal/authn"
 )
 
 const (
 	bodyTimeout      = 10 * time.Second // for a whole body to arrive
-	maxBodies        = 32 << 20         // bytes of all bodies in memory
-	maxNetworkBodies = 2 << 20          // bytes of the bodies from one network
+	maxForms         = 24 << 20         // bytes of all forms in memory
+	maxEvents        = 8 << 20          // bytes of all webhook events in memory
+	maxNetworkBodies = 2 << 20          // bytes of the bodies of one kind from one network
 	bodyBlock        = 4 << 10          // bytes that are counted at once
 )
 
-// bodies limits the memory for request bodies from the moment at which their bytes arrive until the response is written, so that
+// bodies limits the memory for request bodies of one kind from the moment at which their bytes arrive until the response is written, so that
 // clients that stop in the middle of a body cannot fill it. One network gets a share of it only.
 type bodies struct {
+	max      int64
 	mu       sync.Mutex
 	total    int64
-	networks map[netip.Addr]int64
+	networks map[netip.Prefix]int64
 }
 
-func newBodies() *bodies { return &bodies{networks: map[netip.Addr]int64{}} }
+func newBodies(maximum int64) *bodies {
+	return &bodies{max: maximum, networks: map[netip.Prefix]int64{}}
+}
+
+// networkOf returns the network of an address: a /48 of IPv6, the most that one customer commonly gets, and a /24 of IPv4.
+func networkOf(addr netip.Addr) netip.Prefix {
+	bits := 48
+	if addr = addr.Unmap(); addr.Is4() {
+		bits = 24
+	}
+	network, _ := addr.Prefix(bits) // fails only for the zero address, whose requests share the zero network
+	return network
+}
 
 // read reads a body of up to limit bytes and returns it with a function that the caller must call when it is no longer needed. The
 // service behind the gateway gets the complete body at once, so slow clients do not occupy it.
 func (b *bodies) read(w http.ResponseWriter, r *http.Request, limit int64, from netip.Addr) (body []byte, release func(), err error) {
-	conn, network := http.NewResponseController(w), authn.Network(from)
+	conn, network := http.NewResponseController(w), networkOf(from)
 	_ = conn.SetReadDeadline(time.Now().Add(bodyTimeout)) // fails only in tests without a connection
 	body, held, err := b.fill(w, r, limit, network)
 	if err != nil {
@@ -47,7 +60,7 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request, limit int64, from 
 }
 
 // fill returns the body, and the number of bytes that it reserved.
-func (b *bodies) fill(w http.ResponseWriter, r *http.Request, limit int64, network netip.Addr) (body []byte, held int64, err error) {
+func (b *bodies) fill(w http.ResponseWriter, r *http.Request, limit int64, network netip.Prefix) (body []byte, held int64, err error) {
 	tooLarge := problem.New(problem.InvalidParameter, "The request body must be at most %d KiB.", limit>>10)
 	if r.ContentLength > limit {
 		return nil, 0, tooLarge
@@ -78,10 +91,10 @@ func (b *bodies) fill(w http.ResponseWriter, r *http.Request, limit int64, netwo
 var errTooManyBodies = errors.New("too many request bodies in memory")
 
 // reserve counts a block for a network, and reports whether it is within the limits.
-func (b *bodies) reserve(network netip.Addr) bool {
+func (b *bodies) reserve(network netip.Prefix) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.total+bodyBlock > maxBodies || b.networks[network]+bodyBlock > maxNetworkBodies {
+	if b.total+bodyBlock > b.max || b.networks[network]+bodyBlock > maxNetworkBodies {
 		return false
 	}
 	b.total += bodyBlock
@@ -89,7 +102,7 @@ func (b *bodies) reserve(network netip.Addr) bool {
 	return true
 }
 
-func (b *bodies) release(network netip.Addr, held int64) {
+func (b *bodies) release(network netip.Prefix, held int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.total -= held

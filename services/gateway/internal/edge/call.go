@@ -58,7 +58,7 @@ func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route
 		c.charge.SetHeaders(w.Header())
 		return 0, c.charge.Problem()
 	}
-	response, err := e.forward(r, to, c.caller)
+	response, err := e.forward(w, r, to, c.caller)
 	if err != nil {
 		return 0, err
 	}
@@ -141,8 +141,8 @@ func outcome(status int, err error) api.CallOutcome {
 	return api.CallFailed
 }
 
-func (e *Edge) forward(r *http.Request, to route.Route, caller *authn.Principal) (proxy.Response, error) {
-	if err := rejectBody(r); err != nil {
+func (e *Edge) forward(w http.ResponseWriter, r *http.Request, to route.Route, caller *authn.Principal) (proxy.Response, error) {
+	if err := rejectBody(w, r); err != nil {
 		return proxy.Response{}, err
 	}
 	service := e.Catalog
@@ -156,9 +156,11 @@ func (e *Edge) forward(r *http.Request, to route.Route, caller *authn.Principal)
 	return response, nil
 }
 
-// rejectBody returns an error if the request has a body.
-func rejectBody(r *http.Request) error {
+// rejectBody returns an error if the request has a body. The connection is closed after the response, because sender and receiver may
+// disagree on where such a request ends.
+func rejectBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength != 0 { // -1 if the length is unknown
+		w.Header().Set("Connection", "close")
 		return problem.New(problem.BodyNotAllowed, "A %s request must not have a body.", r.Method)
 	}
 	return nil

@@ -44,13 +44,14 @@ type Edge struct {
 	Now       func() time.Time
 
 	meters meters
-	bodies *bodies
+	forms  *bodies
+	events *bodies // of webhooks
 }
 
 // Handler returns the handler of the public listener. From the outside in: untrusted headers are removed, the request is traced and
 // logged, the response is compressed unless the catalog does that.
 func (e Edge) Handler() (http.Handler, error) {
-	e.meters, e.bodies = newMeters(e.Telemetry.Registry), newBodies()
+	e.meters, e.forms, e.events = newMeters(e.Telemetry.Registry), newBodies(maxForms), newBodies(maxEvents)
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
 	if err != nil {
 		return nil, err

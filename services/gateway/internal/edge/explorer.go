@@ -20,7 +20,7 @@ import (
 // The gateway takes the principal from a response of authquota only. So there is no endpoint through which a stolen token of a service
 // could make calls for an account.
 func (e *Edge) explore(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
-	form, release, err := e.bodies.read(w, r, api.MaxForm, e.client(r))
+	form, release, err := e.forms.read(w, r, api.MaxForm, e.client(r))
 	if err != nil {
 		return 0, err
 	}

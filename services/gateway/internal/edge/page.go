@@ -25,7 +25,7 @@ func isPage(path string) bool {
 // page forwards a browser's request to the pages of a service. It reads no key, charges nothing and needs no Redis: the service
 // itself authenticates and rate-limits.
 func (e *Edge) page(w http.ResponseWriter, r *http.Request, to route.Route, service *proxy.Service) (int, error) {
-	form, release, err := e.bodies.read(w, r, api.MaxForm, e.client(r))
+	form, release, err := e.forms.read(w, r, api.MaxForm, e.client(r))
 	if err != nil {
 		return 0, err
 	}
@@ -44,7 +44,7 @@ func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to route.Route) (
 	if r.Header.Get(proxy.SignatureHeader) == "" {
 		return 0, problem.New(problem.InvalidParameter, "The %s header is missing.", proxy.SignatureHeader)
 	}
-	event, release, err := e.bodies.read(w, r, api.MaxWebhookEvent, e.client(r))
+	event, release, err := e.events.read(w, r, api.MaxWebhookEvent, e.client(r))
 	if err != nil {
 		return 0, err
 	}
@@ -68,7 +68,7 @@ func redirect(w http.ResponseWriter, r *http.Request, path string) int {
 
 // document forwards a request for a public document of the history service.
 func (e *Edge) document(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
-	if err := rejectBody(r); err != nil {
+	if err := rejectBody(w, r); err != nil {
 		return 0, err
 	}
 	response, err := e.History.Document(r, to.Path)

@@ -145,7 +145,7 @@ func TestOutcomeOfARequestIsCounted(t *testing.T) {
 		{func(*http.Request) (*http.Response, error) { panic("bug") }, "/account", ourFault},
 	} {
 		e := newEdge(t)
-		e.meters, e.bodies = newMeters(e.Telemetry.Registry), newBodies()
+		e.meters, e.forms = newMeters(e.Telemetry.Registry), newBodies(maxForms)
 		e.Account = behind(t, c.serve)
 		e.observed(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil), e.serve)
 		var counted dto.Metric

@@ -178,3 +178,21 @@ func TestRejectionOfTheGatewayIsNotOneOfTheOperator(t *testing.T) {
 		})
 	}
 }
+
+// The audit log shows that a name was not verified. A named token has only its name.
+func TestSenderAddsANameToASharedToken(t *testing.T) {
+	shared, named := strings.Repeat("s", 32), strings.Repeat("n", 32)
+	tokens, err := ParseTokens([]string{shared, "ann:" + named})
+	require.NoError(t, err)
+	for _, c := range []struct{ token, claimed, want string }{
+		{shared, "", "operator"}, {shared, "operator", "operator"}, {shared, "ceo@corp", "operator (ceo@corp)"},
+		{shared, "operator (ceo@corp)", "operator (ceo@corp)"}, {named, "ceo@corp", "ann"}, {named, "", "ann"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, Prefix+"me", nil)
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		r.Header.Set(api.ActorHeader, c.claimed)
+		sender, err := tokens.operator(r)
+		require.NoError(t, err)
+		require.Equal(t, c.want, sender.Name)
+	}
+}

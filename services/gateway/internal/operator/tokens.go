@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -13,12 +12,11 @@ import (
 	"opportunity.internal/pkg/problem"
 )
 
-// Tokens maps the SHA-256 of a token to its operator. The name of a shared token is empty.
+// Tokens maps the SHA-256 of a token to its operator.
 type Tokens map[[sha256.Size]byte]api.Operator
 
 // ParseTokens parses entries of the form name:role:token, name:token or token. An entry without a role is an admin. The audit log records
-// the name with every action. For a shared token, it records the unverified name in api.ActorHeader. An error names the entry by its
-// position.
+// the name with every action. A token without a name is shared, and has the name sharedName. An error names the entry by its position.
 func ParseTokens(entries []string) (Tokens, error) {
 	tokens := Tokens{}
 	for i, entry := range entries {
@@ -42,7 +40,7 @@ func parseToken(entry string) (o api.Operator, token string, err error) {
 	o.Role = api.RoleAdmin
 	name, token, named := strings.Cut(entry, ":")
 	if !named {
-		name, token = "", entry
+		name, token = sharedName, entry
 	}
 	o.Name = name
 	// Tokens may contain colons: a part that does not look like a role belongs to the token.
@@ -72,8 +70,8 @@ func isNameRune(r rune) bool {
 	return isLower(r) || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 }
 
-// defaultActor is recorded for a shared token without api.ActorHeader.
-const defaultActor = "operator"
+// sharedName is the name of tokens without one. With it, the name in api.ActorHeader is recorded, which is a claim of the sender.
+const sharedName = "operator"
 
 // operator returns the sender of the request. Tokens are compared in constant time.
 func (t Tokens) operator(r *http.Request) (api.Operator, error) {
@@ -90,6 +88,17 @@ func (t Tokens) operator(r *http.Request) (api.Operator, error) {
 	if !known {
 		return api.Operator{}, problem.New(problem.InvalidAPIKey, "This operator token is not valid.")
 	}
-	sender.Name = cmp.Or(sender.Name, r.Header.Get(api.ActorHeader), defaultActor)
+	if sender.Name == sharedName {
+		sender.Name = withClaim(r.Header.Get(api.ActorHeader))
+	}
 	return sender, nil
+}
+
+// withClaim returns the name of a shared token with that of the person who uses it. The result for that name is the same one, because the
+// desk sends the name that it got from the gateway.
+func withClaim(name string) string {
+	if name == "" || name == sharedName {
+		return sharedName
+	}
+	return sharedName + " (" + strings.TrimSuffix(strings.TrimPrefix(name, sharedName+" ("), ")") + ")"
 }

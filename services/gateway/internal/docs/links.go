@@ -1,0 +1,58 @@
+package docs
+
+import (
+	"net/url"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+)
+
+// safeLinks replaces links to addresses that are neither relative nor http, https or mailto by their text.
+type safeLinks struct{}
+
+// Transform implements parser.ASTTransformer.
+func (safeLinks) Transform(document *ast.Document, reader text.Reader, _ parser.Context) {
+	var unsafe []ast.Node
+	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the function returns no error
+		if entering && !isSafe(destination(n, reader.Source())) {
+			unsafe = append(unsafe, n)
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, n := range unsafe {
+		parent := n.Parent()
+		if link, ok := n.(*ast.AutoLink); ok {
+			parent.InsertBefore(parent, n, ast.NewString(link.Label(reader.Source())))
+		}
+		for child := n.FirstChild(); child != nil; child = n.FirstChild() {
+			parent.InsertBefore(parent, n, child)
+		}
+		parent.RemoveChild(parent, n)
+	}
+}
+
+// destination returns the address of a link or an image, and nil for another node.
+func destination(n ast.Node, source []byte) []byte {
+	switch n := n.(type) {
+	case *ast.Link:
+		return n.Destination
+	case *ast.Image:
+		return n.Destination
+	case *ast.AutoLink:
+		return n.URL(source)
+	}
+	return nil
+}
+
+func isSafe(address []byte) bool {
+	u, err := url.Parse(string(address))
+	if err != nil {
+		return false
+	}
+	switch u.Scheme {
+	case "", "http", "https", "mailto":
+		return true
+	}
+	return false
+}
