@@ -76,18 +76,6 @@ func TestContextEndsCallsAndWaits(t *testing.T) {
 	}
 }
 
-func TestTimeoutEndsAttempt(t *testing.T) {
-	done := make(chan bool)
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
-	defer server.Close()
-	defer close(done)
-	client, err := New(WithURL(server.URL), WithKey("k"), WithTimeout(20*time.Millisecond), WithRetryBudget(0))
-	check(t, err)
-	if _, err := client.Opportunity(t.Context(), "a"); !HasCode(err, CodeConnectionFailed) {
-		t.Errorf("got error %v, want connection_failed", err)
-	}
-}
-
 func TestTri(t *testing.T) {
 	for text, want := range map[string]Tri{"true": True, "false": False, "null": Unknown} {
 		var got Tri
@@ -116,18 +104,5 @@ func TestCheckDateTime(t *testing.T) {
 	}
 	if _, err := CheckDate("soon").Time(); err == nil {
 		t.Error("soon is no time")
-	}
-}
-
-func TestMemoryCacheDropsOldest(t *testing.T) {
-	cache := NewMemoryCache(2)
-	for _, url := range []string{"a", "b", "a", "c"} {
-		cache.Put(url, CacheEntry{ETag: url})
-	}
-	_, a := cache.Get("a")
-	_, b := cache.Get("b")
-	_, c := cache.Get("c")
-	if a || !b || !c {
-		t.Errorf("kept a %v, b %v, c %v; want b and c", a, b, c)
 	}
 }

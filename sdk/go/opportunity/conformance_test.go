@@ -40,9 +40,9 @@ func TestConformance(t *testing.T) {
 type conformanceCase struct {
 	Name    string
 	Options struct {
-		RetryBudget *float64
-		Deadline    float64
-		Cache       bool
+		RetryBudget       *float64
+		Timeout, Deadline float64
+		Cache             int
 	}
 	Copy struct {
 		Records map[string]string
@@ -99,8 +99,11 @@ func (c conformanceCase) run(t *testing.T) {
 	if c.Options.RetryBudget != nil {
 		options = append(options, WithRetryBudget(time.Duration(*c.Options.RetryBudget*float64(time.Second))))
 	}
-	if c.Options.Cache {
-		options = append(options, WithCache(NewMemoryCache(10)))
+	if c.Options.Timeout > 0 {
+		options = append(options, WithTimeout(time.Duration(c.Options.Timeout*float64(time.Second))))
+	}
+	if c.Options.Cache > 0 {
+		options = append(options, WithCache(NewMemoryCache(c.Options.Cache)))
 	}
 	client, err := New(options...)
 	check(t, err)

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from unittest import mock
 
-from opportunity_data import CacheEntry, Cancelled, Client, MemoryCache, OpportunityError
+from opportunity_data import Cancelled, Client, OpportunityError
 
 
 class ClientTest(unittest.TestCase):
@@ -57,15 +57,6 @@ class ClientTest(unittest.TestCase):
             client = Client(url=url, key="k", cancel=cancel)
             self.assertRaises(Cancelled, client.opportunity, "a")
 
-    def test_timeout_ends_an_attempt(self) -> None:
-        done = threading.Event()
-        with Server(200, b"{}", {}, on_request=done.wait) as url:
-            client = Client(url=url, key="k", timeout=0.02, retry_budget=0)
-            with self.assertRaises(OpportunityError) as raised:
-                client.opportunity("a")
-            done.set()
-        self.assertEqual(raised.exception.code, "connection_failed")
-
     def test_deadline_ends_a_body_that_arrives_slowly(self) -> None:
         slowly = itertools.chain(itertools.repeat(b" ", 50_000), itertools.repeat(b""))
         with Server(200, b"{}", {}) as url, mock.patch.object(http.client.HTTPResponse, "read1", side_effect=slowly):
@@ -101,12 +92,6 @@ class ClientTest(unittest.TestCase):
         body = gzip.compress(json.dumps({"data": {"id": "a"}, "meta": {}}).encode())
         with Server(200, body, {"Content-Encoding": "gzip"}) as url:
             self.assertEqual(Client(url=url, key="k").opportunity("a").data["id"], "a")
-
-    def test_full_cache_drops_the_oldest_entry(self) -> None:
-        cache = MemoryCache(2)
-        for url in "abac":
-            cache.put(url, CacheEntry(url, b""))
-        self.assertEqual([cache.get(url) is not None for url in "abc"], [False, True, True])
 
 
 class Server:

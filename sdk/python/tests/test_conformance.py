@@ -39,7 +39,8 @@ class ConformanceTest(unittest.TestCase):
             url=f"http://127.0.0.1:{player.server.server_port}",
             key=KEY,
             retry_budget=options.get("retryBudget", 90.0),
-            cache=MemoryCache(10) if options.get("cache") else None,
+            timeout=options.get("timeout", 30.0),
+            cache=MemoryCache(options["cache"]) if "cache" in options else None,
             sleep=None if "deadline" in options else lambda seconds: waits.append(seconds),
             now=lambda: now,
         )

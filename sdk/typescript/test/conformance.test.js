@@ -43,7 +43,8 @@ async function run({ options = {}, copy, calls, exchanges }) {
     url: `http://127.0.0.1:${port}`,
     key,
     retryBudgetMs: options.retryBudget === undefined ? undefined : options.retryBudget * 1000,
-    cache: options.cache ? new MemoryCache(10) : undefined,
+    timeoutMs: options.timeout && options.timeout * 1000,
+    cache: options.cache && new MemoryCache(options.cache),
     sleep: options.deadline ? undefined : async (ms) => waits.push(ms / 1000),
     now: () => now,
   });
