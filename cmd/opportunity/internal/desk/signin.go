@@ -33,19 +33,18 @@ func (d *Desk) showSignIn(v *visit) (view, error) {
 
 // signInWithToken starts a session for the holder of an operator token.
 func (d *Desk) signInWithToken(v *visit) (view, error) {
-	if wait := d.throttle.Wait(v.address(), v.now); wait > 0 {
-		seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
-		v.w.Header().Set("Retry-After", seconds)
-		return signInPage(http.StatusTooManyRequests, v.nextPage(), "Too many failed attempts. Try again in "+seconds+" seconds."), nil
-	}
 	token, name := strings.TrimSpace(v.PostFormValue("token")), strings.TrimSpace(v.PostFormValue("name"))
 	if token == "" || len(token) > maxToken || len(name) > maxName {
 		return signInPage(http.StatusUnprocessableEntity, v.nextPage(), "Enter your operator token."), nil
 	}
 	err := d.start(v, token, name)
 	if rejected := new(operator.RequestError); errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized {
-		d.throttle.Fail(v.address(), v.now)
 		d.Log.LogAttrs(v.Context(), slog.LevelWarn, "desk sign-in failed: unknown operator token", slog.String("address", v.address()))
+		if wait := d.throttle.Fail(token, v.now); wait > 0 {
+			seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
+			v.w.Header().Set("Retry-After", seconds)
+			return signInPage(http.StatusTooManyRequests, v.nextPage(), "Too many failed attempts. Try again in "+seconds+" seconds."), nil
+		}
 		return signInPage(http.StatusUnauthorized, v.nextPage(), "This operator token is not valid. Check that you copied all of it."), nil
 	}
 	if err != nil {

@@ -55,19 +55,23 @@ func TestSignInContinuesOnTheDeskOnly(t *testing.T) {
 	}
 }
 
+// Only failures are throttled: a client that keeps failing must not lock out others behind the same proxy.
 func TestUnknownTokensAreRejectedAndThrottled(t *testing.T) {
 	s := newServer(t)
 	b := s.browser()
+	unknown := url.Values{"token": {annsToken[:8] + "-that-the-gateway-does-not-know"}}
 	for range 10 {
-		resp := b.post("/sign-in", url.Values{"token": {"a-token-that-the-gateway-does-not-know"}})
+		resp := b.post("/sign-in", unknown)
 		require.Equal(t, http.StatusUnauthorized, resp.StatusCode)
 		require.Contains(t, resp.body, "not valid")
 	}
-	resp := b.post("/sign-in", url.Values{"token": {annsToken}})
+	resp := b.post("/sign-in", unknown)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.Equal(t, "60", resp.Header.Get("Retry-After"))
-	s.move(time.Minute)
+	require.Equal(t, http.StatusUnauthorized, b.post("/sign-in", url.Values{"token": {"another-token-that-the-gateway-does-not-know"}}).StatusCode)
 	require.Equal(t, http.StatusSeeOther, b.post("/sign-in", url.Values{"token": {annsToken}}).StatusCode)
+	s.move(time.Minute)
+	require.Equal(t, http.StatusUnauthorized, b.post("/sign-in", unknown).StatusCode)
 }
 
 func TestOneTimeURLSignsInOnce(t *testing.T) {

@@ -117,15 +117,15 @@ func TestCodeWorksOnceAndExpires(t *testing.T) {
 	require.False(t, new(session.Code).Use("", now))
 }
 
-func TestThrottleDelaysAddressesThatKeepFailing(t *testing.T) {
+func TestThrottleDelaysPrefixesThatKeepFailing(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	var throttle session.Throttle
 	for range 10 {
-		require.Zero(t, throttle.Wait("192.0.2.1", now))
-		throttle.Fail("192.0.2.1", now)
+		require.Zero(t, throttle.Fail("operator-1", now))
 	}
-	require.Equal(t, time.Minute, throttle.Wait("192.0.2.1", now))
-	require.Zero(t, throttle.Wait("192.0.2.2", now))
-	require.Equal(t, time.Second, throttle.Wait("192.0.2.1", now.Add(59*time.Second)))
-	require.Zero(t, throttle.Wait("192.0.2.1", now.Add(time.Minute)))
+	require.Equal(t, time.Minute, throttle.Fail("operator-2", now))
+	require.Zero(t, throttle.Fail("another", now))
+	require.Zero(t, throttle.Fail("", now))
+	require.Equal(t, time.Second, throttle.Fail("operator", now.Add(59*time.Second)))
+	require.Zero(t, throttle.Fail("operator-1", now.Add(time.Minute)))
 }

@@ -5,45 +5,33 @@ import (
 	"time"
 )
 
-// Failed sign-ins that an address can have within a period. Tokens have at least 32 characters, so the throttle protects the service
-// from load rather than from guesses.
 const (
-	maxFailures = 10
+	maxFailures = 10 // with one prefix in a period, before the throttle asks for a wait
 	period      = time.Minute
+	prefixSize  = 8 // bytes
 )
 
-// Throttle counts failed sign-ins by address. The zero value is ready to use.
+// Throttle counts failed sign-ins by the first characters of their token. The zero value is ready to use.
+//
+// It only slows down failures: a valid token is never counted, so failed attempts cannot lock out its holder, not even from the same
+// address. Tokens have at least 32 characters, too many to guess.
 type Throttle struct {
 	mu       sync.Mutex
-	failures map[string][]time.Time // within the latest period
+	start    time.Time // of the period
+	failures map[string]int
 }
 
-// Wait returns how long the address has to wait before its next attempt; 0 if it can try now.
-func (t *Throttle) Wait(address string, now time.Time) time.Duration {
+// Fail counts a failed attempt and returns how long to wait before the next one with this prefix, 0 for the first ones of a period.
+func (t *Throttle) Fail(token string, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	recent := t.failures[address]
-	for len(recent) > 0 && now.Sub(recent[0]) >= period {
-		recent = recent[1:]
+	if now.Sub(t.start) >= period { // this bounds the map
+		t.start, t.failures = now, map[string]int{}
 	}
-	if len(recent) < maxFailures {
+	prefix := token[:min(len(token), prefixSize)]
+	t.failures[prefix]++
+	if t.failures[prefix] <= maxFailures {
 		return 0
 	}
-	return period - now.Sub(recent[0])
-}
-
-// Fail counts a failed attempt.
-func (t *Throttle) Fail(address string, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.failures == nil {
-		t.failures = map[string][]time.Time{}
-	}
-	for other, times := range t.failures { // this bounds the map
-		if now.Sub(times[len(times)-1]) >= period {
-			delete(t.failures, other)
-		}
-	}
-	recent := append(t.failures[address], now)
-	t.failures[address] = recent[max(0, len(recent)-maxFailures):]
+	return period - now.Sub(t.start)
 }
