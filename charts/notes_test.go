@@ -19,10 +19,11 @@ func TestNotesSayHowToIssueTheFirstKey(t *testing.T) {
 		`Operators use the command opportunity, of this version: build it with "make build".`,
 		"kubectl -n data port-forward service/opportunity-gateway-admin 8081:8081 &",
 		"kubectl -n data get secret opportunity-operator",
-		"opportunity listings publish --all",
+		"opportunity listings publish --all --yes\n",
 		`opportunity keys issue --tier free --use-case "first try"`,
 		"Without a build, use it in a pod.",
 		"kubectl -n data exec -i opportunity -- /opportunity listings import - < FILE",
+		"kubectl -n data exec opportunity -- /opportunity listings publish --all --yes\n",
 	} {
 		require.Contains(t, notes, line)
 	}
