@@ -22,10 +22,8 @@ func TestReviewsFromTheListToTheReview(t *testing.T) {
 	u.verb(t, "", "listings", "publish", "--all", "--yes")
 	require.Contains(t, u.verb(t, "", "reviews", "due"), "never reviewed, published")
 
-	// through a pipe: enter keeps everything but the outcome and the note
-	answers := strings.Repeat("\n", 7) + strings.Repeat("\n", 4) + strings.Repeat("\n", 5) + strings.Repeat("\n", 2) + strings.Repeat("\n", 2) +
-		strings.Repeat("\n", 2) + "verified\n\nAll as before.\nyes\n"
-	out := u.verb(t, answers, "reviews", "record", "maple-transcripts")
+	out := u.verb(t, "", "reviews", "record", "maple-transcripts", "--outcome", "verified", "--set", "remote=true", "--yes",
+		"--source", "https://maple-transcripts.example/who-can-apply", "--note", "All as before.")
 	require.Contains(t, out, "appended 1, duplicates 0")
 	eventually(t, "the review counts", func() bool { return strings.Contains(u.verb(t, "", "reviews", "due"), "0 due") })
 	require.Contains(t, u.verb(t, "", "reviews", "due", "--within", "14d"), "stale after")

@@ -82,6 +82,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	} else {
 		err = usage(err)
 	}
+	errs = verbs.Printable(errs) // errors quote text of others
 	switch {
 	case wantsJSON(args):
 		report(errs, code, err, exit)

@@ -58,7 +58,6 @@ func versionCommand() *cobra.Command {
 		Use:     "version",
 		Short:   "Show the version, and the commit it was built from",
 		Example: "  opportunity version\n  opportunity version --output json",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output == "json" {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(build())

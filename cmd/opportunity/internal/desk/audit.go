@@ -1,7 +1,7 @@
 package desk
 
 import (
-	"encoding/csv"
+	"cmp"
 	"encoding/json"
 	"io"
 	"iter"
@@ -112,21 +112,17 @@ func (d *Desk) export(v *visit, name, mediaType string, write func(io.Writer, it
 }
 
 func (d *Desk) auditCSV(v *visit) (view, error) {
-	return d.export(v, "audit.csv", "text/csv; charset=utf-8", func(out io.Writer, all iter.Seq2[acts.Act, error]) error {
-		w := csv.NewWriter(out)
-		_ = w.Write([]string{"at", "actor", "kind", "action", "subject", "detail"}) // Error returns the first error
-		for a, err := range all {
-			if err != nil {
-				return err
+	head := []string{"at", "actor", "kind", "action", "subject", "detail"}
+	return d.export(v, "audit.csv", "text/csv; charset=utf-8", func(out io.Writer, all iter.Seq2[acts.Act, error]) (err error) {
+		written := verbs.WriteCSV(out, head, func(row func(...string)) {
+			for a, failed := range all {
+				if err = failed; err != nil {
+					return
+				}
+				row(a.At.UTC().Format(time.RFC3339), a.Actor, a.Kind, a.Action, a.Subject, string(a.Detail))
 			}
-			row := []string{a.At.UTC().Format(time.RFC3339), a.Actor, a.Kind, a.Action, a.Subject, string(a.Detail)}
-			for i := range row {
-				row[i] = verbs.EscapeFormula(row[i])
-			}
-			_ = w.Write(row)
-		}
-		w.Flush()
-		return w.Error()
+		})
+		return cmp.Or(err, written)
 	})
 }
 

@@ -46,8 +46,6 @@ func (d *Desk) candidates(v *visit) (view, error) {
 		list.Candidates[i].Missing = missing(c)
 	}
 	page := candidatesPage{Candidates: list.Candidates, Filters: filters}
-	if list.Next != "" {
-		page.More = more("/candidates", filters, "after", list.Next)
-	}
+	page.More = more("/candidates", filters, "after", list.Next)
 	return view{Template: "candidates", Title: "Candidates", Data: page}, nil
 }

@@ -33,8 +33,10 @@ its URL. The desk accepts requests for that host only. Stop it with Ctrl-C; that
 		Example: `  opportunity desk
   opportunity desk --listen 127.0.0.1:9002 --admin-url http://127.0.0.1:9001
   opportunity desk --listen :8082 --public-url https://desk.example.com`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, _, err := net.SplitHostPort(listen); err != nil {
+				return flags.Usage("invalid --listen %q: use HOST:PORT, such as %s", listen, DefaultListen)
+			}
 			client, err := operator.NewClient(adminURL, dataDir)
 			if err != nil && operator.Code(err) != operator.CodeNoToken {
 				return err

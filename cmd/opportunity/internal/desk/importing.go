@@ -65,7 +65,7 @@ func (d *Desk) previewImport(v *visit) (view, error) {
 	}
 	page := importPage{Preview: &api.ImportPreview{Rejected: rejected}, Name: u.name}
 	if len(rejected) == 0 {
-		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines), nil)
+		preview, _, err := v.client.Preview(v.Context(), bytes.NewReader(u.lines))
 		if err != nil {
 			return view{}, err
 		}
@@ -128,7 +128,7 @@ func (d *Desk) importFile(v *visit) (view, error) {
 		return view{Template: "import", Title: "Import", Data: importPage{}, Status: http.StatusConflict,
 			Errors: []problem{{"file", "This dry run is no longer the latest one. Upload the file again; nothing was imported"}}}, nil
 	}
-	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256, nil)
+	report, _, err := v.client.Import(v.Context(), bytes.NewReader(u.lines), u.sha256)
 	if err != nil {
 		return view{}, err
 	}

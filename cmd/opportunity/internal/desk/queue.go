@@ -44,9 +44,7 @@ func (d *Desk) queue(v *visit) (view, error) {
 		return view{}, err
 	}
 	page := queuePage{ReviewQueue: list, Filters: filters, Opinions: opinions.Requests, Mine: list.Today.DoneBy[v.Session.Name], Publish: publishes(v)}
-	if list.Next != "" {
-		page.More = more("/queue", filters, "after", list.Next)
-	}
+	page.More = more("/queue", filters, "after", list.Next)
 	return view{Template: "queue", Title: "Queue", Data: page}, nil
 }
 
@@ -69,8 +67,11 @@ func pairs(values url.Values) (list []string) {
 	return list
 }
 
-// more returns the address of the next page of a list.
+// more returns the address of the next page of a list, empty if cursor is: there is none.
 func more(path string, filters url.Values, name, cursor string) string {
+	if cursor == "" {
+		return ""
+	}
 	query := url.Values{name: {cursor}}
 	for n := range filters {
 		if n != name {
@@ -85,7 +86,7 @@ func (d *Desk) next(v *visit) (view, error) { return d.nextReview(v, nil) }
 
 // nextReview redirects to the first record of the queue without a lease of another person, and takes its lease. It leaves out those that a
 // review found closed: they wait to be withdrawn.
-func (d *Desk) nextReview(v *visit, told *notice) (view, error) {
+func (d *Desk) nextReview(v *visit, done *notice) (view, error) {
 	const candidates = 10 // more than the curators who submit at the same moment
 	list, _, err := v.client.Queue(v.Context(), "available", "true")
 	if err != nil {
@@ -98,14 +99,14 @@ func (d *Desk) nextReview(v *visit, told *notice) (view, error) {
 			return view{}, err
 		}
 		if lease.Holder == v.Session.Name {
-			return view{Redirect: "/reviews/" + url.PathEscape(r.ID), Notice: told}, nil
+			return view{Redirect: "/reviews/" + url.PathEscape(r.ID), Notice: done}, nil
 		}
 	}
-	if told == nil {
-		told = new(notice)
+	if done == nil {
+		done = new(notice)
 	}
-	told.Text += " The queue has nothing left for you today."
-	return view{Redirect: "/queue", Notice: told}, nil
+	done.Text += " The queue has nothing left for you today."
+	return view{Redirect: "/queue", Notice: done}, nil
 }
 
 func closed(r api.QueueRecord) bool {

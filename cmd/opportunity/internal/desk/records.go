@@ -26,9 +26,7 @@ func (d *Desk) records(v *visit) (view, error) {
 		return view{}, err
 	}
 	page := recordsPage{Listings: list.Listings, Filters: filters}
-	if list.Next != "" {
-		page.More = more("/records", filters, "after", list.Next)
-	}
+	page.More = more("/records", filters, "after", list.Next)
 	return view{Template: "records", Title: "Records", Data: page}, nil
 }
 

@@ -86,11 +86,11 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		page.reopen()
 		return page.view(reviewform.Explain(all)), nil
 	}
-	told := &notice{Text: "Review of " + sheet.Record.Company.Name + " recorded: " + string(report.Outcome) + ".", Undo: &undo{id, report.EventID}}
+	done := &notice{Text: "Review of " + sheet.Record.Company.Name + " recorded: " + string(report.Outcome) + ".", Undo: &undo{id, report.EventID}}
 	if report.Outcome == api.OutcomeClosed && sheet.Visibility == "published" {
-		told.Text += " It stays public until it is withdrawn."
+		done.Text += " It stays public until it is withdrawn."
 		if publishes(v) {
-			told.Withdraw = id
+			done.Withdraw = id
 		}
 	}
 	if len(report.Disagree) > 0 {
@@ -98,9 +98,9 @@ func (d *Desk) submitReview(v *visit) (view, error) {
 		for i, name := range report.Disagree {
 			labels[i] = reviewform.Label(name)
 		}
-		told.Text += " Your opinion differs in: " + strings.Join(labels, ", ") + "."
+		done.Text += " Your opinion differs in: " + strings.Join(labels, ", ") + "."
 	}
-	return d.nextReview(v, told)
+	return d.nextReview(v, done)
 }
 
 // saveDraft stores the input. The script saves without leaving the page.
@@ -165,11 +165,11 @@ func (d *Desk) undo(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	told := "Your review is undone: the earlier facts apply, and the record needs a review."
+	text := "Your review is undone: the earlier facts apply, and the record needs a review."
 	if !report.Applied {
-		told = "Nothing was undone: something was recorded after your review."
+		text = "Nothing was undone: something was recorded after your review."
 	}
-	return view{Redirect: reviewPath(id, ""), Notice: &notice{Text: told}}, nil
+	return view{Redirect: reviewPath(id, ""), Notice: &notice{Text: text}}, nil
 }
 
 // reviewPage is the data of the review page.

@@ -24,9 +24,7 @@ func (d *Desk) keyRequests(v *visit) (view, error) {
 		return view{}, err
 	}
 	page.Requests = list.Requests
-	if list.Next != "" {
-		page.More = more("/requests", filters, "after", list.Next)
-	}
+	page.More = more("/requests", filters, "after", list.Next)
 	return view{Template: "requests", Title: "Key requests", Data: page}, nil
 }
 
@@ -85,9 +83,7 @@ func (d *Desk) accounts(v *visit) (view, error) {
 		return view{}, err
 	}
 	page := accountsPage{Accounts: list.Accounts, Filters: filters}
-	if list.Next != "" {
-		page.More = more("/accounts", filters, "after", list.Next)
-	}
+	page.More = more("/accounts", filters, "after", list.Next)
 	return view{Template: "accounts", Title: "Accounts", Data: page}, nil
 }
 

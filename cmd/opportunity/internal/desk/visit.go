@@ -93,9 +93,7 @@ func (d *Desk) Handler() http.Handler {
 	for _, r := range routes() {
 		mux.HandleFunc(r.pattern, d.page(r))
 	}
-	mux.HandleFunc("/", d.page(route{open: true, handle: func(*Desk, *visit) (view, error) {
-		return view{Template: "error", Title: "Page not found", Status: http.StatusNotFound, Data: "This page does not exist."}, nil
-	}}))
+	mux.HandleFunc("/", d.page(route{open: true, handle: func(*Desk, *visit) (view, error) { return notFound(), nil }}))
 	pages := d.guard(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" { // probes send the address of the pod as host

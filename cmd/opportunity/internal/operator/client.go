@@ -35,18 +35,18 @@ type KeyRequest struct {
 }
 
 // Import sends a listings file. If sha256 is not empty, it must be that of the file's dry run.
-func (c Client) Import(ctx context.Context, file io.Reader, sha256 string, progress Progress) (api.ImportReport, []byte, error) {
-	return sendFile[api.ImportReport](ctx, c, "/listings/import"+query("sha256", sha256), file, progress)
+func (c Client) Import(ctx context.Context, file io.Reader, sha256 string) (api.ImportReport, []byte, error) {
+	return call[api.ImportReport](ctx, c, http.MethodPost, "/listings/import"+query("sha256", sha256), file)
 }
 
 // Preview returns what Import would do with a listings file. It changes nothing.
-func (c Client) Preview(ctx context.Context, file io.Reader, progress Progress) (api.ImportPreview, []byte, error) {
-	return sendFile[api.ImportPreview](ctx, c, "/listings/import?dryRun=true", file, progress)
+func (c Client) Preview(ctx context.Context, file io.Reader) (api.ImportPreview, []byte, error) {
+	return call[api.ImportPreview](ctx, c, http.MethodPost, "/listings/import?dryRun=true", file)
 }
 
 // Append sends an events file.
-func (c Client) Append(ctx context.Context, file io.Reader, progress Progress) (api.AppendReport, []byte, error) {
-	return sendFile[api.AppendReport](ctx, c, "/events/append", file, progress)
+func (c Client) Append(ctx context.Context, file io.Reader) (api.AppendReport, []byte, error) {
+	return call[api.AppendReport](ctx, c, http.MethodPost, "/events/append", file)
 }
 
 // Due lists the listings that are due for a factual review now or will be within the given time.
@@ -241,12 +241,7 @@ func call[T any](ctx context.Context, c Client, method, path string, body io.Rea
 	if err != nil {
 		return out, nil, Unreachable(c.URL, err)
 	}
-	return decode[T](c, resp, raw)
-}
-
-// decode decodes the body of a response.
-func decode[T any](c Client, resp *http.Response, body []byte) (out T, raw []byte, err error) {
-	if raw = bytes.TrimSpace(body); len(raw) == 0 {
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return out, raw, nil
 	}
 	if err := json.Unmarshal(raw, &out); err != nil {
@@ -272,8 +267,8 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 	if err != nil {
 		return nil, Unreachable(c.URL, err)
 	}
-	if hasReport(resp.StatusCode) {
-		return resp, nil
+	if resp.StatusCode/100 == 2 || resp.StatusCode == http.StatusConflict || resp.StatusCode == http.StatusPreconditionFailed {
+		return resp, nil // a conflict has a report, like a rejected file
 	}
 	defer resp.Body.Close()
 	var e api.Error
@@ -283,21 +278,12 @@ func (c Client) do(ctx context.Context, method, path string, body io.Reader, hea
 	return nil, c.rejected(resp, e)
 }
 
-// hasReport reports whether a response with the status has the body of a success. A conflict has a report, like a rejected file.
-func hasReport(status int) bool {
-	return status/100 == 2 || status == http.StatusConflict || status == http.StatusPreconditionFailed
-}
-
 // Reconcile compares the stored subscriptions with the payment processor and fixes differences.
 func (c Client) Reconcile(ctx context.Context) (api.BillingReport, []byte, error) {
 	return call[api.BillingReport](ctx, c, http.MethodPost, "/billing/reconcile", nil)
 }
 
-// Known returns what was known about a listing at a time or on a UTC day; an empty at means now.
-func (c Client) Known(ctx context.Context, id, at string) (api.HistorySnapshot, []byte, error) {
-	query := ""
-	if at != "" {
-		query = "?at=" + url.QueryEscape(at)
-	}
-	return call[api.HistorySnapshot](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query, nil)
+// HistoryAt returns what was known about a listing at a time or on a UTC day; an empty at means now.
+func (c Client) HistoryAt(ctx context.Context, id, at string) (api.HistorySnapshot, []byte, error) {
+	return call[api.HistorySnapshot](ctx, c, http.MethodGet, "/history/"+url.PathEscape(id)+query("at", at), nil)
 }

@@ -21,7 +21,7 @@ func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 		return err
 	}
 	listings := func(file []byte) error {
-		report, _, err := c.Import(ctx, bytes.NewReader(file), "", nil)
+		report, _, err := c.Import(ctx, bytes.NewReader(file), "")
 		return outcome(report.Applied, report.Rejected, err)
 	}
 	if err := listings(s.Listings); err != nil {
@@ -31,7 +31,7 @@ func (c Client) ImportSample(ctx context.Context, at time.Time) error {
 	if err := outcome(published.Applied, published.Rejected, err); err != nil {
 		return err
 	}
-	appended, _, err := c.Append(ctx, bytes.NewReader(s.Events), nil)
+	appended, _, err := c.Append(ctx, bytes.NewReader(s.Events))
 	if err := outcome(appended.Applied, appended.Rejected, err); err != nil {
 		return err
 	}

@@ -33,7 +33,6 @@ site owners can open. Set OPPORTUNITY_LINK_CHECKS=false to turn that off. The sa
 The services' own settings apply too, such as OPPORTUNITY_SERVICE_CAPACITY, OPPORTUNITY_PUBLIC_URL and OTEL_*.`,
 		Example: `  opportunity up
   opportunity up --seed none --data-dir /var/lib/opportunity --listen 127.0.0.1:9000 --admin-listen 127.0.0.1:9001`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.AnyDeskPort = !cmd.Flags().Changed("desk-listen")
 			o.Out, o.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()

@@ -56,7 +56,6 @@ func (v *verbs) suspend(resume bool) *cobra.Command {
 		Use:     verb + " ID",
 		Short:   short,
 		Example: "  opportunity accounts " + verb + ` acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --reason "` + example + `"`,
-		Args:    cobra.ExactArgs(1),
 		RunE: v.act(func(ctx context.Context, c operator.Client, args []string) ([]byte, error) {
 			return c.Suspend(ctx, args[0], reason, resume)
 		}, func(args []string) string { return done + args[0] }),

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -19,30 +20,9 @@ func (v *verbs) accountList() *cobra.Command {
 		Use:     "list",
 		Short:   "List accounts with today's usage",
 		Example: "  opportunity accounts list --output json\n  opportunity accounts list --email ada@example.org",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			found, raw, err := c.AccountList(cmd.Context(), email, page)
-			if err != nil {
-				return err
-			}
-			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-				table(out, "ID\tTIER\tPAID UNTIL\tSTATUS\tUSED TODAY\tKEYS\tCREATED\tE-MAIL", func(row func(...any)) {
-					for _, a := range found.Accounts {
-						until := "-"
-						if a.Paid != nil && a.Paid.PaidUntil != nil {
-							until = formatTime(*a.Paid.PaidUntil)
-						}
-						row(a.ID, a.Tier, until, a.Status, a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly), cmp.Or(a.Email, "-"))
-					}
-				})
-				printNextPage(out, "after", found.Next)
-			})
-			return nil
-		},
+		RunE: show(v, func(ctx context.Context, c operator.Client, _ []string) (api.AccountList, []byte, error) {
+			return c.AccountList(ctx, email, page)
+		}, showAccounts),
 	}
 	c.Flags().StringVar(&email, "email", "", "only accounts whose email address contains this")
 	pageFlags(c, &page)
@@ -54,20 +34,23 @@ func (v *verbs) accountShow() *cobra.Command {
 		Use:     "show ID",
 		Short:   "Show an account's owner, keys, open requests, usage and latest audit entries",
 		Example: "  opportunity accounts show acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			found, raw, err := c.Account(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { showAccount(out, found) })
-			return nil
-		},
+		RunE: show(v, func(ctx context.Context, c operator.Client, args []string) (api.AccountDetail, []byte, error) {
+			return c.Account(ctx, args[0])
+		}, showAccount),
 	}
+}
+
+func showAccounts(out io.Writer, found api.AccountList) {
+	table(out, "ID\tTIER\tPAID UNTIL\tSTATUS\tUSED TODAY\tKEYS\tCREATED\tE-MAIL", func(row func(...any)) {
+		for _, a := range found.Accounts {
+			until := "-"
+			if a.Paid != nil && a.Paid.PaidUntil != nil {
+				until = formatTime(*a.Paid.PaidUntil)
+			}
+			row(a.ID, a.Tier, until, a.Status, a.UsedToday, a.Keys, a.CreatedAt.Format(time.DateOnly), cmp.Or(a.Email, "-"))
+		}
+	})
+	printNextPage(out, "after", found.Next)
 }
 
 func showAccount(out io.Writer, a api.AccountDetail) {
@@ -89,12 +72,8 @@ func showAccount(out io.Writer, a api.AccountDetail) {
 	fmt.Fprintln(out)
 	table(out, "KEY\tSTATUS\tSHOWN AS\tNAME\tCREATED\tEXPIRES\tLAST USED", func(row func(...any)) {
 		for _, k := range a.Keys {
-			used := "never"
-			if k.LastUsedAt != nil {
-				used = formatTime(*k.LastUsedAt)
-			}
 			row(k.ID, k.Status, k.Prefix+"..."+k.LastFour, cmp.Or(k.Name, "-"),
-				k.CreatedAt.Format(time.DateOnly), k.ExpiresAt.Format(time.DateOnly), used)
+				k.CreatedAt.Format(time.DateOnly), k.ExpiresAt.Format(time.DateOnly), formatOptionalTime(k.LastUsedAt))
 		}
 	})
 	if len(a.Requests) > 0 {

@@ -27,7 +27,6 @@ is plain, with empty lines between paragraphs; the mail adds the links to the ch
 The command prints the mail and the number of recipients, and asks for confirmation. In scripts, add --yes. The ID is yours to
 choose: repeating a command sends no mail twice and prints how far the announcement is sent.`,
 		Example: `  opportunity announce terms-2027-01 --kind terms --subject "New terms from 1 February 2027" --text terms.txt`,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := announcementText(cmd, file)
 			if err != nil {

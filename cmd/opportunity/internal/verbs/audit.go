@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
@@ -24,27 +26,17 @@ func (v *verbs) audit() *cobra.Command {
 		Example: `  opportunity audit --since 24h
   opportunity audit --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --action person.sign_in
   opportunity audit --actor ada --since 2026-11-01 --limit 1000 --output json`,
-		Args: cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			since, err = parseSince(since, time.Now())
 			return err
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			found, raw, err := c.Audit(cmd.Context(), "account", account, "action", action, "actor", actor, "since", since,
+		RunE: show(v, func(ctx context.Context, c operator.Client, _ []string) (api.AuditList, []byte, error) {
+			return c.Audit(ctx, "account", account, "action", action, "actor", actor, "since", since,
 				"limit", strconv.Itoa(limit), "before", number(before))
-			if err != nil {
-				return err
-			}
-			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-				showAudit(out, found.Entries)
-				printNextPage(out, "before", number(found.Next))
-			})
-			return nil
-		},
+		}, func(out io.Writer, found api.AuditList) {
+			showAudit(out, found.Entries)
+			printNextPage(out, "before", number(found.Next))
+		}),
 	}
 	f := c.Flags()
 	f.StringVar(&account, "account", "", "only entries about this account")

@@ -22,7 +22,6 @@ but not changed; it ends with its paid period. Every entitlement is then sent to
 
 The exit code is 1 if a subscription could not be compared. Differences that were fixed are not a failure.`,
 		Example: "  opportunity billing reconcile\n  opportunity billing reconcile --output json",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {
@@ -46,7 +45,7 @@ func showReconciled(out io.Writer, r api.BillingReport) {
 	if len(r.Differences) > 0 {
 		table(out, "ACCOUNT\tSUBSCRIPTION\tFIELD\tHAD\tHAS\tHEALED", func(row func(...any)) {
 			for _, d := range r.Differences {
-				row(d.Account, d.Subscription, d.Field, d.Had, d.Has, yesNo(&d.Healed))
+				row(d.Account, d.Subscription, d.Field, d.Had, d.Has, map[bool]string{true: "yes", false: "no"}[d.Healed])
 			}
 		})
 		fmt.Fprintln(out)

@@ -3,6 +3,7 @@ package verbs_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/cmd/opportunity/internal/verbs"
 	"opportunity.internal/pkg/api"
@@ -63,7 +65,7 @@ func TestErrorResponses(t *testing.T) {
 	require.Equal(t, operator.RequestError{Status: 404, Code: "not_found", Reason: "There is no key with this id."}, *rejected)
 
 	c, _ = admin(t, http.StatusBadGateway, `<html>`)
-	_, _, err = c.Append(t.Context(), strings.NewReader("x"), nil)
+	_, _, err = c.Append(t.Context(), strings.NewReader("x"))
 	require.ErrorContains(t, err, "502")
 
 	c, _ = admin(t, http.StatusOK, `<html>`)
@@ -135,25 +137,34 @@ func TestMissingTokenIsExplained(t *testing.T) {
 func TestErrorsNameArgumentsAndFlags(t *testing.T) {
 	for _, c := range []struct {
 		line, message, want string
+		usage               bool
 	}{
-		{"keys revoke k", "There is no key with this id.", `unknown key "k": see "opportunity keys list"`},
-		{"keys approve r", "There is no request with this id.", `unknown request "r": see "opportunity keys requests"`},
-		{"accounts show a", "There is no account with this id.", `unknown account "a": see "opportunity accounts list"`},
-		{"keys issue --tier free --use-case x --account a", "There is no account with this id.", `unknown account "a"`},
-		{"history show x", "There is no listing with this id.", `unknown listing "x"`},
-		{"keys issue --tier free --use-case x --expires-in 400d", "Field expiresIn must be at most 365d.", `--expires-in must be at most 365d`},
-		{"history show x --at y", "Parameter at must be a day.", `--at must be a day`},
-		{"keys revoke k", "Something else.", "Something else."},
+		{"keys revoke k", "There is no key with this id.", `unknown key "k": see "opportunity keys list"`, false},
+		{"keys approve r", "There is no request with this id.", `unknown request "r": see "opportunity keys requests"`, false},
+		{"accounts show a", "There is no account with this id.", `unknown account "a": see "opportunity accounts list"`, false},
+		{"keys issue --tier free --use-case x --account a", "There is no account with this id.", `unknown account "a"`, false},
+		{"history show x", "There is no listing with this id.", `unknown listing "x"`, false},
+		{"keys issue --tier free --use-case x --expires-in 400d", "Field expiresIn must be at most 365d.", `--expires-in must be at most 365d`, true},
+		{"history show x --at y", "Parameter at must be a day.", `--at must be a day`, true},
+		{"keys revoke k", "Something else.", "Something else.", false},
+		{"listings list --search x", "Parameter text is too long.", "--search is too long", true},
+		{"keys issue --tier free --use-case x", "Field expiresIn must be at most 365d.", "--expires-in must be at most 365d", false},
 	} {
 		answer, _ := json.Marshal(api.Error{Error: api.ErrorDetail{Code: "not_found", Message: c.message}})
-		client, _ := admin(t, http.StatusNotFound, string(answer))
+		status := http.StatusNotFound
+		if c.usage {
+			status = http.StatusBadRequest
+		}
+		client, _ := admin(t, status, string(answer))
 		root := &cobra.Command{Use: "opportunity", SilenceErrors: true, SilenceUsage: true}
 		root.AddCommand(verbs.Commands()...)
 		args := strings.Fields(c.line)
 		t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
 		root.SetArgs(append(args, "--admin-url", client.URL))
 		cmd, err := root.ExecuteC()
-		require.ErrorContains(t, verbs.Explain(cmd, cmd.Flags().Args(), err), c.want)
+		err = verbs.Explain(cmd, cmd.Flags().Args(), err)
+		require.ErrorContains(t, err, c.want)
+		require.Equal(t, c.usage, errors.As(err, new(flags.UsageError)), c.line)
 	}
 }
 

@@ -4,10 +4,13 @@ package verbs
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -41,31 +44,69 @@ OPPORTUNITY_OPERATOR_TOKEN takes precedence`)
 // client returns a operator.Client as operator.NewClient does.
 func (v *verbs) client() (operator.Client, error) { return operator.NewClient(v.adminURL, v.dataDir) }
 
-// act returns the RunE of a command that makes one call. It prints the response as JSON, or the sentence that done returns.
-func (v *verbs) act(
-	call func(ctx context.Context, c operator.Client, args []string) ([]byte, error), done func(args []string) string,
-) func(*cobra.Command, []string) error {
+// runE is the work of a command.
+type runE = func(cmd *cobra.Command, args []string) error
+
+// show returns the work of a command that makes one call. It prints the response as JSON, or as text does.
+func show[T any](
+	v *verbs, call func(ctx context.Context, c operator.Client, args []string) (T, []byte, error), text func(out io.Writer, response T),
+) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.client()
 		if err != nil {
 			return err
 		}
-		raw, err := call(cmd.Context(), c, args)
+		response, raw, err := call(cmd.Context(), c, args)
 		if err != nil {
 			return err
 		}
-		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { fmt.Fprintln(out, done(args)) })
+		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { text(out, response) })
 		return nil
 	}
 }
 
-// print writes the unmodified response or calls text, depending on --output.
+// act is like show, for a call whose response is empty. It prints the sentence that done returns.
+func (v *verbs) act(call func(ctx context.Context, c operator.Client, args []string) ([]byte, error), done func(args []string) string) runE {
+	return func(cmd *cobra.Command, args []string) error {
+		return show(v, func(ctx context.Context, c operator.Client, args []string) (any, []byte, error) {
+			raw, err := call(ctx, c, args)
+			return nil, raw, err
+		}, func(out io.Writer, _ any) { fmt.Fprintln(out, done(args)) })(cmd, args)
+	}
+}
+
+// print writes the response or calls text, depending on --output.
 func (v *verbs) print(out io.Writer, raw []byte, text func(io.Writer)) {
+	out = Printable(out)
 	if v.output == "json" {
 		fmt.Fprintf(out, "%s\n", raw)
 		return
 	}
 	text(out)
+}
+
+// Printable returns a writer that escapes control characters as \uXXXX, so that text of others cannot control the terminal. It keeps
+// newlines and tabs. JSON stays the same value, because these characters appear only in its strings.
+func Printable(out io.Writer) io.Writer { return printable{out} }
+
+type printable struct{ io.Writer }
+
+func (p printable) Write(text []byte) (int, error) {
+	_, err := io.WriteString(p.Writer, escape(string(text), "\n\t"))
+	return len(text), err
+}
+
+// escape replaces control characters, and those that change the direction of writing, by \uXXXX. It leaves those in keep.
+func escape(text, keep string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control) && !strings.ContainsRune(keep, r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // pageFlags adds the flags of a paged list.
@@ -81,7 +122,7 @@ func printNextPage(out io.Writer, flag, next string) {
 	}
 }
 
-// table prints rows in aligned columns.
+// table prints rows in aligned columns. A cell stays on its line.
 func table(out io.Writer, head string, rows func(row func(cells ...any))) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, head)
@@ -90,9 +131,25 @@ func table(out io.Writer, head string, rows func(row func(cells ...any))) {
 			if i > 0 {
 				fmt.Fprint(w, "\t")
 			}
-			fmt.Fprint(w, c)
+			fmt.Fprint(w, escape(fmt.Sprint(c), ""))
 		}
 		fmt.Fprintln(w)
 	})
 	_ = w.Flush()
+}
+
+// WriteCSV writes rows for spreadsheets. It quotes cells that a spreadsheet would run as formulas, because others wrote the text.
+func WriteCSV(out io.Writer, head []string, rows func(row func(cells ...string))) error {
+	w := csv.NewWriter(out)
+	_ = w.Write(head) // Error returns the first error
+	rows(func(cells ...string) {
+		for i, cell := range cells {
+			if strings.ContainsAny(cell[:min(len(cell), 1)], "=+-@\t\r\n") {
+				cells[i] = "'" + cell
+			}
+		}
+		_ = w.Write(cells)
+	})
+	w.Flush()
+	return w.Error()
 }

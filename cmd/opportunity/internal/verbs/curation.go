@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/progress"
 )
 
 func (v *verbs) listings() *cobra.Command {
@@ -30,7 +30,6 @@ func (v *verbs) listings() *cobra.Command {
 			Use:     "withdraw ID...",
 			Short:   "Withdraw published listings: all that you name, or none",
 			Example: "  opportunity listings withdraw maple-scribe",
-			Args:    cobra.MinimumNArgs(1),
 			RunE: v.report(func(ctx context.Context, c operator.Client, ids []string) (result, error) {
 				r, raw, err := c.Withdraw(ctx, ids)
 				return imported(r, raw, fmt.Sprintf("withdrawn %d, unchanged %d", r.Updated, r.Unchanged)), err
@@ -57,20 +56,18 @@ never publishes a withdrawn one again: it lists those that stay withdrawn.
 and which records would turn "needs-review".`,
 		Example: "  opportunity listings import --dry-run platforms.jsonl\n  opportunity listings import platforms.jsonl\n" +
 			"  opportunity listings import listings.csv\n  opportunity listings export | opportunity listings import -",
-		Args:    cobra.ExactArgs(1),
-		PreRunE: validFormat(&format),
-		RunE: v.listingsFile(&format, func(ctx context.Context, c operator.Client, file upload, rejected []api.RejectedLine) (result, error) {
+		RunE: v.listingsFile(&format, func(ctx context.Context, c operator.Client, file io.Reader, rejected []api.RejectedLine) (result, error) {
 			if len(rejected) > 0 { // in the conversion from CSV
 				raw, err := json.Marshal(api.ImportReport{Rejected: rejected})
 				return result{rejected: rejected, raw: raw}, err
 			}
 			if dry {
-				p, raw, err := c.Preview(ctx, file, file.progress)
+				p, raw, err := c.Preview(ctx, file)
 				text := new(strings.Builder)
 				showPreview(text, p)
 				return result{applied: len(p.Rejected) == 0, rejected: p.Rejected, omitted: p.Omitted, raw: raw, text: strings.TrimSuffix(text.String(), "\n")}, err
 			}
-			r, raw, err := c.Import(ctx, file, "", file.progress)
+			r, raw, err := c.Import(ctx, file, "")
 			text := fmt.Sprintf("created %d, updated %d, unchanged %d", r.Created, r.Updated, r.Unchanged)
 			if r.Published > 0 {
 				text += fmt.Sprintf("; published %d, %s", r.Published, neverReviewed(r.NeverReviewed))
@@ -96,14 +93,13 @@ An event that was recorded before is counted as a duplicate. Events cannot be ch
 A line may carry lastEventId, the id of the listing's newest recorded event when it was reviewed, or "" if there was none. If there
 is a newer one, nothing is appended and the newer events are shown.`,
 		Example: "  opportunity events append reviews.jsonl\n  opportunity events append --output json - < reviews.jsonl",
-		Args:    cobra.ExactArgs(1),
 		RunE:    v.file(appended),
 	})
 	return c
 }
 
-func appended(ctx context.Context, c operator.Client, file upload) (result, error) {
-	r, raw, err := c.Append(ctx, file, file.progress)
+func appended(ctx context.Context, c operator.Client, file io.Reader) (result, error) {
+	r, raw, err := c.Append(ctx, file)
 	text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
 	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
 }
@@ -117,6 +113,7 @@ type result struct {
 	raw      []byte
 	text     string // summary, if applied
 	lines    bool   // the user sent a file; otherwise they typed ids
+	usage    bool   // flags caused the rejection, before anything was sent
 
 	warnings []string
 }
@@ -125,42 +122,20 @@ func imported(r api.ImportReport, raw []byte, text string) result {
 	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, raw: raw, text: text, warnings: r.Warnings}
 }
 
-// upload is a file to send. progress shows how much of it the service has processed.
-type upload struct {
-	io.Reader
-
-	progress operator.Progress
-}
-
 // file is like report, for a command that sends a file.
-func (v *verbs) file(call func(context.Context, operator.Client, upload) (result, error)) func(*cobra.Command, []string) error {
+func (v *verbs) file(call func(context.Context, operator.Client, io.Reader) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
 			return err
 		}
 		defer closed()
-		var bar *progress.Bar
-		if v.output == "text" {
-			bar = progress.New(cmd.ErrOrStderr(), "sending "+args[0])
-		}
 		return v.report(func(ctx context.Context, c operator.Client, _ []string) (result, error) {
-			defer bar.Done()
-			r, err := call(ctx, c, upload{bar.Upload(in, size(in)), bar.Set})
+			r, err := call(ctx, c, in)
 			r.lines = true
 			return r, err
 		})(cmd, nil)
 	}
-}
-
-// size returns the length of a file in bytes, 0 if it is not known.
-func size(in io.Reader) int64 {
-	if file, ok := in.(*os.File); ok {
-		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-			return info.Size()
-		}
-	}
-	return 0
 }
 
 // input opens a file named on the command line; - means standard input.
@@ -173,7 +148,7 @@ func input(cmd *cobra.Command, name string) (in io.Reader, closed func(), err er
 }
 
 // report runs an all-or-nothing call and prints its summary, or the problems that prevented it.
-func (v *verbs) report(call func(context.Context, operator.Client, []string) (result, error)) func(*cobra.Command, []string) error {
+func (v *verbs) report(call func(context.Context, operator.Client, []string) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := v.client()
 		if err != nil {
@@ -184,19 +159,23 @@ func (v *verbs) report(call func(context.Context, operator.Client, []string) (re
 			return err
 		}
 		for _, w := range r.warnings {
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+			fmt.Fprintln(Printable(cmd.ErrOrStderr()), "warning:", w)
 		}
 		if r.applied {
 			v.print(cmd.OutOrStdout(), r.raw, func(out io.Writer) { fmt.Fprintln(out, r.text) })
 			return nil
 		}
 		v.print(cmd.OutOrStdout(), r.raw, func(io.Writer) { r.explain(cmd.ErrOrStderr()) })
+		if r.usage {
+			return flags.Usage("nothing was changed")
+		}
 		return &operator.Failure{Code: operator.CodeRejected, Message: "nothing was changed"}
 	}
 }
 
 // explain prints each problem once, with the affected lines or ids.
 func (r result) explain(out io.Writer) {
+	out = Printable(out)
 	var problems []string // in the order of their first line
 	places := map[string][]api.RejectedLine{}
 	for _, rejected := range r.rejected {

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strings"
@@ -28,7 +27,6 @@ func (v *verbs) due() *cobra.Command {
 		Long: `List published listings that are not verified, or stop being verified within the given time, with each reason and its date: never
 reviewed, stale, a review or link check that casts doubt on the facts, or a change of a reviewed field. The longest due come first.`,
 		Example: "  opportunity reviews due --within 7d\n  opportunity reviews due --output csv > due.csv",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {
@@ -38,7 +36,7 @@ reviewed, stale, a review or link check that casts doubt on the facts, or a chan
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
+			out := Printable(cmd.OutOrStdout())
 			switch output {
 			case "json":
 				_, err = fmt.Fprintf(out, "%s\n", raw)
@@ -69,33 +67,16 @@ func dueTable(out io.Writer, list api.DueList) {
 }
 
 func dueCSV(out io.Writer, list api.DueList) error {
-	w := csv.NewWriter(out)
-	_ = w.Write([]string{"due_at", "id", "company", "category", "status", "last_checked_at", "why"}) // Error returns the first error
-	for _, r := range list.Records {
-		checked := ""
-		if r.LastCheckedAt != nil {
-			checked = r.LastCheckedAt.Format(time.RFC3339)
+	head := []string{"due_at", "id", "company", "category", "status", "last_checked_at", "why"}
+	return WriteCSV(out, head, func(row func(...string)) {
+		for _, r := range list.Records {
+			due := ""
+			if !r.DueAt.IsZero() {
+				due = rfc3339(&r.DueAt)
+			}
+			row(due, r.ID, r.Company, string(r.Category), string(r.Status), rfc3339(r.LastCheckedAt), reasons(r.Reasons))
 		}
-		due := ""
-		if !r.DueAt.IsZero() {
-			due = r.DueAt.Format(time.RFC3339)
-		}
-		row := []string{due, r.ID, r.Company, string(r.Category), string(r.Status), checked, reasons(r.Reasons)}
-		for i := range row {
-			row[i] = EscapeFormula(row[i])
-		}
-		_ = w.Write(row)
-	}
-	w.Flush()
-	return w.Error()
-}
-
-// EscapeFormula quotes a cell that a spreadsheet would run as a formula: others wrote the text.
-func EscapeFormula(cell string) string {
-	if strings.ContainsAny(cell[:min(len(cell), 1)], "=+-@\t\r\n") {
-		return "'" + cell
-	}
-	return cell
+	})
 }
 
 // reasons describes why a record is due.

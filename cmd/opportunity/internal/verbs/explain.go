@@ -3,12 +3,14 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 )
 
@@ -17,7 +19,8 @@ var (
 	named  = regexp.MustCompile(`^(?:Field|Parameter) (\w+) (.+)\.$`)
 )
 
-// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and flags of cmd.
+// Explain rewrites service errors about ids, fields and parameters in terms of the arguments and flags of cmd. An invalid value of a flag
+// becomes a usage error.
 func Explain(cmd *cobra.Command, args []string, err error) error {
 	rejected := new(operator.RequestError)
 	if !errors.As(err, &rejected) {
@@ -40,8 +43,19 @@ func Explain(cmd *cobra.Command, args []string, err error) error {
 				break
 			}
 		}
-	} else if what := named.FindStringSubmatch(rejected.Reason); what != nil && cmd.Flag(kebab(what[1])) != nil {
-		explained.Reason = "--" + kebab(what[1]) + " " + what[2]
+	} else if what := named.FindStringSubmatch(rejected.Reason); what != nil {
+		name := kebab(what[1])
+		if name == "text" && cmd.Flag("search") != nil {
+			name = "search"
+		}
+		f := cmd.Flag(name)
+		if f == nil {
+			return err
+		}
+		explained.Reason = "--" + name + " " + what[2]
+		if f.Changed && rejected.Status == http.StatusBadRequest {
+			return flags.Usage("%w", &explained)
+		}
 	}
 	return &explained
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/listingfile"
@@ -26,16 +26,7 @@ const (
 )
 
 func formatFlag(c *cobra.Command, format *string) {
-	c.Flags().StringVar(format, "format", "", "jsonl or csv (default csv for a file name that ends in .csv, otherwise jsonl)")
-}
-
-func validFormat(format *string) func(*cobra.Command, []string) error {
-	return func(*cobra.Command, []string) error {
-		if *format != "" && *format != jsonLines && *format != csvFormat {
-			return fmt.Errorf("invalid --format %q: use jsonl or csv", *format)
-		}
-		return nil
-	}
+	flags.Choice(c.Flags(), format, "format", "", "format of the file; the default is csv for a name that ends in .csv, otherwise jsonl", jsonLines, csvFormat)
 }
 
 // asJSONLines returns the file as JSON Lines with the same line numbers. If CSV cannot be converted, lines is nil and wrong has both the
@@ -56,16 +47,14 @@ func asJSONLines(in io.Reader, name, format string, now time.Time) (lines io.Rea
 }
 
 // listingsFile is like file, for listings files. It converts CSV and passes call either the file or the problems of the conversion.
-func (v *verbs) listingsFile(
-	format *string, call func(context.Context, operator.Client, upload, []api.RejectedLine) (result, error),
-) func(*cobra.Command, []string) error {
+func (v *verbs) listingsFile(format *string, call func(context.Context, operator.Client, io.Reader, []api.RejectedLine) (result, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
-		return v.file(func(ctx context.Context, c operator.Client, in upload) (result, error) {
+		return v.file(func(ctx context.Context, c operator.Client, in io.Reader) (result, error) {
 			lines, wrong, err := asJSONLines(in, args[0], *format, time.Now())
 			if err != nil {
 				return result{}, err
 			}
-			return call(ctx, c, upload{lines, in.progress}, wrong.Rejected)
+			return call(ctx, c, lines, wrong.Rejected)
 		})(cmd, args)
 	}
 }
@@ -78,8 +67,6 @@ func (v *verbs) export() *cobra.Command {
 		Long: `Write all listings as a listings file, private ones and curators' notes included: JSON Lines, or CSV for spreadsheets. Importing
 either changes nothing.`,
 		Example: "  opportunity listings export > backup.jsonl\n  opportunity listings export --format csv > listings.csv",
-		Args:    cobra.NoArgs,
-		PreRunE: validFormat(&format),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {
@@ -94,6 +81,6 @@ either changes nothing.`,
 			return listingfile.ToCSV(in, cmd.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "jsonl (default) or csv")
+	flags.Choice(c.Flags(), &format, "format", jsonLines, "format of the file", jsonLines, csvFormat)
 	return c
 }

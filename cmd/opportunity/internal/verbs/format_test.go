@@ -36,8 +36,6 @@ func TestCSVIsSentAsJSONLines(t *testing.T) {
 	_, _, err = verb(t, c.URL, string(text), "listings", "import", "--dry-run", "--format", "csv", "-")
 	require.NoError(t, err)
 	require.Contains(t, sent.String(), `?dryRun=true ann {"format":"opportunity-listings","version":1}`)
-	_, _, err = verb(t, c.URL, "", "listings", "import", "--format", "xls", "-")
-	require.ErrorContains(t, err, `invalid --format "xls": use jsonl or csv`)
 }
 
 func TestInvalidCSVIsNotSent(t *testing.T) {

@@ -1,7 +1,7 @@
 package verbs
 
 import (
-	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -9,13 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
+	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
 )
 
 func (v *verbs) history() *cobra.Command {
 	c := &cobra.Command{Use: "history", Short: "Show what was known about a listing, and prove that nobody changed it"}
 	var at string
-	show := &cobra.Command{
+	showAt := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show facts, status and evidence of a listing at a given time, private listings included",
 		Long: `Show facts, status and evidence of a listing as they were known at a given time.
@@ -24,27 +26,17 @@ Only events that had been recorded by then count, whatever time they were checke
 of the listing, which also put a review in doubt, are not part of the history. --at takes a UTC day, which means its end, or a time.
 The default is now.`,
 		Example: "  opportunity history show maple-scribe --at 2026-11-20\n  opportunity history show maple-scribe --at 2026-11-20T09:30:00Z --output json",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			then, raw, err := c.Known(cmd.Context(), args[0], at)
-			if err != nil {
-				return err
-			}
-			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { describe(out, then) })
-			return nil
-		},
+		RunE: show(v, func(ctx context.Context, c operator.Client, args []string) (api.HistorySnapshot, []byte, error) {
+			return c.HistoryAt(ctx, args[0], at)
+		}, showHistory),
 	}
-	show.Flags().StringVar(&at, "at", "", "UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")
-	c.AddCommand(show, v.verify(), v.exportHistory())
+	showAt.Flags().StringVar(&at, "at", "", "UTC day such as 2026-11-20, or time such as 2026-11-20T09:30:00Z (default now)")
+	c.AddCommand(showAt, v.verify(), v.exportHistory())
 	return c
 }
 
-// describe prints the status, the facts and the evidence as text.
-func describe(out io.Writer, then api.HistorySnapshot) {
+// showHistory prints the status, the facts and the evidence.
+func showHistory(out io.Writer, then api.HistorySnapshot) {
 	minute := func(t *time.Time) string {
 		if t == nil {
 			return "never"
@@ -80,77 +72,25 @@ func describe(out io.Writer, then api.HistorySnapshot) {
 	}
 }
 
-// writeFacts prints each known fact on a line, then the names of the unknown ones.
+// writeFacts prints each known fact, then the names of the unknown ones.
 func writeFacts(out io.Writer, f *api.Facts) {
 	if f == nil {
 		fmt.Fprintln(out, "  no review had recorded any")
 		return
 	}
 	var unknown []string
-	known := func(name, value string) {
-		if value == "" {
-			unknown = append(unknown, name)
-			return
+	for _, group := range reviewform.Groups {
+		for _, fact := range group.Facts {
+			name, lines := strings.ToLower(fact.Label), reviewform.Describe(*f, fact.Name)
+			if len(lines) == 0 {
+				unknown = append(unknown, name)
+			}
+			for _, line := range lines {
+				fmt.Fprintf(out, "  %-21s  %s\n", name, line)
+			}
 		}
-		fmt.Fprintf(out, "  %-19s %s\n", name, value)
-	}
-	for _, c := range f.CountryEligibility {
-		known("eligibility "+c.Country, eligibility(c))
-	}
-	if len(f.CountryEligibility) == 0 {
-		known("eligibility", "")
-	}
-	for _, b := range api.BoolFacts {
-		known(strings.ToLower(b.Label), yesNo(*b.Value(f)))
-	}
-	pay := ""
-	if f.Pay != nil {
-		pay = fmt.Sprintf("%v to %v %s per %s", f.Pay.Minimum, f.Pay.Maximum, f.Pay.Currency, f.Pay.Unit)
-	}
-	known("pay", pay)
-	known("languages", strings.Join(f.Languages, ", "))
-	status := string(f.ApplicationStatus)
-	if f.ApplicationStatus == api.ApplicationUnknown {
-		status = ""
-	}
-	known("applications", status)
-	if f.ApplicationURL != nil {
-		known("apply at", *f.ApplicationURL)
-	}
-	for _, r := range f.Requirements {
-		known("requirement", r)
-	}
-	for _, r := range f.RiskIndicators {
-		known("risk indicator", strings.TrimSpace(r.Code+" "+r.Note))
 	}
 	if len(unknown) > 0 {
-		fmt.Fprintf(out, "  %-19s %s\n", "unknown", strings.Join(unknown, ", "))
+		fmt.Fprintf(out, "  %-21s  %s\n", "unknown", strings.Join(unknown, ", "))
 	}
-}
-
-func eligibility(c api.CountryEligibility) string {
-	parts := []string{cmp.Or(string(c.Status), string(api.EligibilityUnknown))}
-	if c.AllRegions != nil && *c.AllRegions {
-		parts = append(parts, "all regions")
-	}
-	if len(c.IncludedRegions) > 0 {
-		parts = append(parts, "in "+strings.Join(c.IncludedRegions, " "))
-	}
-	if len(c.ExcludedRegions) > 0 {
-		parts = append(parts, "not in "+strings.Join(c.ExcludedRegions, " "))
-	}
-	if c.Note != "" {
-		parts = append(parts, c.Note)
-	}
-	return strings.Join(parts, ", ")
-}
-
-func yesNo(b *bool) string {
-	switch {
-	case b == nil:
-		return ""
-	case *b:
-		return "yes"
-	}
-	return "no"
 }

@@ -19,30 +19,20 @@ func (v *verbs) keys() *cobra.Command {
 		Use:     "list",
 		Short:   "List keys, by their prefix and last four characters",
 		Example: "  opportunity keys list --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55",
-		Args:    cobra.NoArgs,
 	}
 	account := list.Flags().String("account", "", "only keys of this account")
 	var page operator.Page
 	pageFlags(list, &page)
-	list.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := v.client()
-		if err != nil {
-			return err
-		}
-		found, raw, err := c.KeyList(cmd.Context(), *account, page)
-		if err != nil {
-			return err
-		}
-		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-			table(out, "ID\tACCOUNT\tTIER\tKEY\tSTATUS\tEXPIRES\tUSE CASE", func(row func(...any)) {
-				for _, k := range found.Keys {
-					row(k.ID, k.Account, k.Tier, k.Prefix+"..."+k.LastFour, k.Status, k.ExpiresAt.Format(time.DateOnly), k.UseCase)
-				}
-			})
-			printNextPage(out, "after", found.Next)
+	list.RunE = show(v, func(ctx context.Context, c operator.Client, _ []string) (api.KeyList, []byte, error) {
+		return c.KeyList(ctx, *account, page)
+	}, func(out io.Writer, found api.KeyList) {
+		table(out, "ID\tACCOUNT\tTIER\tKEY\tSTATUS\tEXPIRES\tUSE CASE", func(row func(...any)) {
+			for _, k := range found.Keys {
+				row(k.ID, k.Account, k.Tier, k.Prefix+"..."+k.LastFour, k.Status, k.ExpiresAt.Format(time.DateOnly), k.UseCase)
+			}
 		})
-		return nil
-	}
+		printNextPage(out, "after", found.Next)
+	})
 	c.AddCommand(v.issue(), list, v.requests(), v.approve(), v.decline(), v.revoke(), v.importKeys())
 	return c
 }
@@ -53,7 +43,6 @@ func (v *verbs) revoke() *cobra.Command {
 		Use:     "revoke ID",
 		Short:   "Revoke a key for good; its next request is rejected",
 		Example: "  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2\n  opportunity keys revoke key_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --leaked",
-		Args:    cobra.ExactArgs(1),
 		RunE: v.act(func(ctx context.Context, c operator.Client, args []string) ([]byte, error) {
 			return c.RevokeKey(ctx, args[0], leaked)
 		},
@@ -76,7 +65,6 @@ account's tier. To change that tier for all keys of the account, use "opportunit
 		Example: `  opportunity keys issue --tier developer --use-case "job board for Ontario"
   opportunity keys issue --account acc_0199a1c26f0e7a51b0a71d1f5a3b9c55 --use-case "staging server"
   opportunity keys issue --tier commercial --use-case "nightly import" --expires-in 30d --output json`,
-		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("expires-in") {
 				if life <= 0 {
@@ -89,21 +77,12 @@ account's tier. To change that tier for all keys of the account, use "opportunit
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			key, raw, err := c.IssueKey(cmd.Context(), want)
-			if err != nil {
-				return err
-			}
-			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-				fmt.Fprintf(out, "key      %s\nid       %s\naccount  %s\ntier     %s\nexpires  %s\n",
-					key.Key, key.ID, key.Account, key.Tier, key.ExpiresAt.Format(time.RFC3339))
-			})
-			return nil
-		},
+		RunE: show(v, func(ctx context.Context, c operator.Client, _ []string) (api.IssuedKey, []byte, error) {
+			return c.IssueKey(ctx, want)
+		}, func(out io.Writer, key api.IssuedKey) {
+			fmt.Fprintf(out, "key      %s\nid       %s\naccount  %s\ntier     %s\nexpires  %s\n",
+				key.Key, key.ID, key.Account, key.Tier, key.ExpiresAt.Format(time.RFC3339))
+		}),
 	}
 	f := c.Flags()
 	flags.Choice(f, &want.Tier, "tier", "", "tier of the new account", tiers()...)

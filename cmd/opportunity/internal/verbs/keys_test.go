@@ -30,7 +30,7 @@ func TestDecisionShowsOperatorAndTime(t *testing.T) {
 	out, _, err := verb(t, c.URL, "", "keys", "approve", "req_1")
 	require.NoError(t, err)
 	require.Equal(t, "POST /operator/v1/keys/requests/req_1/approve ann ", sent.String())
-	require.Equal(t, "approved: req_1 (by bea, 2026-11-20 10:00:00Z)\n", out)
+	require.Equal(t, "collected: req_1 (by bea, 2026-11-20 10:00:00Z)\n", out)
 
 	c, sent = admin(t, http.StatusOK, decided)
 	out, _, err = verb(t, c.URL, "", "keys", "decline", "req_1", "--reason", "no", "--output", "json")

@@ -23,8 +23,6 @@ func (v *verbs) lint() *cobra.Command {
 		Long: `Check a listings file, JSON Lines or CSV, as an import would, without a running API. It names every problem by line
 and field; in CSV, by the line where the row begins and by the column. The exit code is 1 if an import would reject the file.`,
 		Example: "  opportunity listings lint platforms.jsonl\n  opportunity listings export | opportunity listings lint --output json -",
-		Args:    cobra.ExactArgs(1),
-		PreRunE: validFormat(&format),
 		RunE: v.linted("listings", "an import would reject the file", func(in io.Reader, name string) (int, []api.RejectedLine, error) {
 			lines, file, err := asJSONLines(in, name, format, time.Now())
 			if err == nil && lines != nil {
@@ -44,7 +42,6 @@ func (v *verbs) lintEvents() *cobra.Command {
 		Long: `Check an events file as an append would, without a running API. It names every problem by line and field. It does not check that each
 slug is the id of a listing. The exit code is 1 if an append would reject the file.`,
 		Example: "  opportunity events lint reviews.jsonl",
-		Args:    cobra.ExactArgs(1),
 		RunE: v.linted("events", "an append would reject the file", func(in io.Reader, _ string) (int, []api.RejectedLine, error) {
 			file, err := eventfile.Read(in, time.Now(), math.MaxInt)
 			return len(file.Lines), file.Rejected, err
@@ -53,7 +50,7 @@ slug is the id of a listing. The exit code is 1 if an append would reject the fi
 }
 
 // linted returns the RunE of a lint command. read returns the number of valid lines, and the invalid ones. what names the lines in output.
-func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string) (int, []api.RejectedLine, error)) func(*cobra.Command, []string) error {
+func (v *verbs) linted(what, verdict string, read func(in io.Reader, name string) (int, []api.RejectedLine, error)) runE {
 	return func(cmd *cobra.Command, args []string) error {
 		in, closed, err := input(cmd, args[0])
 		if err != nil {
@@ -90,7 +87,6 @@ func schema() *cobra.Command {
 		Long: `Print the JSON Schema (draft 2020-12) of a line of a listings file, for editors and other programs. Its $comment lists
 the rules that span lines, which only an import or a lint can check.`,
 		Example: "  opportunity listings schema > listings.schema.json\n  opportunity listings schema --example > start.jsonl",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text := listingfile.Schema
 			if example {

@@ -2,7 +2,7 @@ package verbs
 
 import (
 	"bytes"
-	"encoding/csv"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,7 +28,6 @@ func (v *verbs) listListings() *cobra.Command {
 
 --output jsonl prints one listing per line; csv prints a table for spreadsheets. Both print summaries: use export for whole listings.`,
 		Example: "  opportunity listings list --visibility private --search maple\n  opportunity listings list --status needs-review --output csv",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {
@@ -39,7 +38,7 @@ func (v *verbs) listListings() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printListings(cmd.OutOrStdout(), cmd.ErrOrStderr(), list, raw, output)
+			return printListings(Printable(cmd.OutOrStdout()), cmd.ErrOrStderr(), list, raw, output)
 		},
 	}
 	f := c.Flags()
@@ -84,22 +83,14 @@ func printListings(out, errs io.Writer, list api.ListingList, raw []byte, output
 }
 
 func listingsCSV(out io.Writer, list api.ListingList) error {
-	w := csv.NewWriter(out)
-	_ = w.Write([]string{ // Error returns the first error
+	return WriteCSV(out, []string{
 		"id", "company", "category", "visibility", "status", "application_status", "sources", "published_at", "last_checked_at", "updated_at",
+	}, func(row func(...string)) {
+		for _, l := range list.Listings {
+			row(l.ID, l.Company, string(l.Category), l.Visibility, string(l.Status), string(l.ApplicationStatus), strconv.Itoa(l.Sources),
+				rfc3339(l.PublishedAt), rfc3339(l.LastCheckedAt), rfc3339(&l.UpdatedAt))
+		}
 	})
-	for _, l := range list.Listings {
-		row := []string{
-			l.ID, l.Company, string(l.Category), l.Visibility, string(l.Status), string(l.ApplicationStatus), strconv.Itoa(l.Sources),
-			rfc3339(l.PublishedAt), rfc3339(l.LastCheckedAt), rfc3339(&l.UpdatedAt),
-		}
-		for i := range row {
-			row[i] = EscapeFormula(row[i])
-		}
-		_ = w.Write(row)
-	}
-	w.Flush()
-	return w.Error()
 }
 
 func rfc3339(t *time.Time) string {
@@ -121,22 +112,15 @@ func (v *verbs) showListing() *cobra.Command {
 		Use:     "show ID",
 		Short:   "Show a listing with its notes and changes, even if private or withdrawn",
 		Example: "  opportunity listings show maple-scribe\n  opportunity listings show maple-scribe --output json",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			detail, raw, err := c.Listing(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
 			var line listingfile.Line
-			if err := json.Unmarshal(detail.Listing, &line); err != nil {
-				return fmt.Errorf("reading the listing: %w", err)
-			}
-			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) { showDetail(out, detail, line) })
-			return nil
+			return show(v, func(ctx context.Context, c operator.Client, args []string) (api.ListingDetail, []byte, error) {
+				detail, raw, err := c.Listing(ctx, args[0])
+				if err == nil {
+					err = json.Unmarshal(detail.Listing, &line)
+				}
+				return detail, raw, err
+			}, func(out io.Writer, detail api.ListingDetail) { showDetail(out, detail, line) })(cmd, args)
 		},
 	}
 }

@@ -69,7 +69,7 @@ func stillWithdrawn(ids []string) string {
 
 // confirm prints what is about to happen. It returns an error unless a person at a terminal confirms.
 func confirm(in io.Reader, out io.Writer, what string) error {
-	fmt.Fprintln(out, what)
+	fmt.Fprintln(Printable(out), what)
 	if !terminal(in) {
 		return errors.New("standard input is not a terminal: add --yes to skip the confirmation; nothing was changed")
 	}

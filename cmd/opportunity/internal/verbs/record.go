@@ -1,16 +1,18 @@
 package verbs
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"opportunity.internal/cmd/opportunity/internal/desk/reviewform"
 	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/cmd/opportunity/internal/operator"
 	"opportunity.internal/pkg/api"
@@ -31,15 +33,12 @@ type review struct {
 }
 
 func (v *verbs) record() *cobra.Command {
-	r := scripted{verbs: v}
+	r := submission{verbs: v}
 	c := &cobra.Command{
-		Use:   "record ID",
-		Short: "Review a listing fact by fact and append the review",
-		Long: `Review a listing. The command shows the known facts, why the listing is due and what changed since its latest review. It asks for
-each fact, the outcome, the sources and a note, then shows the review and appends it after you confirm. At each question, press Enter to
-keep the value in brackets, or enter ? for unknown, or - to clear a list or a text.
+		Use:   "record ID --outcome OUTCOME | --event FILE",
+		Short: "Append the review of a listing, from flags or a file",
+		Long: `Append the review of a listing. The curation desk shows a listing with its sources and asks for each fact: see "opportunity desk".
 
-In scripts, use one of these. Neither asks for facts:
   --event reads one review from a file, as in an events file. You may leave out slug, checkType, checkedAt and lastEventId.
   --outcome builds the review from --facts or --set, --source, --note and --checked-at. --set changes single facts of the known ones,
   shows the difference and asks for confirmation; add --yes to skip the question.
@@ -47,25 +46,18 @@ In scripts, use one of these. Neither asks for facts:
 A verified review needs all facts (unknown ones as null, "unknown" or []), at least one known fact, a source, and a source for each
 country whose eligibility it states. A closed or needs-review one without facts does not change the facts.
 
-The review's time is when the listing was shown. The review is rejected if another event was recorded for the listing since then.`,
-		Example: "  opportunity reviews record maple-scribe\n  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
+The review's time is when the command read the listing, unless you set it. The review is rejected if another event was recorded for the
+listing since then.`,
+		Example: "  opportunity reviews record maple-scribe --outcome closed --note \"The site says so.\"" +
 			" --source https://maple-scribe.example/\n  opportunity reviews record maple-scribe --outcome verified --set remote=true --set pay=null" +
 			" --source https://maple-scribe.example/jobs\n  opportunity reviews record maple-scribe --event review.json --output json",
-		Args: cobra.ExactArgs(1),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			for _, flag := range []string{"facts", "set", "note", "source", "checked-at"} {
-				if cmd.Flags().Changed(flag) && r.given.Outcome == "" {
-					return fmt.Errorf("--%s needs --outcome", flag)
-				}
+			if r.file == "" && r.given.Outcome == "" {
+				return errors.New("missing --outcome or --event: to review a listing fact by fact, use the curation desk")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if r.file == "" && r.given.Outcome == "" {
-				return v.interview(cmd, args[0])
-			}
-			return r.run(cmd, args[0])
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
 	}
 	f := c.Flags()
 	f.StringVar(&r.file, "event", "", "file with one review, or - for standard input")
@@ -83,14 +75,159 @@ The review's time is when the listing was shown. The review is rejected if anoth
 	return c
 }
 
-// submit validates a review and appends it if it is valid.
-func submit(ctx context.Context, c operator.Client, event []byte, sheet api.ReviewSheet) (result, error) {
-	if r, err := validate(event, sheet); err != nil || len(r.rejected) > 0 {
-		return r, err
+// submission is a review from flags, or from a file that they name.
+type submission struct {
+	*verbs
+
+	given review
+	file  string   // file with the whole review
+	facts string   // file with the facts
+	set   []string // changes of single facts
+	yes   bool
+}
+
+func (s submission) run(cmd *cobra.Command, id string) error {
+	return s.report(func(ctx context.Context, c operator.Client, _ []string) (result, error) {
+		sheet, _, err := c.Sheet(ctx, id)
+		if err != nil {
+			return result{}, err
+		}
+		s.given.Slug, s.given.CheckType, s.given.LastEventID = id, api.Review, sheet.LastEventID
+		event, err := s.event(cmd, sheet)
+		if err != nil {
+			return result{}, err
+		}
+		if r, err := validate(event, sheet); err != nil || len(r.rejected) > 0 {
+			r.usage = s.file == "" && s.facts == ""
+			return r, err
+		}
+		if len(s.set) > 0 {
+			if err := s.confirmChanges(cmd, sheet, event); err != nil {
+				return result{}, err
+			}
+		}
+		r, raw, err := c.Review(ctx, id, api.ReviewSubmission{Review: event})
+		text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
+		return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
+	})(cmd, []string{id})
+}
+
+// event returns the review, from the flags or from the --event file, as a line of an events file.
+func (s submission) event(cmd *cobra.Command, sheet api.ReviewSheet) ([]byte, error) {
+	if s.file != "" {
+		return fromFile(cmd, s.file, s.given.Slug, sheet)
 	}
-	r, raw, err := c.Review(ctx, sheet.Record.ID, api.ReviewSubmission{Review: event})
-	text := fmt.Sprintf("appended %d, duplicates %d", r.Appended, r.Duplicates)
-	return result{applied: r.Applied, rejected: r.Rejected, omitted: r.Omitted, newer: r.Newer, raw: raw, text: text}, err
+	if s.given.CheckedAt == "" {
+		s.given.CheckedAt = timestamp(sheet.GeneratedAt)
+	}
+	if s.given.SourceURLs == nil {
+		s.given.SourceURLs = []string{}
+	}
+	var err error
+	switch {
+	case s.facts != "":
+		s.given.Facts, err = object(cmd, s.facts)
+	case len(s.set) > 0:
+		s.given.Facts, err = changed(sheet.CurrentFacts(), s.set)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(s.given)
+}
+
+// confirmChanges prints the facts that the review changes and, without --yes, asks for confirmation.
+func (s submission) confirmChanges(cmd *cobra.Command, sheet api.ReviewSheet, event []byte) error {
+	var given struct{ Facts api.Facts }
+	if err := json.Unmarshal(event, &given); err != nil {
+		return err
+	}
+	var text strings.Builder
+	before, after := reviewform.Values(sheet.CurrentFacts()), reviewform.Values(given.Facts)
+	for _, name := range api.FactNames {
+		if !bytes.Equal(before[name], after[name]) {
+			fmt.Fprintf(&text, "%s: %s -> %s\n", name, compact(before[name]), compact(after[name]))
+		}
+	}
+	if text.Len() == 0 {
+		text.WriteString("no fact changes\n")
+	}
+	if s.yes {
+		_, err := io.WriteString(cmd.ErrOrStderr(), text.String())
+		return err
+	}
+	return confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), text.String()+"The review will be appended, and can only be corrected by a later one.")
+}
+
+// changed returns all facts as JSON after changes of the form NAME=VALUE. A value that is no JSON is a text.
+func changed(facts api.Facts, changes []string) ([]byte, error) {
+	all := reviewform.Values(facts)
+	for _, change := range changes {
+		name, value, ok := strings.Cut(change, "=")
+		if _, known := all[name]; !ok || !known {
+			return nil, flags.Usage("invalid --set %q: use NAME=VALUE, where NAME is one of %s", change, strings.Join(api.FactNames, ", "))
+		}
+		if !json.Valid([]byte(value)) {
+			text, _ := json.Marshal(value) // a string
+			value = string(text)
+		}
+		all[name] = json.RawMessage(value)
+	}
+	return json.Marshal(all)
+}
+
+// fromFile reads a review. What it leaves out of slug, checkType, checkedAt and lastEventId is that of the sheet.
+func fromFile(cmd *cobra.Command, file, slug string, sheet api.ReviewSheet) ([]byte, error) {
+	text, err := object(cmd, file)
+	if err != nil {
+		return nil, err
+	}
+	var has map[string]json.RawMessage
+	if err := json.Unmarshal(text, &has); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	var add []string
+	for name, value := range map[string]string{
+		"slug": slug, "checkType": string(api.Review), "checkedAt": timestamp(sheet.GeneratedAt), "lastEventId": sheet.LastEventID,
+	} {
+		given, is := has[name]
+		want, _ := json.Marshal(value) // a string
+		switch {
+		case !is:
+			add = append(add, fmt.Sprintf("%q:%s", name, want))
+		case (name == "slug" || name == "checkType") && !bytes.Equal(given, want):
+			return nil, fmt.Errorf("%s: %s must be %s, or left out", file, name, want)
+		}
+	}
+	if len(add) == 0 {
+		return text, nil
+	}
+	if len(has) > 0 {
+		add = append(add, "")
+	}
+	// Put in front of the text as it is: decoded and encoded again, a name that stands there twice would pass unseen.
+	return append([]byte("{"+strings.Join(add, ",")), bytes.TrimPrefix(text, []byte("{"))...), nil
+}
+
+// object reads a file with one JSON object and puts it on one line.
+func object(cmd *cobra.Command, file string) ([]byte, error) {
+	in, closed, err := input(cmd, file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: give a file that holds the JSON object, or - for standard input", err)
+	}
+	defer closed()
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, text); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if line.Len() == 0 || line.Bytes()[0] != '{' {
+		return nil, fmt.Errorf("%s: must hold one JSON object", file)
+	}
+	return line.Bytes(), nil
 }
 
 // validate validates a review without sending it. It accepts times up to the service's clock, which may be ahead of the local one.
@@ -110,56 +247,3 @@ func validate(event []byte, sheet api.ReviewSheet) (result, error) {
 // timestamp formats the time of a review with full precision. Rounded down to a second, the review could predate a check that the reviewer
 // has seen.
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-// interview reviews one listing interactively and appends the review.
-func (v *verbs) interview(cmd *cobra.Command, id string) error {
-	c, err := v.client()
-	if err != nil {
-		return err
-	}
-	sheet, _, err := c.Sheet(cmd.Context(), id)
-	if err != nil {
-		return err
-	}
-	out := cmd.OutOrStdout()
-	if v.output == "json" {
-		out = cmd.ErrOrStderr() // keeps standard output for the JSON result
-	}
-	showSheet(out, sheet)
-	q := newQuestions(bufio.NewReader(cmd.InOrStdin()), out, sheet)
-	for {
-		if err := q.all(); err != nil {
-			return err
-		}
-		event, err := q.event(id, sheet)
-		if err != nil {
-			return err
-		}
-		var pretty bytes.Buffer
-		_ = json.Indent(&pretty, event, "  ", "  ")
-		fmt.Fprintf(out, "\nThis will be appended, and can only be corrected by a later review:\n  %s\n", pretty.Bytes())
-		switch sure, err := q.sure(); {
-		case err != nil:
-			return err
-		case sure == "no":
-			fmt.Fprintln(out, "nothing was appended")
-			return nil
-		case sure == "again":
-			continue
-		}
-		r, err := submit(cmd.Context(), c, event, sheet)
-		if err != nil {
-			return err
-		}
-		if r.applied {
-			v.print(cmd.OutOrStdout(), r.raw, func(out io.Writer) { fmt.Fprintln(out, r.text) })
-			return nil
-		}
-		if len(r.newer) > 0 {
-			r.explain(out)
-			return &operator.Failure{Code: operator.CodeRejected, Message: "nothing was changed"}
-		}
-		fmt.Fprintln(out, "\nRejected. Your answers are now the values in brackets:")
-		r.explain(out)
-	}
-}

@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,14 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/cmd/opportunity/internal/verbs"
+	"opportunity.internal/cmd/opportunity/internal/flags"
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 )
@@ -86,177 +85,6 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// terminal simulates a reviewer who reads and answers questions.
-type terminal struct {
-	t    *testing.T
-	in   *io.PipeWriter
-	out  *io.PipeReader
-	seen strings.Builder // output since the last answer
-	done chan error
-}
-
-func (d *desk) run(t *testing.T, args ...string) *terminal {
-	t.Helper()
-	t.Setenv("OPPORTUNITY_OPERATOR_TOKEN", token)
-	inReader, in := io.Pipe()
-	out, outWriter := io.Pipe()
-	root := &cobra.Command{SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(verbs.Commands()...)
-	root.SetIn(inReader)
-	root.SetOut(outWriter)
-	root.SetErr(outWriter)
-	root.SetArgs(append(args, "--admin-url", d.url))
-	term := &terminal{t: t, in: in, out: out, done: make(chan error, 1)}
-	ctx := t.Context()
-	go func() {
-		err := root.ExecuteContext(ctx)
-		outWriter.Close()
-		term.done <- err
-	}()
-	return term
-}
-
-// answers takes pairs of a question's beginning and a reply. It waits for each question, answers it, and returns all output up to the
-// last question.
-func (term *terminal) answers(pairs ...string) (shown string) {
-	term.t.Helper()
-	for i := 0; i < len(pairs); i += 2 {
-		term.seen.Reset()
-		question := ""
-		for !strings.HasSuffix(question, "]: ") || strings.HasPrefix(question, " ") { // problems with an answer are indented
-			var one [1]byte
-			_, err := term.out.Read(one[:])
-			require.NoError(term.t, err, "waiting for %q: %s", pairs[i], term.seen.String())
-			term.seen.Write(one[:])
-			question = term.seen.String()[strings.LastIndex(term.seen.String(), "\n")+1:]
-		}
-		shown += term.seen.String()
-		require.True(term.t, strings.HasPrefix(question, pairs[i]), "want question %q, got %q", pairs[i], question)
-		_, err := io.WriteString(term.in, pairs[i+1]+"\n")
-		require.NoError(term.t, err)
-	}
-	return shown
-}
-
-// end returns the remaining output and the command's error.
-func (term *terminal) end() (shown string, err error) {
-	rest, _ := io.ReadAll(term.out)
-	return string(rest), <-term.done
-}
-
-// boolAnswers returns the questions for the three-valued facts, each followed by one of answers, or by "".
-func boolAnswers(answers ...string) []string {
-	var all []string
-	for i, b := range api.BoolFacts {
-		answer := ""
-		if i < len(answers) {
-			answer = answers[i]
-		}
-		all = append(all, b.Label, answer)
-	}
-	return all
-}
-
-// unchanged returns the questions, each followed by an empty answer.
-func unchanged(questions ...string) []string {
-	var all []string
-	for _, q := range questions {
-		all = append(all, q, "")
-	}
-	return all
-}
-
-func TestInterviewAsksForEachFact(t *testing.T) {
-	d := newDesk(t)
-	d.rejects = 1
-	term := d.run(t, "reviews", "record", "a")
-	shown := term.answers("CA (eligible", "perhaps")
-	for _, s := range []string{
-		"a: , online, published, needs-review", "due: changed 2026-11-20 09:00: facts by bob", "https://a.example/terms",
-		`languages: reviewed ["English"], listing []`, "application-link: blocked, by eve (answered 403)", "CA (eligible, ineligible, ?; - removes it) [eligible]",
-	} {
-		require.Contains(t, shown, s)
-	}
-	shown = term.answers(slices.Concat([]string{"CA (", "", "CA, all regions", "maybe", "CA, all regions", "?", "CA, regions included", "XX", "CA, regions included", "on",
-		"CA, regions excluded", "-", "CA, source", "nowhere", "CA, source", "https://a.example/who", "CA, note", "",
-		"Another country", "ca", "Another country", "us", "US (", "ineligible", "US, all regions", "", "US, regions included", "", "US, regions excluded", "",
-		"US, source", "https://a.example/who", "US, note", "Not there.", "Another country", "",
-	}, boolAnswers("no", "?", "", "yes"), []string{
-		"Pay, minimum", "x", "Pay, minimum", "20", "Pay, maximum", "10", "Pay, maximum", "25", "Pay, currency", "", "Pay, currency", "cad",
-		"Pay, unit", "hour", "Pay, source", "https://a.example/pay",
-		"Languages", "English, French", "Requirements", "A car; 18 years", "Applications", "open", "Where", "?",
-		"Risk indicator (", "-", "Another risk", "payout", "Risk indicator, note", "", "Risk indicator, source", "", "Risk indicator, source",
-		"https://a.example/payout", "Another risk", "",
-		"Outcome", "", "Outcome", "fine", "Outcome", "verified", "Source URLs", "", "Note", "Terms of 2026.", "Append", "sure", "Append", "yes",
-	})...)
-	for _, s := range []string{
-		"countryEligibility[0].status: must be one of", "enter yes, no or ?", "includedRegions[0]: must be a Canadian province", "sourceUrls[0]: must be an absolute",
-		"CA appears twice", "must be a number", "pay.maximum: must not be below the minimum", "pay.currency: must be three", "riskIndicators[0].sourceUrl: must be",
-		"enter one of verified, closed, needs-review", "enter yes, no or again", "This will be appended",
-	} {
-		require.Contains(t, shown, s)
-	}
-	var first map[string]any
-	require.NoError(t, json.Unmarshal([]byte(<-d.appended), &first))
-
-	// rejected: the interview starts over with the given answers in brackets
-	keep := slices.Concat(unchanged(
-		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "US (", "US, all", "US, regions inc", "US, regions exc", "US, source", "US, note",
-		"Another country",
-	), boolAnswers(), unchanged(
-		"Pay, min", "Pay, max", "Pay, cur", "Pay, unit", "Pay, source", "Languages", "Requirements",
-		"Applications", "Where", "Risk", "Another risk", "Outcome (verified, closed, needs-review) [verified]", "Source", "Note [Terms of 2026.]",
-	))
-	shown = term.answers(append(keep, "Append", "yes")...)
-	require.Contains(t, shown, "a: note: not today")
-	rest, err := term.end()
-	require.NoError(t, err)
-	require.Contains(t, rest, "appended 1, duplicates 0")
-	var e api.VerificationEvent
-	text := <-d.appended
-	require.NoError(t, json.Unmarshal([]byte(text), &e))
-	require.Equal(t, sheetTime, e.CheckedAt, "the time of the sheet that the reviewer saw")
-	require.Contains(t, text, `"lastEventId":"e-9"`)
-	require.Equal(t, api.Review, e.CheckType)
-	require.Equal(t, []string{"https://a.example/terms"}, e.SourceURLs)
-	require.Equal(t, "Terms of 2026.", e.Note)
-	var want api.Facts
-	require.NoError(t, json.Unmarshal([]byte(`{"countryEligibility":[
-		{"country":"CA","status":"eligible","allRegions":null,"includedRegions":["CA-ON"],"excludedRegions":[],"sourceUrls":["https://a.example/who"],"note":""},
-		{"country":"US","status":"ineligible","allRegions":null,"includedRegions":[],"excludedRegions":[],"sourceUrls":["https://a.example/who"],"note":"Not there."}],
-		"remote":false,"degreeRequired":null,"experienceRequired":null,"flexibleSchedule":true,
-		"pay":{"minimum":20,"maximum":25,"currency":"CAD","unit":"hour","sourceUrl":"https://a.example/pay"},"languages":["English","French"],
-		"applicationStatus":"open","applicationUrl":null,"requirements":["A car","18 years"],
-		"riskIndicators":[{"code":"payout","note":"","sourceUrl":"https://a.example/payout"}]}`), &want))
-	require.Equal(t, want, *e.Facts)
-}
-
-func TestReviewIsAppendedOnlyAfterConfirmation(t *testing.T) {
-	keep := slices.Concat(unchanged(
-		"CA (", "CA, all", "CA, regions inc", "CA, regions exc", "CA, source", "CA, note", "Another country",
-	), boolAnswers(), unchanged(
-		"Pay, min",
-		"Languages", "Requirements", "Applications", "Where", "Risk", "Another risk",
-	))
-	d := newDesk(t)
-	term := d.run(t, "reviews", "record", "a")
-	shown := term.answers(append(keep, "Outcome", "closed", "Source", "-", "Note", "", "Append", "no")...)
-	require.NotContains(t, shown[strings.Index(shown, "will be appended"):], "facts", "a review that is not verified changes facts only on request")
-	rest, err := term.end()
-	require.NoError(t, err)
-	require.Contains(t, rest, "nothing was appended")
-
-	term = d.run(t, "reviews", "record", "a")
-	term.answers("CA (", "")
-	require.NoError(t, term.in.Close())
-	_, err = term.end()
-	require.ErrorContains(t, err, "nothing was appended")
-
-	_, err = d.run(t, "reviews", "record", "unknown").end()
-	require.ErrorContains(t, err, "no listing with this id")
-	require.Empty(t, d.appended)
-}
-
 func TestReviewFromFlagsAndFiles(t *testing.T) {
 	d := newDesk(t)
 	file := func(text string) string {
@@ -291,7 +119,7 @@ func TestReviewFromFlagsAndFiles(t *testing.T) {
 	for _, args := range [][]string{
 		{"--event", file(`{"slug":"b"}`)}, {"--event", file(`{"checkType":"application-link"}`)}, {"--event", file(`[]`)}, {"--event", file(`{} {}`)},
 		{"--event", file(`{"outcome":"closed","outcome":"closed"}`)}, {"--outcome", "closed", "--set", "pay"}, {"--outcome", "closed", "--set", "salary=1"},
-		{"--set", "remote=true"}, {"--event", "/no/such/file"}, {"--note", "x"}, {"--event", file(`{}`), "--outcome", "closed"},
+		{"--set", "remote=true"}, {"--event", "/no/such/file"}, {"--note", "x"}, {"--event", file(`{}`), "--outcome", "closed"}, {},
 	} {
 		_, err := record(args...)
 		require.Error(t, err, args)
@@ -307,6 +135,8 @@ func TestReviewWithoutEvidenceIsNotSent(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"--checked-at", "yesterday"}, "a: checkedAt: "},
+		{[]string{"--source", "example.com"}, "a: sourceUrls[0]: "},
 		{nil, fmt.Sprintf("a: facts: a verified review needs all %d facts", len(api.FactNames))},
 		{nil, "a: sourceUrls: a verified review needs at least one source URL"},
 		{[]string{"--set", "remote=true"}, "a: sourceUrls: a verified review needs at least one source URL"},
@@ -316,8 +146,9 @@ func TestReviewWithoutEvidenceIsNotSent(t *testing.T) {
 			"a: facts.countryEligibility[0].sourceUrls: an ineligible country needs at least one source URL"},
 	} {
 		_, errs, err := verb(t, d.url, "", append([]string{"reviews", "record", "a", "--outcome", "verified", "--yes"}, c.args...)...)
-		require.ErrorContains(t, err, "nothing was changed")
+		require.EqualError(t, err, "nothing was changed")
 		require.Contains(t, errs, c.want)
+		require.Equal(t, !slices.Contains(c.args, "--facts"), errors.As(err, new(flags.UsageError)), "a usage error unless a file is wrong: %v", c.args)
 	}
 	require.Empty(t, d.appended)
 }

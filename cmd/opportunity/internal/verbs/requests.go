@@ -19,26 +19,16 @@ func (v *verbs) requests() *cobra.Command {
 		Use:     "requests",
 		Short:   "List key requests that wait for a decision",
 		Example: "  opportunity keys requests\n  opportunity keys requests --all --output json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := v.client()
-			if err != nil {
-				return err
-			}
-			found, raw, err := c.KeyRequests(cmd.Context(), all, page)
-			if err != nil {
-				return err
-			}
-			v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-				table(out, "ID\tACCOUNT\tSTATE\tREQUESTED\tNAME\tUSE CASE", func(row func(...any)) {
-					for _, r := range found.Requests {
-						row(r.ID, r.Account, r.State, r.AskedAt.Format(time.DateOnly), r.Name, r.UseCase)
-					}
-				})
-				printNextPage(out, "after", found.Next)
+		RunE: show(v, func(ctx context.Context, c operator.Client, _ []string) (api.KeyRequestList, []byte, error) {
+			return c.KeyRequests(ctx, all, page)
+		}, func(out io.Writer, found api.KeyRequestList) {
+			table(out, "ID\tACCOUNT\tSTATE\tREQUESTED\tNAME\tUSE CASE", func(row func(...any)) {
+				for _, r := range found.Requests {
+					row(r.ID, r.Account, r.State, r.AskedAt.Format(time.DateOnly), r.Name, r.UseCase)
+				}
 			})
-			return nil
-		},
+			printNextPage(out, "after", found.Next)
+		}),
 	}
 	pageFlags(c, &page)
 	c.Flags().BoolVar(&all, "all", false, "also list decided and withdrawn requests")
@@ -50,36 +40,19 @@ func (v *verbs) approve() *cobra.Command {
 		Use:     "approve ID",
 		Short:   "Approve a key request for good; the person gets a mail and collects the key",
 		Example: "  opportunity keys approve req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2",
-		Args:    cobra.ExactArgs(1),
-		RunE: v.decide(func(ctx context.Context, c operator.Client, id string) (api.KeyRequest, []byte, error) {
-			return c.ApproveKey(ctx, id)
-		},
-			"approved"),
+		RunE: show(v, func(ctx context.Context, c operator.Client, args []string) (api.KeyRequest, []byte, error) {
+			return c.ApproveKey(ctx, args[0])
+		}, showDecision),
 	}
 }
 
-// decide prints a decision with its operator and time, because repeating a decision returns the first one.
-func (v *verbs) decide(
-	call func(ctx context.Context, c operator.Client, id string) (api.KeyRequest, []byte, error), decision string,
-) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		c, err := v.client()
-		if err != nil {
-			return err
-		}
-		r, raw, err := call(cmd.Context(), c, args[0])
-		if err != nil {
-			return err
-		}
-		v.print(cmd.OutOrStdout(), raw, func(out io.Writer) {
-			fmt.Fprintf(out, "%s: %s", decision, args[0])
-			if r.DecidedAt != nil {
-				fmt.Fprintf(out, " (by %s, %s)", r.DecidedBy, formatTime(*r.DecidedAt))
-			}
-			fmt.Fprintln(out)
-		})
-		return nil
+// showDecision prints a decision with its operator and time, because repeating a decision returns the first one.
+func showDecision(out io.Writer, r api.KeyRequest) {
+	fmt.Fprintf(out, "%s: %s", r.State, r.ID)
+	if r.DecidedAt != nil {
+		fmt.Fprintf(out, " (by %s, %s)", r.DecidedBy, formatTime(*r.DecidedAt))
 	}
+	fmt.Fprintln(out)
 }
 
 func (v *verbs) decline() *cobra.Command {
@@ -88,10 +61,9 @@ func (v *verbs) decline() *cobra.Command {
 		Use:     "decline ID --reason TEXT",
 		Short:   "Decline a key request for good; the person gets a mail with the reason",
 		Example: `  opportunity keys decline req_0199a1c27b3f7d0e9c1b52f6d1f0a4e2 --reason "say which site will show the data"`,
-		Args:    cobra.ExactArgs(1),
-		RunE: v.decide(func(ctx context.Context, c operator.Client, id string) (api.KeyRequest, []byte, error) {
-			return c.DeclineKey(ctx, id, reason)
-		}, "declined"),
+		RunE: show(v, func(ctx context.Context, c operator.Client, args []string) (api.KeyRequest, []byte, error) {
+			return c.DeclineKey(ctx, args[0], reason)
+		}, showDecision),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; the mail to the person quotes it")
 	_ = c.MarkFlagRequired("reason")
@@ -110,8 +82,7 @@ Every line is checked first. If one is wrong, each wrong line is named (beyond 2
 Each key gets an account of its own, which its holder may connect to theirs. A key that is held already stays as it is. For such keys
 to be accepted the gateway must know their form: OPPORTUNITY_OLDER_KEYS.`,
 		Example: "  opportunity keys import older.jsonl",
-		Args:    cobra.ExactArgs(1),
-		RunE: v.file(func(ctx context.Context, c operator.Client, file upload) (result, error) {
+		RunE: v.file(func(ctx context.Context, c operator.Client, file io.Reader) (result, error) {
 			r, raw, err := c.ImportKeys(ctx, file)
 			return imported(r, raw, fmt.Sprintf("created %d, unchanged %d", r.Created, r.Unchanged)), err
 		}),

@@ -19,7 +19,6 @@ func (v *verbs) sample() *cobra.Command {
 The command changes nothing if the deployment has a listing. Events cannot be deleted, so do not use it on a deployment for real
 records. --demo-keys also issues a key for each tier and saves it in the file; the file's existing keys stay.`,
 		Example: "  opportunity sample --demo-keys demo-keys.json",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := v.client()
 			if err != nil {

@@ -34,7 +34,6 @@ many records the free tier can see, and why the other published records are excl
 With --calls, it also issues a key, requests a list, a record, its history and an account page at --public-url, and revokes the key.`,
 		Example: "  opportunity status\n" +
 			"  opportunity status --public-url https://data.example.com --calls",
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := operator.CheckURL("admin-url", v.adminURL); err != nil {
 				return err

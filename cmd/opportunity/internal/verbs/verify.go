@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"opportunity.internal/cmd/opportunity/internal/operator"
-	"opportunity.internal/pkg/progress"
 	"opportunity.internal/services/history"
 )
 
@@ -34,7 +33,6 @@ The keys are the one in the data directory and those in OPPORTUNITY_HISTORY_PUBL
 For a history on Postgres, run "history verify" with the settings of the service.`,
 		Example: "  opportunity history verify\n" +
 			"  opportunity history verify --data-dir /var/lib/opportunity --against checkpoint-2026-11-01.json",
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			database, cfg, err := v.historyConfig()
 			if err != nil {
@@ -44,9 +42,6 @@ For a history on Postgres, run "history verify" with the settings of the service
 			for _, file := range against {
 				args = append(args, "--against", file)
 			}
-			bar := progress.New(cmd.ErrOrStderr(), "verifying events")
-			defer bar.Done()
-			cfg.Progress = bar.Set
 			if v.output == "text" {
 				fmt.Fprintf(cmd.OutOrStdout(), "Verifying %s with the key in %s\n", database, SigningKeyFile)
 			}
