@@ -25,6 +25,7 @@ func newCluster(secrets map[string][]string) cluster {
 	objects := []runtime.Object{object("ServiceAccount", "default")}
 	for name, keys := range secrets {
 		secret, data := object("Secret", name), values{}
+		secret.SetResourceVersion("17")
 		for _, key := range keys {
 			data[key] = "eA=="
 		}
@@ -42,10 +43,15 @@ func (c cluster) GetClientFor(_, kind string) (dynamic.NamespaceableResourceInte
 // install renders the chart like helm install in the cluster.
 func (c cluster) install(t *testing.T, given values) error {
 	t.Helper()
+	_, err := c.render(t, given)
+	return err
+}
+
+func (c cluster) render(t *testing.T, given values) (map[string]string, error) {
+	t.Helper()
 	all, err := chartutil.ToRenderValues(load(t), given, chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
 	require.NoError(t, err)
-	_, err = engine.RenderWithClientProvider(load(t), all, c)
-	return err
+	return engine.RenderWithClientProvider(load(t), all, c)
 }
 
 // TestMissingSecretsAreNamedAtOnce checks the message about Secrets that do not exist and those that lack keys.
@@ -60,12 +66,14 @@ func TestMissingSecretsAreNamedAtOnce(t *testing.T) {
 			"opportunity-billing":   append(tokens, "OPPORTUNITY_DATABASE_URL", "OPPORTUNITY_STRIPE_API_KEY", "OPPORTUNITY_STRIPE_WEBHOOK_SECRETS"),
 		}
 	}
-	require.NoError(t, newCluster(complete()).install(t, least()))
+	files, err := newCluster(complete()).render(t, least())
+	require.NoError(t, err)
+	require.Contains(t, files["opportunity/templates/catalog/deployment.yaml"], `opportunity.internal/secret-version: "17"`, "a changed Secret rolls the pods")
 
 	lacking := complete()
 	delete(lacking, "opportunity-catalog")
 	lacking["opportunity-gateway"] = []string{"OPPORTUNITY_REDIS_URL"}
-	err := newCluster(lacking).install(t, with("history.migrateSecretName", "history-owner"))
+	err = newCluster(lacking).install(t, with("history.migrateSecretName", "history-owner"))
 	require.ErrorContains(t, err, `these Secrets of the namespace data lack keys:
 history-owner: OPPORTUNITY_DATABASE_URL
 opportunity-catalog: OPPORTUNITY_CALLER_TOKENS, OPPORTUNITY_DATABASE_URL, OPPORTUNITY_PEER_TOKENS

@@ -1,33 +1,30 @@
 {{/* Shared by all pods: the restricted Pod Security Standard, a read-only file system, and no service account token. */}}
 
-{{/* The pod spec without its containers. */}}
+{{/* The pod spec without its containers. Takes (list $ "component"), whose values override those of all pods. */}}
 {{- define "opportunity.pod" -}}
+{{- $values := (index . 0).Values -}}
+{{- $own := get $values (index . 1) | default dict -}}
+{{- $id := 65532 -}}
+{{- $context := dict "runAsNonRoot" true "runAsUser" $id "runAsGroup" $id "fsGroup" $id "seccompProfile" (dict "type" "RuntimeDefault") -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
-securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
-  seccompProfile:
-    type: RuntimeDefault
-{{- with .Values.image.pullSecrets }}
+securityContext: {{- $own.podSecurityContext | default $values.podSecurityContext | default $context | toYaml | nindent 2 }}
+{{- range $field := list "affinity" "nodeSelector" "priorityClassName" "tolerations" }}
+{{- with get $own $field | default (get $values $field) }}
+{{ $field }}: {{ toJson . }}
+{{- end }}
+{{- end }}
+{{- with $values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
   - name: {{ . }}
   {{- end }}
 {{- end }}
-{{- with .Values.nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .Values.tolerations }}
-tolerations: {{- toYaml . | nindent 2 }}
-{{- end }}
 volumes:
   - name: tmp
     emptyDir:
       sizeLimit: 64Mi
-  {{- with .Values.trustedCA.configMapName }}
+  {{- with $values.trustedCA.configMapName }}
   - name: trusted-ca
     configMap:
       name: {{ . }}

@@ -24,8 +24,12 @@ spec:
   template:
     metadata:
       {{- include "opportunity.podMetadata" . | nindent 6 }}
+        {{- with (lookup "v1" "Secret" $root.Release.Namespace (include "opportunity.secretName" .)).metadata }}
+        opportunity.internal/secret-version: {{ .resourceVersion | quote }}
+        {{- end }}
     spec:
-      {{- include "opportunity.pod" $root | nindent 6 }}
+      {{- include "opportunity.pod" . | nindent 6 }}
+        {{- with $values.extraVolumes }}{{ toYaml . | nindent 8 }}{{ end }}
         {{- if has $service (list "gateway" "authquota") }}{{ include (printf "opportunity.%s.volumes" $service) $root | nindent 8 }}{{ end }}
         {{- if ne $root.Values.tls.mode "disabled" }}
         - name: tls
@@ -51,6 +55,7 @@ spec:
         - name: {{ $service }}
           args: [serve]
           {{- include "opportunity.container" . | nindent 10 }}
+            {{- with $values.extraVolumeMounts }}{{ toYaml . | nindent 12 }}{{ end }}
             {{- if has $service (list "gateway" "authquota") }}{{ include (printf "opportunity.%s.volumeMounts" $service) $root | nindent 12 }}{{ end }}
             {{- if ne $root.Values.tls.mode "disabled" }}
             - name: tls
@@ -71,6 +76,7 @@ spec:
           envFrom:
             - secretRef:
                 name: {{ include "opportunity.secretName" . }}
+            {{- with $values.extraEnvFrom }}{{ toYaml . | nindent 12 }}{{ end }}
           env: {{- include (printf "opportunity.%s.environment" $service) $root | nindent 12 }}
 {{- end -}}
 
@@ -117,6 +123,9 @@ kind: ServiceAccount
 metadata:
   name: {{ include "opportunity.name" . }}
   labels: {{- include "opportunity.labels" . | nindent 4 }}
+  {{- with ((get (index . 0).Values (index . 1)).serviceAccount).annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
 automountServiceAccountToken: false
 {{- end -}}
 
@@ -159,6 +168,9 @@ spec:
         target:
           type: Utilization
           averageUtilization: {{ $scale.targetCPUPercent }}
+  {{- with $scale.behavior }}
+  behavior: {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 {{- end -}}
 
@@ -184,7 +196,7 @@ spec:
     metadata:
       {{- include "opportunity.podMetadata" $component | nindent 6 }}
     spec:
-      {{- include "opportunity.pod" $root | nindent 6 }}
+      {{- include "opportunity.pod" . | nindent 6 }}
       serviceAccountName: {{ include "opportunity.name" $component }}
       restartPolicy: Never
       containers:
