@@ -3,11 +3,9 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -120,34 +118,6 @@ func (r *Runtime) Peer(name, base string, tokens peer.Tokens) *peer.Client {
 // *peer.FaultError if it responds.
 func (r *Runtime) CheckPeer(ctx context.Context, to, base string, tokens peer.Tokens) error {
 	return tokens.CheckReady(ctx, r.name, to, base, r.roots.Pool)
-}
-
-const (
-	watchInterval = 10 * time.Second
-	watchRetry    = time.Second
-	watchTimeout  = 5 * time.Second
-)
-
-// WatchPeer reports in the readiness, and once in the log, that the service to at base rejects the token of this one or the other's TLS. This
-// service stays ready: it serves what it has during an outage of the other, too.
-func (r *Runtime) WatchPeer(to, base string, tokens peer.Tokens) {
-	var fault atomic.Pointer[string] // nil: none
-	r.Ready.Report(func() string {
-		if text := fault.Load(); text != nil {
-			return *text
-		}
-		return ""
-	})
-	r.Every(Loop{Name: "connection to " + to, Interval: watchInterval, Retry: watchRetry, Timeout: watchTimeout, Do: func(ctx context.Context) error {
-		err := r.CheckPeer(ctx, to, base, tokens)
-		if rejected, failed := new(peer.TokenError), new(peer.TLSError); errors.As(err, rejected) || errors.As(err, failed) {
-			text := fmt.Sprintf("%s to %s (%v)", r.name, to, err)
-			fault.Store(&text)
-			return err
-		}
-		fault.Store(nil)
-		return nil // the calls of this service report outages
-	}})
 }
 
 // serve runs the handlers and the loops until ctx ends or one of them fails.

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +104,9 @@ func start(r *service.Runtime, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	for name, base := range cfg.services() {
+		r.WatchPeer(name, base, cfg.Tokens)
+	}
 	r.Ready.Add("redis", server.Once(func(ctx context.Context) error { return counters.Ping(ctx).Err() }))
 	r.Handle(adminPort, r.Handler(admin))
 	r.Handle(server.ServicePort, public)
@@ -182,8 +184,8 @@ func newReady(r *service.Runtime, cfg Config, counters *redis.Client, shown *fig
 			if fault := new(peer.FaultError); errors.As(err, &fault) {
 				return server.Fault(fault.Error())
 			}
-			if failed := new(peer.NotReadyError); errors.As(err, &failed) && slices.Contains(failed.Missing, api.SetBackCondition) {
-				return server.Detail(api.SetBackCondition)
+			if failed := new(peer.NotReadyError); errors.As(err, &failed) && len(failed.Missing) > 0 {
+				return server.Detail(strings.Join(failed.Missing, ", "))
 			}
 			return err
 		})
