@@ -12,13 +12,15 @@ import (
 )
 
 const (
-	timeout    = 900 * time.Millisecond // of a query
-	tripAfter  = 3                      // queries in a row without a response
-	probeAfter = 500 * time.Millisecond
+	timeout      = 900 * time.Millisecond // of a query
+	tripAfter    = 3                      // queries in a row without a response
+	probeAfter   = 200 * time.Millisecond
+	probeTimeout = 500 * time.Millisecond // of a probe: one that began before the database responds again delays the recovery by this much
 )
 
-// Breaker runs queries, each for at most 0.9 seconds. After three in a row without a response it runs one query every half second and
-// fails the others at once, until the database responds again. Queries of operators do not belong here: they may take longer.
+// Breaker runs queries, each for at most 0.9 seconds. After three in a row without a response it runs one query at a time, as a probe of at
+// most half a second, 0.2 seconds after the one before, and fails the others at once until the database responds again. So queries succeed
+// at most 0.7 seconds after that. Queries of operators do not belong here: they may take longer.
 type Breaker struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
@@ -37,7 +39,11 @@ func New() *Breaker {
 // errors with that code count as missing responses.
 func (b *Breaker) Run(ctx context.Context, query func(context.Context) error) error {
 	_, err := b.breaker.Execute(func() (struct{}, error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
+		limit := timeout
+		if b.breaker.State() == gobreaker.StateHalfOpen {
+			limit = probeTimeout
+		}
+		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		err := query(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {

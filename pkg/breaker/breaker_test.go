@@ -38,7 +38,7 @@ func (d *database) query(ctx context.Context) (code problem.Code, took time.Dura
 	return code, time.Since(began)
 }
 
-func TestHangingDatabaseIsQueriedTwiceASecond(t *testing.T) {
+func TestHangingDatabaseIsProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &database{T: t, breaker: New(), hangs: true}
 		for i := range tripAfter {
@@ -60,7 +60,7 @@ func TestHangingDatabaseIsQueriedTwiceASecond(t *testing.T) {
 
 		time.Sleep(probeAfter + time.Nanosecond)
 		_, took := d.query(t.Context())
-		require.Equal(t, timeout, took, "a probe")
+		require.Equal(t, probeTimeout, took, "a probe")
 		_, took = d.query(t.Context())
 		require.Zero(t, took)
 
@@ -84,4 +84,23 @@ func TestOnlyOutagesStopQueries(t *testing.T) {
 		}
 		require.Equal(t, 2*tripAfter, d.called, name)
 	}
+}
+
+// A probe may have been sent to a server that is gone. Queries succeed soon after the database is back, not a timeout later.
+func TestHangingProbeDelaysRecoveryByLessThanASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{T: t, breaker: New(), hangs: true}
+		for range tripAfter {
+			_, _ = d.query(t.Context())
+		}
+		time.Sleep(probeAfter + time.Nanosecond)
+		code, _ := d.query(t.Context())
+		require.Equal(t, problem.ServiceUnavailable, code)
+		back := time.Now().Add(-probeTimeout) // just after the probe began
+		d.hangs = false
+		for ; code != ""; code, _ = d.query(t.Context()) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.Less(t, time.Since(back), time.Second)
+	})
 }
