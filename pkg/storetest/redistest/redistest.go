@@ -40,17 +40,29 @@ func StartOn(t testing.TB, dir string, environment ...string) *Server {
 func start(t testing.TB, arguments, environment []string) *Server {
 	t.Helper()
 	storetest.SkipIfQuick(t)
-	_, port, err := net.SplitHostPort(storetest.FreeAddress(t))
-	require.NoError(t, err)
-	s := &Server{t: t, port: port, arguments: append([]string{"--dir", t.TempDir()}, arguments...), environment: environment}
-	s.URL = "redis://127.0.0.1:" + s.port
-	s.Start()
+	s := &Server{t: t, arguments: append([]string{"--dir", t.TempDir()}, arguments...), environment: environment}
 	t.Cleanup(s.Stop)
-	return s
+	for range 10 { // another process may take the port first
+		_, port, err := net.SplitHostPort(storetest.FreeAddress(t))
+		require.NoError(t, err)
+		s.port, s.URL = port, "redis://127.0.0.1:"+port
+		if s.run() {
+			return s
+		}
+		s.Stop()
+	}
+	t.Fatal("redis-server exits before it is ready")
+	return nil
 }
 
 // Start starts the server, without data unless it is from StartOn, on the same port as before. It returns when the server is ready.
 func (s *Server) Start() {
+	s.t.Helper()
+	require.True(s.t, s.run(), "redis-server exited before it was ready")
+}
+
+// run starts the server and reports whether it is ready. Otherwise it has exited.
+func (s *Server) run() bool {
 	s.t.Helper()
 	arguments := append([]string{"--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no"}, s.arguments...)
 	s.cmd = exec.Command("redis-server", arguments...) //nolint:noctx // ended by Stop
@@ -58,7 +70,7 @@ func (s *Server) Start() {
 	out, err := s.cmd.StdoutPipe()
 	require.NoError(s.t, err)
 	require.NoError(s.t, s.cmd.Start(), "no redis-server: run tests with scripts/with-stores, which installs it")
-	require.True(s.t, storetest.AwaitLine(out, "Ready to accept connections"), "redis-server exited before it was ready")
+	return storetest.AwaitLine(out, "Ready to accept connections")
 }
 
 // Stop kills the server. Its data is lost unless it is from StartOn.
