@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +26,7 @@ type spans struct {
 }
 
 type received struct {
-	service string
+	service, version string
 	*trace.Span
 }
 
@@ -41,15 +40,13 @@ func (s *spans) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, resource := range export.ResourceSpans {
-		service := ""
+		about := map[string]string{}
 		for _, a := range resource.Resource.Attributes {
-			if a.Key == "service.name" {
-				service = a.Value.GetStringValue()
-			}
+			about[a.Key] = a.Value.GetStringValue()
 		}
 		for _, scope := range resource.ScopeSpans {
 			for _, span := range scope.Spans {
-				s.all = append(s.all, received{service, span})
+				s.all = append(s.all, received{about["service.name"], about["service.version"], span})
 			}
 		}
 	}
@@ -70,53 +67,102 @@ func (s *spans) of(id string) (names []string, text string) {
 	return names, text
 }
 
+// roots returns the spans without a parent that are not requests of a caller of the gateway, and have not failed.
+func (s *spans) roots() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, span := range s.all {
+		request := span.service == "gateway" && span.Kind == trace.Span_SPAN_KIND_SERVER
+		if len(span.ParentSpanId) == 0 && !request && span.Status.GetCode() != trace.Status_STATUS_CODE_ERROR {
+			names = append(names, span.service+" "+span.Name)
+		}
+	}
+	return names
+}
+
+// requireConventions fails the test unless every span has the attributes that the semantic conventions require of its kind, except those
+// with a URL, which we leave out, and none that is empty.
+func (s *spans) requireConventions(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, span := range s.all {
+		got := map[string]string{}
+		for _, a := range span.Attributes {
+			got[a.Key] = strings.Trim(protojson.Format(a.Value), "{}")
+			require.NotContains(t, got[a.Key], `""`, "%s of %s", a.Key, span.Name)
+			require.NotRegexp(t, `^url\.(path|query|full)$`, a.Key)
+		}
+		var required []string
+		switch {
+		case span.Kind == trace.Span_SPAN_KIND_SERVER:
+			required = []string{"http.request.method", "url.scheme", "http.response.status_code"}
+		case got["db.system.name"] != "":
+			require.Regexp(t, `"(postgresql|sqlite|redis)"`, got["db.system.name"])
+			required = []string{"db.operation.name", "db.namespace", "server.address", "server.port"}
+		default:
+			required = []string{"http.request.method", "server.address", "server.port", "service.peer.name"}
+		}
+		if span.Status.GetCode() == trace.Status_STATUS_CODE_ERROR {
+			required = append(required, "error.type")
+		}
+		for _, name := range required {
+			require.Contains(t, got, name, "%s %s", span.service, span.Name)
+		}
+		require.NotEmpty(t, span.version, "service.version of %s", span.service)
+	}
+}
+
 // TestOneTrace checks that a request is one trace through all its services, databases and Redis, that log lines have the trace id, and
-// that the key is in neither.
+// that the key is in neither. Spans follow the semantic conventions, and services that only poll each other export none.
 func TestOneTrace(t *testing.T) {
+	t.Parallel()
 	received := new(spans)
 	receiver := httptest.NewServer(received)
 	defer receiver.Close()
-	u := up(t, filepath.Join(t.TempDir(), "data"),
-		"OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
+	s := newStack(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_BSP_SCHEDULE_DELAY=50",
 		"OPPORTUNITY_LOG_LEVEL=DEBUG",             // so that the services behind the gateway log requests that succeed
 		"OPPORTUNITY_TRUSTED_PROXIES=127.0.0.0/8") // so that the gateway continues the trace of the test
-
-	for _, c := range []struct {
-		name, path, id string
-		has            []string // a span of this service with this in its name
-	}{
-		{"list", "/api/v1/opportunities?country=CA", "0af7651916cd43dd8448eb211c80319c",
-			[]string{"gateway GET /api/v1/opportunities", "gateway redis", "authquota POST", "authquota redis", "authquota sqlite",
-				"catalog GET /api/v1/opportunities"}},
-		{"history", "/api/v1/opportunities/maple-scribe/history", "1bf7651916cd43dd8448eb211c80319d",
-			[]string{"gateway GET /api/v1/opportunities/{id}/history", "gateway redis", "authquota POST", "authquota sqlite", "history GET",
-				"history sqlite"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			key := u.issue(t, api.Developer).Key // new, so not cached by the gateway
-			a := do(t, u.url, call{path: c.path, key: key, header: map[string]string{"traceparent": "00-" + c.id + "-b7ad6b7169203331-01"}})
-			require.Equal(t, http.StatusOK, a.StatusCode)
-			var names []string
-			var text string
-			eventually(t, "the trace has arrived", func() bool {
-				names, text = received.of(c.id)
-				for _, want := range c.has {
-					if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, want) }) {
-						return false
-					}
-				}
-				return true
+	key := s.issue(t, api.Developer).Key // not cached by the gateway yet
+	call := func(path, id string, status int) response {
+		t.Helper()
+		a := do(t, s.url, call{path: path, key: key, header: map[string]string{"traceparent": "00-" + id + "-b7ad6b7169203331-01"}})
+		require.Equal(t, status, a.StatusCode)
+		return a
+	}
+	// has waits until a span of this service with this name has arrived, for each in want. It returns the text of the trace.
+	has := func(id string, want ...string) (text string) {
+		t.Helper()
+		var names []string
+		eventually(t, "the trace has arrived", func() bool {
+			names, text = received.of(id)
+			return !slices.ContainsFunc(want, func(w string) bool {
+				return !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, w) })
 			})
-			secret := strings.Split(key, "_")[2]
-			require.NotContains(t, text, secret)
-			log := u.logged(t)
-			require.NotContains(t, log, secret)
-			request := a.Header.Get(api.RequestIDHeader)
-			for _, service := range []string{"gateway", "authquota"} {
-				require.True(t, slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
-					return strings.Contains(line, `"service":"`+service+`"`) && strings.Contains(line, c.id) && strings.Contains(line, request)
-				}), "%s logs the call with its trace and request id", service)
-			}
 		})
+		return text
+	}
+	const list, history, outage = "0af7651916cd43dd8448eb211c80319c", "1bf7651916cd43dd8448eb211c80319d", "2cf7651916cd43dd8448eb211c80319e"
+	request := call("/api/v1/opportunities?country=CA", list, http.StatusOK).Header.Get(api.RequestIDHeader)
+	text := has(list, "gateway GET /api/v1/opportunities", "gateway EVALSHA", "gateway POST authquota", "authquota POST /internal/v1/principals",
+		"authquota SELECT api_keys", "catalog GET /api/v1/opportunities")
+	_ = call("/api/v1/opportunities/maple-scribe/history", history, http.StatusNotFound)
+	text += has(history, "gateway GET /api/v1/opportunities/{id}/history", "gateway EVALSHA", "history GET", "history SELECT")
+	require.Empty(t, received.roots(), "background loops are not traced")
+
+	s.redis.Stop()
+	_ = call("/api/v1/opportunities", outage, http.StatusServiceUnavailable)
+	failed := has(outage, "gateway EVALSHA", "gateway GET /api/v1/opportunities")
+	require.Equal(t, 2, strings.Count(failed, `"STATUS_CODE_ERROR"`), "the admission and the request have failed: %s", failed)
+	received.requireConventions(t)
+
+	secret := strings.Split(key, "_")[2]
+	require.NotContains(t, text+failed, secret)
+	for _, service := range []string{"gateway", "authquota"} {
+		log := s.process(t, service).out.String()
+		require.NotContains(t, log, secret)
+		require.True(t, slices.ContainsFunc(strings.Split(log, "\n"), func(line string) bool {
+			return strings.Contains(line, list) && strings.Contains(line, request)
+		}), "%s logs the call with its trace and request id", service)
 	}
 }

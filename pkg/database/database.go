@@ -78,7 +78,11 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u, err := url.Parse(cfg.URL); err == nil && dialect == SQLite && cfg.Access != Full {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	if dialect == SQLite && cfg.Access != Full {
 		if _, err := os.Stat(u.Path); err != nil {
 			return nil, fmt.Errorf("no database: %w", err)
 		}
@@ -94,7 +98,7 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*DB, error) {
 		return nil, err
 	}
 	if tel.Tracing() {
-		if err := orm.Use(tracing{tel.Tracer, dialect}); err != nil {
+		if err := orm.Use(newTracing(tel.Tracer, dialect, u)); err != nil {
 			return nil, err
 		}
 	}

@@ -2,18 +2,32 @@ package database
 
 import (
 	"errors"
+	"net/url"
+	"regexp"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"gorm.io/gorm"
+
+	"opportunity.internal/pkg/telemetry"
 )
 
-// tracing is a gorm plugin that creates a child span for each statement, with its table and operation but not its values. The maintained
-// gorm plugin is not used because it links a ClickHouse driver into every binary.
+// tracing is a gorm plugin that creates a client span for each statement of a recorded request, with its operation and its table but without
+// its text. The maintained plugins record the text, name no table, or link a ClickHouse driver into every binary.
 type tracing struct {
-	tracer  trace.Tracer
-	dialect string
+	tracer     trace.Tracer
+	attributes []attribute.KeyValue // of every span
+}
+
+// newTracing returns the plugin for the database at u.
+func newTracing(tracer trace.Tracer, dialect string, u *url.URL) tracing {
+	if dialect == SQLite {
+		return tracing{tracer, []attribute.KeyValue{semconv.DBSystemNameSQLite}}
+	}
+	attributes := []attribute.KeyValue{semconv.DBSystemNamePostgreSQL, semconv.DBNamespace(strings.TrimPrefix(u.Path, "/"))}
+	return tracing{tracer, append(attributes, telemetry.Server(u)...)}
 }
 
 const spanKey = "opportunity:span"
@@ -21,42 +35,62 @@ const spanKey = "opportunity:span"
 func (tracing) Name() string { return "opportunity:tracing" }
 
 func (t tracing) Initialize(db *gorm.DB) error {
-	before := func(operation string) func(*gorm.DB) {
-		return func(tx *gorm.DB) {
-			if !trace.SpanContextFromContext(tx.Statement.Context).IsValid() {
-				return // background loops are not traced
-			}
-			ctx, span := t.tracer.Start(tx.Statement.Context, t.dialect+" "+operation, trace.WithSpanKind(trace.SpanKindClient),
-				trace.WithAttributes(attribute.String("db.system.name", t.dialect), attribute.String("db.operation.name", operation)))
-			tx.Statement.Context = ctx
-			tx.InstanceSet(spanKey, span)
-		}
-	}
-	after := func(tx *gorm.DB) {
-		v, ok := tx.InstanceGet(spanKey)
-		if !ok {
-			return
-		}
-		span := v.(trace.Span)
-		span.SetAttributes(attribute.String("db.collection.name", tx.Statement.Table))
-		if tx.Error != nil && !errors.Is(tx.Error, gorm.ErrRecordNotFound) {
-			span.SetStatus(codes.Error, "statement failed")
-		}
-		span.End()
-	}
 	cb := db.Callback()
-	return errors.Join(
-		cb.Create().Before("*").Register("opportunity:before_create", before("create")),
-		cb.Create().After("*").Register("opportunity:after_create", after),
-		cb.Query().Before("*").Register("opportunity:before_query", before("query")),
-		cb.Query().After("*").Register("opportunity:after_query", after),
-		cb.Update().Before("*").Register("opportunity:before_update", before("update")),
-		cb.Update().After("*").Register("opportunity:after_update", after),
-		cb.Delete().Before("*").Register("opportunity:before_delete", before("delete")),
-		cb.Delete().After("*").Register("opportunity:after_delete", after),
-		cb.Row().Before("*").Register("opportunity:before_row", before("row")),
-		cb.Row().After("*").Register("opportunity:after_row", after),
-		cb.Raw().Before("*").Register("opportunity:before_raw", before("raw")),
-		cb.Raw().After("*").Register("opportunity:after_raw", after),
-	)
+	return register(t.before, after, cb.Create(), cb.Query(), cb.Update(), cb.Delete(), cb.Row(), cb.Raw())
+}
+
+// register adds callbacks to gorm's processors, whose types are not exported.
+func register[P interface {
+	Before(string) C
+	After(string) C
+}, C interface {
+	Register(string, func(*gorm.DB)) error
+}](before, after func(*gorm.DB), processors ...P) (err error) {
+	for _, p := range processors {
+		err = errors.Join(err, p.Before("*").Register("opportunity:before", before), p.After("*").Register("opportunity:after", after))
+	}
+	return err
+}
+
+func (t tracing) before(tx *gorm.DB) {
+	ctx, span := telemetry.StartSpan(tx.Statement.Context, t.tracer, "", t.attributes...)
+	if span.IsRecording() {
+		tx.Statement.Context = ctx
+		tx.InstanceSet(spanKey, span)
+	}
+}
+
+func after(tx *gorm.DB) {
+	v, ok := tx.InstanceGet(spanKey)
+	if !ok {
+		return
+	}
+	span := v.(trace.Span)
+	operation, table := describe(tx.Statement.SQL.String())
+	span.SetName(strings.TrimSpace(operation + " " + table))
+	span.SetAttributes(semconv.DBOperationName(operation))
+	if table != "" {
+		span.SetAttributes(semconv.DBCollectionName(table))
+	}
+	err := tx.Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		err = nil
+	}
+	telemetry.End(span, err)
+}
+
+// inStatement matches the places of a statement that name a table. A name before a parenthesis is a function, except after INTO.
+var inStatement = regexp.MustCompile("(?i)\\b(?:INTO|UPDATE|FROM|TABLE)\\s+[\"`]?([a-z_][a-z0-9_.]*)[\"`]?\\s*(\\(?)")
+
+// describe returns the operation of a statement and the first table that it names, or "" if it names none.
+func describe(statement string) (operation, table string) {
+	if words := strings.Fields(statement); len(words) > 0 {
+		operation = strings.ToUpper(words[0])
+	}
+	for _, found := range inStatement.FindAllStringSubmatch(statement, -1) {
+		if found[2] == "" || strings.HasPrefix(strings.ToUpper(found[0]), "INTO") {
+			return operation, found[1]
+		}
+	}
+	return operation, ""
 }

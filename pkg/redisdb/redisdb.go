@@ -9,6 +9,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"opportunity.internal/pkg/telemetry"
@@ -63,7 +66,9 @@ func Open(cfg Config, tel *telemetry.Telemetry) (*redis.Client, error) {
 	budget := cmp.Or(cfg.Budget, Budget)
 	p := newPrimary(cfg.OnNewPrimary, tel)
 	client := server.open(budget, p.connected)
-	client.AddHook(hook{budget, tel.Tracer, newDurations(tel.Registry)})
+	client.AddHook(hook{budget, func(ctx context.Context, command string) (context.Context, trace.Span) {
+		return StartSpan(ctx, tel.Tracer, client, command)
+	}, newDurations(tel.Registry)})
 	return client, nil
 }
 
@@ -85,8 +90,19 @@ const poolSize = 64
 // name, not its arguments. Commands of background loops have no spans, because a trace without a request is of no use.
 type hook struct {
 	budget    time.Duration
-	tracer    trace.Tracer
+	span      func(ctx context.Context, command string) (context.Context, trace.Span)
 	durations *prometheus.HistogramVec
+}
+
+// StartSpan starts the span of a command of client, if ctx belongs to a recorded request. telemetry.End ends it. The commands of client have
+// spans anyway; this is for a request whose command is run together with those of others.
+func StartSpan(ctx context.Context, tracer trace.Tracer, client *redis.Client, command string) (context.Context, trace.Span) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return telemetry.StartSpan(ctx, tracer, "")
+	}
+	name, o := strings.ToUpper(command), client.Options()
+	attributes := []attribute.KeyValue{semconv.DBSystemNameRedis, semconv.DBOperationName(name), semconv.DBNamespace(strconv.Itoa(o.DB))}
+	return telemetry.StartSpan(ctx, tracer, name, append(attributes, telemetry.Server(&url.URL{Host: o.Addr})...)...)
 }
 
 func newDurations(registry prometheus.Registerer) *prometheus.HistogramVec {
@@ -119,15 +135,12 @@ func (h hook) within(ctx context.Context, name string, run func(context.Context)
 		ctx, cancel = context.WithTimeout(ctx, h.budget)
 		defer cancel()
 	}
-	if !trace.SpanFromContext(ctx).IsRecording() {
-		return h.timed(ctx, name, run)
-	}
-	ctx, span := h.tracer.Start(ctx, "redis "+name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", name)))
-	defer span.End()
+	ctx, span := h.span(ctx, name)
 	err := h.timed(ctx, name, run)
 	if failed(err) {
-		span.SetStatus(codes.Error, "no usable reply")
+		telemetry.End(span, err)
+	} else {
+		span.End()
 	}
 	return err
 }

@@ -5,24 +5,22 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
 	"opportunity.internal/pkg/api"
 )
 
-// This file replaces otelhttp and otelgin because those record URLs, and a key pasted into a path or a query would end up in a trace.
-// Here requests are recorded by their route only.
+// This file replaces otelhttp, which records URLs: a key pasted into a path or a query would end up in a trace. Here requests are recorded by
+// their route only. Otherwise spans follow the semantic conventions of OpenTelemetry.
 
 // observed holds data of a request while it is served.
 type observed struct {
@@ -86,12 +84,12 @@ const statusDisconnected = 499
 func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, took time.Duration) slog.Level) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		o := &observed{id: requestID(r), route: "unmatched", recorder: recorder{ResponseWriter: w}}
+		o := &observed{id: requestID(r), route: unmatched, recorder: recorder{ResponseWriter: w}}
 		ctx := context.WithValue(r.Context(), observedKey{}, o)
 		if r.Header["Traceparent"] != nil {
 			ctx = propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
 		}
-		ctx, span := t.span(ctx, trace.SpanKindServer, r.Method, "")
+		ctx, span := t.span(ctx, trace.SpanKindServer, method(r.Method))
 		w.Header()[api.RequestIDHeader] = []string{o.id}
 		defer func() {
 			status := o.statusOr(http.StatusOK)
@@ -99,12 +97,7 @@ func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, 
 				status = statusDisconnected
 			}
 			if span.IsRecording() {
-				span.SetName(r.Method + " " + o.route)
-				span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", o.route),
-					attribute.Int("http.response.status_code", status), attribute.String("request.id", o.id))
-				if status >= http.StatusInternalServerError {
-					span.SetStatus(codes.Error, http.StatusText(status))
-				}
+				describe(span, r, o, status)
 			}
 			took := time.Since(start)
 			t.requests.WithLabelValues(o.route, method(r.Method), strconv.Itoa(status)).Observe(took.Seconds())
@@ -130,21 +123,52 @@ func requestID(r *http.Request) string {
 	return id.String()
 }
 
-// span starts a span with a name of two words. If tracing is off, it returns the span of ctx, which records nothing.
-func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, verb, object string) (context.Context, trace.Span) {
+// span starts a span. If tracing is off, it returns the span of ctx, which records nothing.
+func (t *Telemetry) span(ctx context.Context, kind trace.SpanKind, name string) (context.Context, trace.Span) {
 	if !t.tracing {
 		return ctx, trace.SpanFromContext(ctx)
 	}
-	return t.Tracer.Start(ctx, strings.TrimSpace(verb+" "+object), trace.WithSpanKind(kind))
+	return t.Tracer.Start(ctx, name, trace.WithSpanKind(kind))
 }
 
-// method returns m, or "other" for unusual methods: callers can send any word, and metrics need a small number of label values.
+// describe sets the name, the attributes and the status of the span of a request that has ended.
+func describe(span trace.Span, r *http.Request, o *observed, status int) {
+	span.SetAttributes(requestMethod(r), scheme(r), semconv.HTTPResponseStatusCode(status), attribute.String("request.id", o.id))
+	if o.route != unmatched {
+		span.SetName(method(r.Method) + " " + o.route)
+		span.SetAttributes(semconv.HTTPRoute(o.route))
+	}
+	if status >= http.StatusInternalServerError {
+		fail(span, strconv.Itoa(status))
+	}
+}
+
+func requestMethod(r *http.Request) attribute.KeyValue {
+	if m := method(r.Method); m != other {
+		return semconv.HTTPRequestMethodKey.String(m)
+	}
+	return semconv.HTTPRequestMethodOther
+}
+
+func scheme(r *http.Request) attribute.KeyValue {
+	if r.TLS != nil {
+		return semconv.URLScheme("https")
+	}
+	return semconv.URLScheme("http")
+}
+
+const (
+	other     = "other"     // method that is none of HTTP
+	unmatched = "unmatched" // route of a request that no handler has named
+)
+
+// method returns m, or other for unusual methods: callers can send any word, and metrics need a small number of label values.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 		return m
 	}
-	return "other"
+	return other
 }
 
 // recorder records the status and the size of a response.
@@ -185,45 +209,3 @@ func (r *recorder) flush() {
 }
 
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-// Transport wraps next. It creates a client span for every request to the peer and propagates the trace and the request id.
-func (t *Telemetry) Transport(next http.RoundTripper, peer string) http.RoundTripper {
-	return transport{t, next, peer}
-}
-
-// complete reports whether a request has all headers that RoundTrip would add without tracing.
-func (t transport) complete(r *http.Request) bool {
-	id, sent := RequestID(r.Context()), r.Header[api.RequestIDHeader]
-	return (id == "" || len(sent) == 1 && sent[0] == id) && !trace.SpanContextFromContext(r.Context()).IsValid()
-}
-
-type transport struct {
-	telemetry *Telemetry
-	next      http.RoundTripper
-	peer      string
-}
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !t.telemetry.tracing && t.complete(r) {
-		return t.next.RoundTrip(r)
-	}
-	ctx, span := t.telemetry.span(r.Context(), trace.SpanKindClient, r.Method, t.peer)
-	defer span.End()
-	r = r.WithContext(ctx) // a RoundTripper must not modify the request
-	r.Header = maps.Clone(r.Header)
-	propagator.Inject(ctx, propagation.HeaderCarrier(r.Header))
-	if id := RequestID(ctx); id != "" {
-		r.Header[api.RequestIDHeader] = []string{id}
-	}
-	resp, err := t.next.RoundTrip(r)
-	if !span.IsRecording() {
-		return resp, err
-	}
-	span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("peer.service", t.peer))
-	if err != nil {
-		span.SetStatus(codes.Error, "no response")
-	} else {
-		span.SetAttributes(attribute.Int("http.response.status_code", resp.StatusCode))
-	}
-	return resp, err
-}

@@ -3,22 +3,24 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 )
@@ -67,13 +69,15 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 	})
 	info.Set(1)
 	t.Registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), t.requests)
-	if tracingConfigured() {
-		exporter, err := autoexport.NewSpanExporter(ctx)
+	if tracing, err := tracingConfigured(); err != nil {
+		return nil, err
+	} else if tracing {
+		exporter, err := otlptracehttp.New(ctx)
 		if err != nil {
 			return nil, err
 		}
-		about, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(),
-			resource.WithAttributes(semconv.ServiceName(service), semconv.ServiceNamespace("opportunity")))
+		about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceVersion(serviceVersion())), resource.WithFromEnv(),
+			resource.WithTelemetrySDK(), resource.WithAttributes(semconv.ServiceName(service), semconv.ServiceNamespace("opportunity")))
 		if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 			return nil, err
 		}
@@ -83,15 +87,32 @@ func Start(ctx context.Context, service string, cfg Config) (*Telemetry, error) 
 	return t, nil
 }
 
-// tracingConfigured reports whether traces are to be exported. By default the exporter library would send to localhost.
-func tracingConfigured() bool {
-	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
-		return false
+// tracingConfigured reports whether traces are to be exported. By default the exporter would send to localhost. It returns an error for
+// exporters other than OTLP over HTTP: the libraries of the others add 4 MB to each binary.
+func tracingConfigured() (bool, error) {
+	exporter, set := os.LookupEnv("OTEL_TRACES_EXPORTER")
+	endpoint := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	protocol := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
+	switch {
+	case os.Getenv("OTEL_SDK_DISABLED") == "true", exporter == "none", exporter == "" && (set || endpoint == ""):
+		return false, nil
+	case exporter != "" && exporter != "otlp":
+		return false, errors.New("OTEL_TRACES_EXPORTER must be otlp or none")
+	case protocol != "http/protobuf":
+		return false, errors.New("OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf, which collectors accept on port 4318")
 	}
-	if exporter, ok := os.LookupEnv("OTEL_TRACES_EXPORTER"); ok {
-		return exporter != "" && exporter != "none"
+	return true, nil
+}
+
+// version is the version of the binary. The linker sets it in release builds; see scripts/stamp.
+var version string
+
+// serviceVersion returns version, or what the Go command knows of it.
+func serviceVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
+		return info.Main.Version
 	}
-	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	return version
 }
 
 // Tracing reports whether spans are exported.

@@ -142,7 +142,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestTransportPropagatesTrace(t *testing.T) {
-	t.Setenv("OTEL_TRACES_EXPORTER", "console") // any exporter enables spans
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // any endpoint enables spans
 	tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
 	require.NoError(t, err)
 	require.True(t, tel.Tracing())
@@ -171,4 +171,25 @@ func TestTransportPropagatesTrace(t *testing.T) {
 	require.Equal(t, inside.TraceID().String(), parent[1])
 	require.NotEqual(t, inside.SpanID().String(), parent[2], "the parent is the client span")
 	require.Equal(t, rec.Header().Get(api.RequestIDHeader), sent.Get(api.RequestIDHeader))
+}
+
+func TestOnlyOTLPOverHTTPIsAccepted(t *testing.T) {
+	for _, c := range []struct{ setting, value, fault string }{
+		{"OTEL_TRACES_EXPORTER", "console", "OTEL_TRACES_EXPORTER must be otlp or none"},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf"},
+		{"OTEL_SDK_DISABLED", "true", ""},
+		{"OTEL_TRACES_EXPORTER", "none", ""},
+	} {
+		t.Run(c.setting+" "+c.value, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+			t.Setenv(c.setting, c.value)
+			tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: &bytes.Buffer{}})
+			if c.fault != "" {
+				require.ErrorContains(t, err, c.fault)
+				return
+			}
+			require.NoError(t, err)
+			require.False(t, tel.Tracing())
+		})
+	}
 }

@@ -35,7 +35,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 
@@ -43,6 +42,7 @@ import (
 	"opportunity.internal/pkg/counter"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/redisdb"
+	"opportunity.internal/pkg/telemetry"
 )
 
 //go:embed admit.lua
@@ -121,7 +121,7 @@ func (l *Limiter) Admit(ctx context.Context, p api.Principal) (Decision, error) 
 	ctx = context.WithoutCancel(ctx)
 	for range maxAttempts { // retries follow midnight, a restore or a wrong estimate of the Redis clock
 		c := call{principal: &p}
-		l.traced(ctx, func() { l.batches.do(&c) })
+		l.decide(ctx, &c)
 		if c.err != nil {
 			return Decision{}, problem.Unavailable(c.err)
 		}
@@ -178,14 +178,12 @@ func (l *Limiter) testClock() any {
 	return l.cfg.RedisNow().UnixMicro()
 }
 
-// traced runs do in a span if the request is sampled: a batch has many parents, so each call gets its own span.
-func (l *Limiter) traced(ctx context.Context, do func()) {
-	if trace.SpanFromContext(ctx).IsRecording() {
-		_, span := l.cfg.Tracer.Start(ctx, "redis evalsha", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-			attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", "evalsha")))
-		defer span.End()
-	}
-	do()
+// decide runs the admission script for a call, together with others, and stores the result in c. The call has a span of its own if its
+// request is recorded: the batch has many parents.
+func (l *Limiter) decide(ctx context.Context, c *call) {
+	_, span := redisdb.StartSpan(ctx, l.cfg.Tracer, l.cfg.Redis, "evalsha")
+	l.batches.do(c)
+	telemetry.End(span, c.err)
 }
 
 // decode converts the reply of admit.lua to an admitted or rejected call.

@@ -1,0 +1,148 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"opportunity.internal/pkg/api"
+)
+
+// recorded returns a Telemetry whose spans are recorded.
+func recorded(t *testing.T) (*Telemetry, *tracetest.SpanRecorder) {
+	t.Helper()
+	tel, err := Start(t.Context(), "test", Config{LogOutput: new(bytes.Buffer)})
+	require.NoError(t, err)
+	spans := tracetest.NewSpanRecorder()
+	tel.Tracer, tel.tracing = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"), true
+	return tel, spans
+}
+
+// attributesOf returns the attributes of a span as text, with its name and status.
+func attributesOf(span sdktrace.ReadOnlySpan) map[attribute.Key]string {
+	all := map[attribute.Key]string{"name": span.Name(), "status": span.Status().Code.String()}
+	for _, a := range span.Attributes() {
+		all[a.Key] = a.Value.Emit()
+	}
+	return all
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func responding(status int) roundTrip {
+	return func(*http.Request) (*http.Response, error) {
+		rec := httptest.NewRecorder()
+		rec.Code = status
+		return rec.Result(), nil
+	}
+}
+
+func TestSpansOfRequests(t *testing.T) {
+	tel, spans := recorded(t)
+	for _, c := range []struct {
+		method, route string
+		status        int
+	}{
+		{http.MethodGet, "/things/{id}", http.StatusNotFound},
+		{"GUESS", "", http.StatusServiceUnavailable},
+	} {
+		r := httptest.NewRequest(c.method, "https://api.example/things/secret?key=secret", nil)
+		r.Header.Set(api.RequestIDHeader, "req-12345678")
+		tel.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c.route != "" {
+				SetRoute(r.Context(), c.route)
+			}
+			w.WriteHeader(c.status)
+		})).ServeHTTP(httptest.NewRecorder(), r)
+	}
+	ended := spans.Ended()
+	require.Len(t, ended, 2)
+	require.Equal(t, map[attribute.Key]string{
+		"name": "GET /things/{id}", "status": "Unset", "http.request.method": "GET", "http.route": "/things/{id}", "url.scheme": "https",
+		"http.response.status_code": "404", "request.id": "req-12345678",
+	}, attributesOf(ended[0]))
+	require.Equal(t, map[attribute.Key]string{
+		"name": "other", "status": "Error", "http.request.method": "_OTHER", "url.scheme": "https", "error.type": "503",
+		"http.response.status_code": "503", "request.id": "req-12345678",
+	}, attributesOf(ended[1]))
+}
+
+func TestSpansOfCalls(t *testing.T) {
+	tel, spans := recorded(t)
+	ctx, request := tel.Tracer.Start(t.Context(), "request")
+	outage := errors.New("secret")
+	for _, next := range []roundTrip{responding(http.StatusOK), responding(http.StatusConflict), func(*http.Request) (*http.Response, error) { return nil, outage }} {
+		_, err := tel.Transport(next, "catalog").RoundTrip(httptest.NewRequest(http.MethodGet, "http://10.0.0.7:8080/things/secret", nil).WithContext(ctx))
+		require.True(t, err == nil || errors.Is(err, outage))
+	}
+	request.End()
+	ended := spans.Ended()
+	require.Len(t, ended, 4)
+	base := map[attribute.Key]string{
+		"name": "GET catalog", "status": "Unset", "http.request.method": "GET", "service.peer.name": "catalog", "server.address": "10.0.0.7",
+		"server.port": "8080", "http.response.status_code": "200",
+	}
+	require.Equal(t, base, attributesOf(ended[0]))
+	base["status"], base["http.response.status_code"], base["error.type"] = "Error", "409", "409"
+	require.Equal(t, base, attributesOf(ended[1]))
+	delete(base, "http.response.status_code")
+	base["error.type"] = "*errors.errorString"
+	require.Equal(t, base, attributesOf(ended[2]))
+	require.Equal(t, request.SpanContext().SpanID(), ended[2].Parent().SpanID())
+}
+
+// An idle service exports no spans of its polling, and neither does its peer.
+func TestCallsOfLoopsAreRecordedOnlyIfTheyFail(t *testing.T) {
+	tel, spans := recorded(t)
+	called := tel.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, span := StartSpan(r.Context(), tel.Tracer, "SELECT")
+		End(span, nil)
+		if r.URL.Path == "/broken" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	transport := tel.Transport(roundTrip(func(r *http.Request) (*http.Response, error) {
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
+		rec := httptest.NewRecorder()
+		called.ServeHTTP(rec, r)
+		return rec.Result(), nil
+	}), "catalog")
+	call := func(ctx context.Context, path string) {
+		_, err := transport.RoundTrip(httptest.NewRequest(http.MethodGet, "http://catalog.example"+path, nil).WithContext(ctx))
+		require.Equal(t, ctx.Err(), err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	call(t.Context(), "/works")
+	call(stopped, "/works")
+	require.Empty(t, spans.Ended())
+	call(t.Context(), "/broken")
+	ended := spans.Ended()
+	require.Len(t, ended, 1)
+	require.Equal(t, "503", attributesOf(ended[0])["error.type"])
+	require.Equal(t, codes.Error, ended[0].Status().Code)
+}
+
+func TestErrorTypes(t *testing.T) {
+	for want, err := range map[string]error{
+		"timeout": context.DeadlineExceeded, "canceled": errors.Join(context.Canceled), "*errors.errorString": errors.New("secret"),
+	} {
+		tel, spans := recorded(t)
+		_, span := tel.Tracer.Start(t.Context(), "x")
+		End(span, err)
+		require.Equal(t, want, attributesOf(spans.Ended()[0])["error.type"])
+	}
+}
