@@ -56,6 +56,9 @@ func SetWaiting(ctx context.Context) {
 
 var propagator = propagation.TraceContext{}
 
+// probePath is the path of readiness. Its requests are not recorded: services and clusters send one every few seconds.
+const probePath = "/readyz"
+
 // slow is the duration from which on InternalHandler logs a successful request.
 const slow = time.Second
 
@@ -88,6 +91,9 @@ func (t *Telemetry) handler(h http.Handler, level func(o *observed, status int, 
 		ctx := context.WithValue(r.Context(), observedKey{}, o)
 		if r.Header["Traceparent"] != nil {
 			ctx = propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
+		}
+		if t.tracing && r.URL.Path == probePath {
+			ctx = trace.ContextWithSpanContext(ctx, unsampled())
 		}
 		ctx, span := t.span(ctx, trace.SpanKindServer, method(r.Method))
 		w.Header()[api.RequestIDHeader] = []string{o.id}

@@ -128,6 +128,7 @@ func TestCallsOfLoopsAreRecordedOnlyIfTheyFail(t *testing.T) {
 	stop()
 	call(t.Context(), "/works")
 	call(stopped, "/works")
+	called.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/readyz?caller=history", nil))
 	require.Empty(t, spans.Ended())
 	call(t.Context(), "/broken")
 	ended := spans.Ended()
