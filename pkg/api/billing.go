@@ -58,6 +58,16 @@ type ProcessorPage struct {
 	URL string `json:"url"`
 }
 
+// Purchase is the state of an account's purchase of the plan. A payment supersedes every declined card before it.
+type Purchase string
+
+const (
+	NoPurchase       Purchase = ""         // nothing is being bought, and no subscription continues
+	PurchaseOpen     Purchase = "open"     // a checkout session is open, and the processor has reported neither a payment nor a declined card
+	PurchaseDeclined Purchase = "declined" // the card was declined, nothing was paid; the payment can be tried again
+	PurchasePaid     Purchase = "paid"     // the processor has confirmed a payment, and the subscription renews or can be resumed
+)
+
 // Subscription is the payment status of an account, shown on its plan page. It is the response to GET
 // /internal/v1/subscriptions/{account} and to POST .../cancel and .../resume below it.
 type Subscription struct {
@@ -65,7 +75,8 @@ type Subscription struct {
 	Customer    bool        `json:"customer"`  // the account is a customer at the processor and has a portal
 	Renewing    bool        `json:"renewing"`  // a subscription will charge again and can be cancelled
 	Cancelled   bool        `json:"cancelled"` // none renews, and one that ends at PaidUntil can be resumed
-	Sandbox     bool        `json:"sandbox"`   // the processor is the sandbox: no real money moves
+	Purchase    Purchase    `json:"purchase"`
+	Sandbox     bool        `json:"sandbox"` // the processor is the sandbox: no real money moves
 }
 
 // BillingDifference is one difference that a reconciliation found, in a field of a subscription or, if Subscription is empty, in the

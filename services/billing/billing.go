@@ -58,7 +58,7 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Ready.Add("schema", r.SchemaCurrent)
 	r.Ready.Add("processor", c.offerReady)
 	api := httpapi.API{
-		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}, Sales: c.sales, Store: c.store,
+		Errors: problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}, Sales: c.sales,
 		Reconcile: c.reconcile, Sandbox: cfg.Processor == Sandbox, Ready: &r.Ready, Webhook: c.webhook, SandboxPath: sandbox.Path,
 	}
 	if c.sandbox != nil {
@@ -78,5 +78,5 @@ func start(r *service.Runtime, cfg Config) error {
 }
 
 func check(ctx context.Context, r *service.Runtime, cfg Config) error {
-	return errors.Join(newComponents(r, cfg).processor.CheckOffer(ctx), r.CheckPeer(ctx, peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))
+	return errors.Join(newComponents(r, cfg).stripe.CheckOffer(ctx), r.CheckPeer(ctx, peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))
 }

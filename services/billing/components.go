@@ -11,8 +11,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing/internal/httpapi"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sales"
@@ -25,15 +23,15 @@ import (
 type components struct {
 	*service.Runtime
 
-	metrics   *metrics
-	store     *store.Store
-	processor processor.Processor
-	sandbox   *sandbox.Sandbox // nil if it is not the processor
-	intake    intake.Intake
-	sales     sales.Sales
-	webhook   *httpapi.Webhook // nil with the sandbox, which delivers its events directly
-	pusher    *push.Pusher
-	witness   *witness
+	metrics    *metrics
+	store      *store.Store
+	stripe     *stripe.Stripe
+	sandbox    *sandbox.Sandbox // nil if the processor is Stripe
+	reconciler reconcile.Reconciler
+	sales      sales.Sales
+	webhook    *httpapi.Webhook
+	pusher     *push.Pusher
+	witness    *witness
 
 	offerChecked atomic.Bool // whether the processor's price matches the plan table
 }
@@ -41,20 +39,15 @@ type components struct {
 // newComponents creates the components that both serving and reconciling need.
 func newComponents(r *service.Runtime, cfg Config) *components {
 	c := &components{Runtime: r, metrics: newMetrics(r.Registry), store: store.New(r.DB, r.Now)}
-	c.intake = intake.Intake{Store: c.store, Log: r.Log}
-	switch cfg.Processor {
-	case Sandbox:
+	options := stripe.Options{Observe: c.metrics.called}
+	if cfg.Processor == Sandbox {
 		c.sandbox = sandbox.New(r.DB, cfg.PublicURL, r.Now)
-		c.processor = instrumented{c.sandbox, c.metrics}
-	default:
-		s := stripe.New(cfg.Stripe)
-		r.Cleanup(func(context.Context) { s.Close() })
-		c.processor = instrumented{s, c.metrics}
-		c.webhook = &httpapi.Webhook{Log: r.Log, Count: c.metrics.webhook, Parse: func(ctx context.Context, body []byte, signature string) (processor.Event, error) {
-			return s.Event(ctx, body, signature, r.Now())
-		}}
+		cfg.Stripe = stripe.Config{APIKey: sandbox.Key, WebhookSecrets: []string{c.sandbox.Secret}, Price: sandbox.Price, APIBase: "http://stripe.sandbox"}
+		options.Transport = sandbox.Transport{API: c.sandbox}
 	}
-	c.intake.Source = c.processor
+	c.stripe = stripe.New(cfg.Stripe, options)
+	r.Cleanup(func(context.Context) { c.stripe.Close() })
+	c.reconciler = reconcile.Reconciler{Store: c.store, Stripe: c.stripe, Now: r.Now, Log: r.Log}
 	return c
 }
 
@@ -62,19 +55,17 @@ func newComponents(r *service.Runtime, cfg Config) *components {
 func (c *components) serve(authquota *peer.Client) {
 	c.witness = newWitness(c.Runtime, c.store, authquota)
 	c.pusher = push.New(push.Pusher{
-		Outbox: heldOutbox{c.store, c.witness}, Authquota: reported{c.witness}, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
+		Store: c.store, Put: c.witness.put, Held: c.witness.held, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
-	c.intake.OnChange = c.pusher.Wake
-	c.sales = sales.Sales{Store: c.store, Processor: c.processor, Intake: c.intake}
-	if c.webhook != nil {
-		c.webhook.Intake = c.intake
-	}
+	c.reconciler.OnChange = c.pusher.Wake
+	c.sales = sales.Sales{Store: c.store, Stripe: c.stripe, Reconciler: c.reconciler}
+	c.webhook = &httpapi.Webhook{Stripe: c.stripe, Reconciler: c.reconciler, Now: c.Now, Log: c.Log, Count: c.metrics.webhook}
 }
 
 // runSandbox renews and ends the subscriptions that are due, and delivers the events of the sandbox.
 func (c *components) runSandbox(ctx context.Context) error {
-	return c.sandbox.Process(ctx, func(ctx context.Context, e processor.Event) error {
-		_, err := c.intake.HandleEvent(ctx, e)
+	return c.sandbox.Process(ctx, func(ctx context.Context, body []byte, signature string) error {
+		_, err := c.webhook.Receive(ctx, body, signature)
 		return err
 	})
 }
@@ -89,7 +80,7 @@ const (
 func (c *components) checkOffer(ctx context.Context) error {
 	for logged := false; ; logged = true {
 		callCtx, cancel := context.WithTimeout(ctx, offerTimeout)
-		err := c.processor.CheckOffer(callCtx)
+		err := c.stripe.CheckOffer(callCtx)
 		cancel()
 		if err == nil {
 			c.offerChecked.Store(true)
@@ -119,9 +110,7 @@ func (c *components) offerReady(context.Context) error {
 }
 
 func (c *components) reconcile(ctx context.Context, actor string) (api.BillingReport, error) {
-	report, err := reconcile.Reconciler{
-		Store: c.store, Source: c.processor, Intake: c.intake, Now: c.Now, Log: c.Log,
-	}.Run(ctx, actor)
+	report, err := c.reconciler.Run(ctx, actor)
 	c.metrics.reconciled(report, err)
 	if err != nil {
 		c.Log.ErrorContext(ctx, "reconciliation failed", "summary", report.Summary(), "error", err.Error())

@@ -1,9 +1,12 @@
 package billing_test
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,7 +15,7 @@ import (
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/services/billing"
-	"opportunity.internal/services/billing/internal/stripetest"
+	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 )
 
 func TestSettings(t *testing.T) {
@@ -51,20 +54,22 @@ func TestSettings(t *testing.T) {
 }
 
 func TestServiceDoesNotStartWithWrongPrice(t *testing.T) {
-	fake := stripetest.New(t, now)
-	fake.Offer["unit_amount"] = 1900
-	cfg := settings(storetest.SQLite(t), fake, newAuthquota(t))
-	require.NoError(t, billing.Migrate(t.Context(), cfg))
+	cfg := settings(schema.SQLite(t), sandboxtest.New(t, func() time.Time { return now }), newAuthquota(t))
+	price := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"id":"price_1","object":"price","active":true,"currency":"usd","unit_amount":1900,
+			"recurring":{"interval":"month","interval_count":1,"usage_type":"licensed"},"product":{"id":"prod_1","name":"Business","active":true}}`)
+	}))
+	t.Cleanup(price.Close)
+	cfg.Stripe.APIBase = price.URL
 	cfg.Server.Listener, cfg.Server.OperationsListener = servicetest.Listen(t), servicetest.Listen(t)
 	require.ErrorContains(t, billing.Run(t.Context(), cfg), "amount in cents is 1900, want 2900")
 }
 
 // An unavailable processor is not a configuration error: the service starts, and becomes ready when the processor is back.
 func TestServiceWaitsForUnavailableProcessor(t *testing.T) {
-	fake := stripetest.New(t, now)
+	fake := sandboxtest.New(t, func() time.Time { return now })
 	fake.SetUnavailable(true)
-	cfg := settings(storetest.SQLite(t), fake, newAuthquota(t))
-	require.NoError(t, billing.Migrate(t.Context(), cfg))
+	cfg := settings(schema.SQLite(t), fake, newAuthquota(t))
 	s := run(t, cfg)
 	storetest.Eventually(t, "not ready because of the processor only", func() bool {
 		ready := s.Do(http.MethodGet, "/readyz", nil)

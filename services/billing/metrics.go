@@ -1,7 +1,6 @@
 package billing
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -10,9 +9,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/billing/internal/httpapi"
-	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/push"
-	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // Outcomes of reconciliations.
@@ -82,13 +79,8 @@ func (m *metrics) reconciled(report api.BillingReport, err error) {
 	}
 }
 
-// instrumented records the duration and outcome of every call to a processor.
-type instrumented struct {
-	next processor.Processor
-	m    *metrics
-}
-
-func (t instrumented) observe(operation string, since time.Time, err error) {
+// called records the duration and outcome of an operation of the processor.
+func (m *metrics) called(operation string, duration time.Duration, err error) {
 	outcome, unavailable := "ok", new(problem.Error)
 	switch {
 	case errors.As(err, &unavailable):
@@ -96,56 +88,5 @@ func (t instrumented) observe(operation string, since time.Time, err error) {
 	case err != nil:
 		outcome = "refused"
 	}
-	t.m.calls.WithLabelValues(operation, outcome).Observe(time.Since(since).Seconds())
-}
-
-func measure[T any](t instrumented, operation string, call func() (T, error)) (T, error) {
-	since := time.Now()
-	out, err := call()
-	t.observe(operation, since, err)
-	return out, err
-}
-
-func (t instrumented) Customer(ctx context.Context, account, email, attempt string) (string, error) {
-	return measure(t, "customer", func() (string, error) { return t.next.Customer(ctx, account, email, attempt) })
-}
-
-func (t instrumented) Checkout(ctx context.Context, order processor.Order) (processor.Session, error) {
-	return measure(t, "checkout", func() (processor.Session, error) { return t.next.Checkout(ctx, order) })
-}
-
-func (t instrumented) Portal(ctx context.Context, customer, returnURL string) (string, error) {
-	return measure(t, "portal", func() (string, error) { return t.next.Portal(ctx, customer, returnURL) })
-}
-
-func (t instrumented) Subscription(ctx context.Context, id string) (subscription.State, error) {
-	return measure(t, "subscription", func() (subscription.State, error) { return t.next.Subscription(ctx, id) })
-}
-
-func (t instrumented) Subscriptions(ctx context.Context, customer string) ([]string, error) {
-	return measure(t, "subscriptions", func() ([]string, error) { return t.next.Subscriptions(ctx, customer) })
-}
-
-func (t instrumented) AccountSubscriptions(ctx context.Context) ([]string, error) {
-	return measure(t, "account_subscriptions", func() ([]string, error) { return t.next.AccountSubscriptions(ctx) })
-}
-
-func (t instrumented) ExpireCheckouts(ctx context.Context) error {
-	_, err := measure(t, "expire_checkouts", func() (struct{}, error) { return struct{}{}, t.next.ExpireCheckouts(ctx) })
-	return err
-}
-
-func (t instrumented) Charge(ctx context.Context, invoice string) error {
-	_, err := measure(t, "charge", func() (struct{}, error) { return struct{}{}, t.next.Charge(ctx, invoice) })
-	return err
-}
-
-func (t instrumented) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error {
-	_, err := measure(t, "set_cancel", func() (struct{}, error) { return struct{}{}, t.next.SetCancelAtPeriodEnd(ctx, id, cancel) })
-	return err
-}
-
-func (t instrumented) CheckOffer(ctx context.Context) error {
-	_, err := measure(t, "offer", func() (struct{}, error) { return struct{}{}, t.next.CheckOffer(ctx) })
-	return err
+	m.calls.WithLabelValues(operation, outcome).Observe(duration.Seconds())
 }

@@ -36,7 +36,6 @@ func startSandbox(t *testing.T, databaseURL string, adjust ...func(*billing.Conf
 		a(&cfg)
 	}
 	require.NoError(t, cfg.Validate())
-	require.NoError(t, billing.Migrate(t.Context(), cfg))
 	s := &sandboxService{Service: run(t, cfg), t: t, authquota: authquota}
 	if cfg.Processor == billing.Sandbox {
 		s.WaitReady()
@@ -82,7 +81,7 @@ func (s *sandboxService) waitForEntitlement(what string, is func(api.Entitlement
 
 // A form of the sandbox leads to a push to authquota, on the same path as Stripe's webhook events.
 func TestSandboxSellsPlan(t *testing.T) {
-	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
 		s := startSandbox(t, url)
 		order := `{"account":"acc_1","email":"ada@example.org","returnUrl":"` + servicetest.PublicURL + `/account/plan"}`
 		checkout := s.openPage("checkouts", order)
@@ -110,35 +109,6 @@ func TestSandboxSellsPlan(t *testing.T) {
 	})
 }
 
-// After a declined payment and an abandoned purchase the account can buy with a new session.
-func TestAbandonedPurchaseCanBeRestarted(t *testing.T) {
-	storetest.OnBothDatabases(t, func(t *testing.T, url string) {
-		s := startSandbox(t, url)
-		order := `{"account":"acc_1","email":"ada@example.org","returnUrl":"` + servicetest.PublicURL + `/account/plan"}`
-		first := s.openPage("checkouts", order)
-		_, location, _ := s.send(http.MethodPost, first, "card=declined")
-		require.Equal(t, first+"?declined", location)
-		s.waitForEntitlement("the failure", func(e api.Entitlement) bool { return e.Trouble == api.PaymentFailed })
-		require.Equal(t, first, s.openPage("checkouts", order), "the session is still open")
-
-		portal := s.openPage("portals", `{"account":"acc_1","returnUrl":"`+servicetest.PublicURL+`/account/plan"}`)
-		_, _, page := s.send(http.MethodGet, portal, "")
-		_, rest, _ := strings.Cut(page, `name="subscription" value="`)
-		id, _, _ := strings.Cut(rest, `"`)
-		status, _, page := s.send(http.MethodPost, portal, form("act", "advance", "days", "1", "subscription", id))
-		require.Equal(t, http.StatusSeeOther, status, page)
-		s.waitForEntitlement("the end", func(e api.Entitlement) bool { return e.Version > 0 && e.Trouble == api.NoTrouble })
-		status, _, _ = s.send(http.MethodGet, first, "")
-		require.Equal(t, http.StatusNotFound, status)
-
-		second := s.openPage("checkouts", order)
-		require.NotEqual(t, first, second)
-		status, _, page = s.send(http.MethodPost, second, "card=works")
-		require.Equal(t, http.StatusSeeOther, status, page)
-		s.waitForEntitlement("the payment", func(e api.Entitlement) bool { return e.Tier == api.Commercial && e.Renews })
-	})
-}
-
 func form(pairs ...string) string {
 	form := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -148,14 +118,14 @@ func form(pairs ...string) string {
 }
 
 func TestAccess(t *testing.T) {
-	s := startSandbox(t, storetest.SQLite(t))
+	s := startSandbox(t, schema.SQLite(t))
 	servicetest.RequireAccess(t, peer.Billing, s.URL, s.Log.String)
 	status, _, _ := s.send(http.MethodGet, "/billing/sandbox/style.css", "")
 	require.Equal(t, http.StatusOK, status)
 }
 
 func TestNoSandboxPagesWithStripe(t *testing.T) {
-	s := startSandbox(t, storetest.SQLite(t), func(c *billing.Config) {
+	s := startSandbox(t, schema.SQLite(t), func(c *billing.Config) {
 		c.Processor = billing.Stripe
 		c.Stripe.APIKey, c.Stripe.WebhookSecrets, c.Stripe.Price = "sk_test_1", []string{"whsec_0123456789abcdef"}, "price_1"
 		c.Stripe.APIBase = "http://127.0.0.1:1"

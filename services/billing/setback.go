@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
-	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/store"
 )
 
@@ -118,31 +117,16 @@ func (w *witness) handler(next http.Handler, problems problem.Writer) http.Handl
 	})
 }
 
-// heldOutbox is the outbox of pushes, which has none while the database is set back.
-type heldOutbox struct {
-	push.Outbox
+// held reports whether the database is set back, so that nothing may be pushed. During an outage of authquota it is not: put fails then.
+func (w *witness) held(ctx context.Context) bool { return errors.Is(w.report(ctx), service.ErrSetBack) }
 
-	witness *witness
-}
-
-// Due returns the pushes that are due.
-func (o heldOutbox) Due(ctx context.Context, account string, limit int) ([]push.Push, error) {
-	due, err := o.Outbox.Due(ctx, account, limit)
-	if len(due) > 0 && errors.Is(o.witness.report(ctx), service.ErrSetBack) {
-		return nil, nil // during an outage of authquota, Put fails
-	}
-	return due, err
-}
-
-// reported pushes to authquota. authquota has seen the change of an entitlement before the entitlement.
-type reported struct{ witness *witness }
-
-// Put pushes an entitlement. It fails unless authquota has the newest change: the database may have been set back.
-func (r reported) Put(ctx context.Context, path string, in, out any) error {
-	if err := r.witness.report(ctx); errors.Is(err, service.ErrSetBack) {
+// put sends an entitlement to authquota, which has seen the newest change before. It fails unless authquota has the newest change: the
+// database may have been set back.
+func (w *witness) put(ctx context.Context, path string, in, out any) error {
+	if err := w.report(ctx); errors.Is(err, service.ErrSetBack) {
 		return problem.Unavailable(err)
 	} else if err != nil {
 		return err
 	}
-	return r.witness.authquota.Put(ctx, path, in, out)
+	return w.authquota.Put(ctx, path, in, out)
 }

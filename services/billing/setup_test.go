@@ -3,9 +3,11 @@ package billing_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -21,16 +23,31 @@ import (
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing"
-	"opportunity.internal/services/billing/internal/stripe"
-	"opportunity.internal/services/billing/internal/stripetest"
+	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
+	"opportunity.internal/services/billing/migrations"
 )
 
-func TestMain(m *testing.M) { servicetest.Main(m) }
+// verbVariable makes the test binary run as the command of the service.
+const verbVariable = "OPPORTUNITY_TEST_VERB"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(verbVariable) == "" {
+		servicetest.Main(m)
+	}
+	if err := billing.Main(context.Background(), os.LookupEnv, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "billing:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
 
 const (
-	secret    = "whsec_of_the_webhook_endpoint"
+	secret    = sandboxtest.Secret
 	returnURL = servicetest.PublicURL + "/account/plan"
 )
+
+var schema = servicetest.NewSchema(migrations.Files)
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
@@ -41,8 +58,7 @@ type authquota struct {
 	mu           sync.Mutex
 	entitlements map[string]api.Entitlement
 	changed      int
-	status       int // if not 0, every request fails with it and nothing is stored
-	dropReplies  bool
+	status       int          // if not 0, every request fails with it and nothing is stored
 	newest       api.FeedMark // of billing's changes
 	unseen       bool         // requests about newest fail, pushes do not
 }
@@ -79,9 +95,6 @@ func (a *authquota) serve(w http.ResponseWriter, r *http.Request) {
 		a.entitlements[account] = e
 		a.changed++
 	}
-	if a.dropReplies { // the entitlement is stored, the reply is lost
-		panic(http.ErrAbortHandler)
-	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -116,20 +129,20 @@ type service struct {
 
 	t         testing.TB
 	cfg       billing.Config
-	stripe    *stripetest.Server
+	stripe    *sandboxtest.Stripe
 	authquota *authquota
 }
 
 func onBothDatabases(t *testing.T, test func(t *testing.T, s *service)) {
-	storetest.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
+	schema.OnBothDatabases(t, func(t *testing.T, url string) { test(t, start(t, url)) })
 }
 
-func settings(url string, fake *stripetest.Server, a *authquota) billing.Config {
+func settings(url string, fake *sandboxtest.Stripe, a *authquota) billing.Config {
+	processor := fake.Config()
+	processor.APIBase = fake.Listen()
 	return billing.Config{
 		Database: database.Config{URL: url, MaxConnections: 10, AllowOwner: true}, Tokens: servicetest.Tokens(peer.Billing), Callers: servicetest.Callers(peer.Billing), Telemetry: telemetry.Config{LogOutput: io.Discard},
-		Stripe: stripe.Config{
-			APIKey: stripetest.Key, WebhookSecrets: []string{secret}, Price: stripetest.Price, APIBase: fake.URL,
-		},
+		Stripe:    processor,
 		Processor: billing.Stripe, PublicURL: servicetest.PublicURL, AuthquotaURL: a.URL, Now: func() time.Time { return now },
 	}
 }
@@ -137,9 +150,8 @@ func settings(url string, fake *stripetest.Server, a *authquota) billing.Config 
 // start runs the service on a migrated database.
 func start(t testing.TB, url string) *service {
 	t.Helper()
-	fake, a := stripetest.New(t, now), newAuthquota(t)
+	fake, a := sandboxtest.New(t, func() time.Time { return now }), newAuthquota(t)
 	s := &service{t: t, cfg: settings(url, fake, a), stripe: fake, authquota: a}
-	require.NoError(t, billing.Migrate(t.Context(), s.cfg))
 	s.run()
 	s.WaitReady()
 	return s
@@ -148,7 +160,7 @@ func start(t testing.TB, url string) *service {
 // run starts the service, for the first time or after Stop.
 func (s *service) run() {
 	s.Service = run(s.t, s.cfg)
-	s.Secrets = []string{stripetest.Key, secret}
+	s.Secrets = []string{sandbox.Key, secret}
 }
 
 func run(t testing.TB, cfg billing.Config) *servicetest.Service {
@@ -159,7 +171,7 @@ func run(t testing.TB, cfg billing.Config) *servicetest.Service {
 }
 
 // sendEvent sends a webhook event as Stripe does.
-func (s *service) sendEvent(e stripetest.Event) servicetest.Response {
+func (s *service) sendEvent(e sandboxtest.Event) servicetest.Response {
 	s.t.Helper()
 	return s.sendWebhook([]byte(e), e.Signature(secret, s.cfg.Now()))
 }
@@ -169,7 +181,7 @@ func (s *service) sendWebhook(body []byte, signature string) servicetest.Respons
 	return servicetest.Send(s.t, http.MethodPost, s.URL+"/billing/stripe/webhook", body, http.Header{"Stripe-Signature": {signature}})
 }
 
-func (s *service) sendEvents(events ...stripetest.Event) {
+func (s *service) sendEvents(events ...sandboxtest.Event) {
 	s.t.Helper()
 	for _, e := range events {
 		a := s.sendEvent(e)

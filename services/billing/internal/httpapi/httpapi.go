@@ -14,31 +14,18 @@ import (
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
+	"opportunity.internal/services/billing/internal/sales"
 	"opportunity.internal/services/billing/internal/subscription"
 )
-
-// Sales handles requests of accounts.
-type Sales interface {
-	Checkout(ctx context.Context, req api.CheckoutRequest) (url string, err error)
-	Portal(ctx context.Context, req api.PortalRequest) (url string, err error)
-	Cancel(ctx context.Context, account string) (subscription.Account, error)
-	Resume(ctx context.Context, account string) (subscription.Account, error)
-}
-
-// Store holds accounts.
-type Store interface {
-	Account(ctx context.Context, account string) (subscription.Account, error)
-}
 
 // API holds the dependencies of the handlers.
 type API struct {
 	Errors    problem.Writer
-	Sales     Sales
-	Store     Store
+	Sales     sales.Sales
 	Reconcile func(ctx context.Context, actor string) (api.BillingReport, error)
 	Sandbox   bool // whether the processor is the sandbox
 	Ready     http.Handler
-	Webhook   *Webhook // nil if the processor sends no webhook events
+	Webhook   *Webhook
 
 	SandboxPath  string
 	SandboxPages http.Handler // pages below SandboxPath; nil if the processor is not the sandbox
@@ -51,12 +38,10 @@ const processorTimeout = 8 * time.Second
 func (a API) Handler() http.Handler {
 	e := web.New(a.Errors)
 	e.GET("/readyz", gin.WrapH(a.Ready))
-	if a.Webhook != nil {
-		e.POST(WebhookPath, web.Handler(a.Errors, a.Webhook.serve))
-	}
+	e.POST(WebhookPath, web.Handler(a.Errors, a.Webhook.serve))
 	e.POST("/internal/v1/checkouts", web.Handler(a.Errors, a.checkout))
 	e.POST("/internal/v1/portals", web.Handler(a.Errors, a.portal))
-	e.GET("/internal/v1/subscriptions/:account", web.Handler(a.Errors, a.subscription(a.Store.Account)))
+	e.GET("/internal/v1/subscriptions/:account", web.Handler(a.Errors, a.subscription(a.Sales.Store.Account)))
 	e.POST("/internal/v1/subscriptions/:account/cancel", web.Handler(a.Errors, a.subscription(a.Sales.Cancel)))
 	e.POST("/internal/v1/subscriptions/:account/resume", web.Handler(a.Errors, a.subscription(a.Sales.Resume)))
 	e.POST("/operator/v1/billing/reconcile", web.Handler(a.Errors, a.reconcile))

@@ -13,8 +13,8 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/web"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/reconcile"
+	"opportunity.internal/services/billing/internal/stripe"
 )
 
 // WebhookPath is the path to which Stripe sends its webhook events.
@@ -25,15 +25,14 @@ const webhookTimeout = api.GatewayTimeout - time.Second
 
 // Webhook handles webhook events of the processor. Stripe resends events that were answered with 5xx for days.
 type Webhook struct {
-	// Parse verifies the signature of an event and decodes it. It returns processor.ErrSignature, processor.ErrMalformed or
-	// problem.Unavailable.
-	Parse  func(ctx context.Context, body []byte, signature string) (processor.Event, error)
-	Intake intake.Intake
-	Log    *slog.Logger
-	Count  func(outcome string)
+	Stripe     *stripe.Stripe
+	Reconciler reconcile.Reconciler
+	Now        func() time.Time
+	Log        *slog.Logger
+	Count      func(outcome string)
 }
 
-// Outcomes of events that do not reach the intake.
+// Outcomes of events that are not reconciled.
 const (
 	badSignature = "bad_signature"
 	malformed    = "malformed"
@@ -41,33 +40,40 @@ const (
 )
 
 // Outcomes lists all outcomes of a webhook event.
-var Outcomes = []string{string(intake.Done), string(intake.Duplicate), string(intake.Irrelevant), badSignature, malformed, failed}
+var Outcomes = []string{string(reconcile.Done), string(reconcile.Duplicate), string(reconcile.Irrelevant), badSignature, malformed, failed}
 
 func (w *Webhook) serve(g *gin.Context) (web.Reply, error) {
-	outcome, err := w.handle(g)
-	w.Count(outcome)
-	return web.Reply{JSON: map[string]string{"outcome": outcome}}, err
-}
-
-func (w *Webhook) handle(g *gin.Context) (outcome string, err error) {
 	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, api.MaxWebhookEvent))
 	if err != nil {
-		return malformed, problem.New(problem.InvalidParameter, "The body must be an event of at most %d bytes.", api.MaxWebhookEvent).Because(err)
+		w.Count(malformed)
+		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be an event of at most %d bytes.", api.MaxWebhookEvent).Because(err)
 	}
 	ctx, cancel := context.WithTimeout(g.Request.Context(), webhookTimeout)
 	defer cancel()
-	event, err := w.Parse(ctx, body, g.GetHeader("Stripe-Signature"))
+	outcome, err := w.Receive(ctx, body, g.GetHeader("Stripe-Signature"))
+	return web.Reply{JSON: map[string]string{"outcome": outcome}}, err
+}
+
+// Receive handles an event with its signature and counts the outcome.
+func (w *Webhook) Receive(ctx context.Context, body []byte, signature string) (outcome string, err error) {
+	outcome, err = w.receive(ctx, body, signature)
+	w.Count(outcome)
+	return outcome, err
+}
+
+func (w *Webhook) receive(ctx context.Context, body []byte, signature string) (outcome string, err error) {
+	event, err := w.Stripe.Event(ctx, body, signature, w.Now())
 	switch {
-	case errors.Is(err, processor.ErrSignature):
+	case errors.Is(err, stripe.ErrSignature):
 		w.Log.WarnContext(ctx, "webhook event rejected", "error", err.Error())
 		return badSignature, problem.New(problem.InvalidParameter, "The Stripe-Signature header is invalid or expired.")
-	case errors.Is(err, processor.ErrMalformed):
+	case errors.Is(err, stripe.ErrMalformed):
 		w.Log.WarnContext(ctx, "webhook event rejected", "error", err.Error())
 		return malformed, problem.New(problem.InvalidParameter, "The body must be a Stripe event.")
 	case err != nil:
 		return failed, err
 	}
-	done, err := w.Intake.HandleEvent(ctx, event)
+	done, err := w.Reconciler.HandleEvent(ctx, event)
 	if err != nil {
 		return failed, err
 	}

@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,96 +13,122 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/services/billing/internal/httpapi"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sales"
+	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/store"
-	"opportunity.internal/services/billing/internal/subscription"
+	"opportunity.internal/services/billing/migrations"
 )
 
-// The handling of an event must end before the gateway gives up, so that its failure is counted and Stripe gets the service's response.
-func TestWebhookDeadlineIsBeforeGatewayTimeout(t *testing.T) {
-	var deadline time.Time
-	log := slog.New(slog.DiscardHandler)
-	start := time.Now()
-	handler := httpapi.API{
-		Errors: problem.Writer{BaseURL: "https://api.example", Log: log}, Ready: http.NotFoundHandler(),
-		Sales: sales.Sales{}, Store: &store.Store{},
-		Webhook: &httpapi.Webhook{Log: log, Count: func(string) {}, Parse: func(ctx context.Context, _ []byte, _ string) (processor.Event, error) {
-			deadline, _ = ctx.Deadline()
-			return processor.Event{}, processor.ErrMalformed
-		}},
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+var schema = servicetest.NewSchema(migrations.Files)
+
+// webhookTest receives webhook events of a sandbox.
+type webhookTest struct {
+	t       *testing.T
+	stripe  *sandboxtest.Stripe
+	close   func() // the database
+	webhook *httpapi.Webhook
+	handler http.Handler
+	log     strings.Builder
+	counted []string
+}
+
+func newWebhookTest(t *testing.T) *webhookTest {
+	t.Helper()
+	clock := func() time.Time { return now }
+	w := &webhookTest{t: t, stripe: sandboxtest.New(t, clock)}
+	db := servicetest.OpenDatabase(t, schema.SQLite(t))
+	w.close = func() { require.NoError(t, db.Close()) }
+	log, repo, client := slog.New(slog.NewTextHandler(&w.log, nil)), store.New(db, clock), w.stripe.Client()
+	w.webhook = &httpapi.Webhook{
+		Stripe: client, Reconciler: reconcile.Reconciler{Store: repo, Stripe: client, Log: log}, Now: clock, Log: log,
+		Count: func(outcome string) { w.counted = append(w.counted, outcome) },
+	}
+	w.handler = httpapi.API{
+		Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.DiscardHandler)}, Ready: http.NotFoundHandler(),
+		Sales: sales.Sales{Store: repo}, Webhook: w.webhook,
 	}.Handler()
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, httpapi.WebhookPath, strings.NewReader("{}"))
+	return w
+}
+
+func (w *webhookTest) send(body sandboxtest.Event, signature string) *httptest.ResponseRecorder {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), http.MethodPost, httpapi.WebhookPath, strings.NewReader(string(body)))
+	r.Header.Set("Stripe-Signature", signature)
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, request)
-	require.Equal(t, http.StatusBadRequest, recorder.Code)
-	require.False(t, deadline.IsZero(), "no deadline")
-	require.True(t, deadline.Before(start.Add(api.GatewayTimeout)), "deadline %s after start, gateway timeout %s", deadline.Sub(start), api.GatewayTimeout)
-}
-
-// events is an intake's Store and Source with one subscription.
-type events struct {
-	processed bool
-	err       error
-}
-
-func (e events) Ticket(context.Context) (int64, error)                { return 1, e.err }
-func (e events) EventProcessed(context.Context, string) (bool, error) { return e.processed, nil }
-func (e events) Charge(context.Context, string) error                 { return nil }
-func (e events) Apply(context.Context, intake.Fetched) (intake.Change, error) {
-	return intake.Change{Account: "acc_1"}, nil
-}
-func (e events) Subscription(context.Context, string) (subscription.State, error) {
-	return subscription.State{}, nil
+	w.handler.ServeHTTP(recorder, r)
+	return recorder
 }
 
 func TestOutcomeOfWebhook(t *testing.T) {
+	pad := func(e sandboxtest.Event, size int) sandboxtest.Event {
+		return append(e, strings.Repeat(" ", size-len(e))...)
+	}
 	for name, c := range map[string]struct {
-		body     string
-		parseErr error
-		events   events
-		status   int
-		outcome  string
-		logged   string
+		prepare func(w *webhookTest, e *sandboxtest.Event)
+		secret  string
+		status  int
+		outcome string
+		logged  string
 	}{
-		"done":            {status: http.StatusOK, outcome: "done", logged: "webhook event processed"},
-		"repeated":        {events: events{processed: true}, status: http.StatusOK, outcome: "repeated", logged: "webhook event processed"},
-		"bad signature":   {parseErr: processor.ErrSignature, status: http.StatusBadRequest, outcome: "bad_signature", logged: "webhook event rejected"},
-		"malformed":       {parseErr: processor.ErrMalformed, status: http.StatusBadRequest, outcome: "malformed", logged: "webhook event rejected"},
-		"processor fails": {parseErr: problem.Unavailable(errors.New("timeout")), status: http.StatusServiceUnavailable, outcome: "failed"},
-		"database fails":  {events: events{err: problem.Unavailable(errors.New("closed"))}, status: http.StatusServiceUnavailable, outcome: "failed"},
-		"largest body":    {body: strings.Repeat("x", 256<<10), status: http.StatusOK, outcome: "done"},
-		"larger body":     {body: strings.Repeat("x", 256<<10+1), status: http.StatusBadRequest, outcome: "malformed"},
+		"done": {status: http.StatusOK, outcome: "done", logged: "webhook event processed"},
+		"repeated": {prepare: func(w *webhookTest, e *sandboxtest.Event) {
+			require.Equal(w.t, http.StatusOK, w.send(*e, e.Signature(sandboxtest.Secret, now)).Code)
+			requests := len(w.stripe.Requests(""))
+			w.t.Cleanup(func() { require.Len(w.t, w.stripe.Requests(""), requests, "a duplicate makes no request") })
+		}, status: http.StatusOK, outcome: "repeated", logged: "webhook event processed"},
+		"irrelevant":      {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = sandboxtest.UnrelatedEvent("product.updated") }, status: http.StatusOK, outcome: "irrelevant"},
+		"bad signature":   {secret: "whsec_of_another_endpoint", status: http.StatusBadRequest, outcome: "bad_signature", logged: "webhook event rejected"},
+		"malformed":       {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = sandboxtest.Event(`{"object":"event"}`) }, status: http.StatusBadRequest, outcome: "malformed", logged: "webhook event rejected"},
+		"processor fails": {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.stripe.SetUnavailable(true) }, status: http.StatusServiceUnavailable, outcome: "failed"},
+		"database fails":  {prepare: func(w *webhookTest, _ *sandboxtest.Event) { w.close() }, status: http.StatusServiceUnavailable, outcome: "failed"},
+		"largest body":    {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = pad(*e, api.MaxWebhookEvent) }, status: http.StatusOK, outcome: "done"},
+		"larger body":     {prepare: func(_ *webhookTest, e *sandboxtest.Event) { *e = pad(*e, api.MaxWebhookEvent+1) }, status: http.StatusBadRequest, outcome: "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log strings.Builder
-			var counted []string
-			logger := slog.New(slog.NewTextHandler(&log, nil))
-			handler := httpapi.API{
-				Errors: problem.Writer{BaseURL: "https://api.example", Log: slog.New(slog.DiscardHandler)}, Ready: http.NotFoundHandler(),
-				Sales: sales.Sales{}, Store: &store.Store{},
-				Webhook: &httpapi.Webhook{
-					Log: logger, Count: func(outcome string) { counted = append(counted, outcome) },
-					Intake: intake.Intake{Store: c.events, Source: c.events, Log: logger},
-					Parse: func(_ context.Context, body []byte, signature string) (processor.Event, error) {
-						require.Equal(t, c.body, string(body))
-						require.Equal(t, "signed", signature)
-						return processor.Event{ID: "evt_1", Subscription: "sub_1"}, c.parseErr
-					},
-				},
-			}.Handler()
-			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, httpapi.WebhookPath, strings.NewReader(c.body))
-			request.Header.Set("Stripe-Signature", "signed")
-			recorder := httptest.NewRecorder()
-			handler.ServeHTTP(recorder, request)
-			require.Equal(t, c.status, recorder.Code)
-			require.Equal(t, []string{c.outcome}, counted)
-			require.Contains(t, log.String(), c.logged)
+			w := newWebhookTest(t)
+			_, events := w.stripe.Subscribe("", "acc_1")
+			e, secret := events[0], sandboxtest.Secret
+			if c.prepare != nil {
+				c.prepare(w, &e)
+			}
+			if c.secret != "" {
+				secret = c.secret
+			}
+			w.counted = nil
+			got := w.send(e, e.Signature(secret, now))
+			require.Equal(t, c.status, got.Code, got.Body)
+			require.Equal(t, []string{c.outcome}, w.counted)
+			require.Contains(t, w.log.String(), c.logged)
 			if c.status == http.StatusOK {
-				require.JSONEq(t, `{"outcome":"`+c.outcome+`"}`, recorder.Body.String())
+				require.JSONEq(t, `{"outcome":"`+c.outcome+`"}`, got.Body.String())
 			}
 		})
 	}
+}
+
+// deadlines is a log that remembers the deadline of the last entry's context.
+type deadlines struct {
+	slog.Handler
+	last time.Time
+}
+
+func (d *deadlines) Handle(ctx context.Context, _ slog.Record) error {
+	d.last, _ = ctx.Deadline()
+	return nil
+}
+
+// The handling of an event must end before the gateway gives up, so that its failure is counted and Stripe gets the service's response.
+func TestWebhookDeadlineIsBeforeGatewayTimeout(t *testing.T) {
+	w := newWebhookTest(t)
+	log := &deadlines{Handler: slog.NewTextHandler(&w.log, nil)}
+	w.webhook.Log = slog.New(log)
+	start := time.Now()
+	require.Equal(t, http.StatusBadRequest, w.send(sandboxtest.Event("{}"), "").Code)
+	require.False(t, log.last.IsZero(), "no deadline")
+	require.True(t, log.last.Before(start.Add(api.GatewayTimeout)), "deadline %s after start, gateway timeout %s", log.last.Sub(start), api.GatewayTimeout)
 }

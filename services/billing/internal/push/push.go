@@ -13,34 +13,10 @@ import (
 	"net/url"
 	"time"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
+	"opportunity.internal/services/billing/internal/store"
 )
-
-// Outbox holds the pending pushes.
-type Outbox interface {
-	// Due returns at most limit pushes that are due, of one account or, if account is empty, of all.
-	Due(ctx context.Context, account string, limit int) ([]Push, error)
-	// MarkPushed records that authquota has acknowledged a version.
-	MarkPushed(ctx context.Context, account string, version int64) error
-	// Postpone records a failed push and sets the time of the next one.
-	Postpone(ctx context.Context, account string, version int64, at time.Time) error
-	// CountPending returns the number of pending pushes, due or not.
-	CountPending(ctx context.Context) (int, error)
-}
-
-// Authquota is a client of authquota.
-type Authquota interface {
-	Put(ctx context.Context, path string, in, out any) error
-}
-
-// Push is an entitlement that authquota has not acknowledged yet.
-type Push struct {
-	Account     string
-	Entitlement api.Entitlement
-	Failures    int // consecutive failed pushes
-}
 
 // Interval is the time between scans of the outbox for pushes that are due.
 const Interval = time.Second
@@ -67,8 +43,9 @@ var Outcomes = []Outcome{Accepted, UnknownAccount, Failed}
 
 // Pusher is the background worker that delivers entitlements. Create it with New.
 type Pusher struct {
-	Outbox     Outbox
-	Authquota  Authquota
+	Store      *store.Store
+	Put        func(ctx context.Context, path string, in, out any) error // sends a request to authquota
+	Held       func(ctx context.Context) bool                            // reports whether nothing may be pushed now
 	Now        func() time.Time
 	Log        *slog.Logger
 	Count      func(Outcome)
@@ -121,13 +98,16 @@ func (p *Pusher) Run(ctx context.Context) error {
 // others; Deliver returns an error if authquota or the database is unavailable. delivered is false if nothing could be tried because every
 // pending push is postponed, which says nothing about an outage.
 func (p *Pusher) Deliver(ctx context.Context, account string) (delivered bool, err error) {
-	due, err := p.Outbox.Due(ctx, account, batchSize)
+	due, err := p.Store.Due(ctx, account, batchSize)
+	if len(due) > 0 && p.Held(ctx) {
+		due = nil
+	}
 	for _, e := range due {
 		if err == nil {
 			err = p.push(ctx, e)
 		}
 	}
-	pending, pendingErr := p.Outbox.CountPending(ctx) // also after an error: the metric matters most during an outage
+	pending, pendingErr := p.Store.CountPending(ctx) // also after an error: the metric matters most during an outage
 	if pendingErr == nil {
 		p.SetPending(pending)
 	}
@@ -135,9 +115,9 @@ func (p *Pusher) Deliver(ctx context.Context, account string) (delivered bool, e
 	return err == nil && (len(due) > 0 || pending == 0), err
 }
 
-func (p *Pusher) push(ctx context.Context, e Push) error {
+func (p *Pusher) push(ctx context.Context, e store.Push) error {
 	pushCtx, cancel := context.WithTimeout(ctx, pushTimeout)
-	err := p.Authquota.Put(pushCtx, "/internal/v1/entitlements/"+url.PathEscape(e.Account), e.Entitlement, nil)
+	err := p.Put(pushCtx, "/internal/v1/entitlements/"+url.PathEscape(e.Account), e.Entitlement, nil)
 	cancel()
 	log := p.Log.With("account_id", e.Account, "version", e.Entitlement.Version)
 	status := new(peer.StatusError)
@@ -146,19 +126,19 @@ func (p *Pusher) push(ctx context.Context, e Push) error {
 		return ctx.Err()
 	case err == nil:
 		p.Count(Accepted)
-		return p.Outbox.MarkPushed(ctx, e.Account, e.Entitlement.Version)
+		return p.Store.MarkPushed(ctx, e.Account, e.Entitlement.Version)
 	case status.Status == http.StatusNotFound && !e.Entitlement.Live(p.Now()):
 		p.Count(UnknownAccount)
-		return p.Outbox.MarkPushed(ctx, e.Account, e.Entitlement.Version) // nothing is paid, so there is nothing to deliver
+		return p.Store.MarkPushed(ctx, e.Account, e.Entitlement.Version) // nothing is paid, so there is nothing to deliver
 	case status.Status == http.StatusNotFound:
 		p.Count(UnknownAccount)
 		if e.Failures == 0 {
 			log.WarnContext(ctx, "entitlement push postponed: paid account unknown to authquota")
 		}
-		return p.Outbox.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(unknownAccountRetry))
+		return p.Store.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(unknownAccountRetry))
 	}
 	p.Count(Failed)
-	postponeErr := p.Outbox.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(backoff(e.Failures)))
+	postponeErr := p.Store.Postpone(ctx, e.Account, e.Entitlement.Version, p.Now().Add(backoff(e.Failures)))
 	if unavailable := new(problem.Error); errors.As(err, &unavailable) {
 		return errors.Join(err, postponeErr) // the other accounts would fail too
 	}

@@ -1,5 +1,15 @@
-// Package reconcile compares stored subscriptions with the payment processor and corrects what differs: missed webhook events, renewals that
-// were not charged, subscriptions that an operator created at the processor, a database restored from a backup.
+// Package reconcile makes stored subscriptions equal to those at the payment processor: one on a webhook event or after an action of its
+// account, or all, which corrects missed webhook events, renewals that were not charged, subscriptions that an operator created at the
+// processor, and a database restored from a backup.
+//
+// An event only signals a change. Reconciler takes a ticket, an increasing number, then reads the whole state, and the store applies it only
+// over a state with a smaller ticket. A state therefore includes every change made before its ticket was taken. Duplicate, late or
+// reordered events and overlapping reads all end with the processor's latest state, and no clocks are compared.
+//
+// A renewal invoice that the processor would only charge later is charged immediately, and the state is read again, because the paid
+// period is already over.
+//
+// If the processor or the database fails, nothing is stored and the event is not marked as processed, so the processor sends it again.
 package reconcile
 
 import (
@@ -10,35 +20,19 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/store"
+	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Store holds accounts and their entitlements.
-type Store interface {
-	// Customers returns at most limit accounts with a customer at the processor, ordered by id, starting after the given id.
-	Customers(ctx context.Context, after string, limit int) ([]subscription.Account, error)
-	// UpdateEntitlement derives an account's entitlement again from its stored subscriptions and returns the old and the new one.
-	UpdateEntitlement(ctx context.Context, account string, cause intake.Cause) (before, after api.Entitlement, err error)
-	// RequeueAll marks every entitlement as pending, in case authquota has lost some.
-	RequeueAll(ctx context.Context) error
-}
-
-// Source lists subscriptions at the processor.
-type Source interface {
-	Subscriptions(ctx context.Context, customer string) ([]string, error)
-	// AccountSubscriptions lists all subscriptions that name an account, those of unknown customers included.
-	AccountSubscriptions(ctx context.Context) ([]string, error)
-}
-
-// Reconciler compares the store with the processor.
+// Reconciler reads subscriptions from the processor and applies them to the store.
 type Reconciler struct {
-	Store  Store
-	Source Source
-	Intake intake.Intake
+	Store  *store.Store
+	Stripe *stripe.Stripe
 	Now    func() time.Time
 	Log    *slog.Logger
+	// OnChange is called after a commit that may have changed the entitlement of account. It may be nil.
+	OnChange func(account string)
 }
 
 // Actor is the actor in the audit log when no operator started the reconciliation.
@@ -74,7 +68,7 @@ func (r Reconciler) Run(ctx context.Context, actor string) (report api.BillingRe
 
 // others reconciles the subscriptions at the processor that were not compared yet, such as those of customers newer than a restored database.
 func (r Reconciler) others(ctx context.Context, actor string, compared map[string]bool, report *api.BillingReport) error {
-	ids, err := r.Source.AccountSubscriptions(ctx)
+	ids, err := r.Stripe.AccountSubscriptions(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -86,7 +80,7 @@ func (r Reconciler) others(ctx context.Context, actor string, compared map[strin
 		if compared[id] {
 			continue
 		}
-		if err := r.subscription(ctx, intake.Cause{Actor: actor}, "", id, report); err != nil {
+		if err := r.subscription(ctx, store.Cause{Actor: actor}, "", id, report); err != nil {
 			return err
 		}
 	}
@@ -96,7 +90,7 @@ func (r Reconciler) others(ctx context.Context, actor string, compared map[strin
 // account reconciles one account: first its entitlement with its stored subscriptions, then those with the processor.
 func (r Reconciler) account(ctx context.Context, actor string, a subscription.Account, compared map[string]bool, report *api.BillingReport) error {
 	report.Customers++
-	cause := intake.Cause{Actor: actor}
+	cause := store.Cause{Actor: actor}
 	before, after, err := r.Store.UpdateEntitlement(ctx, a.ID, cause)
 	if err != nil {
 		return err
@@ -105,11 +99,11 @@ func (r Reconciler) account(ctx context.Context, actor string, a subscription.Ac
 		d.Healed = true
 		report.Differences = append(report.Differences, d)
 	}
-	ids, err := r.Source.Subscriptions(ctx, a.Customer)
+	ids, err := r.Stripe.Subscriptions(ctx, a.Customer)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil && !errors.Is(err, processor.ErrNoCustomer) { // a deleted customer has no subscriptions beyond the stored ones
+	if err != nil && !errors.Is(err, stripe.ErrNoCustomer) { // a deleted customer has no subscriptions beyond the stored ones
 		report.Failed++
 		r.Log.WarnContext(ctx, "customer not reconciled", "account_id", a.ID, "error", err.Error())
 	}
@@ -132,13 +126,13 @@ func (r Reconciler) account(ctx context.Context, actor string, a subscription.Ac
 	return nil
 }
 
-func (r Reconciler) subscription(ctx context.Context, cause intake.Cause, account, id string, report *api.BillingReport) error {
+func (r Reconciler) subscription(ctx context.Context, cause store.Cause, account, id string, report *api.BillingReport) error {
 	report.Subscriptions++
-	change, err := r.Intake.Refresh(ctx, id, cause)
+	change, err := r.Refresh(ctx, id, cause)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, processor.ErrNotFound):
+	case errors.Is(err, stripe.ErrNotFound):
 		report.Differences = append(report.Differences, api.BillingDifference{
 			Account: account, Subscription: id, Field: "exists", Had: "true", Has: "false",
 		})
@@ -158,7 +152,7 @@ func (r Reconciler) finished(s subscription.State) bool {
 }
 
 // corrected returns the differences that applying a change has corrected.
-func corrected(change intake.Change, id string) []api.BillingDifference {
+func corrected(change store.Change, id string) []api.BillingDifference {
 	if change.Stale || change.Account == "" { // already replaced by a later read, or not ours
 		return nil
 	}

@@ -6,50 +6,27 @@ package sales
 import (
 	"context"
 	"errors"
-	"time"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/reconcile"
+	"opportunity.internal/services/billing/internal/store"
+	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Store holds customers and purchase attempts.
-type Store interface {
-	Account(ctx context.Context, id string) (subscription.Account, error)
-	// SaveCustomer stores the account's customer unless it already has one, and returns the stored customer.
-	SaveCustomer(ctx context.Context, account, customer string) (string, error)
-	// DeleteCustomer deletes the account's customer unless it has been replaced by another one.
-	DeleteCustomer(ctx context.Context, account, customer string) error
-	// Attempt returns the account's current purchase attempt if it is younger than ttl, or starts a new one.
-	Attempt(ctx context.Context, account, returnURL string, ttl time.Duration) (Attempt, error)
-	SaveCheckoutURL(ctx context.Context, account, attempt, url string) error
-}
-
-// Attempt is a purchase attempt. It has at most one checkout session.
-type Attempt struct {
-	ID        string
-	URL       string    // of the checkout session; empty if none has been opened
-	ExpiresAt time.Time // when the session closes; later checkouts start a new attempt
-}
-
-// attemptTTL limits how long checkouts reuse the same session. The session expires with its attempt, because two open sessions could both be
-// paid. Stripe allows between 30 minutes and 24 hours.
-const attemptTTL = 12 * time.Hour
-
 // Sales handles requests of accounts.
 type Sales struct {
-	Store     Store
-	Processor processor.Processor
-	Intake    intake.Intake
+	Store      *store.Store
+	Stripe     *stripe.Stripe
+	Reconciler reconcile.Reconciler
 }
 
 // Checkout returns the URL where the account buys the plan. An account that already has the plan gets the portal instead, because it
 // would pay twice for the same time.
 func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url string, err error) {
 	url, account, err := s.checkout(ctx, req)
-	if !errors.Is(err, processor.ErrNoCustomer) {
+	if !errors.Is(err, stripe.ErrNoCustomer) {
 		return url, err
 	}
 	if err := s.deleteCustomer(ctx, account); err != nil {
@@ -61,7 +38,7 @@ func (s Sales) Checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 
 func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url string, account subscription.Account, err error) {
 	// The attempt is read before the subscriptions. A purchase made in between uses this attempt's session, so it cannot be paid again.
-	attempt, err := s.Store.Attempt(ctx, req.Account, req.ReturnURL, attemptTTL)
+	attempt, err := s.Store.Attempt(ctx, req.Account, req.ReturnURL)
 	if err != nil {
 		return "", account, err
 	}
@@ -72,14 +49,14 @@ func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 		return "", account, err
 	}
 	if account.Subscribed() && account.Customer != "" { // without a customer the processor cannot charge, so buying again is safe
-		url, err = s.Processor.Portal(ctx, account.Customer, req.ReturnURL)
+		url, err = s.Stripe.Portal(ctx, account.Customer, req.ReturnURL)
 		return url, account, err
 	}
 	if attempt.URL != "" {
 		return attempt.URL, account, nil
 	}
 	if account.Customer == "" {
-		customer, err := s.Processor.Customer(ctx, req.Account, req.Email, attempt.ID)
+		customer, err := s.Stripe.Customer(ctx, req.Account, req.Email, attempt.ID)
 		if err != nil {
 			return "", account, err
 		}
@@ -87,13 +64,13 @@ func (s Sales) checkout(ctx context.Context, req api.CheckoutRequest) (url strin
 			return "", account, err
 		}
 	}
-	session, err := s.Processor.Checkout(ctx, processor.Order{
+	url, err = s.Stripe.Checkout(ctx, stripe.Order{
 		Account: req.Account, Customer: account.Customer, ReturnURL: req.ReturnURL, Attempt: attempt.ID, ExpiresAt: attempt.ExpiresAt,
 	})
 	if err != nil {
 		return "", account, err
 	}
-	return session.URL, account, s.Store.SaveCheckoutURL(ctx, req.Account, attempt.ID, session.URL)
+	return url, account, s.Store.SaveCheckoutURL(ctx, req.Account, attempt.ID, url)
 }
 
 // refreshNew fetches subscriptions that exist at the processor but not in the store yet, so that an account that has just paid is not
@@ -102,7 +79,7 @@ func (s Sales) refreshNew(ctx context.Context, account subscription.Account) (su
 	if account.Customer == "" {
 		return account, nil
 	}
-	ids, err := s.Processor.Subscriptions(ctx, account.Customer)
+	ids, err := s.Stripe.Subscriptions(ctx, account.Customer)
 	if err != nil {
 		return account, err
 	}
@@ -113,7 +90,7 @@ func (s Sales) refreshNew(ctx context.Context, account subscription.Account) (su
 	refreshed := false
 	for _, id := range ids {
 		if !known[id] {
-			if _, err := s.Intake.Refresh(ctx, id, intake.Cause{Actor: account.ID}); err != nil {
+			if _, err := s.Reconciler.Refresh(ctx, id, store.Cause{Actor: account.ID}); err != nil {
 				return account, err
 			}
 			refreshed = true
@@ -132,8 +109,8 @@ func (s Sales) deleteCustomer(ctx context.Context, account subscription.Account)
 		if state.Ended {
 			continue
 		}
-		_, err := s.Intake.Refresh(ctx, state.ID, intake.Cause{Actor: account.ID})
-		if err != nil && !errors.Is(err, processor.ErrNotFound) {
+		_, err := s.Reconciler.Refresh(ctx, state.ID, store.Cause{Actor: account.ID})
+		if err != nil && !errors.Is(err, stripe.ErrNotFound) {
 			return err
 		}
 	}
@@ -148,8 +125,8 @@ func (s Sales) Portal(ctx context.Context, req api.PortalRequest) (url string, e
 		return "", err
 	}
 	if account.Customer != "" {
-		url, err = s.Processor.Portal(ctx, account.Customer, req.ReturnURL)
-		if !errors.Is(err, processor.ErrNoCustomer) {
+		url, err = s.Stripe.Portal(ctx, account.Customer, req.ReturnURL)
+		if !errors.Is(err, stripe.ErrNoCustomer) {
 			return url, err
 		}
 		if err := s.deleteCustomer(ctx, account); err != nil {
@@ -179,7 +156,7 @@ func (s Sales) setCancel(ctx context.Context, id string, cancel bool) (subscript
 		states, action = longestResumable(account), "subscription.resume"
 	}
 	for _, state := range states {
-		if err := s.setCancelOne(ctx, state.ID, cancel, intake.Cause{Actor: id, Action: action}); err != nil {
+		if err := s.setCancelOne(ctx, state.ID, cancel, store.Cause{Actor: id, Action: action}); err != nil {
 			return account, err
 		}
 	}
@@ -187,15 +164,15 @@ func (s Sales) setCancel(ctx context.Context, id string, cancel bool) (subscript
 }
 
 // setCancelOne ignores the processor's error if the subscription has ended there in the meantime, because it will not charge again.
-func (s Sales) setCancelOne(ctx context.Context, id string, cancel bool, cause intake.Cause) error {
-	rejected := s.Processor.SetCancelAtPeriodEnd(ctx, id, cancel)
+func (s Sales) setCancelOne(ctx context.Context, id string, cancel bool, cause store.Cause) error {
+	rejected := s.Stripe.SetCancelAtPeriodEnd(ctx, id, cancel)
 	if rejected != nil {
 		if problem.Of(rejected).Code == problem.ServiceUnavailable {
 			return rejected
 		}
 		cause.Action = "" // the account's action had no effect: do not audit it
 	}
-	change, err := s.Intake.Refresh(ctx, id, cause)
+	change, err := s.Reconciler.Refresh(ctx, id, cause)
 	if err == nil && rejected != nil && (change.After == nil || !change.After.Ended) {
 		return rejected
 	}

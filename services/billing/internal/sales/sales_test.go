@@ -2,9 +2,9 @@ package sales_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"strings"
+	"net/http"
+	"path"
 	"testing"
 	"time"
 
@@ -13,38 +13,37 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/reconcile"
 	"opportunity.internal/services/billing/internal/sales"
 	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/store"
+	"opportunity.internal/services/billing/internal/stripe"
+	"opportunity.internal/services/billing/internal/subscription"
 	"opportunity.internal/services/billing/migrations"
 )
 
-const public = "https://api.example"
-
-var request = api.CheckoutRequest{Account: "acc_1", Email: "ada@example.org", ReturnURL: public + "/account/plan"}
+var request = api.CheckoutRequest{Account: "acc_1", Email: "ada@example.org", ReturnURL: sandboxtest.PublicURL + "/account/plan"}
 
 // testSales sells through the sandbox, with a clock that the test sets.
 type testSales struct {
 	sales.Sales
 
-	sandbox *sandbox.Sandbox
-	time    time.Time
+	t         *testing.T
+	processor *sandboxtest.Stripe
+	time      time.Time
 }
 
 var schema = servicetest.NewSchema(migrations.Files)
 
 func onBothDatabases(t *testing.T, test func(t *testing.T, s *testSales)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		db := servicetest.OpenDatabase(t, url)
-		s := &testSales{time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+		s := &testSales{t: t, time: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 		now := func() time.Time { return s.time }
-		repo := store.New(db, now)
-		s.sandbox = sandbox.New(db, public, now)
+		s.processor = sandboxtest.New(t, now)
+		repo, client := store.New(servicetest.OpenDatabase(t, url), now), s.processor.Client()
 		s.Sales = sales.Sales{
-			Store: repo, Processor: s.sandbox,
-			Intake: intake.Intake{Store: repo, Source: s.sandbox, Log: slog.New(slog.DiscardHandler)},
+			Store: repo, Stripe: client, Reconciler: reconcile.Reconciler{Store: repo, Stripe: client, Now: now, Log: slog.New(slog.DiscardHandler)},
 		}
 		test(t, s)
 	})
@@ -57,39 +56,65 @@ func (s *testSales) checkout(t *testing.T) string {
 	return page
 }
 
+// deliver handles webhook events.
+func (s *testSales) deliver(events ...sandboxtest.Event) {
+	s.t.Helper()
+	for _, body := range events {
+		e, err := s.Stripe.Event(s.t.Context(), body, body.Signature(sandboxtest.Secret, s.time), s.time)
+		require.NoError(s.t, err)
+		_, err = s.Reconciler.HandleEvent(s.t.Context(), e)
+		require.NoError(s.t, err)
+	}
+}
+
+// buy buys the plan for acc_1.
+func (s *testSales) buy() (id string) {
+	s.t.Helper()
+	id, events := s.processor.Pay(s.checkout(s.t))
+	s.deliver(events...)
+	return id
+}
+
+func (s *testSales) account() subscription.Account {
+	s.t.Helper()
+	account, err := s.Store.Account(s.t.Context(), "acc_1")
+	require.NoError(s.t, err)
+	return account
+}
+
 func (s *testSales) pay(t *testing.T, page string) error {
 	t.Helper()
-	return s.sandbox.Pay(t.Context(), strings.TrimPrefix(page, public+sandbox.Path+"checkout/"), false)
+	return s.processor.Sandbox.Pay(t.Context(), path.Base(page), false)
 }
 
-// payDuringLookup pays in another tab while Checkout lists the subscriptions, after the list was made.
-type payDuringLookup struct {
-	processor.Processor
-
-	pay func()
-}
-
-func (l *payDuringLookup) Subscriptions(ctx context.Context, customer string) ([]string, error) {
-	ids, err := l.Processor.Subscriptions(ctx, customer)
-	l.pay()
-	return ids, err
-}
-
+// The payment and its event arrive between the lookup of the subscriptions at the processor and its use.
 func TestPaymentInAnotherTabDoesNotOpenSecondCheckout(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		page := s.checkout(t)
-		s.Processor = &payDuringLookup{s.sandbox, func() {
-			require.NoError(t, s.pay(t, page))
-			account, err := s.Store.Account(t.Context(), "acc_1")
+		client := s.Stripe
+		s.Stripe = stripe.New(s.processor.Config(), stripe.Options{Transport: afterLookup{sandbox.Transport{API: s.processor}, func() {
+			id, _ := s.processor.Pay(page)
+			_, err := s.Reconciler.HandleEvent(t.Context(), stripe.Event{ID: "evt_1", Subscription: id})
 			require.NoError(t, err)
-			ids, err := s.sandbox.Subscriptions(t.Context(), account.Customer)
-			require.NoError(t, err)
-			require.Len(t, ids, 1)
-			_, err = s.Intake.HandleEvent(t.Context(), processor.Event{ID: "evt_1", Subscription: ids[0]})
-			require.NoError(t, err)
-		}}
+		}}})
 		require.Equal(t, page, s.checkout(t), "the session that was paid, not a second one")
+		s.Stripe = client
+		require.Contains(t, s.checkout(t), "/portal/")
 	})
+}
+
+// afterLookup calls do after each list of subscriptions.
+type afterLookup struct {
+	next http.RoundTripper
+	do   func()
+}
+
+func (l afterLookup) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.next.RoundTrip(r)
+	if r.Method == http.MethodGet && r.URL.Path == "/v1/subscriptions" {
+		l.do()
+	}
+	return resp, err
 }
 
 // A checkout session expires when the next purchase attempt opens another one. Two open sessions could both be paid.
@@ -106,22 +131,237 @@ func TestOnlyOneCheckoutSessionCanBePaid(t *testing.T) {
 	})
 }
 
-// failingCheckout is a processor that cannot open checkout sessions.
-type failingCheckout struct{ processor.Processor }
-
-func (failingCheckout) Checkout(context.Context, processor.Order) (processor.Session, error) {
-	return processor.Session{}, problem.Unavailable(io.ErrUnexpectedEOF)
-}
-
 func TestAttemptWithoutSessionIsReplacedBeforeItExpires(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
-		s.Processor = failingCheckout{s.sandbox}
+		s.processor.ForbidWrites("/v1/checkout")
 		_, err := s.Checkout(t.Context(), request)
-		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
-		s.time = s.time.Add(12*time.Hour - time.Second) // Stripe opens no session for the remaining second
-		s.Processor = s.sandbox
+		require.Error(t, err)
+		s.time = s.time.Add(12*time.Hour - time.Second) // Stripe opens no session for less than half an hour
+		s.processor.Fail(nil)
 		page := s.checkout(t)
 		s.time = s.time.Add(11 * time.Hour)
 		require.NoError(t, s.pay(t, page))
+	})
+}
+
+func TestOneCheckoutSessionPerPurchase(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		pages := make(chan string, 4)
+		for range cap(pages) {
+			go func() { pages <- s.checkout(t) }()
+		}
+		page := <-pages
+		for range cap(pages) - 1 {
+			require.Equal(t, page, <-pages, "two clicks open one session")
+		}
+		id, events := s.processor.Pay(page)
+		require.Contains(t, s.checkout(t), "/portal/", "a paid account cannot buy again, even before the webhook event")
+		s.deliver(events...)
+		require.Contains(t, s.checkout(t), "/portal/")
+		s.deliver(s.processor.Cancel(id, true)...)
+		require.Contains(t, s.checkout(t), "/portal/", "still paid: it can be resumed in the portal")
+		s.deliver(s.processor.Delete(id)...)
+		again := s.checkout(t)
+		require.Contains(t, again, "/checkout/")
+		require.NotEqual(t, page, again, "a new purchase gets a new session")
+		other := request
+		other.Account = "acc_2"
+		theirs, err := s.Checkout(t.Context(), other)
+		require.NoError(t, err)
+		require.NotEqual(t, again, theirs)
+	})
+}
+
+func TestCancelAndResume(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		act := func(do func(context.Context, string) (subscription.Account, error)) api.Subscription {
+			account, err := do(t.Context(), "acc_1")
+			require.NoError(t, err)
+			return account.Summary(false)
+		}
+		require.Equal(t, api.Subscription{Entitlement: api.Entitlement{Tier: api.Free}}, act(s.Cancel), "nothing to cancel")
+		s.buy()
+		paid := s.account().Entitlement
+		got := act(s.Cancel)
+		require.True(t, got.Cancelled && !got.Renewing && !got.Entitlement.Renews)
+		require.Equal(t, paid.PaidUntil, got.Entitlement.PaidUntil, "the paid period continues")
+		require.Equal(t, got, act(s.Cancel), "already cancelled")
+		got = act(s.Resume)
+		require.True(t, got.Renewing && !got.Cancelled && got.Entitlement.Renews)
+		require.Equal(t, got, act(s.Resume))
+
+		s.processor.SetUnavailable(true)
+		_, err := s.Cancel(t.Context(), "acc_1")
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code)
+		require.Equal(t, got, s.account().Summary(false))
+	})
+}
+
+// The portal cancels by setting a date, which resuming clears. A date in a later period does not cancel the renewals before it.
+func TestCancellationInPortal(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		id := s.buy()
+		s.deliver(s.processor.CancelAt(id, 0)...)
+		require.True(t, s.account().Summary(false).Cancelled)
+		account, err := s.Resume(t.Context(), "acc_1")
+		require.NoError(t, err)
+		require.True(t, account.Summary(false).Renewing)
+
+		s.deliver(s.processor.CancelAt(id, 3)...)
+		require.True(t, s.account().Summary(false).Renewing, "it renews before it ends")
+		account, err = s.Cancel(t.Context(), "acc_1")
+		require.NoError(t, err)
+		require.True(t, account.Summary(false).Cancelled)
+		account, err = s.Resume(t.Context(), "acc_1")
+		require.NoError(t, err)
+		require.True(t, account.Summary(false).Renewing)
+	})
+}
+
+// Cancelling succeeds if the subscription has already ended at the processor, even before the webhook event.
+func TestCancelEndedSubscription(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		s.processor.Delete(s.buy())
+		account, err := s.Cancel(t.Context(), "acc_1")
+		require.NoError(t, err)
+		require.False(t, account.Summary(false).Renewing)
+		require.False(t, account.Entitlement.Renews)
+
+		id := s.buy()
+		s.processor.ForbidWrites("/v1/subscriptions/" + id)
+		_, err = s.Cancel(t.Context(), "acc_1")
+		require.ErrorContains(t, err, "lacks the permission")
+		require.True(t, s.account().Summary(false).Renewing, "not cancelled")
+	})
+}
+
+func TestPortal(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		portal := func() (string, error) {
+			return s.Portal(t.Context(), api.PortalRequest{Account: "acc_1", ReturnURL: request.ReturnURL})
+		}
+		_, err := portal()
+		require.Equal(t, problem.NotFound, problem.Of(err).Code, "not a customer yet")
+		s.checkout(t)
+		page, err := portal()
+		require.NoError(t, err)
+		require.Contains(t, page, "/portal/")
+
+		s.buy()
+		s.processor.DeleteCustomer(s.account().Customer)
+		_, err = portal()
+		require.Equal(t, problem.NotFound, problem.Of(err).Code)
+		require.Equal(t, api.Subscription{Entitlement: s.account().Entitlement}, s.account().Summary(false), "neither a customer nor renewing")
+	})
+}
+
+// An account whose customer was deleted at the processor can buy again, as a new customer, and keeps its paid period.
+func TestDeletedCustomer(t *testing.T) {
+	for name, status := range map[string]int{"subscriptions listed": 0, "subscriptions not listed": http.StatusBadRequest} {
+		t.Run(name, func(t *testing.T) {
+			onBothDatabases(t, func(t *testing.T, s *testSales) {
+				s.buy()
+				paid, customer := s.account().Entitlement, s.account().Customer
+				endEvents := s.processor.DeleteCustomer(customer)
+				s.processor.Fail(func(r *http.Request) int { // Stripe's documentation does not say whether it still lists them
+					if r.URL.Query().Get("customer") == customer {
+						return status
+					}
+					return 0
+				})
+
+				report, err := s.Reconciler.Run(t.Context(), "test")
+				require.NoError(t, err)
+				require.Zero(t, report.Failed, "a deleted customer is not an error")
+				again := s.checkout(t)
+				require.Contains(t, again, "/checkout/")
+				require.NotEqual(t, customer, s.processor.Session(again)["customer"])
+				require.Equal(t, again, s.checkout(t))
+				e := s.account().Entitlement
+				require.Equal(t, paid.PaidUntil, e.PaidUntil, "the paid period continues")
+				require.False(t, e.Renews, "deleting the customer ends its subscriptions")
+				s.deliver(endEvents...)
+				require.Equal(t, e, s.account().Entitlement)
+
+				id, events := s.processor.Pay(again)
+				s.deliver(events...)
+				require.True(t, s.account().Entitlement.Renews)
+				require.Contains(t, s.checkout(t), "/portal/")
+				s.deliver(s.processor.Renew(id, true)...)
+				require.True(t, s.account().Entitlement.PaidUntil.After(*paid.PaidUntil))
+			})
+		})
+	}
+}
+
+// A subscription stays with its account after the customer is deleted, even if only the customer named the account. A dispute still ends
+// access.
+func TestDisputeOfDeletedCustomer(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		s.checkout(t)
+		id, events := s.processor.Subscribe(s.account().Customer, "")
+		s.deliver(events...)
+		require.Equal(t, api.Commercial, s.account().Entitlement.Tier)
+		s.processor.DeleteCustomer(s.account().Customer)
+		require.Contains(t, s.checkout(t), "/checkout/")
+		require.Equal(t, api.Commercial, s.account().Entitlement.Tier)
+		s.deliver(s.processor.Dispute(id, "needs_response")...)
+		require.Equal(t, api.Disputed, s.account().Entitlement.Trouble)
+	})
+}
+
+// An attempt of which the card was declined stays open until it ends unpaid. After that the account can buy with a new session.
+func TestAbandonedPurchaseCanBeRestarted(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		first := s.checkout(t)
+		require.NoError(t, s.processor.Sandbox.Pay(t.Context(), path.Base(first), true))
+		s.deliver(s.processor.Events()...)
+		require.Equal(t, api.PaymentFailed, s.account().Entitlement.Trouble)
+		require.Equal(t, first, s.checkout(t), "the session is still open")
+
+		s.time = s.time.Add(23 * time.Hour)
+		s.deliver(s.processor.Events()...)
+		require.Equal(t, api.NoTrouble, s.account().Entitlement.Trouble)
+		require.Equal(t, problem.NotFound, problem.Of(s.pay(t, first)).Code)
+		second := s.checkout(t)
+		require.NotEqual(t, first, second)
+		require.NoError(t, s.pay(t, second))
+	})
+}
+
+// Each state of a purchase comes from one place, and a payment supersedes a declined card.
+func TestStateOfPurchase(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *testSales) {
+		state := func() (api.Purchase, api.Trouble) {
+			summary := s.account().Summary(true)
+			return summary.Purchase, summary.Entitlement.Trouble
+		}
+		is := func(purchase api.Purchase, trouble api.Trouble, what string) {
+			t.Helper()
+			gotPurchase, gotTrouble := state()
+			require.Equal(t, []any{purchase, trouble}, []any{gotPurchase, gotTrouble}, what)
+		}
+		is(api.NoPurchase, api.NoTrouble, "no purchase")
+		first := s.checkout(t)
+		is(api.PurchaseOpen, api.NoTrouble, "the checkout session is open")
+		require.NoError(t, s.processor.Sandbox.Pay(t.Context(), path.Base(first), true))
+		s.deliver(s.processor.Events()...)
+		is(api.PurchaseDeclined, api.PaymentFailed, "the card was declined")
+
+		s.time = s.time.Add(12 * time.Hour) // the session expires, the declined subscription not yet
+		id, events := s.processor.Pay(s.checkout(t))
+		s.deliver(events...)
+		is(api.PurchasePaid, api.NoTrouble, "another session was paid")
+		s.deliver(s.processor.Cancel(id, true)...)
+		is(api.PurchasePaid, api.NoTrouble, "it can be resumed")
+		s.time = s.time.Add(23 * time.Hour)
+		s.deliver(s.processor.Events()...)
+		is(api.PurchasePaid, api.NoTrouble, "the end of the declined one changes nothing")
+		s.deliver(s.processor.Delete(id)...)
+		is(api.NoPurchase, api.NoTrouble, "the plan can be bought again")
+		s.checkout(t)
+		is(api.PurchaseOpen, api.NoTrouble, "the next purchase")
+		s.time = s.time.Add(12 * time.Hour)
+		is(api.NoPurchase, api.NoTrouble, "the session has expired")
 	})
 }

@@ -7,76 +7,145 @@ import (
 
 	"gorm.io/gorm"
 
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/processor"
 )
+
+// Session is a checkout or portal session with the data its page shows.
+type Session struct {
+	ID         string
+	Kind       Kind
+	SuccessURL string // of a portal: where it returns to
+	CancelURL  string
+	Account    string
+	Plan       string
+	USD        int
+	Declines   bool // the card is declined when it is charged
+
+	// Subscription is the subscription of a checkout; nil before the first payment attempt.
+	Subscription *Subscription
+	// Subscriptions are all subscriptions of a portal's customer, newest first.
+	Subscriptions []Subscription
+}
+
+func errPageNotFound() error {
+	return problem.New(problem.NotFound, "This page does not exist or has expired. Go back to your account and start again.")
+}
+
+// findSession returns a session that has not expired, or not_found.
+func (s *Sandbox) findSession(tx *gorm.DB, kind Kind, id string) (session, error) {
+	found, err := get[session](tx, sessionKind, id)
+	if errors.Is(err, errNotFound) || err == nil && (found.Kind != kind || found.Expired || !found.ExpiresAt.After(s.time())) {
+		err = errPageNotFound()
+	}
+	return found, err
+}
+
+// Session returns the data of a page, or not_found if the session is unknown, expired or abandoned.
+func (s *Sandbox) Session(ctx context.Context, kind Kind, id string) (Session, error) {
+	page, err := s.readSession(s.db.WithContext(ctx), kind, id)
+	return page, database.Outage(err)
+}
+
+func (s *Sandbox) readSession(tx *gorm.DB, kind Kind, id string) (Session, error) {
+	found, err := s.findSession(tx, kind, id)
+	if err != nil {
+		return Session{}, err
+	}
+	owner, err := get[customer](tx, customerKind, found.Customer)
+	if err != nil {
+		return Session{}, err
+	}
+	page := Session{
+		ID: found.ID, Kind: found.Kind, SuccessURL: found.SuccessURL, CancelURL: found.CancelURL, Account: owner.Metadata["account"],
+		Plan: s.plan.Name, USD: s.plan.MonthlyUSD, Declines: owner.Declines,
+	}
+	switch {
+	case kind == Portal:
+		page.Subscriptions, err = list[Subscription](tx, "kind = ? AND customer = ?", subscriptionKind, owner.ID)
+	case found.Subscription != "":
+		var sub Subscription
+		sub, err = get[Subscription](tx, subscriptionKind, found.Subscription)
+		page.Subscription = &sub
+		if err == nil && sub.Status == IncompleteExpired {
+			err = errPageNotFound()
+		}
+	}
+	return page, err
+}
 
 // Pay pays a checkout session, or fails to if the card declines. A session is paid at most once, even from several tabs.
 func (s *Sandbox) Pay(ctx context.Context, id string, declines bool) error {
-	session, err := s.findSession(s.db.WithContext(ctx), Checkout, id)
-	if err != nil {
-		return err
-	}
-	return s.withCustomer(ctx, session.Customer, func(tx *gorm.DB, c customerRow, now time.Time) error {
-		row, err := s.findSession(tx, Checkout, id) // again, now that the customer is locked
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		found, err := s.findSession(tx, Checkout, id)
+		if err != nil {
+			return err
+		}
+		buyer, err := get[customer](tx, customerKind, found.Customer)
 		if err != nil {
 			return err
 		}
 		var sub Subscription
 		var events []string
-		if row.Subscription == "" {
-			sub = newSubscription(c.ID, c.Account, s.plan.MonthlyUSD, now)
-			events = []string{created}
-			if err := tx.Model(&row).Update("subscription", sub.ID).Error; err != nil {
-				return err
-			}
-		} else {
-			before, err := load(tx, "s.id = ?", row.Subscription)
-			if err != nil {
-				return err
-			}
-			switch sub = before[0]; {
-			case sub.abandoned():
-				return errPageNotFound()
-			case sub.Status != Incomplete:
-				return nil
-			}
+		if found.Subscription == "" {
+			sub, events = newSubscription(buyer.ID, found.Metadata, s.plan.MonthlyUSD, now), []string{created}
+			found.Subscription = sub.ID
+		} else if sub, err = get[Subscription](tx, subscriptionKind, found.Subscription); err != nil {
+			return err
 		}
-		events = append(events, sub.charge(declines, now)...)
-		if !declines { // the card is stored for renewals
-			if err := tx.Model(&c).Update("declines", false).Error; err != nil {
-				return err
-			}
+		switch sub.Status {
+		case IncompleteExpired:
+			return errPageNotFound()
+		case Incomplete:
+		default: // paid in another tab
+			return nil
 		}
-		return save(tx, sub, events, now)
+		err = sub.save(tx, append(events, sub.Charge(declines, now)...))
+		if err == nil && !declines { // the card is stored for renewals
+			buyer.Declines, found.Complete = false, true
+			err = errors.Join(buyer.save(tx), storeEvent(tx, completed, s.sessionObject(found, now)))
+		}
+		return errors.Join(err, found.save(tx))
 	})
 }
 
 // SetCard makes the card of a portal's customer work or decline. A card that works again pays past-due subscriptions immediately.
 func (s *Sandbox) SetCard(ctx context.Context, id string, declines bool) error {
-	session, err := s.findSession(s.db.WithContext(ctx), Portal, id)
-	if err != nil {
-		return err
-	}
-	return s.withCustomer(ctx, session.Customer, func(tx *gorm.DB, c customerRow, now time.Time) error {
-		if err := tx.Model(&c).Update("declines", declines).Error; err != nil {
-			return err
-		}
-		pastDue, err := load(tx, "s.customer = ? AND s.status = ?", c.ID, PastDue)
+	return s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		found, err := s.findSession(tx, Portal, id)
 		if err != nil {
 			return err
 		}
-		for _, sub := range pastDue {
-			events := sub.processDue(declines, now)
-			if !declines {
-				events = append(events, sub.charge(false, now)...)
-			}
-			if err := save(tx, sub, events, now); err != nil {
-				return err
-			}
-		}
-		return nil
+		return setCard(tx, found.Customer, declines, now)
 	})
+}
+
+func setCard(tx *gorm.DB, customerID string, declines bool, now time.Time) error {
+	owner, err := get[customer](tx, customerKind, customerID)
+	if err != nil {
+		return err
+	}
+	owner.Declines = declines
+	if err := owner.save(tx); err != nil {
+		return err
+	}
+	all, err := list[Subscription](tx, "kind = ? AND customer = ?", subscriptionKind, owner.ID)
+	if err != nil {
+		return err
+	}
+	for _, sub := range all {
+		if sub.Status != PastDue {
+			continue
+		}
+		events := sub.processDue(declines, now)
+		if !declines {
+			events = append(events, sub.Charge(false, now)...)
+		}
+		if err := sub.save(tx, events); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Action is an operation on a subscription that the portal offers.
@@ -100,46 +169,46 @@ const maxDays = 366
 
 // Perform performs an action on a subscription of a portal's customer. Only Advance uses days.
 func (s *Sandbox) Perform(ctx context.Context, id, subscriptionID string, action Action, days int) error {
-	session, err := s.findSession(s.db.WithContext(ctx), Portal, id)
-	if err != nil {
-		return err
-	}
-	err = s.updateSubscription(ctx, session.Customer, subscriptionID, func(sub *Subscription, now time.Time) ([]string, error) {
-		switch action {
-		case Cancel, Resume:
-			return sub.setCancelAtPeriodEnd(action == Cancel)
-		case Refund:
-			return sub.refund()
-		case DisputePayment:
-			return sub.dispute()
-		case WinDispute:
-			return sub.winDispute()
-		case Advance:
-			if days < 1 || days > maxDays {
-				return nil, problem.New(problem.InvalidParameter, "Enter a number of days from 1 to %d.", maxDays)
-			}
-			return sub.moveClock(time.Duration(days) * 24 * time.Hour)
-		case NearPeriodEnd:
-			return sub.moveClock(sub.PeriodEnd.Sub(now) - nearPeriodEnd)
-		case ToPeriodEnd:
-			return sub.moveClock(sub.PeriodEnd.Sub(now))
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
+		found, err := s.findSession(tx, Portal, id)
+		if err != nil {
+			return err
 		}
-		return nil, problem.New(problem.InvalidParameter, "Unknown action.")
+		return update(tx, subscriptionID, now, func(sub *Subscription, now time.Time) ([]string, error) {
+			if sub.Customer != found.Customer {
+				return nil, errNotFound
+			}
+			return sub.perform(action, days, now)
+		})
 	})
-	if errors.Is(err, processor.ErrNotFound) {
+	if errors.Is(err, errNotFound) {
 		err = problem.New(problem.NotFound, "Subscription not found.")
 	}
 	return err
 }
 
-// moveClock moves the clock of a subscription forward. The caller processes what falls due.
-func (s *Subscription) moveClock(by time.Duration) ([]string, error) {
-	switch {
-	case s.Status == Canceled:
-		return nil, problem.New(problem.InvalidParameter, "This subscription has ended.")
-	case by <= 0:
-		return nil, problem.New(problem.InvalidParameter, "The clock of this subscription is already past that time.")
+func (s *Subscription) perform(action Action, days int, now time.Time) (events []string, err error) {
+	switch action {
+	case Cancel, Resume:
+		return s.SetCancelAtPeriodEnd(action == Cancel)
+	case Refund:
+		if in := s.LatestPaid(); in != nil {
+			return s.Refund(in.cents() - in.Refund)
+		}
+		return s.Refund(0)
+	case DisputePayment:
+		return s.dispute()
+	case WinDispute:
+		return s.winDispute()
+	case Advance:
+		if days < 1 || days > maxDays {
+			return nil, problem.New(problem.InvalidParameter, "Enter a number of days from 1 to %d.", maxDays)
+		}
+		return s.moveClock(time.Duration(days) * 24 * time.Hour)
+	case NearPeriodEnd:
+		return s.moveClock(s.PeriodEnd.Sub(now) - nearPeriodEnd)
+	case ToPeriodEnd:
+		return s.moveClock(s.PeriodEnd.Sub(now))
 	}
-	s.shiftBack(by)
-	return []string{updated}, nil
+	return nil, problem.New(problem.InvalidParameter, "Unknown action.")
 }

@@ -2,29 +2,24 @@ package sandbox
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
-	"crypto/rand"
-
 	"gorm.io/gorm"
-
-	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/billing/internal/processor"
 )
 
 // Interval is the time between checks for due renewals and between deliveries of an event that failed.
 const Interval = time.Second
 
-// enqueueEvents stores one pending event for each type.
-func enqueueEvents(tx *gorm.DB, subscriptionID string, types []string, now time.Time) error {
-	for i, eventType := range types {
-		at := database.Micros(now) + int64(i)
-		if err := tx.Create(&eventRow{"evt_sandbox_" + rand.Text(), at, eventType, subscriptionID}).Error; err != nil {
-			return err
-		}
-	}
-	return nil
+// storeEvent stores a pending webhook event.
+func storeEvent(tx *gorm.DB, eventType string, about object) error {
+	id := "evt_sandbox_" + rand.Text()
+	return put(tx, eventKind, id, "", time.Unix(0, 0), object{"id": id, "object": "event", "type": eventType, "data": object{"object": about}})
 }
 
 func (s *Sandbox) wake() {
@@ -37,40 +32,50 @@ func (s *Sandbox) wake() {
 // Wakeups returns a channel that receives when events may be pending. Process then delivers them without waiting for the next interval.
 func (s *Sandbox) Wakeups() <-chan struct{} { return s.wakeup }
 
-// Process renews and ends the subscriptions that are due, and delivers every pending event to handle until it succeeds. Events may arrive
-// out of order and more than once.
-func (s *Sandbox) Process(ctx context.Context, handle func(context.Context, processor.Event) error) error {
-	return errors.Join(s.processDue(ctx), s.deliverEvents(ctx, handle))
-}
+// Deliver delivers one webhook event with its Stripe-Signature header. If it fails, the event is delivered again.
+type Deliver func(ctx context.Context, body []byte, signature string) error
 
-// processDue renews and ends the subscriptions that are due.
-func (s *Sandbox) processDue(ctx context.Context) error {
-	now := s.now()
-	var due []subscriptionRow
-	err := s.db.WithContext(ctx).Find(&due, "status <> 'canceled' AND (period_end <= ? OR status = 'incomplete' AND created_at <= ?)",
-		database.Micros(now), database.Micros(now.Add(-firstPaymentTimeout))).Error
-	if err != nil {
-		return err
-	}
-	for _, row := range due {
-		noChange := func(*Subscription, time.Time) ([]string, error) { return nil, nil }
-		if err := s.updateSubscription(ctx, row.Customer, row.ID, noChange); err != nil {
-			return err
+// Process renews and ends the subscriptions that are due, and delivers every pending event until that succeeds. Events may arrive out of
+// order and more than once. A failing event does not hold up the others.
+func (s *Sandbox) Process(ctx context.Context, deliver Deliver) error {
+	due, err := s.due(ctx)
+	for _, r := range due {
+		switch r.Kind {
+		case subscriptionKind:
+			err = errors.Join(err, s.Update(ctx, r.ID, func(*Subscription, time.Time) ([]string, error) { return nil, nil }))
+		case sessionKind, requestKind: // expired
+			err = errors.Join(err, s.delete(ctx, r))
 		}
 	}
-	return nil
-}
-
-// deliverEvents delivers the pending events. A failing event does not hold up the others.
-func (s *Sandbox) deliverEvents(ctx context.Context, handle func(context.Context, processor.Event) error) error {
-	var due []eventRow
-	err := s.db.WithContext(ctx).Order("at, id").Find(&due).Error
-	for _, e := range due {
-		eventErr := handle(ctx, processor.Event{ID: e.ID, Type: e.Kind, Subscription: e.Subscription})
+	events, dueErr := s.due(ctx)
+	err = errors.Join(err, dueErr)
+	for _, r := range events {
+		if r.Kind != eventKind {
+			continue
+		}
+		eventErr := deliver(ctx, []byte(r.Object), s.sign(r.Object))
 		if eventErr == nil {
-			eventErr = s.db.WithContext(ctx).Delete(&e).Error
+			eventErr = s.delete(ctx, r)
 		}
 		err = errors.Join(err, eventErr)
 	}
 	return err
+}
+
+// due returns the objects that are due, oldest first.
+func (s *Sandbox) due(ctx context.Context) (due []row, err error) {
+	err = s.db.WithContext(ctx).Order("number").Find(&due, "due_at <= ?", s.time().Unix()).Error
+	return due, err
+}
+
+func (s *Sandbox) delete(ctx context.Context, r row) error {
+	return s.db.WithContext(ctx).Delete(&r).Error
+}
+
+// sign returns the Stripe-Signature header of an event.
+func (s *Sandbox) sign(body string) string {
+	stamp := s.now().Unix()
+	mac := hmac.New(sha256.New, []byte(s.Secret))
+	fmt.Fprintf(mac, "%d.%s", stamp, body)
+	return fmt.Sprintf("t=%d,v1=%s", stamp, hex.EncodeToString(mac.Sum(nil)))
 }

@@ -2,22 +2,32 @@ package sandbox_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
-	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/stripe"
 	"opportunity.internal/services/billing/internal/subscription"
 	"opportunity.internal/services/billing/migrations"
 )
@@ -29,11 +39,12 @@ type testSandbox struct {
 	*sandbox.Sandbox
 
 	t        *testing.T
+	client   *stripe.Stripe
 	customer string
 
 	mu     sync.Mutex
 	clock  time.Time
-	events []processor.Event
+	events []string // types
 }
 
 func (d *testSandbox) now() time.Time {
@@ -48,42 +59,47 @@ func (d *testSandbox) advanceClock(by time.Duration) {
 	d.clock = d.clock.Add(by)
 }
 
-func (d *testSandbox) handle(_ context.Context, e processor.Event) error {
+// receive checks the signature of an event, as the service does.
+func (d *testSandbox) receive(ctx context.Context, body []byte, signature string) error {
+	e, err := d.client.Event(ctx, body, signature, d.now())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.events = append(d.events, e)
-	return nil
-}
-
-// eventTypes returns the types of the events since the last call.
-func (d *testSandbox) eventTypes() (kinds []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, e := range d.events {
-		kinds = append(kinds, e.Type)
-	}
-	d.events = nil
-	return kinds
+	d.events = append(d.events, e.Type)
+	return err
 }
 
 var schema = servicetest.NewSchema(migrations.Files)
 
+func newSandbox(t *testing.T, databaseURL string) *testSandbox {
+	t.Helper()
+	d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
+	d.Sandbox = sandbox.New(servicetest.OpenDatabase(t, databaseURL), public, d.now)
+	d.client = stripe.New(stripe.Config{
+		APIKey: sandbox.Key, WebhookSecrets: []string{d.Secret}, Price: sandbox.Price, APIBase: "http://stripe.sandbox",
+	}, stripe.Options{Transport: sandbox.Transport{API: d.Sandbox}})
+	var err error
+	d.customer, err = d.client.Customer(t.Context(), "acc_1", "ada@example.org", "att_1")
+	require.NoError(t, err)
+	return d
+}
+
 func onBothDatabases(t *testing.T, test func(t *testing.T, d *testSandbox)) {
 	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
-		d.Sandbox = sandbox.New(servicetest.OpenDatabase(t, url), public, d.now)
-		var err error
-		d.customer, err = d.Customer(t.Context(), "acc_1", "ada@example.org", "")
-		require.NoError(t, err)
-		t.Cleanup(d.run(d.handle))
+		d := newSandbox(t, url)
+		t.Cleanup(d.run(d.receive))
 		test(t, d)
 	})
 }
 
+// onSQLite is for tests of rules that do not depend on the database.
+func onSQLite(t *testing.T, test func(t *testing.T, d *testSandbox)) {
+	test(t, newSandbox(t, schema.SQLite(t)))
+}
+
 // run processes events in the background, as the service does, until the returned function is called.
-func (d *testSandbox) run(handle func(context.Context, processor.Event) error) (stop func()) {
+func (d *testSandbox) run(deliver sandbox.Deliver) (stop func()) {
 	ctx, cancel := context.WithCancel(d.t.Context())
-	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(), Do: func(ctx context.Context) error { return d.Process(ctx, handle) }}
+	loop := service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: d.Wakeups(), Do: func(ctx context.Context) error { return d.Process(ctx, deliver) }}
 	var ended sync.WaitGroup
 	ended.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler)) })
 	return func() { cancel(); ended.Wait() }
@@ -92,29 +108,34 @@ func (d *testSandbox) run(handle func(context.Context, processor.Event) error) (
 // checkout opens a checkout session and returns its id.
 func (d *testSandbox) checkout(attempt string) string {
 	d.t.Helper()
-	page, err := d.Checkout(d.t.Context(), processor.Order{
+	page, err := d.client.Checkout(d.t.Context(), stripe.Order{
 		Account: "acc_1", Customer: d.customer, ReturnURL: public + "/account/plan", Attempt: attempt, ExpiresAt: d.now().Add(24 * time.Hour),
 	})
 	require.NoError(d.t, err)
-	require.Equal(d.t, public+"/billing/sandbox/checkout/"+page.ID, page.URL)
-	return page.ID
+	require.True(d.t, strings.HasPrefix(page, public+"/billing/sandbox/checkout/"), page)
+	return path.Base(page)
 }
 
 func (d *testSandbox) portal() string {
 	d.t.Helper()
-	url, err := d.Portal(d.t.Context(), d.customer, public+"/account/plan")
+	page, err := d.client.Portal(d.t.Context(), d.customer, public+"/account/plan")
 	require.NoError(d.t, err)
-	return strings.TrimPrefix(url, public+"/billing/sandbox/portal/")
+	require.True(d.t, strings.HasPrefix(page, public+"/billing/sandbox/portal/"), page)
+	return path.Base(page)
 }
 
-// onlySubscription returns the state of the customer's only subscription.
+// onlySubscription returns the state of the customer's only subscription. It charges a pending renewal, as the service does.
 func (d *testSandbox) onlySubscription() subscription.State {
 	d.t.Helper()
-	ids, err := d.Subscriptions(d.t.Context(), d.customer)
+	ids, err := d.client.Subscriptions(d.t.Context(), d.customer)
 	require.NoError(d.t, err)
 	require.Len(d.t, ids, 1)
-	state, err := d.Subscription(d.t.Context(), ids[0])
+	state, err := d.client.Subscription(d.t.Context(), ids[0])
 	require.NoError(d.t, err)
+	if state.PendingInvoice != "" && !state.CancelAtPeriodEnd {
+		require.NoError(d.t, d.client.Charge(d.t.Context(), state.PendingInvoice))
+		return d.onlySubscription()
+	}
 	require.Equal(d.t, d.customer, state.Customer)
 	require.Equal(d.t, "acc_1", state.Account)
 	return state
@@ -133,10 +154,6 @@ func (d *testSandbox) perform(portal string, act sandbox.Action, days ...int) er
 
 func TestPurchase(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
-		again, err := d.Customer(t.Context(), "acc_1", "other@example.org", "")
-		require.NoError(t, err)
-		require.Equal(t, d.customer, again)
-
 		page := d.checkout("one")
 		require.Equal(t, page, d.checkout("one"), "two clicks open one session")
 		require.NotEqual(t, page, d.checkout("two"))
@@ -155,11 +172,11 @@ func TestPurchase(t *testing.T) {
 		storetest.Eventually(t, "the events", func() bool {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			return len(d.events) >= 4
+			return len(d.events) == 5
 		})
 		require.ElementsMatch(t, []string{
-			"customer.subscription.created", "invoice.payment_failed", "customer.subscription.updated", "invoice.paid",
-		}, d.eventTypes())
+			"customer.subscription.created", "invoice.payment_failed", "customer.subscription.updated", "invoice.paid", "checkout.session.completed",
+		}, d.events)
 		shown, err := d.Session(t.Context(), sandbox.Portal, d.portal())
 		require.NoError(t, err)
 		require.Len(t, shown.Subscriptions[0].Invoices, 1, "paid once")
@@ -195,7 +212,7 @@ func TestUnpaidFirstInvoiceEndsSubscription(t *testing.T) {
 }
 
 func TestRenewals(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		portal, first := d.buy()
 		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
 		renewed := d.onlySubscription()
@@ -205,7 +222,7 @@ func TestRenewals(t *testing.T) {
 }
 
 func TestFailedRenewal(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		portal, _ := d.buy()
 		require.NoError(t, d.SetCard(t.Context(), portal, true))
 		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
@@ -235,8 +252,8 @@ func TestCancelAndResume(t *testing.T) {
 		require.True(t, d.onlySubscription().CancelAtPeriodEnd)
 		require.NoError(t, d.perform(portal, sandbox.Resume))
 		require.False(t, d.onlySubscription().CancelAtPeriodEnd)
-		require.NoError(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
-		require.NoError(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
+		require.NoError(t, d.client.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
+		require.NoError(t, d.client.SetCancelAtPeriodEnd(t.Context(), bought.ID, true))
 
 		require.NoError(t, d.perform(portal, sandbox.NearPeriodEnd))
 		state := d.onlySubscription()
@@ -246,13 +263,13 @@ func TestCancelAndResume(t *testing.T) {
 		d.advanceClock(10 * time.Second)
 		storetest.Eventually(t, "the end, without an action", func() bool { return d.onlySubscription().Ended })
 		require.Equal(t, d.now(), d.onlySubscription().Paid.Until)
-		require.Error(t, d.SetCancelAtPeriodEnd(t.Context(), bought.ID, false))
-		require.ErrorIs(t, d.SetCancelAtPeriodEnd(t.Context(), "sub_none", true), processor.ErrNotFound)
+		require.Error(t, d.client.SetCancelAtPeriodEnd(t.Context(), bought.ID, false))
+		require.ErrorIs(t, d.client.SetCancelAtPeriodEnd(t.Context(), "sub_none", true), stripe.ErrNotFound)
 	})
 }
 
 func TestRefundsAndDisputes(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		portal, _ := d.buy()
 		require.Error(t, d.perform(portal, sandbox.WinDispute))
 		require.NoError(t, d.perform(portal, sandbox.DisputePayment))
@@ -269,7 +286,7 @@ func TestRefundsAndDisputes(t *testing.T) {
 }
 
 func TestAdvanceMovesClockByDays(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		portal, bought := d.buy()
 		require.NoError(t, d.perform(portal, sandbox.Advance, 7))
 		require.Equal(t, bought.Paid.Until.AddDate(0, 0, -7), d.onlySubscription().Paid.Until)
@@ -284,7 +301,7 @@ func TestAdvanceMovesClockByDays(t *testing.T) {
 
 // Moving the clock of a subscription does not change its position in the portal.
 func TestNewestSubscriptionComesFirst(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		portal, first := d.buy()
 		require.NoError(t, d.Pay(t.Context(), d.checkout("two"), false))
 		newest := func() string {
@@ -302,56 +319,39 @@ func TestNewestSubscriptionComesFirst(t *testing.T) {
 
 // A failed event is delivered again, by the next process too. A delivered event is not.
 func TestFailedEventsAreDeliveredAgain(t *testing.T) {
-	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		db := servicetest.OpenDatabase(t, url)
-		start := func() (*testSandbox, chan processor.Event, func()) {
-			d := &testSandbox{t: t, clock: time.Date(2026, 1, 31, 10, 0, 0, 0, time.UTC)}
-			d.Sandbox = sandbox.New(db, public, d.now)
-			var err error
-			d.customer, err = d.Customer(t.Context(), "acc_1", "", "")
-			require.NoError(t, err)
-			attempts := make(chan processor.Event, 100)
-			return d, attempts, d.run(func(_ context.Context, e processor.Event) error {
-				attempts <- e
-				if e.Type == "invoice.paid" && d.now().Month() == time.January {
+	schema.OnBothDatabases(t, func(t *testing.T, databaseURL string) {
+		d := newSandbox(t, databaseURL)
+		require.NoError(t, d.Pay(t.Context(), d.checkout("one"), false))
+		deliver := func(failing string) (attempts []string) {
+			err := d.Process(t.Context(), func(ctx context.Context, body []byte, _ string) error {
+				var e struct{ Type string }
+				require.NoError(t, json.Unmarshal(body, &e))
+				attempts = append(attempts, e.Type)
+				if e.Type == failing {
 					return errors.New("no")
 				}
 				return nil
 			})
+			require.Equal(t, failing != "", err != nil)
+			return attempts
 		}
-		d, attempts, end := start()
-		page := d.checkout("one")
-		require.NoError(t, d.Pay(t.Context(), page, false))
-		failures := 0
-		for failures < 2 {
-			if e := <-attempts; e.Type == "invoice.paid" {
-				failures++
-			}
-		}
-		end() // with one event pending
-		d, attempts, end = start()
-		defer end()
-		e := <-attempts
-		require.Equal(t, "invoice.paid", e.Type, "the others were delivered")
-		require.Equal(t, d.onlySubscription().ID, e.Subscription)
-		d.advanceClock(24 * time.Hour)
-		storetest.Eventually(t, "no pending events", func() bool {
-			var left int64
-			require.NoError(t, db.Table("sandbox_events").Count(&left).Error)
-			return left == 0
-		})
+		require.Equal(t, []string{"customer.subscription.created", "customer.subscription.updated", "invoice.paid", "checkout.session.completed"}, deliver("invoice.paid"))
+		require.Equal(t, []string{"invoice.paid"}, deliver("invoice.paid"), "the others were delivered")
+		d = newSandbox(t, databaseURL)
+		require.Equal(t, []string{"invoice.paid"}, deliver(""))
+		require.Empty(t, deliver(""))
 	})
 }
 
 func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		for _, elsewhere := range []string{
 			"https://evil.example/", "https://api.example.evil.example/", "https://api.example", "http://api.example/account",
 			"https://u:p@api.example/", "//api.example/account", "/account", "javascript:alert(1)", "https://api.example@evil.example/", "https://api.example:444/",
 		} {
-			_, err := d.Portal(t.Context(), d.customer, elsewhere)
+			_, err := d.client.Portal(t.Context(), d.customer, elsewhere)
 			require.Error(t, err, elsewhere)
-			_, err = d.Checkout(t.Context(), processor.Order{Customer: d.customer, Attempt: "x", ReturnURL: elsewhere})
+			_, err = d.client.Checkout(t.Context(), stripe.Order{Customer: d.customer, Attempt: elsewhere, ReturnURL: elsewhere, ExpiresAt: d.now().Add(time.Hour)})
 			require.Error(t, err, elsewhere)
 		}
 	})
@@ -359,28 +359,28 @@ func TestReturnURLMustBeBelowPublicURL(t *testing.T) {
 
 // A session works only for its own customer and for its own kind of page.
 func TestSessionsAreBoundToCustomerAndKind(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		portal, bought := d.buy()
-		other, err := d.Customer(t.Context(), "acc_2", "", "")
+		other, err := d.client.Customer(t.Context(), "acc_2", "", "att_2")
 		require.NoError(t, err)
-		url, err := d.Portal(t.Context(), other, public+"/account/plan")
+		page, err := d.client.Portal(t.Context(), other, public+"/account/plan")
 		require.NoError(t, err)
-		theirs := strings.TrimPrefix(url, public+"/billing/sandbox/portal/")
+		theirs := path.Base(page)
 		require.Equal(t, problem.NotFound, problem.Of(d.Perform(t.Context(), theirs, bought.ID, sandbox.Refund, 0)).Code)
 		require.Equal(t, problem.NotFound, problem.Of(d.Pay(t.Context(), portal, false)).Code)
 		require.Equal(t, problem.NotFound, problem.Of(d.SetCard(t.Context(), d.checkout("two"), true)).Code)
 		_, err = d.Session(t.Context(), sandbox.Checkout, portal)
 		require.Equal(t, problem.NotFound, problem.Of(err).Code)
-		_, err = d.Subscription(t.Context(), "sub_none")
-		require.ErrorIs(t, err, processor.ErrNotFound)
+		_, err = d.client.Subscription(t.Context(), "sub_none")
+		require.ErrorIs(t, err, stripe.ErrNotFound)
 		require.False(t, d.onlySubscription().Paid.Refunded)
-		require.NoError(t, d.CheckOffer(t.Context()))
+		require.NoError(t, d.client.CheckOffer(t.Context()))
 	})
 }
 
 // The sandbox's states give the same entitlements as Stripe's in the same situations.
 func TestEntitlementsOfSandboxStates(t *testing.T) {
-	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
 		is := func(tier api.Tier, until time.Duration, renews bool, trouble api.Trouble) {
 			t.Helper()
 			want := api.Entitlement{Tier: tier, Renews: renews, Trouble: trouble}
@@ -420,5 +420,208 @@ func TestEntitlementsOfSandboxStates(t *testing.T) {
 		is(api.Commercial, 0, true, api.PaymentFailed)
 		require.NoError(t, d.perform(portal, sandbox.ToPeriodEnd))
 		is(api.Commercial, -month, false, api.PaymentFailed)
+	})
+}
+
+// Without a request of the service, a renewal is charged an hour after the end of the period, in the background.
+func TestDraftIsChargedAfterAnHour(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+		portal, bought := d.buy()
+		require.NoError(t, d.Perform(t.Context(), portal, bought.ID, sandbox.ToPeriodEnd, 0))
+		read := func() subscription.State {
+			state, err := d.client.Subscription(t.Context(), bought.ID)
+			require.NoError(t, err)
+			return state
+		}
+		require.NotEmpty(t, read().PendingInvoice)
+		require.Equal(t, bought.Paid.Invoice, read().Paid.Invoice)
+		d.advanceClock(time.Hour)
+		storetest.Eventually(t, "the charge", func() bool { return read().Paid.Invoice != bought.Paid.Invoice })
+		require.Empty(t, read().PendingInvoice)
+	})
+}
+
+// call makes a request to the API.
+func (d *testSandbox) call(method, target string, form url.Values, header ...string) (status int, body string) {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.t.Context(), method, "http://stripe.sandbox"+target, strings.NewReader(form.Encode()))
+	require.NoError(d.t, err)
+	r.Header.Set("Authorization", "Bearer "+sandbox.Key)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := sandbox.Transport{API: d.Sandbox}.RoundTrip(r)
+	require.NoError(d.t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(d.t, err)
+	return resp.StatusCode, string(text)
+}
+
+// Mistakes of the client that Stripe rejects are rejected.
+func TestRequestsAreAsStrictAsStripes(t *testing.T) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
+		checkout := func(change func(url.Values)) url.Values {
+			form := url.Values{
+				"mode": {"subscription"}, "customer": {d.customer}, "line_items[0][price]": {sandbox.Price}, "line_items[0][quantity]": {"1"},
+				"success_url": {public + "/a"}, "cancel_url": {public + "/b"}, "expires_at": {fmt.Sprint(d.now().Add(time.Hour).Unix())},
+			}
+			change(form)
+			return form
+		}
+		const sessions = "/v1/checkout/sessions"
+		for name, c := range map[string]struct {
+			method, target string
+			form           url.Values
+			header         []string
+			status         int
+			words          string
+		}{
+			"as it should be":     {"POST", sessions, checkout(func(url.Values) {}), nil, 200, `"status":"open"`},
+			"unknown parameter":   {"POST", "/v1/customers", url.Values{"mail": {"x"}}, nil, 400, "parameter_unknown"},
+			"unknown in query":    {"GET", "/v1/subscriptions?state=all", nil, nil, 400, "parameter_unknown"},
+			"unknown path":        {"GET", "/v1/plans", nil, nil, 404, "Unrecognized request URL"},
+			"unknown method":      {"DELETE", "/v1/customers", nil, nil, 404, "Unrecognized request URL"},
+			"wrong key":           {"GET", "/v1/subscriptions", nil, []string{"Authorization", "Bearer sk_other"}, 401, "Invalid API Key"},
+			"unknown customer":    {"GET", "/v1/subscriptions?customer=cus_x", nil, nil, 400, `"param":"customer"`},
+			"buyer unknown":       {"POST", sessions, checkout(func(f url.Values) { f.Set("customer", "cus_x") }), nil, 400, `"param":"customer"`},
+			"other price":         {"POST", sessions, checkout(func(f url.Values) { f.Set("line_items[0][price]", "price_x") }), nil, 400, "resource_missing"},
+			"one payment":         {"POST", sessions, checkout(func(f url.Values) { f.Set("mode", "payment") }), nil, 400, `"param":"mode"`},
+			"expires too soon":    {"POST", sessions, checkout(func(f url.Values) { f.Set("expires_at", fmt.Sprint(d.now().Add(29*time.Minute).Unix())) }), nil, 400, "expires_at"},
+			"expires too late":    {"POST", sessions, checkout(func(f url.Values) { f.Set("expires_at", fmt.Sprint(d.now().Add(25*time.Hour).Unix())) }), nil, 400, "expires_at"},
+			"expires at a date":   {"POST", sessions, checkout(func(f url.Values) { f.Set("expires_at", "tomorrow") }), nil, 400, "expires_at"},
+			"nothing to expire":   {"POST", sessions + "/cs_x/expire", nil, nil, 404, "resource_missing"},
+			"nothing to finalize": {"POST", "/v1/invoices/in_x/finalize", nil, nil, 404, "resource_missing"},
+			"unknown charge":      {"GET", "/v1/charges/ch_x", nil, nil, 404, "resource_missing"},
+		} {
+			status, body := d.call(c.method, c.target, c.form, c.header...)
+			require.Equal(t, c.status, status, "%s: %s", name, body)
+			require.Contains(t, body, c.words, name)
+		}
+	})
+}
+
+// A key that is used again repeats the response, and is rejected with other parameters. After a day it is forgotten.
+func TestIdempotencyKeys(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, d *testSandbox) {
+		create := func(email string) (int, string) {
+			return d.call(http.MethodPost, "/v1/customers", url.Values{"email": {email}}, "Idempotency-Key", "one")
+		}
+		_, first := create("a@example.org")
+		_, again := create("a@example.org")
+		require.Equal(t, first, again)
+		status, body := create("b@example.org")
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, body, "idempotency_error")
+		d.advanceClock(24 * time.Hour)
+		storetest.Eventually(t, "the end of the key", func() bool {
+			status, _ := create("b@example.org")
+			return status == http.StatusOK
+		})
+	})
+}
+
+// Objects are ids unless they are expanded.
+func TestExpansions(t *testing.T) {
+	onSQLite(t, func(t *testing.T, d *testSandbox) {
+		_, state := d.buy()
+		_, body := d.call(http.MethodGet, "/v1/subscriptions/"+state.ID, nil)
+		require.Contains(t, body, `"customer":"`+d.customer+`"`)
+		_, body = d.call(http.MethodGet, "/v1/subscriptions/"+state.ID+"?expand[0]=customer", nil)
+		require.Contains(t, body, `"customer":{"id":"`+d.customer+`"`)
+	})
+}
+
+// During an outage of the database the client gets an outage of the processor, without waiting for retries.
+func TestDatabaseOutage(t *testing.T) {
+	d := newSandbox(t, schema.SQLite(t))
+	page := d.checkout("one")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := d.Session(ctx, sandbox.Checkout, page)
+	require.Error(t, err)
+	db := servicetest.OpenDatabase(t, schema.SQLite(t))
+	broken := sandbox.New(db, public, d.now)
+	require.NoError(t, db.Close())
+	client := stripe.New(stripe.Config{APIKey: sandbox.Key, Price: sandbox.Price, APIBase: "http://stripe.sandbox"}, stripe.Options{Transport: sandbox.Transport{API: broken}})
+	for _, err := range []error{client.SetCancelAtPeriodEnd(t.Context(), "sub_1", true), client.ExpireCheckouts(t.Context()), broken.Pay(t.Context(), page, false)} {
+		require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, err)
+	}
+}
+
+// released are the migrations before the sandbox had Stripe's API.
+func released(t *testing.T) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{}
+	require.NoError(t, fs.WalkDir(migrations.Files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Base(name) >= "00004" {
+			return err
+		}
+		content, err := fs.ReadFile(migrations.Files, name)
+		files[name] = &fstest.MapFile{Data: content}
+		return err
+	}))
+	return files
+}
+
+// Customers, subscriptions and events of a database of an earlier release stay.
+func TestSubscriptionsOfEarlierReleasesStay(t *testing.T) {
+	old := servicetest.NewSchema(released(t))
+	old.OnBothDatabases(t, func(t *testing.T, databaseURL string) {
+		db := servicetest.OpenDatabase(t, databaseURL)
+		at := func(s string) int64 {
+			parsed, err := time.Parse(time.RFC3339Nano, s)
+			require.NoError(t, err)
+			return parsed.UnixMicro()
+		}
+		for _, row := range [][]any{
+			{"INSERT INTO sandbox_customers VALUES ('cus_1', 'acc_1', ?)", true},
+			{"INSERT INTO sandbox_subscriptions VALUES ('sub_0', 'cus_1', 'canceled', ?, ?, ?)", false, at("2025-12-01T10:00:00Z"), at("2026-01-01T10:00:00Z")},
+			{"INSERT INTO sandbox_invoices VALUES ('in_0', 'sub_0', 1, 29, ?, ?, ?, ?, '')", at("2025-12-01T10:00:00Z"), at("2026-01-01T10:00:00Z"), false, false},
+			{"INSERT INTO sandbox_subscriptions VALUES ('sub_1', 'cus_1', 'active', ?, ?, ?)", true, at("2025-12-25T10:00:00.5Z"), at("2026-02-25T10:00:00.5Z")},
+			{"INSERT INTO sandbox_invoices VALUES ('in_1', 'sub_1', 1, 29, ?, ?, ?, ?, '')", at("2025-12-25T10:00:00.5Z"), at("2026-01-25T10:00:00.5Z"), true, true},
+			{"INSERT INTO sandbox_invoices VALUES ('in_2', 'sub_1', 2, 29, ?, ?, ?, ?, 'open')", at("2026-01-25T10:00:00.5Z"), at("2026-02-25T10:00:00.5Z"), true, false},
+			{"INSERT INTO sandbox_sessions VALUES ('page', 'checkout', 'cus_1', 'att_0', 'https://api.example/account/plan', '', ?)", at("2026-02-01T10:00:00Z")},
+			{"INSERT INTO sandbox_events VALUES ('evt_1', ?, 'charge.dispute.created', 'sub_1')", at("2026-01-30T10:00:00Z")},
+			{"INSERT INTO checkouts VALUES ('acc_1', 'att_0', 'https://api.example/account/plan', 'https://api.example/billing/sandbox/checkout/page', ?)", at("2026-01-31T10:00:00Z")},
+			{"INSERT INTO checkouts VALUES ('acc_2', 'att_1', 'https://api.example/account/plan', 'https://checkout.stripe.com/c/1', ?)", at("2026-01-31T10:00:00Z")},
+		} {
+			require.NoError(t, db.Exec(row[0].(string), row[1:]...).Error, row[0])
+		}
+		tel, err := telemetry.Start(t.Context(), "test", telemetry.Config{LogOutput: io.Discard})
+		require.NoError(t, err)
+		require.NoError(t, database.Migrate(t.Context(), database.Config{URL: databaseURL, MaxConnections: 2}, tel, migrations.Files))
+
+		d := newSandbox(t, databaseURL)
+		ids, err := d.client.Subscriptions(t.Context(), "cus_1")
+		require.NoError(t, err)
+		require.Equal(t, []string{"sub_1", "sub_0"}, ids)
+		state, err := d.client.Subscription(t.Context(), "sub_1")
+		require.NoError(t, err)
+		require.Equal(t, subscription.State{
+			ID: "sub_1", Customer: "cus_1", Account: "acc_1", Tier: api.Commercial, CancelAtPeriodEnd: true,
+			Paid: &subscription.Payment{Invoice: "in_2", Until: time.Date(2026, 2, 25, 10, 0, 0, 0, time.UTC), Disputed: true},
+		}, state)
+		ended, err := d.client.Subscription(t.Context(), "sub_0")
+		require.NoError(t, err)
+		require.Equal(t, subscription.State{ID: "sub_0", Customer: "cus_1", Account: "acc_1", Tier: api.Commercial, Ended: true}, ended)
+
+		var events []stripe.Event
+		require.NoError(t, d.Process(t.Context(), func(ctx context.Context, body []byte, signature string) error {
+			e, err := d.client.Event(ctx, body, signature, d.now())
+			events = append(events, e)
+			return err
+		}))
+		require.Equal(t, []stripe.Event{{ID: "evt_1", Type: "customer.subscription.updated", Subscription: "sub_1"}}, events)
+		d.advanceClock(30 * 24 * time.Hour)
+		require.NoError(t, d.Process(t.Context(), d.receive))
+		state, err = d.client.Subscription(t.Context(), "sub_1")
+		require.NoError(t, err)
+		require.True(t, state.Ended, "it ends when it would have")
+
+		var left []string
+		require.NoError(t, db.Raw("SELECT account FROM checkouts").Scan(&left).Error)
+		require.Equal(t, []string{"acc_2"}, left, "only sandbox pages are gone")
 	})
 }

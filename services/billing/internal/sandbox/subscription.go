@@ -2,130 +2,207 @@ package sandbox
 
 import (
 	"crypto/rand"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"gorm.io/gorm"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // Status is the status of a subscription, with Stripe's names.
 type Status string
 
 const (
-	Incomplete Status = "incomplete" // first payment not received
-	Active     Status = "active"
-	PastDue    Status = "past_due" // renewal unpaid; ends with the unpaid period
-	Canceled   Status = "canceled" // ended permanently
+	Incomplete        Status = "incomplete"         // first payment not received
+	IncompleteExpired Status = "incomplete_expired" // ended because the first payment was never received
+	Active            Status = "active"
+	PastDue           Status = "past_due" // renewal unpaid; ends with the unpaid period
+	Canceled          Status = "canceled" // ended permanently
 )
 
 // Subscription is a subscription of the sandbox, paid or not.
 type Subscription struct {
 	ID                string
 	Customer          string
-	Account           string
+	Metadata          map[string]string
 	Status            Status
 	CancelAtPeriodEnd bool
+	CancelAt          time.Time // zero: none
 	CreatedAt         time.Time
 	PeriodEnd         time.Time // when it renews or ends
 	Invoices          []Invoice // newest first; never empty
 }
 
-// Invoice is the invoice of one period. It is charged when it is created.
+// Invoice is the invoice of one period.
 type Invoice struct {
-	ID       string
-	USD      int
-	From     time.Time
-	Until    time.Time
-	Paid     bool
-	Refunded bool // in full
-	Dispute  Dispute
+	ID        string
+	USD       int
+	From      time.Time
+	Until     time.Time
+	Renewal   bool // not the first of its subscription
+	Status    InvoiceStatus
+	Attempted bool // to charge it
+	Advances  bool // it is charged without a request, an hour after its creation
+	Refund    int  // in cents
+	Dispute   Dispute
 }
 
-// Dispute is the state of a payment dispute.
+// InvoiceStatus is the status of an invoice, with Stripe's names.
+type InvoiceStatus string
+
+const (
+	Draft InvoiceStatus = "draft"
+	Open  InvoiceStatus = "open" // final, not paid
+	Paid  InvoiceStatus = "paid"
+	Void  InvoiceStatus = "void"
+)
+
+// Paid reports whether the invoice was paid, even if the payment was refunded later.
+func (in Invoice) Paid() bool { return in.Status == Paid }
+
+// Refunded reports whether the whole payment was refunded.
+func (in Invoice) Refunded() bool { return in.Refund >= in.cents() }
+
+func (in Invoice) cents() int { return in.USD * 100 }
+
+// part returns the id of the object of an invoice that begins with prefix: its charge (ch), payment intent (pi) or dispute (dp).
+func (in Invoice) part(prefix string) string { return prefix + strings.TrimPrefix(in.ID, "in") }
+
+// Dispute is the status of a payment dispute, with Stripe's names.
 type Dispute string
 
 const (
 	NoDispute   Dispute = ""
-	OpenDispute Dispute = "open"
+	OpenDispute Dispute = "needs_response"
 	WonDispute  Dispute = "won" // by the operator, who keeps the payment
 )
 
-// firstPaymentTimeout limits how long an incomplete subscription waits for its first payment.
-const firstPaymentTimeout = 23 * time.Hour
+const (
+	// firstPaymentTimeout limits how long an incomplete subscription waits for its first payment.
+	firstPaymentTimeout = 23 * time.Hour
+	// draftTime is how long a renewal invoice stays a draft. Billing charges it earlier.
+	draftTime = time.Hour
+)
 
 // Event types, with Stripe's names.
 const (
-	created      = "customer.subscription.created"
-	updated      = "customer.subscription.updated"
-	deleted      = "customer.subscription.deleted"
-	invoicePaid  = "invoice.paid"
-	chargeFailed = "invoice.payment_failed"
-	refunded     = "charge.refunded"
-	disputed     = "charge.dispute.created"
-	disputeEnded = "charge.dispute.closed"
+	created        = "customer.subscription.created"
+	updated        = "customer.subscription.updated"
+	deleted        = "customer.subscription.deleted"
+	invoiceCreated = "invoice.created"
+	invoicePaid    = "invoice.paid"
+	paymentFailed  = "invoice.payment_failed"
+	refunded       = "charge.refunded"
+	disputed       = "charge.dispute.created"
+	disputeEnded   = "charge.dispute.closed"
+	completed      = "checkout.session.completed"
 )
 
 // newSubscription returns a subscription with an uncharged invoice for its first period.
-func newSubscription(customer, account string, usd int, now time.Time) Subscription {
+func newSubscription(customer string, metadata map[string]string, usd int, now time.Time) Subscription {
 	s := Subscription{
-		// Ids sort by creation, whatever the clock of a subscription is moved to.
-		ID:       "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""),
-		Customer: customer, Account: account, Status: Incomplete, CreatedAt: now, PeriodEnd: monthAfter(now),
+		ID: "sub_sandbox_" + strings.ReplaceAll(uuid.Must(uuid.NewV7()).String(), "-", ""), Customer: customer, Metadata: metadata,
+		Status: Incomplete, CreatedAt: now,
 	}
 	s.addInvoice(now, usd)
 	return s
 }
 
 func (s *Subscription) addInvoice(from time.Time, usd int) {
-	in := Invoice{ID: "in_sandbox_" + rand.Text(), USD: usd, From: from, Until: monthAfter(from)}
-	s.Invoices = append([]Invoice{in}, s.Invoices...)
+	in := Invoice{
+		ID: "in_sandbox_" + rand.Text(), USD: usd, From: from, Until: monthAfter(from), Renewal: len(s.Invoices) > 0, Status: Draft, Advances: true,
+	}
+	s.Invoices = slices.Insert(s.Invoices, 0, in)
 	s.PeriodEnd = in.Until
 }
 
-// charge attempts to charge the newest invoice and returns the events. Older unpaid invoices are not charged again.
-func (s *Subscription) charge(declines bool, now time.Time) (events []string) {
-	newest := &s.Invoices[0]
-	switch {
-	case newest.Paid || s.Status == Canceled:
-		return nil
-	case declines && s.Status == Incomplete:
-		return []string{chargeFailed}
-	case declines:
-		s.Status = PastDue
-		return []string{chargeFailed, updated}
+func (s *Subscription) save(tx *gorm.DB, events []string) error {
+	if err := put(tx, subscriptionKind, s.ID, s.Customer, s.due(), s); err != nil {
+		return err
 	}
-	if s.Status == Incomplete { // the paid period starts with the payment
-		newest.From, newest.Until = now, monthAfter(now)
-		s.PeriodEnd = newest.Until
+	for _, eventType := range events {
+		if err := storeEvent(tx, eventType, s.eventObject(eventType)); err != nil {
+			return err
+		}
 	}
-	newest.Paid, s.Status = true, Active
-	return []string{updated, invoicePaid}
+	return nil
 }
 
-// processDue renews the subscription for every period that has ended, or ends it, and returns the events.
-func (s *Subscription) processDue(declines bool, now time.Time) (events []string) {
-	if s.Status == Incomplete && !now.Before(s.CreatedAt.Add(firstPaymentTimeout)) {
-		s.Status = Canceled
-		return []string{updated}
+// Ended reports whether the subscription never charges again.
+func (s *Subscription) Ended() bool { return s.Status == Canceled || s.Status == IncompleteExpired }
+
+// due returns the time of the next change that processDue makes, or the zero time.
+func (s *Subscription) due() time.Time {
+	newest := s.Invoices[0]
+	switch {
+	case s.Ended():
+		return time.Time{}
+	case s.Status == Incomplete:
+		return s.CreatedAt.Add(firstPaymentTimeout)
+	case newest.Status == Draft:
+		return newest.From.Add(draftTime)
 	}
-	for (s.Status == Active || s.Status == PastDue) && !now.Before(s.PeriodEnd) {
-		if s.CancelAtPeriodEnd || s.Status == PastDue {
+	return s.PeriodEnd
+}
+
+// processDue makes the changes that are due and returns their events: it renews the subscription, charges renewal invoices, or ends it.
+func (s *Subscription) processDue(declines bool, now time.Time) (events []string) {
+	for !s.Ended() && !now.Before(s.due()) {
+		switch {
+		case s.Status == Incomplete:
+			s.Status, s.Invoices[0].Status = IncompleteExpired, Void
+			events = append(events, updated)
+		case s.Invoices[0].Status == Draft:
+			events = append(events, s.charge(&s.Invoices[0], declines, now)...)
+		case s.CancelAtPeriodEnd || s.Status == PastDue || !s.CancelAt.IsZero() && !s.CancelAt.After(s.PeriodEnd):
 			s.Status = Canceled
-			return append(events, deleted)
+			events = append(events, deleted)
+		default:
+			events = append(events, s.Renew()...)
 		}
-		s.addInvoice(s.PeriodEnd, s.Invoices[0].USD)
-		events = append(events, s.charge(declines, now)...)
 	}
 	return events
 }
 
-// setCancelAtPeriodEnd schedules the end of the subscription, or removes that schedule.
-func (s *Subscription) setCancelAtPeriodEnd(cancel bool) (events []string, err error) {
-	if s.Status != Active && s.Status != PastDue {
+// Renew begins the next period with a draft invoice and returns the events.
+func (s *Subscription) Renew() (events []string) {
+	s.addInvoice(s.PeriodEnd, s.Invoices[0].USD)
+	return []string{updated, invoiceCreated}
+}
+
+// charge attempts to charge an invoice and returns the events.
+func (s *Subscription) charge(in *Invoice, declines bool, now time.Time) (events []string) {
+	if in.Status != Draft && in.Status != Open || s.Ended() {
+		return nil
+	}
+	in.Status, in.Attempted = Open, true
+	switch {
+	case declines && s.Status == Incomplete:
+		return []string{paymentFailed}
+	case declines:
+		s.Status = PastDue
+		return []string{paymentFailed, updated}
+	}
+	if s.Status == Incomplete { // the paid period starts with the payment
+		in.From, in.Until = now, monthAfter(now)
+		s.PeriodEnd = in.Until
+	}
+	in.Status, in.Advances, s.Status = Paid, false, Active
+	return []string{updated, invoicePaid}
+}
+
+// Charge attempts to charge the newest invoice and returns the events.
+func (s *Subscription) Charge(declines bool, now time.Time) (events []string) {
+	return s.charge(&s.Invoices[0], declines, now)
+}
+
+// SetCancelAtPeriodEnd schedules the end of the subscription, or removes that schedule.
+func (s *Subscription) SetCancelAtPeriodEnd(cancel bool) (events []string, err error) {
+	if s.Ended() || s.Status == Incomplete {
 		return nil, problem.New(problem.InvalidParameter, "This subscription has ended or has not started.")
 	}
 	if s.CancelAtPeriodEnd == cancel {
@@ -135,28 +212,38 @@ func (s *Subscription) setCancelAtPeriodEnd(cancel bool) (events []string, err e
 	return []string{updated}, nil
 }
 
+// End ends the subscription at once.
+func (s *Subscription) End() (events []string) {
+	if s.Ended() {
+		return nil
+	}
+	s.Status = Canceled
+	return []string{deleted}
+}
+
 // LatestPaid returns the newest paid invoice, the one that can be refunded or disputed, or nil if there is none.
-func (s Subscription) LatestPaid() *Invoice {
+func (s *Subscription) LatestPaid() *Invoice {
 	for i := range s.Invoices {
-		if s.Invoices[i].Paid {
+		if s.Invoices[i].Paid() {
 			return &s.Invoices[i]
 		}
 	}
 	return nil
 }
 
-func (s *Subscription) refund() (events []string, err error) {
+// Refund refunds cents of the latest payment.
+func (s *Subscription) Refund(cents int) (events []string, err error) {
 	in := s.LatestPaid()
-	if in == nil || in.Refunded || in.Dispute == OpenDispute {
+	if in == nil || in.Refunded() || in.Dispute == OpenDispute {
 		return nil, problem.New(problem.InvalidParameter, "No payment can be refunded.")
 	}
-	in.Refunded = true
+	in.Refund += cents
 	return []string{refunded}, nil
 }
 
 func (s *Subscription) dispute() (events []string, err error) {
 	in := s.LatestPaid()
-	if in == nil || in.Refunded || in.Dispute != NoDispute {
+	if in == nil || in.Refunded() || in.Dispute != NoDispute {
 		return nil, problem.New(problem.InvalidParameter, "No payment can be disputed.")
 	}
 	in.Dispute = OpenDispute
@@ -172,31 +259,40 @@ func (s *Subscription) winDispute() (events []string, err error) {
 	return []string{disputeEnded}, nil
 }
 
-// abandoned reports whether the subscription ended without any payment. Its checkout session is closed then.
-func (s *Subscription) abandoned() bool { return s.Status == Canceled && s.LatestPaid() == nil }
-
-// shiftBack moves every time of the subscription into the past. To the rest of the service, which uses the real clock, its clock has moved
-// forward.
-func (s *Subscription) shiftBack(by time.Duration) {
+// moveClock moves the clock of the subscription forward. The caller processes what falls due. To the rest of the service, which uses the
+// real clock, every time of the subscription moves into the past.
+func (s *Subscription) moveClock(by time.Duration) (events []string, err error) {
+	switch {
+	case s.Ended():
+		return nil, problem.New(problem.InvalidParameter, "This subscription has ended.")
+	case by <= 0:
+		return nil, problem.New(problem.InvalidParameter, "The clock of this subscription is already past that time.")
+	}
 	s.CreatedAt, s.PeriodEnd = s.CreatedAt.Add(-by), s.PeriodEnd.Add(-by)
+	if !s.CancelAt.IsZero() {
+		s.CancelAt = s.CancelAt.Add(-by)
+	}
 	for i := range s.Invoices {
 		in := &s.Invoices[i]
 		in.From, in.Until = in.From.Add(-by), in.Until.Add(-by)
 	}
+	return []string{updated}, nil
 }
 
-// state converts the subscription to the form that processors return.
-func (s *Subscription) state() subscription.State {
-	state := subscription.State{
-		ID: s.ID, Customer: s.Customer, Account: s.Account, Tier: api.SoldPlan().Tier,
-		Ended: s.Status == Canceled, CancelAtPeriodEnd: s.CancelAtPeriodEnd,
+// eventObject returns the object of an event about the subscription.
+func (s *Subscription) eventObject(eventType string) object {
+	switch eventType {
+	case invoiceCreated, invoicePaid, paymentFailed:
+		return s.invoiceObject(s.Invoices[0])
+	case refunded:
+		return chargeObject(*s.LatestPaid())
+	case disputed, disputeEnded: // without a payment intent, as on older Stripe accounts; it is found through the charge
+		in := s.LatestPaid()
+		return object{"id": in.part("dp"), "object": "dispute", "charge": in.part("ch"), "status": in.Dispute}
+	case created, updated, deleted:
+		return s.object()
 	}
-	in := s.LatestPaid()
-	state.Failing = !s.Invoices[0].Paid && (in != nil || !state.Ended) // an abandoned first payment is not failing
-	if in != nil {
-		state.Paid = &subscription.Payment{Invoice: in.ID, Until: in.Until, Refunded: in.Refunded, Disputed: in.Dispute == OpenDispute}
-	}
-	return state
+	panic(fmt.Sprintf("event type %q", eventType))
 }
 
 // monthAfter returns the same day of the next month, or its last day if the month is too short.

@@ -10,14 +10,13 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/billing/internal/sales"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
 // Account returns what is stored about an account. An unknown account has the free tier and no subscriptions.
 func (s *Store) Account(ctx context.Context, account string) (subscription.Account, error) {
 	found := subscription.Account{ID: account, Entitlement: api.Entitlement{Tier: api.BaseTier}}
-	err := s.transaction(ctx, func(tx *gorm.DB, _ time.Time) (err error) {
+	err := s.transaction(ctx, func(tx *gorm.DB, now time.Time) (err error) {
 		var row entitlementRow
 		switch err := tx.Where("account = ?", account).Take(&row).Error; {
 		case err == nil:
@@ -28,6 +27,12 @@ func (s *Store) Account(ctx context.Context, account string) (subscription.Accou
 		if err := tx.Raw("SELECT customer FROM customers WHERE account = ?", account).Scan(&found.Customer).Error; err != nil {
 			return err
 		}
+		var open int64
+		err = tx.Model(&checkoutRow{}).Where("account = ? AND url <> '' AND created_at > ?", account, database.Micros(now.Add(-attemptTTL))).Count(&open).Error
+		if err != nil {
+			return err
+		}
+		found.Checkout = open > 0
 		found.States, err = loadStates(tx, account)
 		return err
 	})
@@ -106,15 +111,19 @@ func (checkoutRow) TableName() string { return "checkouts" }
 // the processor opens no session that would expire soon.
 const urlTimeout = time.Hour
 
-// Attempt returns the account's purchase attempt if it is younger than ttl and has the same return URL; otherwise it starts a new one.
-func (s *Store) Attempt(ctx context.Context, account, returnURL string, ttl time.Duration) (a sales.Attempt, err error) {
+// attemptTTL limits how long checkouts reuse the same session. The session expires with its attempt, because two open sessions could both be
+// paid. Stripe allows between 30 minutes and 24 hours.
+const attemptTTL = 12 * time.Hour
+
+// Attempt returns the account's purchase attempt if it has not expired and has the same return URL; otherwise it starts a new one.
+func (s *Store) Attempt(ctx context.Context, account, returnURL string) (a Attempt, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		started := tx.Exec(`INSERT INTO checkouts (account, attempt, return_url, url, created_at) VALUES (?, ?, ?, '', ?)
 			ON CONFLICT (account) DO UPDATE SET attempt = excluded.attempt, return_url = excluded.return_url, url = '',
 				created_at = excluded.created_at
 			WHERE checkouts.created_at <= ? OR checkouts.url = '' AND checkouts.created_at <= ?
 				OR checkouts.return_url <> excluded.return_url`,
-			account, "att_"+uuid.NewString(), returnURL, database.Micros(now), database.Micros(now.Add(-ttl)),
+			account, "att_"+uuid.NewString(), returnURL, database.Micros(now), database.Micros(now.Add(-attemptTTL)),
 			database.Micros(now.Add(-urlTimeout)))
 		err := started.Error
 		if err == nil && started.RowsAffected > 0 {
@@ -125,7 +134,7 @@ func (s *Store) Attempt(ctx context.Context, account, returnURL string, ttl time
 		}
 		var row checkoutRow
 		err = tx.Where("account = ?", account).Take(&row).Error
-		a = sales.Attempt{ID: row.Attempt, URL: row.URL, ExpiresAt: database.FromMicros(row.CreatedAt).Add(ttl)}
+		a = Attempt{ID: row.Attempt, URL: row.URL, ExpiresAt: database.FromMicros(row.CreatedAt).Add(attemptTTL)}
 		return err
 	})
 	return a, err

@@ -11,7 +11,6 @@ import (
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
@@ -40,9 +39,9 @@ func (r subscriptionRow) state() (s subscription.State, err error) {
 
 // Apply stores a fetched state and everything derived from it in one transaction. It locks the accounts involved before it reads the
 // stored state, so a second concurrent change to an account sees the first.
-func (s *Store) Apply(ctx context.Context, f intake.Fetched) (change intake.Change, err error) {
+func (s *Store) Apply(ctx context.Context, f Fetched) (change Change, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
-		change = intake.Change{}
+		change = Change{}
 		if f.Cause.Event != "" {
 			claimed, err := claimEvent(tx, f.Cause.Event, now)
 			if err != nil {
@@ -68,7 +67,7 @@ func claimEvent(tx *gorm.DB, event string, now time.Time) (claimed bool, err err
 	return result.RowsAffected == 1, result.Error
 }
 
-func applyState(tx *gorm.DB, now time.Time, f intake.Fetched, change *intake.Change) error {
+func applyState(tx *gorm.DB, now time.Time, f Fetched, change *Change) error {
 	state := *f.State
 	accounts, err := lockOwners(tx, now, &state)
 	if err != nil || state.Account == "" {
@@ -156,7 +155,7 @@ func accountOf(tx *gorm.DB, customer string) (string, error) {
 }
 
 // saveState stores a state and its ticket. An unchanged state only gets the new ticket.
-func saveState(tx *gorm.DB, now time.Time, f intake.Fetched, state subscription.State, before *subscription.State) error {
+func saveState(tx *gorm.DB, now time.Time, f Fetched, state subscription.State, before *subscription.State) error {
 	encoded, err := json.Marshal(state)
 	if err != nil {
 		return err
@@ -193,7 +192,7 @@ func saveState(tx *gorm.DB, now time.Time, f intake.Fetched, state subscription.
 func purchaseFinished(s subscription.State) bool { return s.Paid != nil || s.Ended }
 
 // withEvent adds the id of the webhook event, if there is one, to the detail of an audit log entry.
-func withEvent(cause intake.Cause, detail map[string]any) map[string]any {
+func withEvent(cause Cause, detail map[string]any) map[string]any {
 	if cause.Event != "" {
 		detail["event"] = cause.Event
 	}

@@ -12,7 +12,6 @@ import (
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/storetest"
 	"opportunity.internal/pkg/telemetry"
-	"opportunity.internal/services/billing/internal/intake"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
 	"opportunity.internal/services/billing/migrations"
@@ -47,16 +46,16 @@ func TestAuditLog(t *testing.T) {
 			repo, db := openStore(t, url, &clock)
 			state := subscription.State{ID: "sub_1", Account: "acc_1", Customer: "cus_1", Tier: api.Commercial,
 				Paid: &subscription.Payment{Invoice: "in_1", Until: now.AddDate(0, 1, 0)}}
-			apply := func(cause intake.Cause) {
+			apply := func(cause store.Cause) {
 				ticket, err := repo.Ticket(t.Context())
 				require.NoError(t, err)
-				_, err = repo.Apply(t.Context(), intake.Fetched{Ticket: ticket, Cause: cause, State: &state})
+				_, err = repo.Apply(t.Context(), store.Fetched{Ticket: ticket, Cause: cause, State: &state})
 				require.NoError(t, err)
 			}
-			apply(intake.Cause{Actor: intake.ActorProcessor, Event: "evt_1"})
-			apply(intake.Cause{Actor: intake.ActorProcessor, Event: "evt_2"}) // no change
+			apply(store.Cause{Actor: "processor", Event: "evt_1"})
+			apply(store.Cause{Actor: "processor", Event: "evt_2"}) // no change
 			state.CancelAtPeriodEnd = true
-			apply(intake.Cause{Actor: "acc_1", Action: "subscription.cancel"})
+			apply(store.Cause{Actor: "acc_1", Action: "subscription.cancel"})
 			var log []entry
 			require.NoError(t, db.Raw("SELECT actor, action, subject, detail FROM audit_log ORDER BY id").Scan(&log).Error)
 			var actions []string
@@ -88,7 +87,7 @@ func TestProcessedEventsAreDeletedAfterSixtyDays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := now
 			repo, _ := openStore(t, url, &clock)
-			_, err := repo.Apply(t.Context(), intake.Fetched{Cause: intake.Cause{Event: "evt_1"}})
+			_, err := repo.Apply(t.Context(), store.Fetched{Cause: store.Cause{Event: "evt_1"}})
 			require.NoError(t, err)
 			processed := func() bool {
 				require.NoError(t, repo.DeleteOldEvents(t.Context()))
@@ -111,7 +110,7 @@ func TestSubscriptionMovesToAnotherAccount(t *testing.T) {
 			clock := now
 			repo, _ := openStore(t, url, &clock)
 			for i, account := range []string{"acc_2", "acc_1"} {
-				_, err := repo.Apply(t.Context(), intake.Fetched{Ticket: int64(i + 1), Cause: intake.Cause{Actor: "test"}, State: &subscription.State{
+				_, err := repo.Apply(t.Context(), store.Fetched{Ticket: int64(i + 1), Cause: store.Cause{Actor: "test"}, State: &subscription.State{
 					ID: "sub_1", Account: account, Customer: "cus_1", Tier: api.Commercial, Paid: &subscription.Payment{Until: now.AddDate(0, 1, 0)},
 				}})
 				require.NoError(t, err)

@@ -9,8 +9,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/push"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
@@ -49,7 +47,7 @@ func lockAccount(tx *gorm.DB, account string, now time.Time) error {
 
 // UpdateEntitlement derives an account's entitlement again from its stored subscriptions and returns the old and the new one. They differ
 // if the database was edited by hand or an older release derived entitlements differently.
-func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause intake.Cause) (before, after api.Entitlement, err error) {
+func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause Cause) (before, after api.Entitlement, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB, now time.Time) error {
 		if err = lockAccount(tx, account, now); err == nil {
 			before, after, err = updateEntitlement(tx, now, cause, account)
@@ -59,9 +57,9 @@ func (s *Store) UpdateEntitlement(ctx context.Context, account string, cause int
 	return before, after, err
 }
 
-// updateEntitlement derives an account's entitlement again and, if it has changed, stores it as a pending push. The caller holds the
+// updateEntitlement derives an account's entitlement again and, if it has changed, stores it as a pending  The caller holds the
 // account's lock.
-func updateEntitlement(tx *gorm.DB, now time.Time, cause intake.Cause, account string) (before, after api.Entitlement, err error) {
+func updateEntitlement(tx *gorm.DB, now time.Time, cause Cause, account string) (before, after api.Entitlement, err error) {
 	states, err := loadStates(tx, account)
 	if err != nil {
 		return before, after, err
@@ -87,7 +85,7 @@ func updateEntitlement(tx *gorm.DB, now time.Time, cause intake.Cause, account s
 		withEvent(cause, map[string]any{"had": before, "has": after}))
 }
 
-// dueNow is the push time of a new push. It lies in the past on the clock of every replica.
+// dueNow is the push time of a new  It lies in the past on the clock of every replica.
 const dueNow = 0
 
 // sameEntitlement reports whether two entitlements are equal apart from their versions.
@@ -112,16 +110,16 @@ func loadStates(tx *gorm.DB, account string) ([]subscription.State, error) {
 }
 
 // Due returns at most limit pushes that are due, oldest first, of one account or, if account is empty, of all.
-func (s *Store) Due(ctx context.Context, account string, limit int) ([]push.Push, error) {
+func (s *Store) Due(ctx context.Context, account string, limit int) ([]Push, error) {
 	q := s.db.WithContext(ctx).Where("push_at <= ?", database.Micros(s.now())).Order("push_at, account").Limit(limit)
 	if account != "" {
 		q = q.Where("account = ?", account)
 	}
 	var rows []entitlementRow
 	err := q.Find(&rows).Error
-	due := make([]push.Push, len(rows))
+	due := make([]Push, len(rows))
 	for i, r := range rows {
-		due[i] = push.Push{Account: r.Account, Entitlement: r.entitlement(), Failures: r.PushFailures}
+		due[i] = Push{Account: r.Account, Entitlement: r.entitlement(), Failures: r.PushFailures}
 	}
 	return due, database.Outage(err)
 }

@@ -11,36 +11,34 @@ import (
 
 	api "github.com/stripe/stripe-go/v86"
 	"github.com/stripe/stripe-go/v86/webhook"
-
-	"opportunity.internal/services/billing/internal/processor"
 )
 
 // tolerance is the maximum age of a signature, and how far in the future it may be. It stops replays of recorded events.
 const tolerance = 5 * time.Minute
 
-// Event verifies and decodes a webhook event. It returns processor.ErrSignature unless one of the secrets signed the body within the
-// tolerance, and processor.ErrMalformed if the body is not an event. Events about payments do not name a subscription, so Event looks it
+// Event verifies and decodes a webhook event. It returns ErrSignature unless one of the secrets signed the body within the
+// tolerance, and ErrMalformed if the body is not an event. Events about payments do not name a subscription, so Event looks it
 // up at Stripe.
 //
 // Events of any Stripe API version are accepted, because only ids are read from them.
-func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now time.Time) (processor.Event, error) {
+func (s *Stripe) Event(ctx context.Context, body []byte, signature string, now time.Time) (Event, error) {
 	if err := checkTimestamp(signature, now); err != nil {
-		return processor.Event{}, err
+		return Event{}, err
 	}
 	event, err := s.verify(body, signature)
 	if err != nil {
-		return processor.Event{}, err
+		return Event{}, err
 	}
 	if event.ID == "" || event.Type == "" || event.Data == nil || len(event.Data.Raw) == 0 {
-		return processor.Event{}, processor.ErrMalformed
+		return Event{}, ErrMalformed
 	}
-	out := processor.Event{ID: event.ID, Type: string(event.Type)}
+	out := Event{ID: event.ID, Type: string(event.Type)}
 	var obj object
 	if !relevant(out.Type) {
 		return out, nil
 	}
 	if err := json.Unmarshal(event.Data.Raw, &obj); err != nil {
-		return out, fmt.Errorf("%w: object of %s", processor.ErrMalformed, out.Type)
+		return out, fmt.Errorf("%w: object of %s", ErrMalformed, out.Type)
 	}
 	out.Subscription, err = s.subscriptionOf(ctx, out.Type, obj)
 	return out, err
@@ -60,9 +58,9 @@ func (s *Stripe) verify(body []byte, signature string) (event api.Event, err err
 	case err == nil:
 		return event, nil
 	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader), errors.Is(err, webhook.ErrNotSigned):
-		return event, processor.ErrSignature
+		return event, ErrSignature
 	}
-	return event, processor.ErrMalformed // err may quote the body
+	return event, ErrMalformed // err may quote the body
 }
 
 // checkTimestamp checks the time in a signature header such as t=1495999758,v1=ABC. stripe-go uses the machine's clock and accepts times in
@@ -76,12 +74,12 @@ func checkTimestamp(signature string, now time.Time) error {
 		}
 		seconds, err := strconv.ParseInt(stamp, 10, 64)
 		if d := now.Sub(time.Unix(seconds, 0)); err != nil || d > tolerance || d < -tolerance {
-			return processor.ErrSignature
+			return ErrSignature
 		}
 		found = true
 	}
 	if !found {
-		return processor.ErrSignature
+		return ErrSignature
 	}
 	return nil
 }
@@ -173,9 +171,9 @@ func (s *Stripe) subscriptionOfPayment(ctx context.Context, intent string) (stri
 	return "", nil
 }
 
-// ignoreNotFound drops processor.ErrNotFound: an object that Stripe does not have paid for nothing.
+// ignoreNotFound drops ErrNotFound: an object that Stripe does not have paid for nothing.
 func ignoreNotFound(err error) error {
-	if errors.Is(err, processor.ErrNotFound) {
+	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	api "github.com/stripe/stripe-go/v86"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // CheckOffer compares the configured price and its product with the plan table. The error lists every difference.
-func (s *Stripe) CheckOffer(ctx context.Context) error {
+func (s *Stripe) CheckOffer(ctx context.Context) (err error) {
+	defer s.observed("offer", time.Now(), &err)
 	p := &api.PriceRetrieveParams{}
 	p.AddExpand("product")
 	price, err := s.client.V1Prices.Retrieve(ctx, s.price, p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	api "github.com/stripe/stripe-go/v86"
 
@@ -27,10 +28,12 @@ func pendingRenewal(invoice *api.Invoice) string {
 	return ""
 }
 
-// Charge finalizes a draft invoice and charges it. A finalized invoice also advances on its own: Stripe retries a charge that fails here.
-func (s *Stripe) Charge(ctx context.Context, invoice string) error {
+// Charge finalizes a draft invoice and charges it. A declined card is not an error; it shows in the state of the subscription. A finalized
+// invoice also advances on its own: Stripe retries a charge that fails here.
+func (s *Stripe) Charge(ctx context.Context, invoice string) (err error) {
+	defer s.observed("charge", time.Now(), &err)
 	// No fixed idempotency key: Stripe replays the response to a key for a day, even an internal error, and the invoice would stay a draft.
-	_, err := s.client.V1Invoices.FinalizeInvoice(ctx, invoice, &api.InvoiceFinalizeInvoiceParams{AutoAdvance: api.Bool(true)})
+	_, err = s.client.V1Invoices.FinalizeInvoice(ctx, invoice, &api.InvoiceFinalizeInvoiceParams{AutoAdvance: api.Bool(true)})
 	var finalizeErr error
 	if err != nil {
 		finalizeErr = apiError("finalizing the invoice", err)

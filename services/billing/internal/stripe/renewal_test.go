@@ -2,53 +2,27 @@ package stripe_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/processor"
-	"opportunity.internal/services/billing/internal/stripetest"
+	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/stripe"
 )
-
-// Only renewal invoices that Stripe would charge to a card later are pending.
-func TestPendingRenewalInvoice(t *testing.T) {
-	s, fake := start(t)
-	id, _ := buy(t, s, fake)
-	fake.DraftRenewal(id)
-	for _, c := range []struct {
-		name   string
-		change map[string]any
-		want   bool
-	}{
-		{"a draft", nil, true},
-		{"finalized, not charged", map[string]any{"status": "open"}, true},
-		{"declined: Stripe retries", map[string]any{"status": "open", "attempted": true}, false},
-		{"void", map[string]any{"status": "void"}, false},
-		{"paid", map[string]any{"status": "paid"}, false},
-		{"does not advance automatically", map[string]any{"status": "draft", "attempted": false, "auto_advance": false}, false},
-		{"sent by mail", map[string]any{"auto_advance": true, "collection_method": "send_invoice"}, false},
-		{"first invoice", map[string]any{"collection_method": "charge_automatically", "billing_reason": "subscription_create"}, false},
-		{"a draft again", map[string]any{"billing_reason": "subscription_cycle"}, true},
-	} {
-		invoice := fake.UpdateInvoice(id, c.change)
-		got, err := s.Subscription(t.Context(), id)
-		require.NoError(t, err)
-		if c.want {
-			require.Equal(t, invoice["id"], got.PendingInvoice, c.name)
-		} else {
-			require.Empty(t, got.PendingInvoice, c.name)
-		}
-	}
-}
 
 func TestCharge(t *testing.T) {
 	s, fake := start(t)
 	id, _ := buy(t, s, fake)
-	end := now.Add(stripetest.Period)
+	end := now.AddDate(0, 1, 0)
 	draft := func() string {
 		fake.DraftRenewal(id)
-		return fake.UpdateInvoice(id, nil)["id"].(string)
+		return fake.Invoice(id).ID
+	}
+	setStatus := func(status sandbox.InvoiceStatus) {
+		fake.Change(id, func(sub *sandbox.Subscription, _ time.Time) []string { sub.Invoices[0].Status = status; return nil })
 	}
 
 	invoice := draft()
@@ -56,53 +30,55 @@ func TestCharge(t *testing.T) {
 	got, err := s.Subscription(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, invoice, got.Paid.Invoice)
-	require.Equal(t, end.Add(stripetest.Period), got.Paid.Until)
+	require.Equal(t, end.AddDate(0, 1, 0), got.Paid.Until)
 	require.NoError(t, s.Charge(t.Context(), invoice), "repeated, as after a crash")
-	require.Equal(t, "paid", fake.UpdateInvoice(id, nil)["status"])
+	require.True(t, fake.Invoice(id).Paid())
 
 	invoice = draft()
-	fake.UpdateInvoice(id, map[string]any{"status": "open"})
+	setStatus(sandbox.Open)
 	require.NoError(t, s.Charge(t.Context(), invoice), "already finalized")
-	require.Equal(t, "paid", fake.UpdateInvoice(id, nil)["status"])
+	require.True(t, fake.Invoice(id).Paid())
 
 	invoice = draft()
-	fake.Decline(true)
+	fake.Decline(got.Customer, true)
 	require.NoError(t, s.Charge(t.Context(), invoice))
 	got, err = s.Subscription(t.Context(), id)
 	require.NoError(t, err)
 	require.True(t, got.Failing)
-	require.Equal(t, end.Add(2*stripetest.Period), got.Paid.Until, "the paid period is unchanged")
-	require.Equal(t, true, fake.UpdateInvoice(id, nil)["auto_advance"], "Stripe retries the card")
-	fake.Decline(false)
+	require.Equal(t, end.AddDate(0, 2, 0), got.Paid.Until, "the paid period is unchanged")
+	require.True(t, fake.Invoice(id).Advances, "Stripe retries the card")
 	require.NoError(t, s.Charge(t.Context(), invoice))
-	require.Equal(t, "open", fake.UpdateInvoice(id, nil)["status"], "a repeated charge gets the first response and does not charge the card")
+	require.Len(t, fake.Requests("POST /v1/invoices/"+invoice+"/pay"), 2)
+	require.Equal(t, sandbox.Open, fake.Invoice(id).Status, "a repeated charge gets the first response and does not charge the card")
+	fake.Decline(got.Customer, false)
 
 	invoice = draft()
-	fake.UpdateInvoice(id, map[string]any{"status": "void"})
+	setStatus(sandbox.Void)
 	err = s.Charge(t.Context(), invoice)
 	require.Error(t, err)
 	require.NotErrorAs(t, err, new(*problem.Error), "Stripe would reject it again")
-	require.ErrorIs(t, s.Charge(t.Context(), "in_nowhere"), processor.ErrNotFound)
+	require.ErrorIs(t, s.Charge(t.Context(), "in_nowhere"), stripe.ErrNotFound)
 }
 
-// A failed connection is an outage, so that the event is sent again. The next attempt charges.
+// A failed request is an outage, so that the event is sent again. The next attempt charges.
 func TestChargeDuringOutage(t *testing.T) {
 	for _, step := range []string{"/finalize", "/pay"} {
 		s, fake := start(t)
 		id, _ := buy(t, s, fake)
 		fake.DraftRenewal(id)
-		invoice := fake.UpdateInvoice(id, nil)["id"].(string)
-		fake.Gate(func(r *http.Request) {
-			if r.URL.Path == "/v1/invoices/"+invoice+step {
-				panic(http.ErrAbortHandler)
+		invoice := fake.Invoice(id).ID
+		fake.Fail(func(r *http.Request) int {
+			if strings.HasSuffix(r.URL.Path, step) {
+				return http.StatusInternalServerError
 			}
+			return 0
 		})
 		require.ErrorAs(t, s.Charge(t.Context(), invoice), new(*problem.Error), step)
 		got, err := s.Subscription(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, invoice, got.PendingInvoice, step)
-		fake.Gate(nil)
+		fake.Fail(nil)
 		require.NoError(t, s.Charge(t.Context(), invoice))
-		require.Equal(t, "paid", fake.UpdateInvoice(id, nil)["status"], step)
+		require.True(t, fake.Invoice(id).Paid(), step)
 	}
 }

@@ -10,20 +10,22 @@ import (
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
-// Subscription returns the state of a subscription, derived from the subscription, its latest paid invoice and that invoice's payments.
-func (s *Stripe) Subscription(ctx context.Context, id string) (subscription.State, error) {
+// Subscription returns the state of a subscription, derived from the subscription, its latest paid invoice and that invoice's payments. It
+// returns ErrNotFound if there is no such subscription.
+func (s *Stripe) Subscription(ctx context.Context, id string) (state subscription.State, err error) {
+	defer s.observed("subscription", time.Now(), &err)
 	product, err := s.productID(ctx)
 	if err != nil {
-		return subscription.State{}, err
+		return state, err
 	}
 	p := &api.SubscriptionRetrieveParams{}
 	p.AddExpand("customer")
 	p.AddExpand("latest_invoice")
 	sub, err := s.client.V1Subscriptions.Retrieve(ctx, id, p)
 	if err != nil {
-		return subscription.State{}, apiError("reading subscription", err)
+		return state, apiError("reading subscription", err)
 	}
-	state := subscription.State{ID: sub.ID, Account: sub.Metadata[accountMetadata], Tier: contract.BaseTier, CancelAtPeriodEnd: cancelsAtPeriodEnd(sub)}
+	state = subscription.State{ID: sub.ID, Account: sub.Metadata[accountMetadata], Tier: contract.BaseTier, CancelAtPeriodEnd: cancelsAtPeriodEnd(sub)}
 	if sub.Customer != nil {
 		state.Customer = sub.Customer.ID
 		if state.Account == "" {

@@ -1,4 +1,4 @@
-// Package stripe implements processor.Processor with Stripe's Go library.
+// Package stripe implements Processor with Stripe's Go library.
 //
 // Every request names the API version of the library, so responses have the expected shape whatever the Stripe account's default version
 // is. From webhook events, which may use another version, only ids are read, in their older shapes too.
@@ -16,7 +16,6 @@ import (
 	api "github.com/stripe/stripe-go/v86"
 
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/processor"
 )
 
 // accountMetadata is the metadata key of the account id on customers, checkout sessions and subscriptions.
@@ -36,18 +35,30 @@ type Stripe struct {
 	price     string
 	secrets   []string
 	product   atomic.Pointer[string] // of price; nil until read
+	observe   func(operation string, duration time.Duration, err error)
 	closeIdle func()
 }
 
-var _ processor.Processor = (*Stripe)(nil)
+// Options are the parts of a client that are not settings.
+type Options struct {
+	Transport http.RoundTripper                                         // nil: the network
+	Observe   func(operation string, duration time.Duration, err error) // called after each operation; nil: not observed
+}
 
 // New returns a client for valid settings. It makes no request.
-func New(cfg Config) *Stripe {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+func New(cfg Config, o Options) *Stripe {
+	closeIdle := func() {}
+	if o.Transport == nil {
+		network := http.DefaultTransport.(*http.Transport).Clone()
+		network.DialContext = (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+		o.Transport, closeIdle = network, network.CloseIdleConnections
+	}
+	if o.Observe == nil {
+		o.Observe = func(string, time.Duration, error) {}
+	}
 	client := func(timeout time.Duration, retries int64) *api.Client {
 		backend := &api.BackendConfig{
-			HTTPClient:        &http.Client{Transport: transport, Timeout: timeout},
+			HTTPClient:        &http.Client{Transport: o.Transport, Timeout: timeout},
 			LeveledLogger:     &api.LeveledLogger{Level: api.LevelNull}, // errors carry the same details, without request parameters
 			MaxNetworkRetries: api.Int64(retries),
 			EnableTelemetry:   api.Bool(false),
@@ -59,15 +70,20 @@ func New(cfg Config) *Stripe {
 	}
 	return &Stripe{
 		client: client(requestTimeout, maxRetries), charges: client(chargeTimeout, 0),
-		price: cfg.Price, secrets: cfg.WebhookSecrets, closeIdle: transport.CloseIdleConnections,
+		price: cfg.Price, secrets: cfg.WebhookSecrets, observe: o.Observe, closeIdle: closeIdle,
 	}
+}
+
+// observed reports an operation that began at start and ends now.
+func (s *Stripe) observed(operation string, start time.Time, err *error) {
+	s.observe(operation, time.Since(start), *err)
 }
 
 // Close closes idle connections.
 func (s *Stripe) Close() { s.closeIdle() }
 
 // apiError converts an error of stripe-go, which may quote request parameters, into one that is safe to log. It returns
-// problem.Unavailable for outages, processor.ErrNoCustomer or processor.ErrNotFound for missing objects, and a plain error otherwise.
+// problem.Unavailable for outages, ErrNoCustomer or ErrNotFound for missing objects, and a plain error otherwise.
 func apiError(operation string, err error) error {
 	stripeErr := new(api.Error)
 	if !errors.As(err, &stripeErr) {
@@ -78,18 +94,19 @@ func apiError(operation string, err error) error {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return fmt.Errorf("%w: OPPORTUNITY_STRIPE_API_KEY is invalid or lacks the permission", described)
 	case stripeErr.Code == api.ErrorCodeResourceMissing && stripeErr.Param == "customer": // status 400 if the customer is a parameter
-		return fmt.Errorf("%w: %w", processor.ErrNoCustomer, described)
+		return fmt.Errorf("%w: %w", ErrNoCustomer, described)
 	case status == http.StatusNotFound && stripeErr.Code == api.ErrorCodeResourceMissing:
-		return fmt.Errorf("%w: %w", processor.ErrNotFound, described)
+		return fmt.Errorf("%w: %w", ErrNotFound, described)
 	case status == http.StatusTooManyRequests || status == http.StatusConflict || status >= http.StatusInternalServerError || status == 0:
 		return problem.Unavailable(described)
 	}
 	return described
 }
 
-// Customer creates the account's customer. The idempotency key contains the attempt: repeating the attempt, as after a crash, returns the
+// Customer creates the account's customer and returns its id. The idempotency key contains the attempt: repeating the attempt, as after a crash, returns the
 // same customer, while a new attempt after the customer was deleted creates another one. An unused customer may be left behind.
-func (s *Stripe) Customer(ctx context.Context, account, email, attempt string) (string, error) {
+func (s *Stripe) Customer(ctx context.Context, account, email, attempt string) (id string, err error) {
+	defer s.observed("customer", time.Now(), &err)
 	p := &api.CustomerCreateParams{Email: api.String(email), Metadata: map[string]string{accountMetadata: account}}
 	p.SetIdempotencyKey("customer-" + digest(account, email, attempt))
 	c, err := s.client.V1Customers.Create(ctx, p)
@@ -99,8 +116,9 @@ func (s *Stripe) Customer(ctx context.Context, account, email, attempt string) (
 	return c.ID, nil
 }
 
-// Checkout opens a checkout session for a subscription at the configured price.
-func (s *Stripe) Checkout(ctx context.Context, o processor.Order) (processor.Session, error) {
+// Checkout opens a checkout session for a subscription at the configured price. It returns ErrNoCustomer if the customer was deleted.
+func (s *Stripe) Checkout(ctx context.Context, o Order) (url string, err error) {
+	defer s.observed("checkout", time.Now(), &err)
 	metadata := map[string]string{accountMetadata: o.Account}
 	p := &api.CheckoutSessionCreateParams{
 		Mode: api.String(api.CheckoutSessionModeSubscription), Customer: api.String(o.Customer), ClientReferenceID: api.String(o.Account),
@@ -113,13 +131,14 @@ func (s *Stripe) Checkout(ctx context.Context, o processor.Order) (processor.Ses
 	p.SetIdempotencyKey("checkout-" + digest(o.Attempt, o.Customer, o.ReturnURL, s.price))
 	page, err := s.client.V1CheckoutSessions.Create(ctx, p)
 	if err != nil {
-		return processor.Session{}, apiError("creating checkout session", err)
+		return "", apiError("creating checkout session", err)
 	}
-	return processor.Session{ID: page.ID, URL: page.URL}, nil
+	return page.URL, nil
 }
 
-// Portal opens a session of the customer portal, which is configured at Stripe.
-func (s *Stripe) Portal(ctx context.Context, customer, returnURL string) (string, error) {
+// Portal opens a session of the customer portal, which is configured at Stripe. It returns ErrNoCustomer if the customer was deleted.
+func (s *Stripe) Portal(ctx context.Context, customer, returnURL string) (url string, err error) {
+	defer s.observed("portal", time.Now(), &err)
 	page, err := s.client.V1BillingPortalSessions.Create(ctx, &api.BillingPortalSessionCreateParams{
 		Customer: api.String(customer), ReturnURL: api.String(returnURL),
 	})
@@ -129,11 +148,12 @@ func (s *Stripe) Portal(ctx context.Context, customer, returnURL string) (string
 	return page.URL, nil
 }
 
-// Subscriptions lists the ids of all subscriptions of a customer, ended ones included.
-func (s *Stripe) Subscriptions(ctx context.Context, customer string) ([]string, error) {
+// Subscriptions lists the ids of all subscriptions of a customer, ended ones included. For a deleted customer it returns ErrNoCustomer or no
+// ids.
+func (s *Stripe) Subscriptions(ctx context.Context, customer string) (ids []string, err error) {
+	defer s.observed("subscriptions", time.Now(), &err)
 	p := &api.SubscriptionListParams{Customer: api.String(customer), Status: api.String("all")}
 	p.Limit = api.Int64(100)
-	var ids []string
 	for sub, err := range s.client.V1Subscriptions.List(ctx, p).All(ctx) {
 		if err != nil {
 			return nil, apiError("listing subscriptions", err)
@@ -144,11 +164,11 @@ func (s *Stripe) Subscriptions(ctx context.Context, customer string) ([]string, 
 }
 
 // AccountSubscriptions lists the ids of all subscriptions with an account in their metadata, or in that of their customer.
-func (s *Stripe) AccountSubscriptions(ctx context.Context) ([]string, error) {
+func (s *Stripe) AccountSubscriptions(ctx context.Context) (ids []string, err error) {
+	defer s.observed("account_subscriptions", time.Now(), &err)
 	p := &api.SubscriptionListParams{Status: api.String("all")}
 	p.Limit = api.Int64(100)
 	p.AddExpand("data.customer")
-	var ids []string
 	for sub, err := range s.client.V1Subscriptions.List(ctx, p).All(ctx) {
 		if err != nil {
 			return nil, apiError("listing subscriptions", err)
@@ -161,7 +181,8 @@ func (s *Stripe) AccountSubscriptions(ctx context.Context) ([]string, error) {
 }
 
 // ExpireCheckouts closes every open checkout session with an account in its metadata. It fails if one of them was paid meanwhile.
-func (s *Stripe) ExpireCheckouts(ctx context.Context) error {
+func (s *Stripe) ExpireCheckouts(ctx context.Context) (err error) {
+	defer s.observed("expire_checkouts", time.Now(), &err)
 	p := &api.CheckoutSessionListParams{Status: api.String(string(api.CheckoutSessionStatusOpen))}
 	p.Limit = api.Int64(100)
 	var open []string // expired after the listing, which they would change
@@ -183,7 +204,8 @@ func (s *Stripe) ExpireCheckouts(ctx context.Context) error {
 
 // SetCancelAtPeriodEnd cancels or resumes a subscription. The portal cancels by setting a date, cancel_at, which resuming must clear
 // separately.
-func (s *Stripe) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) error {
+func (s *Stripe) SetCancelAtPeriodEnd(ctx context.Context, id string, cancel bool) (err error) {
+	defer s.observed("set_cancel", time.Now(), &err)
 	sub, err := s.client.V1Subscriptions.Update(ctx, id, &api.SubscriptionUpdateParams{CancelAtPeriodEnd: api.Bool(cancel)})
 	if err == nil && !cancel && sub.CancelAt > 0 {
 		p := &api.SubscriptionUpdateParams{}

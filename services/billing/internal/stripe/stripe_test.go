@@ -1,7 +1,12 @@
 package stripe_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -10,68 +15,70 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/billing/internal/processor"
+	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/stripe"
-	"opportunity.internal/services/billing/internal/stripetest"
 	"opportunity.internal/services/billing/internal/subscription"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	secret = "whsec_of_the_webhook_endpoint"
+	secret = sandboxtest.Secret
 	older  = "whsec_of_the_endpoint_before"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func start(t *testing.T) (*stripe.Stripe, *stripetest.Server) {
+const returnURL = sandboxtest.PublicURL + "/account/plan"
+
+func start(t *testing.T) (*stripe.Stripe, *sandboxtest.Stripe) {
 	t.Helper()
-	fake := stripetest.New(t, now)
-	s := stripe.New(stripe.Config{APIKey: stripetest.Key, WebhookSecrets: []string{secret, older}, Price: stripetest.Price, APIBase: fake.URL})
-	t.Cleanup(s.Close)
-	return s, fake
+	fake := sandboxtest.New(t, func() time.Time { return now })
+	cfg := fake.Config()
+	cfg.WebhookSecrets = append(cfg.WebhookSecrets, older)
+	return stripe.New(cfg, stripe.Options{Transport: sandbox.Transport{API: fake}}), fake
 }
 
-func buy(t *testing.T, s *stripe.Stripe, fake *stripetest.Server) (id string, events []stripetest.Event) {
+func buy(t *testing.T, s *stripe.Stripe, fake *sandboxtest.Stripe) (id string, events []sandboxtest.Event) {
 	t.Helper()
 	customer, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
-	page, err := s.Checkout(t.Context(), processor.Order{Account: "acc_1", Customer: customer, ReturnURL: "https://api.example/account/plan", Attempt: "att_1"})
+	page, err := s.Checkout(t.Context(), stripe.Order{Account: "acc_1", Customer: customer, ReturnURL: returnURL, Attempt: "att_1", ExpiresAt: now.Add(time.Hour)})
 	require.NoError(t, err)
-	return fake.Pay(page.URL)
+	return fake.Pay(page)
 }
 
 func TestSubscriptionState(t *testing.T) {
-	end := now.Add(stripetest.Period)
+	end := now.AddDate(0, 1, 0)
 	for _, c := range []struct {
 		name   string
-		change func(fake *stripetest.Server, id string)
+		change func(fake *sandboxtest.Stripe, id string)
 		want   func(s *subscription.State)
 	}{
-		{"paid", func(*stripetest.Server, string) {}, func(*subscription.State) {}},
-		{"renewed", func(f *stripetest.Server, id string) { f.Renew(id, true) }, func(s *subscription.State) {
-			s.Paid.Until = end.Add(stripetest.Period)
+		{"paid", func(*sandboxtest.Stripe, string) {}, func(*subscription.State) {}},
+		{"renewed", func(f *sandboxtest.Stripe, id string) { f.Renew(id, true) }, func(s *subscription.State) {
+			s.Paid.Until = end.AddDate(0, 1, 0)
 		}},
-		{"renewal fails: the paid period continues", func(f *stripetest.Server, id string) { f.Renew(id, false) }, func(s *subscription.State) {
+		{"renewal fails: the paid period continues", func(f *sandboxtest.Stripe, id string) { f.Renew(id, false) }, func(s *subscription.State) {
 			s.Failing = true
 		}},
-		{"renewal after a failed one is paid", func(f *stripetest.Server, id string) { f.Renew(id, false); f.Renew(id, true) }, func(s *subscription.State) {
-			s.Paid.Until = end.Add(2 * stripetest.Period)
+		{"renewal after a failed one is paid", func(f *sandboxtest.Stripe, id string) { f.Renew(id, false); f.Renew(id, true) }, func(s *subscription.State) {
+			s.Paid.Until = end.AddDate(0, 2, 0)
 		}},
-		{"renewal is a draft", func(f *stripetest.Server, id string) { f.DraftRenewal(id) }, func(s *subscription.State) { s.PendingInvoice = "its" }},
-		{"cancelled", func(f *stripetest.Server, id string) { f.Cancel(id, true) }, func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
-		{"resumed", func(f *stripetest.Server, id string) { f.Cancel(id, true); f.Cancel(id, false) }, func(*subscription.State) {}},
-		{"ended", func(f *stripetest.Server, id string) { f.Delete(id) }, func(s *subscription.State) { s.Ended = true }},
-		{"partly refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2899) }, func(*subscription.State) {}},
-		{"refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2899); f.Refund(id, 1) }, func(s *subscription.State) { s.Paid.Refunded = true }},
-		{"older payment refunded", func(f *stripetest.Server, id string) { f.Refund(id, 2900); f.Renew(id, true) }, func(s *subscription.State) {
-			s.Paid.Until = end.Add(stripetest.Period)
+		{"renewal is a draft", func(f *sandboxtest.Stripe, id string) { f.DraftRenewal(id) }, func(s *subscription.State) { s.PendingInvoice = "its" }},
+		{"cancelled", func(f *sandboxtest.Stripe, id string) { f.Cancel(id, true) }, func(s *subscription.State) { s.CancelAtPeriodEnd = true }},
+		{"resumed", func(f *sandboxtest.Stripe, id string) { f.Cancel(id, true); f.Cancel(id, false) }, func(*subscription.State) {}},
+		{"ended", func(f *sandboxtest.Stripe, id string) { f.Delete(id) }, func(s *subscription.State) { s.Ended = true }},
+		{"partly refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2899) }, func(*subscription.State) {}},
+		{"refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2899); f.Refund(id, 1) }, func(s *subscription.State) { s.Paid.Refunded = true }},
+		{"older payment refunded", func(f *sandboxtest.Stripe, id string) { f.Refund(id, 2900); f.Renew(id, true) }, func(s *subscription.State) {
+			s.Paid.Until = end.AddDate(0, 1, 0)
 		}},
-		{"disputed", func(f *stripetest.Server, id string) { f.Dispute(id, "needs_response") }, func(s *subscription.State) { s.Paid.Disputed = true }},
-		{"dispute lost", func(f *stripetest.Server, id string) { f.Dispute(id, "lost") }, func(s *subscription.State) { s.Paid.Disputed = true }},
-		{"dispute won", func(f *stripetest.Server, id string) { f.Dispute(id, "won") }, func(*subscription.State) {}},
-		{"inquiry of the bank", func(f *stripetest.Server, id string) { f.Dispute(id, "warning_under_review") }, func(*subscription.State) {}},
+		{"disputed", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "needs_response") }, func(s *subscription.State) { s.Paid.Disputed = true }},
+		{"dispute lost", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "lost") }, func(s *subscription.State) { s.Paid.Disputed = true }},
+		{"dispute won", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "won") }, func(*subscription.State) {}},
+		{"inquiry of the bank", func(f *sandboxtest.Stripe, id string) { f.Dispute(id, "warning_under_review") }, func(*subscription.State) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, fake := start(t)
@@ -87,7 +94,7 @@ func TestSubscriptionState(t *testing.T) {
 			}
 			c.want(&want)
 			if want.PendingInvoice != "" {
-				want.PendingInvoice = fake.UpdateInvoice(id, nil)["id"].(string)
+				want.PendingInvoice = fake.Invoice(id).ID
 			}
 			require.Equal(t, want, got)
 		})
@@ -99,7 +106,7 @@ func TestSubscriptionCreatedAtStripe(t *testing.T) {
 	s, fake := start(t)
 	customer, err := s.Customer(t.Context(), "acc_2", "ben@example.com", "att_1")
 	require.NoError(t, err)
-	id, _ := fake.Subscribe(customer, map[string]any{})
+	id, _ := fake.Subscribe(customer, "")
 	got, err := s.Subscription(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, "acc_2", got.Account)
@@ -129,7 +136,7 @@ func TestRequestsAreIdempotent(t *testing.T) {
 	two, err := s.Customer(t.Context(), "acc_1", "ada@example.com", "att_1")
 	require.NoError(t, err)
 	require.Equal(t, one, two)
-	order := processor.Order{Account: "acc_1", Customer: one, ReturnURL: "https://api.example/account/plan", Attempt: "att_1", ExpiresAt: time.Unix(1795200000, 0)}
+	order := stripe.Order{Account: "acc_1", Customer: one, ReturnURL: returnURL, Attempt: "att_1", ExpiresAt: now.Add(12 * time.Hour)}
 	first, err := s.Checkout(t.Context(), order)
 	require.NoError(t, err)
 	again, err := s.Checkout(t.Context(), order)
@@ -140,14 +147,25 @@ func TestRequestsAreIdempotent(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, first, other)
 
-	session := fake.Session(first.URL)
-	require.Equal(t, "subscription", session["mode"])
+	session := fake.Session(first)
 	require.Equal(t, map[string]any{"account": "acc_1"}, session["metadata"])
-	require.Equal(t, map[string]any{"account": "acc_1"}, session["subscription_metadata"])
-	require.Equal(t, "https://api.example/account/plan?checkout=done", session["success_url"])
-	require.Equal(t, "https://api.example/account/plan?checkout=left", session["cancel_url"])
-	require.Equal(t, stripetest.Price, session["price"])
-	require.Equal(t, json.Number("1795200000"), session["expires_at"])
+	require.Equal(t, returnURL+"?checkout=done", session["success_url"])
+	require.Equal(t, returnURL+"?checkout=left", session["cancel_url"])
+	require.InDelta(t, now.Add(12*time.Hour).Unix(), session["expires_at"], 0)
+}
+
+// reply is a processor with one response.
+type reply []byte
+
+func replyWith(t *testing.T, body any) reply {
+	t.Helper()
+	encoded, err := json.Marshal(body)
+	require.NoError(t, err)
+	return encoded
+}
+
+func (r reply) RoundTrip(request *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(r)), Request: request}, nil
 }
 
 func TestOfferMustMatchPlanTable(t *testing.T) {
@@ -168,8 +186,13 @@ func TestOfferMustMatchPlanTable(t *testing.T) {
 		{"archived product", func(_, p map[string]any) { p["active"] = false }, "product active is false, want true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, fake := start(t)
-			c.change(fake.Offer, fake.Offer["product"].(map[string]any))
+			product := map[string]any{"id": "prod_1", "object": "product", "name": "Business", "active": true}
+			price := map[string]any{
+				"id": "price_1", "object": "price", "active": true, "currency": "usd", "unit_amount": 2900, "product": product,
+				"recurring": map[string]any{"interval": "month", "interval_count": 1, "usage_type": "licensed"},
+			}
+			c.change(price, product)
+			s := stripe.New(stripe.Config{APIKey: "sk_test_1", Price: "price_1", APIBase: "http://stripe.sandbox"}, stripe.Options{Transport: replyWith(t, price)})
 			err := s.CheckOffer(t.Context())
 			if c.want == "" {
 				require.NoError(t, err)
@@ -185,11 +208,11 @@ func TestOfferMustMatchPlanTable(t *testing.T) {
 func TestStripeErrors(t *testing.T) {
 	s, fake := start(t)
 	_, err := s.Subscription(t.Context(), "sub_nowhere")
-	require.ErrorIs(t, err, processor.ErrNotFound)
+	require.ErrorIs(t, err, stripe.ErrNotFound)
 
-	wrong := stripe.New(stripe.Config{APIKey: "sk_test_wrong_and_secret", Price: stripetest.Price, APIBase: fake.URL})
-	t.Cleanup(wrong.Close)
-	err = wrong.CheckOffer(t.Context())
+	wrong := fake.Config()
+	wrong.APIKey = "sk_test_wrong_and_secret"
+	err = stripe.New(wrong, stripe.Options{Transport: sandbox.Transport{API: fake}}).CheckOffer(t.Context())
 	require.ErrorContains(t, err, "OPPORTUNITY_STRIPE_API_KEY")
 	require.NotContains(t, err.Error(), "wrong_and_secret")
 	require.NotErrorAs(t, err, new(*problem.Error))
@@ -198,6 +221,25 @@ func TestStripeErrors(t *testing.T) {
 	unavailable := new(problem.Error)
 	require.ErrorAs(t, s.CheckOffer(t.Context()), &unavailable)
 	require.Equal(t, problem.ServiceUnavailable, unavailable.Code)
-	fake.Close()
-	require.ErrorAs(t, s.CheckOffer(t.Context()), &unavailable)
+
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	cfg := fake.Config()
+	cfg.APIBase = closed.URL
+	network := stripe.New(cfg, stripe.Options{})
+	t.Cleanup(network.Close)
+	require.ErrorAs(t, network.CheckOffer(t.Context()), &unavailable)
+}
+
+func TestOperationsAreObserved(t *testing.T) {
+	_, fake := start(t)
+	var observed []string
+	s := stripe.New(fake.Config(), stripe.Options{Transport: sandbox.Transport{API: fake}, Observe: func(operation string, duration time.Duration, err error) {
+		require.GreaterOrEqual(t, duration, time.Duration(0))
+		observed = append(observed, fmt.Sprint(operation, " ", err == nil))
+	}})
+	require.NoError(t, s.CheckOffer(t.Context()))
+	_, err := s.Subscription(t.Context(), "sub_nowhere")
+	require.Error(t, err)
+	require.Equal(t, []string{"offer true", "subscription false"}, observed)
 }

@@ -10,6 +10,7 @@ type Account struct {
 	Customer    string // the processor's id; empty if the account is not a customer
 	Entitlement api.Entitlement
 	States      []State
+	Checkout    bool // a checkout session is open
 }
 
 // Renewing returns the plan subscriptions that will charge again.
@@ -38,11 +39,25 @@ func (a Account) filter(match func(State) bool) []State {
 	return out
 }
 
+// purchase returns the state of the account's purchase.
+func (a Account) purchase() api.Purchase {
+	declined := a.filter(func(s State) bool { return s.IsPlan() && s.Paid == nil && !s.Ended && s.Failing })
+	switch {
+	case a.Subscribed():
+		return api.PurchasePaid
+	case len(declined) > 0:
+		return api.PurchaseDeclined
+	case a.Checkout:
+		return api.PurchaseOpen
+	}
+	return api.NoPurchase
+}
+
 // Summary returns what the account's plan page shows.
 func (a Account) Summary(sandbox bool) api.Subscription {
 	renewing := len(a.Renewing()) > 0
 	return api.Subscription{
-		Entitlement: a.Entitlement, Customer: a.Customer != "", Sandbox: sandbox,
+		Entitlement: a.Entitlement, Customer: a.Customer != "", Sandbox: sandbox, Purchase: a.purchase(),
 		Renewing: renewing, Cancelled: !renewing && len(a.Resumable()) > 0,
 	}
 }

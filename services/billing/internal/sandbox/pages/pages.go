@@ -4,7 +4,6 @@ package pages
 
 import (
 	"bytes"
-	"context"
 	"embed"
 	"fmt"
 	"html/template"
@@ -25,32 +24,24 @@ var templates embed.FS
 //go:embed style.css
 var style []byte
 
-// Processor is the part of sandbox.Sandbox that the pages use.
-type Processor interface {
-	Session(ctx context.Context, kind sandbox.Kind, id string) (sandbox.Session, error)
-	Pay(ctx context.Context, id string, declines bool) error
-	SetCard(ctx context.Context, id string, declines bool) error
-	Perform(ctx context.Context, id, subscription string, action sandbox.Action, days int) error
-}
-
 // maxForm is the maximum size of a form in bytes, well above any valid form.
 const maxForm = 4 << 10
 
 // site holds the dependencies of the handlers.
 type site struct {
-	processor Processor
-	origins   *http.CrossOriginProtection
-	pages     map[string]*template.Template
-	log       *slog.Logger
+	sandbox *sandbox.Sandbox
+	origins *http.CrossOriginProtection
+	pages   map[string]*template.Template
+	log     *slog.Logger
 }
 
 // New returns a handler for everything below sandbox.Path. It accepts forms only from the origin of publicURL.
-func New(processor Processor, publicURL string, log *slog.Logger) (http.Handler, error) {
+func New(processor *sandbox.Sandbox, publicURL string, log *slog.Logger) (http.Handler, error) {
 	public, err := url.Parse(publicURL)
 	if err != nil {
 		return nil, err
 	}
-	s := site{processor: processor, origins: http.NewCrossOriginProtection(), pages: map[string]*template.Template{}, log: log}
+	s := site{sandbox: processor, origins: http.NewCrossOriginProtection(), pages: map[string]*template.Template{}, log: log}
 	if err := s.origins.AddTrustedOrigin(public.Scheme + "://" + public.Host); err != nil {
 		return nil, err
 	}
@@ -147,7 +138,7 @@ func serveStyle(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s site) checkout(r *http.Request) (view, error) {
-	session, err := s.processor.Session(r.Context(), sandbox.Checkout, r.PathValue("session"))
+	session, err := s.sandbox.Session(r.Context(), sandbox.Checkout, r.PathValue("session"))
 	if err != nil {
 		return view{}, err
 	}
@@ -160,18 +151,18 @@ func (s site) checkout(r *http.Request) (view, error) {
 
 func (s site) pay(r *http.Request) (view, error) {
 	declines := r.PostForm.Get("card") == "declined"
-	session, err := s.processor.Session(r.Context(), sandbox.Checkout, r.PathValue("session"))
+	session, err := s.sandbox.Session(r.Context(), sandbox.Checkout, r.PathValue("session"))
 	if err == nil {
-		err = s.processor.Pay(r.Context(), session.ID, declines)
+		err = s.sandbox.Pay(r.Context(), session.ID, declines)
 	}
 	if err != nil || !declines {
-		return view{redirect: session.ReturnURL + "?checkout=done"}, err
+		return view{redirect: session.SuccessURL}, err
 	}
 	return view{redirect: r.URL.Path + "?declined"}, nil
 }
 
 func (s site) portal(r *http.Request) (view, error) {
-	session, err := s.processor.Session(r.Context(), sandbox.Portal, r.PathValue("session"))
+	session, err := s.sandbox.Session(r.Context(), sandbox.Portal, r.PathValue("session"))
 	return view{page: "portal", title: "Card and invoices", data: session}, err
 }
 
@@ -180,10 +171,10 @@ func (s site) portalAction(r *http.Request) (view, error) {
 	var err error
 	switch action := form.Get("act"); action {
 	case "card-works", "card-declines":
-		err = s.processor.SetCard(r.Context(), id, action == "card-declines")
+		err = s.sandbox.SetCard(r.Context(), id, action == "card-declines")
 	default:
 		days, _ := strconv.Atoi(strings.TrimSpace(form.Get("days"))) // 0 if not a number, which is out of range
-		err = s.processor.Perform(r.Context(), id, form.Get("subscription"), sandbox.Action(action), days)
+		err = s.sandbox.Perform(r.Context(), id, form.Get("subscription"), sandbox.Action(action), days)
 	}
 	if problem.Of(err).Code == problem.InvalidParameter {
 		v, portalErr := s.portal(r)

@@ -1,8 +1,9 @@
-package intake_test
+package store_test
 
 import (
-	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,8 +14,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/store"
 	"opportunity.internal/services/billing/internal/subscription"
 	"opportunity.internal/services/billing/migrations"
@@ -22,33 +21,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-
 var schema = servicetest.NewSchema(migrations.Files)
 
-// fakeProcessor is a processor whose state the test changes.
-type fakeProcessor map[string]subscription.State
+// states are the states at the processor, by id.
+type states map[string]subscription.State
 
-func (m fakeProcessor) Subscription(_ context.Context, id string) (subscription.State, error) {
-	s, ok := m[id]
-	if !ok {
-		return s, processor.ErrNotFound
-	}
-	if s.Paid != nil { // later changes must not show in this result
+// read returns a copy of a state: later changes do not show in it.
+func (m states) read(id string) *subscription.State {
+	s := m[id]
+	if s.Paid != nil {
 		paid := *s.Paid
 		s.Paid = &paid
 	}
-	return s, nil
-}
-
-func (m fakeProcessor) Charge(_ context.Context, invoice string) error {
-	for id, s := range m {
-		if s.PendingInvoice == invoice {
-			s.PendingInvoice, s.Paid = "", &subscription.Payment{Invoice: invoice, Until: now.AddDate(0, 1, 0)}
-			m[id] = s
-		}
-	}
-	return nil
+	return &s
 }
 
 // transitions are the changes in the life of one subscription, in order.
@@ -107,13 +92,11 @@ func TestStateReadLastWinsInAnyOrder(t *testing.T) {
 			n++
 			account := fmt.Sprintf("acc_%d", n)
 			state := subscription.State{ID: "sub_" + account, Account: account}
-			fetched := make([]intake.Fetched, len(steps))
+			fetched := make([]store.Fetched, len(steps))
 			for i, step := range steps {
 				step.apply(&state)
-				read, err := fakeProcessor{state.ID: state}.Subscription(t.Context(), state.ID)
-				require.NoError(t, err)
-				cause := intake.Cause{Actor: intake.ActorProcessor, Event: fmt.Sprintf("evt_%d_%d", n, i)}
-				fetched[i] = intake.Fetched{Ticket: int64(i + 1), Cause: cause, State: &read}
+				cause := store.Cause{Actor: "processor", Event: fmt.Sprintf("evt_%d_%d", n, i)}
+				fetched[i] = store.Fetched{Ticket: int64(i + 1), Cause: cause, State: states{state.ID: state}.read(state.ID)}
 			}
 			for i, next := range order {
 				change, err := repo.Apply(t.Context(), fetched[next])
@@ -125,7 +108,7 @@ func TestStateReadLastWinsInAnyOrder(t *testing.T) {
 					require.True(t, change.Duplicate)
 				}
 			}
-			requireStored(t, repo, account, fakeProcessor{state.ID: state}, "order %v", order)
+			requireStored(t, repo, account, states{state.ID: state}, "order %v", order)
 		})
 		require.Equal(t, orders, n)
 	})
@@ -133,10 +116,10 @@ func TestStateReadLastWinsInAnyOrder(t *testing.T) {
 
 // delivery is one event being processed in three steps: take a ticket, read the state, apply it. Other deliveries may run in between.
 type delivery struct {
-	event  processor.Event
-	ticket int64
-	state  *subscription.State
-	step   int
+	event, subscription string
+	ticket              int64
+	state               *subscription.State
+	step                int
 }
 
 // Subscriptions change while events of earlier changes are being processed, late or twice. Once all are processed, the store has the
@@ -148,25 +131,25 @@ func TestAnyInterleavingEndsWithProcessorState(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			run++
 			account, applied := fmt.Sprintf("acc_%d", run), map[string]int{}
-			fake := fakeProcessor{}
+			processor := states{}
 			for i := range rapid.IntRange(1, 2).Draw(rt, "subscriptions") {
 				id := fmt.Sprintf("sub_%d_%d", run, i)
-				fake[id] = subscription.State{ID: id, Account: account}
+				processor[id] = subscription.State{ID: id, Account: account}
 				applied[id] = 0
 			}
 			var deliveries []*delivery
 			events := 0
 			change := func(id string) {
-				state := fake[id]
+				state := processor[id]
 				transitions[applied[id]].apply(&state)
-				fake[id] = state
+				processor[id] = state
 				applied[id]++
 				events++
 				for range rapid.IntRange(1, 2).Draw(rt, "times") {
-					deliveries = append(deliveries, &delivery{event: processor.Event{ID: fmt.Sprintf("evt_%d_%d", run, events), Subscription: id}})
+					deliveries = append(deliveries, &delivery{event: fmt.Sprintf("evt_%d_%d", run, events), subscription: id})
 				}
 			}
-			ids := []string{fmt.Sprintf("sub_%d_0", run), fmt.Sprintf("sub_%d_%d", run, len(fake)-1)}
+			ids := []string{fmt.Sprintf("sub_%d_0", run), fmt.Sprintf("sub_%d_%d", run, len(processor)-1)}
 			for {
 				id := rapid.SampledFrom(ids).Draw(rt, "which")
 				more := applied[id] < len(transitions)
@@ -178,36 +161,34 @@ func TestAnyInterleavingEndsWithProcessorState(t *testing.T) {
 					continue
 				}
 				i := rapid.IntRange(0, len(deliveries)-1).Draw(rt, "delivery")
-				if deliveries[i].advance(t, repo, fake) {
+				if deliveries[i].advance(t, repo, processor) {
 					deliveries = append(deliveries[:i], deliveries[i+1:]...)
 				}
 			}
-			for id := range fake {
+			for id := range processor {
 				for applied[id] < len(transitions) { // of the other subscription too
 					change(id)
 				}
 			}
 			for _, d := range deliveries {
-				for !d.advance(t, repo, fake) {
+				for !d.advance(t, repo, processor) {
 				}
 			}
-			requireStored(t, repo, account, fake)
+			requireStored(t, repo, account, processor)
 		})
 	})
 }
 
 // advance runs the next step and reports whether it was the last.
-func (d *delivery) advance(t *testing.T, repo *store.Store, fake fakeProcessor) (arrived bool) {
+func (d *delivery) advance(t *testing.T, repo *store.Store, processor states) (arrived bool) {
 	var err error
 	switch d.step {
 	case 0:
 		d.ticket, err = repo.Ticket(t.Context())
 	case 1:
-		var state subscription.State
-		state, err = fake.Subscription(t.Context(), d.event.Subscription)
-		d.state = &state
+		d.state = processor.read(d.subscription)
 	case 2:
-		_, err = repo.Apply(t.Context(), intake.Fetched{Ticket: d.ticket, Cause: intake.Cause{Actor: intake.ActorProcessor, Event: d.event.ID}, State: d.state})
+		_, err = repo.Apply(t.Context(), store.Fetched{Ticket: d.ticket, Cause: store.Cause{Actor: "processor", Event: d.event}, State: d.state})
 	}
 	require.NoError(t, err)
 	d.step++
@@ -215,15 +196,51 @@ func (d *delivery) advance(t *testing.T, repo *store.Store, fake fakeProcessor) 
 }
 
 // requireStored asserts that the store has the processor's states of an account and the entitlement derived from them.
-func requireStored(t *testing.T, repo *store.Store, account string, fake fakeProcessor, msgAndArgs ...any) {
+func requireStored(t *testing.T, repo *store.Store, account string, processor states, msgAndArgs ...any) {
 	t.Helper()
 	found, err := repo.Account(t.Context(), account)
 	require.NoError(t, err)
-	stored := fakeProcessor{}
+	stored := states{}
 	for _, s := range found.States {
 		stored[s.ID] = s
 	}
-	require.Equal(t, fake, stored, msgAndArgs...)
+	require.Equal(t, processor, stored, msgAndArgs...)
 	found.Entitlement.Version = 0
 	require.Equal(t, subscription.DeriveEntitlement(found.States), found.Entitlement, msgAndArgs...)
+}
+
+// When two subscriptions of an account change concurrently, each change sees the other. Each event is delivered twice, concurrently too.
+func TestConcurrentChangesOfOneAccount(t *testing.T) {
+	schema.OnBothDatabases(t, func(t *testing.T, url string) {
+		repo := store.New(servicetest.OpenDatabase(t, url), func() time.Time { return now })
+		for n := range 20 {
+			account := fmt.Sprintf("acc_%d", n)
+			apply := func(i int, event string) store.Change {
+				ticket, err := repo.Ticket(t.Context())
+				require.NoError(t, err)
+				id := fmt.Sprintf("sub_%d_%d", n, i)
+				change, err := repo.Apply(t.Context(), store.Fetched{Ticket: ticket, Cause: store.Cause{Actor: "test", Event: event}, State: &subscription.State{
+					ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
+					Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(i+1) * time.Hour)},
+				}})
+				require.NoError(t, err)
+				return change
+			}
+			apply(0, "") // makes the account known
+			var all sync.WaitGroup
+			var duplicates atomic.Int64
+			for _, i := range []int{1, 1, 2, 2} {
+				all.Go(func() {
+					if apply(i, fmt.Sprintf("evt_%d_%d", n, i)).Duplicate {
+						duplicates.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			require.EqualValues(t, 2, duplicates.Load())
+			found, err := repo.Account(t.Context(), account)
+			require.NoError(t, err)
+			require.Equal(t, now.Add(3*time.Hour), *found.Entitlement.PaidUntil, account)
+		}
+	})
 }

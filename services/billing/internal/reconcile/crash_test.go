@@ -1,4 +1,4 @@
-package intake_test
+package reconcile_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -17,14 +18,15 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/pkg/service/servicetest"
-	"opportunity.internal/services/billing/internal/intake"
-	"opportunity.internal/services/billing/internal/processor"
 	"opportunity.internal/services/billing/internal/push"
+	"opportunity.internal/services/billing/internal/reconcile"
+	"opportunity.internal/services/billing/internal/sandbox"
+	"opportunity.internal/services/billing/internal/sandbox/sandboxtest"
 	"opportunity.internal/services/billing/internal/store"
-	"opportunity.internal/services/billing/internal/subscription"
+	"opportunity.internal/services/billing/internal/stripe"
 )
 
-var errCrash = errors.New("the process fake crashed")
+var errCrash = errors.New("the process crashed")
 
 // process simulates a process that crashes at a given step, before or after the step takes effect, and does nothing after that.
 type process struct {
@@ -107,53 +109,55 @@ func (p *process) onDatabase(db *database.DB) *store.Store {
 	return store.New(&database.DB{DB: session, Dialect: db.Dialect}, func() time.Time { return now })
 }
 
+// steppedStripe is the processor of a process: each request is a step. After a crash the process gets no response, so it does not matter
+// which one.
+type steppedStripe struct {
+	p      *process
+	stripe *sandboxtest.Stripe
+}
+
+func (s steppedStripe) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	err = s.p.step(r.Method+" "+r.URL.Path, func() error {
+		resp, err = sandbox.Transport{API: s.stripe}.RoundTrip(r)
+		return err
+	})
+	if errors.Is(err, errCrash) { // not an error, which would be retried
+		if resp != nil {
+			_ = resp.Body.Close()
+		}
+		return &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{"Stripe-Should-Retry": {"false"}}, Body: http.NoBody, Request: r}, nil
+	}
+	return resp, err
+}
+
 // authquota is a fake that, like the real service, applies an entitlement only if its version is greater.
 type authquota struct {
 	entitlements map[string]api.Entitlement
 	changes      map[string][]int64
 }
 
-func (a *authquota) Put(_ context.Context, path string, in, _ any) error {
+func (a *authquota) put(path string, in any) {
 	account, e := path[strings.LastIndexByte(path, '/')+1:], in.(api.Entitlement)
 	if e.Version > a.entitlements[account].Version {
 		a.entitlements[account] = e
 		a.changes[account] = append(a.changes[account], e.Version)
 	}
-	return nil
 }
 
-// crashingPeers makes calls to the processor and to authquota steps of a process.
-type crashingPeers struct {
-	p         *process
-	processor fakeProcessor
-	authquota *authquota
-}
-
-func (c crashingPeers) Subscription(ctx context.Context, id string) (s subscription.State, err error) {
-	err = c.p.step("read the subscription", func() (err error) {
-		s, err = c.processor.Subscription(ctx, id)
-		return err
-	})
-	return s, err
-}
-
-func (c crashingPeers) Charge(ctx context.Context, invoice string) error {
-	return c.p.step("charge", func() error { return c.processor.Charge(ctx, invoice) })
-}
-
-func (c crashingPeers) Put(ctx context.Context, path string, in, out any) error {
-	return c.p.step("push to authquota", func() error { return c.authquota.Put(ctx, path, in, out) })
-}
-
-func (p *process) handle(ctx context.Context, db *database.DB, fake fakeProcessor, to *authquota, e processor.Event) error {
-	repo, peers := p.onDatabase(db), crashingPeers{p, fake, to}
-	_, err := intake.Intake{Store: repo, Source: peers, Log: slog.New(slog.DiscardHandler)}.HandleEvent(ctx, e)
+// handle handles an event and delivers the pending push.
+func (p *process) handle(ctx context.Context, db *database.DB, fake *sandboxtest.Stripe, to *authquota, e stripe.Event) error {
+	repo := p.onDatabase(db)
+	client := stripe.New(fake.Config(), stripe.Options{Transport: steppedStripe{p, fake}})
+	_, err := reconcile.Reconciler{Store: repo, Stripe: client, Log: slog.New(slog.DiscardHandler)}.HandleEvent(ctx, e)
 	if err != nil {
 		return err
 	}
+	put := func(_ context.Context, path string, in, _ any) error {
+		return p.step("push to authquota", func() error { to.put(path, in); return nil })
+	}
 	_, err = push.New(push.Pusher{
-		Outbox: repo, Authquota: peers, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
-		Count: func(push.Outcome) {}, SetPending: func(int) {},
+		Store: repo, Put: put, Held: func(context.Context) bool { return false }, Now: func() time.Time { return now },
+		Log: slog.New(slog.DiscardHandler), Count: func(push.Outcome) {}, SetPending: func(int) {},
 	}).Deliver(ctx, "")
 	return err
 }
@@ -165,24 +169,24 @@ func TestCrashAtAnyStepLosesNothingAndPushesOnce(t *testing.T) {
 		db := servicetest.OpenDatabase(t, url)
 		ctx := t.Context()
 		whole := new(process)
+		fake := newStripe(t)
 		run := func(n int, p *process) {
 			account := fmt.Sprintf("acc_%d", n)
-			id := "sub_" + account
-			fake := fakeProcessor{id: {ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-				Paid: &subscription.Payment{Invoice: "in_1", Until: now}, PendingInvoice: "in_2"}}
+			id, _ := fake.Subscribe("", account)
+			fake.DraftRenewal(id)
 			to := &authquota{entitlements: map[string]api.Entitlement{}, changes: map[string][]int64{}}
-			e := processor.Event{ID: "evt_" + account, Type: "invoice.created", Subscription: id}
+			e := stripe.Event{ID: "evt_" + account, Type: "invoice.created", Subscription: id}
 			err := p.handle(ctx, db, fake, to, e)
 			if p.crash > 0 {
-				require.ErrorIs(t, err, errCrash)
+				require.Error(t, err)
 				require.NoError(t, new(process).handle(ctx, db, fake, to, e), "the next process handles the event again")
 			} else {
 				require.NoError(t, err)
 			}
-			got := to.entitlements[account]
+			until, got := now.AddDate(0, 2, 0), to.entitlements[account]
 			got.Version = 0
-			require.Equal(t, "in_2", fake[id].Paid.Invoice, "%d of %v", p.crash, p.log)
-			require.Equal(t, subscription.DeriveEntitlement([]subscription.State{fake[id]}), got, "%d of %v", p.crash, p.log)
+			require.True(t, fake.Invoice(id).Paid(), "%d of %v", p.crash, p.log)
+			require.Equal(t, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Renews: true}, got, "%d of %v", p.crash, p.log)
 			require.Len(t, to.changes[account], 1, "%d of %v", p.crash, p.log)
 			pending, err := store.New(db, func() time.Time { return now }).CountPending(ctx)
 			require.NoError(t, err)
@@ -190,55 +194,13 @@ func TestCrashAtAnyStepLosesNothingAndPushesOnce(t *testing.T) {
 		}
 		run(0, whole)
 		steps := strings.Join(whole.log, "\n")
-		for _, one := range []string{"UPDATE tickets", "read the subscription", "charge", "INSERT INTO events", "COMMIT", "push to authquota", "UPDATE entitlements SET\n"} {
+		for _, one := range []string{"UPDATE tickets", "GET /v1/subscriptions/", "/finalize", "/pay", "INSERT INTO events", "COMMIT", "push to authquota", "UPDATE entitlements SET\n"} {
 			require.Contains(t, steps, one, "every step must be tried")
 		}
 		for i := range whole.log {
 			for _, after := range []bool{false, true} {
 				run(1000*(i+1)+map[bool]int{false: 1, true: 2}[after], &process{crash: i + 1, after: after})
 			}
-		}
-	})
-}
-
-// When two subscriptions of an account change concurrently, each change sees the other. Each event is delivered twice, concurrently too.
-func TestConcurrentChangesOfOneAccount(t *testing.T) {
-	schema.OnBothDatabases(t, func(t *testing.T, url string) {
-		db := store.New(servicetest.OpenDatabase(t, url), func() time.Time { return now })
-		in := intake.Intake{Store: db, Log: slog.New(slog.DiscardHandler)}
-		for n := range 20 {
-			account := fmt.Sprintf("acc_%d", n)
-			fake, ids := fakeProcessor{}, []string{}
-			for i := range 3 {
-				id := fmt.Sprintf("sub_%d_%d", n, i)
-				ids = append(ids, id)
-				fake[id] = subscription.State{ID: id, Account: account, Customer: "cus_" + account, Tier: api.Commercial,
-					Paid: &subscription.Payment{Invoice: "in_" + id, Until: now.Add(time.Duration(i+1) * time.Hour)}}
-			}
-			in.Source = fake
-			_, err := in.Refresh(t.Context(), ids[0], intake.Cause{Actor: "test"}) // makes the account known
-			require.NoError(t, err)
-			var all sync.WaitGroup
-			outcomes := make(chan intake.Outcome, 4)
-			for _, id := range []string{ids[1], ids[1], ids[2], ids[2]} {
-				all.Go(func() {
-					outcome, err := in.HandleEvent(t.Context(), processor.Event{ID: "evt_" + id, Subscription: id})
-					if err != nil {
-						outcome = intake.Outcome(err.Error())
-					}
-					outcomes <- outcome
-				})
-			}
-			all.Wait()
-			close(outcomes)
-			counts := map[intake.Outcome]int{}
-			for o := range outcomes {
-				counts[o]++
-			}
-			require.Equal(t, map[intake.Outcome]int{intake.Done: 2, intake.Duplicate: 2}, counts)
-			found, err := db.Account(t.Context(), account)
-			require.NoError(t, err)
-			require.Equal(t, now.Add(3*time.Hour), *found.Entitlement.PaidUntil, account)
 		}
 	})
 }

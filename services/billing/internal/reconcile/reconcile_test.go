@@ -1,0 +1,221 @@
+package reconcile_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"opportunity.internal/pkg/api"
+)
+
+// buy buys the plan. Billing misses the events.
+func (s *test) buy(account string) (id string) {
+	s.t.Helper()
+	customer, err := s.Stripe.Customer(s.t.Context(), account, account+"@example.com", "att_1")
+	require.NoError(s.t, err)
+	customer, err = s.Store.SaveCustomer(s.t.Context(), account, customer)
+	require.NoError(s.t, err)
+	id, _ = s.stripe.Subscribe(customer, account)
+	return id
+}
+
+// pending returns the accounts whose entitlements are pushed.
+func (s *test) pending() (accounts []string) {
+	s.t.Helper()
+	due, err := s.Store.Due(s.t.Context(), "", 100)
+	require.NoError(s.t, err)
+	for _, p := range due {
+		accounts = append(accounts, p.Account)
+	}
+	return accounts
+}
+
+func (s *test) pushed(accounts ...string) {
+	s.t.Helper()
+	for _, account := range accounts {
+		require.NoError(s.t, s.Store.MarkPushed(s.t.Context(), account, s.entitlement(account).Version))
+	}
+	require.Empty(s.t, s.pending())
+}
+
+// execute runs a statement as an operator would.
+func (s *test) execute(statement string) {
+	s.t.Helper()
+	done := s.db.Exec(statement)
+	require.NoError(s.t, done.Error, statement)
+	require.NotZero(s.t, done.RowsAffected, statement)
+}
+
+func TestRunCorrectsMissedEvents(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *test) {
+		require.Equal(t, api.BillingReport{Differences: []api.BillingDifference{}}, s.run())
+		first := s.buy("acc_1")
+		s.refresh(first)
+		s.stripe.Renew(first, true)
+		s.stripe.Cancel(first, true)
+		bought := s.buy("acc_2")
+
+		report := s.run()
+		require.Equal(t, 2, report.Customers)
+		require.Equal(t, 2, report.Subscriptions)
+		require.Zero(t, report.Failed)
+		fields := map[string]api.BillingDifference{}
+		for _, d := range report.Differences {
+			require.True(t, d.Healed)
+			fields[d.Subscription+" "+d.Field] = d
+		}
+		month := func(n int) string { return now.AddDate(0, n, 0).Format(time.RFC3339) }
+		require.Equal(t, api.BillingDifference{
+			Account: "acc_1", Subscription: first, Field: "paidUntil", Had: month(1), Has: month(2), Healed: true,
+		}, fields[first+" paidUntil"])
+		require.Contains(t, fields, first+" cancelAtPeriodEnd")
+		require.Equal(t, "acc_2", fields[bought+" account"].Has, "a subscription that was not stored")
+		require.Equal(t, api.Commercial, s.entitlement("acc_2").Tier)
+		require.Equal(t, now.AddDate(0, 2, 0), *s.entitlement("acc_1").PaidUntil)
+		require.Empty(t, s.run().Differences, "already corrected")
+	})
+}
+
+// After authquota is restored from a backup, reconciling pushes every entitlement again.
+func TestRunPushesEveryEntitlementAgain(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *test) {
+		s.refresh(s.buy("acc_1"))
+		e := s.entitlement("acc_1")
+		require.GreaterOrEqual(t, e.Version, now.UnixMicro(), "versions come from the clock, so a restored database issues greater ones")
+		s.pushed("acc_1")
+		require.Empty(t, s.run().Differences)
+		require.Equal(t, e, s.entitlement("acc_1"))
+		require.Equal(t, []string{"acc_1"}, s.pending())
+	})
+}
+
+// A customer that is missing in the database is found by its subscription.
+func TestRunFindsUnknownCustomers(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *test) {
+		s.refresh(s.buy("acc_1"))
+		paid := s.entitlement("acc_1").PaidUntil
+		customer, err := s.Stripe.Customer(t.Context(), "acc_2", "ben@example.com", "att_1") // names the account, the subscription does not
+		require.NoError(t, err)
+		s.stripe.Subscribe(customer, "")
+		s.execute("DELETE FROM customers")
+		s.execute("DELETE FROM subscriptions")
+		s.execute("DELETE FROM entitlements")
+		report := s.run()
+		require.Zero(t, report.Customers)
+		require.Equal(t, 2, report.Subscriptions)
+		found, err := s.Store.Account(t.Context(), "acc_1")
+		require.NoError(t, err)
+		require.NotEmpty(t, found.Customer)
+		require.Equal(t, paid, found.Entitlement.PaidUntil)
+		require.Equal(t, api.Commercial, s.entitlement("acc_2").Tier)
+		require.Empty(t, s.run().Differences)
+	})
+}
+
+func TestRunContinuesAfterErrors(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *test) {
+		lost := s.buy("acc_1")
+		s.refresh(lost)
+		e := s.entitlement("acc_1")
+		second := s.buy("acc_2")
+		s.stripe.Remove(lost)
+		report := s.run()
+		require.Contains(t, report.Differences, api.BillingDifference{Account: "acc_1", Subscription: lost, Field: "exists", Had: "true", Has: "false"})
+		require.Zero(t, report.Failed)
+		require.Less(t, report.Healed(), len(report.Differences))
+		require.Equal(t, e, s.entitlement("acc_1"), "the paid period continues: the API key may belong to another Stripe account")
+		require.Equal(t, api.Commercial, s.entitlement("acc_2").Tier)
+
+		s.stripe.Fail(func(r *http.Request) int {
+			if r.URL.Path == "/v1/subscriptions/"+second {
+				return http.StatusInternalServerError
+			}
+			return 0
+		})
+		report = s.run()
+		require.Equal(t, 1, report.Failed)
+		require.Equal(t, 2, report.Customers)
+	})
+}
+
+// Subscriptions that can no longer change are skipped, or the work would grow forever.
+func TestRunSkipsFinishedSubscriptions(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *test) {
+		id := s.buy("acc_1")
+		s.stripe.Delete(id)
+		s.refresh(id)
+		require.Equal(t, 1, s.run().Subscriptions, "the paid period continues")
+		s.stripe.Refund(id, 2900)
+		s.refresh(id)
+		require.Equal(t, 0, s.run().Subscriptions)
+	})
+}
+
+// Winning a dispute restores the rest of the paid period of an ended subscription, even if the webhook event was missed.
+func TestRunFindsWonDispute(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *test) {
+		id := s.buy("acc_1")
+		s.stripe.Dispute(id, "needs_response")
+		s.stripe.Delete(id)
+		s.refresh(id)
+		require.Equal(t, api.Disputed, s.entitlement("acc_1").Trouble)
+		s.stripe.Dispute(id, "won")
+		require.Equal(t, 1, s.run().Healed())
+		require.Equal(t, api.Commercial, s.entitlement("acc_1").Tier)
+	})
+}
+
+// Manual changes of the database are found and corrected, even if the subscription itself is unchanged.
+func TestRunCorrectsManualChanges(t *testing.T) {
+	onBothDatabases(t, func(t *testing.T, s *test) {
+		over := s.buy("acc_2")
+		s.stripe.Refund(over, 2900)
+		s.stripe.Delete(over)
+		s.refresh(over)
+		id := s.buy("acc_1")
+		s.refresh(id)
+		free, paid := s.entitlement("acc_2"), s.entitlement("acc_1")
+		s.pushed("acc_1", "acc_2")
+		until := now.AddDate(0, 1, 0).Format(time.RFC3339)
+		for _, c := range []struct {
+			name   string
+			change string
+			found  []api.BillingDifference
+		}{
+			{
+				"granted without payment",
+				"UPDATE entitlements SET tier = 'commercial', paid_until = 4102444800000000, trouble = '' WHERE account = 'acc_2'",
+				[]api.BillingDifference{{Account: "acc_2", Field: "entitlement", Had: "commercial until 2100-01-01T00:00:00Z", Has: "free, refunded", Healed: true}},
+			},
+			{
+				"removed",
+				"UPDATE entitlements SET tier = 'free', paid_until = NULL WHERE account = 'acc_1'",
+				[]api.BillingDifference{{Account: "acc_1", Field: "entitlement", Had: "free, renews", Has: "commercial until " + until + ", renews", Healed: true}},
+			},
+			{
+				"row deleted",
+				"DELETE FROM entitlements WHERE account = 'acc_1'",
+				[]api.BillingDifference{{Account: "acc_1", Field: "entitlement", Had: "free", Has: "commercial until " + until + ", renews", Healed: true}},
+			},
+			{
+				"moved to another account",
+				"UPDATE subscriptions SET account = 'acc_2' WHERE account = 'acc_1'",
+				[]api.BillingDifference{
+					{Account: "acc_1", Field: "entitlement", Had: "commercial until " + until + ", renews", Has: "free", Healed: true},
+					{Account: "acc_1", Subscription: id, Field: "account", Had: "acc_2", Has: "acc_1", Healed: true},
+				},
+			},
+		} {
+			s.execute(c.change)
+			require.Equal(t, c.found, s.run().Differences, c.name)
+			require.Empty(t, s.run().Differences, c.name)
+			require.Contains(t, s.pending(), "acc_1", c.name)
+			one, two := s.entitlement("acc_1"), s.entitlement("acc_2")
+			one.Version, two.Version = paid.Version, free.Version
+			require.Equal(t, paid, one, c.name)
+			require.Equal(t, free, two, c.name)
+		}
+	})
+}
