@@ -64,7 +64,7 @@ type Purchase string
 const (
 	NoPurchase       Purchase = ""         // nothing is being bought, and no subscription continues
 	PurchaseOpen     Purchase = "open"     // a checkout session is open, and the processor has reported neither a payment nor a declined card
-	PurchaseDeclined Purchase = "declined" // the card was declined, nothing was paid; the payment can be tried again
+	PurchaseDeclined Purchase = "declined" // the card was declined, nothing was paid; the payment can be repeated
 	PurchasePaid     Purchase = "paid"     // the processor has confirmed a payment, and the subscription renews or can be resumed
 )
 

@@ -16,7 +16,7 @@ func TestSubscriptionLifecycle(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *service) {
 		end := now.AddDate(0, 1, 0)
 		page := s.checkout("acc_1")
-		require.Equal(t, api.Subscription{Entitlement: api.Entitlement{Tier: api.Free}, Customer: true}, s.subscription("acc_1"))
+		require.Equal(t, api.Subscription{Entitlement: api.Entitlement{Tier: api.Free}, Customer: true, Purchase: api.PurchaseOpen}, s.subscription("acc_1"))
 		id, events := s.stripe.Pay(page)
 		require.Zero(t, s.authquota.entitlement("acc_1").Version, "no entitlement before the webhook event")
 		require.Equal(t, http.StatusBadRequest, s.sendWebhook(events[0], events[0].Signature("whsec_of_another_endpoint", now)).Status)

@@ -150,8 +150,9 @@ func settings(url string, fake *sandboxtest.Stripe, a *authquota) billing.Config
 // start runs the service on a migrated database.
 func start(t testing.TB, url string) *service {
 	t.Helper()
-	fake, a := sandboxtest.New(t, func() time.Time { return now }), newAuthquota(t)
-	s := &service{t: t, cfg: settings(url, fake, a), stripe: fake, authquota: a}
+	s := &service{t: t, authquota: newAuthquota(t)}
+	s.stripe = sandboxtest.New(t, func() time.Time { return s.cfg.Now() })
+	s.cfg = settings(url, s.stripe, s.authquota)
 	s.run()
 	s.WaitReady()
 	return s

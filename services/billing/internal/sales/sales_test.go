@@ -310,7 +310,7 @@ func TestDisputeOfDeletedCustomer(t *testing.T) {
 	})
 }
 
-// An attempt of which the card was declined stays open until it ends unpaid. After that the account can buy with a new session.
+// An attempt whose card was declined stays open until it ends unpaid. After that the account can buy with a new session.
 func TestAbandonedPurchaseCanBeRestarted(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T, s *testSales) {
 		first := s.checkout(t)

@@ -171,7 +171,7 @@ func checkRequest(r *http.Request, parameters []string) error {
 	return nil
 }
 
-// requestTTL is how long the response to an idempotency key is repeated.
+// requestTTL limits how long the response to an idempotency key is repeated.
 const requestTTL = 24 * time.Hour
 
 // once handles a request that has no idempotency key or a new one, and repeats the response to a known one. Only responses of requests that

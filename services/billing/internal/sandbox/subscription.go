@@ -84,7 +84,7 @@ const (
 const (
 	// firstPaymentTimeout limits how long an incomplete subscription waits for its first payment.
 	firstPaymentTimeout = 23 * time.Hour
-	// draftTime is how long a renewal invoice stays a draft. Billing charges it earlier.
+	// draftTime limits how long a renewal invoice stays a draft. Billing charges it earlier.
 	draftTime = time.Hour
 )
 

@@ -68,7 +68,8 @@ func (s *Stripe) Listen() string {
 	return server.URL
 }
 
-// Fail makes requests fail with the status that fail returns, unless it is 0. fail may be nil, and may block.
+// Fail makes requests fail with the status that fail returns, unless it is 0. Status 400 says that the customer does not exist. fail may be
+// nil.
 func (s *Stripe) Fail(fail func(r *http.Request) (status int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,6 +127,10 @@ func (s *Stripe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Stripe-Should-Retry", "false")
 	w.WriteHeader(status)
+	if status == http.StatusBadRequest {
+		_, _ = w.Write([]byte(`{"error":{"type":"invalid_request_error","code":"resource_missing","param":"customer","message":"No such customer"}}`))
+		return
+	}
 	_, _ = w.Write([]byte(`{"error":{"type":"api_error","message":"made to fail"}}`))
 }
 
