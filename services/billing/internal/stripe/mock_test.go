@@ -14,13 +14,13 @@ import (
 	"opportunity.internal/services/billing/internal/stripe"
 )
 
-// startMock builds stripe-mock at the version pinned in testdata/mock and starts it. stripe-mock validates every request against Stripe's
+// startMock builds stripe-mock at the version pinned in testdata/stripe-mock.mod and starts it. stripe-mock validates every request against Stripe's
 // OpenAPI description and rejects unknown or malformed parameters.
 func startMock(t *testing.T) *stripe.Stripe {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "stripe-mock")
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s", "-o", program, "github.com/stripe/stripe-mock")
-	build.Dir, build.Env = filepath.Join("testdata", "mock"), append(build.Environ(), "GOWORK=off", "GOFLAGS=")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s", "-modfile=testdata/stripe-mock.mod", "-o", program, "github.com/stripe/stripe-mock")
+	build.Env = append(build.Environ(), "GOWORK=off", "GOFLAGS=")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 

@@ -1,5 +1,5 @@
-// The stand-in for Stripe's API that tests build and start. A module of its own, so that nothing of it gets into the service.
-module opportunity.internal/services/billing/internal/stripe/testdata/mock
+// The stand-in for Stripe that a test builds and starts. A list of modules of its own, so that nothing of it gets into the service.
+module opportunity.internal/services/billing
 
 go 1.26.0
 
