@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// ReasonNotStated stands for the reason of an operator who gave none. It does not replace the reason of an account that is suspended already.
+const ReasonNotStated = "not stated"
+
 // IssuedKey is the response to issuing a key, and the only one that contains the key itself.
 type IssuedKey struct {
 	ID        string    `json:"id"`

@@ -6,7 +6,8 @@
 //
 // Behavior during outages:
 //
-//   - Database: keys cannot be resolved and nothing can be changed (503). Gateways continue with their cached principals.
+//   - Database: keys cannot be resolved and nothing can be changed (503). Gateways continue with their cached principals. If it accepts
+//     connections but does not respond, only the first request of a person or an operator waits for it, for at most 0.9 seconds.
 //   - Redis: keys cannot be resolved (503). A revocation, suspension, resumption or grant is saved but answered with 503, and
 //     takes effect when Redis is back. The same holds for moving today's requests when a key is connected.
 //   - Journal: a change is saved but answered with 503, and the journal gets it later.
@@ -86,7 +87,7 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
 	r.Ready.Add("schema", r.SchemaCurrent)
-	api := p.witness.handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter)
+	api := p.database.operators(p.witness.handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
 	access := peer.NewAccess(peer.Authquota, cfg.Tokens, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(site.Handler(), api))))
 	p.addLoops(r)

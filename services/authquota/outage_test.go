@@ -103,6 +103,7 @@ func TestPagesDoNotWaitForADatabaseThatHangs(t *testing.T) {
 	b.signUp("ada@example.org")
 
 	w.flow.Lock()
+	svc.do(http.MethodPost, "/operator/v1/keys", `{"useCase":"x"}`).RequireError(problem.ServiceUnavailable)
 	b.Get("/account").Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	b.Post("/account/sign-in", "email", "ada@example.org", "password", dbtxtest.Password).Shows(http.StatusServiceUnavailable, "Temporarily unavailable")
 	w.flow.Unlock()

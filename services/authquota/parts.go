@@ -47,14 +47,15 @@ func (c Config) parse() (s settings, err error) {
 
 // parts do the background work.
 type parts struct {
-	log    *slog.Logger
-	db     *dbtx.DB
-	stores stores
-	epochs effects
-	merges *usage.Merges
-	ledger *usage.Ledger
-	mails  *courier.Courier
-	seller *plan.Billing // nil if no plans are sold
+	log      *slog.Logger
+	db       *dbtx.DB
+	stores   stores
+	database *responsiveness
+	epochs   effects
+	merges   *usage.Merges
+	ledger   *usage.Ledger
+	mails    *courier.Courier
+	seller   *plan.Billing // nil if no plans are sold
 
 	restorer *usage.Restorer
 	witness  *witness
@@ -65,6 +66,7 @@ type parts struct {
 func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, newPrimary *atomic.Bool) (*parts, error) {
 	p := &parts{log: r.Log, db: &dbtx.DB{DB: r.DB, Now: cfg.Now, Box: s.box, Mails: mail.NewWriter(cfg.PublicURL).From(cfg.Contact)}}
 	p.stores = newStores(p.db, s.tiers)
+	p.database = &responsiveness{ping: r.DB.Ping}
 	p.merges = usage.NewMerges(client, p.stores.usage, cfg.Now, newPrimary)
 	p.ledger = usage.NewLedger(client, p.stores.usage, cfg.Now)
 	p.restorer = usage.NewRestorer(client, p.stores.usage)
@@ -106,6 +108,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("request log", time.Minute, p.stores.log.Prune)
 	loop("sealing", time.Hour, p.reseal)
 	r.Every(service.Loop{Name: "ledger", Interval: usage.CopyInterval, Timeout: runTimeout, Do: p.ledger.Copy}) // also while set back
+	r.Every(service.Loop{Name: "database", Interval: recheckInterval, Timeout: runTimeout, Do: p.database.recheck})
 	loop("journal", time.Second, p.db.DeliverChanges)
 	loop("notices", time.Minute, p.stores.keys.Remind)
 	loop("usage notices", time.Minute, p.stores.notices.NotifyUsage)

@@ -2,6 +2,7 @@ package authquota
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 
 	"opportunity.internal/pkg/api"
@@ -34,7 +35,12 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 	return site.New(
 		site.Config{
 			Errors: errors, PublicURL: cfg.PublicURL, Contact: cfg.Contact, Now: cfg.Now, Sessions: db.people,
-			Available: p.witness.available,
+			Available: func(ctx context.Context) error {
+				if err := p.database.check(ctx); err != nil {
+					return err
+				}
+				return p.witness.available(ctx)
+			},
 		},
 		account.Feature())
 }

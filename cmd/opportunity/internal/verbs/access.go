@@ -60,6 +60,6 @@ func (v *verbs) suspend(resume bool) *cobra.Command {
 			return c.Suspend(ctx, args[0], reason, resume)
 		}, func(args []string) string { return done + args[0] }),
 	}
-	c.Flags().StringVar(&reason, "reason", "not stated", usage)
+	c.Flags().StringVar(&reason, "reason", api.ReasonNotStated, usage)
 	return c
 }

@@ -103,15 +103,21 @@ type Change struct {
 // repeating a change is not an error.
 func (c Change) Apply(a *Account, now time.Time) map[string]any { return c.apply(a, now) }
 
-// Suspend rejects all requests of the account, starting with the next one. The mail to the account's person quotes the reason.
+// Suspend rejects all requests of the account, starting with the next one. The mail to the account's person quotes the reason. Another reason
+// for a suspended account replaces the first one, unless it is api.ReasonNotStated.
 func Suspend(reason string) (Change, error) {
 	reason, err := Text("reason", reason)
 	return Change{"account.suspend", "account-suspended", map[string]string{"reason": reason}, func(a *Account, now time.Time) map[string]any {
-		if a.SuspendedAt != nil {
+		if a.SuspendedAt == nil {
+			a.SuspendedAt, a.SuspendReason = &now, reason
+			return map[string]any{"reason": reason}
+		}
+		before := a.SuspendReason
+		if reason == before || reason == api.ReasonNotStated {
 			return nil
 		}
-		a.SuspendedAt, a.SuspendReason = &now, reason
-		return map[string]any{"reason": reason}
+		a.SuspendReason = reason
+		return map[string]any{"reason": reason, "before": before}
 	}}, err
 }
 

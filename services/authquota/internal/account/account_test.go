@@ -34,8 +34,10 @@ func TestChangesAreIdempotent(t *testing.T) {
 		for i := range rapid.IntRange(1, 12).Draw(t, "acts") {
 			at := now.Add(time.Duration(i) * time.Hour)
 			change, err := map[string]func() (account.Change, error){
-				"suspend": func() (account.Change, error) { return account.Suspend("why") },
-				"resume":  func() (account.Change, error) { return account.Resume("why") },
+				"suspend": func() (account.Change, error) {
+					return account.Suspend(rapid.SampledFrom([]string{"abuse", "unpaid", api.ReasonNotStated}).Draw(t, "reason"))
+				},
+				"resume": func() (account.Change, error) { return account.Resume("why") },
 				"grant": func() (account.Change, error) {
 					return account.Grant(rapid.SampledFrom([]api.Tier{api.Free, api.Developer, api.Commercial}).Draw(t, "tier"))
 				},
@@ -53,4 +55,19 @@ func TestChangesAreIdempotent(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestReasonOfASuspensionCanBeStatedLater(t *testing.T) {
+	var a account.Account
+	first := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	suspend := func(reason string) map[string]any {
+		change, err := account.Suspend(reason)
+		require.NoError(t, err)
+		return change.Apply(&a, first.Add(time.Duration(len(a.SuspendReason))*time.Hour))
+	}
+	require.Equal(t, map[string]any{"reason": api.ReasonNotStated}, suspend(api.ReasonNotStated))
+	require.Equal(t, map[string]any{"reason": "abuse", "before": api.ReasonNotStated}, suspend("abuse"))
+	require.Nil(t, suspend(api.ReasonNotStated), "a stated reason is kept")
+	require.Equal(t, "abuse", a.SuspendReason)
+	require.Equal(t, first, *a.SuspendedAt)
 }

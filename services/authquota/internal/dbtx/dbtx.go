@@ -8,6 +8,7 @@ package dbtx
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"gorm.io/gorm"
@@ -53,7 +54,7 @@ type Tx struct {
 }
 
 // Change runs do in a transaction, which is rolled back if do returns an error. If do calls Changed, Change returns nil only after the
-// journal has the line of the change.
+// journal has the line of the change; otherwise it returns ErrNotJournaled.
 func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 	now := db.Now().UTC().Truncate(time.Microsecond) // the precision of the database, so that responses match it
 	var line *journal.Line
@@ -68,8 +69,14 @@ func (db *DB) Change(ctx context.Context, do func(tx *Tx) error) error {
 	if err != nil || line == nil {
 		return database.Outage(err)
 	}
-	return db.deliver(context.WithoutCancel(ctx), *line)
+	if err := db.deliver(context.WithoutCancel(ctx), *line); err != nil {
+		return errors.Join(ErrNotJournaled, err)
+	}
+	return nil
 }
+
+// ErrNotJournaled is wrapped by the error of a change that is saved but not in the journal yet. The journal gets it later.
+var ErrNotJournaled = errors.New("change saved but not in the journal")
 
 // Instant returns the time of a nullable column.
 func Instant(us *int64) *time.Time {

@@ -9,7 +9,8 @@ import (
 	"opportunity.internal/services/authquota/internal/dbtx"
 )
 
-// Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use.
+// Collect creates the key of an approved request of the account, once, and records that the account accepts the terms of use. If the change is
+// saved but fails, the request can be collected again.
 func (s *Store) Collect(ctx context.Context, id, request string, terms account.Acceptance, stored Record) (Key, error) {
 	var key Key
 	err := s.db.Change(ctx, func(tx *dbtx.Tx) error {
@@ -47,5 +48,11 @@ func (s *Store) Collect(ctx context.Context, id, request string, terms account.A
 			}),
 		)
 	})
-	return key, err
+	if err != nil {
+		return key, s.revokeUnshown(ctx, id, key.ID, err, func(tx *dbtx.Tx) error {
+			tx.Changed("key_requests", "id", dbtx.One(request), "state", "key_id")
+			return tx.Model(&requestRow{}).Where("id = ?", request).Updates(map[string]any{"state": Approved, "key_id": nil}).Error
+		})
+	}
+	return key, nil
 }

@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"errors"
+	"time"
 
 	"opportunity.internal/pkg/database"
 	"opportunity.internal/services/authquota/internal/account"
@@ -10,8 +11,10 @@ import (
 )
 
 // Rotate issues a successor with a full life of its own for an active key of the account. The key itself ends after keys.Grace,
-// or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period.
+// or earlier if it expires first. A key can be rotated once, and not while its own predecessor is in its grace period. If the
+// change is saved but fails, the key is as before.
 func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (successor, old Key, err error) {
+	var end time.Time // of the key before the rotation
 	err = s.db.Change(ctx, func(tx *dbtx.Tx) error {
 		a, err := lockHolder(tx, id)
 		if err != nil {
@@ -22,6 +25,7 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			return err
 		}
 		old = keyOf(a, row)
+		end = old.ExpiresAt
 		if !old.Counts(tx.Now) {
 			return NotRotatable()
 		}
@@ -56,5 +60,12 @@ func (s *Store) Rotate(ctx context.Context, id, key string, stored Record) (succ
 			}),
 		)
 	})
+	if err != nil {
+		err = s.revokeUnshown(ctx, id, successor.ID, err, func(tx *dbtx.Tx) error {
+			tx.Changed("api_keys", "id", dbtx.One(key), "expires_at", "replaced_at", "successor_id")
+			restored := map[string]any{"expires_at": database.Micros(end), "replaced_at": nil, "successor_id": nil}
+			return errors.Join(tx.Model(&keyRow{}).Where("id = ?", key).Updates(restored).Error, tx.QueueRaise(id))
+		})
+	}
 	return successor, old, err
 }

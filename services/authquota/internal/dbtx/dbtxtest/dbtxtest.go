@@ -38,6 +38,15 @@ func OnBoth(t *testing.T, test func(t *testing.T, db DB)) {
 	})
 }
 
+// OnSQLite returns a new SQLite database, for tests of what is the same on both.
+func OnSQLite(t testing.TB) DB {
+	t.Helper()
+	clock := servicetest.NewClock(Start)
+	db := Open(t, Schema.SQLite(t), clock.Now)
+	db.Clock = clock
+	return db
+}
+
 // Schema is the current schema.
 var Schema = servicetest.NewSchema(migrations.Files)
 
