@@ -44,7 +44,7 @@ var loggedParams = func() map[string]func(string) bool {
 		"province":      func(s string) bool { _, ok := ProvinceCode(s); return ok },
 		"verified":      isBool,
 		"category":      func(s string) bool { return slices.Contains(Categories, Category(s)) },
-		"checked_after": func(s string) bool { _, err := CheckDate(s).Time(); return err == nil && len(s) <= 40 },
+		"checked_after": func(s string) bool { _, err := ParseInstant(s); return err == nil && len(s) <= 40 },
 		"page":          isNumber,
 		"limit":         isNumber,
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -51,12 +52,29 @@ func (p *Problems) Text(field, value string, limit int) {
 	p.AtMost(field, value, limit)
 }
 
-// AtMost records a problem if value has more than limit characters.
+// Name calls Text for a value that is shown on one line, and also records a problem if it has a line break or a tab.
+func (p *Problems) Name(field, value string, limit int) {
+	p.Text(field, value, limit)
+	if strings.ContainsAny(value, breaks) {
+		p.Add(field, "must not contain line breaks or tabs")
+	}
+}
+
+// AtMost records a problem if value has more than limit characters, or a control character other than a line break or a tab: a terminal
+// would interpret it.
 func (p *Problems) AtMost(field, value string, limit int) {
 	if utf8.RuneCountInString(value) > limit {
 		p.Add(field, "must have at most %d characters", limit)
 	}
+	if i := strings.IndexFunc(value, isControl); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(value[i:])
+		p.Add(field, "must not contain control characters (found %U)", r)
+	}
 }
+
+const breaks = "\n\r\t"
+
+func isControl(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune(breaks, r) }
 
 // OneOf records a problem unless value is one of allowed.
 func OneOf[T ~string](p *Problems, field string, value T, allowed ...T) {
@@ -122,7 +140,7 @@ func (f *Facts) Normalize(field string, p *Problems) {
 		f.Pay.check(field+".pay", p)
 	}
 	for i, v := range f.Languages {
-		p.Text(fmt.Sprintf("%s.languages[%d]", field, i), v, 100)
+		p.Name(fmt.Sprintf("%s.languages[%d]", field, i), v, 100)
 	}
 	OneOf(p, field+".applicationStatus", f.ApplicationStatus,
 		ApplicationOpen, ApplicationWaitlist, ApplicationClosed, ApplicationUnknown)
@@ -134,7 +152,7 @@ func (f *Facts) Normalize(field string, p *Problems) {
 	}
 	for i, r := range f.RiskIndicators {
 		at := fmt.Sprintf("%s.riskIndicators[%d]", field, i)
-		p.Text(at+".code", r.Code, 100)
+		p.Name(at+".code", r.Code, 100)
 		p.AtMost(at+".note", r.Note, MaxText)
 		p.URL(at+".sourceUrl", r.SourceURL)
 	}

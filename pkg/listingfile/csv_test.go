@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -28,7 +29,21 @@ func texts() *rapid.Generator[string] {
 		}),
 		rapid.StringN(0, 5, -1),
 	)
-	return rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return strings.ReplaceAll(strings.Join(parts, ""), "\x00", "") })
+	return rapid.Map(rapid.SliceOfN(part, 1, 4), func(parts []string) string { return without(strings.Join(parts, ""), "\n\r\t") })
+}
+
+// without returns s without control characters other than those of kept.
+func without(s, kept string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !strings.ContainsRune(kept, r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func names() *rapid.Generator[string] {
+	return rapid.Map(texts(), func(s string) string { return without(s, "") }).Filter(func(s string) bool { return strings.TrimSpace(s) != "" })
 }
 
 func filled() *rapid.Generator[string] {
@@ -47,7 +62,7 @@ var (
 func randomFacts(t *rapid.T) api.Facts {
 	f := api.Facts{
 		Remote: maybe(rapid.Bool()).Draw(t, "remote"), DegreeRequired: maybe(rapid.Bool()).Draw(t, "degree"),
-		Languages: rapid.SliceOfN(filled(), 0, 3).Draw(t, "languages"), Requirements: rapid.SliceOfN(filled(), 0, 3).Draw(t, "requirements"),
+		Languages: rapid.SliceOfN(names(), 0, 3).Draw(t, "languages"), Requirements: rapid.SliceOfN(filled(), 0, 3).Draw(t, "requirements"),
 		ApplicationStatus: rapid.SampledFrom([]api.ApplicationStatus{"", api.ApplicationOpen}).Draw(t, "application"),
 		ApplicationURL:    maybe(urls).Draw(t, "applicationUrl"),
 	}
@@ -56,7 +71,7 @@ func randomFacts(t *rapid.T) api.Facts {
 			Country: "CA", Status: api.Eligible, AllRegions: maybe(rapid.Bool()).Draw(t, "allRegions"), IncludedRegions: []string{"ON"},
 			SourceURLs: rapid.SliceOfN(urls, 1, 2).Draw(t, "evidence"), Note: texts().Draw(t, "note"),
 		}, {Country: "US", Status: api.EligibilityUnknown}}
-		f.RiskIndicators = []api.RiskIndicator{{Code: filled().Draw(t, "code"), Note: texts().Draw(t, "risk"), SourceURL: "https://risk.example"}}
+		f.RiskIndicators = []api.RiskIndicator{{Code: names().Draw(t, "code"), Note: texts().Draw(t, "risk"), SourceURL: "https://risk.example"}}
 	}
 	if rapid.Bool().Draw(t, "paid") {
 		low := rapid.Float64Range(0, 1e9).Draw(t, "minimum")
@@ -82,7 +97,7 @@ func randomProfile(t *rapid.T) *listingfile.Profile {
 	}
 	if rapid.Bool().Draw(t, "experience") {
 		p.ExperienceSources = []api.ExperienceSource{{
-			URL: "https://e.example", Publisher: filled().Draw(t, "publisher"), Kind: api.Ratings, ReviewerGroup: api.Workers,
+			URL: "https://e.example", Publisher: names().Draw(t, "publisher"), Kind: api.Ratings, ReviewerGroup: api.Workers,
 			Rating: &api.Rating{Value: 3.5, Best: 5, Worst: 1, Count: 7}, CheckedAt: checks.Draw(t, "experience"),
 		}}
 	}
@@ -92,8 +107,8 @@ func randomProfile(t *rapid.T) *listingfile.Profile {
 func randomLine(t *rapid.T) listingfile.Line {
 	l := listingfile.Line{Listing: listingfile.Listing{
 		ID: rapid.StringMatching(`[a-z0-9]{1,8}(-[a-z0-9]{1,4})?`).Draw(t, "id"), Platform: api.Platform{
-			Company: api.Company{Name: filled().Draw(t, "name"), Website: "https://a.example"}, ApplicationURL: urls.Draw(t, "apply"), Category: api.Sell,
-			Subcategory: maybe(filled()).Draw(t, "subcategory"), Summary: filled().Draw(t, "summary"), Overview: texts().Draw(t, "overview"),
+			Company: api.Company{Name: names().Draw(t, "name"), Website: "https://a.example"}, ApplicationURL: urls.Draw(t, "apply"), Category: api.Sell,
+			Subcategory: maybe(names()).Draw(t, "subcategory"), Summary: filled().Draw(t, "summary"), Overview: texts().Draw(t, "overview"),
 			StartingCost: texts().Draw(t, "cost"), WorkModel: texts().Draw(t, "model"),
 		}, PublishedAt: maybe(rapid.Just(now.Add(-123456*time.Microsecond))).Draw(t, "published"),
 		Facts: maybe(rapid.Custom(randomFacts)).Draw(t, "facts"), CompanyProfile: randomProfile(t),

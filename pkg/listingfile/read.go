@@ -91,12 +91,12 @@ func (l *Line) normalize(p *api.Problems, now time.Time) {
 	if !api.ValidSlug(l.ID) {
 		p.Add("id", "must be lower-case letters and digits in groups joined by hyphens, at most %d characters", api.MaxSlug)
 	}
-	p.Text("company.name", l.Company.Name, MaxName)
+	p.Name("company.name", l.Company.Name, MaxName)
 	p.URL("company.website", l.Company.Website)
 	p.URL("applicationUrl", l.ApplicationURL)
 	api.OneOf(p, "category", l.Category, api.Categories...)
 	if l.Subcategory != nil {
-		p.Text("subcategory", *l.Subcategory, MaxName)
+		p.Name("subcategory", *l.Subcategory, MaxName)
 	}
 	p.Text("summary", l.Summary, api.MaxText)
 	p.AtMost("overview", l.Overview, MaxOverview)
@@ -162,7 +162,7 @@ func (c *Profile) normalize(field string, p *api.Problems) {
 	for i, s := range c.ExperienceSources {
 		at := fmt.Sprintf("%s.experienceSources[%d]", field, i)
 		p.URL(at+".url", s.URL)
-		p.Text(at+".publisher", s.Publisher, MaxName)
+		p.Name(at+".publisher", s.Publisher, MaxName)
 		api.OneOf(p, at+".kind", s.Kind, api.Ratings, api.Community)
 		api.OneOf(p, at+".reviewerGroup", s.ReviewerGroup, api.Workers, api.Customers, api.Mixed)
 		if s.Rating != nil {

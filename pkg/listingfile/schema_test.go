@@ -35,7 +35,7 @@ func validate(t *testing.T, schema *jsonschema.Schema, line string) error {
 
 // beyond lists the beginnings of the problems that only Read detects. The $comment of the schema describes each.
 var beyond = []string{
-	"has a number that is too large", "must be UTF-8", "must be one JSON object", "overview: must not contain U+0000", "facts.countryEligibility[1].includedRegions[0]", "facts.countryEligibility[0].excludedRegions[0]",
+	"has a number that is too large", "must be UTF-8", "must be one JSON object", "facts.countryEligibility[1].includedRegions[0]", "facts.countryEligibility[0].excludedRegions[0]",
 	"facts.pay.maximum: must not be below", "companyProfile.experienceSources[0].rating.value", "companyProfile.experienceSources[0].rating.best",
 	"publishedAt: must not be in the future", "publishedAt: must be in the years",
 	"company.name: must not be empty", // " "; the schema rejects only ""
@@ -48,7 +48,7 @@ func TestSchemaRejectsInvalidLines(t *testing.T) {
 		require.NoError(t, validate(t, schema, line))
 	}
 	for _, c := range wrong {
-		if slices.ContainsFunc(beyond, func(b string) bool { return strings.HasPrefix(c.problem, b) }) {
+		if slices.ContainsFunc(beyond, func(b string) bool { return strings.HasPrefix(c.problem, b) }) || strings.Contains(c.problem, ": must not contain ") {
 			continue
 		}
 		require.Error(t, validate(t, schema, strings.Replace(oneLine(full), oneLine(c.from), c.to, 1)), c.problem)

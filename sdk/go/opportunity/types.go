@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// CheckDate is the time of a check: a date if only the day was recorded, otherwise a timestamp. A date
-// does not mean midnight of that day.
+// CheckDate is the time of a check: a timestamp, or a date if only the day was recorded. Where a date
+// is compared with a time, as by `checked_after`, it means 00:00:00 UTC of that day.
 type CheckDate string
 
 // Opportunity is one maintained record of an earning platform.
@@ -420,7 +420,8 @@ type Filter struct {
 	// The primary way of earning.
 	Category Category
 	// Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after this
-	// time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Link checks and
+	// time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other ISO 8601
+	// forms of a day or an instant are accepted as well, such as `20261101T0900+0500`. Link checks and
 	// edits of the listing do not count, and records that were never reviewed do not match.
 	CheckedAfter CheckDate
 	// The page number, starting at 1. A page beyond the last one is empty.

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 CheckDate = str
-"""The time of a check: a date if only the day was recorded, otherwise a timestamp. A date does
-not mean midnight of that day."""
+"""The time of a check: a timestamp, or a date if only the day was recorded. Where a date is
+compared with a time, as by `checked_after`, it means 00:00:00 UTC of that day."""
 
 
 class Opportunity(TypedDict):
@@ -448,9 +448,10 @@ class Filter(TypedDict, total=False):
 
     checked_after: CheckDate | None
     """Matches records whose latest factual review (`verification.lastCheckedAt`) is at or after
-    this time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Link
-    checks and edits of the listing do not count, and records that were never reviewed do not
-    match."""
+    this time. A date means 00:00:00 UTC of that day; a timestamp needs `Z` or an offset. Other
+    ISO 8601 forms of a day or an instant are accepted as well, such as `20261101T0900+0500`.
+    Link checks and edits of the listing do not count, and records that were never reviewed do
+    not match."""
 
     page: int | None
     """The page number, starting at 1. A page beyond the last one is empty."""

@@ -152,7 +152,7 @@ func checkedAfter(v params.Values) (*time.Time, error) {
 	if !ok {
 		return nil, nil
 	}
-	at, err := api.CheckDate(s).Time()
+	at, err := api.ParseInstant(s)
 	if err != nil || at.Year() < 0 || at.Year() > 9999 { // an offset can leave the years that RFC 3339 supports
 		return nil, params.Invalid("checked_after",
 			"must be a date (2026-11-20) or a timestamp with an offset (2026-11-20T09:00:00Z; write the + of an offset as %2B)")

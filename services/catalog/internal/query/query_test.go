@@ -32,6 +32,7 @@ func TestParse(t *testing.T) {
 		"checked_after=2026-11-20T09:00:00Z": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=2026-11-20T10%3A00%3A00%2B01:00": {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=2026-11-20":                      {Filter: query.Filter{CheckedAfter: ptr(at.Truncate(24 * time.Hour))}, Page: first},
+		"checked_after=20261120T0900%2B00":              {Filter: query.Filter{CheckedAfter: &at}, Page: first},
 		"checked_after=0000-01-01":                      {Filter: query.Filter{CheckedAfter: ptr(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC))}, Page: first},
 		"checked_after=9999-12-31":                      {Filter: query.Filter{CheckedAfter: ptr(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))}, Page: first},
 		"page=1000000&limit=100":                        {Page: params.Page{Number: 1_000_000, Limit: 50}},
