@@ -1,6 +1,6 @@
 // Package audit verifies the history against its signed checkpoints: the hashes of every event, the chain of every listing, the
-// tree over all events, the heads and the summaries. It separates causes from consequences and reports findings in sequence
-// order.
+// tree over all events, the heads and the summaries. It reports findings in sequence order; the first event is where the history stops
+// matching, and later findings may be consequences.
 package audit
 
 import (
@@ -44,19 +44,15 @@ type Summary struct {
 	Records  []event.Record // the events of the listing, oldest first, without actors and hashes
 }
 
-// Kind is the kind of a finding.
+// Kind is the kind of a finding: what does not match.
 type Kind string
 
 // Kinds of findings.
 const (
-	Edited        Kind = "edited"         // the content of an event does not match its hashes
-	RemovedMiddle Kind = "removed-middle" // an event is missing, and later events of the listing were chained to it
-	RemovedTail   Kind = "removed-tail"   // the last events of a listing are missing
-	Reordered     Kind = "reordered"      // events are not in the order in which they were recorded
-	Replaced      Kind = "replaced"       // an event with consistent hashes is in the place of another signed or chained event
-	Inserted      Kind = "inserted"       // an event among the signed events was not signed
-	Summarized    Kind = "summary"        // a stored summary does not match the events
-	Checkpointed  Kind = "checkpoint"     // a checkpoint, or data stored with it, was changed or removed
+	Event        Kind = "event"      // an event differs from its hashes, its chain or a checkpoint
+	Missing      Kind = "missing"    // events that were recorded are not there
+	Summarized   Kind = "summary"    // a stored summary does not match the events
+	Checkpointed Kind = "checkpoint" // a checkpoint, or data stored with it, was changed or removed
 )
 
 // Finding is one mismatch.
@@ -93,10 +89,7 @@ type Saved struct {
 // every event twice, once for its summary, and reads ahead while it verifies. It needs little memory for each listing, and none for each
 // event. It returns an error only if source does.
 func Run(source Source, keys checkpoint.Keys, saved []Saved, lost []api.FeedMark) (Report, error) {
-	a := &auditor{
-		source: source, chains: map[string]*chain{}, waiting: map[string]int{}, editedHashes: map[string]bool{},
-		pendingStored: map[string]int64{}, pendingSeen: map[string]ref{}, next: 1,
-	}
+	a := &auditor{source: source, chains: map[string]*chain{}, next: 1}
 	appended, stored, err := source.Totals()
 	if err != nil {
 		return Report{}, err
@@ -108,14 +101,32 @@ func Run(source Source, keys checkpoint.Keys, saved []Saved, lost []api.FeedMark
 	if err := a.summaries(); err != nil {
 		return Report{}, err
 	}
-	a.resolve()
+	if a.orphaned {
+		a.addFinding(Checkpointed, ref{}, 0, "leaves are stored for events without a checkpoint: newer checkpoints are missing")
+	}
 	for _, l := range lost {
-		a.addFinding(RemovedTail, ref{sequence: l.Sequence, id: l.ID}, 0, "the catalog has seen this event, which is missing")
+		a.addFinding(Missing, ref{sequence: l.Sequence, id: l.ID}, 0, "the catalog has seen this event, which is missing")
 	}
 	return a.report(), nil
 }
 
 const maxFindings = 10_000 // held in memory
+
+// addEventFinding adds a finding of an event, and names the checkpoint that covers it.
+func (a *auditor) addEventFinding(kind Kind, at ref, message string, args ...any) {
+	a.lastFound = max(a.lastFound, at.sequence)
+	if a.firstFound == 0 {
+		a.firstFound = at.sequence
+	}
+	number := int64(0)
+	for _, c := range a.claims { // the first is that of the next size
+		if c.saved == "" && c.Size >= at.sequence {
+			number = c.Number
+			break
+		}
+	}
+	a.addFinding(kind, at, number, message, args...)
+}
 
 func (a *auditor) addFinding(kind Kind, at ref, number int64, message string, args ...any) {
 	if len(a.findings) >= maxFindings {

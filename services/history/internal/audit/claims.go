@@ -59,7 +59,6 @@ func (a *auditor) addClaims(keys checkpoint.Keys, stored []checkpoint.Stored, sa
 			continue
 		}
 		a.claims = append(a.claims, claim{Checkpoint: signed, frontier: k.Frontier, after: before.Size})
-		a.storedClaims = append(a.storedClaims, a.claims[len(a.claims)-1])
 		a.valid++
 		a.storedSize = signed.Size
 		before = k
@@ -94,31 +93,25 @@ func (a *auditor) checkClaims(size int64) error {
 			return err
 		}
 		fits := bytes.Equal(root, c.Root)
-		if c.saved != "" {
+		switch {
+		case c.saved == "":
+			err = a.checkStored(c, fits)
+		case fits:
+			a.savedSize = c.Size
+		default:
 			c.after = a.savedSize
+			a.addRange(c)
 		}
-		if !fits {
-			a.mismatched = append(a.mismatched, c)
-		}
-		if c.saved != "" {
-			if fits {
-				a.savedSize = c.Size
-			}
-			continue
-		}
-		if err := a.checkLeaves(c, fits); err != nil {
-			return err
-		}
-		if err := a.checkHeads(c); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkLeaves checks the stored leaves of a claim. It ignores leaves that do not match, because they prove nothing. After any
-// mismatch it restarts the tree from the claim, so that later claims are checked against later events only.
-func (a *auditor) checkLeaves(c claim, fits bool) error {
+// checkStored checks the leaves, the heads and the frontier that are stored with a claim, and reports the events that do not match it. It then
+// restarts the trees from the claim, so that later claims are checked against later events only.
+func (a *auditor) checkStored(c claim, fits bool) error {
 	root, err := a.storedTree.Root()
 	if err != nil {
 		return err
@@ -126,22 +119,71 @@ func (a *auditor) checkLeaves(c claim, fits bool) error {
 	leavesMatch := bytes.Equal(root, c.Root)
 	if !leavesMatch {
 		a.addFinding(Checkpointed, ref{}, c.Number, "the leaves stored with %s do not match it", c.name())
-		within := func(sequence int64) bool { return sequence > c.after && sequence <= c.Size }
-		for leaf, at := range a.pendingStored {
-			if within(at) {
-				delete(a.pendingStored, leaf)
-			}
+	}
+	changed, err := a.changedChains(c)
+	if err != nil {
+		return err
+	}
+	switch at := a.unlike; {
+	case fits:
+	case leavesMatch:
+		if at.sequence != 0 && (a.firstFound == 0 || at.sequence < a.firstFound) {
+			a.addFinding(Event, at, c.Number, "%s signed another event in the place of event %s", c.name(), at.id)
+			a.lastFound = max(a.lastFound, at.sequence)
 		}
-		for leaf, at := range a.pendingSeen {
-			if within(at.sequence) {
-				delete(a.pendingSeen, leaf)
-			}
+	case a.lastFound > c.after:
+	case len(changed) > 0:
+		for _, at := range changed {
+			a.addFinding(Event, at, c.Number, "events of %s, from this one at the earliest, differ from those that %s signed", at.slug, c.name())
 		}
-		if within(a.moved.sequence) {
-			a.moved = ref{}
+	default:
+		a.addRange(c)
+	}
+	a.unlike, a.firstFound = ref{}, 0
+	return a.restart(c, fits, leavesMatch)
+}
+
+// changedChains returns the first events since the previous stored checkpoint of the listings whose chains differ from the signed heads. It
+// returns none if the stored heads do not match the claim.
+func (a *auditor) changedChains(c claim) (changed []ref, err error) {
+	heads, err := a.source.Heads(c.Number)
+	if err != nil {
+		return nil, err
+	}
+	if checkpoint.HeadsHash(heads) != c.Heads {
+		a.addFinding(Checkpointed, ref{}, c.Number, "the heads stored with %s do not match it", c.name())
+		heads = nil
+	}
+	for _, h := range heads {
+		own := a.chains[h.Slug]
+		if own == nil {
+			own = new(chain)
+		}
+		if own.events != h.Events || own.hash != h.Hash || own.first != h.Chain {
+			at := own.since
+			at.slug = h.Slug
+			changed = append(changed, at)
 		}
 	}
+	for _, own := range a.grown {
+		own.since = ref{}
+	}
+	a.grown = a.grown[:0]
+	return changed, nil
+}
+
+// addRange adds a finding for the events of a claim, unless one of them has a finding.
+func (a *auditor) addRange(c claim) {
+	if a.lastFound <= c.after {
+		a.lastFound = c.Size
+		a.addFinding(Event, ref{sequence: c.after + 1}, c.Number, "some of the events %d to %d differ from those that %s signed", c.after+1, c.Size, c.name())
+	}
+}
+
+// restart continues the trees that do not match the claim from its frontier.
+func (a *auditor) restart(c claim, fits, leavesMatch bool) error {
 	again, err := checkpoint.NewTree(c.Size, c.frontier)
+	var root []byte
 	if err == nil {
 		root, err = again.Root()
 	}
@@ -156,30 +198,4 @@ func (a *auditor) checkLeaves(c claim, fits bool) error {
 		a.storedTree, err = checkpoint.NewTree(c.Size, c.frontier)
 	}
 	return err
-}
-
-// checkHeads compares the chains with the signed heads of a claim.
-func (a *auditor) checkHeads(c claim) error {
-	heads, err := a.source.Heads(c.Number)
-	if err != nil {
-		return err
-	}
-	if checkpoint.HeadsHash(heads) != c.Heads {
-		a.addFinding(Checkpointed, ref{}, c.Number, "the heads stored with %s do not match it", c.name())
-	} else {
-		for _, h := range heads {
-			own := a.chains[h.Slug]
-			if own == nil {
-				own = new(chain)
-			}
-			if own.events != h.Events || own.hash != h.Hash || own.first != h.Chain {
-				a.headMismatches = append(a.headMismatches, headMismatch{h, c, own.since, own.events})
-			}
-		}
-	}
-	for _, own := range a.grown {
-		own.since = ref{}
-	}
-	a.grown = a.grown[:0]
-	return nil
 }

@@ -18,70 +18,35 @@ type ref struct {
 type chain struct {
 	first, hash string // hash of the first and of the last event
 	events      int64
-	last        ref
-	since       ref  // first event since the last stored checkpoint
-	edited      bool // the last event was edited, which explains a mismatch of the next one
-	broken      bool // a break was found, which explains later mismatches
-	hasSummary  bool
-}
-
-// link is a break in a chain: an event that is not chained to the previous one.
-type link struct {
-	at, before ref
-	resolved   int64 // sequence of a later event to which it is chained; 0 if none
-}
-
-// gap is a range of missing sequences.
-type gap struct {
-	from, to int64
-	used     bool // a finding covers it
-}
-
-// headMismatch is a chain that does not match a signed head.
-type headMismatch struct {
-	head   checkpoint.Head
-	claim  claim
-	since  ref
-	events int64
+	since       ref // first event since the last stored checkpoint
+	summary     bool
 }
 
 // auditor holds the state of an audit.
 type auditor struct {
-	source       Source
-	claims       []claim // not yet checked, ordered by size
-	storedClaims []claim // all stored claims, ordered by size
-	signedSize   int64   // size of the largest claim
-	storedSize   int64   // size of the largest stored claim
-	savedSize    int64   // size of the largest saved claim that matches
-	valid        int     // number of stored claims
+	source     Source
+	claims     []claim // not yet checked, ordered by size
+	signedSize int64   // size of the largest claim
+	storedSize int64   // size of the largest stored claim
+	savedSize  int64   // size of the largest saved claim that matches
+	valid      int     // number of stored claims
 
-	next         int64 // next expected sequence
-	events       int64
-	chains       map[string]*chain
-	grown        []*chain // since the last stored checkpoint
-	links        []link
-	waiting      map[string]int  // index in links by the missing hash that the link follows
-	editedHashes map[string]bool // of edited events
-	gaps         []gap
+	next   int64 // next expected sequence
+	events int64
+	chains map[string]*chain
+	grown  []*chain // since the last stored checkpoint
 
 	tree, storedTree *checkpoint.Tree // over the leaves of the events, and over the stored leaves
-	// The next two hold misplaced events and misplaced stored leaves by leaf hash, until they are found in another place.
-	pendingSeen   map[string]ref
-	pendingStored map[string]int64
-	moved         ref  // first event in another place than signed
-	orphaned      bool // leaves are stored for events without a checkpoint
+	unlike           ref              // first event since the last stored checkpoint whose leaf is not the stored one
+	orphaned         bool             // leaves are stored for events without a checkpoint
+	firstFound       int64            // sequence of the first event with a finding since the last stored checkpoint; 0: none
+	lastFound        int64            // highest sequence of an event with a finding
 
-	mismatched     []claim
-	headMismatches []headMismatch
-	badSummaries   []badSummary
-	findings       []Finding
-	omitted        int
+	findings []Finding
+	omitted  int
 }
 
-const (
-	pageSize   = 1000    // events of one read
-	maxPending = 100_000 // limits the memory for a history with many misplaced events
-)
+const pageSize = 1000 // events of one read
 
 // walk reads all events in sequence order. appended is the last assigned sequence.
 func (a *auditor) walk(appended int64) error {
@@ -128,20 +93,16 @@ func hashesOf(r *event.Record, signedSize int64) hashes {
 	return h
 }
 
-// skip records the sequences from a.next to to as a gap.
+// skip reports the sequences from a.next to to as missing.
 func (a *auditor) skip(to int64, leaves map[int64][]byte) error {
 	if to < a.next {
 		return nil
 	}
-	a.gaps = append(a.gaps, gap{from: a.next, to: to})
+	a.addEventFinding(Missing, ref{sequence: a.next}, "events %d to %d are missing", a.next, to)
+	a.lastFound = to
 	for ; a.next <= min(to, a.signedSize); a.next++ {
-		stored := leaves[a.next]
-		if stored == nil {
-			stored = make([]byte, checkpoint.HashSize)
-		} else if len(a.pendingStored) < maxPending {
-			a.expectLeaf(stored, a.next)
-		}
-		if err := a.addLeaf(stored, stored); err != nil {
+		leaf := storedLeaf(leaves, a.next)
+		if err := a.addLeaf(leaf, leaf); err != nil {
 			return err
 		}
 	}
@@ -149,21 +110,12 @@ func (a *auditor) skip(to int64, leaves map[int64][]byte) error {
 	return nil
 }
 
-// expectLeaf records a signed leaf whose place is empty or has another event.
-func (a *auditor) expectLeaf(leaf []byte, sequence int64) {
-	if seen, ok := a.pendingSeen[string(leaf)]; ok {
-		delete(a.pendingSeen, string(leaf))
-		a.noteMoved(seen)
-		return
+// storedLeaf returns the stored leaf of a sequence, or one that matches no event if it is missing.
+func storedLeaf(leaves map[int64][]byte, sequence int64) []byte {
+	if leaf := leaves[sequence]; leaf != nil {
+		return leaf
 	}
-	a.pendingStored[string(leaf)] = sequence
-}
-
-// noteMoved records an event in another place than signed.
-func (a *auditor) noteMoved(at ref) {
-	if a.moved.sequence == 0 || at.sequence < a.moved.sequence {
-		a.moved = at
-	}
+	return make([]byte, checkpoint.HashSize)
 }
 
 // addLeaf adds a leaf to both trees and checks the claims of the new size.
@@ -182,31 +134,21 @@ func (a *auditor) addEvent(r *event.Record, h hashes, leaves map[int64][]byte) e
 	a.events++
 	at := ref{r.Sequence, r.ID, r.Slug}
 	if r.Sequence < 1 {
-		a.addFinding(Reordered, at, 0, "invalid sequence %d", r.Sequence)
+		a.addFinding(Event, at, 0, "got sequence %d, want 1 or more", r.Sequence)
 		return nil
 	}
 	if err := a.skip(r.Sequence-1, leaves); err != nil {
 		return err
 	}
-	a.extendChain(r, at, h.intact)
 	a.next = r.Sequence + 1
-	stored := leaves[r.Sequence]
+	a.extendChain(r, at, h.intact)
 	if r.Sequence > a.signedSize {
-		a.orphaned = a.orphaned || stored != nil
+		a.orphaned = a.orphaned || leaves[r.Sequence] != nil
 		return nil
 	}
-	switch {
-	case stored == nil:
-		stored = make([]byte, checkpoint.HashSize)
-	case bytes.Equal(h.leaf, stored) || !h.intact || len(a.pendingSeen) >= maxPending:
-	default:
-		if _, ok := a.pendingStored[string(h.leaf)]; ok {
-			delete(a.pendingStored, string(h.leaf))
-			a.noteMoved(at)
-		} else {
-			a.pendingSeen[string(h.leaf)] = at
-		}
-		a.expectLeaf(stored, r.Sequence)
+	stored := storedLeaf(leaves, r.Sequence)
+	if a.unlike.sequence == 0 && !bytes.Equal(h.leaf, stored) {
+		a.unlike = at
 	}
 	return a.addLeaf(h.leaf, stored)
 }
@@ -218,22 +160,23 @@ func (a *auditor) extendChain(r *event.Record, at ref, intact bool) {
 		own = &chain{first: r.Hash}
 		a.chains[r.Slug] = own
 	}
-	if !intact {
-		a.addFinding(Edited, at, 0, "the content of event %s does not match its hashes", r.ID)
-		a.editedHashes[r.Hash] = true
+	switch {
+	case !intact:
+		a.addEventFinding(Event, at, "the content of event %s does not match its hashes", r.ID)
+	case r.PrevHash != own.hash:
+		a.addEventFinding(Event, at, "event %s names %s as the hash of the event before it in its listing, want %s", r.ID, orNone(r.PrevHash), orNone(own.hash))
 	}
-	if i, ok := a.waiting[r.Hash]; ok && a.links[i].resolved == 0 {
-		a.links[i].resolved = r.Sequence
-	}
-	if r.PrevHash != own.hash && intact && !own.edited && !own.broken && !a.editedHashes[r.PrevHash] {
-		own.broken = true
-		a.waiting[r.PrevHash] = len(a.links)
-		a.links = append(a.links, link{at: at, before: own.last})
-	}
-	own.hash, own.last, own.edited = r.Hash, at, !intact
+	own.hash = r.Hash
 	own.events++
 	if own.since.sequence == 0 {
 		own.since = at
 		a.grown = append(a.grown, own)
 	}
+}
+
+func orNone(hash string) string {
+	if hash == "" {
+		return "none"
+	}
+	return hash
 }

@@ -177,50 +177,50 @@ func TestEveryTamperingIsReported(t *testing.T) {
 		want        brief // the first finding
 	}{
 		// without checkpoints, chains and sequences prove the change
-		{"edit", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Edited, 8, "b", 0}},
-		{"edit of facts", []string{"UPDATE verification_events SET facts = NULL WHERE sequence = 8"}, nil, nil, brief{audit.Edited, 8, "b", 0}},
-		{"edit of the actor", []string{"UPDATE verification_events SET actor = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Edited, 8, "b", 0}},
-		{"edit of the time", []string{"UPDATE verification_events SET recorded_at = 1 WHERE sequence = 8"}, nil, nil, brief{audit.Edited, 8, "b", 0}},
-		{"edit of the hash", []string{"UPDATE verification_events SET hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Edited, 8, "b", 0}},
-		{"edit of the content hash", []string{"UPDATE verification_events SET content_hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Edited, 8, "b", 0}},
-		{"edit of the link", []string{"UPDATE verification_events SET prev_hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Edited, 8, "b", 0}},
-		{"moved to another listing", []string{"UPDATE verification_events SET slug = 'a' WHERE sequence = 8"}, nil, nil, brief{audit.Edited, 8, "a", 0}},
-		{"edit of the last", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 15"}, nil, nil, brief{audit.Edited, 15, "c", 0}},
-		{"removed middle", delete1(8), nil, nil, brief{audit.RemovedMiddle, 8, "b", 0}},
-		{"removed beginning", delete1(2), nil, nil, brief{audit.RemovedMiddle, 2, "b", 0}},
-		{"removed middle, two in a row", append(delete1(8), delete1(9)...), nil, nil, brief{audit.RemovedMiddle, 8, "b", 0}},
-		{"removed tail", delete1(14), nil, nil, brief{audit.RemovedTail, 14, "b", 0}},
-		{"removed end of all", delete1(15), nil, nil, brief{audit.RemovedTail, 15, "c", 0}},
-		{"removed chain", []string{"DELETE FROM verification_events WHERE slug = 'b'"}, nil, nil, brief{audit.RemovedTail, 2, "b", 0}},
-		{"removed tail, and its summary", append(delete1(14), "DELETE FROM summaries WHERE slug = 'b'"), nil, nil, brief{audit.RemovedTail, 14, "", 0}},
-		{"removed middle, renumbered", renumbered(8), nil, nil, brief{audit.Replaced, 5, "b", 0}},
-		{"reordered in a chain", swapped(5, 8), nil, nil, brief{audit.Reordered, 5, "b", 0}},
+		{"edit", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
+		{"edit of facts", []string{"UPDATE verification_events SET facts = NULL WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
+		{"edit of the actor", []string{"UPDATE verification_events SET actor = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
+		{"edit of the time", []string{"UPDATE verification_events SET recorded_at = 1 WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
+		{"edit of the hash", []string{"UPDATE verification_events SET hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
+		{"edit of the content hash", []string{"UPDATE verification_events SET content_hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
+		{"edit of the link", []string{"UPDATE verification_events SET prev_hash = 'x' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "b", 0}},
+		{"moved to another listing", []string{"UPDATE verification_events SET slug = 'a' WHERE sequence = 8"}, nil, nil, brief{audit.Event, 8, "a", 0}},
+		{"edit of the last", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 15"}, nil, nil, brief{audit.Event, 15, "c", 0}},
+		{"removed middle", delete1(8), nil, nil, brief{audit.Missing, 8, "", 0}},
+		{"removed beginning", delete1(2), nil, nil, brief{audit.Missing, 2, "", 0}},
+		{"removed middle, two in a row", append(delete1(8), delete1(9)...), nil, nil, brief{audit.Missing, 8, "", 0}},
+		{"removed tail", delete1(14), nil, nil, brief{audit.Missing, 14, "", 0}},
+		{"removed end of all", delete1(15), nil, nil, brief{audit.Missing, 15, "", 0}},
+		{"removed chain", []string{"DELETE FROM verification_events WHERE slug = 'b'"}, nil, nil, brief{audit.Missing, 2, "", 0}},
+		{"removed tail, and its summary", append(delete1(14), "DELETE FROM summaries WHERE slug = 'b'"), nil, nil, brief{audit.Missing, 14, "", 0}},
+		{"removed middle, renumbered", renumbered(8), nil, nil, brief{audit.Event, 10, "b", 0}},
+		{"reordered in a chain", swapped(5, 8), nil, nil, brief{audit.Event, 5, "b", 0}},
 		{"edit resealed", nil, func(t *testing.T, s testStore) { s.put(t, resealed(t, s.record(t, 8), "x", s.record(t, 8).PrevHash)) }, nil,
-			brief{audit.Replaced, 8, "b", 0}},
+			brief{audit.Event, 11, "b", 0}},
 		{"summary", []string{"UPDATE summaries SET summary = replace(summary, '\"reviewCount\":5', '\"reviewCount\":6') WHERE slug = 'b'"}, nil, nil,
 			brief{audit.Summarized, 0, "b", 0}},
 		{"summary removed", []string{"DELETE FROM summaries WHERE slug = 'b'"}, nil, nil, brief{audit.Summarized, 0, "b", 0}},
 		{"summary of nothing", []string{"INSERT INTO summaries VALUES ('d', 99, 1, '{}', 99)"}, nil, nil, brief{audit.Summarized, 0, "d", 0}},
 
 		// with checkpoints, also changes that leave the events consistent
-		{"edit, signed", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 8"}, nil, []int{6, 15}, brief{audit.Edited, 8, "b", 0}},
-		{"removed middle, signed", delete1(8), nil, []int{6, 15}, brief{audit.RemovedMiddle, 8, "b", 0}},
-		{"removed tail, signed", append(delete1(14), "DELETE FROM summaries WHERE slug = 'b'"), nil, []int{6, 15}, brief{audit.RemovedTail, 14, "b", 2}},
+		{"edit, signed", []string{"UPDATE verification_events SET note = 'x' WHERE sequence = 8"}, nil, []int{6, 15}, brief{audit.Event, 8, "b", 2}},
+		{"removed middle, signed", delete1(8), nil, []int{6, 15}, brief{audit.Missing, 8, "", 2}},
+		{"removed tail, signed", append(delete1(14), "DELETE FROM summaries WHERE slug = 'b'"), nil, []int{6, 15}, brief{audit.Missing, 14, "", 2}},
 		{"removed end of all, signed", append(delete1(15), "UPDATE change_sequence SET value = 14", "DELETE FROM summaries WHERE slug = 'c'"), nil, []int{6, 15},
-			brief{audit.RemovedTail, 15, "c", 2}},
+			brief{audit.Missing, 15, "", 2}},
 		{"removed chain, signed", []string{"DELETE FROM verification_events WHERE slug = 'b'", "DELETE FROM summaries WHERE slug = 'b'"}, nil, []int{6, 15},
-			brief{audit.RemovedTail, 2, "b", 1}},
-		{"removed middle, renumbered, signed", renumbered(8), nil, []int{6, 15}, brief{audit.RemovedMiddle, 8, "b", 0}},
-		{"removed tail, renumbered, signed", renumbered(14), nil, []int{6, 15}, brief{audit.RemovedTail, 14, "b", 2}},
-		{"reordered pair of two chains", swapped(7, 8), nil, []int{6, 15}, brief{audit.Reordered, 7, "b", 2}},
-		{"reordered in a chain, signed", swapped(5, 8), nil, []int{6, 15}, brief{audit.Reordered, 5, "b", 0}},
-		{"replaced chain", nil, func(t *testing.T, s testStore) { s.rewrite(t, "b", 1) }, []int{6, 15}, brief{audit.Replaced, 2, "b", 1}},
-		{"replaced end of a chain", nil, func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Replaced, 11, "b", 2}},
-		{"edit of the last, resealed", nil, func(t *testing.T, s testStore) { s.rewrite(t, "c", 5) }, []int{6, 15}, brief{audit.Replaced, 15, "c", 2}},
+			brief{audit.Missing, 2, "", 1}},
+		{"removed middle, renumbered, signed", renumbered(8), nil, []int{6, 15}, brief{audit.Event, 8, "c", 2}},
+		{"removed tail, renumbered, signed", renumbered(14), nil, []int{6, 15}, brief{audit.Event, 14, "c", 2}},
+		{"reordered pair of two chains", swapped(7, 8), nil, []int{6, 15}, brief{audit.Event, 7, "b", 2}},
+		{"reordered in a chain, signed", swapped(5, 8), nil, []int{6, 15}, brief{audit.Event, 5, "b", 1}},
+		{"replaced chain", nil, func(t *testing.T, s testStore) { s.rewrite(t, "b", 1) }, []int{6, 15}, brief{audit.Event, 2, "b", 1}},
+		{"replaced end of a chain", nil, func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Event, 11, "b", 2}},
+		{"edit of the last, resealed", nil, func(t *testing.T, s testStore) { s.rewrite(t, "c", 5) }, []int{6, 15}, brief{audit.Event, 15, "c", 2}},
 		{"replaced chain, and the testStore leaves", []string{"DELETE FROM checkpoint_leaves WHERE first > 6"},
-			func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Replaced, 8, "b", 2}},
+			func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Event, 8, "b", 2}},
 		{"replaced chain, leaves and heads", []string{"DELETE FROM checkpoint_leaves WHERE first > 6", "DELETE FROM checkpoint_heads WHERE checkpoint = 2"},
-			func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Replaced, 7, "", 2}},
+			func(t *testing.T, s testStore) { s.rewrite(t, "b", 4) }, []int{6, 15}, brief{audit.Event, 7, "", 2}},
 		{"edited signature", []string{"UPDATE checkpoints SET note = replace(note, 'number 2', 'number 3') WHERE number = 2"}, nil, []int{6, 15},
 			brief{audit.Checkpointed, 0, "", 2}},
 		{"removed checkpoint", []string{"DELETE FROM checkpoint_heads WHERE checkpoint = 1", "DELETE FROM checkpoints WHERE number = 1"}, nil, []int{6, 15},
@@ -247,7 +247,7 @@ func TestEveryTamperingIsReported(t *testing.T) {
 				require.False(t, after.Fits)
 				f := after.Findings[0]
 				require.Equal(t, c.want, brief{f.Kind, f.Sequence, f.Slug, f.Checkpoint}, "%+v", after.Findings)
-				if f.Kind == audit.Edited || f.Kind == audit.Reordered {
+				if f.Kind == audit.Event && f.ID != "" {
 					require.Equal(t, s.record(t, f.Sequence).ID, f.ID)
 				}
 			})
@@ -275,7 +275,7 @@ func TestSavedCheckpointProvesThatHistoryWasResigned(t *testing.T) {
 		after := s.audit(t, k, saved...)
 		require.False(t, after.Fits)
 		f := after.Findings[0]
-		require.Equal(t, brief{audit.Replaced, 7, "", 2}, brief{f.Kind, f.Sequence, f.Slug, f.Checkpoint}, "%+v", after.Findings)
+		require.Equal(t, brief{audit.Event, 7, "", 2}, brief{f.Kind, f.Sequence, f.Slug, f.Checkpoint}, "%+v", after.Findings)
 		require.Contains(t, f.Message, "all.json")
 
 		s.execute(t, "DELETE FROM checkpoint_leaves", "DELETE FROM checkpoint_heads", "DELETE FROM checkpoints",
