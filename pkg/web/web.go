@@ -92,14 +92,11 @@ func Handler(errors problem.Writer, handle func(*gin.Context) (Reply, error)) gi
 		if err == nil && reply.Body == nil && reply.JSON != nil {
 			reply.Body, err = api.Encode(reply.JSON)
 		}
-		switch {
-		case g.Writer.Written():
-			endProgress(g, errors, reply, err)
-		case err != nil:
+		if err != nil {
 			errors.Write(g.Writer, g.Request, err)
-		default:
-			write(g, reply)
+			return
 		}
+		write(g, reply)
 	}
 }
 

@@ -35,25 +35,30 @@ func (a API) importFile(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	u := upload{g: g, now: a.Now(), want: want}
-	if dry {
-		preview, err := a.Curation.Preview(g.Request.Context(), u.lines, web.Progress(g))
-		if errors.Is(err, errRejected) {
-			preview, err = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected, Omitted: u.omitted}, nil
+	u := upload{now: a.Now(), want: want}
+	var preview api.ImportPreview
+	var report api.ImportReport
+	err = u.receive(g, func() (err error) {
+		if dry {
+			preview, err = a.Curation.Preview(g.Request.Context(), u.lines)
+		} else {
+			report, err = a.Curation.Import(g.Request.Context(), actor, u.lines)
 		}
-		preview.SHA256 = u.sum
-		return web.Reply{JSON: preview}, err
-	}
-	report, err := a.Curation.Import(g.Request.Context(), actor, u.lines, web.Progress(g))
+		return err
+	})
 	if errors.Is(err, errRejected) {
-		return web.Reply{JSON: api.ImportReport{Rejected: u.rejected, Omitted: u.omitted}}, nil
+		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: u.rejected, Omitted: u.omitted}
+		report, err = api.ImportReport{Rejected: u.rejected, Omitted: u.omitted}, nil
+	}
+	if preview.SHA256 = u.sum; dry {
+		return web.Reply{JSON: preview}, err
 	}
 	return web.Reply{JSON: report}, err
 }
 
 // upload is a listings file that arrives with a request.
 type upload struct {
-	g    *gin.Context
+	in   *bufio.Reader
 	now  time.Time
 	want string // required SHA-256 of the file; empty if any file is accepted
 
@@ -62,18 +67,31 @@ type upload struct {
 	omitted  int
 }
 
+// received is the size in bytes up to which a file is received before an import begins. The transaction waits for the sender of the rest of a
+// larger file.
+const received = 16 << 20
+
 // errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
+
+// receive calls use, which may read the lines.
+func (u *upload) receive(g *gin.Context, use func() error) error {
+	return web.File(g, 0, func(in io.Reader) error {
+		u.in = bufio.NewReaderSize(in, received)
+		if _, err := u.in.Peek(received); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		web.Extend(g, api.FileTimeout)
+		return use()
+	})
+}
 
 // lines passes the valid lines to add. It returns errRejected at the end if there are others.
 func (u *upload) lines(add func(listingfile.Line) error) error {
 	hash := sha256.New()
-	err := web.File(u.g, 0, func(in io.Reader) error {
-		wrong, err := listingfile.Scan(io.TeeReader(in, hash), u.now, api.MaxReported, add)
-		u.rejected, u.omitted = wrong.Rejected, wrong.Omitted
-		return err
-	})
+	wrong, err := listingfile.Scan(io.TeeReader(u.in, hash), u.now, api.MaxReported, add)
 	u.sum = hex.EncodeToString(hash.Sum(nil))
+	u.rejected, u.omitted = wrong.Rejected, wrong.Omitted
 	switch {
 	case err != nil:
 		return err

@@ -16,69 +16,38 @@ import (
 	"opportunity.internal/services/catalog/internal/listing"
 )
 
-// Lines passes the lines of a valid file to add, and returns its error or that of the file.
+// Lines passes the valid lines of a file to add. It returns the error of add or of the file.
 type Lines = func(add func(listingfile.Line) error) error
 
-// importTimeout is the time limit of an import after the file was received. It applies instead of changeTimeout.
+// importTimeout is the time limit of an import, with the time in which the rest of a large file arrives. It applies instead of changeTimeout.
 const importTimeout = api.FileTimeout - time.Minute
 
-// Import applies the lines of a valid file in one transaction and returns the counts. It rejects a line that would remove the last source
-// of a published listing; then nothing is changed. Importing the same file again changes nothing. It calls progress with the number of
-// processed lines and that of all lines. An error of lines is returned unchanged.
-func (s *Store) Import(ctx context.Context, actor string, lines Lines, progress func(done, total int64)) (report api.ImportReport, err error) {
-	err = s.upload(ctx, lines, func(u *database.Upload[uploadedLine]) error {
-		report, err = s.apply(ctx, actor, importTimeout, false, func(w *writer, report *api.ImportReport) error {
-			done := int64(0)
-			for batch, err := range u.Batches(w.tx) {
-				if err != nil {
-					return err
-				}
-				if err := w.importBatch(fileLines(batch), report); err != nil {
-					return err
-				}
-				done += int64(len(batch))
-				progress(done, u.Lines)
-			}
+// batchSize is the number of lines of a file in memory.
+const batchSize = 200
+
+// Import applies the lines of a file in one transaction while they arrive, and returns the counts. It rejects a line that would remove the
+// last source of a published listing; then nothing is changed. Importing the same file again changes nothing. An error of lines undoes the
+// import and is returned unchanged.
+func (s *Store) Import(ctx context.Context, actor string, lines Lines) (report api.ImportReport, err error) {
+	return s.apply(ctx, actor, importTimeout, false, func(w *writer, report *api.ImportReport) error {
+		return inBatches(lines, func(batch []listingfile.Line) error { return w.importBatch(batch, report) })
+	})
+}
+
+// inBatches passes the lines to use, up to batchSize at a time.
+func inBatches(lines Lines, use func([]listingfile.Line) error) error {
+	var batch []listingfile.Line
+	err := lines(func(l listingfile.Line) error {
+		if batch = append(batch, l); len(batch) < batchSize {
 			return nil
-		})
-		return err
+		}
+		full := batch
+		batch = nil
+		return use(full)
 	})
-	return report, err
-}
-
-// uploadedLine is a line of a file in the table of uploads.
-type uploadedLine struct {
-	Number int
-	Line   listingfile.Line
-}
-
-func fileLines(uploaded []uploadedLine) []listingfile.Line {
-	lines := make([]listingfile.Line, len(uploaded))
-	for i, u := range uploaded {
-		lines[i] = u.Line
-		lines[i].Number = u.Number
+	if err == nil && len(batch) > 0 {
+		err = use(batch)
 	}
-	return lines
-}
-
-// upload calls use with the lines.
-func (s *Store) upload(ctx context.Context, lines Lines, use func(*database.Upload[uploadedLine]) error) error {
-	u, err := database.NewUpload[uploadedLine](ctx, s.db, s.now())
-	if err != nil {
-		return err
-	}
-	n := 0
-	err = lines(func(l listingfile.Line) error {
-		n++
-		return u.Add(0, n, uploadedLine{l.Number, l})
-	})
-	if err == nil {
-		err = u.End()
-	}
-	if err == nil {
-		err = use(u)
-	}
-	_ = u.Delete() // the changes are applied; a later upload deletes these lines
 	return err
 }
 

@@ -18,24 +18,11 @@ const maxPreviewed = 16 << 20
 
 // Preview returns the changes that Import would make for the lines of a valid file. It opens no transaction and blocks no writer, so
 // concurrent changes may make it outdated.
-func (s *Store) Preview(ctx context.Context, lines Lines, progress func(done, total int64)) (preview api.ImportPreview, err error) {
+func (s *Store) Preview(ctx context.Context, lines Lines) (preview api.ImportPreview, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: []api.RejectedLine{}}
-	err = s.upload(ctx, lines, func(u *database.Upload[uploadedLine]) error {
-		p := previewer{tx: s.db.WithContext(ctx), now: now, preview: &preview}
-		done := int64(0)
-		for batch, err := range u.Batches(p.tx) {
-			if err == nil {
-				err = p.add(fileLines(batch))
-			}
-			if err != nil {
-				return database.Outage(err)
-			}
-			done += int64(len(batch))
-			progress(done, u.Lines)
-		}
-		return nil
-	})
+	p := previewer{tx: s.db.WithContext(ctx), now: now, preview: &preview}
+	err = inBatches(lines, func(batch []listingfile.Line) error { return database.Outage(p.add(batch)) })
 	if len(preview.Rejected) > 0 {
 		preview = api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: preview.Rejected, Omitted: preview.Omitted}
 	}

@@ -16,7 +16,7 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, db *database.DB) {
 		file := listingtest.Lines("a", "b")
 		file[0].Curation = &listingfile.Curation{Notes: "n"}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file))
 		require.NoError(t, err)
 		state := func() (all []map[string]any) {
 			for _, table := range []string{"change_sequence", "listings", "curations", "summaries", "listing_changes", "feed_cursor"} {
@@ -33,11 +33,11 @@ func TestPreviewDoesNotWrite(t *testing.T) {
 		}
 		before := state()
 		file[0].Company.Name, file[0].Curation, file[1].Visibility = "Z", &listingfile.Curation{Notes: "m"}, listingfile.Published
-		preview, err := s.Preview(t.Context(), listingtest.File(append(file, listingtest.Lines("c")...)), listingtest.Ignore)
+		preview, err := s.Preview(t.Context(), listingtest.File(append(file, listingtest.Lines("c")...)))
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 0, 1}, []int{preview.Created, preview.Updated, preview.Unchanged, preview.Published})
 		require.Equal(t, before, state())
-		_, err = s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
+		_, err = s.Import(t.Context(), "ann", listingtest.File(file))
 		require.NoError(t, err)
 		require.NotEqual(t, before, state())
 	})
@@ -53,10 +53,10 @@ func TestPreviewListsAtMost16MiBOfChanges(t *testing.T) {
 		}
 	}
 	overview("x")
-	_, err := s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
+	_, err := s.Import(t.Context(), "ann", listingtest.File(file))
 	require.NoError(t, err)
 	overview("y")
-	preview, err := s.Preview(t.Context(), listingtest.File(file), listingtest.Ignore)
+	preview, err := s.Preview(t.Context(), listingtest.File(file))
 	require.NoError(t, err)
 	require.Equal(t, 6, preview.Updated)
 	listed := len(preview.Changes) // require.Len would print them

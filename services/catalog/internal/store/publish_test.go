@@ -19,7 +19,7 @@ func TestPublishNeedsASourceAndCountsNeverReviewed(t *testing.T) {
 	onEachDatabase(t, func(t *testing.T, s *store.Store, _ *database.DB) {
 		file := listingtest.Lines("a", "b", "bare", "c", "d")
 		file[2].Sources = []api.Source{}
-		_, err := s.Import(t.Context(), "ann", listingtest.File(file), listingtest.Ignore)
+		_, err := s.Import(t.Context(), "ann", listingtest.File(file))
 		require.NoError(t, err)
 		require.NoError(t, s.SaveSummaries(t.Context(), apitest.Encoded(api.Summary{Slug: "b", Sequence: 1, LastCheckedAt: &at}, api.Summary{Slug: "c", Sequence: 2})))
 
@@ -63,18 +63,18 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 		for i := range export {
 			export[i].Visibility, export[i].Number = listingfile.Published, i+2
 		}
-		report, err := s.Import(t.Context(), "ann", listingtest.File(export), listingtest.Ignore)
+		report, err := s.Import(t.Context(), "ann", listingtest.File(export))
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Applied: true, Created: 3, Published: 3, NeverReviewed: 3, Rejected: []api.RejectedLine{}}, report)
 		_, err = s.Withdraw(t.Context(), "ann", []string{"a", "b"}, "")
 		require.NoError(t, err)
 
 		export[0].Summary = "Other words."
-		preview, err := s.Preview(t.Context(), listingtest.File(export), listingtest.Ignore)
+		preview, err := s.Preview(t.Context(), listingtest.File(export))
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b"}, preview.KeptWithdrawn)
 		require.Zero(t, preview.Published)
-		report, err = s.Import(t.Context(), "ann", listingtest.File(export), listingtest.Ignore)
+		report, err = s.Import(t.Context(), "ann", listingtest.File(export))
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{
 			Applied: true, Updated: 1, Unchanged: 2, KeptWithdrawn: []string{"a", "b"}, Rejected: []api.RejectedLine{},
@@ -88,10 +88,10 @@ func TestImportKeepsWithdrawnListingsAndSources(t *testing.T) {
 			export[i].Visibility, export[i].Sources = "", []api.Source{}
 		}
 		rejected := []api.RejectedLine{{Line: 4, ID: "c", Problems: needsSource}}
-		report, err = s.Import(t.Context(), "ann", listingtest.File(export), listingtest.Ignore)
+		report, err = s.Import(t.Context(), "ann", listingtest.File(export))
 		require.NoError(t, err)
 		require.Equal(t, api.ImportReport{Rejected: rejected}, report)
-		preview, err = s.Preview(t.Context(), listingtest.File(export), listingtest.Ignore)
+		preview, err = s.Preview(t.Context(), listingtest.File(export))
 		require.NoError(t, err)
 		require.Equal(t, api.ImportPreview{DryRun: true, Changes: []api.ListingChange{}, Rejected: rejected}, preview)
 	})

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -26,8 +27,17 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 	if err != nil {
 		return web.Reply{}, err
 	}
-	u := upload{api: a, g: g, lines: map[string][]int{}, report: api.AppendReport{Rejected: []api.RejectedLine{}}}
-	u.report.Appended, u.report.Duplicates, err = a.Store.Append(g.Request.Context(), actor, u.read, web.Progress(g))
+	u := upload{api: a, g: g, now: a.Now(), lines: map[string][]int{}, report: api.AppendReport{Rejected: []api.RejectedLine{}}}
+	u.caughtUp = a.Catalog.CatchUp(g.Request.Context()) // not during the transaction, which would block the copy
+	err = web.File(g, 0, func(in io.Reader) (err error) {
+		u.in = bufio.NewReaderSize(in, received)
+		if _, err := u.in.Peek(received); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		web.Extend(g, api.FileTimeout)
+		u.report.Appended, u.report.Duplicates, err = a.Store.Append(g.Request.Context(), actor, u.now, u.read)
+		return err
+	})
 	if errors.Is(err, errRejected) {
 		return web.Reply{JSON: u.report}, nil
 	}
@@ -39,44 +49,49 @@ func (a API) append(g *gin.Context) (web.Reply, error) {
 	return web.Reply{JSON: u.report}, err
 }
 
+// received is the size in bytes up to which a file is received before an append begins. The transaction waits for the sender of the rest of a
+// larger file.
+const received = 16 << 20
+
 // upload is an events file that arrives with a request.
 type upload struct {
-	api    API
-	g      *gin.Context
-	lines  map[string][]int // numbers of the valid lines, by slug
-	latest time.Time        // latest check
-	report api.AppendReport
+	api      API
+	g        *gin.Context
+	in       *bufio.Reader
+	now      time.Time
+	caughtUp error            // nil if the copy of the listings was up to date at now
+	lines    map[string][]int // numbers of the valid lines, by slug
+	latest   time.Time        // latest check
+	report   api.AppendReport
 }
 
 // errRejected is the error of a file with invalid lines.
 var errRejected = errors.New("the file has invalid lines")
 
-// read passes the valid lines to add and returns the time at which the events are recorded. It returns errRejected at the end if there are
-// other lines, which are then in the report.
-func (u *upload) read(add func(eventfile.Line) error) (now time.Time, err error) {
-	now = u.api.Now()
-	var wrong eventfile.Rejections
-	err = web.File(u.g, 0, func(in io.Reader) error {
-		wrong, err = eventfile.Scan(in, now, api.MaxReported, func(l eventfile.Line) error {
-			u.lines[l.Event.Slug] = append(u.lines[l.Event.Slug], l.Number)
-			if l.Event.CheckedAt.After(u.latest) {
-				u.latest = l.Event.CheckedAt
-			}
-			return add(l)
-		})
-		return err
+// read passes the valid lines to add. It returns errRejected at the end if there are other lines, which are then in the report.
+func (u *upload) read(add func(eventfile.Line) error) error {
+	wrong, err := eventfile.Scan(u.in, u.now, api.MaxReported, func(l eventfile.Line) error {
+		u.lines[l.Event.Slug] = append(u.lines[l.Event.Slug], l.Number)
+		if l.Event.CheckedAt.After(u.latest) {
+			u.latest = l.Event.CheckedAt
+		}
+		return add(l)
 	})
 	if err != nil {
-		return now, err
+		return err
 	}
-	unknown, err := u.api.unknown(u.g.Request.Context(), u.slugs(wrong))
+	unknown, err := u.api.Store.UnknownListings(u.g.Request.Context(), u.slugs(wrong))
 	if err != nil {
-		return now, err
+		return err
+	}
+	if len(unknown) > 0 && u.caughtUp != nil {
+		return problem.Unavailable(u.caughtUp)
 	}
 	if u.report.Rejected, u.report.Omitted = u.rejections(wrong, unknown); len(u.report.Rejected) > 0 {
-		return now, errRejected
+		return errRejected
 	}
-	return awaitLatest(u.g.Request.Context(), u.latest, now)
+	_, err = awaitLatest(u.g.Request.Context(), u.latest, u.now)
+	return err
 }
 
 // slugs returns the slugs of all lines that have one.

@@ -46,11 +46,9 @@ type Store interface {
 	ReviewsSince(ctx context.Context, since time.Time) (map[string]int, error)
 	// Acts returns the recorded events that match f, the last recorded first.
 	Acts(ctx context.Context, f event.ActFilter) ([]event.Record, error)
-	// Append records the events that lines passes to add at the time that lines returns, or none on an error. It counts events already
-	// recorded as duplicates. It returns an event.UnseenError if the author of a line has not seen the newest events of the listing, and an
-	// error of lines unchanged.
-	Append(ctx context.Context, actor string, lines func(add func(eventfile.Line) error) (now time.Time, err error), progress func(done, total int64),
-	) (appended, duplicates int, err error)
+	// Append records the events that lines passes to add, or none on an error. It counts events already recorded as duplicates. It returns an
+	// event.UnseenError if the author of a line has not seen the newest events of the listing, and an error of lines unchanged.
+	Append(ctx context.Context, actor string, now time.Time, lines func(add func(eventfile.Line) error) error) (appended, duplicates int, err error)
 }
 
 // Catalog updates the store's copy of the catalog when an event names a listing that the copy lacks.

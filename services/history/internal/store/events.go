@@ -49,14 +49,15 @@ func (summaryRow) TableName() string { return "summaries" }
 const (
 	// appendTimeout limits an append with its wait for others, so that a hanging append does not block all later ones.
 	appendTimeout = time.Minute
-	// fileTimeout is the limit for a file, after it was received.
+	// fileTimeout is the limit for a file, with the time in which the rest of a large one arrives.
 	fileTimeout = api.FileTimeout - time.Minute
-	// listingsPerBatch is the number of listings whose complete histories an append holds in memory.
+	// linesPerBatch is the number of lines of a file, and listingsPerBatch that of listings with their complete histories, that are in memory.
+	linesPerBatch    = 500
 	listingsPerBatch = 200
 )
 
-// Lines passes the lines of a valid file to add. It returns the time at which the events are recorded, or the error of add or of the file.
-type Lines = func(add func(eventfile.Line) error) (now time.Time, err error)
+// Lines passes the valid lines of a file to add. It returns the error of add or of the file.
+type Lines = func(add func(eventfile.Line) error) error
 
 // proposed is a record to append with the ID of the newest event that its author had seen, or nil.
 type proposed struct {
@@ -65,75 +66,33 @@ type proposed struct {
 	LastEventID *string
 }
 
-// Append records the events of lines and updates the summaries, in one transaction: the events of a listing in the order of the lines, and
-// the listings in that of their first lines. It skips and counts duplicates, which are events with the content of a recorded event, so a file
-// may be appended again. It calls progress with the number of processed lines and that of all lines. It returns an event.UnseenError if a
-// listing has events after a line's LastEventID, and an error of lines unchanged.
-func (s *Store) Append(ctx context.Context, actor string, lines Lines, progress func(done, total int64)) (appended, duplicates int, err error) {
-	u, err := database.NewUpload[proposed](ctx, s.db, time.Now())
-	if err != nil {
-		return 0, 0, err
-	}
-	places := map[string]int{}
-	now, err := lines(func(l eventfile.Line) error {
-		r, err := event.New(l.Event)
-		if err != nil {
-			return err
-		}
-		place, known := places[r.Slug]
-		if !known {
-			place = len(places)
-			places[r.Slug] = place
-		}
-		r.Actor = actor
-		return u.Add(place, l.Number, proposed{r, l.LastEventID})
-	})
-	if err == nil {
-		err = u.End()
-	}
-	if err == nil && u.Lines > 0 {
-		appended, duplicates, err = s.appendUpload(ctx, u, now, progress)
-	}
-	_ = u.Delete() // the events are recorded; a later upload deletes these lines
-	return appended, duplicates, err
-}
-
-// appendUpload appends the proposed records, which are ordered by listing.
-func (s *Store) appendUpload(ctx context.Context, u *database.Upload[proposed], now time.Time, progress func(done, total int64),
-) (appended, duplicates int, err error) {
+// Append records the events of lines at now and updates the summaries, in one transaction, while the lines arrive. An event with a later check
+// is recorded at the time of the check. Append skips and counts duplicates, which are events with the content of a recorded event, so a file
+// may be appended again. It returns an event.UnseenError if a listing has events after a line's LastEventID. An error of lines undoes the
+// append and is returned unchanged.
+func (s *Store) Append(ctx context.Context, actor string, now time.Time, lines Lines) (appended, duplicates int, err error) {
 	err = s.exclusively(ctx, fileTimeout, func(tx *gorm.DB, next int64) (int64, error) {
-		appended, duplicates = 0, 0
-		var unseen []event.Record
-		var waiting []proposed // the next batch may have more of the last listing
-		done := int64(0)
-		for batch, err := range u.Batches(tx) {
+		b := batch{tx: tx, next: next}
+		err := lines(func(l eventfile.Line) error {
+			r, err := event.New(l.Event)
 			if err != nil {
-				return next, err
+				return err
 			}
-			for i := range batch {
-				batch[i].RecordedAt = now.UnixMicro()
+			r.Actor, r.RecordedAt = actor, max(now.UnixMicro(), r.CheckedAt)
+			b.records = append(b.records, proposed{r, l.LastEventID})
+			if len(b.records) < linesPerBatch {
+				return nil
 			}
-			waiting, done = append(waiting, batch...), done+int64(len(batch))
-			end := len(waiting)
-			if last := waiting[end-1].Slug; done < u.Lines {
-				end = slices.IndexFunc(waiting, func(p proposed) bool { return p.Slug == last })
-			}
-			slugs, bySlug := grouped(waiting[:end])
-			waiting = slices.Clone(waiting[end:])
-			for some := range slices.Chunk(slugs, listingsPerBatch) {
-				added, repeated, missed, err := appendTo(tx, some, bySlug, next)
-				if err != nil {
-					return next, err
-				}
-				next += int64(added)
-				appended, duplicates, unseen = appended+added, duplicates+repeated, append(unseen, missed...)
-			}
-			progress(done, u.Lines)
+			return b.append()
+		})
+		if err == nil {
+			err = b.append()
 		}
-		if len(unseen) > 0 {
-			return next, &event.UnseenError{Events: unseen}
+		if err == nil && len(b.unseen) > 0 {
+			err = &event.UnseenError{Events: b.unseen}
 		}
-		return next, nil
+		appended, duplicates = b.appended, b.duplicates
+		return b.next, err
 	})
 	if err != nil {
 		return 0, 0, err
@@ -142,7 +101,32 @@ func (s *Store) appendUpload(ctx context.Context, u *database.Upload[proposed], 
 	return appended, duplicates, nil
 }
 
-// grouped returns the slugs of records, which are ordered by listing, and the records of each.
+// batch appends records in one transaction.
+type batch struct {
+	tx      *gorm.DB
+	next    int64 // free sequence
+	records []proposed
+
+	appended, duplicates int
+	unseen               []event.Record
+}
+
+// append appends the records: those of a listing in their order, and the listings in that of their first records.
+func (b *batch) append() error {
+	slugs, bySlug := grouped(b.records)
+	b.records = nil
+	for some := range slices.Chunk(slugs, listingsPerBatch) {
+		added, repeated, missed, err := appendTo(b.tx, some, bySlug, b.next)
+		if err != nil {
+			return err
+		}
+		b.next += int64(added)
+		b.appended, b.duplicates, b.unseen = b.appended+added, b.duplicates+repeated, append(b.unseen, missed...)
+	}
+	return nil
+}
+
+// grouped returns the slugs of records, in the order of their first records, and the records of each.
 func grouped(records []proposed) (slugs []string, bySlug map[string][]proposed) {
 	bySlug = map[string][]proposed{}
 	for _, r := range records {

@@ -34,7 +34,7 @@ func TestKnownMatchesPastResponses(t *testing.T) {
 					for range rapid.IntRange(1, 4).Draw(r, "events") {
 						events = append(events, drawn(r, rapid.SampledFrom(slugs).Draw(r, "slug"), now))
 					}
-					_, _, err := s.Append(t.Context(), "ada", fileOf(now, lines(events...)), ignore)
+					_, _, err := s.Append(t.Context(), "ada", now, fileOf(lines(events...)))
 					require.NoError(t, err)
 				}
 				all := s.summariesAfter(t, before)

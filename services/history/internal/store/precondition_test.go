@@ -34,24 +34,24 @@ func notes(err error) (notes []string) {
 func TestReviewAfterUnseenEventsIsRejected(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		s.publish(t, "a", "b")
-		_, _, err := s.Append(t.Context(), "ada", fileOf(recorded, after("", review("a", 1, "first"))), ignore)
+		_, _, err := s.Append(t.Context(), "ada", recorded, fileOf(after("", review("a", 1, "first"))))
 		require.NoError(t, err)
 		seen := s.summaries(t)["a"].LastEventID
 		require.Len(t, seen, 36)
 
 		s.add(t, review("a", -5, "late"), review("b", 9, "of another listing")) // recorded later, but checked earlier
-		_, _, err = s.Append(t.Context(), "ben", fileOf(recorded, append(lines(review("b", 10, "")), after(seen, review("a", 2, "second"))...)), ignore)
+		_, _, err = s.Append(t.Context(), "ben", recorded, fileOf(append(lines(review("b", 10, "")), after(seen, review("a", 2, "second"))...)))
 		require.Equal(t, []string{"late"}, notes(err), "%v", err)
 		require.Len(t, s.events(t, "a"), 2)
 		require.Len(t, s.events(t, "b"), 1, "an append is all or nothing")
-		_, _, err = s.Append(t.Context(), "ben", fileOf(recorded, after("", review("a", 2, "second"))), ignore)
+		_, _, err = s.Append(t.Context(), "ben", recorded, fileOf(after("", review("a", 2, "second"))))
 		require.Equal(t, []string{"first", "late"}, notes(err))
-		_, _, err = s.Append(t.Context(), "ben", fileOf(recorded, after("no-such-event", review("a", 2, "second"))), ignore)
+		_, _, err = s.Append(t.Context(), "ben", recorded, fileOf(after("no-such-event", review("a", 2, "second"))))
 		require.Equal(t, []string{"first", "late"}, notes(err))
 
 		seen = s.summaries(t)["a"].LastEventID
 		for _, want := range []int{1, 0} { // the client sends the review again after a lost response
-			appended, duplicates, err := s.Append(t.Context(), "ben", fileOf(recorded, after(seen, review("a", 2, "second"))), ignore)
+			appended, duplicates, err := s.Append(t.Context(), "ben", recorded, fileOf(after(seen, review("a", 2, "second"))))
 			require.NoError(t, err)
 			require.Equal(t, [2]int{want, 1 - want}, [2]int{appended, duplicates})
 		}
@@ -69,7 +69,7 @@ func TestOneOfConcurrentReviewsWins(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range curators {
 			all.Go(func() {
-				_, _, results[i] = replicas[i%2].Append(t.Context(), "ada", fileOf(recorded, after(seen, review("a", 2, fmt.Sprint("review ", i)))), ignore)
+				_, _, results[i] = replicas[i%2].Append(t.Context(), "ada", recorded, fileOf(after(seen, review("a", 2, fmt.Sprint("review ", i)))))
 			})
 		}
 		all.Wait()

@@ -78,23 +78,20 @@ func link(slug string, hours int, outcome api.Outcome) api.VerificationEvent {
 }
 
 // fileOf returns the lines as those of a file that is recorded at now.
-func fileOf(now time.Time, lines []eventfile.Line) store.Lines {
-	return func(add func(eventfile.Line) error) (time.Time, error) {
+func fileOf(lines []eventfile.Line) store.Lines {
+	return func(add func(eventfile.Line) error) error {
 		for _, l := range lines {
 			if err := add(l); err != nil {
-				return now, err
+				return err
 			}
 		}
-		return now, nil
+		return nil
 	}
 }
 
-// ignore ignores progress.
-func ignore(int64, int64) {}
-
 func (s testStore) add(t testing.TB, events ...api.VerificationEvent) (appended, duplicates int) {
 	t.Helper()
-	appended, duplicates, err := s.Append(t.Context(), "ada", fileOf(recorded, lines(events...)), ignore)
+	appended, duplicates, err := s.Append(t.Context(), "ada", recorded, fileOf(lines(events...)))
 	require.NoError(t, err)
 	return appended, duplicates
 }
@@ -312,7 +309,7 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 			_, err = s.UnknownListings(t.Context(), []string{"a"})
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(store.NewListings(s.db).Save(t.Context(), []api.ListingState{{ID: "a"}})).Code)
-			_, _, err = s.Append(t.Context(), "ada", fileOf(recorded, lines(review("a", 1, ""))), ignore)
+			_, _, err = s.Append(t.Context(), "ada", recorded, fileOf(lines(review("a", 1, ""))))
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 		})
 	}

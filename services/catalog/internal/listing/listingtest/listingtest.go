@@ -30,6 +30,3 @@ func File(lines []listingfile.Line) func(add func(listingfile.Line) error) error
 		return nil
 	}
 }
-
-// Ignore ignores the progress of an import.
-func Ignore(int64, int64) {}
