@@ -91,15 +91,3 @@ type FieldChange struct {
 	Old   json.RawMessage `json:"old"`
 	New   json.RawMessage `json:"new"`
 }
-
-// ProgressType is the media type of responses that report the progress of an import until they have its result. A client that accepts it
-// gets lines of JSON, each a ProgressLine, if the import takes longer than half a second.
-const ProgressType = "application/jsonl"
-
-// ProgressLine is a line of progress. The last line has the status and the body of the response instead.
-type ProgressLine struct {
-	Done   int64           `json:"done,omitempty"`
-	Total  int64           `json:"total,omitempty"`
-	Status int             `json:"status,omitempty"`
-	Body   json.RawMessage `json:"body,omitempty"`
-}
