@@ -16,8 +16,8 @@ import (
 // maxAttempts bounds how often one request resolves its key. A third attempt requires two changes of the account in between.
 const maxAttempts = 3
 
-// resolve resolves the key and stores its principal in c, also with some errors.
-func (e *Edge) resolve(r *http.Request, key authn.Key, c *call) error {
+// authenticate resolves the key and stores its principal in c, also with some errors.
+func (e *Edge) authenticate(r *http.Request, key authn.Key, c *call) error {
 	p, err := e.Keys.Resolve(r.Context(), key, e.client(r))
 	if p != nil {
 		c.caller, c.end.tier = p, p.Tier
@@ -35,7 +35,7 @@ func (e *Edge) admit(r *http.Request, key authn.Key, c *call) error {
 	ctx := r.Context()
 	for attempt := range maxAttempts {
 		if attempt > 0 {
-			if err := e.resolve(r, key, c); err != nil {
+			if err := e.authenticate(r, key, c); err != nil {
 				return err
 			}
 		}

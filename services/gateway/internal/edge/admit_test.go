@@ -19,7 +19,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/gateway/internal/admission"
-	"opportunity.internal/services/gateway/internal/route"
 	"opportunity.internal/services/gateway/internal/usage"
 )
 
@@ -168,7 +167,7 @@ func TestFailedRefundIsLogged(t *testing.T) {
 }
 
 func TestRouteOfARequestIsLogged(t *testing.T) {
-	for path, want := range map[string]route.Operation{"/api/v1/opportunities": route.List, "/account/plan/": route.Account} {
+	for path, want := range map[string]operation{"/api/v1/opportunities": opList, "/account/plan/": opAccount} {
 		e := newEdge(t)
 		log := e.logging(t)
 		e.send(t, http.MethodGet, path, "")
@@ -189,8 +188,8 @@ func TestSeriesOfAlertsExistFromTheStart(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		ourFault + " " + string(route.Account) + " " + noTier,
-		upstreamFault + " " + string(route.History) + " " + string(api.Commercial),
+		ourFault + " " + string(opAccount) + " " + noTier,
+		upstreamFault + " " + string(opHistory) + " " + string(api.Commercial),
 		string(admission.Outdated) + " " + string(api.Free), undecided + " " + string(api.Free),
 	} {
 		require.True(t, exist[want], "%s in %v", want, exist)
@@ -212,8 +211,8 @@ func TestFailureOfTheGatewayIsItsOwn(t *testing.T) {
 	e := newEdge(t)
 	e.meters = newMeters(e.Telemetry.Registry)
 	for status, err := range map[int]error{500: problem.New(problem.InternalError, ""), 400: nil} {
-		e.observed(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil),
-			func(http.ResponseWriter, *http.Request, *observation) (int, error) { return status, err })
+		e.observed(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), target{operation: unmatched},
+			func(http.ResponseWriter, *http.Request, target, *observation) (int, error) { return status, err })
 	}
 	require.Equal(t, map[string]float64{ourFault + " " + unmatched + " " + noTier: 1, rejected + " " + unmatched + " " + noTier: 1},
 		series(t, e.Telemetry.Registry, requestsMetric))

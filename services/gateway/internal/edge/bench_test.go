@@ -13,7 +13,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
-	"opportunity.internal/services/gateway/internal/route"
 	"opportunity.internal/services/gateway/internal/usage"
 )
 
@@ -23,7 +22,7 @@ func BenchmarkMeters(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		end := observation{unmatched, noTier, time.Now()}
-		end.route, end.tier = route.List, api.Developer
+		end.route, end.tier = opList, api.Developer
 		m.decided(admission.Decision{Verdict: admission.Admitted}, nil, end.tier)
 		m.observe(&end, served)
 	}
@@ -36,12 +35,12 @@ func BenchmarkRecord(b *testing.B) {
 		Now: time.Now, Usage: usage.New(func(context.Context, api.UsageBatch) error { return nil }, quiet),
 		Log: usage.NewLog(func(context.Context, api.RequestLogBatch) error { return nil }, quiet),
 	}
-	to := route.Route{Operation: route.List}
+	to := target{operation: opList}
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/opportunities?country=CA&province=ON&remote=true&page=2", nil)
 	caller := &authn.Principal{Principal: api.Principal{Key: "key_0199a7a0000070008000000000000000", Account: "acc_a"}}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		c := call{end: &observation{route.List, api.Developer, time.Now()}, caller: caller, outcome: api.CallServed}
+		c := call{end: &observation{opList, api.Developer, time.Now()}, caller: caller, outcome: api.CallServed}
 		e.record(r, to, &c)
 		if i%1000 == 999 { // a flush each second
 			_ = e.Usage.Flush(b.Context())

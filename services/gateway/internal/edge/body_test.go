@@ -19,7 +19,6 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/services/gateway/internal/route"
 )
 
 // reader is a server that responds with the size of the body, over connections in memory so that a test can move time.
@@ -221,7 +220,7 @@ func TestFormsLeaveRoomForWebhookEvents(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w.Code
 	}
-	kinds := []string{"/account/sign-in", api.ExplorerPath + "/list", string(route.Webhook)}
+	kinds := []string{"/account/sign-in", api.ExplorerPath + "/list", string(opWebhook)}
 	for _, kind := range kinds {
 		stopped, release := make(chan struct{}), make(chan struct{})
 		var open sync.WaitGroup
@@ -231,7 +230,7 @@ func TestFormsLeaveRoomForWebhookEvents(t *testing.T) {
 		}
 		for _, other := range kinds {
 			status := http.StatusOK
-			if (kind == string(route.Webhook)) == (other == string(route.Webhook)) {
+			if (kind == string(opWebhook)) == (other == string(opWebhook)) {
 				status = http.StatusServiceUnavailable
 			}
 			require.Equal(t, status, post(other, strings.NewReader("a=b")), "%s while %s are stalled", other, kind)

@@ -10,7 +10,6 @@ import (
 	"opportunity.internal/services/gateway/internal/admission"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/proxy"
-	"opportunity.internal/services/gateway/internal/route"
 )
 
 // call holds the state of one API call.
@@ -18,37 +17,43 @@ type call struct {
 	end     *observation
 	caller  *authn.Principal // nil until the key is resolved
 	charge  admission.Decision
+	settled bool // the charge is kept or refunded
 	outcome api.CallOutcome
 	status  int
 	code    problem.Code // of an error
 }
 
-// call serves an API route: it charges the call to the account of the key, forwards it, refunds the charge if the response is not
-// billable, and records the outcome for the account's usage chart and request log.
-func (e *Edge) call(w http.ResponseWriter, r *http.Request, to route.Route, key authn.Key, end *observation) (int, error) {
-	c := call{end: end, outcome: api.CallFailed, status: http.StatusInternalServerError, code: problem.InternalError} // after a panic
-	defer e.record(r, to, &c)
-	status, err := e.chargeAndForward(w, r, to, key, &c)
-	c.outcome, c.status = outcome(status, err), status
-	if err != nil {
-		c.code = problem.Of(err).Code
-		c.status = c.code.Status()
+// call returns the handler of API calls that service serves.
+func (e *Edge) call(service *proxy.Service) handler {
+	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
+		key, err := authn.Read(r.Header["Authorization"], e.OlderKeys)
+		if err != nil {
+			return 0, err
+		}
+		return e.callWith(key, service)(w, r, to, end)
 	}
-	return status, err
 }
 
-// chargeAndForward admits and charges the call, then writes the response of the service. A rejected call is an error.
-func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route.Route, key authn.Key, c *call) (int, error) {
-	settled := false
-	refund := func() {
-		if c.charge.Verdict == admission.Admitted && !settled {
-			settled = true
-			e.refund(r, c)
-			c.charge.SetHeaders(w.Header())
+// callWith returns the handler of calls with a key, whatever their header says.
+func (e *Edge) callWith(key authn.Key, service *proxy.Service) handler {
+	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
+		c := call{end: end, outcome: api.CallFailed, status: http.StatusInternalServerError, code: problem.InternalError} // after a panic
+		defer e.record(r, to, &c)
+		status, err := e.steps(w, r, to, key, service, &c)
+		c.outcome, c.status = outcome(status, err), status
+		if err != nil {
+			c.code = problem.Of(err).Code
+			c.status = c.code.Status()
 		}
+		return status, err
 	}
-	defer refund() // after an error or a panic
-	if err := e.resolve(r, key, c); err != nil {
+}
+
+// steps serves a call in these steps: authenticate the key, admit the call and charge it to the account, forward it to the service, settle
+// the charge by its response, and write that.
+func (e *Edge) steps(w http.ResponseWriter, r *http.Request, to target, key authn.Key, service *proxy.Service, c *call) (int, error) {
+	defer e.settle(w, r, c, false) // after an error or a panic
+	if err := e.authenticate(r, key, c); err != nil {
 		return 0, err
 	}
 	if err := e.admit(r, key, c); err != nil {
@@ -58,21 +63,37 @@ func (e *Edge) chargeAndForward(w http.ResponseWriter, r *http.Request, to route
 		c.charge.SetHeaders(w.Header())
 		return 0, c.charge.Problem()
 	}
-	response, err := e.forward(w, r, to, c.caller)
-	if err != nil {
+	if err := rejectBody(w, r); err != nil {
 		return 0, err
+	}
+	response, err := service.Forward(r, to.path, c.caller.Caller)
+	if err != nil {
+		return 0, upstream{err}
 	}
 	code := errorCode(response)
 	if isCharged(response.StatusCode) {
 		c.charge.SetHeaders(w.Header())
 	} else {
-		refund()
+		e.settle(w, r, c, false)
 	}
 	if err := response.Write(w); err != nil {
 		return 0, upstream{err}
 	}
-	settled, c.code = true, code
+	e.settle(w, r, c, true)
+	c.code = code
 	return response.StatusCode, nil
+}
+
+// settle ends the charge of an admitted call, once: it keeps it, or refunds it and shows that in the headers.
+func (e *Edge) settle(w http.ResponseWriter, r *http.Request, c *call, keep bool) {
+	if c.charge.Verdict != admission.Admitted || c.settled {
+		return
+	}
+	c.settled = true
+	if !keep {
+		e.refund(r, c)
+		c.charge.SetHeaders(w.Header())
+	}
 }
 
 // isCharged reports whether a response with this status counts against the quota.
@@ -100,7 +121,7 @@ func errorCode(response proxy.Response) problem.Code {
 }
 
 // record adds the call to its key's usage for the day it was charged to, and to the request log.
-func (e *Edge) record(r *http.Request, to route.Route, c *call) {
+func (e *Edge) record(r *http.Request, to target, c *call) {
 	if c.caller == nil {
 		return
 	}
@@ -111,7 +132,7 @@ func (e *Edge) record(r *http.Request, to route.Route, c *call) {
 	}
 	e.Usage.Record(c.caller.Key, c.outcome, at)
 	e.Log.Record(api.LoggedRequest{
-		ID: telemetry.RequestID(r.Context()), Key: c.caller.Key, At: now.Add(-took), Route: string(to.Operation), Params: r.URL.RawQuery,
+		ID: telemetry.RequestID(r.Context()), Key: c.caller.Key, At: now.Add(-took), Route: string(to.operation), Params: r.URL.RawQuery,
 		Status: c.status, Code: string(c.code), Duration: took,
 	})
 }
@@ -139,21 +160,6 @@ func outcome(status int, err error) api.CallOutcome {
 		return api.CallBadRequest
 	}
 	return api.CallFailed
-}
-
-func (e *Edge) forward(w http.ResponseWriter, r *http.Request, to route.Route, caller *authn.Principal) (proxy.Response, error) {
-	if err := rejectBody(w, r); err != nil {
-		return proxy.Response{}, err
-	}
-	service := e.Catalog
-	if to.Operation == route.History {
-		service = e.History
-	}
-	response, err := service.Forward(r, to.Path, caller.Caller)
-	if err != nil {
-		return response, upstream{err}
-	}
-	return response, nil
 }
 
 // rejectBody returns an error if the request has a body. The connection is closed after the response, because sender and receiver may

@@ -1,5 +1,5 @@
-// Package edge serves the public listener. It connects the packages of the gateway, which do not import each other: route, authn,
-// admission, proxy, docs and usage. See Edge.serve for the steps of a request.
+// Package edge serves the public listener. It connects the packages of the gateway, which do not import each other: authn, admission,
+// proxy, docs and usage. See Edge.Handler for the steps of a request.
 package edge
 
 import (
@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/klauspost/compress/gzhttp"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/apikey"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
@@ -21,7 +22,6 @@ import (
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/proxy"
-	"opportunity.internal/services/gateway/internal/route"
 	"opportunity.internal/services/gateway/internal/usage"
 )
 
@@ -46,43 +46,120 @@ type Edge struct {
 	meters meters
 	forms  *bodies
 	events *bodies // of webhooks
+
+	compress func(http.Handler) http.HandlerFunc
 }
 
-// Handler returns the handler of the public listener. From the outside in: untrusted headers are removed, the request is traced and
-// logged, the response is compressed unless the catalog does that.
+// Handler returns the handler of the public listener. These are the steps of a request, in order: remove untrusted headers (strip), trace
+// and log (Telemetry), route (gin), count and turn errors into responses (observed). Then comes the step of its operation; for an API call,
+// those in Edge.steps.
 func (e Edge) Handler() (http.Handler, error) {
 	e.meters, e.forms, e.events = newMeters(e.Telemetry.Registry), newBodies(maxForms), newBodies(maxEvents)
 	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1 << 10))
 	if err != nil {
 		return nil, err
 	}
-	serve := handler(e.serve) // bound once: each evaluation allocates
-	plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.observed(w, r, serve) })
-	compressed := compress(plain)
-	return e.strip(e.Telemetry.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.compress = compress
+	engine := newEngine()
+	for _, o := range []operation{opList, opAlias, opDetail} {
+		e.route(engine, o, callOf, as, e.reading(e.call(e.Catalog))) // the catalog compresses its responses itself, and sets Vary
+	}
+	e.route(engine, opHistory, callOf, e.compressed, e.reading(e.call(e.History)))
+	for _, o := range []operation{opCheckpoints, opCheckpoint} {
+		e.route(engine, o, plainOf, e.compressed, e.reading(e.document))
+	}
+	e.pages(engine, opAccount, e.accountPage)
+	if e.Billing != nil {
+		e.pages(engine, opSandbox, e.page(e.Billing))
+		e.route(engine, opWebhook, plainOf, e.compressed, e.webhook)
+	}
+	account, others := e.step(opAccount, plainOf, e.static, e.accountPage), e.step(unmatched, plainOf, as, e.reading(nil))
+	engine.NoMethod(func(c *gin.Context) { // a method that is not one of HTTP
+		if c.Writer.Header().Del("Allow"); strings.HasPrefix(c.Request.URL.Path, string(opAccount)) {
+			account(c)
+		} else {
+			others(c)
+		}
+	})
+	engine.NoRoute(e.step(unmatched, plainOf, e.compressed, e.other))
+	return e.strip(e.Telemetry.Handler(engine)), nil
+}
+
+// handler handles a request and stores the tier of its caller in end. It returns the status of the response that it wrote, or an error for
+// which its caller writes the response.
+type handler func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error)
+
+// coding wraps the handler of a response that may be compressed.
+type coding func(http.Handler) http.Handler
+
+// as leaves a response as it is.
+func as(h http.Handler) http.Handler { return h }
+
+// route registers the handler of an operation with all methods. find returns the target of a path that gin has matched.
+func (e *Edge) route(engine *gin.Engine, o operation, find func(operation, *url.URL) (target, bool), code coding, handle handler) {
+	engine.Any(o.pattern(), e.step(o, find, code, handle))
+}
+
+// pages registers the handler of pages and of all paths below.
+func (e *Edge) pages(engine *gin.Engine, o operation, handle handler) {
+	for _, path := range []string{string(o), string(o) + "/*path"} {
+		engine.Any(path, e.step(o, plainOf, e.static, handle))
+	}
+}
+
+// static compresses only the static files of pages. Pages may contain secrets: if an attacker can put text into one, its compressed size reveals
+// the secret (BREACH).
+func (e *Edge) static(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := varied
+		if strings.HasPrefix(r.URL.Path, string(opAccount)+"/static/") {
+			code = e.compressed
+		}
+		code(h).ServeHTTP(w, r)
+	})
+}
+
+// step returns the gin handler of an operation. A path without a target is not found.
+func (e *Edge) step(o operation, find func(operation, *url.URL) (target, bool), code coding, handle handler) gin.HandlerFunc {
+	return func(c *gin.Context) {
 		if e.HTTPS {
-			w.Header()["Strict-Transport-Security"] = strict
+			c.Writer.Header()["Strict-Transport-Security"] = strict
 		}
-		if isCompressed(r.URL.Path) {
-			plain(w, r)
-			return
+		c.Status(http.StatusOK) // otherwise 404 in a handler of NoRoute
+		code, to, handle := code, target{}, handle
+		if found, ok := find(o, c.Request.URL); ok || o == unmatched {
+			to = found
+		} else if path, page := trimSlash(c.Request.URL); o == opAccount && page {
+			to, code, handle = target{o, path}, varied, redirect
+		} else {
+			to, code, handle = target{operation: unmatched}, e.compressed, notFound
 		}
-		encoded := r.Header["Accept-Encoding"] != nil
-		if encoded && r.Method != http.MethodHead && !mayShowSecret(r.URL.Path) {
+		code(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.observed(w, r, to, handle) })).ServeHTTP(c.Writer, c.Request)
+		c.Writer.WriteHeaderNow() // otherwise gin writes its own text after a NoRoute without a body
+	}
+}
+
+// compressed compresses a response if the client accepts that.
+func (e *Edge) compressed(h http.Handler) http.Handler {
+	compressed, plain := e.compress(h), varied(h)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header["Accept-Encoding"] != nil && r.Method != http.MethodHead {
 			compressed(w, r)
 			return
 		}
-		w.Header()["Vary"] = []string{"Accept-Encoding"}
-		if encoded {
-			w = lengthless{w}
-		}
-		plain(w, r)
-	}))), nil
+		plain.ServeHTTP(w, r)
+	})
 }
 
-// isCompressed reports whether the catalog serves path. The catalog compresses its responses itself, and sets Vary.
-func isCompressed(path string) bool {
-	return strings.HasPrefix(path, "/api/") && !strings.HasSuffix(path, "/history")
+// varied is for responses whose GET might be compressed.
+func varied(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Vary"] = []string{"Accept-Encoding"}
+		if r.Header["Accept-Encoding"] != nil {
+			w = lengthless{w}
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // strict lasts a year. It has no includeSubDomains, because subdomains may belong to other services.
@@ -98,13 +175,12 @@ func (l lengthless) WriteHeader(status int) {
 
 func (l lengthless) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// handler handles a request and stores its route and tier in end. It returns the status of the response that it wrote, or an error for
-// which its caller writes the response.
-type handler func(w http.ResponseWriter, r *http.Request, end *observation) (int, error)
-
 // observed records the metrics of a request and turns errors and panics into responses.
-func (e *Edge) observed(w http.ResponseWriter, r *http.Request, handle handler) {
-	outcome, end := ourFault, observation{unmatched, noTier, time.Now()}
+func (e *Edge) observed(w http.ResponseWriter, r *http.Request, to target, handle handler) {
+	outcome, end := ourFault, observation{to.operation, noTier, time.Now()}
+	if to.operation != unmatched {
+		telemetry.SetRoute(r.Context(), string(to.operation))
+	}
 	defer func() { e.meters.observe(&end, outcome) }()
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -114,7 +190,7 @@ func (e *Edge) observed(w http.ResponseWriter, r *http.Request, handle handler) 
 			e.writeError(w, r, fmt.Errorf("panic: %v", cause))
 		}
 	}()
-	status, err := handle(w, r, &end)
+	status, err := handle(w, r, to, &end)
 	var fault upstream
 	switch {
 	case err == nil && status < http.StatusBadRequest:
@@ -139,52 +215,34 @@ type upstream struct{ error }
 
 func (u upstream) Unwrap() error { return u.error }
 
-// serve is the handler of the public listener.
-func (e *Edge) serve(w http.ResponseWriter, r *http.Request, end *observation) (int, error) {
-	to, ok := route.Match(r.URL)
-	if !ok && r.URL.RawPath == "" && e.Pages.Has(r.URL.Path) { // no document has an escaped path
-		to, ok = route.Route{Operation: route.Docs}, true
-	}
-	if path, page := route.TrimSlash(r.URL); !ok && page {
-		end.route = route.Account
-		telemetry.SetRoute(r.Context(), string(end.route))
-		return redirect(w, r, path), nil
-	}
-	if !ok || e.Billing == nil && (to.Operation == route.Webhook || to.Operation == route.Sandbox) {
-		return 0, problem.New(problem.NotFound, problem.NoEndpoint)
-	}
-	end.route = to.Operation
-	telemetry.SetRoute(r.Context(), string(end.route))
-	switch to.Operation {
-	case route.Account:
-		if r.Method == http.MethodPost && strings.HasPrefix(to.Path, api.ExplorerPath+"/") {
-			return e.explore(w, r, to)
+// reading is the step of read-only routes: it responds to other methods than GET and HEAD.
+func (e *Edge) reading(next handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
+		switch {
+		case isRead(r.Method) && next != nil:
+			return next(w, r, to, end)
+		case r.Method == http.MethodOptions:
+			w.Header().Set("Allow", readMethods)
+			w.WriteHeader(http.StatusNoContent)
+			return http.StatusNoContent, nil
 		}
-		return e.page(w, r, to, e.Account)
-	case route.Sandbox:
-		return e.page(w, r, to, e.Billing)
-	case route.Webhook:
-		return e.webhook(w, r, to)
+		w.Header().Set("Allow", readMethods)
+		return 0, problem.New(problem.MethodNotAllowed, "This path allows only %s.", readMethods)
 	}
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-	case http.MethodOptions:
-		w.Header().Set("Allow", route.Allow)
-		w.WriteHeader(http.StatusNoContent)
-		return http.StatusNoContent, nil
-	default:
-		w.Header().Set("Allow", route.Allow)
-		return 0, problem.New(problem.MethodNotAllowed, "This path allows only %s.", route.Allow)
+}
+
+// other serves the documents, which have any path.
+func (e *Edge) other(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
+	if r.URL.RawPath != "" || !e.Pages.Has(r.URL.Path) { // no document has an escaped path
+		return notFound(w, r, to, end)
 	}
-	switch to.Operation {
-	case route.Docs:
+	end.route = opDocs
+	telemetry.SetRoute(r.Context(), string(end.route))
+	return e.reading(func(w http.ResponseWriter, r *http.Request, _ target, _ *observation) (int, error) {
 		return http.StatusOK, e.Pages.Serve(w, r)
-	case route.Checkpoints, route.Checkpoint:
-		return e.document(w, r, to)
-	}
-	key, err := authn.Read(r.Header["Authorization"], e.OlderKeys)
-	if err != nil {
-		return 0, err
-	}
-	return e.call(w, r, to, key, end)
+	})(w, r, to, end)
+}
+
+func notFound(http.ResponseWriter, *http.Request, target, *observation) (int, error) {
+	return 0, problem.New(problem.NotFound, problem.NoEndpoint)
 }

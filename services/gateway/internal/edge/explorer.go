@@ -11,7 +11,6 @@ import (
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/authn"
 	"opportunity.internal/services/gateway/internal/proxy"
-	"opportunity.internal/services/gateway/internal/route"
 )
 
 // explore serves a submitted form of the explorer. authquota checks the session and the form, and names the call to make. The call is
@@ -19,13 +18,13 @@ import (
 //
 // The gateway takes the principal from a response of authquota only. So there is no endpoint through which a stolen token of a service
 // could make calls for an account.
-func (e *Edge) explore(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
+func (e *Edge) explore(w http.ResponseWriter, r *http.Request, to target) (int, error) {
 	form, release, err := e.forms.read(w, r, api.MaxForm, e.client(r))
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	response, err := e.Account.Page(r, to.Path, form, e.client(r))
+	response, err := e.Account.Page(r, to.path, form, e.client(r))
 	if err != nil || response.Header.Get(api.ExplorerHeader) == "" { // such as a redirect to the sign-in, or a problem of the form
 		return e.write(w, response, err)
 	}
@@ -43,7 +42,7 @@ func (e *Edge) explore(w http.ResponseWriter, r *http.Request, to route.Route) (
 	if err != nil {
 		return 0, err
 	}
-	response, err = e.Account.Explored(r, to.Path, body, e.client(r))
+	response, err = e.Account.Explored(r, to.path, body, e.client(r))
 	return e.write(w, response, err)
 }
 
@@ -54,29 +53,40 @@ func (e *Edge) explorerCall(w http.ResponseWriter, r *http.Request, c api.Explor
 	if err != nil {
 		return api.ExplorerResult{}, err
 	}
-	target, err := url.ParseRequestURI(c.Target)
+	address, err := url.ParseRequestURI(c.Target)
 	if err != nil {
 		return api.ExplorerResult{}, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), api.GatewayTimeout)
 	defer cancel()
-	call := (&http.Request{Method: http.MethodGet, URL: target, Header: c.Header, Body: http.NoBody, RemoteAddr: r.RemoteAddr}).WithContext(ctx)
+	call := (&http.Request{Method: http.MethodGet, URL: address, Header: c.Header, Body: http.NoBody, RemoteAddr: r.RemoteAddr}).WithContext(ctx)
 	buffer := &responseBuffer{header: http.Header{api.RequestIDHeader: w.Header()[api.RequestIDHeader]}}
-	e.observed(buffer, call, func(w http.ResponseWriter, r *http.Request, end *observation) (int, error) {
-		to, ok := route.Match(r.URL)
-		if !ok || !to.Operation.IsCall() {
-			return 0, problem.New(problem.NotFound, problem.NoEndpoint)
-		}
-		end.route = to.Operation
-		status, err := e.call(w, r, to, key, end)
-		if errors.Is(err, proxy.ErrTruncated) {
-			return 0, upstream{problem.Unavailable(errors.New(err.Error()))} // the buffer drops the part that arrived
-		}
-		return status, err
-	})
+	to, ok := matchCall(address)
+	handle := notFound
+	if ok {
+		handle = e.explorerCallTo(to, key)
+	} else {
+		to.operation = unmatched
+	}
+	e.observed(buffer, call, to, handle)
 	result := api.ExplorerResult{Status: buffer.status, Header: buffer.header, Body: buffer.body, Size: buffer.size}
 	result.Charged = isCharged(buffer.status) && result.Value("X-RateLimit-Limit") != "" // otherwise it was rejected before the charge
 	return result, nil
+}
+
+// explorerCallTo returns the handler of a call with a key. A response that ends early is an error, because the buffer drops its start.
+func (e *Edge) explorerCallTo(to target, key authn.Key) handler {
+	service := e.Catalog
+	if to.operation == opHistory {
+		service = e.History
+	}
+	return func(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
+		status, err := e.callWith(key, service)(w, r, to, end)
+		if errors.Is(err, proxy.ErrTruncated) {
+			return 0, upstream{problem.Unavailable(errors.New(err.Error()))}
+		}
+		return status, err
+	}
 }
 
 // responseBuffer holds the response of a call of the explorer. A second response replaces the first.

@@ -8,7 +8,6 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/admission"
-	"opportunity.internal/services/gateway/internal/route"
 )
 
 // Values of the label outcome.
@@ -33,7 +32,7 @@ const (
 
 // Values for requests without a route or tier.
 const (
-	unmatched = "unmatched" // no route
+	unmatched = "unmatched" // no operation
 	noTier    = "none"      // unknown caller, or a route without keys
 )
 
@@ -66,13 +65,13 @@ func newMeters(registry prometheus.Registerer) meters {
 
 // init creates the series that alerts use: rate() ignores the first increment of a series that did not exist before.
 func (m meters) init() {
-	for _, to := range route.Operations {
+	for _, to := range operations {
 		for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {
 			m.requests.WithLabelValues(string(to), outcome, noTier)
 		}
 	}
 	for _, tier := range api.Tiers {
-		for _, to := range []route.Operation{route.List, route.Alias, route.Detail, route.History} {
+		for _, to := range calls {
 			for _, outcome := range []string{served, rejected, ourFault, upstreamFault} {
 				m.requests.WithLabelValues(string(to), outcome, string(tier.Tier))
 			}
@@ -88,7 +87,7 @@ func (m meters) init() {
 
 // observation holds the labels and the start time of a request.
 type observation struct {
-	route route.Operation
+	route operation
 	tier  api.Tier
 	since time.Time
 }

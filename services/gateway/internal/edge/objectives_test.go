@@ -8,25 +8,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/services/gateway/internal/docs"
-	"opportunity.internal/services/gateway/internal/route"
 )
 
 // Only API requests count, and correct rejections count neither way.
 func TestMeasure(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMeters(registry)
-	observe := func(to route.Operation, outcome string, took time.Duration) {
+	observe := func(to operation, outcome string, took time.Duration) {
 		m.observe(&observation{to, noTier, time.Now().Add(-took)}, outcome)
 	}
-	observe(route.List, served, 0)
-	observe(route.History, rejected, 0)
-	observe(route.History, ourFault, 0)
-	observe(route.Alias, upstreamFault, 0)
-	observe(route.Docs, served, 0)
-	observe(route.Account, upstreamFault, 0)
+	observe(opList, served, 0)
+	observe(opHistory, rejected, 0)
+	observe(opHistory, ourFault, 0)
+	observe(opAlias, upstreamFault, 0)
+	observe(opDocs, served, 0)
+	observe(opAccount, upstreamFault, 0)
 	for _, seconds := range []float64{0.8, 1, 1.5} { // of the objective: two are in time
-		m.requests.WithLabelValues(string(route.Detail), served, noTier).Inc()
-		m.durations.WithLabelValues(string(route.Detail), served).Observe(seconds * docs.LatencyObjective.Seconds())
+		m.requests.WithLabelValues(string(opDetail), served, noTier).Inc()
+		m.durations.WithLabelValues(string(opDetail), served).Observe(seconds * docs.LatencyObjective.Seconds())
 	}
 	measured, err := Measure(registry)
 	require.NoError(t, err)

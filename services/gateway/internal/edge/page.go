@@ -2,41 +2,45 @@ package edge
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/gateway/internal/docs"
 	"opportunity.internal/services/gateway/internal/proxy"
-	"opportunity.internal/services/gateway/internal/route"
 )
-
-// mayShowSecret reports whether the page at path may contain a secret. Such pages are not compressed: if an attacker can put text into
-// the page, the compressed size reveals the secret (BREACH).
-func mayShowSecret(path string) bool {
-	return isPage(path) && !strings.HasPrefix(path, string(route.Account)+"/static/")
-}
 
 // isPage reports whether path belongs to the pages of authquota or billing.
 func isPage(path string) bool {
-	return strings.HasPrefix(path, string(route.Account)) || strings.HasPrefix(path, string(route.Sandbox))
+	return strings.HasPrefix(path, string(opAccount)) || strings.HasPrefix(path, string(opSandbox))
 }
 
-// page forwards a browser's request to the pages of a service. It reads no key, charges nothing and needs no Redis: the service
-// itself authenticates and rate-limits.
-func (e *Edge) page(w http.ResponseWriter, r *http.Request, to route.Route, service *proxy.Service) (int, error) {
-	form, release, err := e.forms.read(w, r, api.MaxForm, e.client(r))
-	if err != nil {
-		return 0, err
+// accountPage serves the pages of authquota, and the forms of the explorer among them.
+func (e *Edge) accountPage(w http.ResponseWriter, r *http.Request, to target, end *observation) (int, error) {
+	if r.Method == http.MethodPost && strings.HasPrefix(to.path, api.ExplorerPath+"/") {
+		return e.explore(w, r, to)
 	}
-	defer release()
-	response, err := service.Page(r, to.Path, form, e.client(r))
-	return e.write(w, response, err)
+	return e.page(e.Account)(w, r, to, end)
+}
+
+// page returns the handler that forwards a browser's request to the pages of a service. It reads no key, charges nothing and needs no Redis:
+// the service itself authenticates and rate-limits.
+func (e *Edge) page(service *proxy.Service) handler {
+	return func(w http.ResponseWriter, r *http.Request, to target, _ *observation) (int, error) {
+		form, release, err := e.forms.read(w, r, api.MaxForm, e.client(r))
+		if err != nil {
+			return 0, err
+		}
+		defer release()
+		response, err := service.Page(r, to.path, form, e.client(r))
+		return e.write(w, response, err)
+	}
 }
 
 // webhook forwards a webhook event of the payment processor to billing. The body stays unchanged, because billing verifies its
 // signature; an event without one is rejected before its body is read.
-func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
+func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to target, _ *observation) (int, error) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return 0, problem.New(problem.MethodNotAllowed, "This path allows only %s.", http.MethodPost)
@@ -49,12 +53,21 @@ func (e *Edge) webhook(w http.ResponseWriter, r *http.Request, to route.Route) (
 		return 0, err
 	}
 	defer release()
-	response, err := e.Billing.Event(r, to.Path, event, e.client(r))
+	response, err := e.Billing.Event(r, to.path, event, e.client(r))
 	return e.write(w, response, err)
 }
 
-// redirect sends a browser to path and keeps the method, body and query.
-func redirect(w http.ResponseWriter, r *http.Request, path string) int {
+// trimSlash returns the path of an account page without its trailing slash, and false if there is no such page. API paths have no such
+// redirect.
+func trimSlash(u *url.URL) (path string, ok bool) {
+	path, slashed := strings.CutSuffix(u.Path, "/")
+	_, ok = plainOf(opAccount, &url.URL{Path: path})
+	return path, ok && slashed && u.EscapedPath() == u.Path
+}
+
+// redirect sends a browser to the path of its target and keeps the method, body and query.
+func redirect(w http.ResponseWriter, r *http.Request, to target, _ *observation) (int, error) {
+	path := to.path
 	if r.URL.RawQuery != "" {
 		path += "?" + r.URL.RawQuery
 	}
@@ -63,15 +76,15 @@ func redirect(w http.ResponseWriter, r *http.Request, path string) int {
 	h.Set("Cache-Control", "no-store") // the query may contain the token of a mailed link
 	h.Set("Referrer-Policy", "no-referrer")
 	w.WriteHeader(http.StatusPermanentRedirect)
-	return http.StatusPermanentRedirect
+	return http.StatusPermanentRedirect, nil
 }
 
 // document forwards a request for a public document of the history service.
-func (e *Edge) document(w http.ResponseWriter, r *http.Request, to route.Route) (int, error) {
+func (e *Edge) document(w http.ResponseWriter, r *http.Request, to target, _ *observation) (int, error) {
 	if err := rejectBody(w, r); err != nil {
 		return 0, err
 	}
-	response, err := e.History.Document(r, to.Path)
+	response, err := e.History.Document(r, to.path)
 	return e.write(w, response, err)
 }
 

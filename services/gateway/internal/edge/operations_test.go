@@ -1,0 +1,169 @@
+package edge
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// statuses returns a function that requests a path without a key: 401 means that an API call has it, 200 that a page has it.
+func statuses(t *testing.T) func(path string) (status int, forwarded string) {
+	forwarded := ""
+	e := newEdge(t)
+	e.Account = behind(t, func(r *http.Request) (*http.Response, error) {
+		forwarded = r.URL.EscapedPath()
+		return reply(http.StatusOK, http.NoBody, "Content-Type", htmlType), nil
+	})
+	e.Billing, e.History = e.Account, e.Account
+	h, err := e.Handler()
+	require.NoError(t, err)
+	return func(path string) (int, string) {
+		r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), httptest.NewRecorder()
+		if r.URL, err = url.Parse(path); err != nil || r.URL.Host != "" {
+			r.URL = &url.URL{Path: path} // Parse reads the first segment of //a/b as a host; a server does not
+		}
+		forwarded = ""
+		h.ServeHTTP(w, r)
+		return w.Code, forwarded
+	}
+}
+
+func TestPathsOfCalls(t *testing.T) {
+	status := statuses(t)
+	const v1 = "/api/v1/opportunities"
+	for path, want := range map[string]target{
+		v1:                            {opList, v1},
+		"/api/jobs":                   {opAlias, "/api/jobs"},
+		v1 + "/a-b-1":                 {opDetail, v1 + "/a-b-1"},
+		v1 + "/a-b-1/history":         {opHistory, v1 + "/a-b-1/history"},
+		v1 + "/history":               {opDetail, v1 + "/history"},
+		v1 + "/%61":                   {opDetail, v1 + "/a"},
+		v1 + "/a+b%2D":                {opDetail, v1 + "/a+b-"},
+		v1 + "/NOT%20a%20slug":        {opDetail, v1 + "/NOT%20a%20slug"},
+		v1 + "/a%0d%0aX-Evil:%201":    {opDetail, v1 + "/a%0D%0AX-Evil:%201"},
+		v1 + "/a%3Fcountry=CA":        {opDetail, v1 + "/a%3Fcountry=CA"},
+		v1 + "/%2E%2E%2E/history":     {opHistory, v1 + "/.../history"},
+		v1 + "/":                      {},
+		v1 + "//":                     {},
+		v1 + "/a/":                    {},
+		v1 + "/a//history":            {},
+		v1 + "/a/history/":            {},
+		v1 + "/a/History":             {},
+		v1 + "/a/other":               {},
+		v1 + "/.":                     {},
+		v1 + "/../opportunities":      {},
+		v1 + "/%2e%2e":                {},
+		v1 + "/%2e%2e/history":        {},
+		v1 + "/a%2Fhistory":           {},
+		v1 + "/a%2fb":                 {},
+		"/api%2Fv1/opportunities":     {},
+		"/api%2fjobs":                 {},
+		"//api/v1/opportunities":      {},
+		"/api//v1/opportunities":      {},
+		"/api/v1/./opportunities":     {},
+		"/api/v1/x/../opportunities":  {},
+		"/API/v1/opportunities":       {},
+		"/api/jobs/":                  {},
+		"/api/jobs/a":                 {},
+		"/api/v2/opportunities":       {},
+		"/internal/v1/summaries":      {},
+		"/api/v1/opportunities/a/b/c": {},
+	} {
+		u, err := url.Parse(path)
+		if path == "//api/v1/opportunities" {
+			u, err = &url.URL{Path: path}, nil
+		}
+		require.NoError(t, err)
+		got, ok := matchCall(u)
+		require.Equal(t, want != target{}, ok, path)
+		code := http.StatusNotFound
+		if ok {
+			require.Equal(t, want, got, path)
+			code = http.StatusUnauthorized
+		}
+		routed, _ := status(path)
+		require.Equal(t, code, routed, path)
+	}
+}
+
+func TestPathsOfPages(t *testing.T) {
+	status := statuses(t)
+	const wellKnown = "/.well-known/opportunity-history"
+	for path, want := range map[string]struct {
+		status int
+		path   string
+	}{
+		"/account":                    {200, "/account"},
+		"/account/keys/key_1/rotate":  {200, "/account/keys/key_1/rotate"},
+		"/account/reset?token=a/../b": {200, "/account/reset"},
+		"/account/static/site.css":    {200, "/account/static/site.css"},
+		"/account/":                   {308, ""},
+		"/account/plan/":              {308, ""},
+		"/account//keys":              {404, ""},
+		"/account/../internal/v1/x":   {404, ""},
+		"/account/%2e%2e/internal":    {404, ""},
+		"/account/a%2Fb":              {404, ""},
+		"/account/a%20b":              {404, ""},
+		"/account/%61":                {404, ""},
+		"/accounts":                   {404, ""},
+		"/Account":                    {404, ""},
+		"/billing/stripe/webhook":     {405, ""},
+		"/billing/sandbox":            {200, "/billing/sandbox"},
+		"/billing/sandbox/pay/1":      {200, "/billing/sandbox/pay/1"},
+		"/billing/sandbox/":           {404, ""},
+		"/billing/sandbox/../x":       {404, ""},
+		"/billing/sandbox/%2e%2e/x":   {404, ""},
+		"/billing/sandboxes":          {404, ""},
+		"/billing/stripe/webhook/":    {404, ""},
+		"/billing/stripe":             {404, ""},
+		"/billing/internal/v1/x":      {404, ""},
+		"/billing":                    {404, ""},
+		wellKnown:                     {200, wellKnown},
+		wellKnown + "/2026-11-20":     {200, wellKnown + "/2026-11-20"},
+		wellKnown + "/7.heads":        {200, wellKnown + "/7.heads"},
+		wellKnown + "/7/heads":        {404, ""},
+		wellKnown + "/a/b":            {404, ""},
+		wellKnown + "/":               {404, ""},
+		wellKnown + "/..":             {404, ""},
+		wellKnown + "/a%2Fb":          {404, ""},
+		"/.well-known/other":          {404, ""},
+		"":                            {404, ""},
+	} {
+		code, forwarded := status(path)
+		require.Equal(t, want.status, code, path)
+		require.Equal(t, want.path, forwarded, path)
+	}
+}
+
+// For any id, the path for the service matches the same operation with the same id.
+func TestPathForTheServiceIsSafe(t *testing.T) {
+	status := statuses(t)
+	rapid.Check(t, func(t *rapid.T) {
+		top := rapid.SampledFrom([]string{"/api/v1/opportunities/", "/account/", "/billing/sandbox/", "/.well-known/opportunity-history/"}).Draw(t, "top")
+		raw := top + rapid.StringMatching(`([a-z./?#;%&+ -]|%[0-9A-Fa-f]{2}){0,12}`).Draw(t, "rest")
+		u, err := url.ParseRequestURI(raw)
+		if err != nil {
+			return // net/http rejects such a request
+		}
+		first, ok := matchCall(u)
+		code, forwarded := status(u.String())
+		if !ok {
+			require.NotEqual(t, http.StatusUnauthorized, code)
+			if forwarded != "" {
+				require.Equal(t, u.EscapedPath(), forwarded)
+			}
+			return
+		}
+		require.Equal(t, http.StatusUnauthorized, code)
+		again, err := url.ParseRequestURI(first.path)
+		require.NoError(t, err)
+		require.Empty(t, again.RawQuery)
+		second, ok := matchCall(again)
+		require.True(t, ok)
+		require.Equal(t, first, second)
+	})
+}
