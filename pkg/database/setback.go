@@ -35,6 +35,11 @@ const (
 // Open reports whether no operator has accepted the loss.
 func (s SetBack) Open() bool { return s.Generation == 0 }
 
+// Is reports whether both name the same change or checkpoint.
+func (s SetBack) Is(other SetBack) bool {
+	return s.Kind == other.Kind && s.Number == other.Number && s.ID == other.ID
+}
+
 // SetBacks returns the open and the accepted set-backs, in the order in which they were found.
 func (d *DB) SetBacks(ctx context.Context) ([]SetBack, error) {
 	var all []SetBack

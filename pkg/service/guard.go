@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +36,10 @@ type Guard struct {
 	r    *Runtime
 	has  func(context.Context, database.SetBack) (bool, error)
 	seen func(context.Context) (api.Seen, error)
-	open atomic.Pointer[[]database.SetBack] // nil: not set back
+
+	refreshing sync.Mutex // held by refresh, so that none of them uses rows that are older than those of another
+	mu         sync.Mutex
+	open       []database.SetBack // empty: not set back
 
 	once     sync.Once
 	reported chan struct{} // closed after the first report of a gateway
@@ -70,10 +72,17 @@ func (r *Runtime) Guard(name string, has func(context.Context, database.SetBack)
 
 // Err returns ErrSetBack while the database is set back.
 func (g *Guard) Err() error {
-	if g.open.Load() != nil {
+	if len(g.lacking()) > 0 {
 		return ErrSetBack
 	}
 	return nil
+}
+
+// lacking returns what the database is known to lack.
+func (g *Guard) lacking() []database.SetBack {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open
 }
 
 // Verify implements feed.Source.
@@ -166,9 +175,7 @@ func (g *Guard) verify(ctx context.Context, s database.SetBack) (accepted bool, 
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(all, func(k database.SetBack) bool {
-		return k.Kind == s.Kind && k.Number == s.Number && k.ID == s.ID
-	})
+	at := slices.IndexFunc(all, s.Is)
 	switch {
 	case at >= 0 && !all[at].Open():
 		return true, nil
@@ -178,50 +185,65 @@ func (g *Guard) verify(ctx context.Context, s database.SetBack) (accepted bool, 
 			return false, err
 		}
 	}
-	if err := g.refresh(ctx); err != nil {
-		return false, err
-	}
+	g.update(ctx, []database.SetBack{s}, nil)
 	return false, ErrSetBack
 }
 
-// refresh reads the open SetBacks. It deletes those that the database has again, because the missing events were replayed.
+// refresh reads the SetBacks, which other processes change, too. It deletes those that the database has again, because the missing events
+// were replayed.
 func (g *Guard) refresh(ctx context.Context) error {
+	g.refreshing.Lock()
+	defer g.refreshing.Unlock()
+	known := g.lacking()
 	all, err := g.r.DB.SetBacks(ctx)
 	if err != nil {
 		return err
 	}
-	var open []database.SetBack
-	for _, s := range all {
-		if !s.Open() {
-			continue
+	for _, s := range known {
+		if !slices.ContainsFunc(all, s.Is) { // another process deleted it
+			all = append(all, s)
 		}
-		has, err := g.has(ctx, s)
+	}
+	var open, decided []database.SetBack
+	for _, s := range all {
+		has := false
+		if s.Open() {
+			has, err = g.has(ctx, s)
+		}
 		if err == nil && has {
 			err = g.r.DB.DeleteSetBack(ctx, s)
 		}
 		if err != nil {
 			return err
 		}
-		if !has {
+		if has || !s.Open() {
+			decided = append(decided, s)
+		} else {
 			open = append(open, s)
 		}
 	}
-	g.set(ctx, open)
+	g.update(ctx, open, decided)
 	return nil
 }
 
-// set sets the open SetBacks, and logs the transitions.
-func (g *Guard) set(ctx context.Context, open []database.SetBack) {
-	var next *[]database.SetBack
-	if len(open) > 0 {
-		next = &open
+// update adds what the database lacks and removes what it has again or an operator has accepted, and logs the transitions. Only a decided
+// SetBack is removed: one that is missing in the rows that refresh read may have been found since.
+func (g *Guard) update(ctx context.Context, open, decided []database.SetBack) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := len(g.open)
+	now := slices.DeleteFunc(slices.Clone(g.open), func(s database.SetBack) bool { return slices.ContainsFunc(decided, s.Is) })
+	for _, s := range open {
+		if !slices.ContainsFunc(now, s.Is) {
+			now = append(now, s)
+		}
 	}
-	before := g.open.Swap(next)
+	g.open = now
 	switch {
-	case before == nil && next != nil:
+	case before == 0 && len(now) > 0:
 		g.r.Log.ErrorContext(ctx, "database set back: it lacks what another service has seen; accept the loss or replay an export",
-			"lacks", describe(open))
-	case before != nil && next == nil:
+			"lacks", describe(now))
+	case before > 0 && len(now) == 0:
 		g.r.Log.InfoContext(ctx, "database no longer set back")
 	}
 }

@@ -35,8 +35,8 @@ func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.T
 	t.Cleanup(func() {
 		stop()
 		require.NoError(t, <-ended)
-		if seed == "sample" { // not with other seeds: their tests cause load, under which a background loop may miss a deadline and retry
-			require.Empty(t, errs.String(), "a healthy run prints no warnings")
+		for line := range strings.Lines(errs.String()) {
+			require.Regexp(t, missedDeadline, line, "a healthy run prints no warnings")
 		}
 	})
 	for !strings.Contains(out.String(), "curl ") {
@@ -55,6 +55,9 @@ func running(t *testing.T, seed string) (dir, base, admin string, keys map[api.T
 	require.NoError(t, (&dataDir{path: dir}).read(keysFile, &keys))
 	return dir, address("  API "), address("  Admin listener "), keys
 }
+
+// missedDeadline matches the warning of a request or loop that was too slow, and is retried: on a busy machine, that says nothing about `up`.
+const missedDeadline = `i/o timeout|deadline exceeded`
 
 func get(t *testing.T, url, key string) (status int, body []byte) {
 	t.Helper()
