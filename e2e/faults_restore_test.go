@@ -219,13 +219,13 @@ func (f *restored) act(events int) {
 	eventually(t, "the catalog has the event", func() bool { return f.events() == events+1 })
 	f.sign(true)
 	f.requireDead()
-	newest := f.redis.Client().Get(t.Context(), counter.NewestChange).Val()
-	eventually(t, "history has the newest change of authquota", func() bool {
-		return f.query(f.t, "history", "SELECT sequence || '.' || mark FROM feed_copies WHERE feed = 'authquota'") == newest
+	newest := f.redis.Client().Get(t.Context(), counter.Mark("authquota")).Val()
+	eventually(t, "history has the newest mark of authquota", func() bool {
+		return f.query(f.t, "history", "SELECT mark FROM feed_copies WHERE feed = 'mark of authquota'") == newest
 	})
-	eventually(t, "history has the newest change of the catalog", func() bool {
-		return f.query(f.t, "history", "SELECT sequence::text FROM feed_copies WHERE feed = 'listings'") ==
-			f.query(f.t, "catalog", "SELECT max(sequence)::text FROM listings")
+	eventually(t, "history has the newest mark of the catalog", func() bool {
+		return f.query(f.t, "history", "SELECT split_part(mark, '.', 1) FROM feed_copies WHERE feed = 'mark of catalog'") ==
+			f.query(f.t, "catalog", "SELECT max(sequence)::text FROM changes")
 	})
 	f.changesAreSeen(t)
 	out, errs, code := run(t, f.settings["history"], "", program(t, "history"), "export")

@@ -1,60 +1,40 @@
 package api
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
-
-// FeedMark identifies a change of a store that another service has seen in the store's feed. Only the store that made the change, and
-// exact copies of it, have the mark: a store restored from an older backup lacks it even after it has used the sequence again.
-type FeedMark struct {
+// Change identifies a change of a store. Its id is random, so only the store that made the change, and exact copies of it, have it: a store
+// restored from an older backup lacks it even after it has used the sequence again.
+type Change struct {
 	Sequence int64  `json:"sequence"`
-	ID       string `json:"id"` // of the event, or of the transaction; empty if only the sequence is known
-}
-
-// String returns the mark as ParseFeedMark reads it.
-func (m FeedMark) String() string { return strconv.FormatInt(m.Sequence, 10) + "." + m.ID }
-
-// ParseFeedMark parses a mark.
-func ParseFeedMark(text string) (FeedMark, error) {
-	sequence, id, ok := strings.Cut(text, ".")
-	n, err := strconv.ParseInt(sequence, 10, 64)
-	if !ok || err != nil || n < 0 || len(id) > 64 {
-		return FeedMark{}, fmt.Errorf("%q is not a mark, such as 7.0193c1d2-7f00-7000-8000-000000000000", text)
-	}
-	return FeedMark{n, id}, nil
-}
-
-// SignedCheckpoint is a checkpoint of the history. The zero value stands for none.
-type SignedCheckpoint struct {
-	Number int64  `json:"number"`
-	Note   string `json:"note"` // the signed text
+	ID       string `json:"id"` // of the event, or of the transaction
 }
 
 // SetBackCondition is the name of the readiness condition that a service lacks while its database is set back.
 const SetBackCondition = "set back"
 
-// SeenPath is the path at which catalog and history return what they have seen of each other's database, and authquota what it has seen of
-// billing's.
-const SeenPath = "/internal/v1/seen"
+// The protocol of high-water marks, see package highwater. Marks are texts that only the owner of the store can make and read.
+const (
+	// SeenMarksHeader is the header of a request to the owner of a store with the newest marks that the caller has seen, comma-separated. It is
+	// empty if the caller has seen none.
+	SeenMarksHeader = "X-Opportunity-Seen-Marks"
+	// MarkHeader is the header of the response with the newest mark. The owner has verified those of the request.
+	MarkHeader = "X-Opportunity-Mark"
+	// LostHeader is set besides MarkHeader if an operator has accepted that the store lacks one of the marks of the request.
+	LostHeader = "X-Opportunity-Mark-Lost"
 
-// SeenChangePath is the path at which history stores a FeedMark of authquota's database for the gateways. It returns the newest stored one.
-const SeenChangePath = "/internal/v1/seen/authquota"
+	// MarkPath is the path for requests that only exchange marks. The response has no body.
+	MarkPath = "/internal/v1/mark"
+	// MarksPath, with the name of another service, is the path of the marks that a service keeps for it: GET returns KeptMarks, and POST replaces
+	// them as ReplaceMarks says.
+	MarksPath = "/internal/v1/marks/"
+)
 
-// SeenChangeHeader is the header of requests to authquota with the newest of its changes that a gateway has seen. Package peer removes it
-// from requests of other callers.
-const SeenChangeHeader = "Opportunity-Seen-Change"
+// KeptMarks has the marks that a service keeps.
+type KeptMarks struct {
+	Marks []string `json:"marks"`
+}
 
-// NewestPath is the path at which gateways report to catalog and history, as Seen, the newest of their database that gateways have seen. The
-// response has the newest of the database now.
-const NewestPath = "/internal/v1/newest"
-
-// MaxSeen is the largest body with Seen, in bytes.
-const MaxSeen = 16 << 10
-
-// Seen has the newest that a service has seen of another's store: the highest mark of the feed and, of history's, the highest checkpoint.
-type Seen struct {
-	Mark       FeedMark         `json:"mark"`
-	Checkpoint SignedCheckpoint `json:"checkpoint"`
+// ReplaceMarks replaces the marks that a service keeps by the newest, unless they differ from those that the owner has verified.
+type ReplaceMarks struct {
+	Seen   []string `json:"seen"`
+	Newest string   `json:"newest"`
+	Lost   bool     `json:"lost"` // an operator has accepted that the store lacks one of Seen
 }

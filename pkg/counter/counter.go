@@ -12,7 +12,7 @@
 //	{oda}:minute:acc_...   list: admission times of one account in microseconds since 1970, newest first
 //	{oda}:clock            hash: correction of the Redis clock after a step, see clock.lua of the gateway
 //	{oda}:epochs           hash: account id -> epoch
-//	{oda}:change           newest change of authquota's database, as an api.FeedMark
+//	{oda}:mark:catalog     high-water mark of a service's database, see package highwater
 //	{oda}:merged           hash: id of a merged account -> id of the account that took over its keys; refunds of charges to the
 //	                       merged account go to the other
 //
@@ -37,11 +37,8 @@ const LatestField = "@"
 // Epochs is the key of the hash of epochs.
 const Epochs = Tag + ":epochs"
 
-// Newest is the key of the newest that gateways have seen of a service's database, as api.Seen in JSON.
-func Newest(service string) string { return Tag + ":newest:" + service }
-
-// NewestChange is the key of the newest change of authquota's database.
-const NewestChange = Tag + ":change"
+// Mark returns the key of the high-water mark of a service's database.
+func Mark(service string) string { return Tag + ":mark:" + service }
 
 // Clock is the key of the hash with the correction of the Redis clock.
 const Clock = Tag + ":clock"
@@ -63,8 +60,7 @@ func Moved(account string) string { return "+" + account }
 const (
 	DayTTL    = 72 * time.Hour
 	EpochsTTL = 48 * time.Hour
-
-	NewestChangeTTL = 90 * 24 * time.Hour // authquota may be stopped for a restore
+	MarkTTL   = 90 * 24 * time.Hour // the owner may be stopped for a restore
 )
 
 // Day returns the key of the counters of one UTC day, in the format of DayOf.

@@ -2,8 +2,8 @@
 // its copy; the server holds the request open until there are changes. Pulling needs no outbox, survives an outage of either side, and
 // can be repeated safely.
 //
-// A pull has the mark of the newest change that the client has seen. The server verifies that its store still has that change, because a
-// store that was restored from a backup assigns the same sequences again, to other changes.
+// The requests of a client have its high-water mark, see package highwater: a store that was restored from a backup assigns the same sequences
+// again, to other changes. If an operator has accepted that the store lacks some that the client has copied, the client copies all again.
 package feed
 
 import (
@@ -12,13 +12,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/telemetry"
 )
@@ -37,32 +35,19 @@ const (
 // Page is the response to a pull.
 type Page[T any] struct {
 	Changes   []T
-	StartOver bool // an operator accepted the loss of the marked change: the client must copy everything again
+	StartOver bool // the client must request the first page
 }
 
-// Query returns the query string of a pull: the sequence to continue after, the newest change that the client has seen, if it has an id, and
-// the time to wait.
-func Query(after int64, seen api.FeedMark, wait time.Duration) string {
-	query := fmt.Sprintf("?after=%d&wait=%s", after, wait)
-	if seen.ID != "" {
-		query += "&mark=" + url.QueryEscape(seen.String())
-	}
-	return query
+// Query returns the query string of a pull: the sequence to continue after, and the time to wait.
+func Query(after int64, wait time.Duration) string {
+	return fmt.Sprintf("?after=%d&wait=%s", after, wait)
 }
 
-// Source is the store whose changes a feed has.
-type Source[T any] struct {
-	// Changes returns up to limit changes with a sequence above after, ordered by sequence.
-	Changes func(ctx context.Context, after int64, limit int) ([]T, error)
-	// Verify returns an error if the store lacks the change, or startOver if an operator has accepted that.
-	Verify func(ctx context.Context, seen api.FeedMark) (startOver bool, err error)
-}
-
-// Serve handles one pull. It returns the changes after the requested sequence. If there are none it polls the source until there are, the
-// wait time is over, the caller disconnects, or draining is closed because the server stops. It verifies the client's mark at each poll, so
-// it also notices a store that is replaced meanwhile.
-func Serve[T any](r *http.Request, draining <-chan struct{}, source Source[T]) (Page[T], error) {
-	after, seen, wait, err := parse(r.URL.RawQuery)
+// Serve handles one pull. It returns the changes after the requested sequence. If there are none it polls changes until there are, the
+// wait time is over, the caller disconnects, or draining is closed because the server stops. changes returns up to limit changes with a sequence
+// above after, ordered by sequence.
+func Serve[T any](r *http.Request, draining <-chan struct{}, changes func(ctx context.Context, after int64, limit int) ([]T, error)) (Page[T], error) {
+	after, wait, err := parse(r.URL.RawQuery)
 	if err != nil {
 		return Page[T]{}, err
 	}
@@ -71,15 +56,9 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, source Source[T]) (
 	defer deadline.Stop()
 	defer ticker.Stop()
 	for waiting := wait > 0; ; {
-		changes, err := source.Changes(r.Context(), after, PageSize)
-		if err != nil {
-			return Page[T]{}, err
-		}
-		if startOver, err := source.Verify(r.Context(), seen); err != nil || startOver {
-			return Page[T]{StartOver: startOver}, err
-		}
-		if len(changes) > 0 || !waiting {
-			return Page[T]{Changes: changes}, nil
+		page, err := changes(r.Context(), after, PageSize)
+		if err != nil || len(page) > 0 || !waiting {
+			return Page[T]{Changes: page}, err
 		}
 		select {
 		case <-ticker.C:
@@ -93,28 +72,22 @@ func Serve[T any](r *http.Request, draining <-chan struct{}, source Source[T]) (
 	}
 }
 
-func parse(raw string) (after int64, seen api.FeedMark, wait time.Duration, err error) {
-	values, err := params.Read(raw, "after", "mark", "wait")
+func parse(raw string) (after int64, wait time.Duration, err error) {
+	values, err := params.Read(raw, "after", "mark", "wait") // the release before sends mark
 	if err != nil {
-		return 0, seen, 0, err
+		return 0, 0, err
 	}
 	if s, ok := values["after"]; ok {
 		if after, err = strconv.ParseInt(s, 10, 64); err != nil || after < 0 {
-			return 0, seen, 0, params.Invalid("after", "must be a sequence: an integer from 0")
-		}
-	}
-	seen.Sequence = after
-	if s, ok := values["mark"]; ok {
-		if seen, err = api.ParseFeedMark(s); err != nil {
-			return 0, seen, 0, params.Invalid("mark", "must be a sequence and an id, separated by a dot")
+			return 0, 0, params.Invalid("after", "must be a sequence: an integer from 0")
 		}
 	}
 	if s, ok := values["wait"]; ok {
 		if wait, err = time.ParseDuration(s); err != nil || wait < 0 || wait > maxWait {
-			return 0, seen, 0, params.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
+			return 0, 0, params.Invalid("wait", "must be a duration from 0s to "+maxWait.String())
 		}
 	}
-	return after, seen, wait, nil
+	return after, wait, nil
 }
 
 // Copy keeps a copy of another service's changes up to date.
@@ -122,14 +95,11 @@ type Copy[T any] struct {
 	Name     string                                                   // in logs, errors and metrics
 	Fetch    func(ctx context.Context, query string) (Page[T], error) // requests a page; query is that of Query
 	Sequence func(change T) int64                                     // the change's position in the feed
-	// Position returns the sequence of the last saved change, and the mark of the newest change that the copy has seen.
-	Position func(ctx context.Context) (after int64, seen api.FeedMark, err error)
-	// Save saves a page and its mark. Replicas may save the same page concurrently.
+	// Position returns the sequence of the last saved change, or 0 to start over.
+	Position func(ctx context.Context) (after int64, err error)
+	// Save saves a page. Replicas may save the same page concurrently.
 	Save func(ctx context.Context, changes []T) error
-	// StartOver sets the position to 0 and forgets the mark, unless the copy has seen another change since. It keeps the data until
-	// newer data replaces it.
-	StartOver func(ctx context.Context, seen api.FeedMark) error
-	// Prune deletes the data from before StartOver that was not replaced. It is called when the copy is complete.
+	// Prune deletes the data from before the copy started over that was not replaced. It is called when the copy is complete.
 	Prune func(ctx context.Context) error
 }
 
@@ -175,16 +145,16 @@ func (c Copy[T]) CatchUp(ctx context.Context) error {
 func (c Copy[T]) pull(ctx context.Context, wait time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+responseTime)
 	defer cancel()
-	after, seen, err := c.Position(ctx)
+	after, err := c.Position(ctx)
 	if err != nil {
 		return 0, err
 	}
-	page, err := c.Fetch(ctx, Query(after, seen, wait))
+	page, err := c.Fetch(ctx, Query(after, wait))
 	if err != nil {
 		return 0, err
 	}
 	if page.StartOver {
-		return PageSize, c.StartOver(ctx, seen)
+		return PageSize, nil
 	}
 	n := len(page.Changes)
 	if n > 0 {

@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/telemetry"
@@ -29,30 +28,25 @@ func request(t *testing.T, query string) *http.Request {
 	return httptest.NewRequest(http.MethodGet, "/feed"+query, nil).WithContext(t.Context())
 }
 
-// source returns a source that has every change.
-func source(changes func(context.Context, int64, int) ([]int64, error)) feed.Source[int64] {
-	return feed.Source[int64]{Changes: changes, Verify: func(context.Context, api.FeedMark) (bool, error) { return false, nil }}
-}
-
 func TestServeWaitsForTheFirstChange(t *testing.T) {
 	var reads atomic.Int64
-	got, err := feed.Serve(request(t, feed.Query(7, api.FeedMark{}, 25*time.Second)), nil, source(func(_ context.Context, after int64, limit int) ([]int64, error) {
+	got, err := feed.Serve(request(t, feed.Query(7, 25*time.Second)), nil, func(_ context.Context, after int64, limit int) ([]int64, error) {
 		require.Equal(t, int64(7), after)
 		require.Equal(t, feed.PageSize, limit)
 		if reads.Add(1) < 3 {
 			return nil, nil
 		}
 		return []int64{8}, nil
-	}))
+	})
 	require.NoError(t, err)
 	require.Equal(t, feed.Page[int64]{Changes: []int64{8}}, got)
 }
 
 func TestServeReturnsAtOnceWithoutWait(t *testing.T) {
-	got, err := feed.Serve(request(t, ""), nil, source(func(_ context.Context, after int64, _ int) ([]int64, error) {
+	got, err := feed.Serve(request(t, ""), nil, func(_ context.Context, after int64, _ int) ([]int64, error) {
 		require.Zero(t, after)
 		return nil, nil
-	}))
+	})
 	require.NoError(t, err)
 	require.Empty(t, got.Changes)
 }
@@ -64,7 +58,7 @@ func TestServeIsNotASlowRequest(t *testing.T) {
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		tel.InternalHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, err := feed.Serve(r, nil, source(func(context.Context, int64, int) ([]int64, error) { return nil, nil }))
+			_, err := feed.Serve(r, nil, func(context.Context, int64, int) ([]int64, error) { return nil, nil })
 			require.NoError(t, err)
 		})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/feed?wait=25s", nil))
 	})
@@ -73,16 +67,16 @@ func TestServeIsNotASlowRequest(t *testing.T) {
 
 func TestServeEndsWhenCallerDisconnects(t *testing.T) {
 	ctx, disconnect := context.WithCancel(t.Context())
-	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), nil, source(func(context.Context, int64, int) ([]int64, error) {
+	_, err := feed.Serve(request(t, "?wait=25s").WithContext(ctx), nil, func(context.Context, int64, int) ([]int64, error) {
 		disconnect()
 		return nil, nil
-	}))
+	})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestServeRejectsInvalidParameters(t *testing.T) {
-	for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=5", "?since=1", "?mark=7", "?mark=-7.a"} {
-		_, err := feed.Serve(request(t, query), nil, source(func(context.Context, int64, int) ([]int64, error) { panic("read called") }))
+	for _, query := range []string{"?after=-1", "?after=x", "?wait=26s", "?wait=-1s", "?wait=5", "?since=1"} {
+		_, err := feed.Serve(request(t, query), nil, func(context.Context, int64, int) ([]int64, error) { panic("read called") })
 		require.Equal(t, http.StatusBadRequest, problem.Of(err).Code.Status(), query)
 	}
 }
@@ -93,7 +87,7 @@ func copyOf(fetch func(after int64, wait time.Duration) ([]int64, error), save f
 	return feed.Copy[int64]{
 		Name:     "test",
 		Sequence: func(change int64) int64 { return change },
-		Position: func(context.Context) (int64, api.FeedMark, error) { return position, api.FeedMark{}, nil },
+		Position: func(context.Context) (int64, error) { return position, nil },
 		Prune:    func(context.Context) error { return nil },
 		Fetch: func(_ context.Context, query string) (page feed.Page[int64], err error) {
 			values, err := url.ParseQuery(query[1:])
@@ -216,53 +210,16 @@ func TestCatchUpRejectsPageThatDoesNotAdvance(t *testing.T) {
 	require.ErrorContains(t, c.CatchUp(t.Context()), "page of feed test ends at sequence 5: want above 5")
 }
 
-// A store that is replaced while a request is held open must not serve its changes under sequences that the client has passed.
-func TestServeVerifiesTheMarkAtEachPoll(t *testing.T) {
-	seen := api.FeedMark{Sequence: 9, ID: "a"}
-	for name, c := range map[string]struct {
-		startOver bool
-		err       error
-	}{"lost": {err: errUnavailable}, "accepted": {startOver: true}} {
-		verified := 0
-		page, err := feed.Serve(request(t, feed.Query(7, seen, 25*time.Second)), nil, feed.Source[int64]{
-			Changes: func(context.Context, int64, int) ([]int64, error) {
-				if verified == 0 {
-					return nil, nil
-				}
-				return []int64{8}, nil
-			},
-			Verify: func(_ context.Context, mark api.FeedMark) (bool, error) {
-				require.Equal(t, seen, mark)
-				if verified++; verified == 1 {
-					return false, nil
-				}
-				return c.startOver, c.err
-			},
-		})
-		require.ErrorIs(t, err, c.err, name)
-		require.Equal(t, feed.Page[int64]{StartOver: c.startOver}, page, name)
-	}
-	_, err := feed.Serve(request(t, "?after=7"), nil, feed.Source[int64]{
-		Changes: func(context.Context, int64, int) ([]int64, error) { return nil, nil },
-		Verify: func(_ context.Context, mark api.FeedMark) (bool, error) {
-			require.Equal(t, api.FeedMark{Sequence: 7}, mark, "a client without a mark has seen the sequence")
-			return false, nil
-		},
-	})
-	require.NoError(t, err)
-}
-
 func TestCopyStartsOverAndPrunesWhenComplete(t *testing.T) {
 	var steps []string
 	position := int64(9)
 	c := copyOf(nil, saved)
-	c.Position = func(context.Context) (int64, api.FeedMark, error) {
-		return position, api.FeedMark{Sequence: position, ID: "a"}, nil
-	}
+	c.Position = func(context.Context) (int64, error) { return position, nil }
 	c.Fetch = func(_ context.Context, query string) (feed.Page[int64], error) {
 		steps = append(steps, query)
 		switch {
 		case len(steps) == 1:
+			position = 0 // by the keeper of the marks
 			return feed.Page[int64]{StartOver: true}, nil
 		case position == 0:
 			return feed.Page[int64]{Changes: page(0, feed.PageSize)}, nil
@@ -271,14 +228,8 @@ func TestCopyStartsOverAndPrunesWhenComplete(t *testing.T) {
 		}
 		return feed.Page[int64]{}, nil
 	}
-	c.StartOver = func(_ context.Context, seen api.FeedMark) error {
-		require.Equal(t, api.FeedMark{Sequence: 9, ID: "a"}, seen)
-		position = 0
-		return nil
-	}
 	c.Save = func(_ context.Context, page []int64) error { position = page[len(page)-1]; return nil }
 	c.Prune = func(context.Context) error { steps = append(steps, "prune"); return nil }
 	require.NoError(t, c.CatchUp(t.Context()))
-	require.Equal(t, []string{"?after=9&wait=0s&mark=9.a", "?after=0&wait=0s&mark=0.a", "?after=1000&wait=0s&mark=1000.a", "prune",
-		"?after=1001&wait=0s&mark=1001.a", "prune"}, steps)
+	require.Equal(t, []string{"?after=9&wait=0s", "?after=0&wait=0s", "?after=1000&wait=0s", "prune", "?after=1001&wait=0s", "prune"}, steps)
 }

@@ -28,21 +28,21 @@ var rules = map[string][]Rule{
 		{"/internal/v1/overview", []string{Gateway}},
 		{"/operator/v1/", []string{Gateway}},
 		{"/internal/v1/listings", []string{History}},
-		{api.SeenPath, []string{History}},
-		{api.NewestPath, []string{Gateway}},
+		{api.MarkPath, []string{Gateway}},
+		{api.MarksPath + History, []string{History}},
 	},
 	History: {
 		{readyPath, []string{anyone}},
 		{"/.well-known/opportunity-history/", []string{anyone}},
 		{"/api/", []string{Gateway}},
 		{"/operator/v1/", []string{Gateway}},
-		{api.SeenChangePath, []string{Gateway}},
 		{"/internal/v1/summaries", []string{Catalog}},
 		{"/internal/v1/records/", []string{Catalog}},
 		{"/internal/v1/reviews", []string{Catalog}},
 		{"/internal/v1/reviews/done", []string{Catalog}},
-		{api.SeenPath, []string{Catalog}},
-		{api.NewestPath, []string{Gateway}},
+		{api.MarkPath, []string{Gateway}},
+		{api.MarksPath + Catalog, []string{Catalog}},
+		{api.MarksPath + Authquota, []string{Gateway}},
 	},
 	Authquota: {
 		{readyPath, []string{anyone}},
@@ -55,13 +55,15 @@ var rules = map[string][]Rule{
 		{"/internal/v1/request-log", []string{Gateway}},
 		{"/operator/v1/", []string{Gateway}},
 		{"/internal/v1/entitlements/", []string{Billing}},
-		{api.SeenPath, []string{Billing}},
+		{api.MarkPath, []string{Gateway}},
+		{api.MarksPath + Billing, []string{Billing}},
 	},
 	Billing: {
 		{readyPath, []string{anyone}},
 		{"/billing/stripe/webhook", []string{anyone}},
 		{"/billing/sandbox/", []string{Gateway}},
 		{"/operator/v1/", []string{Gateway}},
+		{api.MarkPath, []string{Gateway}},
 		{"/internal/v1/checkouts", []string{Authquota}},
 		{"/internal/v1/portals", []string{Authquota}},
 		{"/internal/v1/subscriptions/", []string{Authquota}},
@@ -130,9 +132,6 @@ func (a *Access) Handler(next http.Handler) http.Handler {
 		rule := rules[a.service][i]
 		telemetry.SetRoute(r.Context(), rule.Path) // until the router of next sets the exact one
 		caller, known := a.caller(r)
-		if caller != Gateway && caller != sharedToken {
-			r.Header.Del(api.SeenChangeHeader) // a false one would make authquota reject all requests
-		}
 		switch {
 		case rule.Public() && r.Header.Get("Authorization") == "":
 			next.ServeHTTP(w, r)

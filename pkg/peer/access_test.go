@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 )
@@ -69,30 +68,6 @@ func TestAccess(t *testing.T) {
 	}
 	require.Contains(t, log.String(), `msg="call of another service forbidden" caller=catalog method=GET route=/operator/v1/`)
 	require.NotContains(t, log.String(), secret("c"))
-}
-
-// A service that believes a change that it never made rejects all requests, so only gateways can report one.
-func TestOnlyGatewaysReportASeenChange(t *testing.T) {
-	for _, c := range []struct{ path, token, want string }{
-		{"/account/", secret("g"), "42"},
-		{"/readyz", secret("g"), "42"},
-		{"/account/", secret("s"), "42"}, // a gateway that is not configured for tokens of pairs yet
-		{"/internal/v1/entitlements/acc_1", secret("b"), ""},
-		{"/readyz", secret("b"), ""},
-		{"/readyz", "", ""},
-	} {
-		got := "no request"
-		access := peer.NewAccess(peer.Authquota, peer.Tokens{Shared: []string{secret("s")}},
-			peer.Callers{Tokens: []string{"gateway:" + secret("g"), "billing:" + secret("b")}}, problem.Writer{Log: slog.New(slog.DiscardHandler)})
-		r := httptest.NewRequest(http.MethodGet, c.path, http.NoBody)
-		r.Header.Set(api.SeenChangeHeader, "42")
-		if c.token != "" {
-			r.Header.Set("Authorization", "Bearer "+c.token)
-		}
-		access.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get(api.SeenChangeHeader) })).
-			ServeHTTP(httptest.NewRecorder(), r)
-		require.Equal(t, c.want, got, "%s with %.1s", c.path, c.token)
-	}
 }
 
 func TestSharedTokenMayCallEverything(t *testing.T) {

@@ -92,6 +92,15 @@ func (t Tokens) For(service string) string {
 	return ""
 }
 
+// Secrets returns all tokens, to derive keys of this service from them.
+func (t Tokens) Secrets() (secrets []string) {
+	sent, _ := parseEntries(peerSetting, t.Peers) // reported by Validate
+	for _, e := range sent {
+		secrets = append(secrets, e.token)
+	}
+	return append(secrets, t.Shared...)
+}
+
 // Validate returns an error if a token is malformed, belongs to two services or to one that calls nothing of this service, or if there is
 // none at all. own is the other part of the settings.
 func (c Callers) Validate(service string, own Tokens) error {

@@ -136,13 +136,16 @@ func Role(t testing.TB, database string) (role, asRole string) {
 func Backup(t testing.TB, database string) (restore func()) {
 	t.Helper()
 	if file, ok := strings.CutPrefix(database, "sqlite://"); ok {
-		content, err := os.ReadFile(file) // without connections, everything is in this file
+		checkpoint(t, database)
+		content, err := os.ReadFile(file)
 		require.NoError(t, err)
 		return func() {
 			for _, end := range []string{"-wal", "-shm"} {
 				require.NoError(t, os.RemoveAll(file+end))
 			}
-			require.NoError(t, os.WriteFile(file, content, 0o600))
+			// A new file, because a connection that is still being closed writes to the old one.
+			require.NoError(t, os.WriteFile(file+".backup", content, 0o600))
+			require.NoError(t, os.Rename(file+".backup", file))
 		}
 	}
 	server := os.Getenv(PostgresVariable)
@@ -155,6 +158,19 @@ func Backup(t testing.TB, database string) (restore func()) {
 		require.NoError(t, administer(server, "DROP DATABASE "+name+" WITH (FORCE)"))
 		require.NoError(t, administer(server, "ALTER DATABASE "+strings.TrimPrefix(saved.Path, "/")+" RENAME TO "+name))
 	}
+}
+
+// checkpoint moves everything into the database's main file. Closing the last connection does so as well, but may end after Close.
+func checkpoint(t testing.TB, database string) {
+	t.Helper()
+	Eventually(t, "checkpoint of SQLite", func() bool {
+		db, err := sql.Open("sqlite", strings.TrimPrefix(database, "sqlite://"))
+		require.NoError(t, err)
+		defer db.Close()
+		var busy, log, done int
+		require.NoError(t, db.QueryRowContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &done))
+		return busy == 0
+	})
 }
 
 func administer(server, statement string) error {

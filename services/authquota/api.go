@@ -11,9 +11,9 @@ import (
 func newAPI(cfg Config, s settings, p *parts, errors problem.Writer, ready http.Handler) http.Handler {
 	db := p.stores
 	routes := api.API{
-		Accounts: db.accounts, Audit: db.accounts, Keys: db.keys, Requests: db.keys, Principals: db.keys, Entitlements: db.plan, Billing: db.plan,
+		Accounts: db.accounts, Audit: db.accounts, Keys: db.keys, Requests: db.keys, Principals: db.keys, Entitlements: db.plan,
 		Announcements: db.notices, RequestLog: db.log, Counters: p.restorer, Batches: db.usage, Charts: db.usage, Epochs: p.epochs,
-		Verify: p.witness.verify, Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Log: errors.Log, Now: cfg.Now,
+		Tiers: s.tiers, Peppers: s.peppers, OlderKeys: s.older, Log: errors.Log, Now: cfg.Now,
 	}.Routes()
 	return api.Handler(errors, ready, routes)
 }

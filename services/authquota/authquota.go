@@ -25,6 +25,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -77,7 +78,7 @@ func start(r *service.Runtime, cfg Config) error {
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	var plans pages.Billing
 	if cfg.BillingURL != "" {
-		seller := plan.NewBilling(r.Peer(peer.Billing, cfg.BillingURL, cfg.Tokens))
+		seller := plan.NewBilling(r.PeerWithMarks(peer.Billing, cfg.BillingURL, cfg.Tokens, highwater.Row{Store: peer.Billing, DB: r.DB}))
 		plans, p.seller = seller, seller
 		r.WatchPeer(peer.Billing, cfg.BillingURL, cfg.Tokens)
 	}
@@ -87,7 +88,7 @@ func start(r *service.Runtime, cfg Config) error {
 	}
 	// Redis is not a readiness check: without it, revocations must still reach this process to be saved.
 	r.Ready.Add("schema", r.SchemaCurrent)
-	api := p.database.operators(p.witness.handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
+	api := p.database.operators(p.marks.guard.Handler(newAPI(cfg, settings, p, errorWriter, &r.Ready), errorWriter), errorWriter)
 	access := peer.NewAccess(peer.Authquota, cfg.Tokens, cfg.Callers, errorWriter)
 	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(split(site.Handler(), api))))
 	p.addLoops(r)

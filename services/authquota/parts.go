@@ -58,7 +58,7 @@ type parts struct {
 	seller   *plan.Billing // nil if no plans are sold
 
 	restorer *usage.Restorer
-	witness  *witness
+	marks    *marks
 
 	pendingRaises, pendingCancels prometheus.Gauge
 }
@@ -79,11 +79,11 @@ func newParts(cfg Config, s settings, r *service.Runtime, client *redis.Client, 
 	r.Registry.MustRegister(p.pendingRaises, p.pendingCancels, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "authquota_ledger_lag_seconds", Help: "Age of the ledger's copy of the counters.",
 	}, func() float64 { return p.ledger.Lag().Seconds() }))
-	w, err := newWitness(cfg, r, client, p.db)
+	m, err := newMarks(cfg, r, client, p.db)
 	if err != nil {
 		return nil, err
 	}
-	p.witness, p.epochs = w, effects{epoch.New(client, p.db), w}
+	p.marks, p.epochs = m, effects{epoch.New(client, p.db), m}
 	p.mails, err = courier.New(cfg.Mail, p.db, cfg.Now, r.Log, r.Registry)
 	return p, err
 }
@@ -99,7 +99,7 @@ const runTimeout = 10 * time.Second
 
 func (p *parts) addLoops(r *service.Runtime) {
 	loop := func(name string, interval time.Duration, do func(context.Context) error) {
-		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.witness.unlessSetBack(do)})
+		r.Every(service.Loop{Name: name, Interval: interval, Timeout: runTimeout, Do: p.marks.guard.UnlessSetBack(do)})
 	}
 	loop("forgetting", time.Hour, p.deleteExpired)
 	loop("merges", usage.MergeInterval, func(ctx context.Context) error {
@@ -116,7 +116,7 @@ func (p *parts) addLoops(r *service.Runtime) {
 	loop("plans", time.Minute, p.stores.plan.EndPlans)
 	loop("closing", plan.CancelInterval, p.cancelClosed)
 	loop("epochs", epoch.Interval, p.deliverEpochs)
-	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.witness.unlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
+	r.Every(service.Loop{Name: "mails", Interval: courier.Interval, Do: p.marks.guard.UnlessSetBack(p.mails.Deliver)}) // an SMTP server may take longer than runTimeout
 }
 
 func (p *parts) deleteExpired(ctx context.Context) error {

@@ -3,6 +3,7 @@ package authquota_test
 import (
 	"bytes"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -159,6 +160,40 @@ func TestRevocationIsReportedBeforeItIsAcknowledged(t *testing.T) {
 	require.Regexp(t, `^2\.`, s.newest(t))
 }
 
+// Whoever can write to Redis must not be able to stop the service, or to take the numbers of all further changes.
+func TestForgedMarkInRedisIsReplaced(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		svc := s.start(t)
+		require.NoError(t, s.Client().Set(t.Context(), counter.Mark(peer.Authquota), "9223372036854775807.x..AAAA", 0).Err())
+		key := svc.issue(nil)
+		require.NotNil(t, svc.principal(key.Key))
+		require.Regexp(t, `^1\.`, s.newest(t))
+		require.Contains(t, svc.Log.String(), "high-water mark rejected")
+		require.False(t, svc.HasMetric(`store_marks_rejected_total{store="authquota"} 0`))
+		require.True(t, svc.HasMetric(`store_set_back{store="authquota"} 0`))
+	})
+}
+
+// The disk of the journal is full. A repeated revocation has no line of its own, but that of the first is not written.
+func TestRepeatedRevocationIsAcknowledgedOnlyWithItsLine(t *testing.T) {
+	onStores(t, func(t *testing.T, s *stores) {
+		disk := filepath.Join(t.TempDir(), "disk")
+		require.NoError(t, os.Mkdir(disk, 0o700))
+		svc := s.start(t, func(c *authquota.Config) { c.JournalFile = filepath.Join(disk, "journal.jsonl") })
+		key := svc.issue(nil)
+		require.NoError(t, os.RemoveAll(disk))
+		for range 2 {
+			svc.revoke(key.ID).RequireError("service_unavailable", "The change is saved")
+		}
+		require.NotNil(t, svc.principal(key.Key).RevokedAt)
+		require.NoError(t, os.Mkdir(disk, 0o700))
+		servicetest.Read[listedKey](svc.revoke(key.ID))
+		written, err := os.ReadFile(filepath.Join(disk, "journal.jsonl"))
+		require.NoError(t, err)
+		require.Contains(t, string(written), `"action":"key.revoke"`)
+	})
+}
+
 // Database and Redis are restored together, and there is no journal file. A gateway has seen the revocation.
 func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
@@ -177,7 +212,7 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 
 		tiers := func() servicetest.Response {
 			return svc.doAs(http.MethodGet, "/internal/v1/tiers", nil,
-				http.Header{api.SeenChangeHeader: {seen}, "Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}})
+				http.Header{api.SeenMarksHeader: {seen}, "Authorization": {"Bearer " + servicetest.Token(peer.Gateway)}})
 		}
 		tiers().RequireError("service_unavailable")
 		r.requireStopped(svc)
@@ -192,7 +227,7 @@ func TestRestoreOfBothStoresIsNoticedByAGateway(t *testing.T) {
 // newest returns the newest change in Redis.
 func (s *stores) newest(t *testing.T) string {
 	t.Helper()
-	text, err := s.Client().Get(t.Context(), counter.NewestChange).Result()
+	text, err := s.Client().Get(t.Context(), counter.Mark(peer.Authquota)).Result()
 	require.NoError(t, err)
 	return text
 }

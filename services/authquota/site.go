@@ -39,7 +39,7 @@ func newSite(cfg Config, s settings, p *parts, errors problem.Writer, counters s
 				if err := p.database.check(ctx); err != nil {
 					return err
 				}
-				return p.witness.available(ctx)
+				return p.marks.available(ctx)
 			},
 		},
 		account.Feature())

@@ -9,7 +9,7 @@
 //   - Database: the same.
 //   - authquota: changes are stored, and pushed when it is back. Its pages, where plans are bought and cancelled, are unavailable, too.
 //
-// authquota remembers the newest change of billing's database. If the database was set back, billing stops until an operator accepts that; see
+// authquota keeps the high-water mark of billing's database. If the database was set back, billing stops until an operator accepts that; see
 // Recover.
 package billing
 
@@ -54,7 +54,9 @@ func Run(ctx context.Context, cfg Config) error { return definition.Run(ctx, cfg
 
 func start(r *service.Runtime, cfg Config) error {
 	c := newComponents(r, cfg)
-	c.serve(r.Peer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens))
+	if err := c.serve(cfg); err != nil {
+		return err
+	}
 	r.Ready.Add("schema", r.SchemaCurrent)
 	r.Ready.Add("processor", c.offerReady)
 	api := httpapi.API{
@@ -66,10 +68,10 @@ func start(r *service.Runtime, cfg Config) error {
 		if api.SandboxPages, err = pages.New(c.sandbox, cfg.PublicURL, r.Log); err != nil {
 			return err
 		}
-		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.witness.unlessSetBack(c.runSandbox)})
+		r.Every(service.Loop{Name: "sandbox", Interval: sandbox.Interval, Wake: c.sandbox.Wakeups(), Do: c.marks.guard.UnlessSetBack(c.runSandbox)})
 	}
 	access := peer.NewAccess(peer.Billing, cfg.Tokens, cfg.Callers, api.Errors)
-	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.witness.handler(api.Handler(), api.Errors))))
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(c.marks.guard.Handler(api.Handler(), api.Errors))))
 	r.WatchPeer(peer.Authquota, cfg.AuthquotaURL, cfg.Tokens)
 	r.Go("offer", c.checkOffer)
 	r.Go("entitlements", c.pusher.Run)

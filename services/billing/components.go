@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"opportunity.internal/pkg/api"
-	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/services/billing/internal/httpapi"
@@ -31,7 +30,7 @@ type components struct {
 	sales      sales.Sales
 	webhook    *httpapi.Webhook
 	pusher     *push.Pusher
-	witness    *witness
+	marks      *marks
 
 	offerChecked atomic.Bool // whether the processor's price matches the plan table
 }
@@ -52,14 +51,17 @@ func newComponents(r *service.Runtime, cfg Config) *components {
 }
 
 // serve adds the components that only serving needs.
-func (c *components) serve(authquota *peer.Client) {
-	c.witness = newWitness(c.Runtime, c.store, authquota)
+func (c *components) serve(cfg Config) (err error) {
+	if c.marks, err = newMarks(c, cfg); err != nil {
+		return err
+	}
 	c.pusher = push.New(push.Pusher{
-		Store: c.store, Put: c.witness.put, Held: c.witness.held, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
+		Store: c.store, Put: c.marks.put, Held: c.marks.held, Now: c.Now, Log: c.Log, Count: c.metrics.push, SetPending: c.metrics.setPending,
 	})
 	c.reconciler.OnChange = c.pusher.Wake
 	c.sales = sales.Sales{Store: c.store, Stripe: c.stripe, Reconciler: c.reconciler}
 	c.webhook = &httpapi.Webhook{Stripe: c.stripe, Reconciler: c.reconciler, Now: c.Now, Log: c.Log, Count: c.metrics.webhook}
+	return nil
 }
 
 // runSandbox renews and ends the subscriptions that are due, and delivers the events of the sandbox.

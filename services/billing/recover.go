@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/service"
 )
 
@@ -15,7 +16,7 @@ import (
 func Recover(ctx context.Context, cfg Config, decision service.Recovery, out io.Writer) error {
 	cfg.Database.Access = database.Existing
 	err := definition.Do(ctx, cfg, func(r *service.Runtime) error {
-		if err := r.NotSetBack(ctx); !errors.Is(err, service.ErrSetBack) {
+		if err := r.NotSetBack(ctx); !errors.Is(err, highwater.ErrSetBack) {
 			return err // or nil: Accept says that there is nothing to accept
 		}
 		c := newComponents(r, cfg)

@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	pkgservice "opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -58,9 +59,8 @@ func (s *service) waitForReport() {
 	storetest.Eventually(s.t, "authquota has seen the newest change", func() bool {
 		var id string
 		require.NoError(s.t, db.Raw("SELECT id FROM changes ORDER BY sequence DESC LIMIT 1").Scan(&id).Error)
-		newest := ""
-		s.authquota.set(func() { newest = s.authquota.newest.ID })
-		return newest == id
+		kept := s.authquota.marks.Kept()
+		return len(kept) == 1 && strings.Contains(kept[0], "."+id+".")
 	})
 	require.NoError(s.t, db.Close())
 }
@@ -85,7 +85,7 @@ func (s *service) requireSetBack() {
 	s.Do(http.MethodPost, "/internal/v1/subscriptions/acc_2/cancel", nil).RequireError("service_unavailable")
 	s.Do(http.MethodPost, "/operator/v1/billing/reconcile", nil).RequireError("service_unavailable", "OpportunityStoreSetBack")
 	_, err := billing.Reconcile(s.t.Context(), s.cfg)
-	require.ErrorIs(s.t, err, pkgservice.ErrSetBack)
+	require.ErrorIs(s.t, err, highwater.ErrSetBack)
 }
 
 // recover runs Recover.
@@ -197,10 +197,10 @@ func TestRestoredDatabaseIsRecognizedAfterNewChanges(t *testing.T) {
 		restore()
 		s.WaitReady()
 		s.sendEvents(s.stripe.Renew(id, true)...)
-		req := api.CheckoutRequest{Account: "acc_2", Email: "acc_2@example.com", ReturnURL: returnURL}
-		s.Do(http.MethodPost, "/internal/v1/checkouts", req).RequireError("service_unavailable")
 
 		storetest.Eventually(t, "tried to push", func() bool { return !s.HasMetric(`billing_entitlement_pushes_total{outcome="failed"} 0`) })
+		req := api.CheckoutRequest{Account: "acc_2", Email: "acc_2@example.com", ReturnURL: returnURL}
+		s.Do(http.MethodPost, "/internal/v1/checkouts", req, api.SeenMarksHeader, s.authquota.marks.Kept()[0]).RequireError("service_unavailable")
 		s.authquota.set(func() { s.authquota.unseen = false })
 		storetest.Eventually(t, "set back", func() bool { return s.HasMetric(`store_set_back{store="billing"} 1`) })
 		require.Equal(t, now.AddDate(0, 1, 0), *s.authquota.entitlement("acc_1").PaidUntil, "nothing was pushed")

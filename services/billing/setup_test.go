@@ -58,9 +58,9 @@ type authquota struct {
 	mu           sync.Mutex
 	entitlements map[string]api.Entitlement
 	changed      int
-	status       int          // if not 0, every request fails with it and nothing is stored
-	newest       api.FeedMark // of billing's changes
-	unseen       bool         // requests about newest fail, pushes do not
+	status       int               // if not 0, every request fails with it and nothing is stored
+	marks        servicetest.Marks // of billing
+	unseen       bool              // requests about marks fail, pushes do not
 }
 
 func newAuthquota(t testing.TB) *authquota {
@@ -73,12 +73,11 @@ func newAuthquota(t testing.TB) *authquota {
 func (a *authquota) serve(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.URL.Path == api.SeenPath && a.unseen {
+	if strings.HasPrefix(r.URL.Path, api.MarksPath) && a.unseen {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	if r.URL.Path == api.SeenPath && a.status == 0 {
-		a.serveSeen(w, r)
+	if a.status == 0 && a.marks.Serve(w, r) {
 		return
 	}
 	account, ok := strings.CutPrefix(r.URL.Path, "/internal/v1/entitlements/")
@@ -94,19 +93,6 @@ func (a *authquota) serve(w http.ResponseWriter, r *http.Request) {
 	if e.Version > a.entitlements[account].Version {
 		a.entitlements[account] = e
 		a.changed++
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// serveSeen returns or stores the newest change of billing.
-func (a *authquota) serveSeen(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
-		_ = json.NewEncoder(w).Encode(api.Seen{Mark: a.newest})
-		return
-	}
-	var change api.FeedMark
-	if json.NewDecoder(r.Body).Decode(&change) == nil && change.Sequence > a.newest.Sequence {
-		a.newest = change
 	}
 	w.WriteHeader(http.StatusNoContent)
 }

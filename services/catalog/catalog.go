@@ -8,7 +8,7 @@ import (
 	"context"
 	"time"
 
-	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -55,9 +55,16 @@ func start(r *service.Runtime, cfg Config) error {
 	listings := store.New(r.DB, r.Now)
 	work := desk.New(r.DB, r.Now)
 	live := snapshot.NewLive(listings, r.Now, r.Log)
-	history := r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)
-	copied := summaries(history, listings, r.Log)
-	guard := r.Guard("catalog", listings.Has, seenByHistory(history))
+	marks := listings.HistoryMarks(r.Log)
+	history := r.PeerWithMarks(peer.History, cfg.HistoryURL, cfg.Tokens, marks)
+	copied := summaries(history, listings)
+	key, err := highwater.NewKey(peer.Catalog, cfg.Tokens.Secrets()...)
+	if err != nil {
+		return err
+	}
+	guard := r.Guard(highwater.Owner{
+		Store: peer.Catalog, Key: key, Has: listings.Has, Newest: listings.Newest, Keeps: []highwater.Row{marks},
+	}, highwater.Peer{Store: peer.Catalog, Client: r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)})
 	r.Ready.Add("snapshot", live.Loaded) // includes the schema: loading needs it
 	r.Registry.MustRegister(append(gauges(live), freshnessCollector{live})...)
 
@@ -65,11 +72,11 @@ func start(r *service.Runtime, cfg Config) error {
 	engine := web.New(problems)
 	handlers := httpapi.API{
 		Catalog: live, Compressed: compress.NewCache(compress.MaxBytes), Curation: listings, Listings: listings, Reviews: listings, Desk: work, History: history,
-		Verify: guard.Verify, Witness: guard.Witness(listings.Newest), Now: r.Now, PublicURL: cfg.PublicURL,
+		Now: r.Now, PublicURL: cfg.PublicURL,
 	}
 	handlers.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.Catalog, cfg.Tokens, cfg.Callers, problems)
-	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, api.NewestPath, httpapi.FeedPath))))
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.History, cfg.HistoryURL, cfg.Tokens)
 	r.Go("summaries", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })

@@ -141,6 +141,8 @@ func encode(t testing.TB, v any) string {
 
 // historyServer is a fake of the history service: its feed of summaries, and reviews.
 type historyServer struct {
+	marks servicetest.Marks // of the catalog
+
 	mu          sync.Mutex
 	summaries   []api.Summary // in order of their sequence
 	changed     chan struct{}
@@ -178,8 +180,7 @@ func (h *historyServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveReviews(w, r)
 		return
 	}
-	if r.URL.Path == api.SeenPath {
-		_ = json.NewEncoder(w).Encode(api.Seen{})
+	if h.marks.Serve(w, r) {
 		return
 	}
 	if r.URL.Path != "/internal/v1/summaries" || r.Header.Get("Authorization") != "Bearer "+servicetest.Token(peer.Catalog) {

@@ -3,8 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"net/http"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
@@ -14,17 +12,13 @@ import (
 
 // summaries returns the copy of history's summaries in listings. Its position is stored with the summaries, so it resumes where it
 // stopped after an outage of either side.
-func summaries(history *peer.Client, listings *store.Store, log *slog.Logger) feed.Copy[api.EncodedSummary] {
+func summaries(history *peer.Client, listings *store.Store) feed.Copy[api.EncodedSummary] {
 	return feed.Copy[api.EncodedSummary]{
 		Name:     "summaries",
 		Sequence: func(s api.EncodedSummary) int64 { return s.Sequence },
 		Position: listings.Cursor,
 		Save:     listings.SaveSummaries,
 		Prune:    listings.Prune,
-		StartOver: func(ctx context.Context, seen api.FeedMark) error {
-			log.WarnContext(ctx, "copying all summaries again: history accepted the loss of events", "last_seen", seen.String())
-			return listings.StartOver(ctx, seen)
-		},
 		Fetch: func(ctx context.Context, query string) (p feed.Page[api.EncodedSummary], err error) {
 			var page api.SummaryFeed
 			if err := history.Get(ctx, "/internal/v1/summaries"+query, &page); err != nil {
@@ -35,16 +29,5 @@ func summaries(history *peer.Client, listings *store.Store, log *slog.Logger) fe
 			}
 			return feed.Page[api.EncodedSummary]{Changes: page.Summaries, StartOver: page.StartOver}, nil
 		},
-	}
-}
-
-// seenByHistory returns what history has seen of the catalog's database. It is the zero value for a release without that endpoint.
-func seenByHistory(history *peer.Client) func(context.Context) (api.Seen, error) {
-	return func(ctx context.Context) (seen api.Seen, err error) {
-		err = history.Get(ctx, api.SeenPath, &seen)
-		if failed := new(peer.StatusError); errors.As(err, &failed) && failed.Status == http.StatusNotFound {
-			err = nil
-		}
-		return seen, err
 	}
 }

@@ -80,22 +80,23 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	errorWriter := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
-	forwarding := r.NewConnections(api.GatewayTimeout) // for requests of clients; a service has that long to respond
-	changes := &witness{next: forwarding, authquota: cfg.AuthquotaURL, history: r.Peer(peer.History, cfg.HistoryURL, cfg.Tokens)}
-	authquota := peer.New(cfg.AuthquotaURL, cfg.Tokens.For(peer.Authquota), r.Transport(changes, peer.Authquota))
-	keys := newKeys(cfg, authquota, r)
-	cfg.Redis.OnNewPrimary = keys.NewTerm
+	var keys *authn.Authenticator
+	cfg.Redis.OnNewPrimary = func() { keys.NewTerm() }
 	counters, err := r.Redis(cfg.Redis)
 	if err != nil {
 		return err
 	}
+	forwarding := r.NewConnections(api.GatewayTimeout) // for requests of clients; a service has that long to respond
+	marks := newMarks(r, cfg, counters, forwarding)
+	authquota := marks[peer.Authquota].owner
+	keys = newKeys(cfg, authquota, r)
 	recorder := newRecorder(authquota, r.Telemetry)
 	requests := newRequestLog(authquota, r.Telemetry)
 	shown := newFigures(cfg, pages, authquota)
 	limiter := newLimiter(cfg, counters, r)
 	public, err := newPublic(cfg, edge.Edge{
 		Keys: keys, Limiter: limiter, Usage: recorder, Log: requests, Pages: pages, Errors: errorWriter, Telemetry: r.Telemetry, Now: r.Now,
-	}, changes)
+	}, forwarding, marks[peer.Authquota])
 	if err != nil {
 		return err
 	}
@@ -113,11 +114,6 @@ func start(r *service.Runtime, cfg Config) error {
 	r.Go("usage batches", recorder.Run)
 	r.Go("request log", requests.Run)
 	r.Go("keys", func(ctx context.Context) error { return keys.Run(ctx, r.Telemetry) })
-	r.Every(service.Loop{Name: "newest change", Interval: witnessInterval, Timeout: witnessTimeout, Do: changes.update(counters)})
-	for name, base := range map[string]string{peer.Catalog: cfg.CatalogURL, peer.History: cfg.HistoryURL} {
-		newest := &reporter{name: name, service: r.Peer(name, base, cfg.Tokens), counters: counters}
-		r.Every(service.Loop{Name: "newest of " + name, Interval: newestInterval, Timeout: newestTimeout, Do: newest.report})
-	}
 	r.Every(service.Loop{Name: "next day's counters", Interval: admission.OpenInterval, Do: limiter.OpenNextDay})
 	r.Every(service.Loop{Name: "tier table", Interval: tiersRefresh, Retry: tiersRetry, Timeout: tiersTimeout, Do: shown.refresh})
 	refreshPages(r, cfg, pages, ready)
@@ -148,18 +144,18 @@ func (c Config) services() map[string]string {
 }
 
 // newPublic completes e with the settings and the proxies to the services, and returns the handler of the public listener.
-func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper) (http.Handler, error) {
+func newPublic(cfg Config, e edge.Edge, transport http.RoundTripper, authquota *marks) (http.Handler, error) {
 	var errs []error
-	service := func(name, base string) *proxy.Service {
+	service := func(name, base string, transport http.RoundTripper) *proxy.Service {
 		s, err := proxy.New(name, base, cfg.Tokens.For(name), e.Telemetry.Transport(transport, name))
 		errs = append(errs, err)
 		return s
 	}
-	e.Catalog = service(peer.Catalog, cfg.CatalogURL)
-	e.History = service(peer.History, cfg.HistoryURL)
-	e.Account = service(peer.Authquota, cfg.AuthquotaURL)
+	e.Catalog = service(peer.Catalog, cfg.CatalogURL, transport)
+	e.History = service(peer.History, cfg.HistoryURL, transport)
+	e.Account = service(peer.Authquota, cfg.AuthquotaURL, authquota.transport(transport))
 	if cfg.BillingURL != "" {
-		e.Billing = service(peer.Billing, cfg.BillingURL)
+		e.Billing = service(peer.Billing, cfg.BillingURL, transport)
 	}
 	trusted, err1 := config.Prefixes(cfg.TrustedProxies)
 	older, err2 := apikey.ParseOlderForm(cfg.OlderKeys)

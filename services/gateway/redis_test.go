@@ -90,8 +90,8 @@ func (c *commandCounter) pass(in io.Reader, out io.Writer) {
 			command.WriteString(size)
 			command.Write(text)
 		}
-		background := key == counter.NewestChange || strings.HasPrefix(key, counter.Newest("")) // read and written at intervals
-		if !background && name != "hello" && name != "info" && name != "ping" {                 // the greeting of a new connection, and checks of readiness
+		background := strings.HasPrefix(key, counter.Mark(""))                  // read at intervals
+		if !background && name != "hello" && name != "info" && name != "ping" { // the greeting of a new connection, and checks of readiness
 			c.n.Add(1)
 		}
 		if _, err := io.WriteString(out, command.String()); err != nil {

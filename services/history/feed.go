@@ -2,21 +2,22 @@ package history
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
+	"opportunity.internal/pkg/service"
+	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/store"
 )
 
 // listings returns the copy of the catalog's listing states. Requests use the copy to check whether a listing is public, so
 // an outage of the catalog does not affect readers.
-func listings(catalog *peer.Client, copied store.Listings, registry prometheus.Registerer, log *slog.Logger) feed.Copy[api.ListingState] {
+func listings(catalog *peer.Client, copied store.Listings, registry prometheus.Registerer) feed.Copy[api.ListingState] {
 	cursor := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "history_listings_cursor", Help: "Sequence of the last listing state that this process copied from the catalog.",
 	})
@@ -26,10 +27,6 @@ func listings(catalog *peer.Client, copied store.Listings, registry prometheus.R
 		Sequence: func(l api.ListingState) int64 { return l.Sequence },
 		Position: copied.Cursor,
 		Prune:    copied.Prune,
-		StartOver: func(ctx context.Context, seen api.FeedMark) error {
-			log.WarnContext(ctx, "copying all listing states again: the catalog accepted the loss of changes", "last_seen", seen.String())
-			return copied.StartOver(ctx, seen)
-		},
 		Fetch: func(ctx context.Context, query string) (feed.Page[api.ListingState], error) {
 			var page api.ListingFeed
 			err := catalog.Get(ctx, "/internal/v1/listings"+query, &page)
@@ -45,18 +42,18 @@ func listings(catalog *peer.Client, copied store.Listings, registry prometheus.R
 	}
 }
 
-// reportToCatalog reports the newest checkpoint to the catalog, and returns what the catalog has seen of the history. It is the zero value
-// for a release without that endpoint.
-func reportToCatalog(catalog *peer.Client, events *store.Store) func(context.Context) (api.Seen, error) {
-	return func(ctx context.Context) (seen api.Seen, err error) {
-		newest, _, err := events.LastCheckpoint(ctx)
-		if err != nil {
-			return seen, err
-		}
-		err = catalog.Post(ctx, api.SeenPath, api.SignedCheckpoint{Number: newest.Number, Note: newest.Note}, &seen)
-		if failed := new(peer.StatusError); errors.As(err, &failed) && failed.Status == http.StatusNotFound {
-			err = nil
-		}
-		return seen, err
+// newGuard returns the guard of the history, and the Keeper of its marks, which is the catalog.
+func newGuard(r *service.Runtime, cfg Config, keys checkpoint.Keys, events *store.Store, keeps ...highwater.Row) (*highwater.Guard, highwater.Keeper, error) {
+	key, err := highwater.NewKey(peer.History, append(slices.Clone(cfg.Proof.SigningKeys), cfg.Tokens.Secrets()...)...)
+	if err != nil {
+		return nil, nil, err
 	}
+	catalog := highwater.Peer{Store: peer.History, Client: r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)}
+	return r.Guard(highwater.Owner{
+		Store: peer.History, Key: key, Has: events.Has, Newest: events.Newest, Keeps: keeps,
+		Number: func(note string) (int64, error) {
+			c, err := keys.Open(note)
+			return c.Number, err
+		},
+	}, catalog), catalog, nil
 }

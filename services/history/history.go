@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/progress"
@@ -73,17 +73,21 @@ func start(r *service.Runtime, cfg Config) error {
 		return err
 	}
 	events := store.New(r.DB)
-	catalog := r.Peer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
-	copied := listings(catalog, store.NewListings(r.DB), r.Registry, r.Log)
-	guard := r.Guard("history", events.Has, reportToCatalog(catalog, events))
+	listed := store.NewListings(r.DB)
+	marks := listed.CatalogMarks(r.Log)
+	copied := listings(r.PeerWithMarks(peer.Catalog, cfg.CatalogURL, cfg.Tokens, marks), listed, r.Registry)
+	guard, catalog, err := newGuard(r, cfg, keys, events, marks, highwater.Row{Store: peer.Authquota, DB: r.DB})
+	if err != nil {
+		return err
+	}
 	r.Registry.MustRegister(appended(events), storedMetrics{events, store.NewLinkChecks(r.DB)})
 	r.Ready.Add("schema", r.SchemaCurrent)
 
 	problems := problem.Writer{BaseURL: cfg.PublicURL, Log: r.Log}
 	engine := web.New(problems)
-	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, Verify: guard.Verify, Witness: guard.Witness(events.Newest), PublicURL: cfg.PublicURL, Now: r.Now}.Routes(engine, problems, &r.Ready)
+	httpapi.API{Store: events, Proofs: events, Keys: keys, Catalog: copied, PublicURL: cfg.PublicURL, Now: r.Now}.Routes(engine, problems, &r.Ready)
 	access := peer.NewAccess(peer.History, cfg.Tokens, cfg.Callers, problems)
-	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems, "/readyz", api.SeenPath, api.NewestPath, httpapi.FeedPath))))
+	r.Handle(server.ServicePort, r.InternalHandler(access.Handler(guard.Handler(engine, problems))))
 
 	r.WatchPeer(peer.Catalog, cfg.CatalogURL, cfg.Tokens)
 	r.Go("listings feed", func(ctx context.Context) error { return copied.Follow(ctx, r.Log, r.Registry) })
@@ -92,7 +96,8 @@ func start(r *service.Runtime, cfg Config) error {
 		r.Log.Warn("checkpoints disabled: OPPORTUNITY_HISTORY_SIGNING_KEY is not set")
 		return nil
 	}
-	daily := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Witness: guard.Compare, Failed: failures.Inc}
+	exchange := func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
+	daily := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Exchange: exchange, Failed: failures.Inc}
 	r.Every(service.Loop{Name: "daily checkpoint", Interval: time.Second, Retry: 10 * time.Second, Do: guard.AfterReport(daily.SignDaily)})
 	return nil
 }

@@ -38,18 +38,7 @@ type catalog struct {
 	changed chan struct{} // closed by the next change
 	noPolls bool          // long polls return nothing, so only requests without a wait see changes
 	failing bool
-	seen    api.Seen // of history
-}
-
-// witness records the checkpoint that history reports, like the catalog.
-func (c *catalog) witness(r *http.Request) api.Seen {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var reported api.SignedCheckpoint
-	if json.NewDecoder(r.Body).Decode(&reported) == nil && reported.Number > c.seen.Checkpoint.Number {
-		c.seen.Checkpoint = reported
-	}
-	return c.seen
+	marks   servicetest.Marks // of history
 }
 
 func newCatalog(t testing.TB) *catalog {
@@ -64,8 +53,7 @@ func (c *catalog) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/readyz" {
 		return
 	}
-	if r.URL.Path == api.SeenPath {
-		_ = json.NewEncoder(w).Encode(c.witness(r))
+	if c.marks.Serve(w, r) {
 		return
 	}
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)

@@ -11,6 +11,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/audit"
@@ -34,7 +35,7 @@ func ProofConfig(lookup func(string) (string, bool)) (Config, error) {
 }
 
 // SignNow makes a checkpoint, even if the day already has one, and writes its signed text to out. The catalog must be reachable, because it
-// is the witness.
+// keeps the newest one.
 func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	keys, err := cfg.Proof.Keys()
 	if err != nil {
@@ -46,8 +47,12 @@ func SignNow(ctx context.Context, cfg Config, out io.Writer) error {
 	cfg.Database.Access = database.Existing
 	return definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		events := store.New(r.DB)
-		guard := r.Guard("history", events.Has, reportToCatalog(r.Peer("catalog", cfg.CatalogURL, cfg.Tokens), events))
-		signer := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Witness: guard.Compare}
+		guard, catalog, err := newGuard(r, cfg, keys, events)
+		if err != nil {
+			return err
+		}
+		exchange := func(ctx context.Context) error { return guard.Exchange(ctx, catalog) }
+		signer := notary.Notary{Store: events, Keys: keys, Now: r.Now, Log: r.Log, Exchange: exchange}
 		c, made, err := signer.Make(ctx, "")
 		if err != nil {
 			return err
@@ -127,8 +132,8 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 }
 
 // seenByCatalog returns what the catalog has seen and the database lacks, unless an operator accepted that.
-func seenByCatalog(ctx context.Context, db *database.DB, events *store.Store) (checkpoints []audit.Saved, lost []api.FeedMark, err error) {
-	all, err := db.SetBacks(ctx)
+func seenByCatalog(ctx context.Context, db *database.DB, events *store.Store) (checkpoints []audit.Saved, lost []api.Change, err error) {
+	all, err := highwater.Losses(db.WithContext(ctx))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,10 +145,10 @@ func seenByCatalog(ctx context.Context, db *database.DB, events *store.Store) (c
 		case err != nil:
 			return nil, nil, err
 		case has: // replayed since
-		case s.Kind == database.Checkpoint:
+		case s.Kind == highwater.Checkpoint:
 			checkpoints = append(checkpoints, audit.Saved{Name: "the catalog", Note: s.Note})
 		default:
-			lost = append(lost, api.FeedMark{Sequence: s.Number, ID: s.ID})
+			lost = append(lost, api.Change{Sequence: s.Number, ID: s.ID})
 		}
 	}
 	return checkpoints, lost, nil

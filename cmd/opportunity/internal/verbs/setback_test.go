@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/api/apitest"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
@@ -201,11 +201,11 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		p.history.Do(http.MethodGet, "/api/v1/opportunities/a/history", nil, callerHeader()...).RequireError("service_unavailable")
 		p.history.Do(http.MethodPost, "/operator/v1/events/append", apitest.Line(apitest.Verified("b", p.clock.Now()))).
 			RequireError("service_unavailable", "was set back")
-		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), service.ErrSetBack)
+		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), highwater.ErrSetBack)
 		links := p.historyAt
 		links.Links.Contact = "https://operator.org/contact"
 		_, err := history.CheckLinks(t.Context(), links)
-		require.ErrorIs(t, err, service.ErrSetBack, "the link checker appends, too")
+		require.ErrorIs(t, err, highwater.ErrSetBack, "the link checker appends, too")
 		require.Contains(t, p.verify(false), "the catalog: checkpoint")
 		require.Equal(t, api.NeedsReview, p.status("a"), "the catalog keeps what it has")
 		require.Equal(t, api.Verified, p.status("c"))
@@ -227,7 +227,7 @@ func TestRestoredHistoryIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		p.waitFor("c", api.NeedsReview)
 		next := p.sign()
 		require.Greater(t, number(t, next), number(t, lost), "a number is signed once")
-		require.Contains(t, next, "\ngeneration 2\n")
+		require.Regexp(t, "\ngeneration 2\nloss [0-9a-f]{16}\n", next)
 		p.verify(true, first)
 		require.Contains(t, p.verify(false, lost), "differs from the stored one", "the break is provable")
 		newest := servicetest.Read[map[string]any](p.history.Do(http.MethodGet, "/.well-known/opportunity-history", nil))
@@ -244,7 +244,7 @@ func TestLostCheckpointIsNotSignedAgain(t *testing.T) {
 		restore()
 		requireSetBack(t, p.history, "history")
 		require.Contains(t, p.history.Log.String(), `"lacks":"checkpoint `+number(t, lost))
-		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), service.ErrSetBack)
+		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), highwater.ErrSetBack)
 		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
 		p.history.WaitReady()
 		require.Greater(t, number(t, p.sign()), number(t, lost))
@@ -255,8 +255,13 @@ func TestLostCheckpointIsNotSignedAgain(t *testing.T) {
 func TestRestoreOfCatalogAndHistoryIsNoticedByAGateway(t *testing.T) {
 	onPairs(t, func(t *testing.T, p *pair) {
 		p.sign()
-		report := func(s *servicetest.Service, seen api.Seen) servicetest.Response {
-			return s.Do(http.MethodPost, api.NewestPath, seen)
+		present := func(s *servicetest.Service, mark string) servicetest.Response {
+			return s.Do(http.MethodGet, api.MarkPath, nil, api.SeenMarksHeader, mark)
+		}
+		newest := func(s *servicetest.Service) string {
+			r := present(s, "")
+			require.Equal(t, http.StatusNoContent, r.Status, r.Body)
+			return r.Header.Get(api.MarkHeader)
 		}
 		p.catalog.Stop()
 		restoreCatalog, restoreHistory := storetest.Backup(t, p.catalogAt.Database.URL), p.backUpHistory()
@@ -265,12 +270,9 @@ func TestRestoreOfCatalogAndHistoryIsNoticedByAGateway(t *testing.T) {
 		p.record("a", api.OutcomeClosed)
 		p.waitFor("a", api.NeedsReview)
 		p.importListings("d")
-		p.sign()
-		seenOfHistory := servicetest.Read[api.Seen](report(p.history, api.Seen{}))
-		seenOfCatalog := servicetest.Read[api.Seen](report(p.catalog, api.Seen{}))
-		lost := seenOfHistory.Checkpoint.Note // that of sign, or the daily one after it
-		require.Equal(t, number(t, lost), strconv.FormatInt(seenOfHistory.Checkpoint.Number, 10))
-		require.Equal(t, seenOfHistory, servicetest.Read[api.Seen](report(p.history, seenOfHistory)))
+		lost := p.sign()
+		ofHistory, ofCatalog := newest(p.history), newest(p.catalog)
+		require.Equal(t, http.StatusNoContent, present(p.history, ofHistory).Status)
 
 		p.catalog.Stop()
 		p.history.Stop()
@@ -282,17 +284,19 @@ func TestRestoreOfCatalogAndHistoryIsNoticedByAGateway(t *testing.T) {
 		for _, c := range []struct {
 			service *servicetest.Service
 			store   string
-			seen    api.Seen
-		}{{p.history, "history", seenOfHistory}, {p.catalog, "catalog", seenOfCatalog}} {
-			report(c.service, c.seen).RequireError("service_unavailable")
+			mark    string
+		}{{p.history, "history", ofHistory}, {p.catalog, "catalog", ofCatalog}} {
+			present(c.service, c.mark).RequireError("service_unavailable")
 			requireSetBack(t, c.service, c.store)
 		}
-		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), service.ErrSetBack)
+		require.ErrorIs(t, history.SignNow(t.Context(), p.historyAt, io.Discard), highwater.ErrSetBack)
 		require.NoError(t, history.Recover(t.Context(), p.historyAt, service.Recovery{Operator: "ann"}, io.Discard))
 		require.NoError(t, catalog.Recover(t.Context(), p.catalogAt, service.Recovery{Operator: "ann"}, io.Discard))
 		p.history.WaitReady()
 		p.catalog.WaitReady()
-		require.Less(t, servicetest.Read[api.Seen](report(p.history, seenOfHistory)).Mark.Sequence, seenOfHistory.Mark.Sequence)
+		accepted := present(p.history, ofHistory)
+		require.NotEmpty(t, accepted.Header.Get(api.LostHeader))
+		require.NotEqual(t, ofHistory, accepted.Header.Get(api.MarkHeader))
 		require.Greater(t, number(t, p.sign()), number(t, lost))
 	})
 }
@@ -332,7 +336,7 @@ func TestRestoredHistoryIsReadyAgainAfterReplay(t *testing.T) {
 		require.NoError(t, history.Recover(t.Context(), p.historyAt, replay, &said), "a replay can be repeated")
 		require.Equal(t, "replayed: events 0, checkpoints 0\n", said.String())
 		require.Equal(t, api.NeedsReview, p.status("a"))
-		require.NotContains(t, p.catalog.Log.String(), "copying all summaries again")
+		require.NotContains(t, p.catalog.Log.String(), "copying all data")
 		p.record("c", api.OutcomeClosed)
 		p.waitFor("c", api.NeedsReview)
 		require.NotContains(t, p.sign(), "generation", "nothing was lost")
@@ -392,7 +396,7 @@ func TestRestoredCatalogIsStoppedUntilTheLossIsAccepted(t *testing.T) {
 		copied("a", http.StatusOK)
 		copied("d", http.StatusNotFound)
 		copied("b", http.StatusOK)
-		require.Contains(t, p.history.Log.String(), "copying all listing states again")
+		require.Contains(t, p.history.Log.String(), "copying all data of a service again")
 	})
 }
 

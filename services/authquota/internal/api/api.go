@@ -49,14 +49,12 @@ type API struct {
 	Requests      Requests
 	Principals    Principals
 	Entitlements  Entitlements
-	Billing       Billing
 	Announcements Announcements
 	RequestLog    RequestLog
 	Counters      Counters
 	Batches       Batches
 	Charts        Charts
 	Epochs        Epochs
-	Verify        func(context.Context) error // returns an error (503) if the database was set back
 
 	Tiers     account.TierTable
 	Peppers   [][]byte // newest first
@@ -71,8 +69,6 @@ func (a API) Routes() []Route {
 		Post("/internal/v1/principals", a.resolve),
 		Get("/internal/v1/key-digests", a.keyDigests),
 		Put("/internal/v1/entitlements/:account", a.entitle),
-		Get(api.SeenPath, a.seen),
-		Post(api.SeenPath, a.see),
 		Get("/internal/v1/tiers", a.tiers),
 		Post("/internal/v1/usage/:day/restore", a.restore),
 		Post("/internal/v1/tallies", a.addBatch),

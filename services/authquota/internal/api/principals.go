@@ -36,9 +36,6 @@ func (a API) resolve(g *gin.Context) (web.Reply, error) {
 		}
 	}
 	key, suspended, epoch, err := a.lookup(g.Request.Context(), query.Digests)
-	if wrong := a.Verify(g.Request.Context()); wrong != nil {
-		return web.Reply{}, wrong // after the lookup, which may have been the first request to a restored database
-	}
 	if problem.Of(err).Code == problem.NotFound {
 		if down := a.Epochs.Reachable(g.Request.Context()); down != nil {
 			return web.Reply{}, down // while Redis is unavailable, no key is reported as invalid

@@ -17,13 +17,6 @@ type Entitlements interface {
 	Entitle(ctx context.Context, id string, e api.Entitlement) (holder string, err error)
 }
 
-// Billing stores what this service has seen of billing's database.
-type Billing interface {
-	// SeenChange returns the newest change that SeeChange has stored.
-	SeenChange(ctx context.Context) (api.FeedMark, error)
-	SeeChange(ctx context.Context, change api.FeedMark) error
-}
-
 // tiers returns the tier table in effect, for the documentation served by the gateway.
 func (a API) tiers(g *gin.Context) (web.Reply, error) {
 	_, err := params.Read(g.Request.URL.RawQuery)

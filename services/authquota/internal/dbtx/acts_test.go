@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"opportunity.internal/pkg/api"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx/dbtxtest"
 	"opportunity.internal/services/authquota/internal/keys"
@@ -140,10 +141,15 @@ var acts = map[string]func(ctx context.Context, w *world, m *member) error{
 	"entitle": func(ctx context.Context, w *world, m *member) error {
 		w.made++
 		until := w.Now().Add(time.Hour)
-		if err := w.plan.SeeChange(ctx, api.FeedMark{Sequence: int64(w.made), ID: "a change of billing"}); err != nil {
+		keeper := highwater.Row{Store: "billing", DB: w.DB.DB.DB}
+		kept, err := keeper.Marks(ctx)
+		if err == nil {
+			_, err = keeper.Replace(ctx, kept, fmt.Sprintf("%d.a change of billing", w.made), false)
+		}
+		if err != nil {
 			return err
 		}
-		_, err := w.plan.Entitle(ctx, m.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: int64(w.made)})
+		_, err = w.plan.Entitle(ctx, m.Account, api.Entitlement{Tier: api.Commercial, PaidUntil: &until, Version: int64(w.made)})
 		return err
 	},
 	"end plan": func(ctx context.Context, w *world, m *member) error {

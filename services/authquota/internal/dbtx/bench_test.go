@@ -18,7 +18,7 @@ import (
 
 // BenchmarkSuspend measures what the journal adds to a change of one row: the line in the database, on a stream, and in a file.
 func BenchmarkSuspend(b *testing.B) {
-	file, err := journal.OpenFile(filepath.Join(b.TempDir(), "journal.jsonl"))
+	file, err := journal.OpenFile(filepath.Join(b.TempDir(), "journal.jsonl"), func(journal.Line) bool { return true })
 	require.NoError(b, err)
 	for dialect, create := range map[string]func(testing.TB) string{"Postgres": dbtxtest.Schema.Postgres, "SQLite": dbtxtest.Schema.SQLite} {
 		db := dbtxtest.Open(b, create(b), time.Now)

@@ -12,8 +12,10 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/authquota/internal/journal"
+	"opportunity.internal/services/authquota/internal/secretbox"
 )
 
 // journaled is a table whose changes are in the journal.
@@ -84,14 +86,14 @@ func (tx *Tx) writeLine() (*journal.Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := journal.Line{ID: uuid.NewString(), At: tx.Now, Acts: make([]journal.Act, len(tx.audit))}
+	l := journal.Line{ID: uuid.NewString(), At: tx.Now.UTC(), Acts: make([]journal.Act, len(tx.audit))}
 	for i, entry := range tx.audit {
 		l.Acts[i] = entry.Act
 	}
 	if l.Sequence, err = database.NextSequence(tx.DB); err != nil {
 		return nil, err
 	}
-	l.Sealed = tx.Box.Seal(plain, l.Context())
+	l.Sealed = tx.Box.Seal(plain, l.Contexts()[0])
 	return &l, tx.addChange(l, true)
 }
 
@@ -137,16 +139,24 @@ func (db *DB) deliver(ctx context.Context, l journal.Line) error {
 	// If this fails, the line is written again, which changes nothing.
 	_ = db.WithContext(ctx).Model(&changeRow{}).Where("sequence = ? AND id = ?", l.Sequence, l.ID).Update("pending", false).Error
 	if db.Committed != nil {
-		db.Committed(ctx, api.FeedMark{Sequence: l.Sequence, ID: l.ID})
+		db.Committed(ctx, api.Change{Sequence: l.Sequence, ID: l.ID})
 	}
 	return nil
 }
 
 // DeliverChanges writes lines to the journal that were not written with their change, for example because the process stopped.
 func (db *DB) DeliverChanges(ctx context.Context) error {
+	return db.deliverPending(ctx, db.Now().Add(-deliverAfter))
+}
+
+// DeliverPending writes all pending lines to the journal. Call it before a repeated change is acknowledged, which has no line of its own.
+func (db *DB) DeliverPending(ctx context.Context) error {
+	return db.deliverPending(ctx, db.Now())
+}
+
+func (db *DB) deliverPending(ctx context.Context, until time.Time) error {
 	var rows []changeRow
-	err := db.WithContext(ctx).Order("sequence").Limit(deliverBatch).
-		Find(&rows, "pending AND at <= ?", database.Micros(db.Now().Add(-deliverAfter))).Error
+	err := db.WithContext(ctx).Order("sequence").Limit(deliverBatch).Find(&rows, "pending AND at <= ?", database.Micros(until)).Error
 	if err != nil {
 		return database.Outage(err)
 	}
@@ -160,6 +170,18 @@ func (db *DB) DeliverChanges(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Open returns the sealed part of a line. It returns an error unless the line has been sealed under a current encryption key.
+func (db *DB) Open(l journal.Line) ([]byte, error) { return open(db.Box, l) }
+
+func open(box secretbox.Box, l journal.Line) (plain []byte, err error) {
+	for _, context := range l.Contexts() {
+		if plain, err = box.Open(l.Sealed, context); err == nil {
+			return plain, nil
+		}
+	}
+	return nil, err
 }
 
 const (
@@ -176,31 +198,31 @@ func (db *DB) DeleteOldLines(ctx context.Context) error {
 		Where("line <> '' AND NOT pending AND at < ?", database.Micros(db.Now().Add(-lineRetention))).Update("line", "").Error)
 }
 
-// HasChange reports whether the database has a change that another service has seen.
-func (db *DB) HasChange(ctx context.Context, s database.SetBack) (bool, error) {
-	q := db.WithContext(ctx).Model(&changeRow{}).Where("sequence = ?", s.Number)
-	if s.ID != "" {
-		q = q.Where("id = ?", s.ID)
+// HasChange reports whether the database has a change.
+func (db *DB) HasChange(ctx context.Context, l highwater.Loss) (bool, error) {
+	q := db.WithContext(ctx).Model(&changeRow{}).Where("sequence = ?", l.Number)
+	if l.ID != "" {
+		q = q.Where("id = ?", l.ID)
 	}
 	var n int64
 	err := q.Count(&n).Error
 	return n > 0, database.Outage(err)
 }
 
-// NewestChange returns the mark of the newest change, or the zero mark.
-func (db *DB) NewestChange(ctx context.Context) (api.FeedMark, error) {
+// NewestChange returns the newest change, or the zero mark.
+func (db *DB) NewestChange(ctx context.Context) (highwater.Mark, error) {
 	var rows []changeRow
 	err := db.WithContext(ctx).Select("sequence", "id").Order("sequence DESC, at DESC").Limit(1).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
-		return api.FeedMark{}, database.Outage(err)
+		return highwater.Mark{}, database.Outage(err)
 	}
-	return api.FeedMark{Sequence: rows[0].Sequence, ID: rows[0].ID}, nil
+	return highwater.Mark{Change: api.Change{Sequence: rows[0].Sequence, ID: rows[0].ID}}, nil
 }
 
 // PassLostChanges writes an entry to the audit log that operator accepts the loss of changes. Its sequence is above those of all lost
 // changes, so that the changes after it are newer for everyone who has seen those. It does nothing unless the database is set back.
 func (db *DB) PassLostChanges(ctx context.Context, operator string) error {
-	all, err := db.SetBacks(ctx)
+	all, err := highwater.Losses(db.WithContext(ctx))
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ type DB struct {
 	Box   secretbox.Box // seals secret values
 	Mails mail.Writer
 
-	Journal   Journal                                        // nil: lines wait in the database
-	Committed func(ctx context.Context, change api.FeedMark) // called after each change of Changed; may be nil
+	Journal   Journal                                      // nil: lines wait in the database
+	Committed func(ctx context.Context, change api.Change) // called after each change of Changed; may be nil
 }
 
 // Journal stores lines outside the database.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/services/authquota/internal/journal"
 )
 
@@ -53,7 +53,7 @@ func (db *DB) Lacks(ctx context.Context, lines []journal.Line) ([]journal.Line, 
 }
 
 // Replay repeats the changes that Lacks returned, all or none. Changes that were made after the database was set back are repeated on top
-// of them, because they are newer. It records an open SetBack for each gap.
+// of them, because they are newer. It records an open Loss for each gap.
 func (db *DB) Replay(ctx context.Context, missing []journal.Line) (report Replayed, err error) {
 	if len(missing) == 0 {
 		return report, nil
@@ -116,7 +116,7 @@ func (tx *Tx) linesFrom(sequence int64) ([]journal.Line, error) {
 // to accounts.
 func (tx *Tx) repeat(l journal.Line, withAudit bool, accounts map[string]bool) error {
 	failed := func(err error) error { return fmt.Errorf("change %d %s: %w", l.Sequence, l.ID, err) }
-	plain, err := tx.Box.Open(l.Sealed, l.Context())
+	plain, err := open(tx.Box, l)
 	if err != nil {
 		return failed(errors.New("the line does not open: add the encryption key of that time to OPPORTUNITY_ENCRYPTION_KEYS"))
 	}
@@ -236,7 +236,7 @@ func (tx *Tx) repeatRow(c journal.Changed, table journaled, row map[string]any) 
 	return tx.Session(&gorm.Session{NewDB: true}).Table(c.Table).Create(row).Error
 }
 
-// recordGaps records an open SetBack for each range of changes that are missing, under its last sequence. New changes are numbered after all.
+// recordGaps records an open Loss for each range of changes that are missing, under its last sequence. New changes are numbered after all.
 func (tx *Tx) recordGaps() (gaps []Gap, err error) {
 	err = tx.Raw(`SELECT c.sequence + 1 AS first, (SELECT min(n.sequence) FROM changes n WHERE n.sequence > c.sequence) - 1 AS last
 		FROM (SELECT sequence FROM changes UNION SELECT 0) c WHERE c.sequence < (SELECT max(sequence) FROM changes)
@@ -245,8 +245,7 @@ func (tx *Tx) recordGaps() (gaps []Gap, err error) {
 		return nil, err
 	}
 	for _, g := range gaps {
-		s := database.SetBack{Kind: database.Change, Number: g.Last, FoundAt: database.Micros(tx.Now)}
-		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&s).Error; err != nil {
+		if err := highwater.AddLoss(tx.DB, highwater.Loss{Kind: highwater.Change, Number: g.Last, FoundAt: database.Micros(tx.Now)}); err != nil {
 			return nil, err
 		}
 	}

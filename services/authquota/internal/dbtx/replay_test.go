@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/service/servicetest"
 	"opportunity.internal/pkg/storetest"
@@ -193,7 +193,7 @@ func TestReplayRepeatsEveryKindOfAct(t *testing.T) {
 		require.Equal(t, state, got)
 		require.Equal(t, stateByKey, gotByKey)
 		newest := w.all[len(w.all)-1]
-		has, err := w.HasChange(ctx, database.SetBack{Number: newest.Sequence, ID: newest.ID})
+		has, err := w.HasChange(ctx, highwater.Loss{Number: newest.Sequence, ID: newest.ID})
 		require.NoError(t, err)
 		require.False(t, has)
 
@@ -311,7 +311,7 @@ func TestGapsStayOpen(t *testing.T) {
 		lost := w.all[len(w.all)-2]
 		restore()
 		require.Equal(t, 2, w.replay(append(w.all[:len(w.all)-2:len(w.all)-2], w.all[len(w.all)-1])...))
-		open, err := w.SetBacks(ctx)
+		open, err := highwater.Losses(w.DB.WithContext(ctx))
 		require.NoError(t, err)
 		require.Len(t, open, 1)
 		require.Equal(t, lost.Sequence, open[0].Number)

@@ -19,8 +19,8 @@ type File struct {
 // tail is the length of the end of a file in which OpenFile looks for the newest line.
 const tail = 1 << 20
 
-// OpenFile opens the journal at an absolute path and creates the file if it is missing.
-func OpenFile(path string) (*File, error) {
+// OpenFile opens the journal at an absolute path and creates the file if it is missing. Last ignores lines that are not genuine.
+func OpenFile(path string, genuine func(Line) bool) (*File, error) {
 	j := &File{path: path}
 	f, err := j.open()
 	if err != nil {
@@ -30,7 +30,13 @@ func OpenFile(path string) (*File, error) {
 	if info, err := f.Stat(); err == nil && info.Size() > tail {
 		_, _ = f.Seek(-tail, io.SeekEnd) // otherwise all of it is read
 	}
-	if err := Read(f, func(l Line) error { j.see(l); return nil }); err != nil {
+	err = Read(f, func(l Line) error {
+		if genuine(l) {
+			j.see(l)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("reading the journal: %w", err)
 	}
 	directory, err := os.Open(filepath.Dir(path))

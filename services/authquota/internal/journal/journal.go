@@ -53,8 +53,11 @@ type Changed struct {
 	Rows   []map[string]any `json:"rows"`
 }
 
-// Context binds the sealed part to its line.
-func (l Line) Context() string { return fmt.Sprintf("change %d %s", l.Sequence, l.ID) }
+// Contexts returns the texts that bind the sealed part to its line, newest first: lines of releases before this one do not bind the time.
+func (l Line) Contexts() []string {
+	before := fmt.Sprintf("change %d %s", l.Sequence, l.ID)
+	return []string{before + " at " + l.At.UTC().Format(time.RFC3339Nano), before}
+}
 
 // mark begins each line, so that a journal can be read from a log with other lines and with prefixes.
 const mark = `{"journal":"authquota",`

@@ -37,9 +37,26 @@ func TestJournalIsReadFromALog(t *testing.T) {
 	require.Equal(t, []journal.Line{line(1)}, read(t, strings.TrimSpace(text)), "without a line end")
 }
 
+func genuine(l journal.Line) bool { return l.Sealed == "v1.sealed" }
+
+// A line that cannot be read again proves nothing.
+func TestForgedLineIsNotTheLast(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	forged := line(9)
+	forged.Sealed = "v1.forged"
+	text, err := forged.Encode()
+	require.NoError(t, err)
+	own, err := line(2).Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(own, text...), 0o600))
+	file, err := journal.OpenFile(path, genuine)
+	require.NoError(t, err)
+	require.Equal(t, line(2), file.Last())
+}
+
 func TestFileContinuesAfterAnIncompleteLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
-	file, err := journal.OpenFile(path)
+	file, err := journal.OpenFile(path, genuine)
 	require.NoError(t, err)
 	require.Zero(t, file.Last())
 	require.NoError(t, file.Write(line(2)))
@@ -49,7 +66,7 @@ func TestFileContinuesAfterAnIncompleteLine(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, written[:len(written)-9], 0o600))
 
-	file, err = journal.OpenFile(path)
+	file, err = journal.OpenFile(path, genuine)
 	require.NoError(t, err)
 	require.Equal(t, line(2), file.Last())
 	require.NoError(t, file.Write(line(3)))
@@ -62,6 +79,6 @@ func TestFileContinuesAfterAnIncompleteLine(t *testing.T) {
 	written, err = os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, []journal.Line{line(4)}, read(t, string(written)), "the file was rotated")
-	_, err = journal.OpenFile(filepath.Join(t.TempDir(), "missing", "journal.jsonl"))
+	_, err = journal.OpenFile(filepath.Join(t.TempDir(), "missing", "journal.jsonl"), genuine)
 	require.ErrorContains(t, err, "missing/journal.jsonl")
 }

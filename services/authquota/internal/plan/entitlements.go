@@ -9,6 +9,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/services/authquota/internal/account"
 	"opportunity.internal/services/authquota/internal/dbtx"
 	"opportunity.internal/services/authquota/internal/notices"
@@ -41,7 +42,7 @@ func (s *Store) Entitle(ctx context.Context, id string, e api.Entitlement) (hold
 			return err
 		}
 		tx.Changed("entitlements", "account_id", dbtx.One(id))
-		tx.Changed("feed_copies", "feed", dbtx.One(billingChanges), "sequence", "mark") // billing reported its change before the entitlement
+		tx.Changed("feed_copies", "feed", dbtx.One(highwater.RowOf(billingActor))) // billing reported its mark before the entitlement
 		return errors.Join(
 			tx.Record(billingActor, "account.entitle", id, map[string]any{
 				"tier": e.Tier, "paidUntil": e.PaidUntil, "renews": e.Renews, "trouble": e.Trouble, "version": e.Version,

@@ -33,18 +33,6 @@ func TestOnlyANewerEntitlementChangesAnything(t *testing.T) {
 	})
 }
 
-func TestNewestChangeOfBillingIsKept(t *testing.T) {
-	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
-		s := plan.NewStore(db.DB)
-		for i, change := range []api.FeedMark{{Sequence: 7, ID: "a"}, {Sequence: 6, ID: "b"}, {Sequence: 8, ID: "c"}} {
-			require.NoError(t, s.SeeChange(t.Context(), change))
-			newest, err := s.SeenChange(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, []api.FeedMark{{Sequence: 7, ID: "a"}, {Sequence: 7, ID: "a"}, {Sequence: 8, ID: "c"}}[i], newest)
-		}
-	})
-}
-
 func TestConcurrentEntitlementsEndAtTheNewestVersion(t *testing.T) {
 	dbtxtest.OnBoth(t, func(t *testing.T, db dbtxtest.DB) {
 		s := plan.NewStore(db.DB)

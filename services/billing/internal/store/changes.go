@@ -10,6 +10,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 )
 
 type changeRow struct {
@@ -37,27 +38,27 @@ func addChange(tx *gorm.DB, now time.Time, version int64) (sequence int64, err e
 	return sequence, tx.Create(&changeRow{Sequence: sequence, ID: uuid.NewString()}).Error
 }
 
-// HasChange reports whether the database has a change that authquota has seen.
-func (s *Store) HasChange(ctx context.Context, c database.SetBack) (bool, error) {
+// HasChange reports whether the database has a change.
+func (s *Store) HasChange(ctx context.Context, l highwater.Loss) (bool, error) {
 	var n int64
-	err := s.db.WithContext(ctx).Model(&changeRow{}).Where("sequence = ? AND id = ?", c.Number, c.ID).Count(&n).Error
+	err := s.db.WithContext(ctx).Model(&changeRow{}).Where("sequence = ? AND id = ?", l.Number, l.ID).Count(&n).Error
 	return n > 0, database.Outage(err)
 }
 
-// NewestChange returns the mark of the newest change, or the zero mark.
-func (s *Store) NewestChange(ctx context.Context) (api.FeedMark, error) {
+// NewestChange returns the newest change, or the zero mark.
+func (s *Store) NewestChange(ctx context.Context) (highwater.Mark, error) {
 	var rows []changeRow
 	err := s.db.WithContext(ctx).Order("sequence DESC").Limit(1).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
-		return api.FeedMark{}, database.Outage(err)
+		return highwater.Mark{}, database.Outage(err)
 	}
-	return api.FeedMark{Sequence: rows[0].Sequence, ID: rows[0].ID}, nil
+	return highwater.Mark{Change: api.Change(rows[0])}, nil
 }
 
 // PassLostChanges prepares a database that was set back for a reconciliation. Every entitlement gets a version above all lost ones, because
 // authquota ignores older versions, and is pushed again. Purchase attempts are deleted: the caller expires their checkout sessions.
 func (s *Store) PassLostChanges(ctx context.Context, operator string) error {
-	all, err := s.db.SetBacks(ctx)
+	all, err := highwater.Losses(s.db.WithContext(ctx))
 	if err != nil {
 		return err
 	}

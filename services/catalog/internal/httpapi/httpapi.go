@@ -12,6 +12,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
@@ -40,8 +41,6 @@ type Curation interface {
 type Listings interface {
 	// Listings returns up to limit states with a sequence above after, in that order.
 	Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error)
-	// Witness records a checkpoint that history reports, and returns what the catalog has seen of history.
-	Witness(ctx context.Context, reported api.SignedCheckpoint) (api.Seen, error)
 }
 
 // Reviews has what a reviewer needs for a factual review.
@@ -85,8 +84,6 @@ type API struct {
 	Listings   Listings
 	Reviews    Reviews
 	Desk       Desk
-	Verify     func(ctx context.Context, seen api.FeedMark) (startOver bool, err error) // of a pull from the feed of listings
-	Witness    func(ctx context.Context, seen api.Seen) (newest api.Seen, err error)    // of a gateway's report
 	History    *peer.Client
 	Now        func() time.Time
 	PublicURL  string // base URL for consumers, without a trailing slash
@@ -107,24 +104,11 @@ func (a API) Routes(engine *gin.Engine, problems problem.Writer, ready http.Hand
 		engine.Handle(method, listPath+"/:id", reply(a.detail))
 	}
 	engine.GET(FeedPath, reply(func(g *gin.Context) (web.Reply, error) {
-		page, err := feed.Serve(g.Request, server.Draining(g.Request), feed.Source[api.ListingState]{Changes: a.Listings.Listings, Verify: a.Verify})
-		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes, StartOver: page.StartOver}}, err
-	}))
-	engine.POST(api.SeenPath, reply(func(g *gin.Context) (web.Reply, error) {
-		var newest api.SignedCheckpoint
-		if err := web.Decode(g, &newest, maxRequest); err != nil {
-			return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a checkpoint.").Because(err)
+		if highwater.Lost(g.Writer) {
+			return web.Reply{JSON: api.ListingFeed{StartOver: true}}, nil
 		}
-		seen, err := a.Listings.Witness(g.Request.Context(), newest)
-		return web.Reply{JSON: seen}, err
-	}))
-	engine.POST(api.NewestPath, reply(func(g *gin.Context) (web.Reply, error) {
-		var seen api.Seen
-		if err := web.Decode(g, &seen, api.MaxSeen); err != nil {
-			return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have a mark.").Because(err)
-		}
-		newest, err := a.Witness(g.Request.Context(), seen)
-		return web.Reply{JSON: newest}, err
+		page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Listings.Listings)
+		return web.Reply{JSON: api.ListingFeed{Listings: page.Changes}}, err
 	}))
 	engine.GET("/internal/v1/overview", reply(a.overview))
 	engine.GET("/operator/v1/catalog", reply(a.status))

@@ -168,8 +168,8 @@ type generatedSource struct {
 
 func (s *generatedSource) Sequence(context.Context) (int64, error) { return s.sequence, nil }
 
-func (s *generatedSource) Mark(context.Context, int64) (api.FeedMark, error) {
-	return api.FeedMark{}, nil
+func (s *generatedSource) Mark(context.Context, int64) (api.Change, error) {
+	return api.Change{}, nil
 }
 
 func (s *generatedSource) Changes(_ context.Context, after int64, each func(Row) error) error {

@@ -24,7 +24,7 @@ type Source interface {
 	// Sequence returns the sequence of the latest change.
 	Sequence(ctx context.Context) (int64, error)
 	// Mark returns the mark of the change that has the sequence, or the zero value if there is none.
-	Mark(ctx context.Context, sequence int64) (api.FeedMark, error)
+	Mark(ctx context.Context, sequence int64) (api.Change, error)
 	// Changes calls each for every listing with a sequence above after, in that order.
 	Changes(ctx context.Context, after int64, each func(Row) error) error
 }
@@ -50,7 +50,7 @@ type Live struct {
 	current        atomic.Pointer[Snapshot]  // nil before the first load
 	lastPoll       atomic.Pointer[time.Time] // start of the last successful poll, with its monotonic clock reading
 	polledSequence int64                     // the source's sequence at that poll
-	polledMark     api.FeedMark              // of the change with that sequence
+	polledMark     api.Change                // of the change with that sequence
 	scheduled      map[string]Row            // published rows whose PublishedAt is in the future, by id
 	buildTime      atomic.Int64              // of the newest snapshot, nanoseconds
 	builtAt        atomic.Int64              // of the newest snapshot, Unix nanoseconds

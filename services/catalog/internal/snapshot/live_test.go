@@ -38,13 +38,13 @@ func (s *memorySource) Sequence(context.Context) (int64, error) {
 	return s.sequence, s.err
 }
 
-func (s *memorySource) Mark(_ context.Context, sequence int64) (api.FeedMark, error) {
+func (s *memorySource) Mark(_ context.Context, sequence int64) (api.Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sequence == 0 {
-		return api.FeedMark{}, s.err
+		return api.Change{}, s.err
 	}
-	return api.FeedMark{Sequence: max(sequence, 1), ID: s.timeline}, s.err
+	return api.Change{Sequence: max(sequence, 1), ID: s.timeline}, s.err
 }
 
 func (s *memorySource) Changes(_ context.Context, after int64, each func(Row) error) error {

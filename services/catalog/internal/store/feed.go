@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -12,10 +13,12 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/listingfile"
+	"opportunity.internal/pkg/peer"
 )
 
-// Listings returns the states of up to limit listings with a sequence above after, in that order. The last one has the id of its change.
+// Listings returns the states of up to limit listings with a sequence above after, in that order.
 func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.ListingState, error) {
 	var rows []listingRow
 	err := s.db.WithContext(ctx).Where("sequence > ?", after).Order("sequence").Limit(limit).Find(&rows).Error
@@ -34,13 +37,7 @@ func (s *Store) Listings(ctx context.Context, after int64, limit int) ([]api.Lis
 			Sequence: row.Sequence, ID: row.ID, Published: row.Visibility == listingfile.Published, ApplicationURL: l.ApplicationURL,
 		}
 	}
-	if len(states) == 0 {
-		return states, nil
-	}
-	last := &states[len(states)-1]
-	mark, err := s.Mark(ctx, last.Sequence)
-	last.Change = mark.ID
-	return states, err
+	return states, nil
 }
 
 type summaryRow struct {
@@ -51,35 +48,30 @@ type summaryRow struct {
 
 func (summaryRow) TableName() string { return "summaries" }
 
-// feedName is the name of history's feed in feed_copies.
-const feedName = "summaries"
-
-// Cursor returns the position in history's feed up to which summaries have been saved, and the mark of the newest event seen.
-func (s *Store) Cursor(ctx context.Context) (position int64, seen api.FeedMark, err error) {
-	db := s.db.WithContext(ctx)
-	if err := db.Raw("SELECT position FROM feed_cursor WHERE id = 1").Scan(&position).Error; err != nil {
-		return 0, seen, database.Outage(err)
-	}
-	seen, _, err = database.SeenMark(db, feedName)
-	return position, seen, err
+// Cursor returns the position in history's feed up to which summaries have been saved.
+func (s *Store) Cursor(ctx context.Context) (position int64, err error) {
+	err = s.db.WithContext(ctx).Raw("SELECT position FROM feed_cursor WHERE id = 1").Scan(&position).Error
+	return position, database.Outage(err)
 }
 
-// StartOver sets the cursor to 0, unless the newest event seen is another one than seen. The summaries stay until history's replace them:
-// their sequence is 0, which no event has.
-func (s *Store) StartOver(ctx context.Context, seen api.FeedMark) error {
-	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
-		started, err := database.StartCopyOver(tx, feedName, seen)
-		if err != nil || !started {
-			return err
-		}
-		*next++ // commit without a changed listing
-		return errors.Join(tx.Exec("UPDATE summaries SET sequence = 0").Error, tx.Exec("UPDATE feed_cursor SET position = 0 WHERE id = 1").Error)
-	})
+// HistoryMarks keeps the high-water mark of history. If an operator has accepted a loss of history, the copy of its summaries starts over. They
+// stay until history's replace them: their sequence is 0, which no event has.
+func (s *Store) HistoryMarks(log *slog.Logger) highwater.Row {
+	return highwater.Row{Store: peer.History, DB: s.db, Log: log, StartOver: func(ctx context.Context, replace func(*gorm.DB) (bool, error)) error {
+		return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
+			replaced, err := replace(tx)
+			if err != nil || !replaced {
+				return err
+			}
+			*next++ // commit without a changed listing
+			return errors.Join(tx.Exec("UPDATE summaries SET sequence = 0").Error, tx.Exec("UPDATE feed_cursor SET position = 0 WHERE id = 1").Error)
+		})
+	}}
 }
 
 // Prune deletes the summaries that history no longer has. Call it when the copy is complete.
 func (s *Store) Prune(ctx context.Context) error {
-	if _, startedOver, err := database.SeenMark(s.db.WithContext(ctx), feedName); err != nil || !startedOver {
+	if startedOver, err := highwater.StartedOver(s.db.WithContext(ctx), peer.History); err != nil || !startedOver {
 		return err
 	}
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
@@ -98,7 +90,7 @@ func (s *Store) Prune(ctx context.Context) error {
 				return err
 			}
 		}
-		return database.EndCopyOver(tx, feedName)
+		return highwater.EndCopyOver(tx, peer.History)
 	})
 }
 
@@ -133,19 +125,14 @@ func (s *Store) SaveSummaries(ctx context.Context, summaries []api.EncodedSummar
 		if moved.RowsAffected > 0 {
 			*next++ // commit the cursor even if no listing changed
 		}
-		return database.SaveMark(tx, feedName, markOf(last))
+		return nil
 	})
-}
-
-func markOf(s api.EncodedSummary) api.FeedMark {
-	return api.FeedMark{Sequence: s.Sequence, ID: s.LastEventID}
 }
 
 // SaveSummary saves one summary ahead of the feed. It ignores a summary that is not newer than the saved one.
 func (s *Store) SaveSummary(ctx context.Context, summary api.EncodedSummary) error {
 	return s.change(ctx, changeTimeout, func(tx *gorm.DB, next *int64) error {
-		err := saveSummaries(tx, next, []string{summary.Slug}, map[string]api.EncodedSummary{summary.Slug: summary})
-		return errors.Join(err, database.SaveMark(tx, feedName, markOf(summary)))
+		return saveSummaries(tx, next, []string{summary.Slug}, map[string]api.EncodedSummary{summary.Slug: summary})
 	})
 }
 

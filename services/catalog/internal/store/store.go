@@ -18,6 +18,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/listingfile"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/services/catalog/internal/listing"
@@ -161,32 +162,32 @@ type markRow struct {
 
 func (markRow) TableName() string { return "changes" }
 
-// Mark returns the mark of the change that has the sequence, or the zero value. Changes by a release without marks have that of the next
+// Mark returns the change that has the sequence, or the zero value. Changes by a release without ids have that of the next
 // change.
-func (s *Store) Mark(ctx context.Context, sequence int64) (api.FeedMark, error) {
+func (s *Store) Mark(ctx context.Context, sequence int64) (api.Change, error) {
 	var rows []markRow
 	err := s.db.WithContext(ctx).Where("sequence >= ?", sequence).Order("sequence").Limit(1).Find(&rows).Error
 	if err != nil || len(rows) == 0 {
-		return api.FeedMark{}, database.Outage(err)
+		return api.Change{}, database.Outage(err)
 	}
-	return api.FeedMark(rows[0]), nil
+	return api.Change(rows[0]), nil
 }
 
-// Has reports whether the database has a change that history has seen.
-func (s *Store) Has(ctx context.Context, seen database.SetBack) (bool, error) {
-	if seen.ID == "" {
+// Has reports whether the database has a change.
+func (s *Store) Has(ctx context.Context, l highwater.Loss) (bool, error) {
+	if l.ID == "" {
 		last, err := s.Sequence(ctx)
-		return last >= seen.Number, err
+		return last >= l.Number, err
 	}
-	mark, err := s.Mark(ctx, seen.Number)
-	return mark.ID == seen.ID, err
+	mark, err := s.Mark(ctx, l.Number)
+	return mark.ID == l.ID, err
 }
 
 // Newest returns the newest change.
-func (s *Store) Newest(ctx context.Context) (newest api.Seen, err error) {
+func (s *Store) Newest(ctx context.Context) (newest highwater.Mark, err error) {
 	last, err := s.Sequence(ctx)
 	if err == nil && last > 0 {
-		newest.Mark, err = s.Mark(ctx, last)
+		newest.Change, err = s.Mark(ctx, last)
 	}
 	return newest, err
 }

@@ -88,7 +88,7 @@ type Saved struct {
 // Run audits source with the trusted keys, saved checkpoints, and events that the catalog has seen and the store is known to lack. It reads
 // every event twice, once for its summary, and reads ahead while it verifies. It needs little memory for each listing, and none for each
 // event. It returns an error only if source does.
-func Run(source Source, keys checkpoint.Keys, saved []Saved, lost []api.FeedMark) (Report, error) {
+func Run(source Source, keys checkpoint.Keys, saved []Saved, lost []api.Change) (Report, error) {
 	a := &auditor{source: source, chains: map[string]*chain{}, next: 1}
 	appended, stored, err := source.Totals()
 	if err != nil {

@@ -34,6 +34,7 @@ type Checkpoint struct {
 	// Generation of the log, counted from 1. A generation begins when an operator accepts that events or checkpoints were lost. Only the
 	// checkpoints of one generation extend each other, and the numbers of lost checkpoints are left out.
 	Generation int64
+	Loss       string // identifies the losses with which the generation began, so that two generations of the same number differ; empty for the first
 }
 
 // Stored is a checkpoint with the data that the store holds for it.
@@ -70,6 +71,9 @@ func (c Checkpoint) text() string {
 	generation := ""
 	if c.Generation > 1 {
 		generation = fmt.Sprintf("generation %d\n", c.Generation)
+		if c.Loss != "" { // releases before it wrote none
+			generation += fmt.Sprintf("loss %s\n", c.Loss)
+		}
 	}
 	base := formats.Checkpoint{Origin: Origin, Size: uint64(c.Size), Hash: c.Root} //nolint:gosec // sizes are counts
 	return string(base.Marshal()) + fmt.Sprintf("number %d\ntime %s\nchains %d\nheads %s\nprevious %s\n%s",
@@ -86,7 +90,7 @@ func parse(text string) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	lines := strings.Split(string(rest), "\n")
-	if len(lines) < 6 || len(lines) > 7 {
+	if len(lines) < 6 || len(lines) > 8 {
 		return Checkpoint{}, errText
 	}
 	var values [5]string
@@ -102,8 +106,11 @@ func parse(text string) (Checkpoint, error) {
 	c.Number, errs[0] = strconv.ParseInt(values[0], 10, 64)
 	c.Time, errs[1] = time.Parse(time.RFC3339Nano, values[1])
 	c.Chains, errs[2] = strconv.ParseInt(values[2], 10, 64)
-	if len(lines) == 7 {
+	if len(lines) > 6 {
 		c.Generation, errs[3] = strconv.ParseInt(strings.TrimPrefix(lines[5], "generation "), 10, 64)
+	}
+	if len(lines) > 7 {
+		c.Loss = strings.TrimPrefix(lines[6], "loss ")
 	}
 	if c.Previous == none {
 		c.Previous = ""

@@ -75,11 +75,18 @@ func TestSignedTextNamesLaterGenerations(t *testing.T) {
 	second.Generation = 2
 	signed, err := k.Sign(second)
 	require.NoError(t, err)
-	require.Contains(t, signed, "previous "+example.Previous+"\ngeneration 2\n\n")
+	require.Contains(t, signed, "previous "+example.Previous+"\ngeneration 2\n\n", "as an older release signed it")
 	again, err := k.Open(signed)
 	require.NoError(t, err)
 	require.Equal(t, second, again)
-	for _, line := range []string{"generation 1", "generation 02", "generation -2", "era 2", ""} {
+	second.Loss = "0123456789abcdef"
+	withLoss, err := k.Sign(second)
+	require.NoError(t, err)
+	require.Contains(t, withLoss, "\ngeneration 2\nloss 0123456789abcdef\n\n")
+	again, err = k.Open(withLoss)
+	require.NoError(t, err)
+	require.Equal(t, second, again)
+	for _, line := range []string{"generation 1", "generation 02", "generation -2", "era 2", "", "generation 2\nloss ", "generation 2\nera a", "generation 2\nloss a\nloss a"} {
 		text, _, _ := strings.Cut(signed, "\n\n")
 		forged, err := note.Sign(&note.Note{Text: strings.Replace(text, "generation 2", line, 1) + "\n"}, signer(t, k))
 		require.NoError(t, err)

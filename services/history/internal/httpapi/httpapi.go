@@ -24,10 +24,6 @@ type Store interface {
 	History(ctx context.Context, slug string, offset, limit int) (page event.Page, published bool, err error)
 	// Summaries returns up to limit summaries with a sequence above after, ordered by sequence.
 	Summaries(ctx context.Context, after int64, limit int) ([]api.EncodedSummary, error)
-	// Seen returns what the history has seen of the catalog.
-	Seen(ctx context.Context) (api.Seen, error)
-	// SeeChange stores a change of authquota's database, unless a newer one is stored. It returns the newest.
-	SeeChange(ctx context.Context, change api.FeedMark) (newest api.FeedMark, err error)
 	// UnknownListings returns the subset of slugs without a listing.
 	UnknownListings(ctx context.Context, slugs []string) (map[string]bool, error)
 	// Known returns the events of slug recorded up to at, ordered by check, and their summary.
@@ -63,9 +59,7 @@ type API struct {
 	Proofs    Proofs
 	Keys      checkpoint.Keys
 	Catalog   Catalog
-	Verify    func(ctx context.Context, seen api.FeedMark) (startOver bool, err error) // of a pull from the feed of summaries
-	Witness   func(ctx context.Context, seen api.Seen) (newest api.Seen, err error)    // of a gateway's report
-	PublicURL string                                                                   // URL of the gateway for consumers, without a trailing slash
+	PublicURL string // URL of the gateway for consumers, without a trailing slash
 	Now       func() time.Time
 
 	queries *breaker.Breaker
@@ -87,9 +81,6 @@ func (a API) Routes(engine *gin.Engine, errors problem.Writer, ready http.Handle
 	const history = "/api/v1/opportunities/:id/history"
 	engine.GET(history, web.Handler(errors, a.history))
 	engine.HEAD(history, web.Handler(errors, a.history))
-	engine.GET(api.SeenPath, web.Handler(errors, a.seen))
-	engine.POST(api.SeenChangePath, web.Handler(errors, a.seeChange))
-	engine.POST(api.NewestPath, web.Handler(errors, a.newest))
 	engine.GET(FeedPath, web.Handler(errors, a.summaries))
 	engine.GET("/internal/v1/records/:id", web.Handler(errors, a.record))
 	engine.GET("/internal/v1/reviews/done", web.Handler(errors, a.reviewsDone))

@@ -47,12 +47,6 @@ func (s fakeStore) Summaries(context.Context, int64, int) ([]api.EncodedSummary,
 	return []api.EncodedSummary{}, s.err
 }
 
-func (s fakeStore) Seen(context.Context) (api.Seen, error) { return api.Seen{}, s.err }
-
-func (s fakeStore) SeeChange(context.Context, api.FeedMark) (api.FeedMark, error) {
-	return api.FeedMark{}, s.err
-}
-
 func (s fakeStore) UnknownListings(context.Context, []string) (map[string]bool, error) {
 	return s.unknown, s.err
 }
@@ -95,7 +89,6 @@ func handler(s fakeStore, log io.Writer) http.Handler {
 	engine := web.New(problems)
 	httpapi.API{
 		Store: s, Catalog: fakeCatalog{}, PublicURL: "https://api.example", Now: time.Now,
-		Verify: func(context.Context, api.FeedMark) (bool, error) { return false, nil },
 	}.
 		Routes(engine, problems, http.NotFoundHandler())
 	return engine

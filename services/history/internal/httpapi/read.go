@@ -11,6 +11,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/feed"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/params"
 	"opportunity.internal/pkg/problem"
 	"opportunity.internal/pkg/server"
@@ -80,35 +81,9 @@ func etag(parts ...string) string {
 
 // summaries serves the summaries after a sequence. It waits if there are none yet.
 func (a API) summaries(g *gin.Context) (web.Reply, error) {
-	page, err := feed.Serve(g.Request, server.Draining(g.Request), feed.Source[api.EncodedSummary]{Changes: a.Store.Summaries, Verify: a.Verify})
-	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: page.Changes, StartOver: page.StartOver}}, err
-}
-
-// seen returns what the history has seen of the catalog.
-func (a API) seen(g *gin.Context) (web.Reply, error) {
-	seen, err := a.Store.Seen(g.Request.Context())
-	return web.Reply{JSON: seen}, err
-}
-
-// seeChange stores what a gateway has seen of authquota's database.
-func (a API) seeChange(g *gin.Context) (web.Reply, error) {
-	var change api.FeedMark
-	if err := web.Decode(g, &change, maxMark); err != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must be a mark: sequence and id.").Because(err)
+	if highwater.Lost(g.Writer) {
+		return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, StartOver: true}}, nil
 	}
-	newest, err := a.Store.SeeChange(g.Request.Context(), change)
-	return web.Reply{JSON: newest}, err
+	page, err := feed.Serve(g.Request, server.Draining(g.Request), a.Store.Summaries)
+	return web.Reply{JSON: api.SummaryFeed{Rules: api.SummaryRules, Summaries: page.Changes}}, err
 }
-
-// newest verifies what gateways have seen of the history, and returns the newest of it.
-func (a API) newest(g *gin.Context) (web.Reply, error) {
-	var seen api.Seen
-	if err := web.Decode(g, &seen, api.MaxSeen); err != nil {
-		return web.Reply{}, problem.New(problem.InvalidParameter, "The body must have a mark and a checkpoint.").Because(err)
-	}
-	newest, err := a.Witness(g.Request.Context(), seen)
-	return web.Reply{JSON: newest}, err
-}
-
-// maxMark is the largest body with a mark, in bytes.
-const maxMark = 1 << 10

@@ -25,7 +25,7 @@ type Store interface {
 	// SaveCheckpoint saves c. If another checkpoint with its number or day exists, it saves nothing and returns false.
 	SaveCheckpoint(ctx context.Context, c checkpoint.Stored, heads []checkpoint.Head, leaves [][]byte) (saved bool, err error)
 	// Generation returns the generation of the history, and the highest number of a checkpoint whose loss an operator accepted.
-	Generation(ctx context.Context) (generation, lost int64, err error)
+	Generation(ctx context.Context) (generation int64, loss string, lost int64, err error)
 }
 
 // Notary signs the events in a store.
@@ -35,10 +35,10 @@ type Notary struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 
-	// Witness reports the newest checkpoint to a witness. It returns an error if the witness cannot be reached, or if it has seen
-	// a checkpoint or an event that the store lacks. Without its approval nothing is signed.
-	Witness func(ctx context.Context) error
-	Failed  func() // called after every failed attempt of SignDaily
+	// Exchange gives the newest checkpoint to the catalog, which keeps it. It returns an error if the catalog cannot be reached, or if it has
+	// seen a checkpoint or an event that the store lacks. Then nothing is signed.
+	Exchange func(ctx context.Context) error
+	Failed   func() // called after every failed attempt of SignDaily
 
 	done string // the latest day that has a checkpoint
 }
@@ -80,8 +80,8 @@ func (n Notary) Make(ctx context.Context, day string) (c checkpoint.Stored, made
 		if err != nil || g.tree.Size() == 0 {
 			return last, false, err
 		}
-		if err := n.Witness(ctx); err != nil {
-			return last, false, fmt.Errorf("comparing with the witness: %w", err)
+		if err := n.Exchange(ctx); err != nil {
+			return last, false, fmt.Errorf("comparing with the catalog: %w", err)
 		}
 		if c, err = n.sign(ctx, last, g); err != nil {
 			return c, false, err
@@ -92,7 +92,7 @@ func (n Notary) Make(ctx context.Context, day string) (c checkpoint.Stored, made
 			return c, false, err
 		}
 		if saved {
-			_ = n.Witness(ctx) // after a failure, the next comparison reports it
+			_ = n.Exchange(ctx) // after a failure, the next exchange gives it
 			n.Log.InfoContext(ctx, "checkpoint signed", "number", c.Number, "events", c.Size, "chains", c.Chains)
 			return c, true, nil
 		}
@@ -195,7 +195,7 @@ func (n Notary) addHeads(ctx context.Context, heads map[string]checkpoint.Head, 
 
 // sign returns the signed checkpoint after last.
 func (n Notary) sign(ctx context.Context, last checkpoint.Stored, g growth) (c checkpoint.Stored, err error) {
-	generation, lost, err := n.Store.Generation(ctx)
+	generation, loss, lost, err := n.Store.Generation(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -206,7 +206,7 @@ func (n Notary) sign(ctx context.Context, last checkpoint.Stored, g growth) (c c
 	c = checkpoint.Stored{Consistency: g.consistency, Frontier: g.tree.Frontier()}
 	c.Checkpoint = checkpoint.Checkpoint{
 		Number: max(last.Number, lost) + 1, Time: now, Size: g.tree.Size(), Chains: last.Chains + g.newChains,
-		Heads: checkpoint.HeadsHash(g.heads), Generation: generation,
+		Heads: checkpoint.HeadsHash(g.heads), Generation: generation, Loss: loss,
 	}
 	c.Previous = last.ID()
 	if c.Root, err = g.tree.Root(); err != nil {

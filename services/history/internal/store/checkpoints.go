@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/services/history/internal/checkpoint"
 	"opportunity.internal/services/history/internal/event"
 )
@@ -135,15 +136,17 @@ func (s *Store) oneCheckpoint(ctx context.Context, condition string, args ...any
 	return c, true, err
 }
 
-// Generation returns the generation of the history, and the highest number of a checkpoint whose loss an operator accepted.
-func (s *Store) Generation(ctx context.Context) (generation, lost int64, err error) {
-	all, err := s.db.SetBacks(ctx)
-	for _, a := range all {
-		if a.Kind == database.Checkpoint && !a.Open() {
-			lost = max(lost, a.Number)
+// Generation returns the generation of the history, what identifies the losses with which it began, and the highest number of a checkpoint
+// whose loss an operator accepted.
+func (s *Store) Generation(ctx context.Context) (generation int64, loss string, lost int64, err error) {
+	all, err := highwater.Losses(s.db.WithContext(ctx))
+	for _, l := range all {
+		if l.Kind == highwater.Checkpoint && !l.Open() {
+			lost = max(lost, l.Number)
 		}
 	}
-	return database.Generation(all), lost, err
+	g := highwater.GenerationOf(all)
+	return g.Number, g.ID, lost, err
 }
 
 // Heads returns the heads stored with a checkpoint.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 
@@ -10,6 +11,8 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
+	"opportunity.internal/pkg/peer"
 )
 
 // Listings is the copy of the catalog's listing states. Its methods return problem.Unavailable during an outage of the database.
@@ -43,50 +46,41 @@ func (s Listings) Save(ctx context.Context, states []api.ListingState) error {
 		DoUpdates: clause.AssignmentColumns([]string{"sequence", "published", "application_url"}),
 		Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "excluded.sequence > listings.sequence"}}},
 	}
-	last := states[len(states)-1]
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := tx.Clauses(newer).CreateInBatches(rows, batchSize).Error; err != nil {
-			return err
-		}
-		return database.SaveMark(tx, feedName, api.FeedMark{Sequence: last.Sequence, ID: last.Change})
+		return tx.Clauses(newer).CreateInBatches(rows, batchSize).Error
 	}))
 }
 
-// feedName is the name of the catalog's feed in feed_copies.
-const feedName = "listings"
-
-// Cursor returns the sequence up to which listing states are copied, and the mark of the newest change seen. Pages are saved
-// completely and in order, so the cursor is the greatest stored sequence; a separate record of the position could disagree.
-func (s Listings) Cursor(ctx context.Context) (cursor int64, seen api.FeedMark, err error) {
-	db := s.db.WithContext(ctx)
-	if err := db.Raw("SELECT coalesce(max(sequence), 0) FROM listings").Scan(&cursor).Error; err != nil {
-		return 0, seen, database.Outage(err)
-	}
-	seen, _, err = database.SeenMark(db, feedName)
-	return cursor, seen, err
+// Cursor returns the sequence up to which listing states are copied. Pages are saved completely and in order, so the cursor is the greatest
+// stored sequence; a separate record of the position could disagree.
+func (s Listings) Cursor(ctx context.Context) (cursor int64, err error) {
+	err = s.db.WithContext(ctx).Raw("SELECT coalesce(max(sequence), 0) FROM listings").Scan(&cursor).Error
+	return cursor, database.Outage(err)
 }
 
-// StartOver sets the cursor to 0, unless the newest change seen is another one than seen. The states stay until the catalog's
-// replace them: their sequence is 0, which no change has.
-func (s Listings) StartOver(ctx context.Context, seen api.FeedMark) error {
-	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		started, err := database.StartCopyOver(tx, feedName, seen)
-		if err != nil || !started {
-			return err
-		}
-		return tx.Exec("UPDATE listings SET sequence = 0").Error
-	}))
+// CatalogMarks keeps the high-water mark of the catalog. If an operator has accepted a loss of the catalog, the copy of its listing states
+// starts over. They stay until the catalog's replace them: their sequence is 0, which no change has.
+func (s Listings) CatalogMarks(log *slog.Logger) highwater.Row {
+	return highwater.Row{Store: peer.Catalog, DB: s.db, Log: log, StartOver: func(ctx context.Context, replace func(*gorm.DB) (bool, error)) error {
+		return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			replaced, err := replace(tx)
+			if err != nil || !replaced {
+				return err
+			}
+			return tx.Exec("UPDATE listings SET sequence = 0").Error
+		}))
+	}}
 }
 
 // Prune deletes the listings that the catalog no longer has. Call it when the copy is complete.
 func (s Listings) Prune(ctx context.Context) error {
-	if _, startedOver, err := database.SeenMark(s.db.WithContext(ctx), feedName); err != nil || !startedOver {
+	if startedOver, err := highwater.StartedOver(s.db.WithContext(ctx), peer.Catalog); err != nil || !startedOver {
 		return err
 	}
 	return database.Outage(s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("DELETE FROM listings WHERE sequence = 0").Error; err != nil {
 			return err
 		}
-		return database.EndCopyOver(tx, feedName)
+		return highwater.EndCopyOver(tx, peer.Catalog)
 	}))
 }

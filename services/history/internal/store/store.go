@@ -9,6 +9,7 @@ import (
 
 	"opportunity.internal/pkg/api"
 	"opportunity.internal/pkg/database"
+	"opportunity.internal/pkg/highwater"
 )
 
 // Store is the history in one database. Its methods return problem.Unavailable during an outage of the database.
@@ -26,49 +27,30 @@ func (s *Store) Appended() int64 { return s.appended.Load() }
 
 const batchSize = 500 // rows of one statement, limited by its number of parameters
 
-// Seen returns what the history has seen of the catalog.
-func (s *Store) Seen(ctx context.Context) (seen api.Seen, err error) {
-	seen.Mark, _, err = database.SeenMark(s.db.WithContext(ctx), feedName)
-	return seen, err
-}
-
 // Newest returns the newest event and the newest checkpoint.
-func (s *Store) Newest(ctx context.Context) (newest api.Seen, err error) {
+func (s *Store) Newest(ctx context.Context) (newest highwater.Mark, err error) {
 	var rows []eventRow
 	if err := s.db.WithContext(ctx).Select("sequence", "id").Order("sequence DESC").Limit(1).Find(&rows).Error; err != nil {
 		return newest, database.Outage(err)
 	}
 	if len(rows) > 0 {
-		newest.Mark = api.FeedMark{Sequence: rows[0].Sequence, ID: rows[0].ID}
+		newest.Change = api.Change{Sequence: rows[0].Sequence, ID: rows[0].ID}
 	}
 	c, _, err := s.oneCheckpoint(ctx, "true")
-	newest.Checkpoint = api.SignedCheckpoint{Number: c.Number, Note: c.Note}
+	newest.Checkpoint = c.Note
 	return newest, err
 }
 
-// SeeChange stores a change of authquota's database, unless a newer one is stored. It returns the newest.
-func (s *Store) SeeChange(ctx context.Context, change api.FeedMark) (newest api.FeedMark, err error) {
-	db := s.db.WithContext(ctx)
-	if err := database.SaveMark(db, authquotaChanges, change); err != nil {
-		return newest, database.Outage(err)
-	}
-	newest, _, err = database.SeenMark(db, authquotaChanges)
-	return newest, err
-}
-
-// authquotaChanges is the name of authquota's changes in feed_copies.
-const authquotaChanges = "authquota"
-
-// Has reports whether the database has an event or a checkpoint that the catalog has seen.
-func (s *Store) Has(ctx context.Context, seen database.SetBack) (bool, error) {
-	if seen.Kind == database.Checkpoint {
-		c, found, err := s.CheckpointNumber(ctx, seen.Number)
-		return found && c.Note == seen.Note, err
+// Has reports whether the database has an event or a checkpoint.
+func (s *Store) Has(ctx context.Context, l highwater.Loss) (bool, error) {
+	if l.Kind == highwater.Checkpoint {
+		c, found, err := s.CheckpointNumber(ctx, l.Number)
+		return found && c.Note == l.Note, err
 	}
 	var n int64
-	db := s.db.WithContext(ctx).Model(&eventRow{}).Where("sequence = ?", seen.Number)
-	if seen.ID != "" {
-		db = db.Where("id = ?", seen.ID)
+	db := s.db.WithContext(ctx).Model(&eventRow{}).Where("sequence = ?", l.Number)
+	if l.ID != "" {
+		db = db.Where("id = ?", l.ID)
 	}
 	err := db.Count(&n).Error
 	return n > 0, database.Outage(err)

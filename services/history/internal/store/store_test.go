@@ -265,7 +265,7 @@ func TestSummariesAreReadBySequence(t *testing.T) {
 func TestSaveListingsIgnoresOlderStates(t *testing.T) {
 	onBoth(t, func(t *testing.T, s testStore) {
 		cursor := func() int64 {
-			c, _, err := store.NewListings(s.db).Cursor(t.Context())
+			c, err := store.NewListings(s.db).Cursor(t.Context())
 			require.NoError(t, err)
 			return c
 		}
@@ -304,7 +304,7 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.Summaries(t.Context(), 0, 1)
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
-			_, _, err = store.NewListings(s.db).Cursor(t.Context())
+			_, err = store.NewListings(s.db).Cursor(t.Context())
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 			_, err = s.UnknownListings(t.Context(), []string{"a"})
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
@@ -313,22 +313,4 @@ func TestOutageIsReportedAsUnavailable(t *testing.T) {
 			require.Equal(t, problem.ServiceUnavailable, problem.Of(err).Code, "%v", err)
 		})
 	}
-}
-
-func TestNewestChangeOfAuthquotaIsStored(t *testing.T) {
-	onBoth(t, func(t *testing.T, s testStore) {
-		mark := func(sequence int64, id string) api.FeedMark { return api.FeedMark{Sequence: sequence, ID: id} }
-		for _, step := range []struct{ sent, want api.FeedMark }{
-			{mark(0, ""), mark(0, "")},
-			{mark(7, "a"), mark(7, "a")},
-			{mark(6, "b"), mark(7, "a")},
-			{mark(7, "c"), mark(7, "a")},
-			{mark(0, ""), mark(7, "a")},
-			{mark(9, "d"), mark(9, "d")},
-		} {
-			got, err := s.SeeChange(t.Context(), step.sent)
-			require.NoError(t, err)
-			require.Equal(t, step.want, got)
-		}
-	})
 }

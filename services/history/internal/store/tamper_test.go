@@ -37,7 +37,7 @@ func (s testStore) sign(t testing.TB, k checkpoint.Keys) checkpoint.Stored {
 }
 
 func (s testStore) notary(k checkpoint.Keys, now time.Time) notary.Notary {
-	return notary.Notary{Store: s, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Witness: func(context.Context) error { return nil }}
+	return notary.Notary{Store: s, Keys: k, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Exchange: func(context.Context) error { return nil }}
 }
 
 func (s testStore) audit(t testing.TB, k checkpoint.Keys, saved ...audit.Saved) (report audit.Report) {

@@ -75,7 +75,7 @@ func (p *parts) do(t *testing.T, method, path, body string) *httptest.ResponseRe
 	tiers, err := account.ParseTiers("")
 	require.NoError(t, err)
 	keys := routes.API{
-		Keys: p, Requests: p, Principals: p, Verify: func(context.Context) error { return p.call("verify") }, Epochs: p, Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now,
+		Keys: p, Requests: p, Principals: p, Epochs: p, Tiers: tiers, Peppers: [][]byte{[]byte("pepper")}, Now: time.Now,
 	}
 	return httpapitest.Do(t, keys.Routes(), method, path, body)
 }
@@ -86,14 +86,14 @@ var query = `{"digests":["` + strings.Repeat("0a", 32) + `"]}`
 func TestTheEpochIsReadBeforeTheKey(t *testing.T) {
 	p := &parts{tier: api.Free}
 	require.Equal(t, http.StatusOK, p.do(t, http.MethodPost, "/internal/v1/principals", query).Code)
-	require.Equal(t, []string{"owner", "epoch", "resolve", "verify"}, p.calls)
+	require.Equal(t, []string{"owner", "epoch", "resolve"}, p.calls)
 }
 
 // The epoch must be that of the account that finally holds the key.
 func TestMovedKeyIsLookedUpAgain(t *testing.T) {
 	p := &parts{tier: api.Free, moves: 1}
 	require.Equal(t, http.StatusOK, p.do(t, http.MethodPost, "/internal/v1/principals", query).Code)
-	require.Equal(t, []string{"owner", "epoch", "resolve", "owner", "epoch", "resolve", "verify"}, p.calls)
+	require.Equal(t, []string{"owner", "epoch", "resolve", "owner", "epoch", "resolve"}, p.calls)
 	p = &parts{tier: api.Free, moves: 9}
 	require.Equal(t, http.StatusServiceUnavailable, p.do(t, http.MethodPost, "/internal/v1/principals", query).Code)
 }
@@ -140,7 +140,6 @@ func TestFailures(t *testing.T) {
 		"epoch":    {http.MethodPost, "/internal/v1/principals", query},
 		"resolve":  {http.MethodPost, "/internal/v1/principals", query},
 		"digests":  {http.MethodGet, "/internal/v1/key-digests", ""},
-		"verify":   {http.MethodPost, "/internal/v1/principals", query},
 	} {
 		httpapitest.RequireStatuses(t, part, func(failure error) *httptest.ResponseRecorder {
 			p := &parts{tier: api.Free, fail: map[string]error{part: failure}}

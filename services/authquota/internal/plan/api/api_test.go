@@ -19,8 +19,6 @@ type parts struct {
 
 	entitle, deliver error
 	delivered        []string
-	see              error
-	seen             api.FeedMark
 }
 
 func (p *parts) Entitle(context.Context, string, api.Entitlement) (string, error) {
@@ -37,26 +35,6 @@ func (p *parts) put(t *testing.T) *httptest.ResponseRecorder {
 		"/internal/v1/entitlements/acc_0199a7a0000070008000000000000000", `{"tier":"free","paidUntil":null,"renews":false,"trouble":"","version":1}`)
 }
 
-func (p *parts) SeenChange(context.Context) (api.FeedMark, error) { return p.seen, p.see }
-func (p *parts) SeeChange(_ context.Context, change api.FeedMark) error {
-	p.seen = change
-	return p.see
-}
-
-func (p *parts) seenPath(t *testing.T, method, body string) *httptest.ResponseRecorder {
-	t.Helper()
-	return httpapitest.Do(t, routes.API{Billing: p}.Routes(), method, api.SeenPath, body)
-}
-
-func TestNewestChangeOfBillingIsReturned(t *testing.T) {
-	p := &parts{}
-	require.Equal(t, http.StatusNoContent, p.seenPath(t, http.MethodPost, `{"sequence":7,"id":"x"}`).Code)
-	require.JSONEq(t, `{"mark":{"sequence":7,"id":"x"},"checkpoint":{"number":0,"note":""}}`, p.seenPath(t, http.MethodGet, "").Body.String())
-	for _, body := range []string{`{}`, `{"sequence":7,"id":""}`, `{"sequence":0,"id":"x"}`, `[]`} {
-		require.Equal(t, http.StatusBadRequest, p.seenPath(t, http.MethodPost, body).Code, body)
-	}
-}
-
 func TestEntitlementIsDeliveredToItsHolder(t *testing.T) {
 	p := &parts{}
 	require.Equal(t, http.StatusNoContent, p.put(t).Code)
@@ -65,11 +43,6 @@ func TestEntitlementIsDeliveredToItsHolder(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	httpapitest.RequireStatuses(t, "entitle", func(failure error) *httptest.ResponseRecorder { return (&parts{entitle: failure}).put(t) })
-	for method, body := range map[string]string{http.MethodGet: "", http.MethodPost: `{"sequence":7,"id":"x"}`} {
-		httpapitest.RequireStatuses(t, "seen", func(failure error) *httptest.ResponseRecorder {
-			return (&parts{see: failure}).seenPath(t, method, body)
-		})
-	}
 	p := &parts{deliver: context.DeadlineExceeded}
 	require.Equal(t, http.StatusServiceUnavailable, p.put(t).Code)
 }
