@@ -3,7 +3,6 @@ package e2e
 import (
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
