@@ -29,8 +29,7 @@ type Config struct {
 	PublicURL  string `env:"OPPORTUNITY_PUBLIC_URL,required,notEmpty" doc:"Address under which consumers reach the gateway, without a trailing slash."`
 	CatalogURL string `env:"OPPORTUNITY_CATALOG_URL,required,notEmpty" doc:"Service port of the catalog, without a trailing slash."`
 
-	Now      func() time.Time        `env:"-"` // nil: time.Now
-	Progress func(done, total int64) `env:"-"` // called by Verify and CheckLinks unless nil
+	Now func() time.Time `env:"-"` // nil: time.Now
 }
 
 // Validate returns an error that names every invalid setting.

@@ -9,7 +9,6 @@ import (
 	"opportunity.internal/pkg/highwater"
 	"opportunity.internal/pkg/peer"
 	"opportunity.internal/pkg/problem"
-	"opportunity.internal/pkg/progress"
 	"opportunity.internal/pkg/server"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/web"
@@ -53,9 +52,6 @@ func Main(ctx context.Context, lookup func(string) (string, bool), args []string
 		"recover": service.RecoverVerb("history", true, ProofConfig, Recover),
 		"verify": {Load: ProofConfig, Usage: "[--against FILE]... [--output text|json]",
 			Run: func(ctx context.Context, c Config, args []string) error {
-				bar := progress.New(os.Stderr, "verifying events")
-				defer bar.Done()
-				c.Progress = bar.Set
 				return Verify(ctx, c, args, os.Stdout)
 			}},
 	})

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"opportunity.internal/pkg/config"
 	"opportunity.internal/pkg/database"
-	"opportunity.internal/pkg/progress"
 	"opportunity.internal/pkg/service"
 	"opportunity.internal/pkg/telemetry"
 	"opportunity.internal/services/history/internal/linkcheck"
@@ -48,7 +46,6 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 	if err != nil {
 		return LinkReport{}, err
 	}
-	checker.Progress = cfg.Progress
 	var report LinkReport
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
 		if err := r.NotSetBack(ctx); err != nil {
@@ -70,10 +67,7 @@ func CheckLinks(ctx context.Context, cfg Config) (LinkReport, error) {
 
 // checkLinks implements the verb check-links. It succeeds if another run is in progress.
 func checkLinks(ctx context.Context, cfg Config, out io.Writer) error {
-	bar := progress.New(os.Stderr, "checking links")
-	cfg.Progress = bar.Set
 	report, err := CheckLinks(ctx, cfg)
-	bar.Done()
 	switch {
 	case errors.Is(err, ErrLinksBusy):
 		fmt.Fprintln(out, err)

@@ -90,10 +90,6 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 	if err != nil {
 		return err
 	}
-	progress := cfg.Progress
-	if progress == nil || *format == "json" {
-		progress = func(int64, int64) {}
-	}
 	cfg.Database.Access = database.ReadOnly
 	var report audit.Report
 	err = definition.Do(ctx, cfg, func(r *service.Runtime) error {
@@ -112,11 +108,10 @@ func Verify(ctx context.Context, cfg Config, args []string, out io.Writer) error
 			return err
 		}
 		return s.Audit(ctx, func(source audit.Source) error {
-			report, err = audit.Run(&progressSource{Source: source, progress: progress}, keys, append(saved, seen...), lost)
+			report, err = audit.Run(source, keys, append(saved, seen...), lost)
 			return err
 		})
 	})
-	progress(report.Events, report.Events)
 	if err != nil {
 		return err
 	}
@@ -152,27 +147,6 @@ func seenByCatalog(ctx context.Context, db *database.DB, events *store.Store) (c
 		}
 	}
 	return checkpoints, lost, nil
-}
-
-// progressSource reports the number of events that were read.
-type progressSource struct {
-	audit.Source
-
-	done, total int64
-	progress    func(done, total int64)
-}
-
-func (s *progressSource) Totals() (int64, []checkpoint.Stored, error) {
-	appended, checkpoints, err := s.Source.Totals()
-	s.total = appended
-	return appended, checkpoints, err
-}
-
-func (s *progressSource) Events(after int64, limit int) (audit.Page, error) {
-	page, err := s.Source.Events(after, limit)
-	s.done += int64(len(page.Records))
-	s.progress(s.done, s.total)
-	return page, err
 }
 
 // readSaved reads a saved checkpoint from a file: the published document or only the signed text.

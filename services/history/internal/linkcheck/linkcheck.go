@@ -20,8 +20,6 @@ const agentName = "OpportunityLinkCheck"
 
 // Checker checks the links of one run. It remembers the gaps and rules of the hosts, so every run needs a new one.
 type Checker struct {
-	Progress func(done, total int64) // called after each due link unless nil
-
 	cfg       Config
 	transport http.RoundTripper
 	now       func() time.Time

@@ -109,7 +109,6 @@ type run struct {
 
 	mu     sync.Mutex
 	report Report
-	total  int // due links
 }
 
 // task is the check of one link in a run.
@@ -180,7 +179,6 @@ func (r *run) queues(all []Link, now time.Time) [][]*task {
 			name = hostname(u)
 		}
 		hosts[name] = append(hosts[name], &task{Link: l, due: due})
-		r.total++
 	}
 	var queues [][]*task
 	for _, q := range hosts {
@@ -299,14 +297,11 @@ func (r *run) release(queue []*task) {
 	}
 }
 
-// count updates the report with f and reports the progress.
+// count updates the report with f.
 func (r *run) count(f func(*Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f(&r.report)
-	if r.Progress != nil {
-		r.Progress(int64(r.report.Checked()+r.report.Deferred+r.report.Unresolved), int64(r.total))
-	}
 }
 
 // sanitizeNote replaces every byte outside printable ASCII and limits the length. Parts of a note come from other people's

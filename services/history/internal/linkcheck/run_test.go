@@ -70,12 +70,8 @@ func TestEachLinkIsCheckedOnceADaySpreadOverTheDay(t *testing.T) {
 			s.publish(t, pairs...)
 			perRun := map[int]int{}
 			for hour := range days * 24 {
-				checker, done, total := n.checker(), int64(0), int64(0)
-				checker.Progress = func(d, all int64) { done, total = d, all }
-				report, err := checker.Once(t.Context(), s)
+				report, err := n.checker().Once(t.Context(), s)
 				require.NoError(t, err)
-				require.EqualValues(t, report.Checked(), done)
-				require.Equal(t, total, done, "every due link must be done")
 				perRun[hour] = report.Checked()
 				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)))
 			}
