@@ -35,7 +35,7 @@ func TestMarkIsReadUnderEveryCurrentSecret(t *testing.T) {
 	require.ErrorContains(t, err, "no secret")
 }
 
-// Whoever can write to a keeper cannot make a mark, and no mark leaves no room for further changes.
+// A program with write access to a keeper cannot make a mark, and no mark leaves no room for further changes.
 func TestForgedMarkIsRejected(t *testing.T) {
 	k := newKey(t, "secret")
 	genuine := k.Encode(at(7, "a"))

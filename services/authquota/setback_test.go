@@ -160,7 +160,7 @@ func TestRevocationIsReportedBeforeItIsAcknowledged(t *testing.T) {
 	require.Regexp(t, `^2\.`, s.newest(t))
 }
 
-// Whoever can write to Redis must not be able to stop the service, or to take the numbers of all further changes.
+// A program with write access to Redis must not be able to stop the service, or to take the numbers of all further changes.
 func TestForgedMarkInRedisIsReplaced(t *testing.T) {
 	onStores(t, func(t *testing.T, s *stores) {
 		svc := s.start(t)

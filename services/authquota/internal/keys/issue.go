@@ -42,7 +42,7 @@ func (s *Store) Issue(ctx context.Context, actor string, order Order, life time.
 	return key, nil
 }
 
-// revokeUnshown revokes a new key whose change is saved but not acknowledged, so that nobody has it, and runs undo in the same transaction
+// revokeUnshown revokes a new key whose change is saved but not acknowledged, which no person has seen, and runs undo in the same transaction
 // unless it is nil. It returns failed.
 func (s *Store) revokeUnshown(ctx context.Context, actor, id string, failed error, undo func(tx *dbtx.Tx) error) error {
 	if !errors.Is(failed, dbtx.ErrNotJournaled) {

@@ -19,7 +19,7 @@ type fullDisk struct{}
 func (fullDisk) Write(journal.Line) error { return errors.New("no space left on device") }
 
 // A key is shown only once its change is in the journal. One that was saved and not shown is revoked, and its request or its
-// predecessor is as before, so that the person can try again.
+// predecessor is as before, so that the person can retry.
 func TestKeyThatWasNotShownIsRevoked(t *testing.T) {
 	db := dbtxtest.OnSQLite(t)
 	f := fixture{keys.NewStore(db.DB), db, t, new(int)}
