@@ -25,7 +25,7 @@ const readOnly = "25006"
 func openPostgres(u *url.URL, allowPlaintext bool) (gorm.Dialector, error) {
 	q := u.Query()
 	if q.Get("connect_timeout") == "" {
-		q.Set("connect_timeout", "1") // an attempt to reach a server that is gone delays the recovery by this much
+		q.Set("connect_timeout", "2")
 	}
 	if q.Get("target_session_attrs") == "" && strings.Contains(u.Host, ",") {
 		q.Set("target_session_attrs", "read-write")
